@@ -1,0 +1,49 @@
+//! Gate orders: the one place that knows them.
+//!
+//! Canonical (canonical models, images, kernels) is PyTorch's and cuDNN's: LSTM `i f g o`, GRU `r z n`.
+//! The other orders belong to importers, which go through [`permutation`].
+
+/// A gate, or the row block of a cell that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// i, what enters the cell state.
+    Input,
+    /// f, what the cell state keeps.
+    Forget,
+    /// g (TensorFlow's j, Keras's and ONNX's c), the LSTM's candidate.
+    Cell,
+    /// o, what the cell state shows.
+    Output,
+    /// r
+    Reset,
+    /// z (TensorFlow's u): how much of the old state stays.
+    Update,
+    /// n (TensorFlow's c, Keras's and ONNX's h), the GRU's candidate.
+    New,
+}
+
+/// Row order of the four LSTM gates in every canonical model and image.
+pub const LSTM: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output];
+/// i, j, f, o: the kernels of TensorFlow 1's LSTM cells.
+pub const LSTM_TF1: [Gate; 4] = [Gate::Input, Gate::Cell, Gate::Forget, Gate::Output];
+/// Row order of the three GRU gates in every canonical model and image.
+pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
+
+/// `result[k]` is where `from` keeps the gate that `to` wants at `k`. A gate that `from` lacks maps past its end.
+pub const fn permutation<const N: usize>(from: [Gate; N], to: [Gate; N]) -> [usize; N] {
+    let mut result = [N; N];
+    let mut k = 0;
+    while k < N {
+        let mut j = 0;
+        while j < N {
+            if from[j] as u8 == to[k] as u8 {
+                result[k] = j;
+            }
+            j += 1;
+        }
+        k += 1;
+    }
+    result
+}
+
+const _: () = assert!(matches!(permutation(LSTM_TF1, LSTM), [0, 2, 1, 3]));

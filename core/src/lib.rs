@@ -1,0 +1,11 @@
+//! Recurrent networks on microcontrollers.
+#![no_std]
+#![deny(missing_docs)]
+
+#[cfg(not(any(feature = "libm", feature = "micromath")))]
+compile_error!("enable the feature `libm` (default) or `micromath`: the activations need exp and tanh");
+
+pub mod activation;
+pub mod cell;
+pub mod gate;
+mod math;

@@ -1,0 +1,4 @@
+//! The host side of Tidegate: foreign files to canonical models, canonical models to flash images, and what
+//! reads, scores and draws.
+
+pub mod canonical;
