@@ -1,4 +1,4 @@
-//! Recurrent networks on microcontrollers.
+#![doc = include_str!("../../README.md")]
 #![no_std]
 #![deny(missing_docs)]
 
@@ -7,5 +7,21 @@ compile_error!("enable the feature `libm` (default) or `micromath`: the activati
 
 pub mod activation;
 pub mod cell;
+pub mod error;
 pub mod gate;
+pub mod image;
+mod kernel;
 mod math;
+pub mod model;
+pub mod node;
+pub mod schedule;
+pub mod state;
+pub mod step;
+mod tensor;
+
+pub use error::BufferTooSmall;
+pub use image::{Aligned, ImageBytes, ImageError, Numeric};
+pub use model::Model;
+pub use schedule::Schedule;
+pub use state::State;
+pub use step::{Step, StepError};

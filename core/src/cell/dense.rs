@@ -2,11 +2,12 @@
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, TensorSpec};
 use crate::activation::Activation;
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "dense",
-    code: 32,
     gates: &[],
     sizes: Sizes::Feedforward,
     states: &[],
@@ -23,3 +24,20 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["bias"], Dim::Output),
     ],
 };
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const WEIGHTS: usize = 0;
+    pub const BIAS: usize = 1;
+}
+
+/// One step. `x` is `[input]`, `y` is `[output]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], y: &mut [f32]) {
+    let [activation, ..] = node.activations;
+    let blocks = node.matrix::<W>(tensor::WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
+    for ((w, &b), y) in blocks.zip(y.chunks_mut(4)) {
+        for (y, a) in y.iter_mut().zip(accumulate(b, w, x)) {
+            *y = activation.apply(a);
+        }
+    }
+}

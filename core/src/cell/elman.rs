@@ -5,13 +5,14 @@
 //! h' = act(W x + R h + b)
 //! ```
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "elman",
-    code: 1,
     gates: &[],
     sizes: Sizes::Recurrent,
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -31,3 +32,25 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden),
     ],
 };
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const INPUT_WEIGHTS: usize = 0;
+    pub const RECURRENT_WEIGHTS: usize = 1;
+    pub const BIAS: usize = 2;
+}
+
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &mut [f32], y: &mut [f32]) {
+    let [activation, ..] = node.activations;
+    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
+    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
+    for (((w, r), &b), y) in blocks.zip(y.chunks_mut(4)) {
+        let preact = accumulate(accumulate(b, w, x), r, hidden);
+        for (y, a) in y.iter_mut().zip(preact) {
+            *y = activation.apply(a);
+        }
+    }
+    copy(hidden, y);
+}

@@ -13,6 +13,8 @@
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec};
 use crate::activation::Activation;
 use crate::gate::{self, Gate};
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
 
 /// Index of the option `reset_after`.
 pub const RESET_AFTER: u32 = 0;
@@ -23,7 +25,6 @@ const NEW: &[Gate] = &[Gate::New];
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "gru",
-    code: 3,
     gates: &gate::GRU,
     sizes: Sizes::Recurrent,
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -56,3 +57,75 @@ pub const SPEC: CellSpec = CellSpec {
             .when(Presence::With(RESET_AFTER)),
     ],
 };
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const GATE_INPUT_WEIGHTS: usize = 0;
+    pub const GATE_RECURRENT_WEIGHTS: usize = 1;
+    pub const GATE_BIAS: usize = 2;
+    pub const NEW_INPUT_WEIGHTS: usize = 3;
+    pub const NEW_RECURRENT_WEIGHTS: usize = 4;
+    pub const NEW_BIAS: usize = 5;
+    pub const NEW_INPUT_BIAS: usize = 6;
+    pub const NEW_RECURRENT_BIAS: usize = 7;
+}
+
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 × hidden]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &mut [f32], work: &mut [f32], y: &mut [f32]) {
+    let Some((reset, update)) = work.split_at_mut_checked(node.hidden_size) else { return };
+    gates::<W>(node, x, hidden, reset, update);
+    if node.has(RESET_AFTER) {
+        new_reset_after::<W>(node, x, hidden, reset, y);
+    } else {
+        for (r, &h) in reset.iter_mut().zip(hidden.iter()) {
+            *r *= h;
+        }
+        new_reset_before::<W>(node, x, reset, y);
+    }
+    for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
+        *h = z * *h + (1.0 - z) * *n;
+        *n = *h;
+    }
+}
+
+/// r and z of every unit. A block of four rows holds r, z of two units.
+fn gates<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], reset: &mut [f32], update: &mut [f32]) {
+    let [gate, ..] = node.activations;
+    let input = node.matrix::<W>(tensor::GATE_INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(tensor::GATE_RECURRENT_WEIGHTS).blocks();
+    let blocks = input.zip(recurrent).zip(node.vector(tensor::GATE_BIAS));
+    for (((w, u), &b), (r, z)) in blocks.zip(reset.chunks_mut(2).zip(update.chunks_mut(2))) {
+        let [r0, z0, r1, z1] = accumulate(accumulate(b, w, x), u, hidden);
+        for ((r, z), (preact_r, preact_z)) in r.iter_mut().zip(z).zip([(r0, z0), (r1, z1)]) {
+            *r = gate.apply(preact_r);
+            *z = gate.apply(preact_z);
+        }
+    }
+}
+
+/// n of every unit, four to a block; `reset` is r ⊙ h.
+fn new_reset_before<W: Weight>(node: &Node<'_>, x: &[f32], reset: &[f32], new: &mut [f32]) {
+    let [_, activation, ..] = node.activations;
+    let input = node.matrix::<W>(tensor::NEW_INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(tensor::NEW_RECURRENT_WEIGHTS).blocks();
+    let blocks = input.zip(recurrent).zip(node.vector(tensor::NEW_BIAS));
+    for (((w, u), &b), new) in blocks.zip(new.chunks_mut(4)) {
+        for (n, preact) in new.iter_mut().zip(accumulate(accumulate(b, w, x), u, reset)) {
+            *n = activation.apply(preact);
+        }
+    }
+}
+
+/// n of every unit, four to a block; `reset` is r.
+fn new_reset_after<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], reset: &[f32], new: &mut [f32]) {
+    let [_, activation, ..] = node.activations;
+    let input = node.matrix::<W>(tensor::NEW_INPUT_WEIGHTS).blocks().zip(node.vector(tensor::NEW_INPUT_BIAS));
+    let recurrent =
+        node.matrix::<W>(tensor::NEW_RECURRENT_WEIGHTS).blocks().zip(node.vector(tensor::NEW_RECURRENT_BIAS));
+    for (((w, &b), (u, &b_r)), (new, reset)) in input.zip(recurrent).zip(new.chunks_mut(4).zip(reset.chunks(4))) {
+        let (from_input, from_hidden) = (accumulate(b, w, x), accumulate(b_r, u, hidden));
+        for ((n, &r), (a, b)) in new.iter_mut().zip(reset).zip(from_input.into_iter().zip(from_hidden)) {
+            *n = activation.apply(a + r * b);
+        }
+    }
+}

@@ -13,9 +13,11 @@
 //!
 //! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::gate;
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
 
 /// Index of the option `peephole`.
 pub const PEEPHOLE: u32 = 0;
@@ -25,7 +27,6 @@ pub const PROJECTION: u32 = 1;
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "lstm",
-    code: 2,
     gates: &gate::LSTM,
     sizes: Sizes::Projected { option: PROJECTION },
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
@@ -58,3 +59,67 @@ pub const SPEC: CellSpec = CellSpec {
             .when(Presence::With(PROJECTION)),
     ],
 };
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const INPUT_WEIGHTS: usize = 0;
+    pub const RECURRENT_WEIGHTS: usize = 1;
+    pub const BIAS: usize = 2;
+    pub const INPUT_PEEPHOLE: usize = 3;
+    pub const FORGET_PEEPHOLE: usize = 4;
+    pub const OUTPUT_PEEPHOLE: usize = 5;
+    pub const PROJECTION_WEIGHTS: usize = 6;
+}
+
+/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]`, `y` is `[output]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], state: &mut [f32], work: &mut [f32], y: &mut [f32]) {
+    let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
+    if node.has(PROJECTION) {
+        update::<W>(node, x, hidden, cell, work);
+        project::<W>(node, work, y);
+    } else {
+        update::<W>(node, x, hidden, cell, y);
+    }
+    copy(hidden, y);
+}
+
+/// Every unit: c to c', and m. A block of four rows holds the gates i, f, g, o of one unit.
+fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32], m: &mut [f32]) {
+    let [gate, candidate, output, _] = node.activations;
+    let [cell_clip, ..] = node.params;
+    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
+    let peephole = |index| node.vector(index).as_flattened().iter();
+    let mut peepholes =
+        peephole(tensor::INPUT_PEEPHOLE).zip(peephole(tensor::FORGET_PEEPHOLE)).zip(peephole(tensor::OUTPUT_PEEPHOLE));
+    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
+    for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
+        let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, hidden);
+        let peephole = peepholes.next();
+        if let Some(((p_i, p_f), _)) = peephole {
+            i += p_i * *c;
+            f += p_f * *c;
+        }
+        *c = clip(gate.apply(f) * *c + gate.apply(i) * candidate.apply(g), cell_clip);
+        if let Some((_, p_o)) = peephole {
+            o += p_o * *c;
+        }
+        *m = gate.apply(o) * output.apply(*c);
+    }
+}
+
+/// y = clip(P m)
+fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
+    let [_, projection_clip, ..] = node.params;
+    let blocks = node.matrix::<W>(tensor::PROJECTION_WEIGHTS).blocks();
+    for (p, y) in blocks.zip(y.chunks_mut(4)) {
+        for (y, a) in y.iter_mut().zip(accumulate([0.0; 4], p, m)) {
+            *y = clip(a, projection_clip);
+        }
+    }
+}
+
+/// `x` within `±limit`; no limit is 0.
+fn clip(x: f32, limit: f32) -> f32 {
+    if limit > 0.0 { x.max(-limit).min(limit) } else { x }
+}

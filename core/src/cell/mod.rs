@@ -9,23 +9,29 @@ pub mod gru;
 pub mod lstm;
 pub mod softmax;
 
+use half::f16;
+
 use crate::activation::Activation;
 use crate::gate::Gate;
+use crate::image::Numeric;
+use crate::kernel::Weight;
+use crate::node::Node;
 
 /// What a node of a model can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[repr(u16)]
 pub enum CellKind {
     /// [`elman`]
-    Elman,
+    Elman = 1,
     /// [`lstm`]
-    Lstm,
+    Lstm = 2,
     /// [`gru`]
-    Gru,
+    Gru = 3,
     /// [`dense`]
-    Dense,
+    Dense = 32,
     /// [`softmax`]
-    Softmax,
+    Softmax = 33,
 }
 
 impl CellKind {
@@ -43,11 +49,16 @@ impl CellKind {
         }
     }
 
+    /// Its code in an image.
+    pub const fn code(self) -> u16 {
+        self as u16
+    }
+
     /// The kind with this code in an image.
     pub const fn from_code(code: u16) -> Option<Self> {
         let mut kinds: &[Self] = &Self::ALL;
         while let [kind, rest @ ..] = kinds {
-            if kind.spec().code == code {
+            if kind.code() == code {
                 return Some(*kind);
             }
             kinds = rest;
@@ -61,13 +72,36 @@ impl CellKind {
     }
 }
 
+/// One time step of one node: reads `x`, updates `state`, writes `y`. `work` is the node's for the duration.
+pub(crate) fn step(node: &Node<'_>, x: &[f32], state: &mut [f32], work: &mut [f32], y: &mut [f32]) {
+    match node.numeric() {
+        Numeric::F32 => step_with::<f32>(node, x, state, work, y),
+        Numeric::F16 => step_with::<f16>(node, x, state, work, y),
+    }
+}
+
+fn step_with<W: Weight>(node: &Node<'_>, x: &[f32], state: &mut [f32], work: &mut [f32], y: &mut [f32]) {
+    match node.kind {
+        CellKind::Elman => elman::step::<W>(node, x, state, y),
+        CellKind::Lstm => lstm::step::<W>(node, x, state, work, y),
+        CellKind::Gru => gru::step::<W>(node, x, state, work, y),
+        CellKind::Dense => dense::step::<W>(node, x, y),
+        CellKind::Softmax => softmax::step(x, y),
+    }
+}
+
+/// As many as both have.
+pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
+    for (to, &from) in to.iter_mut().zip(from) {
+        *to = from;
+    }
+}
+
 /// All that is known about a cell kind apart from its equations.
 #[derive(Debug)]
 pub struct CellSpec {
     /// Its name in canonical models.
     pub name: &'static str,
-    /// Its code in images.
-    pub code: u16,
     /// The row blocks of its canonical weights, in order; empty for a kind without gates.
     pub gates: &'static [Gate],
     /// How its three sizes relate.

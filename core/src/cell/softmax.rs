@@ -1,11 +1,11 @@
 //! `y = e^(x - max x) / Σ e^(x - max x)`.
 
 use super::{CellSpec, Sizes};
+use crate::math;
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "softmax",
-    code: 33,
     gates: &[],
     sizes: Sizes::Elementwise,
     states: &[],
@@ -16,3 +16,16 @@ pub const SPEC: CellSpec = CellSpec {
     canonical: &[],
     tensors: &[],
 };
+
+/// One step. `x` and `y` have the same length.
+pub(crate) fn step(x: &[f32], y: &mut [f32]) {
+    let max = x.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
+    let mut sum = 0.0;
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = math::exp(x - max);
+        sum += *y;
+    }
+    for y in y {
+        *y /= sum;
+    }
+}

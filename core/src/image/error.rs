@@ -1,0 +1,191 @@
+//! Why a byte slice is not an image.
+
+use core::fmt;
+
+use super::SectionKind;
+
+/// Why a byte slice is not an image that this build can run. Offsets count from its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The slice ends before what starts at `offset` does.
+    Truncated {
+        /// Where the missing bytes start.
+        offset: usize,
+        /// Bytes that the whole needs.
+        needed: usize,
+    },
+    /// It does not begin as an image does.
+    BadMagic {
+        /// What it begins with.
+        found: [u8; 4],
+    },
+    /// Written by a format version that this build does not read.
+    UnsupportedVersion {
+        /// The version.
+        found: u16,
+    },
+    /// The length in the header is not that of the sections.
+    BadLength {
+        /// In the header.
+        stored: usize,
+        /// What header, table and sections need.
+        needed: usize,
+    },
+    /// A byte has changed since the image was packed.
+    BadChecksum {
+        /// In the header.
+        stored: u32,
+        /// Of the bytes.
+        computed: u32,
+    },
+    /// A numeric that this build does not have.
+    UnsupportedNumeric {
+        /// Its code.
+        found: u16,
+    },
+    /// A weight layout that this build does not read.
+    UnsupportedLayout {
+        /// Its code.
+        found: u16,
+    },
+    /// A section that this build does not know and must not skip.
+    UnknownSection {
+        /// Its kind.
+        kind: u16,
+    },
+    /// More sections than an image can have.
+    TooManySections {
+        /// How many.
+        found: u16,
+    },
+    /// A section that every image has is not there.
+    MissingSection {
+        /// Which.
+        kind: SectionKind,
+    },
+    /// A section is there twice.
+    DuplicateSection {
+        /// Its kind.
+        kind: u16,
+    },
+    /// A section or tensor does not start on a multiple of 16 bytes, or not where the one before it ends.
+    Misaligned {
+        /// Where it starts.
+        offset: usize,
+    },
+    /// A section's payload is not what its kind asks for.
+    BadSection {
+        /// Which.
+        kind: SectionKind,
+        /// The first byte that is wrong, from the start of the payload.
+        offset: usize,
+    },
+    /// A cell code that this build does not know.
+    UnknownCell {
+        /// Which node, from 0.
+        node: u32,
+        /// The code.
+        code: u16,
+    },
+    /// The sizes of a node do not fit each other or its slots.
+    BadSize {
+        /// Which node, from 0.
+        node: u32,
+        /// Features in.
+        input: u32,
+        /// Units.
+        hidden: u32,
+        /// Features out.
+        output: u32,
+    },
+    /// An option, an activation or a number of a node is not one its cell has.
+    BadOption {
+        /// Which node, from 0.
+        node: u32,
+    },
+    /// A slot lies outside the arena, or a node reads the slot that it writes.
+    BadSlot {
+        /// Which node, from 0.
+        node: u32,
+        /// First element of the slot.
+        start: u32,
+        /// Its elements.
+        elements: u32,
+    },
+    /// A tensor is missing, or its shape reaches past the weights.
+    BadTensor {
+        /// Which node, from 0.
+        node: u32,
+        /// Which tensor of the cell's spec.
+        tensor: u32,
+        /// Bytes that its shape needs.
+        needed: usize,
+        /// Bytes that there are from its offset on.
+        given: usize,
+    },
+    /// State or scratch would not fit in memory that this machine can address.
+    TooLarge {
+        /// Which node, from 0.
+        node: u32,
+    },
+}
+
+impl fmt::Display for ImageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Truncated { offset, needed } => {
+                write!(f, "the image ends too soon: byte {offset} begins something that needs {needed} bytes")
+            }
+            Self::BadMagic { found } => write!(f, "not a flash image: it begins with {found:02x?}"),
+            Self::UnsupportedVersion { found } => write!(f, "format version {found}, which this build does not read"),
+            Self::BadLength { stored, needed } => {
+                write!(f, "the header says {stored} bytes, the sections need {needed}")
+            }
+            Self::BadChecksum { stored, computed } => {
+                write!(f, "damaged: checksum {computed:08x}, the header says {stored:08x}")
+            }
+            Self::UnsupportedNumeric { found } => write!(f, "numeric code {found}, which this build does not have"),
+            Self::UnsupportedLayout { found } => write!(f, "layout code {found}, which this build does not read"),
+            Self::UnknownSection { kind } => {
+                write!(f, "required section of kind {kind}, which this build does not know")
+            }
+            Self::TooManySections { found } => write!(f, "{found} sections are too many"),
+            Self::MissingSection { kind } => write!(f, "no section {kind:?}"),
+            Self::DuplicateSection { kind } => write!(f, "two sections of kind {kind}"),
+            Self::Misaligned { offset } => write!(f, "what starts at byte {offset} should not start there"),
+            Self::BadSection { kind, offset } => write!(f, "section {kind:?} is wrong at its byte {offset}"),
+            Self::UnknownCell { node, code } => write!(f, "node {node} has cell code {code}, which this build lacks"),
+            Self::BadSize { node, input, hidden, output } => {
+                write!(f, "node {node}: input {input}, hidden {hidden}, output {output} do not fit together")
+            }
+            Self::BadOption { node } => write!(f, "node {node} has an option, activation or number its cell has not"),
+            Self::BadSlot { node, start, elements } => {
+                write!(f, "node {node}: the slot of {elements} elements at {start} is outside the arena or in use")
+            }
+            Self::BadTensor { node, tensor, needed, given } => {
+                write!(f, "node {node}: tensor {tensor} needs {needed} bytes, {given} are there")
+            }
+            Self::TooLarge { node } => write!(f, "node {node} needs more memory than this machine can address"),
+        }
+    }
+}
+
+impl core::error::Error for ImageError {}
+
+/// The bytes do not start on a multiple of 16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Misaligned {
+    /// The address of the first byte, modulo 16.
+    pub remainder: usize,
+}
+
+impl fmt::Display for Misaligned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an image must start on a multiple of 16 bytes; this one is {} past it", self.remainder)
+    }
+}
+
+impl core::error::Error for Misaligned {}

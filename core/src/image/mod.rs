@@ -1,0 +1,313 @@
+#![doc = include_str!("../../FORMAT.md")]
+
+pub(crate) mod crc;
+pub mod error;
+pub mod field;
+pub(crate) mod read;
+pub mod write;
+
+pub use error::{ImageError, Misaligned};
+
+use crc::Crc32;
+use read::{align_up, slice, u16_at, u32_at, u64_at};
+
+/// Bytes on a 16-byte boundary: `static KWS: &Aligned<[u8]> = &Aligned(*include_bytes!("kws.tgi"));`
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+pub struct Aligned<T: ?Sized>(pub T);
+
+/// Bytes that start on a 16-byte boundary, which a `const fn` cannot check: the type says it.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageBytes<'a>(&'a [u8]);
+
+impl<'a> ImageBytes<'a> {
+    /// Of bytes whose type says that they are aligned.
+    pub const fn from_aligned(bytes: &'a Aligned<[u8]>) -> Self {
+        Self(&bytes.0)
+    }
+
+    /// Of bytes from anywhere: another flash bank, a download.
+    ///
+    /// # Errors
+    /// If they do not start on a multiple of 16.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Misaligned> {
+        match bytes.as_ptr().addr() % field::ALIGNMENT {
+            0 => Ok(Self(bytes)),
+            remainder => Err(Misaligned { remainder }),
+        }
+    }
+
+    pub(crate) const fn get(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// How weights, activations and states are stored and computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Numeric {
+    /// f32 throughout.
+    F32,
+    /// Matrices in f16, widened on load; everything else f32.
+    F16,
+}
+
+impl Numeric {
+    /// Every numeric that this build runs.
+    pub const ALL: [Self; 2] = [Self::F32, Self::F16];
+
+    /// Its code in an image. 2, 3 and 4 are kept for `i8x16`, `i8` and `i4x16`.
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::F32 => 0,
+            Self::F16 => 1,
+        }
+    }
+
+    /// The numeric with this code.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            0 => Some(Self::F32),
+            1 => Some(Self::F16),
+            _ => None,
+        }
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+        }
+    }
+
+    /// Bytes of an element of a matrix.
+    pub const fn matrix_element_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 => 2,
+        }
+    }
+}
+
+/// In which order the weights lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Layout {
+    /// Blocks of four rows, column by column: read by every build.
+    Portable,
+}
+
+impl Layout {
+    /// Its code in an image.
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Portable => 0,
+        }
+    }
+
+    /// The layout with this code.
+    pub const fn from_code(code: u16) -> Option<Self> {
+        match code {
+            0 => Some(Self::Portable),
+            _ => None,
+        }
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+        }
+    }
+}
+
+/// A hash over the sections: two images with the same id hold the same model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ModelId(pub u64);
+
+/// What a section holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SectionKind {
+    /// Node records; required.
+    Nodes,
+    /// Tensors; required.
+    Weights,
+    /// Named inputs and outputs; required.
+    Ports,
+    /// How a stream is cut into runs; endless without it.
+    Schedule,
+    /// Names of the classes, each ended by a line feed.
+    Labels,
+    /// How audio becomes the input.
+    FrontEnd,
+    /// How posteriors become events.
+    Detector,
+    /// Names of the nodes, each ended by a line feed.
+    Names,
+    /// Over every byte of the image but itself; kept for signed images, skipped by this build.
+    Signature,
+}
+
+impl SectionKind {
+    /// Every kind.
+    pub const ALL: [Self; 9] = [
+        Self::Nodes,
+        Self::Weights,
+        Self::Ports,
+        Self::Schedule,
+        Self::Labels,
+        Self::FrontEnd,
+        Self::Detector,
+        Self::Names,
+        Self::Signature,
+    ];
+
+    /// Its code in the section table.
+    pub const fn code(self) -> u16 {
+        self as u16 + 1
+    }
+
+    const fn from_code(code: u16) -> Option<Self> {
+        let mut kinds: &[Self] = &Self::ALL;
+        while let [kind, rest @ ..] = kinds {
+            if kind.code() == code {
+                return Some(*kind);
+            }
+            kinds = rest;
+        }
+        None
+    }
+
+    /// Whether a reader that does not know this kind must refuse the image.
+    pub const fn required(self) -> bool {
+        matches!(self, Self::Nodes | Self::Weights | Self::Ports)
+    }
+}
+
+/// The sections of a checked container: header, lengths, table, optionally the checksum. What the payloads
+/// mean is checked by [`Model::parse`](crate::Model::parse).
+#[derive(Clone, Copy, Debug)]
+pub struct Image<'a> {
+    /// How weights, activations and states are stored and computed.
+    pub numeric: Numeric,
+    /// In which order the weights lie.
+    pub layout: Layout,
+    /// A hash over the sections.
+    pub id: ModelId,
+    sections: [Option<&'a [u8]>; SectionKind::ALL.len()],
+}
+
+impl<'a> Image<'a> {
+    /// Checks everything but the payloads. Bytes after the image's own end are ignored: a flash bank is longer.
+    ///
+    /// # Errors
+    /// An [`ImageError`] that says what is wrong, with the numbers.
+    pub const fn parse(bytes: ImageBytes<'a>, check_crc: bool) -> Result<Self, ImageError> {
+        let bytes = bytes.get();
+        let Some(found) = bytes.first_chunk::<4>() else {
+            return Err(ImageError::Truncated { offset: 0, needed: field::header::LEN });
+        };
+        let [a, b, c, d] = field::MAGIC_BYTES;
+        if !(found[0] == a && found[1] == b && found[2] == c && found[3] == d) {
+            return Err(ImageError::BadMagic { found: *found });
+        }
+        let (Some(version), Some(count), Some(image_len), Some(numeric), Some(layout), Some(id), Some(stored)) = (
+            u16_at(bytes, field::header::VERSION),
+            u16_at(bytes, field::header::SECTION_COUNT),
+            u32_at(bytes, field::header::IMAGE_LEN),
+            u16_at(bytes, field::header::NUMERIC),
+            u16_at(bytes, field::header::LAYOUT),
+            u64_at(bytes, field::header::MODEL_ID),
+            u32_at(bytes, field::header::CRC),
+        ) else {
+            return Err(ImageError::Truncated { offset: 0, needed: field::header::LEN });
+        };
+        if version != field::FORMAT_VERSION {
+            return Err(ImageError::UnsupportedVersion { found: version });
+        }
+        let image_len = image_len as usize;
+        let (Some((bytes, _)), true) = (bytes.split_at_checked(image_len), image_len >= field::header::LEN) else {
+            return Err(ImageError::Truncated { offset: 0, needed: image_len });
+        };
+        if check_crc {
+            let (before, after) = bytes.split_at(field::header::CRC.start);
+            let (_, after) = after.split_at(field::header::CRC.end - field::header::CRC.start);
+            let computed = Crc32::NEW.update(before).update(after).finish();
+            if stored != computed {
+                return Err(ImageError::BadChecksum { stored, computed });
+            }
+        }
+        let Some(numeric) = Numeric::from_code(numeric) else {
+            return Err(ImageError::UnsupportedNumeric { found: numeric });
+        };
+        let Some(layout) = Layout::from_code(layout) else {
+            return Err(ImageError::UnsupportedLayout { found: layout });
+        };
+        match sections(bytes, count) {
+            Ok(sections) => Ok(Self { numeric, layout, id: ModelId(id), sections }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The payload of a section.
+    pub const fn section(&self, kind: SectionKind) -> Option<&'a [u8]> {
+        self.sections[kind as usize]
+    }
+}
+
+/// Walks the table: every section aligned, right behind the one before it, known or optional, there once.
+const fn sections(bytes: &[u8], count: u16) -> Result<[Option<&[u8]>; SectionKind::ALL.len()], ImageError> {
+    if count > field::MAX_SECTIONS {
+        return Err(ImageError::TooManySections { found: count });
+    }
+    let mut found = [None; SectionKind::ALL.len()];
+    let mut seen = [0; field::MAX_SECTIONS as usize];
+    let mut end = field::header::LEN + count as usize * field::section::LEN;
+    let mut index = 0;
+    while index < count as usize {
+        let entry_offset = field::header::LEN + index * field::section::LEN;
+        let Some(entry) = slice(bytes, entry_offset, field::section::LEN) else {
+            return Err(ImageError::Truncated { offset: entry_offset, needed: field::section::LEN });
+        };
+        let (Some(code), Some(required), Some(offset), Some(len)) = (
+            u16_at(entry, field::section::KIND),
+            u16_at(entry, field::section::REQUIRED),
+            u32_at(entry, field::section::OFFSET),
+            u32_at(entry, field::section::PAYLOAD_LEN),
+        ) else {
+            return Err(ImageError::Truncated { offset: entry_offset, needed: field::section::LEN });
+        };
+        let (offset, len) = (offset as usize, len as usize);
+        let expected = align_up(end);
+        if !matches!(expected, Some(expected) if expected == offset) {
+            return Err(ImageError::Misaligned { offset });
+        }
+        let Some(payload) = slice(bytes, offset, len) else {
+            return Err(ImageError::Truncated { offset, needed: len });
+        };
+        end = offset + len;
+        let mut earlier = 0;
+        while earlier < index {
+            if seen[earlier] == code {
+                return Err(ImageError::DuplicateSection { kind: code });
+            }
+            earlier += 1;
+        }
+        seen[index] = code;
+        match SectionKind::from_code(code) {
+            Some(kind) => found[kind as usize] = Some(payload),
+            None if required == 0 => {}
+            None => return Err(ImageError::UnknownSection { kind: code }),
+        }
+        index += 1;
+    }
+    match align_up(end) {
+        Some(needed) if needed == bytes.len() => Ok(found),
+        Some(needed) => Err(ImageError::BadLength { stored: bytes.len(), needed }),
+        None => Err(ImageError::BadLength { stored: bytes.len(), needed: end }),
+    }
+}

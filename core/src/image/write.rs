@@ -1,0 +1,179 @@
+//! The same fields in the other direction, into the caller's memory. The packer uses it; so may a device.
+
+use super::field::{self, header, node, nodes, port, ports, section, slot};
+use super::read::align_up;
+use super::{Layout, ModelId, Numeric, SectionKind};
+use crate::activation::Activation;
+use crate::cell::{CellKind, MAX_ACTIVATIONS, MAX_PARAMS};
+use crate::error::BufferTooSmall;
+use crate::image::crc::Crc32;
+
+/// An image that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct ImageWriter<'a> {
+    /// How weights, activations and states are stored and computed.
+    pub numeric: Numeric,
+    /// In which order the weights lie.
+    pub layout: Layout,
+    /// A hash over the sections.
+    pub id: ModelId,
+    /// Kinds and payloads, in the order of the table.
+    pub sections: &'a [(SectionKind, &'a [u8])],
+}
+
+impl ImageWriter<'_> {
+    /// Bytes of the image.
+    pub fn image_bytes(&self) -> usize {
+        let table = header::LEN + self.sections.len() * section::LEN;
+        self.sections
+            .iter()
+            .fold(table, |end, (_, payload)| pad(end) + payload.len())
+            .next_multiple_of(field::ALIGNMENT)
+    }
+
+    /// Writes the image to the start of `out`, and returns its bytes.
+    ///
+    /// # Errors
+    /// If `out` is shorter than [`image_bytes`](Self::image_bytes).
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        let (needed, given) = (self.image_bytes(), out.len());
+        let out = out.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
+        out.fill(0);
+        out[header::MAGIC].copy_from_slice(&field::MAGIC_BYTES);
+        out[header::VERSION].copy_from_slice(&field::FORMAT_VERSION.to_le_bytes());
+        out[header::SECTION_COUNT].copy_from_slice(&(self.sections.len() as u16).to_le_bytes());
+        out[header::IMAGE_LEN].copy_from_slice(&(needed as u32).to_le_bytes());
+        out[header::NUMERIC].copy_from_slice(&self.numeric.code().to_le_bytes());
+        out[header::LAYOUT].copy_from_slice(&self.layout.code().to_le_bytes());
+        out[header::MODEL_ID].copy_from_slice(&self.id.0.to_le_bytes());
+        let mut end = header::LEN + self.sections.len() * section::LEN;
+        for (index, (kind, payload)) in self.sections.iter().enumerate() {
+            let offset = pad(end);
+            end = offset + payload.len();
+            out[offset..end].copy_from_slice(payload);
+            let entry = &mut out[header::LEN + index * section::LEN..][..section::LEN];
+            entry[section::KIND].copy_from_slice(&kind.code().to_le_bytes());
+            entry[section::REQUIRED].copy_from_slice(&u16::from(kind.required()).to_le_bytes());
+            entry[section::OFFSET].copy_from_slice(&(offset as u32).to_le_bytes());
+            entry[section::PAYLOAD_LEN].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+        }
+        seal(out);
+        Ok(needed)
+    }
+}
+
+/// Writes the checksum of a whole image into its header; nothing if it is shorter than that.
+pub fn seal(image: &mut [u8]) {
+    if let Some((head, rest)) = image.split_at_mut_checked(header::LEN) {
+        let crc = Crc32::NEW.update(&head[..header::CRC.start]).update(rest).finish();
+        head[header::CRC].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+fn pad(end: usize) -> usize {
+    align_up(end).unwrap_or(end)
+}
+
+/// A node record that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeRecord<'a> {
+    /// What it computes.
+    pub kind: CellKind,
+    /// Bit `k`: option `k` of the spec.
+    pub options: u32,
+    /// Features in.
+    pub input_size: u32,
+    /// Units.
+    pub hidden_size: u32,
+    /// Features out.
+    pub output_size: u32,
+    /// As the spec lists them; the identity beyond.
+    pub activations: [Activation; MAX_ACTIVATIONS],
+    /// As the spec lists them; 0.0 beyond.
+    pub params: [f32; MAX_PARAMS],
+    /// First element of the slot it writes.
+    pub output_slot: u32,
+    /// First element and elements of each slot it reads.
+    pub slots: &'a [(u32, u32)],
+    /// Offset of each tensor of the spec in the section `weights`; `None` where the node does not have it.
+    pub tensors: &'a [Option<u32>],
+}
+
+impl NodeRecord<'_> {
+    /// Bytes of the record.
+    pub const fn record_bytes(&self) -> usize {
+        node::LEN + self.slots.len() * slot::LEN + self.tensors.len() * 4
+    }
+
+    /// Writes the record to the start of `out`, and returns its bytes.
+    ///
+    /// # Errors
+    /// If `out` is shorter than [`record_bytes`](Self::record_bytes).
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        let (needed, given) = (self.record_bytes(), out.len());
+        let out = out.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
+        out[node::CELL].copy_from_slice(&self.kind.code().to_le_bytes());
+        out[node::RECORD_WORDS].copy_from_slice(&((needed / 4) as u16).to_le_bytes());
+        out[node::OPTIONS].copy_from_slice(&self.options.to_le_bytes());
+        out[node::INPUT_SIZE].copy_from_slice(&self.input_size.to_le_bytes());
+        out[node::HIDDEN_SIZE].copy_from_slice(&self.hidden_size.to_le_bytes());
+        out[node::OUTPUT_SIZE].copy_from_slice(&self.output_size.to_le_bytes());
+        out[node::OUTPUT_SLOT].copy_from_slice(&self.output_slot.to_le_bytes());
+        out[node::SLOT_COUNT].copy_from_slice(&(self.slots.len() as u16).to_le_bytes());
+        out[node::TENSOR_COUNT].copy_from_slice(&(self.tensors.len() as u16).to_le_bytes());
+        out[node::ACTIVATIONS].copy_from_slice(&self.activations.map(Activation::code));
+        out[node::PARAMS].copy_from_slice(self.params.map(f32::to_le_bytes).as_flattened());
+        let slots = self.slots.iter().flat_map(|&(start, elements)| [start, elements]);
+        let tensors = self.tensors.iter().map(|offset| offset.unwrap_or(node::ABSENT));
+        let (quads, _) = out[node::LEN..].as_chunks_mut::<4>();
+        for (quad, word) in quads.iter_mut().zip(slots.chain(tensors)) {
+            *quad = word.to_le_bytes();
+        }
+        Ok(needed)
+    }
+}
+
+/// The start of the section `nodes`; the records follow.
+pub fn nodes_header(node_count: u32, slot_elements: u32) -> [u8; nodes::LEN] {
+    let mut payload = [0; nodes::LEN];
+    payload[nodes::NODE_COUNT].copy_from_slice(&node_count.to_le_bytes());
+    payload[nodes::SLOT_ELEMENTS].copy_from_slice(&slot_elements.to_le_bytes());
+    payload
+}
+
+/// A port that is to be written: its name, its size, and the first element of its slot.
+pub type PortRecord<'a> = (&'a str, u32, u32);
+
+/// Bytes of the section `ports`.
+pub fn ports_bytes(inputs: &[PortRecord<'_>], outputs: &[PortRecord<'_>]) -> usize {
+    let all = inputs.iter().chain(outputs);
+    all.fold(ports::LEN, |end, (name, _, _)| end + port::LEN + name.len())
+}
+
+/// Writes the section `ports` of a float model to the start of `out`, and returns its bytes.
+///
+/// # Errors
+/// If `out` is shorter than [`ports_bytes`].
+pub fn write_ports(
+    inputs: &[PortRecord<'_>],
+    outputs: &[PortRecord<'_>],
+    out: &mut [u8],
+) -> Result<usize, BufferTooSmall> {
+    let (needed, given) = (ports_bytes(inputs, outputs), out.len());
+    let out = out.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
+    out[ports::INPUT_COUNT].copy_from_slice(&(inputs.len() as u16).to_le_bytes());
+    out[ports::OUTPUT_COUNT].copy_from_slice(&(outputs.len() as u16).to_le_bytes());
+    let mut name_offset = ports::LEN + (inputs.len() + outputs.len()) * port::LEN;
+    for (index, (name, size, slot)) in inputs.iter().chain(outputs).enumerate() {
+        let record = &mut out[ports::LEN + index * port::LEN..][..port::LEN];
+        record[port::SLOT].copy_from_slice(&slot.to_le_bytes());
+        record[port::SIZE].copy_from_slice(&size.to_le_bytes());
+        record[port::SCALE].copy_from_slice(&1.0_f32.to_le_bytes());
+        record[port::ZERO_POINT].copy_from_slice(&0_i32.to_le_bytes());
+        record[port::NAME_OFFSET].copy_from_slice(&(name_offset as u32).to_le_bytes());
+        record[port::NAME_LEN].copy_from_slice(&(name.len() as u32).to_le_bytes());
+        out[name_offset..name_offset + name.len()].copy_from_slice(name.as_bytes());
+        name_offset += name.len();
+    }
+    Ok(needed)
+}

@@ -1,0 +1,370 @@
+//! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
+
+use crate::image::field::{self, nodes, port, ports};
+use crate::image::read::{slice, u16_at, u32_at};
+use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
+use crate::node::{Node, Place};
+use crate::schedule::Schedule;
+
+/// Most elements of an arena or of all states together: 1 GiB.
+const MAX_ELEMENTS: usize = 1 << 28;
+
+/// A checked model, read in place from its image.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    image: Image<'a>,
+    schedule: Schedule,
+    records: &'a [u8],
+    weights: &'a [u8],
+    ports: &'a [u8],
+    node_count: u32,
+    /// Nodes up to the last that has a state.
+    stateful_count: u32,
+    slot_elements: usize,
+    work_elements: usize,
+    /// Elements of one state.
+    state_elements: usize,
+}
+
+/// A named input or output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Port<'a> {
+    /// Its name in the network it comes from.
+    pub name: &'a str,
+    /// Features.
+    pub size: usize,
+    /// Real value of one unit of an integer input or output; 1.0 in float numerics.
+    pub scale: f32,
+    /// The integer that stands for 0.0.
+    pub zero_point: i32,
+    /// First element, in the arena.
+    pub(crate) slot: usize,
+}
+
+impl<'a> Model<'a> {
+    /// Checks an image and reads it in place.
+    ///
+    /// It is a `const fn`, so that a bad image in flash is a compile error; the compiler then walks the bytes of the
+    /// checksum, which it allows for images up to about 900 KB (see [`parse_structure`](Self::parse_structure)).
+    ///
+    /// # Errors
+    /// An [`ImageError`] that says what is wrong, with the numbers.
+    pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
+        match Image::parse(bytes, true) {
+            Ok(image) => Self::from_image(image),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// [`parse`](Self::parse) without the checksum, for images too large to be walked at compile time.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), but for a damaged weight.
+    pub const fn parse_structure(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
+        match Image::parse(bytes, false) {
+            Ok(image) => Self::from_image(image),
+            Err(error) => Err(error),
+        }
+    }
+
+    const fn from_image(image: Image<'a>) -> Result<Self, ImageError> {
+        let Some(payload) = image.section(SectionKind::Nodes) else {
+            return Err(ImageError::MissingSection { kind: SectionKind::Nodes });
+        };
+        let Some(weights) = image.section(SectionKind::Weights) else {
+            return Err(ImageError::MissingSection { kind: SectionKind::Weights });
+        };
+        let Some(ports) = image.section(SectionKind::Ports) else {
+            return Err(ImageError::MissingSection { kind: SectionKind::Ports });
+        };
+        let schedule = match image.section(SectionKind::Schedule) {
+            None => Schedule::Endless,
+            Some(payload) => match Schedule::parse(payload) {
+                Ok(schedule) => schedule,
+                Err(offset) => return Err(ImageError::BadSection { kind: SectionKind::Schedule, offset }),
+            },
+        };
+        let (Some(node_count), Some(slot_elements), Some((_, records))) = (
+            u32_at(payload, nodes::NODE_COUNT),
+            u32_at(payload, nodes::SLOT_ELEMENTS),
+            payload.split_at_checked(nodes::LEN),
+        ) else {
+            return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: 0 });
+        };
+        let model = Self {
+            image,
+            schedule,
+            records,
+            weights,
+            ports,
+            node_count,
+            stateful_count: 0,
+            slot_elements: slot_elements as usize,
+            work_elements: 0,
+            state_elements: 0,
+        };
+        let model = match model.check_nodes() {
+            Ok(model) => model,
+            Err(error) => return Err(error),
+        };
+        if let Err(offset) = check_ports(ports, model.slot_elements) {
+            return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
+        }
+        if let Err(error) = check_lines(&image, SectionKind::Labels) {
+            return Err(error);
+        }
+        if let Err(error) = check_lines(&image, SectionKind::Names) {
+            return Err(error);
+        }
+        Ok(model)
+    }
+
+    /// Checks every node, and adds up what they need.
+    const fn check_nodes(mut self) -> Result<Self, ImageError> {
+        let mut place = Place { node: 0, offset: nodes::LEN };
+        let mut records = self.records;
+        while place.node < self.node_count {
+            let (node, rest) = match Node::decode(records, self.weights, self.image.numeric, place) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(error),
+            };
+            if let Err(error) = node.check(place, self.slot_elements) {
+                return Err(error);
+            }
+            let (state, work) = (node.state_elements(), node.work_elements());
+            self.state_elements += state;
+            if state > 0 {
+                self.stateful_count = place.node + 1;
+            }
+            if work > self.work_elements {
+                self.work_elements = work;
+            }
+            match self.state_elements.checked_mul(self.schedule.states() as usize) {
+                Some(states) if states < MAX_ELEMENTS && self.slot_elements < MAX_ELEMENTS => {}
+                _ => return Err(ImageError::TooLarge { node: place.node }),
+            }
+            place.offset += records.len() - rest.len();
+            place.node += 1;
+            records = rest;
+        }
+        if self.node_count == 0 || !records.is_empty() {
+            return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
+        }
+        Ok(self)
+    }
+
+    /// The same model under another schedule: [`Schedule::Endless`] runs a sequence from end to end.
+    pub const fn with_schedule(self, schedule: Schedule) -> Self {
+        Self { schedule, ..self }
+    }
+
+    /// How weights, activations and states are stored and computed.
+    pub const fn numeric(&self) -> Numeric {
+        self.image.numeric
+    }
+
+    /// In which order the weights lie.
+    pub const fn layout(&self) -> Layout {
+        self.image.layout
+    }
+
+    /// A hash over the sections.
+    pub const fn id(&self) -> ModelId {
+        self.image.id
+    }
+
+    /// How a stream is cut into runs of the network.
+    pub const fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+
+    /// The sections as they lie in the image.
+    pub const fn image(&self) -> &Image<'a> {
+        &self.image
+    }
+
+    /// Words that [`State::new`](crate::State::new) needs: the clock, then every state of the schedule.
+    pub const fn state_words(&self) -> usize {
+        1 + self.state_elements * self.schedule.states() as usize
+    }
+
+    /// Words of scratch that a step needs; its content means nothing between steps.
+    pub const fn scratch_words(&self) -> usize {
+        self.slot_elements + self.work_elements
+    }
+
+    /// Elements of one state: what every node keeps, in their order.
+    pub const fn state_elements(&self) -> usize {
+        self.state_elements
+    }
+
+    pub(crate) const fn slot_elements(&self) -> usize {
+        self.slot_elements
+    }
+
+    /// The nodes in execution order.
+    pub fn nodes(&self) -> Nodes<'a> {
+        Nodes { records: self.records, weights: self.weights, numeric: self.image.numeric, left: self.node_count }
+    }
+
+    /// The nodes up to the last that has a state: what a step without an output runs.
+    pub(crate) fn stateful_nodes(&self) -> Nodes<'a> {
+        Nodes { left: self.stateful_count, ..self.nodes() }
+    }
+
+    /// The inputs, in the order of [`step_ports`](Self::step_ports).
+    pub const fn inputs(&self) -> Ports<'a> {
+        let count = match u16_at(self.ports, ports::INPUT_COUNT) {
+            Some(count) => count as usize,
+            None => 0,
+        };
+        Ports { payload: self.ports, next: 0, end: count }
+    }
+
+    /// The outputs, in the order of [`step_ports`](Self::step_ports).
+    pub const fn outputs(&self) -> Ports<'a> {
+        let first = self.inputs().end;
+        let count = match u16_at(self.ports, ports::OUTPUT_COUNT) {
+            Some(count) => count as usize,
+            None => 0,
+        };
+        Ports { payload: self.ports, next: first, end: first + count }
+    }
+
+    /// Features of the first input.
+    pub const fn input_size(&self) -> usize {
+        self.inputs().first_size()
+    }
+
+    /// Features of the first output.
+    pub const fn output_size(&self) -> usize {
+        self.outputs().first_size()
+    }
+
+    /// Names of the classes, in the order of the output; none where the image has none.
+    pub fn labels(&self) -> core::str::Lines<'a> {
+        self.lines(SectionKind::Labels)
+    }
+
+    /// Names of the nodes, in their order; none where the image has none.
+    pub fn node_names(&self) -> core::str::Lines<'a> {
+        self.lines(SectionKind::Names)
+    }
+
+    fn lines(&self, kind: SectionKind) -> core::str::Lines<'a> {
+        let payload = self.image.section(kind).unwrap_or_default();
+        core::str::from_utf8(payload).unwrap_or_default().lines()
+    }
+}
+
+/// Ports lie within the arena and have a name; there is one of each direction at least. The error is an offset.
+const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<(), usize> {
+    let (Some(input_count), Some(output_count)) =
+        (u16_at(payload, ports::INPUT_COUNT), u16_at(payload, ports::OUTPUT_COUNT))
+    else {
+        return Err(0);
+    };
+    if input_count == 0 || output_count == 0 {
+        return Err(0);
+    }
+    let mut index = 0;
+    while index < input_count as usize + output_count as usize {
+        let offset = ports::LEN + index * port::LEN;
+        let Some(port) = port_at(payload, index) else { return Err(offset) };
+        let fits = match port.slot.checked_add(port.size) {
+            Some(end) => end <= slot_elements,
+            None => false,
+        };
+        if port.size == 0 || port.size > field::MAX_SIZE as usize || !fits {
+            return Err(offset);
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+/// Text in UTF-8, every line ended by a line feed.
+const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
+    let Some(payload) = image.section(kind) else { return Ok(()) };
+    let ended = matches!(payload, [.., b'\n']);
+    match core::str::from_utf8(payload) {
+        Ok(_) if ended => Ok(()),
+        Ok(_) => Err(ImageError::BadSection { kind, offset: payload.len() }),
+        Err(error) => Err(ImageError::BadSection { kind, offset: error.valid_up_to() }),
+    }
+}
+
+/// Port `index`, inputs first.
+const fn port_at(payload: &[u8], index: usize) -> Option<Port<'_>> {
+    let Some(record) = slice(payload, ports::LEN + index * port::LEN, port::LEN) else { return None };
+    let (Some(slot), Some(size), Some(scale), Some(zero_point), Some(name_offset), Some(name_len)) = (
+        u32_at(record, port::SLOT),
+        u32_at(record, port::SIZE),
+        u32_at(record, port::SCALE),
+        u32_at(record, port::ZERO_POINT),
+        u32_at(record, port::NAME_OFFSET),
+        u32_at(record, port::NAME_LEN),
+    ) else {
+        return None;
+    };
+    let Some(name) = slice(payload, name_offset as usize, name_len as usize) else { return None };
+    let Ok(name) = core::str::from_utf8(name) else { return None };
+    let (size, slot) = (size as usize, slot as usize);
+    Some(Port { name, size, scale: f32::from_bits(scale), zero_point: zero_point.cast_signed(), slot })
+}
+
+/// The nodes of a model, decoded one by one.
+#[derive(Clone, Debug)]
+pub struct Nodes<'a> {
+    records: &'a [u8],
+    weights: &'a [u8],
+    numeric: Numeric,
+    left: u32,
+}
+
+impl<'a> Iterator for Nodes<'a> {
+    type Item = Node<'a>;
+
+    fn next(&mut self) -> Option<Node<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let place = Place { node: 0, offset: 0 };
+        let (node, rest) = Node::decode(self.records, self.weights, self.numeric, place).ok()?;
+        self.records = rest;
+        Some(node)
+    }
+}
+
+/// The ports of one direction.
+#[derive(Clone, Debug)]
+pub struct Ports<'a> {
+    payload: &'a [u8],
+    next: usize,
+    end: usize,
+}
+
+impl Ports<'_> {
+    /// How many are left.
+    pub const fn count(&self) -> usize {
+        self.end - self.next
+    }
+
+    const fn first_size(&self) -> usize {
+        match port_at(self.payload, self.next) {
+            Some(port) => port.size,
+            None => 0,
+        }
+    }
+}
+
+impl<'a> Iterator for Ports<'a> {
+    type Item = Port<'a>;
+
+    fn next(&mut self) -> Option<Port<'a>> {
+        if self.next == self.end {
+            return None;
+        }
+        let port = port_at(self.payload, self.next);
+        self.next += 1;
+        port
+    }
+}

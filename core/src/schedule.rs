@@ -1,0 +1,120 @@
+//! How a stream is cut into runs of the network, and which of its states does what at each step.
+
+use crate::image::field::schedule as field;
+use crate::image::read::u32_at;
+
+/// How a stream is cut into runs of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Schedule {
+    /// One state, carried on for ever; every step has an output.
+    Endless,
+    /// Runs of `frames` steps, each from a zero state, one starting every `every` steps. `ceil(frames / every)`
+    /// states take turns, and a step has an output when one of them ends its run.
+    Windows {
+        /// Steps of a run, at least 1.
+        frames: u32,
+        /// Steps from the start of one run to the start of the next, at least 1.
+        every: u32,
+    },
+}
+
+/// What a state does at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing: its run has ended, or not begun.
+    Rest,
+    /// Steps.
+    Step {
+        /// From zero.
+        first: bool,
+        /// And yields the output.
+        last: bool,
+    },
+}
+
+impl Schedule {
+    /// Longest run and pause, in steps: the clock counts to twice their period.
+    const MAX_STEPS: u32 = 1 << 24;
+
+    pub(crate) const fn parse(payload: &[u8]) -> Result<Self, usize> {
+        let (Some(frames), Some(every), field::LEN) =
+            (u32_at(payload, field::FRAMES), u32_at(payload, field::EVERY), payload.len())
+        else {
+            return Err(0);
+        };
+        if frames == 0 || frames > Self::MAX_STEPS {
+            return Err(field::FRAMES.start);
+        }
+        if every == 0 || every > Self::MAX_STEPS {
+            return Err(field::EVERY.start);
+        }
+        Ok(Self::Windows { frames, every })
+    }
+
+    /// The payload of its section; an endless schedule has none.
+    pub fn section(self) -> Option<[u8; field::LEN]> {
+        let Self::Windows { frames, every } = self else { return None };
+        let mut payload = [0; field::LEN];
+        payload[field::FRAMES].copy_from_slice(&frames.to_le_bytes());
+        payload[field::EVERY].copy_from_slice(&every.to_le_bytes());
+        Some(payload)
+    }
+
+    /// How many states take turns.
+    pub const fn states(self) -> u32 {
+        match self {
+            Self::Endless => 1,
+            Self::Windows { frames, every } => frames.div_ceil(every),
+        }
+    }
+
+    /// The clock after `clock`. It starts at 0, and once every state has begun it goes round one period.
+    pub(crate) const fn tick(self, clock: u32) -> u32 {
+        match self {
+            Self::Endless => 0,
+            Self::Windows { every, .. } => {
+                let period = every * self.states();
+                if clock + 1 >= 2 * period { period } else { clock + 1 }
+            }
+        }
+    }
+
+    /// What state number `state` does at `clock`.
+    pub(crate) const fn turn(self, state: u32, clock: u32) -> Turn {
+        match self {
+            Self::Endless => Turn::Step { first: false, last: true },
+            Self::Windows { frames, every } => {
+                let (start, period) = (state * every, every * self.states());
+                let Some(since) = clock.checked_sub(start) else { return Turn::Rest };
+                let age = if since >= period { since - period } else { since };
+                if age >= frames { Turn::Rest } else { Turn::Step { first: age == 0, last: age + 1 == frames } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Schedule, Turn};
+
+    #[test]
+    fn windows_of_25_every_6_end_every_6_steps_and_are_whole() {
+        let schedule = Schedule::Windows { frames: 25, every: 6 };
+        assert_eq!(schedule.states(), 5);
+        let (mut clock, mut steps) = (0, [0_u32; 5]);
+        for frame in 0..10_000_u32 {
+            let mut ended = 0;
+            for state in 0..5 {
+                if let Turn::Step { first, last } = schedule.turn(state, clock) {
+                    let count = &mut steps[state as usize];
+                    *count = if first { 1 } else { *count + 1 };
+                    assert_eq!(last, *count == 25);
+                    ended += u32::from(last);
+                }
+            }
+            assert_eq!(ended, u32::from(frame >= 24 && (frame - 24) % 6 == 0), "frame {frame}");
+            clock = schedule.tick(clock);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! One time step: inference on one page.
+
+use core::fmt;
+
+use crate::cell::{self, copy};
+use crate::error::BufferTooSmall;
+use crate::model::{Model, Nodes};
+use crate::schedule::Turn;
+use crate::state::{Owner, State};
+
+/// What a step gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[must_use]
+pub struct Step {
+    output: bool,
+}
+
+impl Step {
+    /// Whether the step wrote its outputs. Without, they are as they were: a window was not full yet.
+    pub const fn has_output(self) -> bool {
+        self.output
+    }
+}
+
+/// Why a step did not run. State and outputs are as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum StepError {
+    /// The state belongs to another model, or to another schedule of this one.
+    OtherState,
+    /// The scratch is shorter than [`Model::scratch_words`].
+    Scratch(BufferTooSmall),
+    /// The model has another number of inputs.
+    Inputs(PortCount),
+    /// The model has another number of outputs.
+    Outputs(PortCount),
+    /// An input of another length.
+    Input(ShapeError),
+    /// An output of another length.
+    Output(ShapeError),
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::OtherState => write!(f, "the state belongs to another model or schedule"),
+            Self::Scratch(BufferTooSmall { needed, given }) => {
+                write!(f, "{given} words of scratch, the model needs {needed}")
+            }
+            Self::Inputs(PortCount { needed, given }) => write!(f, "{given} inputs, the model has {needed}"),
+            Self::Outputs(PortCount { needed, given }) => write!(f, "{given} outputs, the model has {needed}"),
+            Self::Input(ShapeError { port, needed, given }) => {
+                write!(f, "input {port} has {needed} elements, not {given}")
+            }
+            Self::Output(ShapeError { port, needed, given }) => {
+                write!(f, "output {port} has {needed} elements, not {given}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for StepError {}
+
+/// The number of inputs or outputs is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct PortCount {
+    /// How many the model has.
+    pub needed: usize,
+    /// How many were given.
+    pub given: usize,
+}
+
+/// The length of an input or output is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ShapeError {
+    /// Which input or output, from 0.
+    pub port: usize,
+    /// Elements that it has.
+    pub needed: usize,
+    /// Elements that were given.
+    pub given: usize,
+}
+
+impl Model<'_> {
+    /// One time step of a model with one input and one output, both f32.
+    ///
+    /// `input` is `[input_size]`, `output` `[output_size]`. `scratch` may be shared by all states of a model.
+    ///
+    /// # Errors
+    /// If a buffer has the wrong length, or the state is not this model's.
+    pub fn step_f32(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        input: &[f32],
+        output: &mut [f32],
+    ) -> Result<Step, StepError> {
+        self.step_ports(state, scratch, &[input], &mut [output])
+    }
+
+    /// One time step, with a slice for each input and each output.
+    ///
+    /// # Errors
+    /// As [`step_f32`](Self::step_f32).
+    pub fn step_ports(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+    ) -> Result<Step, StepError> {
+        self.step_observed(state, scratch, inputs, outputs, |_, _| {})
+    }
+
+    /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
+    ///
+    /// # Errors
+    /// As [`step_f32`](Self::step_f32).
+    pub fn step_observed(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        mut observe: impl FnMut(usize, &[f32]),
+    ) -> Result<Step, StepError> {
+        let scratch = self.check(state, scratch, inputs, outputs)?;
+        let (slots, work) = scratch.split_at_mut_checked(self.slot_elements()).unwrap_or_default();
+        let Some((clock, values)) = state.words.split_first_mut() else { return Err(StepError::OtherState) };
+        let values: &mut [f32] = bytemuck::must_cast_slice_mut(values);
+        let mut output = false;
+        let mut rest = values;
+        for index in 0..self.schedule().states() {
+            let Some((own, others)) = rest.split_at_mut_checked(self.state_elements()) else { break };
+            rest = others;
+            let Turn::Step { first, last } = self.schedule().turn(index, *clock) else { continue };
+            if first {
+                own.fill(0.0);
+            }
+            for (port, input) in self.inputs().zip(inputs) {
+                copy(slots.get_mut(port.slot..).unwrap_or_default(), input);
+            }
+            let nodes = if last { self.nodes() } else { self.stateful_nodes() };
+            run(nodes, own, slots, work, &mut observe);
+            if last {
+                for (port, output) in self.outputs().zip(outputs.iter_mut()) {
+                    copy(output, slots.get(port.slot..).unwrap_or_default());
+                }
+                output = true;
+            }
+        }
+        *clock = self.schedule().tick(*clock);
+        Ok(Step { output })
+    }
+
+    /// A whole sequence: as many steps as `inputs`, `[time, input_size]`, holds. Each step that has an output
+    /// writes a row of `outputs`, `[time, output_size]`; returns how many did.
+    ///
+    /// # Errors
+    /// As [`step_f32`](Self::step_f32); also if `outputs` is too short.
+    pub fn run_f32(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[f32],
+        outputs: &mut [f32],
+    ) -> Result<usize, StepError> {
+        let (rows, ragged) = (inputs.chunks(self.input_size().max(1)), self.output_size());
+        let mut written = 0;
+        for input in rows {
+            let output = outputs.get_mut(written * ragged..).unwrap_or_default();
+            let given = output.len();
+            let output =
+                output.get_mut(..ragged).ok_or(StepError::Output(ShapeError { port: 0, needed: ragged, given }))?;
+            if self.step_f32(state, scratch, input, output)?.has_output() {
+                written += 1;
+            }
+        }
+        Ok(written)
+    }
+
+    /// Everything that can be wrong with a step, before it changes anything. Returns the scratch as f32.
+    fn check<'s>(
+        &self,
+        state: &State<'_>,
+        scratch: &'s mut [u32],
+        inputs: &[&[f32]],
+        outputs: &[&mut [f32]],
+    ) -> Result<&'s mut [f32], StepError> {
+        if state.owner != Owner::of(self) {
+            return Err(StepError::OtherState);
+        }
+        let (needed, given) = (self.inputs().count(), inputs.len());
+        if needed != given {
+            return Err(StepError::Inputs(PortCount { needed, given }));
+        }
+        let (needed, given) = (self.outputs().count(), outputs.len());
+        if needed != given {
+            return Err(StepError::Outputs(PortCount { needed, given }));
+        }
+        for (index, (port, input)) in self.inputs().zip(inputs).enumerate() {
+            if port.size != input.len() {
+                return Err(StepError::Input(ShapeError { port: index, needed: port.size, given: input.len() }));
+            }
+        }
+        for (index, (port, output)) in self.outputs().zip(outputs).enumerate() {
+            if port.size != output.len() {
+                return Err(StepError::Output(ShapeError { port: index, needed: port.size, given: output.len() }));
+            }
+        }
+        let (needed, given) = (self.scratch_words(), scratch.len());
+        let scratch = scratch.get_mut(..needed).ok_or(StepError::Scratch(BufferTooSmall { needed, given }))?;
+        Ok(bytemuck::must_cast_slice_mut(scratch))
+    }
+}
+
+/// Runs the nodes in their order: each reads its slot, updates its state and writes its slot.
+fn run(
+    nodes: Nodes<'_>,
+    state: &mut [f32],
+    slots: &mut [f32],
+    work: &mut [f32],
+    observe: &mut impl FnMut(usize, &[f32]),
+) {
+    let mut rest = state;
+    for (index, node) in nodes.enumerate() {
+        let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return };
+        let Ok([input, output]) = slots.get_disjoint_mut([node.input(), node.output()]) else { return };
+        cell::step(&node, input, own, work, output);
+        observe(index, output);
+        rest = others;
+    }
+}
