@@ -2,9 +2,15 @@
 //! named `<node>.<tensor>` as in the [`CellSpec`](tidegate::cell::CellSpec) of the node's cell, row-major f32,
 //! and the architecture is JSON under the metadata key `tidegate`.
 
+mod file;
+mod validate;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use file::{MAX_FILE_BYTES, read_bounded};
+pub use validate::MAX_SIZE;
 
 /// A tensor in row-major order.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +146,18 @@ pub struct Detector {
     pub mean_of: u32,
     /// For every label, in their order.
     pub labels: Vec<LabelDetector>,
+}
+
+impl Detector {
+    /// The mean of three posteriors, at least 0.8, one second apart; labels that begin with `_` are never events.
+    pub fn default_for(labels: &[String]) -> Self {
+        const NEVER: f32 = 2.0;
+        let label = |label: &String| LabelDetector {
+            threshold: if label.starts_with('_') { NEVER } else { 0.8 },
+            refractory_ms: 1000,
+        };
+        Self { mean_of: 3, labels: labels.iter().map(label).collect() }
+    }
 }
 
 /// The detector's settings for one label.

@@ -1,0 +1,106 @@
+//! Canonical models as files. The same model gives the same bytes, and only a valid model is written or read.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
+
+use super::{Architecture, Canonical, Tensor};
+use crate::error::ModelError;
+
+/// Most bytes that a model file may have: far more than any microcontroller's flash.
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Key of the architecture in the metadata.
+const KEY: &str = "tidegate";
+
+/// Reads a file of at most [`MAX_FILE_BYTES`]; `Ok(None)` if it is larger.
+///
+/// # Errors
+/// If the file system refuses.
+pub fn read_bounded(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
+}
+
+impl Canonical {
+    /// Reads and checks a canonical model.
+    ///
+    /// # Errors
+    /// If the file cannot be read or holds no valid canonical model.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        let bytes = read_bounded(path)?.ok_or(ModelError::TooLarge { limit: MAX_FILE_BYTES })?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Checks the model and writes it.
+    ///
+    /// # Errors
+    /// If the model is not valid or the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), ModelError> {
+        Ok(std::fs::write(path, self.to_bytes()?)?)
+    }
+
+    /// The model in the bytes of a canonical file.
+    ///
+    /// # Errors
+    /// If the bytes hold no valid canonical model.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ModelError> {
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(ModelError::TooLarge { limit: MAX_FILE_BYTES });
+        }
+        let container =
+            |error: &dyn std::fmt::Display| ModelError::Container(error.to_string().escape_debug().to_string());
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| container(&error))?;
+        let json = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY)).ok_or(ModelError::NotCanonical)?;
+        let architecture: Architecture = serde_json::from_str(json)
+            .map_err(|error| ModelError::Architecture(error.to_string().escape_debug().to_string()))?;
+        let file = SafeTensors::deserialize(bytes).map_err(|error| container(&error))?;
+        let mut tensors = BTreeMap::new();
+        for (name, view) in file.iter() {
+            if view.dtype() != Dtype::F32 {
+                return Err(ModelError::DType { tensor: name.into(), found: view.dtype().to_string() });
+            }
+            let (values, _) = view.data().as_chunks::<4>();
+            let data = values.iter().map(|&value| f32::from_le_bytes(value)).collect();
+            tensors.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data });
+        }
+        let model = Self { architecture, tensors };
+        model.validate()?;
+        Ok(model)
+    }
+
+    /// The bytes of the canonical file: the same for the same model.
+    ///
+    /// # Errors
+    /// If the model is not valid.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, ModelError> {
+        self.validate()?;
+        let json =
+            serde_json::to_string(&self.architecture).map_err(|error| ModelError::Architecture(error.to_string()))?;
+        serialize(&self.tensors, Some(HashMap::from([(KEY.to_owned(), json)])))
+            .map_err(|error| ModelError::Container(error.to_string()))
+    }
+}
+
+impl View for &Tensor {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.data.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn data_len(&self) -> usize {
+        self.data.len() * 4
+    }
+}

@@ -1,0 +1,317 @@
+//! The door of the canonical model: after [`Canonical::validate`] every later stage may rely on its sizes,
+//! names and tensors. What a cell has is read from its [`CellSpec`], never repeated here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate::activation::Activation;
+use tidegate::cell::{CellKind, CellSpec, Dim, Presence, Sizes};
+
+use super::{Architecture, Canonical, Mfcc, Node, Port, Schedule, Tensor};
+use crate::error::{ModelError, Shape};
+
+/// Most features, units, frames, nodes and ports: what an image's 16-bit fields hold.
+pub const MAX_SIZE: usize = 65_535;
+const MAX_NAME_BYTES: usize = 255;
+
+impl Canonical {
+    /// Checks the whole model against the specs of its cells.
+    ///
+    /// # Errors
+    /// If anything is unknown, missing, left over, of the wrong size or not finite; the error names it.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        let architecture = &self.architecture;
+        if architecture.version != 1 {
+            return Err(ModelError::Version { found: architecture.version });
+        }
+        let mut values = check_inputs(&architecture.inputs)?;
+        if architecture.nodes.is_empty() || architecture.nodes.len() > MAX_SIZE {
+            return model(format!("it has {} nodes, but needs 1 to {MAX_SIZE}", architecture.nodes.len()));
+        }
+        let mut known = BTreeSet::new();
+        for node in &architecture.nodes {
+            self.check_node(node, &values, &mut known).map_err(|error| named(&node.name, error))?;
+            if values.insert(&node.name, node.output_size).is_some() {
+                return model(format!("two inputs or nodes are named {:?}", node.name));
+            }
+        }
+        if let Some(tensor) = self.tensors.keys().find(|name| !known.contains(*name)) {
+            return Err(ModelError::LeftoverTensor { tensor: tensor.clone() });
+        }
+        check_outputs(&architecture.outputs, &values)?;
+        check_around(architecture)
+    }
+
+    fn check_node(
+        &self,
+        node: &Node,
+        values: &BTreeMap<&str, usize>,
+        known: &mut BTreeSet<String>,
+    ) -> Result<(), Reason> {
+        check_name(&node.name)?;
+        let spec = CellKind::from_name(&node.cell).ok_or_else(|| format!("there is no cell {:?}", node.cell))?.spec();
+        let options = check_settings(node, spec)?;
+        check_sizes(node, spec, options)?;
+        let mut sum = 0_usize;
+        for input in &node.inputs {
+            let size = values
+                .get(input.as_str())
+                .ok_or_else(|| format!("it reads {input:?}, which is neither an input nor an earlier node"))?;
+            sum = sum.saturating_add(*size);
+        }
+        if sum != node.input_size {
+            return refuse(format!(
+                "its inputs have {sum} features together, but its input_size is {}",
+                node.input_size
+            ));
+        }
+        for tensor in spec.canonical {
+            let name = format!("{}.{}", node.name, tensor.name);
+            let rows = if tensor.gated { spec.gates.len().max(1) } else { 1 } * size(node, tensor.rows);
+            let needed: Vec<usize> =
+                [Some(rows), tensor.cols.map(|cols| size(node, cols))].into_iter().flatten().collect();
+            match self.tensors.get(&name) {
+                None if tensor.presence.required(options) => Err(ModelError::MissingTensor { tensor: name.clone() })?,
+                None => continue,
+                Some(_) if tensor.presence != Presence::Optional && !tensor.presence.required(options) => continue,
+                Some(found) => check_tensor(&name, found, needed, node)?,
+            }
+            known.insert(name);
+        }
+        Ok(())
+    }
+}
+
+/// A reason that still lacks its node's name, or a whole error.
+enum Reason {
+    Text(String),
+    Whole(ModelError),
+}
+
+impl From<String> for Reason {
+    fn from(reason: String) -> Self {
+        Self::Text(reason)
+    }
+}
+
+impl From<ModelError> for Reason {
+    fn from(error: ModelError) -> Self {
+        Self::Whole(error)
+    }
+}
+
+fn named(node: &str, reason: Reason) -> ModelError {
+    match reason {
+        Reason::Text(reason) => ModelError::Node { node: node.to_owned(), reason },
+        Reason::Whole(error) => error,
+    }
+}
+
+fn refuse<T>(reason: String) -> Result<T, Reason> {
+    Err(Reason::Text(reason))
+}
+
+fn model<T>(reason: String) -> Result<T, ModelError> {
+    Err(ModelError::Model(reason))
+}
+
+fn size(node: &Node, dim: Dim) -> usize {
+    match dim {
+        Dim::Input => node.input_size,
+        Dim::Hidden => node.hidden_size,
+        Dim::Output => node.output_size,
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+        return Err(format!("a name must have 1 to {MAX_NAME_BYTES} bytes and no control characters"));
+    }
+    Ok(())
+}
+
+fn check_inputs(inputs: &[Port]) -> Result<BTreeMap<&str, usize>, ModelError> {
+    if inputs.is_empty() || inputs.len() > MAX_SIZE {
+        return model(format!("it has {} inputs, but needs 1 to {MAX_SIZE}", inputs.len()));
+    }
+    let mut values = BTreeMap::new();
+    for input in inputs {
+        check_port(input).map_err(|reason| ModelError::Model(format!("input {:?}: {reason}", input.name)))?;
+        if !input.from.is_empty() {
+            return model(format!(
+                "input {:?}: it is from {:?}, but only outputs are from a node",
+                input.name, input.from
+            ));
+        }
+        if values.insert(input.name.as_str(), input.size).is_some() {
+            return model(format!("two inputs or nodes are named {:?}", input.name));
+        }
+    }
+    Ok(values)
+}
+
+fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(), ModelError> {
+    if outputs.is_empty() || outputs.len() > MAX_SIZE {
+        return model(format!("it has {} outputs, but needs 1 to {MAX_SIZE}", outputs.len()));
+    }
+    let mut names = BTreeSet::new();
+    for output in outputs {
+        check_port(output).map_err(|reason| ModelError::Model(format!("output {:?}: {reason}", output.name)))?;
+        if !names.insert(&output.name) {
+            return model(format!("two outputs are named {:?}", output.name));
+        }
+        match values.get(output.from.as_str()) {
+            None => return model(format!("output {:?} is from {:?}, which does not exist", output.name, output.from)),
+            Some(&size) if size != output.size => {
+                return model(format!(
+                    "output {:?} has {} features, but {:?} has {size}",
+                    output.name, output.size, output.from
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_port(port: &Port) -> Result<(), String> {
+    check_name(&port.name)?;
+    check_size("size", port.size)
+}
+
+fn check_size(what: &str, size: usize) -> Result<(), String> {
+    if (1..=MAX_SIZE).contains(&size) {
+        return Ok(());
+    }
+    Err(format!("its {what} is {size}, but must be 1 to {MAX_SIZE}"))
+}
+
+/// Options, parameters and activations; returns the option bits.
+fn check_settings(node: &Node, spec: &CellSpec) -> Result<u32, Reason> {
+    let mut options = 0_u32;
+    for option in &node.options {
+        let index = spec.options.iter().position(|known| known == option);
+        let bit = 1 << index.ok_or_else(|| format!("cell {:?} has no option {option:?}", spec.name))?;
+        if options & bit != 0 {
+            return refuse(format!("option {option:?} is given twice"));
+        }
+        options |= bit;
+    }
+    for (param, value) in &node.params {
+        if !spec.params.contains(&param.as_str()) {
+            return refuse(format!("cell {:?} has no parameter {param:?}", spec.name));
+        }
+        if !value.is_finite() || (param.ends_with("_clip") && *value < 0.0) {
+            return refuse(format!("{param} is {value}, but must be finite and not negative"));
+        }
+    }
+    for (place, activation) in &node.activations {
+        if !spec.activations.iter().any(|known| known.name == place) {
+            return refuse(format!("cell {:?} has no activation named {place:?}", spec.name));
+        }
+        if Activation::from_name(activation).is_none() {
+            return refuse(format!("there is no activation {activation:?}"));
+        }
+    }
+    Ok(options)
+}
+
+fn check_sizes(node: &Node, spec: &CellSpec, options: u32) -> Result<(), String> {
+    let (input, hidden, output) = (node.input_size, node.hidden_size, node.output_size);
+    check_size("input_size", input)?;
+    check_size("hidden_size", hidden)?;
+    check_size("output_size", output)?;
+    let projected = match spec.sizes {
+        Sizes::Projected { option } => options >> option & 1 == 1,
+        Sizes::Recurrent | Sizes::Feedforward | Sizes::Elementwise => false,
+    };
+    if !projected && hidden != output {
+        return Err(format!("its hidden_size is {hidden} and its output_size {output}, but they must be equal"));
+    }
+    if spec.sizes == Sizes::Elementwise && input != output {
+        return Err(format!("its input_size is {input} and its output_size {output}, but they must be equal"));
+    }
+    Ok(())
+}
+
+fn check_tensor(name: &str, tensor: &Tensor, needed: Vec<usize>, node: &Node) -> Result<(), ModelError> {
+    let len = needed.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
+    if tensor.shape != needed || Some(tensor.data.len()) != len {
+        return Err(ModelError::Shape {
+            tensor: name.to_owned(),
+            found: Shape(tensor.shape.clone()),
+            hidden: node.hidden_size,
+            input: node.input_size,
+            needed: Shape(needed),
+        });
+    }
+    match tensor.data.iter().position(|value| !value.is_finite()) {
+        Some(index) => Err(ModelError::NotFinite { tensor: name.to_owned(), value: tensor.data[index], index }),
+        None => Ok(()),
+    }
+}
+
+/// What is around the network: labels, front end, schedule, detector.
+fn check_around(architecture: &Architecture) -> Result<(), ModelError> {
+    let labels = architecture.labels.len();
+    for label in &architecture.labels {
+        check_name(label).map_err(|reason| ModelError::Model(format!("label {label:?}: {reason}")))?;
+    }
+    if let Some(output) = architecture.outputs.first().filter(|output| labels > 0 && output.size != labels) {
+        return model(format!("there are {labels} labels, but output {:?} has {} features", output.name, output.size));
+    }
+    if let Some(mfcc) = &architecture.front_end {
+        check_mfcc(mfcc, &architecture.inputs[0])
+            .map_err(|reason| ModelError::Model(format!("front end: {reason}")))?;
+    }
+    if let Schedule::Windows { frames, every } = architecture.schedule {
+        for (what, value) in [("frames", frames), ("every", every)] {
+            check_size(what, value as usize).map_err(|reason| ModelError::Model(format!("schedule: {reason}")))?;
+        }
+    }
+    let Some(detector) = &architecture.detector else { return Ok(()) };
+    check_size("mean_of", detector.mean_of as usize)
+        .map_err(|reason| ModelError::Model(format!("detector: {reason}")))?;
+    if detector.labels.len() != labels {
+        return model(format!("the detector has {} labels, the model {labels}", detector.labels.len()));
+    }
+    match detector.labels.iter().find(|label| !label.threshold.is_finite() || label.threshold < 0.0) {
+        Some(label) => {
+            model(format!("a detector threshold is {}, but must be finite and not negative", label.threshold))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_mfcc(mfcc: &Mfcc, input: &Port) -> Result<(), String> {
+    for (what, value) in [
+        ("window_len", mfcc.window_len),
+        ("stride_len", mfcc.stride_len),
+        ("fft_len", mfcc.fft_len),
+        ("mel_bands", mfcc.mel_bands),
+        ("coefficients", mfcc.coefficients),
+    ] {
+        check_size(what, value as usize)?;
+    }
+    if !mfcc.fft_len.is_power_of_two() || mfcc.fft_len < mfcc.window_len {
+        let window = mfcc.window_len;
+        return Err(format!("fft_len is {}, but must be a power of two and at least {window}", mfcc.fft_len));
+    }
+    if mfcc.coefficients > mfcc.mel_bands {
+        return Err(format!("it keeps {} coefficients of {} mel bands", mfcc.coefficients, mfcc.mel_bands));
+    }
+    if mfcc.coefficients as usize != input.size {
+        return Err(format!("it gives {} features, but input {:?} has {}", mfcc.coefficients, input.name, input.size));
+    }
+    if !(1..=192_000).contains(&mfcc.sample_rate) {
+        return Err(format!("sample_rate is {}, but must be 1 to 192000", mfcc.sample_rate));
+    }
+    let (lower, upper, nyquist) = (mfcc.lower_hz, mfcc.upper_hz, mfcc.sample_rate as f32 / 2.0);
+    // Written so that a NaN fails.
+    if !(lower >= 0.0 && lower < upper && upper <= nyquist) {
+        return Err(format!("its bands run from {lower} to {upper} Hz, but must rise within 0 to {nyquist}"));
+    }
+    if !(mfcc.log_floor > 0.0 && mfcc.log_floor.is_finite()) {
+        return Err(format!("log_floor is {}, but must be positive", mfcc.log_floor));
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The part of TensorFlow's GraphDef that a frozen graph needs, as protobuf messages (tensorflow/core/framework:
+//! `graph.proto`, `node_def.proto`, `attr_value.proto`, `tensor.proto`), and the door at which a file is checked.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+
+use crate::canonical::Tensor;
+use crate::error::ImportError;
+
+/// Most nodes of a graph; the Hello Edge graphs have about 110.
+pub const MAX_NODES: usize = 65_536;
+/// Most values of one tensor: as many as the largest file could hold.
+pub const MAX_VALUES: usize = 1 << 24;
+
+/// `DT_FLOAT`
+pub const FLOAT: i32 = 1;
+/// `DT_INT32`
+pub const INT32: i32 = 3;
+/// `DT_STRING`
+pub const STRING: i32 = 7;
+
+/// An operation, its inputs and its attributes.
+#[derive(Clone, PartialEq, Message)]
+pub struct NodeDef {
+    /// Unique in its graph.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// What it does.
+    #[prost(string, tag = "2")]
+    pub op: String,
+    /// `node`, `node:output`, or `^node` for "after it".
+    #[prost(string, repeated, tag = "3")]
+    pub input: Vec<String>,
+    /// By name; an absent one has the op's default.
+    #[prost(btree_map = "string, message", tag = "5")]
+    pub attr: BTreeMap<String, AttrValue>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, PartialEq, Message)]
+pub struct AttrValue {
+    /// The kinds that are read.
+    #[prost(oneof = "attr_value::Value", tags = "2, 3, 4, 5, 6, 7, 8")]
+    pub value: Option<attr_value::Value>,
+}
+
+/// See [`AttrValue`].
+pub mod attr_value {
+    /// One of the kinds that are read; lists, functions and placeholders decode to none.
+    #[derive(Clone, PartialEq, prost::Oneof)]
+    pub enum Value {
+        /// A string.
+        #[prost(bytes = "vec", tag = "2")]
+        Bytes(Vec<u8>),
+        /// A number.
+        #[prost(int64, tag = "3")]
+        Int(i64),
+        /// A number.
+        #[prost(float, tag = "4")]
+        Float(f32),
+        /// A flag.
+        #[prost(bool, tag = "5")]
+        Bool(bool),
+        /// A data type.
+        #[prost(int32, tag = "6")]
+        Type(i32),
+        /// A shape.
+        #[prost(message, tag = "7")]
+        Shape(super::TensorShape),
+        /// A constant.
+        #[prost(message, tag = "8")]
+        Tensor(super::TensorProto),
+    }
+}
+
+/// A shape; -1 is a dimension that is not known.
+#[derive(Clone, PartialEq, Message)]
+pub struct TensorShape {
+    /// From the outermost.
+    #[prost(message, repeated, tag = "2")]
+    pub dim: Vec<Dim>,
+    /// Not even their number is known.
+    #[prost(bool, tag = "3")]
+    pub unknown_rank: bool,
+}
+
+/// A dimension.
+#[derive(Clone, PartialEq, Message)]
+pub struct Dim {
+    /// Its size.
+    #[prost(int64, tag = "1")]
+    pub size: i64,
+}
+
+/// A constant.
+#[derive(Clone, PartialEq, Message)]
+pub struct TensorProto {
+    /// `DT_*`
+    #[prost(int32, tag = "1")]
+    pub dtype: i32,
+    /// Its shape.
+    #[prost(message, optional, tag = "2")]
+    pub shape: Option<TensorShape>,
+    /// All values, little-endian; or else the list of the type below.
+    #[prost(bytes = "vec", tag = "4")]
+    pub tensor_content: Vec<u8>,
+    /// Values of `DT_FLOAT`; the last one repeats to the end of the tensor.
+    #[prost(float, repeated, tag = "5")]
+    pub float_val: Vec<f32>,
+    /// Values of `DT_INT32`, likewise.
+    #[prost(int32, repeated, tag = "7")]
+    pub int_val: Vec<i32>,
+}
+
+/// The nodes of a graph file, in its order. Nodes are counted before they are decoded, so that a small hostile file
+/// cannot ask for much memory.
+///
+/// # Errors
+/// If the file is cut off or is not a GraphDef.
+pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>, ImportError> {
+    const NODE: u32 = 1;
+    let mut rest = bytes;
+    let mut nodes = Vec::new();
+    while !rest.is_empty() {
+        let (tag, wire) = decode_key(&mut rest).map_err(malformed)?;
+        if tag != NODE || wire != WireType::LengthDelimited {
+            // Versions and the function library; a call of a function is refused as an unknown op.
+            skip_field(wire, tag, &mut rest, DecodeContext::default()).map_err(malformed)?;
+            continue;
+        }
+        let needed = decode_varint(&mut rest).map_err(malformed)?;
+        let (offset, left) = (bytes.len() - rest.len(), rest.len());
+        let split = usize::try_from(needed).ok().and_then(|needed| rest.split_at_checked(needed));
+        let (node, after) = split.ok_or(ImportError::Truncated { node: nodes.len(), offset, needed, left })?;
+        if nodes.len() == MAX_NODES {
+            return Err(malformed(format!("it has more than {MAX_NODES} nodes")));
+        }
+        nodes.push(NodeDef::decode(node).map_err(|error| malformed(format!("node {}: {error}", nodes.len())))?);
+        rest = after;
+    }
+    if nodes.is_empty() {
+        return Err(malformed("it has no nodes"));
+    }
+    Ok(nodes)
+}
+
+fn malformed(reason: impl ToString) -> ImportError {
+    ImportError::Malformed { format: "TensorFlow graph", reason: reason.to_string().escape_debug().to_string() }
+}
+
+impl TensorProto {
+    /// Its dimensions.
+    ///
+    /// # Errors
+    /// If one is unknown or the product is over [`MAX_VALUES`].
+    pub fn dims(&self) -> Result<Vec<usize>, String> {
+        let shape = self.shape.as_ref().map_or(&[][..], |shape| &shape.dim);
+        if shape.len() > 8 || self.shape.as_ref().is_some_and(|shape| shape.unknown_rank) {
+            return Err("its shape is unknown or has more than 8 dimensions".into());
+        }
+        let dims: Option<Vec<usize>> = shape.iter().map(|dim| usize::try_from(dim.size).ok()).collect();
+        let dims = dims.ok_or("its shape has a negative dimension")?;
+        let len = dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
+        match len {
+            Some(len) if len <= MAX_VALUES => Ok(dims),
+            _ => Err(format!("it has more than {MAX_VALUES} values")),
+        }
+    }
+
+    /// The tensor of a `DT_FLOAT` constant.
+    ///
+    /// # Errors
+    /// If it is of another type or its content does not fit its shape.
+    pub fn floats(&self) -> Result<Tensor, String> {
+        if self.dtype != FLOAT {
+            return Err(format!("its type is {}, but must be {FLOAT} (float)", self.dtype));
+        }
+        let shape = self.dims()?;
+        let data = self.values(&shape, &self.float_val, f32::from_le_bytes)?;
+        Ok(Tensor { shape, data })
+    }
+
+    /// Shape and values of a `DT_INT32` constant.
+    ///
+    /// # Errors
+    /// As [`TensorProto::floats`].
+    pub fn ints(&self) -> Result<(Vec<usize>, Vec<i32>), String> {
+        if self.dtype != INT32 {
+            return Err(format!("its type is {}, but must be {INT32} (int32)", self.dtype));
+        }
+        let shape = self.dims()?;
+        let data = self.values(&shape, &self.int_val, i32::from_le_bytes)?;
+        Ok((shape, data))
+    }
+
+    fn values<T: Copy>(&self, shape: &[usize], list: &[T], read: fn([u8; 4]) -> T) -> Result<Vec<T>, String> {
+        let len: usize = shape.iter().product();
+        let content = &self.tensor_content;
+        if !content.is_empty() {
+            let (values, rest) = content.as_chunks::<4>();
+            if values.len() != len || !rest.is_empty() {
+                return Err(format!("its shape needs {} bytes, but it holds {}", 4 * len, content.len()));
+            }
+            return Ok(values.iter().map(|&value| read(value)).collect());
+        }
+        match list.last() {
+            _ if len == 0 => Ok(Vec::new()),
+            Some(&last) if list.len() <= len => {
+                let mut values = list.to_vec();
+                values.resize(len, last);
+                Ok(values)
+            }
+            _ => Err(format!("its shape needs {len} values, but it holds {}", list.len())),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Keras's `LSTM` (order i, f, c, o: the canonical one), `GRU` (order z, r, h) and `SimpleRNN`, alike in Keras 2 and 3.
+
+use tidegate::activation::Activation;
+use tidegate::cell::CellKind;
+use tidegate::gate::{self, Gate};
+
+use super::golden::Case;
+use super::layer::Layer;
+use super::weights::{Named, reordered};
+use crate::canonical::Tensor;
+use crate::error::ImportError;
+
+/// The order in which Keras stores the gates of a GRU.
+const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
+
+/// The layers of a `keras2` or `keras3` case.
+pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
+    case.check_inputs(&[])?;
+    for argument in ["go_backwards", "stateful", "time_major", "unroll", "zero_output_for_mask"] {
+        case.must_be(argument, false)?;
+    }
+    // What only training sees: the forget bias is an initial value, baked into the bias.
+    for argument in ["unit_forget_bias", "dropout", "recurrent_dropout", "implementation"] {
+        case.ignore(argument);
+    }
+    let kind = match case.cls.as_str() {
+        "LSTM" => CellKind::Lstm,
+        "GRU" => CellKind::Gru,
+        "SimpleRNN" => CellKind::Elman,
+        _ => return case.unknown_class(),
+    };
+    Ok(vec![layer(case, kind)?])
+}
+
+fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
+    let gates = kind.spec().gates.len().max(1);
+    let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
+    let recurrent = Named { name: "recurrent_kernel", tensor: case.tensor("recurrent_kernel")? };
+    let units = kernel.units(gates)?;
+    if let Some(given) = case.size("units")?.filter(|&given| given != units) {
+        return Err(ImportError::Unsupported(format!("units = {given} with tensors of {units} units")));
+    }
+    let (input, rows) = kernel.matrix()?;
+    recurrent.shaped(&[units, rows], units)?;
+    let ordered = |tensor: Tensor| match kind {
+        CellKind::Gru => reordered(&tensor, GRU_KERAS, gate::GRU),
+        _ => tensor,
+    };
+    let mut layer = Layer::new(kind, input, units)
+        .tensor("input_weights", ordered(kernel.transposed(0, input)?))
+        .tensor("recurrent_weights", ordered(recurrent.transposed(0, units)?));
+    let reset_after = kind == CellKind::Gru && case.flag("reset_after", true)?;
+    if reset_after {
+        layer.options.push("reset_after");
+    }
+    if case.flag("use_bias", true)? {
+        let bias = Named { name: "bias", tensor: case.tensor("bias")? };
+        if reset_after {
+            let both = bias.shaped(&[2, rows], units)?;
+            let (input, recurrent) = both.data.split_at(rows);
+            let vector = |data: &[f32]| Tensor { shape: vec![rows], data: data.to_vec() };
+            layer =
+                layer.tensor("input_bias", ordered(vector(input))).tensor("recurrent_bias", ordered(vector(recurrent)));
+        } else {
+            layer = layer.tensor("input_bias", ordered(bias.shaped(&[rows], units)?));
+        }
+    }
+    let activation = case.activation("activation", Activation::Tanh)?;
+    Ok(match kind {
+        CellKind::Lstm => {
+            let gate = case.activation("recurrent_activation", Activation::Sigmoid)?;
+            layer
+                .activation("gate_activation", gate)
+                .activation("cell_activation", activation)
+                .activation("output_activation", activation)
+        }
+        CellKind::Gru => {
+            let gate = case.activation("recurrent_activation", Activation::Sigmoid)?;
+            layer.activation("gate_activation", gate).activation("new_activation", activation)
+        }
+        _ => layer.activation("activation", activation),
+    })
+}

@@ -1,0 +1,89 @@
+//! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
+
+pub mod golden;
+pub mod graphdef;
+mod keras;
+mod layer;
+pub mod tf1;
+mod torch;
+mod weights;
+
+use std::path::Path;
+
+use safetensors::SafeTensors;
+
+pub use layer::{Layer, chain};
+
+use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
+use crate::error::{ImportError, ModelError};
+
+/// Reads a model in any format that is known. Labels that lie beside the file are the caller's business.
+///
+/// # Errors
+/// If the file cannot be read, is in a format that is not read, or holds what Tidegate does not have.
+pub fn import(path: &Path) -> Result<Canonical, ImportError> {
+    let bytes = read_bounded(path)?.ok_or(ImportError::TooLarge { limit: MAX_FILE_BYTES })?;
+    let name = path.file_name().map_or_else(|| "a file".into(), |name| name.to_string_lossy());
+    import_bytes(&bytes, &name)
+}
+
+/// As [`import`], from bytes; `name` is for the model's `source`.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> {
+    match recognise(bytes) {
+        Some(Kind::Safetensors) => Canonical::from_bytes(bytes).map_err(|error| match error {
+            ModelError::NotCanonical => {
+                ImportError::NotReadYet { found: "a safetensors file of another program (no key 'tidegate')" }
+            }
+            other => other.into(),
+        }),
+        Some(Kind::GraphDef) => tf1::import_graph(&graphdef::decode(bytes)?, name),
+        Some(Kind::Other(found)) => Err(ImportError::NotReadYet { found }),
+        None => Err(ImportError::Unrecognized),
+    }
+}
+
+enum Kind {
+    Safetensors,
+    GraphDef,
+    Other(&'static str),
+}
+
+/// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
+fn recognise(bytes: &[u8]) -> Option<Kind> {
+    const MAGIC: [(&[u8], &str); 12] = [
+        (b"PK\x03\x04", "a zip archive (a PyTorch checkpoint, a .keras file or an .npz)"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),
+        (b"\x93NUMPY", "a NumPy array"),
+        (b"\x1f\x8b", "a gzip archive"),
+        (b"\x80\x02", "a pickle (an old PyTorch checkpoint)"),
+        (b"GGUF", "a GGUF file"),
+        (b"RIFF", "a wav file"),
+        (b"fLaC", "a FLAC file"),
+        (b"\x7fELF", "an ELF program"),
+        // Field 1 is a varint: SavedModel's schema version 1, then its meta graph; else ONNX's IR version.
+        (b"\x08\x01\x12", "a TensorFlow SavedModel"),
+        (b"\x08", "an ONNX model"),
+        (b"{", "JSON text"),
+    ];
+    if bytes.get(4..8) == Some(b"TFL3") {
+        return Some(Kind::Other("a TensorFlow Lite model"));
+    }
+    if is_safetensors(bytes) {
+        return Some(Kind::Safetensors);
+    }
+    if let Some((_, found)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+        return Some(Kind::Other(found));
+    }
+    // Field 1 of a GraphDef is a NodeDef, whose field 1 is its name: two length-delimited tags.
+    (bytes.first() == Some(&0x0a)).then_some(Kind::GraphDef)
+}
+
+fn is_safetensors(bytes: &[u8]) -> bool {
+    // A damaged file still counts by its shape, so that the error speaks of safetensors.
+    let len = bytes.first_chunk::<8>().map(|len| u64::from_le_bytes(*len));
+    len.is_some_and(|len| len <= MAX_FILE_BYTES && bytes.get(8) == Some(&b'{'))
+        || SafeTensors::read_metadata(bytes).is_ok()
+}

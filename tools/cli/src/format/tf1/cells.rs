@@ -1,0 +1,217 @@
+//! What turns the tensors and constructor arguments of TensorFlow 1's cells into canonical layers. The graph
+//! importer and checkpoints both come through here.
+//!
+//! A kernel is [input + hidden, gates * units]: rows of x first, then rows of h.
+
+use tidegate::activation::Activation;
+use tidegate::cell::CellKind;
+use tidegate::gate::{LSTM, LSTM_TF1};
+
+use crate::canonical::Tensor;
+use crate::error::ImportError;
+use crate::format::layer::Layer;
+use crate::format::weights::{Named, reordered, stacked, zeros};
+
+/// Position of the forget gate in the canonical order.
+const FORGET: usize = 1;
+
+/// What `LSTMCell` can have beyond its kernel and bias.
+#[derive(Clone, Copy, Debug)]
+pub struct LstmOptions<'a> {
+    /// Added to the forget gate at run time; folded into the bias here.
+    pub forget_bias: f32,
+    /// `w_i_diag`, `w_f_diag`, `w_o_diag`, each [units].
+    pub peepholes: Option<[&'a Tensor; 3]>,
+    /// `projection/kernel`, [units, projected].
+    pub projection: Option<&'a Tensor>,
+    /// c is clipped to plus and minus this.
+    pub cell_clip: Option<f32>,
+    /// The projected h is clipped to plus and minus this; without a projection TensorFlow ignores it, as we do.
+    pub projection_clip: Option<f32>,
+    /// Of the candidate and of the output.
+    pub activation: Activation,
+}
+
+impl Default for LstmOptions<'_> {
+    /// The constructor's defaults.
+    fn default() -> Self {
+        Self {
+            forget_bias: 1.0,
+            peepholes: None,
+            projection: None,
+            cell_clip: None,
+            projection_clip: None,
+            activation: Activation::Tanh,
+        }
+    }
+}
+
+/// `BasicLSTMCell`: kernel [input + units, 4 * units], bias [4 * units].
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn basic_lstm(
+    kernel: &Tensor,
+    bias: &Tensor,
+    forget_bias: f32,
+    activation: Activation,
+) -> Result<Layer, ImportError> {
+    lstm(kernel, bias, LstmOptions { forget_bias, activation, ..LstmOptions::default() })
+}
+
+/// `LSTMCell`: kernel [input + output, 4 * units], bias [4 * units].
+///
+/// # Errors
+/// If a tensor has another shape, or a clip is not positive.
+pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let units = kernel.units(4)?;
+    let projection = options.projection.map(|tensor| Named { name: "projection/kernel", tensor });
+    let output = match projection {
+        Some(projection) => projection.matrix()?.1,
+        None => units,
+    };
+    let (input_weights, recurrent_weights) = kernel.split_kernel(output)?;
+    let mut bias = reordered(&Named { name: "bias", tensor: bias }.shaped(&[4 * units], units)?, LSTM_TF1, LSTM);
+    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
+        *value += options.forget_bias;
+    }
+    let mut layer = Layer::new(CellKind::Lstm, input_weights.shape[1], units)
+        .tensor("input_weights", reordered(&input_weights, LSTM_TF1, LSTM))
+        .tensor("recurrent_weights", reordered(&recurrent_weights, LSTM_TF1, LSTM))
+        .tensor("input_bias", bias)
+        .activation("cell_activation", options.activation)
+        .activation("output_activation", options.activation);
+    if let Some(peepholes) = options.peepholes {
+        layer.options.push("peephole");
+        let names = [("w_i_diag", "input_peephole"), ("w_f_diag", "forget_peephole"), ("w_o_diag", "output_peephole")];
+        for ((name, canonical), tensor) in names.into_iter().zip(peepholes) {
+            layer = layer.tensor(canonical, Named { name, tensor }.shaped(&[units], units)?);
+        }
+    }
+    if let Some(clip) = options.cell_clip {
+        layer.params.insert("cell_clip", positive("cell_clip", clip)?);
+    }
+    if let Some(projection) = projection {
+        layer.options.push("projection");
+        layer.output_size = output;
+        projection.shaped(&[units, output], units)?;
+        layer = layer.tensor("projection_weights", projection.transposed(0, units)?);
+        if let Some(clip) = options.projection_clip {
+            layer.params.insert("projection_clip", positive("proj_clip", clip)?);
+        }
+    }
+    Ok(layer)
+}
+
+/// `CudnnCompatibleLSTMCell`: an `LSTMCell` without a forget bias at run time.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn cudnn_compatible_lstm(kernel: &Tensor, bias: &Tensor) -> Result<Layer, ImportError> {
+    basic_lstm(kernel, bias, 0.0, Activation::Tanh)
+}
+
+/// `GRUCell`: gates [input + units, 2 * units] in the order r, u; candidate [input + units, units]; reset before the
+/// product. r, u, c are the canonical r, z, n.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn gru(
+    gates_kernel: &Tensor,
+    gates_bias: &Tensor,
+    candidate_kernel: &Tensor,
+    candidate_bias: &Tensor,
+    activation: Activation,
+) -> Result<Layer, ImportError> {
+    let gates = Named { name: "gates/kernel", tensor: gates_kernel };
+    let units = gates.units(2)?;
+    let (gates_input, gates_recurrent) = gates.split_kernel(units)?;
+    let input = gates_input.shape[1];
+    let candidate = Named { name: "candidate/kernel", tensor: candidate_kernel };
+    candidate.shaped(&[input + units, units], units)?;
+    let (candidate_input, candidate_recurrent) = candidate.split_kernel(units)?;
+    let gates_bias = Named { name: "gates/bias", tensor: gates_bias }.shaped(&[2 * units], units)?;
+    let candidate_bias = Named { name: "candidate/bias", tensor: candidate_bias }.shaped(&[units], units)?;
+    Ok(Layer::new(CellKind::Gru, input, units)
+        .tensor("input_weights", stacked(&gates_input, &candidate_input))
+        .tensor("recurrent_weights", stacked(&gates_recurrent, &candidate_recurrent))
+        .tensor("input_bias", stacked(&gates_bias, &candidate_bias))
+        .activation("new_activation", activation))
+}
+
+/// `CudnnCompatibleGRUCell`: gates as in [`gru`]; the candidate has an input projection [input, units] and a hidden
+/// projection [units, units], each with its bias; reset after the product.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn cudnn_compatible_gru(
+    gates_kernel: &Tensor,
+    gates_bias: &Tensor,
+    input_projection: [&Tensor; 2],
+    hidden_projection: [&Tensor; 2],
+    activation: Activation,
+) -> Result<Layer, ImportError> {
+    let gates = Named { name: "gates/kernel", tensor: gates_kernel };
+    let units = gates.units(2)?;
+    let (gates_input, gates_recurrent) = gates.split_kernel(units)?;
+    let input = gates_input.shape[1];
+    let gates_bias = Named { name: "gates/bias", tensor: gates_bias }.shaped(&[2 * units], units)?;
+    let part = |name, tensor, shape: &[usize]| Named { name, tensor }.shaped(shape, units);
+    let kernel = part("candidate/input_projection/kernel", input_projection[0], &[input, units])?;
+    let input_bias = part("candidate/input_projection/bias", input_projection[1], &[units])?;
+    let recurrent = part("candidate/hidden_projection/kernel", hidden_projection[0], &[units, units])?;
+    let recurrent_bias = part("candidate/hidden_projection/bias", hidden_projection[1], &[units])?;
+    let transposed = |tensor: &Tensor, rows| Named { name: "candidate", tensor }.transposed(0, rows);
+    let mut layer = Layer::new(CellKind::Gru, input, units)
+        .tensor("input_weights", stacked(&gates_input, &transposed(&kernel, input)?))
+        .tensor("recurrent_weights", stacked(&gates_recurrent, &transposed(&recurrent, units)?))
+        .tensor("input_bias", stacked(&gates_bias, &input_bias))
+        .tensor("recurrent_bias", stacked(&zeros(2 * units), &recurrent_bias))
+        .activation("new_activation", activation);
+    layer.options.push("reset_after");
+    Ok(layer)
+}
+
+/// `BasicRNNCell`: kernel [input + units, units], bias [units].
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn basic_rnn(kernel: &Tensor, bias: &Tensor, activation: Activation) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let units = kernel.units(1)?;
+    let (input_weights, recurrent_weights) = kernel.split_kernel(units)?;
+    Ok(Layer::new(CellKind::Elman, input_weights.shape[1], units)
+        .tensor("input_weights", input_weights)
+        .tensor("recurrent_weights", recurrent_weights)
+        .tensor("input_bias", Named { name: "bias", tensor: bias }.shaped(&[units], units)?)
+        .activation("activation", activation))
+}
+
+/// A kernel that `num_unit_shards` or `num_proj_shards` cut by rows into `part_0`, `part_1`, ...
+///
+/// # Errors
+/// If there is no part, or the parts differ in width.
+pub fn unsharded(parts: &[&Tensor]) -> Result<Tensor, ImportError> {
+    let Some((first, rest)) = parts.split_first() else {
+        return Err(ImportError::MissingTensor { tensor: "kernel/part_0".into() });
+    };
+    let (_, width) = Named { name: "kernel/part_0", tensor: first }.matrix()?;
+    let mut whole = (*first).clone();
+    for tensor in rest {
+        let part = Named { name: "kernel/part", tensor };
+        if part.matrix()?.1 != width {
+            return part.refuse(format!("part 0 has {width} columns"));
+        }
+        whole = stacked(&whole, tensor);
+    }
+    Ok(whole)
+}
+
+/// Canonical models write "no clip" as 0, so a real clip of 0, which TensorFlow would apply, must be refused.
+fn positive(name: &str, clip: f32) -> Result<f32, ImportError> {
+    if clip > 0.0 {
+        return Ok(clip);
+    }
+    Err(ImportError::Unsupported(format!("argument {name} = {clip}")))
+}

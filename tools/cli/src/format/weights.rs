@@ -1,0 +1,91 @@
+//! Moves that importers make with weights: checks of shape, transposes, blocks of rows. Every function checks
+//! the tensor that it is given, so that importers read like the equations.
+
+use tidegate::gate::{Gate, permutation};
+
+use crate::canonical::Tensor;
+use crate::error::{ImportError, Shape};
+
+/// A foreign tensor and the name to blame.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    pub name: &'a str,
+    pub tensor: &'a Tensor,
+}
+
+impl Named<'_> {
+    pub fn refuse<T>(self, needed: String) -> Result<T, ImportError> {
+        let found = Shape(self.tensor.shape.clone());
+        Err(ImportError::Shape { tensor: self.name.to_owned(), found, needed })
+    }
+
+    /// Rows and columns, both at least 1.
+    pub fn matrix(self) -> Result<(usize, usize), ImportError> {
+        match *self.tensor.shape {
+            [rows, cols] if rows > 0 && cols > 0 && rows.checked_mul(cols) == Some(self.tensor.data.len()) => {
+                Ok((rows, cols))
+            }
+            _ => self.refuse("must be a matrix".into()),
+        }
+    }
+
+    /// The tensor, which must have this shape.
+    pub fn shaped(self, shape: &[usize], units: usize) -> Result<Tensor, ImportError> {
+        let len = shape.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
+        if self.tensor.shape != shape || len != Some(self.tensor.data.len()) {
+            return self.refuse(format!("a cell of {units} units needs {}", Shape(shape.to_vec())));
+        }
+        Ok(self.tensor.clone())
+    }
+
+    /// Units of a kernel with `gates` blocks of columns.
+    pub fn units(self, gates: usize) -> Result<usize, ImportError> {
+        let (_, cols) = self.matrix()?;
+        if cols % gates != 0 {
+            return self.refuse(format!("its columns must be {gates} gates of equal width"));
+        }
+        Ok(cols / gates)
+    }
+
+    /// A kernel [input + recurrent, gates * units] as canonical input and recurrent weights, in its own gate order.
+    pub fn split_kernel(self, recurrent: usize) -> Result<(Tensor, Tensor), ImportError> {
+        let (rows, _) = self.matrix()?;
+        match rows.checked_sub(recurrent) {
+            None | Some(0) => {
+                self.refuse(format!("it must have more than {recurrent} rows: those of x, then those of h"))
+            }
+            Some(input) => Ok((self.transposed(0, input)?, self.transposed(input, rows)?)),
+        }
+    }
+
+    /// Rows `from..to` of a matrix, transposed.
+    pub fn transposed(self, from: usize, to: usize) -> Result<Tensor, ImportError> {
+        let (rows, cols) = self.matrix()?;
+        debug_assert!(from < to && to <= rows);
+        let mut data = Vec::with_capacity((to - from) * cols);
+        for col in 0..cols {
+            data.extend(self.tensor.data[from * cols..to * cols].iter().skip(col).step_by(cols));
+        }
+        Ok(Tensor { shape: vec![cols, to - from], data })
+    }
+}
+
+/// The row blocks of `tensor`, one for each gate, in another order.
+pub fn reordered<const N: usize>(tensor: &Tensor, from: [Gate; N], to: [Gate; N]) -> Tensor {
+    let block = tensor.data.len() / N;
+    let data = permutation(from, to).iter().flat_map(|&k| &tensor.data[k * block..(k + 1) * block]).copied().collect();
+    Tensor { shape: tensor.shape.clone(), data }
+}
+
+/// Rows of `top`, then of `bottom`; or two vectors end to end. Trailing dimensions must be equal.
+pub fn stacked(top: &Tensor, bottom: &Tensor) -> Tensor {
+    debug_assert_eq!(top.shape[1..], bottom.shape[1..]);
+    let mut shape = top.shape.clone();
+    shape[0] += bottom.shape[0];
+    Tensor { shape, data: [top.data.as_slice(), &bottom.data].concat() }
+}
+
+/// A vector of zeros.
+pub fn zeros(len: usize) -> Tensor {
+    Tensor { shape: vec![len], data: vec![0.0; len] }
+}
