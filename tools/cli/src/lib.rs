@@ -4,3 +4,4 @@
 pub mod canonical;
 pub mod error;
 pub mod format;
+pub mod pack;

@@ -1,0 +1,297 @@
+//! Canonical model to flash image: slots, node records, weights in the kernel's order, and the optional sections.
+
+use std::collections::HashMap;
+
+use half::f16;
+use sha2::{Digest, Sha256};
+use tidegate::activation::Activation;
+use tidegate::cell::{CellKind, CellSpec, Dim, MAX_ACTIVATIONS, MAX_PARAMS, TensorSpec};
+use tidegate::image::field::ALIGNMENT;
+use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
+use tidegate::image::{Layout, ModelId, Numeric, SectionKind};
+
+use crate::canonical::{self, Canonical, Node, Tensor};
+use crate::error::ModelError;
+
+/// Why a canonical model cannot become an image.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    /// The model itself is not whole.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A weight is too large for the numeric.
+    #[error("{tensor} holds {value}, which f16 cannot: pack with --numeric f32")]
+    OutOfRange {
+        /// Its name.
+        tensor: String,
+        /// The weight.
+        value: f32,
+    },
+    /// A name cannot be stored.
+    #[error("the name {name:?} has a line feed in it: rename it")]
+    LineFeed {
+        /// The label's or node's name.
+        name: String,
+    },
+    /// A node reads several values, which no cell of this build does.
+    #[error("node {node} reads {count} values; the cells of this version read one")]
+    SeveralInputs {
+        /// Its name.
+        node: String,
+        /// How many.
+        count: usize,
+    },
+    /// An image counts its bytes in 32 bits.
+    #[error("the image would have {bytes} bytes, more than 4 GiB")]
+    TooLarge {
+        /// Its bytes.
+        bytes: usize,
+    },
+}
+
+/// Packs a model. The same model gives the same bytes.
+///
+/// # Errors
+/// If the model is not whole, or holds what the numeric or the format cannot.
+pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
+    model.validate()?;
+    let architecture = &model.architecture;
+    let slots = Slots::assign(architecture);
+    let mut weights = Vec::new();
+    let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
+    for node in &architecture.nodes {
+        let tensors = pack_tensors(node, model, numeric, &mut weights)?;
+        append_record(node, &slots, &tensors, &mut nodes)?;
+    }
+    let ports = pack_ports(architecture, &slots);
+    let mut sections = vec![
+        (SectionKind::Nodes, nodes),
+        (SectionKind::Weights, weights),
+        (SectionKind::Ports, ports),
+        (SectionKind::Names, lines(architecture.nodes.iter().map(|node| node.name.as_str()))?),
+    ];
+    if let Some(payload) = core_schedule(architecture.schedule).section() {
+        sections.push((SectionKind::Schedule, payload.to_vec()));
+    }
+    if !architecture.labels.is_empty() {
+        sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))?));
+    }
+    let sections: Vec<_> = sections.iter().map(|(kind, payload)| (*kind, payload.as_slice())).collect();
+    let writer =
+        ImageWriter { numeric, layout: Layout::Portable, id: model_id(numeric, &sections), sections: &sections };
+    let bytes = writer.image_bytes();
+    if u32::try_from(bytes).is_err() {
+        return Err(PackError::TooLarge { bytes });
+    }
+    let mut image = vec![0; bytes];
+    writer.write(&mut image).expect("the buffer has the writer's own length");
+    Ok(image)
+}
+
+/// SHA-256 over numeric and sections, cut to eight bytes.
+fn model_id(numeric: Numeric, sections: &[(SectionKind, &[u8])]) -> ModelId {
+    let mut hash = Sha256::new();
+    hash.update(numeric.code().to_le_bytes());
+    for (kind, payload) in sections {
+        hash.update(kind.code().to_le_bytes());
+        hash.update((payload.len() as u32).to_le_bytes());
+        hash.update(payload);
+    }
+    let digest = hash.finalize();
+    let (head, _) = digest.split_first_chunk::<8>().expect("SHA-256 has 32 bytes");
+    ModelId(u64::from_le_bytes(*head))
+}
+
+/// The schedule of the canonical model as `core` has it.
+pub fn core_schedule(schedule: canonical::Schedule) -> tidegate::Schedule {
+    match schedule {
+        canonical::Schedule::Endless => tidegate::Schedule::Endless,
+        canonical::Schedule::Windows { frames, every } => tidegate::Schedule::Windows { frames, every },
+    }
+}
+
+fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8>, PackError> {
+    let mut text = String::new();
+    for name in names {
+        if name.contains('\n') {
+            return Err(PackError::LineFeed { name: name.to_owned() });
+        }
+        text.push_str(name);
+        text.push('\n');
+    }
+    Ok(text.into_bytes())
+}
+
+/// Where every value lies in the arena. A value's place is given to another once nothing reads it any more.
+struct Slots<'a> {
+    start: HashMap<&'a str, u32>,
+    elements: u32,
+}
+
+impl<'a> Slots<'a> {
+    /// First fit, in execution order.
+    fn assign(architecture: &'a canonical::Architecture) -> Self {
+        let last_reader = |name: &str| match architecture.outputs.iter().any(|output| output.from == name) {
+            true => usize::MAX,
+            false => {
+                architecture.nodes.iter().rposition(|node| node.inputs.iter().any(|input| input == name)).unwrap_or(0)
+            }
+        };
+        let mut slots = Self { start: HashMap::new(), elements: 0 };
+        // (start, end, last reader) of what lies in the arena.
+        let mut taken: Vec<(u32, u32, usize)> = Vec::new();
+        let mut place = |name: &'a str, size: usize, now: usize| {
+            taken.retain(|&(_, _, last)| last >= now);
+            taken.sort_unstable();
+            let size = size as u32;
+            let start =
+                taken.iter().fold(0, |start, &(from, to, _)| if start + size <= from { start } else { start.max(to) });
+            taken.push((start, start + size, last_reader(name)));
+            slots.start.insert(name, start);
+            slots.elements = slots.elements.max(start + size);
+        };
+        for input in &architecture.inputs {
+            place(&input.name, input.size, 0);
+        }
+        for (index, node) in architecture.nodes.iter().enumerate() {
+            place(&node.name, node.output_size, index);
+        }
+        slots
+    }
+
+    fn of(&self, name: &str) -> u32 {
+        self.start[name]
+    }
+}
+
+fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>) -> Vec<u8> {
+    let inputs: Vec<PortRecord<'_>> =
+        architecture.inputs.iter().map(|port| (port.name.as_str(), port.size as u32, slots.of(&port.name))).collect();
+    let outputs: Vec<PortRecord<'_>> =
+        architecture.outputs.iter().map(|port| (port.name.as_str(), port.size as u32, slots.of(&port.from))).collect();
+    let mut payload = vec![0; ports_bytes(&inputs, &outputs)];
+    write_ports(&inputs, &outputs, &mut payload).expect("the buffer has the writer's own length");
+    payload
+}
+
+fn append_record(
+    node: &Node,
+    slots: &Slots<'_>,
+    tensors: &[Option<u32>],
+    records: &mut Vec<u8>,
+) -> Result<(), PackError> {
+    let kind = kind_of(node);
+    let spec = kind.spec();
+    let [input] = node.inputs.as_slice() else {
+        return Err(PackError::SeveralInputs { node: node.name.clone(), count: node.inputs.len() });
+    };
+    let mut params = [0.0; MAX_PARAMS];
+    for (param, name) in params.iter_mut().zip(spec.params) {
+        *param = node.params.get(*name).copied().unwrap_or(0.0);
+    }
+    let mut activations = [Activation::Identity; MAX_ACTIVATIONS];
+    for (activation, of) in activations.iter_mut().zip(spec.activations) {
+        let named = node.activations.get(of.name).and_then(|name| Activation::from_name(name));
+        *activation = named.unwrap_or(of.default);
+    }
+    let record = NodeRecord {
+        kind,
+        options: option_bits(node, spec),
+        input_size: node.input_size as u32,
+        hidden_size: node.hidden_size as u32,
+        output_size: node.output_size as u32,
+        activations,
+        params,
+        output_slot: slots.of(&node.name),
+        slots: &[(slots.of(input), node.input_size as u32)],
+        tensors,
+    };
+    let start = records.len();
+    records.resize(start + record.record_bytes(), 0);
+    record.write(&mut records[start..]).expect("the buffer has the writer's own length");
+    Ok(())
+}
+
+fn kind_of(node: &Node) -> CellKind {
+    CellKind::from_name(&node.cell).expect("a validated model names cells that exist")
+}
+
+fn option_bits(node: &Node, spec: &CellSpec) -> u32 {
+    let set = |name: &&str| node.options.iter().any(|option| option == name);
+    spec.options.iter().enumerate().map(|(bit, name)| u32::from(set(name)) << bit).sum()
+}
+
+/// Appends the tensors of a node to the weights; returns the offset of each tensor of the spec.
+fn pack_tensors(
+    node: &Node,
+    model: &Canonical,
+    numeric: Numeric,
+    weights: &mut Vec<u8>,
+) -> Result<Vec<Option<u32>>, PackError> {
+    let spec = kind_of(node).spec();
+    let options = option_bits(node, spec);
+    let mut offsets = Vec::new();
+    for tensor in spec.tensors {
+        if !tensor.presence.required(options) {
+            offsets.push(None);
+            continue;
+        }
+        weights.resize(weights.len().next_multiple_of(ALIGNMENT), 0);
+        offsets.push(Some(weights.len() as u32));
+        let rows = image_rows(node, spec, tensor, model);
+        let cols = tensor.cols.map_or(1, |cols| dim(node, cols));
+        let narrow = tensor.cols.is_some() && numeric == Numeric::F16;
+        // Blocks of four rows, column by column.
+        for block in rows.chunks(4 * cols) {
+            for col in 0..cols {
+                for row in 0..4 {
+                    let value = block.get(row * cols + col).copied().unwrap_or(0.0);
+                    if narrow {
+                        let half = f16::from_f32(value);
+                        if !half.is_finite() {
+                            let tensor = format!("{}.{}", node.name, tensor.name);
+                            return Err(PackError::OutOfRange { tensor, value });
+                        }
+                        weights.extend(half.to_le_bytes());
+                    } else {
+                        weights.extend(value.to_le_bytes());
+                    }
+                }
+            }
+        }
+    }
+    Ok(offsets)
+}
+
+/// The rows of a tensor as an image has them: unit-major, the gates of a unit side by side, canonical tensors summed.
+fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonical) -> Vec<f32> {
+    let units = dim(node, tensor.rows);
+    let cols = tensor.cols.map_or(1, |cols| dim(node, cols));
+    let blocks: Vec<usize> = match tensor.gates {
+        [] => vec![0],
+        gates => gates
+            .iter()
+            .map(|gate| spec.gates.iter().position(|of| of == gate).expect("a tensor takes gates of its cell"))
+            .collect(),
+    };
+    let mut rows = vec![0.0; units * blocks.len() * cols];
+    for name in tensor.from {
+        let Some(Tensor { data, .. }) = model.tensors.get(&format!("{}.{name}", node.name)) else { continue };
+        for (index, row) in rows.chunks_exact_mut(cols).enumerate() {
+            let (unit, gate) = (index / blocks.len(), index % blocks.len());
+            let from = (blocks[gate] * units + unit) * cols;
+            for (value, add) in row.iter_mut().zip(&data[from..from + cols]) {
+                *value += add;
+            }
+        }
+    }
+    rows
+}
+
+fn dim(node: &Node, dim: Dim) -> usize {
+    match dim {
+        Dim::Input => node.input_size,
+        Dim::Hidden => node.hidden_size,
+        Dim::Output => node.output_size,
+    }
+}
