@@ -7,5 +7,11 @@ compile_error!("enable the feature `libm` (default) or `micromath`: the activati
 
 pub mod activation;
 pub mod cell;
+pub mod detector;
+pub mod error;
+pub mod front_end;
 pub mod gate;
 mod math;
+mod words;
+
+pub use error::{BufferTooSmall, WrongLength};
