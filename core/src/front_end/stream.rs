@@ -170,7 +170,7 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
 }
 
 /// In eight partial sums: the logarithms all have one sign and the first coefficient reaches -247, so that one
-/// running sum would be off by 8e-5 (silence), where half an ulp is 8e-6.
+/// running sum is off by 7e-5 in silence; eight stay within 2e-5 (a test looks).
 fn dot(row: Table<'_>, bands: &[f32]) -> f32 {
     let mut sums = [0.0; 8];
     let mut add = |row: Table<'_>, bands: &[f32]| {
