@@ -105,6 +105,16 @@ fn features_are_those_of_tensorflow() {
     }
 }
 
+/// The same definition in f64 (NumPy), for samples that are all 1000.
+#[test]
+fn a_constant_signal_shows_the_windows_side_lobes() {
+    let expected =
+        [-75.07279, 16.445917, 4.538818, 3.9408305, 2.1895704, 2.0504088, 1.3809961, 1.3297876, 0.9863483, 0.96359557];
+    for (got, expected) in features(&HELLO_EDGE, &[1000; 640], &[640]).concat().iter().zip(expected) {
+        assert!((got - expected as f32).abs() < 0.01, "{got} {expected}");
+    }
+}
+
 #[test]
 fn blocks_of_any_length_give_the_same_bits() {
     let signal = noise(5000);

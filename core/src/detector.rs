@@ -253,7 +253,8 @@ impl<'a, 'b> Detector<'a, 'b> {
         let mut best = (0, f32::NEG_INFINITY);
         for label in 0..labels {
             // From the oldest to the newest, wherever the ring starts: the same posteriors have the same mean.
-            let sum: f32 = older.iter().chain(newer).skip(label).step_by(labels).sum();
+            let rows = older.chunks_exact(labels).chain(newer.chunks_exact(labels));
+            let sum: f32 = rows.filter_map(|row| row.get(label)).sum();
             let mean = sum / self.settings.mean_of as f32;
             if mean > best.1 {
                 best = (label, mean);

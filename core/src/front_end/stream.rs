@@ -30,7 +30,9 @@ impl<'a> Mfcc<'a> {
 /// # }
 /// ```
 ///
-/// The features do not depend on how the samples are cut into pushes, not even in their last bit.
+/// The features do not depend on how the samples are cut into pushes, not even in their last bit. With the feature
+/// `libm` they are within 5e-4 of TensorFlow's for speech, and within 0.01 for a signal that is constant: there the
+/// upper bands hold only the window's side lobes, which f32 resolves no better.
 #[derive(Debug)]
 pub struct FrontEnd<'a, 'b> {
     mfcc: Mfcc<'a>,
@@ -102,8 +104,12 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
         self.window();
         self.mel();
         self.dct();
-        self.oldest = (self.oldest + stride_len) % window_len;
         self.filled = window_len.saturating_sub(stride_len);
+        // Where nothing is kept, any place is the oldest's.
+        self.oldest = if self.filled == 0 { 0 } else { self.oldest + stride_len };
+        if self.oldest >= window_len {
+            self.oldest -= window_len;
+        }
         self.skip = stride_len.saturating_sub(window_len);
         Some(self.features)
     }
@@ -131,14 +137,13 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
     /// ```
     fn mel(&mut self) {
         let floor = self.mfcc.settings().log_floor;
-        let first_bin = *self.mfcc.settings().bins().start();
+        let edges = self.mfcc.edges.iter().map(|&edge| u32::from_le_bytes(edge) as usize);
         let spectrum = rfft(self.fft);
         // The bin of half the sample rate is real and travels as the imaginary part of bin 0.
         let nyquist = spectrum.first().map(|bin| math::sqrt(bin.im * bin.im));
         let magnitudes = spectrum.iter().map(|bin| math::sqrt(bin.re * bin.re + bin.im * bin.im));
+        let first_bin = edges.clone().next().unwrap_or(0);
         let mut bins = magnitudes.chain(nyquist).skip(first_bin).zip(floats(self.mfcc.weights));
-
-        let edges = self.mfcc.edges.iter().map(|&edge| u32::from_le_bytes(edge) as usize);
         let mut widths = edges.clone().zip(edges.skip(1)).map(|(from, to)| to.saturating_sub(from));
         let mut share = |bins_wide: usize| {
             bins.by_ref().take(bins_wide).fold((0.0, 0.0), |(falling, rising), (magnitude, weight)| {
@@ -156,21 +161,28 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
 
     /// feature[k] = Σ dct[k][b] · band[b]
     fn dct(&mut self) {
-        for (feature, row) in self.features.iter_mut().zip(self.mfcc.dct.chunks_exact(self.bands.len().max(1))) {
-            *feature = dot(row, self.bands);
+        let mut rows = self.mfcc.dct;
+        for feature in self.features.iter_mut() {
+            let (row, rest) = rows.split_at_checked(self.bands.len()).unwrap_or_default();
+            (*feature, rows) = (dot(row, self.bands), rest);
         }
     }
 }
 
 /// In eight partial sums: the logarithms all have one sign and the first coefficient reaches -247, so that one
-/// running sum would be off by 8e-5 (silence), where half an ulp is 8e-6.
+/// running sum is off by 7e-5 in silence; eight stay within 2e-5 (a test looks).
 fn dot(row: Table<'_>, bands: &[f32]) -> f32 {
     let mut sums = [0.0; 8];
-    for (row, bands) in row.chunks(8).zip(bands.chunks(8)) {
+    let mut add = |row: Table<'_>, bands: &[f32]| {
         for ((sum, weight), band) in sums.iter_mut().zip(floats(row)).zip(bands) {
             *sum += weight * band;
         }
+    };
+    let ((row_blocks, row), (band_blocks, bands)) = (row.as_chunks::<8>(), bands.as_chunks::<8>());
+    for (row, bands) in row_blocks.iter().zip(band_blocks) {
+        add(row, bands);
     }
+    add(row, bands);
     let [a, b, c, d, e, f, g, h] = sums;
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }

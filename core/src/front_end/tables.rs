@@ -29,7 +29,8 @@ impl MfccSettings {
             (field::UPPER_HZ, self.upper_hz.to_bits()),
             (field::LOG_FLOOR, self.log_floor.to_bits()),
         ] {
-            settings.get_mut(offset..offset + 4).ok_or(too_short)?.copy_from_slice(&value.to_le_bytes());
+            let word = settings.get_mut(offset..).and_then(|rest| rest.first_chunk_mut()).ok_or(too_short)?;
+            *word = value.to_le_bytes();
         }
         let layout = Layout::of(self);
         let window = (0..layout.window).map(|n| (self.window(n) as f32).to_bits());
