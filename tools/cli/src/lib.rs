@@ -2,3 +2,5 @@
 //! reads, scores and draws.
 
 pub mod canonical;
+pub mod data;
+pub mod output;
