@@ -4,3 +4,4 @@
 pub mod canonical;
 pub mod data;
 pub mod output;
+pub mod score;
