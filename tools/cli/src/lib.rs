@@ -4,4 +4,8 @@
 pub mod canonical;
 pub mod data;
 pub mod output;
+#[cfg(feature = "cli")]
+pub mod plot;
+#[cfg(feature = "cli")]
+pub mod progress;
 pub mod score;
