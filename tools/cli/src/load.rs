@@ -157,8 +157,7 @@ pub fn is_image(path: &Path) -> Result<bool, DataError> {
 /// # Errors
 /// If the file is no model that we read, or a setting does not fit it.
 pub fn canonical(path: &Path, settings: &Settings) -> Result<(Canonical, Option<PathBuf>), LoadError> {
-    let mut model =
-        format::import(path).map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
+    let mut model = format::import(path).map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {

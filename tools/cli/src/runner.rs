@@ -71,11 +71,8 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
         let row = |(input, size): (&&[f32], &usize)| -> Vec<f32> { input[step * size..][..*size].to_vec() };
         let rows: Vec<Vec<f32>> = inputs.iter().zip(&sizes).map(row).collect();
         let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-        let mut out: Vec<&mut [f32]> = outputs
-            .iter_mut()
-            .zip(&output_sizes)
-            .map(|(output, size)| &mut output[step * size..][..*size])
-            .collect();
+        let mut out: Vec<&mut [f32]> =
+            outputs.iter_mut().zip(&output_sizes).map(|(output, size)| &mut output[step * size..][..*size]).collect();
         let _ = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| {
             layers[node].extend_from_slice(values);
         })?;

@@ -28,12 +28,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(file) = labels_from {
         writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
     }
-    let nodes: Vec<String> = model
-        .architecture
-        .nodes
-        .iter()
-        .map(|node| format!("{} {}", node.cell, node.output_size))
-        .collect();
+    let nodes: Vec<String> =
+        model.architecture.nodes.iter().map(|node| format!("{} {}", node.cell, node.output_size)).collect();
     writeln!(out, "{} -> {}: {}", args.model.display(), args.output.display(), nodes.join(", "))?;
     Ok(())
 }

@@ -55,7 +55,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let s = front_end.settings();
         let (rate, window, stride) = (s.sample_rate, s.window_len, s.stride_len);
         let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
-        writeln!(out, "  hears    {rate} Hz, {window} samples every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz")?;
+        writeln!(
+            out,
+            "  hears    {rate} Hz, {window} samples every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz"
+        )?;
     }
     writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;
     if let Some(detector) = model.detector() {
@@ -82,7 +85,10 @@ fn comma(more: &[String]) -> &'static str {
 fn named_nodes<'a>(model: &Model<'a>) -> impl Iterator<Item = (String, Node<'a>)> {
     let mut names = model.node_names().map(str::to_owned);
     let nodes = model.nodes().enumerate();
-    nodes.map(move |(index, node)| (names.next().unwrap_or_else(|| format!("node {index}")), node)).collect::<Vec<_>>().into_iter()
+    nodes
+        .map(move |(index, node)| (names.next().unwrap_or_else(|| format!("node {index}")), node))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 fn options(node: &Node<'_>) -> Vec<String> {

@@ -56,8 +56,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         (runner::RunError::Restore(_), Some(file)) => Failure::of(file, error),
         _ => Failure::of(&args.input, error),
     })?;
-    let outputs: BTreeMap<String, Tensor> =
-        model.outputs().zip(sequence.outputs).map(|(port, data)| (port.name.to_owned(), rows(data, port.size))).collect();
+    let outputs: BTreeMap<String, Tensor> = model
+        .outputs()
+        .zip(sequence.outputs)
+        .map(|(port, data)| (port.name.to_owned(), rows(data, port.size)))
+        .collect();
     if let Some(file) = &args.layers {
         let names = model.node_names().map(str::to_owned);
         let layers = names.zip(model.nodes()).zip(sequence.layers);
@@ -86,7 +89,10 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
         let features = features(mfcc, &audio.samples);
         if features.is_empty() {
             let least = mfcc.settings().window_len;
-            return Err(Failure::of(file, format!("{} samples are less than one frame of {least}", audio.samples.len())));
+            return Err(Failure::of(
+                file,
+                format!("{} samples are less than one frame of {least}", audio.samples.len()),
+            ));
         }
         return Ok(vec![features]);
     }
@@ -98,7 +104,10 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     }
     let names: Vec<&str> = ports.iter().map(|port| port.name).collect();
     if let Some(name) = tensors.keys().find(|name| !names.contains(&name.as_str())) {
-        return Err(Failure::of(file, format!("tensor {name:?} is no input of the model, which has {}", names.join(", "))));
+        return Err(Failure::of(
+            file,
+            format!("tensor {name:?} is no input of the model, which has {}", names.join(", ")),
+        ));
     }
     let take = |port: &tidegate::model::Port<'_>| match tensors.remove(port.name) {
         Some(tensor) => sequence(tensor, port.size, port.name, file),
