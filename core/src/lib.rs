@@ -7,7 +7,9 @@ compile_error!("enable the feature `libm` (default) or `micromath`: the activati
 
 pub mod activation;
 pub mod cell;
+pub mod detector;
 pub mod error;
+pub mod front_end;
 pub mod gate;
 pub mod image;
 mod kernel;
@@ -18,8 +20,11 @@ pub mod schedule;
 pub mod state;
 pub mod step;
 mod tensor;
+mod words;
 
-pub use error::BufferTooSmall;
+pub use detector::Detector;
+pub use error::{BufferTooSmall, WrongLength};
+pub use front_end::FrontEnd;
 pub use image::{Aligned, ImageBytes, ImageError, Numeric};
 pub use model::Model;
 pub use schedule::Schedule;

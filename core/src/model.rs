@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use crate::detector::DetectorSettings;
+use crate::front_end::Mfcc;
 use crate::image::field::{self, nodes, port, ports};
 use crate::image::read::{slice, u16_at, u32_at};
 use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
@@ -16,6 +18,8 @@ const MAX_ELEMENTS: usize = 1 << 28;
 pub struct Model<'a> {
     image: Image<'a>,
     schedule: Schedule,
+    front_end: Option<Mfcc<'a>>,
+    detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     weights: &'a [u8],
     ports: &'a [u8],
@@ -86,6 +90,20 @@ impl<'a> Model<'a> {
                 Err(offset) => return Err(ImageError::BadSection { kind: SectionKind::Schedule, offset }),
             },
         };
+        let front_end = match image.section(SectionKind::FrontEnd) {
+            None => None,
+            Some(payload) => match Mfcc::parse(payload) {
+                Ok(front_end) => Some(front_end),
+                Err(error) => return Err(ImageError::FrontEnd(error)),
+            },
+        };
+        let detector = match image.section(SectionKind::Detector) {
+            None => None,
+            Some(payload) => match DetectorSettings::parse(payload) {
+                Ok(detector) => Some(detector),
+                Err(error) => return Err(ImageError::Detector(error)),
+            },
+        };
         let (Some(node_count), Some(slot_elements), Some((_, records))) = (
             u32_at(payload, nodes::NODE_COUNT),
             u32_at(payload, nodes::SLOT_ELEMENTS),
@@ -96,6 +114,8 @@ impl<'a> Model<'a> {
         let model = Self {
             image,
             schedule,
+            front_end,
+            detector,
             records,
             weights,
             ports,
@@ -178,6 +198,16 @@ impl<'a> Model<'a> {
     /// How a stream is cut into runs of the network.
     pub const fn schedule(&self) -> Schedule {
         self.schedule
+    }
+
+    /// How audio becomes the input; none where the image does not say.
+    pub const fn front_end(&self) -> Option<&Mfcc<'a>> {
+        self.front_end.as_ref()
+    }
+
+    /// How posteriors become events; none where the image does not say.
+    pub const fn detector(&self) -> Option<&DetectorSettings<'a>> {
+        self.detector.as_ref()
     }
 
     /// The sections as they lie in the image.

@@ -1,0 +1,156 @@
+//! How good a model is: clip by clip, or as a stream.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate::{Model, Schedule};
+use tidegate_tools::canonical;
+use tidegate_tools::data::{Clip, read_audio_at, read_index};
+use tidegate_tools::progress::bar;
+use tidegate_tools::runner::{classify, listen};
+use tidegate_tools::score::{ClipLen, Confusion, Event, Piece, StreamPlan, StreamScore, score};
+
+use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
+
+/// Scores a model on labelled clips: accuracy and confusion matrix, or with --stream the events of one long stream
+///
+/// The index is a CSV with the columns `file` and `label`. As a stream every clip comes once, in an order and with
+/// gaps of 0.6 to 1.4 s drawn from the seed. A keyword is right when exactly one event, of its label, falls between
+/// its clip's start and 0.6 s after its end.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  tidegate eval assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv
+  tidegate eval gru_s.tgi --index clips.csv --stream --seed 7 --json")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// CSV with the columns `file` and `label`
+    #[arg(long)]
+    index: PathBuf,
+    /// Join the clips into one stream and score the events
+    #[arg(long)]
+    stream: bool,
+    /// Order, gaps and noise of the stream
+    #[arg(long, default_value_t = 0, requires = "stream")]
+    seed: u64,
+    /// Another schedule than the model's own, for the stream
+    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule, requires = "stream")]
+    schedule: Option<canonical::Schedule>,
+    /// One JSON value on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = scheduled(image.model()?, args.schedule);
+    let labels = labels_of(&model, &args.model.file)?;
+    let clips = read_index(&args.index)?;
+    if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
+        let reason = format!("label {:?} is none of the model's: {}", clip.label, labels.join(" "));
+        return Err(Failure::of(&args.index, reason));
+    }
+    if args.stream {
+        stream(args, &model, &labels, &clips, out)
+    } else {
+        clip_by_clip(args, &model, &labels, &clips, out)
+    }
+}
+
+fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
+    let mfcc = front_end_of(model, &args.model.file)?;
+    let mut confusion = Confusion::new(labels);
+    let progress = bar(clips.len() as u64, "clips");
+    for clip in clips {
+        let audio = read_audio_at(&clip.path, mfcc.settings().sample_rate)?;
+        let posteriors = classify(model, mfcc, &audio.samples).map_err(|error| Failure::of(&args.model.file, error))?;
+        if posteriors.is_empty() {
+            return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
+        }
+        let truth = labels.iter().position(|label| *label == clip.label).unwrap_or(0);
+        confusion.add(truth, best(&posteriors));
+        progress.advance(1);
+    }
+    drop(progress);
+    let accuracy = confusion.accuracy();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&accuracy)?)?;
+    } else {
+        write!(out, "{confusion}")?;
+        let (correct, clips) = (accuracy.correct, accuracy.clips);
+        writeln!(out, "{correct} of {clips} clips right: {:.2} %", 100.0 * accuracy.accuracy)?;
+    }
+    Ok(())
+}
+
+/// The first of the greatest.
+fn best(posteriors: &[f32]) -> usize {
+    (0..posteriors.len()).fold(0, |best, index| if posteriors[index] > posteriors[best] { index } else { best })
+}
+
+fn stream(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
+    let file = &args.model.file;
+    let scored = score_stream(args, model, labels, clips, "stream")?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&scored)?)?;
+        return Ok(());
+    }
+    let minutes = scored.seconds / 60.0;
+    writeln!(out, "{}: {} clips in {minutes:.1} minutes, seed {}", file.display(), scored.clips, scored.seed)?;
+    writeln!(out, "{:<44} {:>8} {:>8} {:>8} {:>14}", "", "right", "wrong", "missed", "false alarms/h")?;
+    line(out, &schedule_text(model.schedule()), &scored)?;
+    if model.schedule() != Schedule::Endless {
+        let endless = model.with_schedule(Schedule::Endless);
+        let beside = score_stream(args, &endless, labels, clips, "endless")?;
+        line(out, "beside it: one endless state", &beside)?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut dyn Write, what: &str, score: &StreamScore) -> Outcome {
+    let percent = |count: usize| format!("{:.2} %", 100.0 * count as f64 / score.keywords.max(1) as f64);
+    let (right, wrong, missed) = (percent(score.right), percent(score.wrong), percent(score.missed));
+    writeln!(out, "{what:<44} {right:>8} {wrong:>8} {missed:>8} {:>14.1}", score.false_alarms_per_hour)?;
+    Ok(())
+}
+
+/// Hears every clip once, in the order of the plan, and scores the events.
+fn score_stream(
+    args: &Args,
+    model: &Model<'_>,
+    labels: &[String],
+    clips: &[Clip],
+    what: &str,
+) -> Result<StreamScore, Failure> {
+    let file: &Path = &args.model.file;
+    let mfcc = front_end_of(model, file)?;
+    if model.detector().is_none() {
+        return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
+    }
+    let rate = mfcc.settings().sample_rate;
+    let mut sounds = HashMap::new();
+    let mut lengths = Vec::with_capacity(clips.len());
+    for (index, clip) in clips.iter().enumerate() {
+        let audio = read_audio_at(&clip.path, rate)?;
+        lengths.push(ClipLen { label: clip.label.clone(), len: audio.samples.len() });
+        sounds.insert(index, audio.samples);
+    }
+    let plan = StreamPlan::new(&lengths, rate, args.seed);
+    let progress = bar(clips.len() as u64, what);
+    let blocks = plan.pieces().map(|piece| match piece {
+        Piece::Gap(noise) => Ok::<_, tidegate::StepError>(noise),
+        Piece::Clip(clip) => {
+            progress.advance(1);
+            Ok(sounds.remove(&clip).unwrap_or_default())
+        }
+    });
+    let mut events = Vec::new();
+    listen(model, mfcc, blocks, |decision| {
+        if let Some(event) = decision.event {
+            events.push(Event { label: event.label, at_sample: decision.sample });
+        }
+    })
+    .map_err(|error| Failure::of(file, error))?;
+    Ok(score(&events, &plan, labels))
+}
