@@ -1,5 +1,7 @@
 //! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
 
+use core::ops::Range;
+
 use crate::detector::DetectorSettings;
 use crate::front_end::Mfcc;
 use crate::image::field::{self, nodes, port, ports};
@@ -324,9 +326,14 @@ const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageEr
     }
 }
 
+/// Record `index`, inputs first.
+const fn port_record(payload: &[u8], index: usize) -> Option<&[u8]> {
+    slice(payload, ports::LEN + index * port::LEN, port::LEN)
+}
+
 /// Port `index`, inputs first.
 const fn port_at(payload: &[u8], index: usize) -> Option<Port<'_>> {
-    let Some(record) = slice(payload, ports::LEN + index * port::LEN, port::LEN) else { return None };
+    let Some(record) = port_record(payload, index) else { return None };
     let (Some(slot), Some(size), Some(scale), Some(zero_point), Some(name_offset), Some(name_len)) = (
         u32_at(record, port::SLOT),
         u32_at(record, port::SIZE),
@@ -379,10 +386,22 @@ impl Ports<'_> {
     }
 
     const fn first_size(&self) -> usize {
-        match port_at(self.payload, self.next) {
-            Some(port) => port.size,
+        match port_record(self.payload, self.next) {
+            Some(record) => match u32_at(record, port::SIZE) {
+                Some(size) => size as usize,
+                None => 0,
+            },
             None => 0,
         }
+    }
+
+    /// Where each lies in the arena. A step reads no names: it would have to check their UTF-8 again.
+    pub(crate) fn places(self) -> impl Iterator<Item = Range<usize>> {
+        (self.next..self.end).map_while(move |index| {
+            let record = port_record(self.payload, index)?;
+            let (start, size) = (u32_at(record, port::SLOT)? as usize, u32_at(record, port::SIZE)? as usize);
+            Some(start..start + size)
+        })
     }
 }
 

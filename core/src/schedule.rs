@@ -65,6 +65,8 @@ impl Schedule {
     pub const fn states(self) -> u32 {
         match self {
             Self::Endless => 1,
+            // `parse` refuses 0, but anyone can make a schedule.
+            Self::Windows { frames, every: 0 } => frames,
             Self::Windows { frames, every } => frames.div_ceil(every),
         }
     }

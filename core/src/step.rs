@@ -140,14 +140,14 @@ impl Model<'_> {
             if first {
                 own.fill(0.0);
             }
-            for (port, input) in self.inputs().zip(inputs) {
-                copy(slots.get_mut(port.slot..).unwrap_or_default(), input);
+            for (place, input) in self.inputs().places().zip(inputs) {
+                copy(slots.get_mut(place).unwrap_or_default(), input);
             }
             let nodes = if last { self.nodes() } else { self.stateful_nodes() };
             run(nodes, own, slots, work, &mut observe);
             if last {
-                for (port, output) in self.outputs().zip(outputs.iter_mut()) {
-                    copy(output, slots.get(port.slot..).unwrap_or_default());
+                for (place, output) in self.outputs().places().zip(outputs.iter_mut()) {
+                    copy(output, slots.get(place).unwrap_or_default());
                 }
                 output = true;
             }
@@ -201,14 +201,16 @@ impl Model<'_> {
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));
         }
-        for (index, (port, input)) in self.inputs().zip(inputs).enumerate() {
-            if port.size != input.len() {
-                return Err(StepError::Input(ShapeError { port: index, needed: port.size, given: input.len() }));
+        for (port, (place, input)) in self.inputs().places().zip(inputs).enumerate() {
+            let (needed, given) = (place.len(), input.len());
+            if needed != given {
+                return Err(StepError::Input(ShapeError { port, needed, given }));
             }
         }
-        for (index, (port, output)) in self.outputs().zip(outputs).enumerate() {
-            if port.size != output.len() {
-                return Err(StepError::Output(ShapeError { port: index, needed: port.size, given: output.len() }));
+        for (port, (place, output)) in self.outputs().places().zip(outputs).enumerate() {
+            let (needed, given) = (place.len(), output.len());
+            if needed != given {
+                return Err(StepError::Output(ShapeError { port, needed, given }));
             }
         }
         let (needed, given) = (self.scratch_words(), scratch.len());
