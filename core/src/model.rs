@@ -380,8 +380,8 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// How many are left.
-    pub const fn count(&self) -> usize {
+    /// How many are left. By value, or `Iterator::count` would be called instead, which reads every name.
+    pub const fn count(self) -> usize {
         self.end - self.next
     }
 
