@@ -1,6 +1,6 @@
 //! The activations over the whole range of f32: error, range, symmetry, order, and what is not finite.
 //!
-//! In release builds every one of the 2^32 bit patterns is tried (about a minute on two cores); in debug builds
+//! In release builds every one of the 2^32 bit patterns is tried (a minute or two on two cores); in debug builds
 //! every 4099th, and the test says so. The file belongs to the package `tidegate`, so that it meets either library
 //! of transcendental functions: `cargo test --release -p tidegate --test activation`, and the same with
 //! `--no-default-features --features micromath`.
@@ -93,7 +93,11 @@ fn sweep(
             assert!(range.0 <= y && y <= range.1, "{x:e} gives {y:e}, outside {range:?}");
             assert!(symmetry == Symmetry::None || function(-x).to_bits() == (-y).to_bits(), "not odd at {x:e}");
             worst.see(x, y, reference(f64::from(x)));
-            if sign > 0.0 { worst.see_order(x, before, y) } else { worst.see_order(x, y, before) }
+            if sign > 0.0 {
+                worst.see_order(x, before, y)
+            } else {
+                worst.see_order(x, y, before)
+            }
             before = y;
         }
         worst
