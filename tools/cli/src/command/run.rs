@@ -20,7 +20,7 @@ use super::{Failure, ModelArgs, Outcome, front_end_of};
 /// [steps, classes]; without --output it is printed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/101.flac
+  tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
   tidegate run gru_s.tgi --input features.npy --output posteriors.npy --state-out later.state
   tidegate run gru_s.tgi --input more.npy --state-in later.state")]
 pub struct Args {
