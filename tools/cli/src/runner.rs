@@ -1,9 +1,13 @@
 //! A model over sound and sequences, in memory of its own: what the commands share. All computing is `core`'s.
 
+use std::borrow::Cow;
+
 use tidegate::detector::Event;
 use tidegate::front_end::Mfcc;
 use tidegate::state::RestoreError;
 use tidegate::{Detector, FrontEnd, Model, Schedule, State, StepError};
+
+use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 
 /// The features of every frame in `samples`, `[frames, coefficients]`.
 pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Vec<f32> {
@@ -142,4 +146,33 @@ pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
         }
     }
     Ok(())
+}
+
+/// Hears `sounds`, the clips of `plan` by their number, as the one stream that it orders, and scores the events.
+/// `heard` is called as each clip begins.
+///
+/// # Errors
+/// If the model does not take the front end's features.
+pub fn score_stream(
+    model: &Model<'_>,
+    mfcc: &Mfcc<'_>,
+    sounds: &[Vec<i16>],
+    plan: &StreamPlan,
+    labels: &[String],
+    mut heard: impl FnMut(),
+) -> Result<StreamScore, StepError> {
+    let blocks = plan.pieces().map(|piece| match piece {
+        Piece::Gap(noise) => Ok(Cow::Owned(noise)),
+        Piece::Clip(clip) => {
+            heard();
+            Ok(Cow::Borrowed(sounds[clip].as_slice()))
+        }
+    });
+    let mut events = Vec::new();
+    listen(model, mfcc, blocks, |decision| {
+        if let Some(event) = decision.event {
+            events.push(Heard { label: event.label, at_sample: decision.sample });
+        }
+    })
+    .map(|()| score(&events, plan, labels))
 }

@@ -14,7 +14,7 @@ use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule
 /// Listens to a sound as a stream: a line for every event, and a picture if you like
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  tidegate listen assets/hello_edge/GRU_S.pb --wav assets/speech_commands/yes/101.flac --plot yes.svg")]
+  tidegate listen assets/hello_edge/GRU_S.pb --wav assets/speech_commands/yes/022cd682_nohash_0.flac --plot yes.svg")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
