@@ -159,7 +159,7 @@ fn a_stream_in_windows_is_heard_and_an_endless_state_is_not() {
         .zip(&data.truth)
         .map(|(sound, &truth)| ClipLen { label: data.labels[truth].clone(), len: sound.len() })
         .collect();
-    let endless = model.with_schedule(Schedule::Endless);
+    let endless = model.endless();
     let mut runs: Vec<(u64, &str, &Model<'_>)> = (0..5).map(|seed| (seed, "windows", &model)).collect();
     runs.push((0, "endless", &endless));
     let scores = in_parallel(runs.len(), |k| {

@@ -182,7 +182,12 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The same model under another schedule: [`Schedule::Endless`] runs a sequence from end to end.
+    /// The same model as one endless run: what runs a sequence from end to end.
+    pub const fn endless(self) -> Self {
+        Self { schedule: Schedule::Endless, ..self }
+    }
+
+    /// The same model under another schedule.
     ///
     /// # Errors
     /// As [`parse`](Self::parse) of an image with this schedule.

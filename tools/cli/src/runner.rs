@@ -60,7 +60,7 @@ pub enum RunError {
 /// # Errors
 /// If a saved state is not this model's, or the inputs are not the model's.
 pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
-    let model = model.with_schedule(Schedule::Endless);
+    let model = model.endless();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
     if let Some(saved) = saved {

@@ -43,7 +43,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
-    let model = scheduled(image.model()?, args.schedule);
+    let model = scheduled(image.model()?, args.schedule)?;
     let labels = labels_of(&model, &args.model.file)?;
     let clips = read_index(&args.index)?;
     if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
@@ -114,7 +114,7 @@ fn stream(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out
     writeln!(out, "{:<44} {:>8} {:>8} {:>8} {:>14}", "", "right", "wrong", "missed", "false alarms/h")?;
     line(out, &schedule_text(model.schedule()), &score)?;
     if model.schedule() != Schedule::Endless {
-        let beside = scored(&model.with_schedule(Schedule::Endless), "endless")?;
+        let beside = scored(&model.endless(), "endless")?;
         line(out, "beside it: one endless state", &beside)?;
     }
     Ok(())
