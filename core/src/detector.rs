@@ -13,13 +13,15 @@ use core::num::NonZero;
 
 use crate::{
     error::{BufferTooSmall, WrongLength},
-    words::u32_at,
+    image::read::u32_at,
 };
 
 /// Byte offsets in the section. After the two counts, for every label: threshold (f32), refractory time (u32, ms).
 mod field {
-    pub const MEAN_OF: usize = 0;
-    pub const LABELS: usize = 4;
+    use core::ops::Range;
+
+    pub const MEAN_OF: Range<usize> = 0..4;
+    pub const LABELS: Range<usize> = 4..8;
     pub const FIRST_LABEL: usize = 8;
     pub const LABEL_BYTES: usize = 8;
 }

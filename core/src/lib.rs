@@ -20,7 +20,6 @@ pub mod schedule;
 pub mod state;
 pub mod step;
 mod tensor;
-mod words;
 
 pub use detector::Detector;
 pub use error::{BufferTooSmall, WrongLength};

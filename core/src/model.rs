@@ -161,9 +161,8 @@ impl<'a> Model<'a> {
             if work > self.work_elements {
                 self.work_elements = work;
             }
-            match self.state_elements.checked_mul(self.schedule.states() as usize) {
-                Some(states) if states < MAX_ELEMENTS && self.slot_elements < MAX_ELEMENTS => {}
-                _ => return Err(ImageError::TooLarge { node: place.node }),
+            if !self.fits() {
+                return Err(ImageError::TooLarge { node: place.node });
             }
             place.offset += records.len() - rest.len();
             place.node += 1;
@@ -175,9 +174,29 @@ impl<'a> Model<'a> {
         Ok(self)
     }
 
-    /// The same model under another schedule: [`Schedule::Endless`] runs a sequence from end to end.
-    pub const fn with_schedule(self, schedule: Schedule) -> Self {
-        Self { schedule, ..self }
+    /// Arena and states stay below [`MAX_ELEMENTS`].
+    const fn fits(&self) -> bool {
+        match self.state_elements.checked_mul(self.schedule.states() as usize) {
+            Some(states) => states < MAX_ELEMENTS && self.slot_elements < MAX_ELEMENTS,
+            None => false,
+        }
+    }
+
+    /// The same model as one endless run: what runs a sequence from end to end.
+    pub const fn endless(self) -> Self {
+        Self { schedule: Schedule::Endless, ..self }
+    }
+
+    /// The same model under another schedule.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse) of an image with this schedule.
+    pub const fn with_schedule(self, schedule: Schedule) -> Result<Self, ImageError> {
+        if let Err(offset) = schedule.check() {
+            return Err(ImageError::BadSection { kind: SectionKind::Schedule, offset });
+        }
+        let model = Self { schedule, ..self };
+        if model.fits() { Ok(model) } else { Err(ImageError::TooLarge { node: 0 }) }
     }
 
     /// How weights, activations and states are stored and computed.

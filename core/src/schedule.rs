@@ -43,13 +43,21 @@ impl Schedule {
         else {
             return Err(0);
         };
-        if frames == 0 || frames > Self::MAX_STEPS {
-            return Err(field::FRAMES.start);
+        let schedule = Self::Windows { frames, every };
+        match schedule.check() {
+            Ok(()) => Ok(schedule),
+            Err(offset) => Err(offset),
         }
-        if every == 0 || every > Self::MAX_STEPS {
-            return Err(field::EVERY.start);
+    }
+
+    /// Runs and pauses have a length, and not too great a one. The error is the field's offset in the section.
+    pub(crate) const fn check(self) -> Result<(), usize> {
+        match self {
+            Self::Endless => Ok(()),
+            Self::Windows { frames, .. } if frames == 0 || frames > Self::MAX_STEPS => Err(field::FRAMES.start),
+            Self::Windows { every, .. } if every == 0 || every > Self::MAX_STEPS => Err(field::EVERY.start),
+            Self::Windows { .. } => Ok(()),
         }
-        Ok(Self::Windows { frames, every })
     }
 
     /// The payload of its section; an endless schedule has none.
@@ -71,13 +79,14 @@ impl Schedule {
         }
     }
 
-    /// The clock after `clock`. It starts at 0, and once every state has begun it goes round one period.
+    /// The clock after `clock`. It starts at 0, and once every state has begun it goes round one period; a clock
+    /// beyond that, which only forged bytes can restore, comes back into it.
     pub(crate) const fn tick(self, clock: u32) -> u32 {
         match self {
             Self::Endless => 0,
             Self::Windows { every, .. } => {
                 let period = every * self.states();
-                if clock + 1 >= 2 * period { period } else { clock + 1 }
+                if clock >= 2 * period - 1 { period } else { clock + 1 }
             }
         }
     }

@@ -160,7 +160,7 @@ impl Model<'_> {
     /// writes a row of `outputs`, `[time, output_size]`; returns how many did.
     ///
     /// # Errors
-    /// As [`step_f32`](Self::step_f32); also if `outputs` is too short.
+    /// As [`step_f32`](Self::step_f32); also if `outputs` has fewer rows than `inputs`.
     pub fn run_f32(
         &self,
         state: &mut State<'_>,
@@ -168,13 +168,15 @@ impl Model<'_> {
         inputs: &[f32],
         outputs: &mut [f32],
     ) -> Result<usize, StepError> {
-        let (rows, ragged) = (inputs.chunks(self.input_size().max(1)), self.output_size());
+        // No size is 0; `max` spares the optimizer the proof.
+        let (input_size, output_size) = (self.input_size().max(1), self.output_size().max(1));
+        let (needed, given) = (inputs.len() / input_size * output_size, outputs.len());
+        if given < needed {
+            return Err(StepError::Output(ShapeError { port: 0, needed, given }));
+        }
         let mut written = 0;
-        for input in rows {
-            let output = outputs.get_mut(written * ragged..).unwrap_or_default();
-            let given = output.len();
-            let output =
-                output.get_mut(..ragged).ok_or(StepError::Output(ShapeError { port: 0, needed: ragged, given }))?;
+        for input in inputs.chunks(input_size) {
+            let output = outputs.chunks_exact_mut(output_size).nth(written).unwrap_or_default();
             if self.step_f32(state, scratch, input, output)?.has_output() {
                 written += 1;
             }

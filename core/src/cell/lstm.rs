@@ -119,7 +119,7 @@ fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
     }
 }
 
-/// `x` within `±limit`; no limit is 0.
+/// `x` within `±limit`; no limit is 0. Not-a-number stays what it is, which `min` and `max` would hide.
 fn clip(x: f32, limit: f32) -> f32 {
-    if limit > 0.0 { x.max(-limit).min(limit) } else { x }
+    if limit > 0.0 && x.abs() > limit { limit.copysign(x) } else { x }
 }

@@ -1,19 +1,21 @@
 //! The image section of the front end, read in place.
 
 use super::settings::{FrontEndError, MfccSettings};
-use crate::words::{f32_at, u32_at};
+use crate::image::read::{f32_at, u32_at};
 
 /// Byte offsets of the settings. The tables follow, every value 4 bytes, little-endian, in the order of [`Layout`].
 pub(super) mod field {
-    pub const SAMPLE_RATE: usize = 0;
-    pub const WINDOW_LEN: usize = 4;
-    pub const STRIDE_LEN: usize = 8;
-    pub const FFT_LEN: usize = 12;
-    pub const MEL_BANDS: usize = 16;
-    pub const COEFFICIENTS: usize = 20;
-    pub const LOWER_HZ: usize = 24;
-    pub const UPPER_HZ: usize = 28;
-    pub const LOG_FLOOR: usize = 32;
+    use core::ops::Range;
+
+    pub const SAMPLE_RATE: Range<usize> = 0..4;
+    pub const WINDOW_LEN: Range<usize> = 4..8;
+    pub const STRIDE_LEN: Range<usize> = 8..12;
+    pub const FFT_LEN: Range<usize> = 12..16;
+    pub const MEL_BANDS: Range<usize> = 16..20;
+    pub const COEFFICIENTS: Range<usize> = 20..24;
+    pub const LOWER_HZ: Range<usize> = 24..28;
+    pub const UPPER_HZ: Range<usize> = 28..32;
+    pub const LOG_FLOOR: Range<usize> = 32..36;
     pub const TABLES: usize = 36;
 }
 

@@ -18,7 +18,7 @@ impl MfccSettings {
             .get_mut(..needed)
             .and_then(|section| section.split_at_mut_checked(field::TABLES))
             .ok_or(too_short)?;
-        for (offset, value) in [
+        for (field, value) in [
             (field::SAMPLE_RATE, self.sample_rate),
             (field::WINDOW_LEN, self.window_len),
             (field::STRIDE_LEN, self.stride_len),
@@ -29,8 +29,7 @@ impl MfccSettings {
             (field::UPPER_HZ, self.upper_hz.to_bits()),
             (field::LOG_FLOOR, self.log_floor.to_bits()),
         ] {
-            let word = settings.get_mut(offset..).and_then(|rest| rest.first_chunk_mut()).ok_or(too_short)?;
-            *word = value.to_le_bytes();
+            settings[field].copy_from_slice(&value.to_le_bytes());
         }
         let layout = Layout::of(self);
         let window = (0..layout.window).map(|n| (self.window(n) as f32).to_bits());

@@ -1,9 +1,13 @@
 //! A model over sound and sequences, in memory of its own: what the commands share. All computing is `core`'s.
 
-use tidegate::detector::Event;
+use std::borrow::Cow;
+
+use tidegate::detector::{DetectorSettings, Event};
 use tidegate::front_end::Mfcc;
 use tidegate::state::RestoreError;
 use tidegate::{Detector, FrontEnd, Model, Schedule, State, StepError};
+
+use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 
 /// The features of every frame in `samples`, `[frames, coefficients]`.
 pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Vec<f32> {
@@ -56,7 +60,7 @@ pub enum RunError {
 /// # Errors
 /// If a saved state is not this model's, or the inputs are not the model's.
 pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
-    let model = model.with_schedule(Schedule::Endless);
+    let model = model.endless();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
     if let Some(saved) = saved {
@@ -118,7 +122,7 @@ pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
     let mut front_end = FrontEnd::new(mfcc, &mut front_end_memory).expect("the memory has the front end's own length");
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
-    let mut detector_memory = vec![0; model.detector().map_or(0, |settings| settings.memory_words())];
+    let mut detector_memory = vec![0; model.detector().map_or(0, DetectorSettings::memory_words)];
     let mut detector = model.detector().map(|settings| {
         Detector::new(settings, &mut detector_memory).expect("the memory has the detector's own length")
     });
@@ -142,4 +146,33 @@ pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
         }
     }
     Ok(())
+}
+
+/// Hears `sounds`, the clips of `plan` by their number, as the one stream that it orders, and scores the events.
+/// `heard` is called as each clip begins.
+///
+/// # Errors
+/// If the model does not take the front end's features.
+pub fn score_stream(
+    model: &Model<'_>,
+    mfcc: &Mfcc<'_>,
+    sounds: &[Vec<i16>],
+    plan: &StreamPlan,
+    labels: &[String],
+    mut heard: impl FnMut(),
+) -> Result<StreamScore, StepError> {
+    let blocks = plan.pieces().map(|piece| match piece {
+        Piece::Gap(noise) => Ok(Cow::Owned(noise)),
+        Piece::Clip(clip) => {
+            heard();
+            Ok(Cow::Borrowed(sounds[clip].as_slice()))
+        }
+    });
+    let mut events = Vec::new();
+    listen(model, mfcc, blocks, |decision| {
+        if let Some(event) = decision.event {
+            events.push(Heard { label: event.label, at_sample: decision.sample });
+        }
+    })
+    .map(|()| score(&events, plan, labels))
 }

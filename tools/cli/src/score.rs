@@ -221,6 +221,11 @@ fn is_keyword(label: &str) -> bool {
     !label.starts_with('_')
 }
 
+/// The class that posteriors name: the first of the greatest.
+pub fn best(posteriors: &[f32]) -> usize {
+    (0..posteriors.len()).fold(0, |best, index| if posteriors[index] > posteriors[best] { index } else { best })
+}
+
 /// Which class was taken for which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confusion {

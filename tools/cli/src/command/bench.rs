@@ -46,7 +46,7 @@ const MOST_RUNS: usize = 100_000;
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
-    let model = image.model()?.with_schedule(Schedule::Endless);
+    let model = image.model()?.endless();
     if model.inputs().count() != 1 || model.outputs().count() != 1 {
         return Err(Failure::of(&args.model.file, "has several inputs or outputs; bench runs models with one of each"));
     }

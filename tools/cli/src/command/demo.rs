@@ -12,7 +12,7 @@ use tidegate_tools::load::{self, Settings};
 use tidegate_tools::output::write_atomically;
 use tidegate_tools::plot::TruthSpan;
 use tidegate_tools::runner::{classify, features};
-use tidegate_tools::score::{ClipLen, Piece, StreamPlan, StreamScore, score};
+use tidegate_tools::score::{ClipLen, Piece, StreamPlan, StreamScore, best, score};
 
 use super::listen::hear;
 use super::{Failure, Outcome, front_end_of, grouped, labels_of, verify};
@@ -136,10 +136,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
     let step = Instant::now();
     tell(out, "firmware", step, &firmware(&root))
-}
-
-fn best(posteriors: &[f32]) -> usize {
-    (0..posteriors.len()).fold(0, |best, index| if posteriors[index] > posteriors[best] { index } else { best })
 }
 
 fn tell(out: &mut dyn Write, what: &str, since: Instant, text: &str) -> Outcome {

@@ -1,15 +1,14 @@
 //! How good a model is: clip by clip, or as a stream.
 
-use std::collections::HashMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tidegate::{Model, Schedule};
 use tidegate_tools::canonical;
 use tidegate_tools::data::{Clip, read_audio_at, read_index};
 use tidegate_tools::progress::bar;
-use tidegate_tools::runner::{classify, listen};
-use tidegate_tools::score::{ClipLen, Confusion, Event, Piece, StreamPlan, StreamScore, score};
+use tidegate_tools::runner::{classify, score_stream};
+use tidegate_tools::score::{ClipLen, Confusion, StreamPlan, StreamScore, best};
 
 use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
 
@@ -44,7 +43,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
-    let model = scheduled(image.model()?, args.schedule);
+    let model = scheduled(image.model()?, args.schedule)?;
     let labels = labels_of(&model, &args.model.file)?;
     let clips = read_index(&args.index)?;
     if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
@@ -84,25 +83,38 @@ fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip
     Ok(())
 }
 
-/// The first of the greatest.
-fn best(posteriors: &[f32]) -> usize {
-    (0..posteriors.len()).fold(0, |best, index| if posteriors[index] > posteriors[best] { index } else { best })
-}
-
+/// Hears every clip once, in the order of the plan, and scores the events.
 fn stream(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
     let file = &args.model.file;
-    let scored = score_stream(args, model, labels, clips, "stream")?;
+    let mfcc = front_end_of(model, file)?;
+    if model.detector().is_none() {
+        return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
+    }
+    let rate = mfcc.settings().sample_rate;
+    let mut sounds = Vec::with_capacity(clips.len());
+    for clip in clips {
+        sounds.push(read_audio_at(&clip.path, rate)?.samples);
+    }
+    let lengths = clips.iter().zip(&sounds);
+    let lengths: Vec<_> =
+        lengths.map(|(clip, sound)| ClipLen { label: clip.label.clone(), len: sound.len() }).collect();
+    let plan = StreamPlan::new(&lengths, rate, args.seed);
+    let scored = |model: &Model<'_>, what| {
+        let progress = bar(clips.len() as u64, what);
+        score_stream(model, mfcc, &sounds, &plan, labels, || progress.advance(1))
+            .map_err(|error| Failure::of(file, error))
+    };
+    let score = scored(model, "stream")?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&scored)?)?;
+        writeln!(out, "{}", serde_json::to_string(&score)?)?;
         return Ok(());
     }
-    let minutes = scored.seconds / 60.0;
-    writeln!(out, "{}: {} clips in {minutes:.1} minutes, seed {}", file.display(), scored.clips, scored.seed)?;
+    let minutes = score.seconds / 60.0;
+    writeln!(out, "{}: {} clips in {minutes:.1} minutes, seed {}", file.display(), score.clips, score.seed)?;
     writeln!(out, "{:<44} {:>8} {:>8} {:>8} {:>14}", "", "right", "wrong", "missed", "false alarms/h")?;
-    line(out, &schedule_text(model.schedule()), &scored)?;
+    line(out, &schedule_text(model.schedule()), &score)?;
     if model.schedule() != Schedule::Endless {
-        let endless = model.with_schedule(Schedule::Endless);
-        let beside = score_stream(args, &endless, labels, clips, "endless")?;
+        let beside = scored(&model.endless(), "endless")?;
         line(out, "beside it: one endless state", &beside)?;
     }
     Ok(())
@@ -113,44 +125,4 @@ fn line(out: &mut dyn Write, what: &str, score: &StreamScore) -> Outcome {
     let (right, wrong, missed) = (percent(score.right), percent(score.wrong), percent(score.missed));
     writeln!(out, "{what:<44} {right:>8} {wrong:>8} {missed:>8} {:>14.1}", score.false_alarms_per_hour)?;
     Ok(())
-}
-
-/// Hears every clip once, in the order of the plan, and scores the events.
-fn score_stream(
-    args: &Args,
-    model: &Model<'_>,
-    labels: &[String],
-    clips: &[Clip],
-    what: &str,
-) -> Result<StreamScore, Failure> {
-    let file: &Path = &args.model.file;
-    let mfcc = front_end_of(model, file)?;
-    if model.detector().is_none() {
-        return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
-    }
-    let rate = mfcc.settings().sample_rate;
-    let mut sounds = HashMap::new();
-    let mut lengths = Vec::with_capacity(clips.len());
-    for (index, clip) in clips.iter().enumerate() {
-        let audio = read_audio_at(&clip.path, rate)?;
-        lengths.push(ClipLen { label: clip.label.clone(), len: audio.samples.len() });
-        sounds.insert(index, audio.samples);
-    }
-    let plan = StreamPlan::new(&lengths, rate, args.seed);
-    let progress = bar(clips.len() as u64, what);
-    let blocks = plan.pieces().map(|piece| match piece {
-        Piece::Gap(noise) => Ok::<_, tidegate::StepError>(noise),
-        Piece::Clip(clip) => {
-            progress.advance(1);
-            Ok(sounds.remove(&clip).unwrap_or_default())
-        }
-    });
-    let mut events = Vec::new();
-    listen(model, mfcc, blocks, |decision| {
-        if let Some(event) = decision.event {
-            events.push(Event { label: event.label, at_sample: decision.sample });
-        }
-    })
-    .map_err(|error| Failure::of(file, error))?;
-    Ok(score(&events, &plan, labels))
 }

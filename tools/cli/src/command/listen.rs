@@ -14,7 +14,7 @@ use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule
 /// Listens to a sound as a stream: a line for every event, and a picture if you like
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  tidegate listen assets/hello_edge/GRU_S.pb --wav assets/speech_commands/yes/101.flac --plot yes.svg")]
+  tidegate listen assets/hello_edge/GRU_S.pb --wav assets/speech_commands/yes/022cd682_nohash_0.flac --plot yes.svg")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -31,7 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
-    let model = scheduled(image.model()?, args.schedule);
+    let model = scheduled(image.model()?, args.schedule)?;
     let mfcc = front_end_of(&model, &args.model.file)?;
     let audio = read_audio_at(&args.wav, mfcc.settings().sample_rate)?;
     let heard = hear(&model, &args.model.file, &audio.samples)?;

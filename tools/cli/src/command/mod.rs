@@ -153,8 +153,11 @@ pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
 }
 
 /// The model under the schedule that a command's `--schedule` names, or its own.
-pub fn scheduled<'a>(model: Model<'a>, schedule: Option<canonical::Schedule>) -> Model<'a> {
-    schedule.map_or(model, |schedule| model.with_schedule(core_schedule(schedule)))
+pub fn scheduled<'a>(model: Model<'a>, schedule: Option<canonical::Schedule>) -> Result<Model<'a>, Failure> {
+    Ok(match schedule {
+        Some(schedule) => model.with_schedule(core_schedule(schedule))?,
+        None => model,
+    })
 }
 
 /// `25 frames every 6 (5 states)`

@@ -10,6 +10,7 @@ use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{DataError, is_audio, read_audio_at, read_tensors, write_tensors};
 use tidegate_tools::output::write_atomically;
 use tidegate_tools::runner::{self, features};
+use tidegate_tools::score::best;
 
 use super::{Failure, ModelArgs, Outcome, front_end_of};
 
@@ -20,7 +21,7 @@ use super::{Failure, ModelArgs, Outcome, front_end_of};
 /// [steps, classes]; without --output it is printed.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/101.flac
+  tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
   tidegate run gru_s.tgi --input features.npy --output posteriors.npy --state-out later.state
   tidegate run gru_s.tgi --input more.npy --state-in later.state")]
 pub struct Args {
@@ -142,8 +143,7 @@ fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, out: &mut dyn Wr
         writeln!(out, "{name} [{} x {size}]", tensor.data.len() / size)?;
         for (step, row) in tensor.data.chunks(size).enumerate() {
             let values: Vec<String> = row.iter().map(|value| format!("{value:9.6}")).collect();
-            let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(index, _)| index);
-            let label = labels.get(best).map(|label| format!("  {label}")).unwrap_or_default();
+            let label = labels.get(best(row)).map(|label| format!("  {label}")).unwrap_or_default();
             writeln!(out, "{step:5} {}{label}", values.join(" "))?;
         }
     }

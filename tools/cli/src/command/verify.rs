@@ -17,7 +17,7 @@ use super::{Backend, Failure, Outcome};
 /// ratio of every layer and of the output.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  tidegate verify gru_s_f16.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/101.flac")]
+  tidegate verify gru_s_f16.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac")]
 pub struct Args {
     /// The packed image
     image: PathBuf,

@@ -5,7 +5,7 @@ use std::{
     io::{self, Cursor, Read, Write},
 };
 
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder, zip};
+use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
 
 use super::{
     MAX_BYTES, Reason,
@@ -118,7 +118,7 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason
     for i in 0..archive.len() {
         let (name, array) = guarded(|| -> Result<_, Reason> {
             let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
-            let name = entry.name().to_owned();
+            let name = entry.name().map_err(|e| damaged(&e))?.into_owned();
             let mut array = Vec::new();
             entry.take(left + 1).read_to_end(&mut array).map_err(|e| format!("`{name}` is damaged ({e})"))?;
             Ok((name, array))
@@ -145,7 +145,7 @@ pub(super) fn write(tensor: &Tensor, out: &mut dyn Write) -> io::Result<()> {
 /// All arrays, uncompressed, dated 1980: the same tensors give the same bytes.
 pub(super) fn write_npz(tensors: &BTreeMap<String, Tensor>) -> io::Result<Vec<u8>> {
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-    let options = zip::write::FileOptions::default()
+    let options = zip::write::SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Stored)
         .last_modified_time(zip::DateTime::default());
     for (name, tensor) in tensors {

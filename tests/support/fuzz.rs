@@ -1,0 +1,144 @@
+//! The bodies of the fuzz targets: pure functions of bytes that must neither panic nor run long, whatever the bytes.
+//! The targets in `tests/fuzz` include this file; `fuzz_corpus.rs` replays their corpus on stable.
+
+use tidegate::image::field::header;
+use tidegate::image::write::seal;
+use tidegate::{ImageBytes, Model, State};
+
+/// What came of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No image.
+    Refused,
+    /// An image whose model is too large to be tried.
+    TooLarge,
+    /// An image, and its model has stepped.
+    Ran,
+}
+
+/// Bits of the first byte of [`parse_then_step`]'s data.
+pub mod flag {
+    /// Write the checksum anew, so that a mutation gets past it.
+    pub const SEAL: u8 = 1;
+    /// Write the length of the data into the header before that.
+    pub const LENGTH: u8 = 2;
+}
+
+/// Most words of state and scratch, states, and multiply-accumulates of a step that are tried.
+const MAX_WORDS: usize = 1 << 15;
+const MAX_STATES: u32 = 256;
+const MAX_MACS: usize = 1 << 16;
+const STEPS: usize = 6;
+/// Where the clock is in a saved state: behind its header of seven words.
+const SAVED_CLOCK: usize = 28;
+
+/// `parse` on bytes as they are; both doors agree unless a checksum is wrong.
+pub fn image_parse(data: &[u8]) -> Outcome {
+    let mut buffer = Vec::new();
+    let bytes: &[u8] = aligned(&mut buffer, data);
+    let Ok(bytes) = ImageBytes::new(bytes) else { panic!("the copy is aligned") };
+    let structure = Model::parse_structure(bytes);
+    match Model::parse(bytes) {
+        Err(_) => Outcome::Refused,
+        Ok(model) => {
+            assert!(structure.is_ok(), "structure alone is refused: {structure:?}");
+            assert!(model.nodes().count() > 0 && model.inputs().count() > 0 && model.outputs().count() > 0);
+            assert!(model.inputs().chain(model.outputs()).all(|port| port.size > 0));
+            Outcome::Ran
+        }
+    }
+}
+
+/// A byte of flags, then an image: it is refused, or it steps on finite and other input, is saved and restored.
+pub fn parse_then_step(data: &[u8]) -> Outcome {
+    let Some((&flags, data)) = data.split_first() else { return Outcome::Refused };
+    let mut buffer = Vec::new();
+    let bytes = aligned(&mut buffer, data);
+    if flags & flag::LENGTH != 0
+        && let Some(field) = bytes.get_mut(header::IMAGE_LEN)
+    {
+        field.copy_from_slice(&(data.len() as u32).to_le_bytes());
+    }
+    if flags & flag::SEAL != 0 {
+        // The checksum covers what the header says is the image.
+        let len =
+            bytes.get(header::IMAGE_LEN).and_then(|len| len.first_chunk()).map_or(0, |&len| u32::from_le_bytes(len));
+        if let Some(image) = bytes.get_mut(..len as usize) {
+            seal(image);
+        }
+    }
+    let Ok(bytes) = ImageBytes::new(bytes) else { panic!("the copy is aligned") };
+    let Ok(model) = Model::parse(bytes) else { return Outcome::Refused };
+    let macs = model.nodes().fold(0_usize, |macs, node| macs.saturating_add(node.macs()));
+    if model.state_words() > MAX_WORDS
+        || model.scratch_words() > MAX_WORDS
+        || model.schedule().states() > MAX_STATES
+        || macs > MAX_MACS
+        || model.inputs().chain(model.outputs()).map(|port| port.size).sum::<usize>() > MAX_WORDS
+    {
+        return Outcome::TooLarge;
+    }
+    step(&model, data);
+    Outcome::Ran
+}
+
+fn step(model: &Model<'_>, data: &[u8]) {
+    let mut memory = vec![u32::MAX; model.state_words()];
+    let mut scratch = vec![u32::MAX; model.scratch_words()];
+    let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
+    // Finite numbers from the data, then what is not finite or nearly so.
+    let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, -0.0, 1e-45];
+    let number = |k: usize, round: usize| match round {
+        0..3 => f32::from(data[k % data.len()]) / 64.0 - 2.0,
+        _ => odd[(k + round) % odd.len()],
+    };
+    let mut saved = vec![0; state.saved_bytes()];
+    for round in 0..STEPS {
+        let inputs: Vec<Vec<f32>> =
+            model.inputs().map(|port| (0..port.size).map(|k| number(k + round, round)).collect()).collect();
+        let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        model.step_ports(&mut state, &mut scratch, &inputs, &mut outputs).map(drop).expect("every length is right");
+        if round == STEPS / 2 {
+            assert_eq!(state.save(&mut saved), Ok(saved.len()));
+        }
+    }
+    state.restore(&saved).expect("what was saved can be restored");
+    let mut again = vec![0; saved.len()];
+    assert_eq!(state.save(&mut again), Ok(again.len()));
+    assert_eq!(saved, again, "a state is not what was saved");
+    // A forged clock under a good checksum must do no harm either.
+    let end = again.len() - 4;
+    again[SAVED_CLOCK..SAVED_CLOCK + 4].fill(u8::MAX);
+    let crc = crc32(&again[..end]);
+    again[end..].copy_from_slice(&crc.to_le_bytes());
+    state.restore(&again).expect("the checksum is good");
+    step_on(model, &mut state, &mut scratch);
+    step_on(model, &mut state, &mut scratch);
+    state.reset();
+    assert!(state.values().iter().all(|value| value.to_bits() == 0));
+}
+
+fn step_on(model: &Model<'_>, state: &mut State<'_>, scratch: &mut [u32]) {
+    let inputs: Vec<Vec<f32>> = model.inputs().map(|port| vec![0.5; port.size]).collect();
+    let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    model.step_ports(state, scratch, &inputs, &mut outputs).map(drop).expect("every length is right");
+}
+
+/// CRC-32/ISO-HDLC, bit by bit.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let bit = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(u32::MAX, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| bit(crc)))
+}
+
+/// A copy on a 16-byte boundary.
+fn aligned<'b>(buffer: &'b mut Vec<u8>, data: &[u8]) -> &'b mut [u8] {
+    *buffer = vec![0; data.len() + 16];
+    let start = buffer.as_ptr().align_offset(16);
+    let bytes = &mut buffer[start..start + data.len()];
+    bytes.copy_from_slice(data);
+    bytes
+}

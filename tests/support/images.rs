@@ -1,0 +1,100 @@
+//! Images of canonical models, and small models that have everything.
+
+use tidegate::{ImageBytes, Model, Numeric};
+use tidegate_tools::canonical::{Canonical, Schedule};
+use tidegate_tools::pack::pack;
+
+use crate::random::{Draw, Rng, Variant, chain, port};
+
+/// Bytes on a 16-byte boundary of the heap.
+#[derive(Debug)]
+pub struct AlignedBytes {
+    buffer: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBytes {
+    /// A copy of `bytes`.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut buffer = vec![0; bytes.len() + 16];
+        let start = buffer.as_ptr().align_offset(16);
+        buffer[start..start + bytes.len()].copy_from_slice(bytes);
+        Self { buffer, start, len: bytes.len() }
+    }
+
+    /// The image of a model that packs.
+    pub fn pack(model: &Canonical, numeric: Numeric) -> Self {
+        Self::new(&pack(model, numeric).expect("the model packs"))
+    }
+
+    /// The bytes.
+    pub fn get(&self) -> &[u8] {
+        &self.buffer[self.start..self.start + self.len]
+    }
+
+    /// The same, for `parse`.
+    pub fn image(&self) -> ImageBytes<'_> {
+        ImageBytes::new(self.get()).expect("the bytes are aligned")
+    }
+
+    /// The model, of bytes that are an image.
+    pub fn model(&self) -> Model<'_> {
+        Model::parse(self.image()).expect("the image is whole")
+    }
+}
+
+/// A small model of each variant, and one of several nodes with every section. Names tell them apart in a corpus.
+pub fn small_models() -> Vec<(String, Canonical)> {
+    let mut rng = Rng::new(7);
+    let draw = Draw { weights: 1.0, biases: true };
+    let mut models: Vec<(String, Canonical)> = Variant::all()
+        .into_iter()
+        .enumerate()
+        .map(|(index, variant)| {
+            let name = format!("{index:02}_{}", variant.kind.spec().name);
+            (name, chain(&mut rng, 3, &[(variant, 2)], draw))
+        })
+        .collect();
+    models.push(("whole".to_owned(), whole()));
+    models.push(("ports".to_owned(), two_ports()));
+    models
+}
+
+/// Every cell kind, every section, a schedule of windows.
+pub fn whole() -> Canonical {
+    let all = Variant::all();
+    let plain = |cell: &str| {
+        let plain = |variant: &&Variant| {
+            variant.kind.spec().name == cell && variant.params.is_empty() && variant.activations.is_empty()
+        };
+        all.iter().find(plain).expect("every cell is there without options").clone()
+    };
+    let cells: Vec<_> = ["elman", "lstm", "gru", "dense", "softmax"].map(|cell| (plain(cell), 3)).to_vec();
+    let mut model = chain(&mut Rng::new(8), 2, &cells, Draw { weights: 1.0, biases: true });
+    model.architecture.labels = ["_silence_", "ja", "nein"].map(str::to_owned).to_vec();
+    model.architecture.schedule = Schedule::Windows { frames: 3, every: 2 };
+    model
+}
+
+/// Two inputs and three outputs: two chains side by side, and one of the inputs itself.
+pub fn two_ports() -> Canonical {
+    let mut rng = Rng::new(9);
+    let all = Variant::all();
+    let of = |cell: &str| all.iter().find(|variant| variant.kind.spec().name == cell).expect("it is there").clone();
+    let draw = Draw { weights: 1.0, biases: true };
+    let mut model = chain(&mut rng, 3, &[(of("gru"), 2), (of("dense"), 4)], draw);
+    let other = chain(&mut rng, 5, &[(of("lstm"), 3)], draw);
+    for mut node in other.architecture.nodes {
+        for (name, tensor) in &other.tensors {
+            model.tensors.insert(name.replace(&node.name, "side"), tensor.clone());
+        }
+        node.name = "side".to_owned();
+        node.inputs = vec!["other".to_owned()];
+        model.architecture.nodes.push(node);
+    }
+    model.architecture.inputs.push(port("other", 5, ""));
+    model.architecture.outputs = vec![port("out", 4, "n1"), port("h", 3, "side"), port("echo", 3, "in")];
+    model.validate().expect("two chains side by side are a model");
+    model
+}
