@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidegate::{Model, Schedule, State};
+use tidegate::{Model, State};
 
 use super::{Failure, ModelArgs, Outcome};
 

@@ -110,7 +110,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
             format!("tensor {name:?} is no input of the model, which has {}", names.join(", ")),
         ));
     }
-    let take = |port: &tidegate::model::Port<'_>| match tensors.remove(port.name) {
+    let take = |port: &tidegate::port::Port<'_>| match tensors.remove(port.name) {
         Some(tensor) => sequence(tensor, port.size, port.name, file),
         None => Err(Failure::of(file, format!("has no tensor {:?}, which is an input of the model", port.name))),
     };
