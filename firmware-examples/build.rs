@@ -1,4 +1,4 @@
-//! Makes what the firmware includes: the memory map and the images.
+//! Makes what the firmware includes: the memory map, the images and the recording.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,7 +7,12 @@ use std::{env, fs};
 
 use tidegate::Numeric;
 use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
+use tidegate_tools::data::{read_audio_at, read_index};
+use tidegate_tools::load::{self, Settings};
 use tidegate_tools::pack::pack;
+
+const MODEL: &str = "../assets/hello_edge/GRU_S.pb";
+const CLIPS: &str = "../assets/speech_commands/index.csv";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -16,12 +21,39 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::copy("memory.x", out.join("memory.x"))?;
     println!("cargo::rustc-link-search={}", out.display());
 
-    write(&out, "hello.tgi", &pack(&hello(), Numeric::F32)?)
+    fs::write(out.join("hello.tgi"), pack(&hello(), Numeric::F32)?)?;
+    println!("cargo::rerun-if-changed={MODEL}");
+    let (kws, _) = load::canonical(Path::new(MODEL), &Settings::default())?;
+    fs::write(out.join("kws.tgi"), pack(&kws, Numeric::F32)?)?;
+    let rate = kws.architecture.front_end.ok_or("the model has no front end")?.sample_rate;
+    recording(&out, rate)
 }
 
-fn write(out: &Path, name: &str, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
-    let path = out.join(name);
-    fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()).into())
+/// The first clip of every class, in the order of the index: one static each, so that a symbol tells its size.
+fn recording(out: &Path, sample_rate: u32) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={CLIPS}");
+    let mut labels: Vec<String> = Vec::new();
+    let mut statics = String::new();
+    for clip in read_index(Path::new(CLIPS))? {
+        if labels.contains(&clip.label) {
+            continue;
+        }
+        println!("cargo::rerun-if-changed={}", clip.path.display());
+        let samples = read_audio_at(&clip.path, sample_rate)?.samples;
+        let (number, count) = (labels.len(), samples.len());
+        let bytes: Vec<u8> = samples.into_iter().flat_map(i16::to_le_bytes).collect();
+        fs::write(out.join(format!("clip{number}.i16")), bytes)?;
+        statics += &format!("static CLIP_{number}: [u8; 2 * {count}] = *include_bytes!(\"clip{number}.i16\");\n");
+        labels.push(clip.label);
+    }
+    let clips: Vec<String> = labels
+        .iter()
+        .enumerate()
+        .map(|(number, label)| format!("Clip {{ label: {label:?}, bytes: &CLIP_{number} }}"))
+        .collect();
+    statics +=
+        &format!("/// The shipped clips.\npub static CLIPS: [Clip; {}] = [{}];\n", clips.len(), clips.join(", "));
+    Ok(fs::write(out.join("clips.rs"), statics)?)
 }
 
 /// LSTM 4 → 8, dense → 3, softmax, with weights that a formula gives.

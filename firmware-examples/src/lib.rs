@@ -1,8 +1,14 @@
-//! What the firmware shares: printing and leaving by semihosting, and the panic handler.
+//! What the firmware shares: printing and leaving by semihosting, the panic handler, the board's LED and its
+//! microphone, which is a recording.
 //!
 //! `core::fmt` stays out: it would cost more flash than the network.
 
 #![no_std]
+
+pub mod arch;
+pub mod led;
+pub mod microphone;
+pub mod recording;
 
 use core::panic::PanicInfo;
 
@@ -48,15 +54,23 @@ impl Console {
     }
 }
 
-/// Ends the program: QEMU's exit code is 0 after `Ok`, 1 after `Err`.
-pub fn exit(result: Result<(), ()>) -> ! {
+/// Prints how much stack was used, and ends the program: QEMU's exit code is 0 after `Some`, 1 after `None`.
+pub fn exit(result: Option<()>) -> ! {
+    let mut console = Console::open();
+    console.text("stack ");
+    console.hex(arch::stack_bytes());
+    console.text("\n");
+    leave(result.is_some())
+}
+
+fn leave(success: bool) -> ! {
     loop {
-        debug::exit(if result.is_ok() { EXIT_SUCCESS } else { EXIT_FAILURE });
+        debug::exit(if success { EXIT_SUCCESS } else { EXIT_FAILURE });
     }
 }
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     Console::open().text("panic\n");
-    exit(Err(()))
+    leave(false)
 }

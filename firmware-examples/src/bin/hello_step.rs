@@ -17,7 +17,7 @@ const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)
 
 #[entry]
 fn main() -> ! {
-    exit(run().ok_or(()))
+    exit(run())
 }
 
 fn run() -> Option<()> {
