@@ -54,7 +54,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
     let sequence = runner::run(&model, &inputs, saved.as_deref()).map_err(|error| match (&error, &args.state_in) {
-        (runner::RunError::Restore(_), Some(file)) => Failure::of(file, error),
+        (runner::RunError::Restore(_), Some(file)) => {
+            Failure::of(file, format!("{error}; give what --state-out of this model wrote, or leave --state-in out"))
+        }
         _ => Failure::of(&args.input, error),
     })?;
     let outputs: BTreeMap<String, Tensor> = model
