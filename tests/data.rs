@@ -126,7 +126,7 @@ fn an_index_names_the_line_that_is_wrong() {
     let path = folder.path().join("i.csv");
     let here = path.display();
     for (text, why) in [
-        ("", format!("{here}: line 1: the header has no column `file`; it has: ")),
+        ("", format!("{here}: is empty; a header with file and label is wanted")),
         ("file,word\ni.csv,yes\n", format!("{here}: line 1: the header has no column `label`; it has: file, word")),
         ("file,label,file\n", format!("{here}: line 1: has two columns `file`")),
         ("file,label\n", format!("{here}: lists no clips")),
@@ -134,7 +134,10 @@ fn an_index_names_the_line_that_is_wrong() {
         ("file,label\ni.csv\n", format!("{here}: line 2: has 1 columns; the header has 2")),
         (
             "file,label\ni.csv,yes\nj.csv,no\n",
-            format!("{here}: line 3: {}/j.csv: there is no such file", folder.path().display()),
+            format!(
+                "{here}: line 3: {}/j.csv: there is no such file; paths are relative to the index",
+                folder.path().display()
+            ),
         ),
         ("file,label\n.,yes\n", format!("{here}: line 2: {}/. is not a file", folder.path().display())),
     ] {

@@ -16,6 +16,7 @@ mod kernel;
 mod math;
 pub mod model;
 pub mod node;
+pub mod port;
 pub mod schedule;
 pub mod state;
 pub mod step;

@@ -128,7 +128,7 @@ pub enum ImportError {
         found: &'static str,
     },
     /// None of the formats that are known.
-    #[error("it is in no format that is known")]
+    #[error("it is neither a flash image nor a model in a format that is known")]
     Unrecognized,
     /// The file ends before what it began.
     #[error("it is cut off: node {node} begins at byte {offset} and needs {needed} bytes, {left} are left")]

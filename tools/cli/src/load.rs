@@ -157,7 +157,14 @@ pub fn is_image(path: &Path) -> Result<bool, DataError> {
 /// # Errors
 /// If the file is no model that we read, or a setting does not fit it.
 pub fn canonical(path: &Path, settings: &Settings) -> Result<(Canonical, Option<PathBuf>), LoadError> {
-    let mut model = format::import(path).map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
+    if is_image(path)? {
+        let reason = "is a flash image already; give the model that it was packed from".to_owned();
+        return Err(LoadError::Setting { path: path.to_owned(), reason });
+    }
+    let mut model = format::import(path).map_err(|source| match source {
+        ImportError::Io(error) => DataError::io(path, "read", error).into(),
+        source => LoadError::Import { path: path.to_owned(), source },
+    })?;
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {
@@ -197,7 +204,11 @@ fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Resu
     let labels: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
     let classes = architecture.outputs.first().map_or(0, |output| output.size);
     if labels.len() != classes {
-        let reason = format!("has {} labels, the model {} has {classes} classes", labels.len(), path.display());
+        let reason = format!(
+            "has {} labels, the model {} has {classes} classes; give as many with --labels FILE",
+            labels.len(),
+            path.display()
+        );
         return Err(LoadError::Setting { path: file, reason });
     }
     if architecture.labels != labels {

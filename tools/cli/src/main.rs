@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tidegate_tools::data::hide_guarded_panics;
 
 #[derive(Parser)]
 #[command(name = "tidegate", version, about, long_about = None, arg_required_else_help = true)]
@@ -31,6 +32,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    hide_guarded_panics();
     let mut out = io::stdout().lock();
     let done = match cli.command {
         Command::Demo(args) => command::demo::run(&args, &mut out),

@@ -30,6 +30,9 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     };
+    if folder.exists() && !folder.is_dir() {
+        return Err(DataError::new(path, format!("{} is a file, not a folder; give another path", folder.display())));
+    }
     if !folder.is_dir() {
         let folder = folder.display();
         return Err(DataError::new(path, format!("there is no folder {folder}: make it with `mkdir -p {folder}`")));

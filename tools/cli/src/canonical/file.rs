@@ -9,7 +9,9 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
 
 use super::{Architecture, Canonical, Tensor};
+use crate::data::DataError;
 use crate::error::ModelError;
+use crate::output::write_atomically;
 
 /// Most bytes that a model file may have: far more than any microcontroller's flash.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -37,12 +39,13 @@ impl Canonical {
         Self::from_bytes(&bytes)
     }
 
-    /// Checks the model and writes it.
+    /// Checks the model and writes it, whole or not at all.
     ///
     /// # Errors
     /// If the model is not valid or the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<(), ModelError> {
-        Ok(std::fs::write(path, self.to_bytes()?)?)
+    pub fn save(&self, path: &Path) -> Result<(), DataError> {
+        let bytes = self.to_bytes().map_err(|error| DataError::new(path, error))?;
+        write_atomically(path, |out| out.write_all(&bytes))
     }
 
     /// The model in the bytes of a canonical file.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidegate::{Model, Schedule, State};
+use tidegate::{Model, State};
 
 use super::{Failure, ModelArgs, Outcome};
 
@@ -39,6 +39,8 @@ pub struct Args {
     json: bool,
 }
 
+/// Most numbers of one sequence: 1 GiB.
+const MOST_NUMBERS: usize = 1 << 28;
 /// Calls go on for so long, and for at least as many times.
 const BUDGET: Duration = Duration::from_secs(2);
 const LEAST_RUNS: usize = 5;
@@ -52,6 +54,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let (batch, steps, threads) =
         if args.stream { (1, 1, 1) } else { (args.batch, args.steps, args.threads.min(args.batch)) };
+    if steps as usize * model.input_size() > MOST_NUMBERS {
+        let reason = format!("{steps} steps of {} features are too many; give fewer --steps", model.input_size());
+        return Err(Failure::of(&args.model.file, reason));
+    }
     let input = noise(steps as usize * model.input_size());
     let times = if args.stream { time_steps(&model, &input) } else { time_batches(&model, &input, batch, threads) };
     let (median, min, runs) = (times[times.len() / 2], times[0], times.len());

@@ -45,7 +45,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let step = Instant::now();
     let (canonical, _) = load::canonical(&model_file, &Settings::default())?;
     let canonical_file = dir.join("gru_s.safetensors");
-    canonical.save(&canonical_file).map_err(|error| Failure::of(&canonical_file, error))?;
+    canonical.save(&canonical_file)?;
     let nodes: Vec<String> =
         canonical.architecture.nodes.iter().map(|node| format!("{} {}", node.cell, node.output_size)).collect();
     tell(

@@ -24,7 +24,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (model, labels_from) = load::canonical(&args.model, &args.settings.settings())?;
-    model.save(&args.output).map_err(|error| super::Failure::of(&args.output, error))?;
+    model.save(&args.output)?;
     if let Some(file) = labels_from {
         writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
     }

@@ -146,7 +146,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
             .collect();
         json!({ "mean_of": detector.mean_of(), "labels": labels })
     });
-    let port = |port: tidegate::model::Port<'_>| json!({ "name": port.name, "size": port.size });
+    let port = |port: tidegate::port::Port<'_>| json!({ "name": port.name, "size": port.size });
     json!({
         "format": tidegate::image::field::FORMAT_VERSION,
         "model_id": format!("{:016x}", model.id().0),

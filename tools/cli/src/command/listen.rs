@@ -31,10 +31,17 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
+<<<<<<< HEAD
     let model = scheduled(image.model()?, args.schedule)?;
+=======
+    let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
+>>>>>>> acc
     let mfcc = front_end_of(&model, &args.model.file)?;
     let audio = read_audio_at(&args.wav, mfcc.settings().sample_rate)?;
     let heard = hear(&model, &args.model.file, &audio.samples)?;
+    if let Some(file) = &args.plot {
+        heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
+    }
     let (decisions, seconds) = (heard.decisions.len(), audio.seconds());
     writeln!(
         out,
@@ -47,7 +54,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     heard.print(out)?;
     if let Some(file) = &args.plot {
-        heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
         writeln!(out, "drawn in {}", file.display())?;
     }
     Ok(())

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use tidegate::front_end::Mfcc;
 use tidegate::{Model, Numeric, Schedule};
-use tidegate_tools::canonical;
+use tidegate_tools::canonical::{self, MAX_SIZE};
+use tidegate_tools::data::one_line;
 use tidegate_tools::load::Settings;
 use tidegate_tools::pack::core_schedule;
 
@@ -48,7 +49,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message.replace('\n', " "))
+        f.write_str(&one_line(&self.message))
     }
 }
 
@@ -56,7 +57,9 @@ impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let io = (&error as &(dyn Error + 'static)).downcast_ref::<io::Error>();
         let broken_pipe = io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        Self { message: error.to_string(), broken_pipe }
+        // Files are named by their own errors: what is left is where the answer goes.
+        let of = if io.is_some() { "standard output: " } else { "" };
+        Self { message: format!("{of}{error}"), broken_pipe }
     }
 }
 
@@ -117,10 +120,10 @@ pub struct SettingArgs {
     #[arg(long, value_name = "FILE")]
     pub front_end: Option<PathBuf>,
     /// Posteriors that the detector averages [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE as i64))]
     pub mean_of: Option<u32>,
     /// Least mean posterior of an event [default: 0.8]
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = parse_probability)]
     pub threshold: Option<f32>,
     /// No further event for so many milliseconds [default: 1000]
     #[arg(long, value_name = "MS")]
@@ -147,17 +150,43 @@ pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
     }
     let numbers = text.split_once('/').and_then(|(frames, every)| Some((frames.parse().ok()?, every.parse().ok()?)));
     match numbers {
-        Some((frames, every)) if frames > 0 && every > 0 => Ok(canonical::Schedule::Windows { frames, every }),
-        _ => Err("write `endless`, or two numbers from 1 on as in 25/6".to_owned()),
+        Some((frames @ 1.., every @ 1..)) if frames.max(every) <= MAX_SIZE as u32 => {
+            Ok(canonical::Schedule::Windows { frames, every })
+        }
+        _ => Err(format!("write `endless`, or two numbers from 1 to {MAX_SIZE} as in 25/6")),
     }
 }
 
+fn parse_probability(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "write a number from 0 to 1".to_owned())
+}
+
+/// Most bytes of state that another schedule than the model's own may take: what `parse` allows.
+const MAX_STATE_BYTES: usize = 1 << 30;
+
 /// The model under the schedule that a command's `--schedule` names, or its own.
+<<<<<<< HEAD
 pub fn scheduled<'a>(model: Model<'a>, schedule: Option<canonical::Schedule>) -> Result<Model<'a>, Failure> {
     Ok(match schedule {
         Some(schedule) => model.with_schedule(core_schedule(schedule))?,
         None => model,
     })
+=======
+pub fn scheduled<'a>(
+    model: Model<'a>,
+    schedule: Option<canonical::Schedule>,
+    file: &Path,
+) -> Result<Model<'a>, Failure> {
+    let model = schedule.map_or(model, |schedule| model.with_schedule(core_schedule(schedule)));
+    let bytes = model.state_words().saturating_mul(4);
+    if bytes > MAX_STATE_BYTES {
+        let states = model.schedule().states();
+        let reason = format!("{states} states take {} bytes: give --schedule with fewer frames", grouped(bytes));
+        return Err(Failure::of(file, reason));
+    }
+    Ok(model)
+>>>>>>> acc
 }
 
 /// `25 frames every 6 (5 states)`

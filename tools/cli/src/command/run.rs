@@ -54,7 +54,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
     let sequence = runner::run(&model, &inputs, saved.as_deref()).map_err(|error| match (&error, &args.state_in) {
-        (runner::RunError::Restore(_), Some(file)) => Failure::of(file, error),
+        (runner::RunError::Restore(_), Some(file)) => {
+            Failure::of(file, format!("{error}; give what --state-out of this model wrote, or leave --state-in out"))
+        }
         _ => Failure::of(&args.input, error),
     })?;
     let outputs: BTreeMap<String, Tensor> = model
@@ -110,7 +112,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
             format!("tensor {name:?} is no input of the model, which has {}", names.join(", ")),
         ));
     }
-    let take = |port: &tidegate::model::Port<'_>| match tensors.remove(port.name) {
+    let take = |port: &tidegate::port::Port<'_>| match tensors.remove(port.name) {
         Some(tensor) => sequence(tensor, port.size, port.name, file),
         None => Err(Failure::of(file, format!("has no tensor {:?}, which is an input of the model", port.name))),
     };

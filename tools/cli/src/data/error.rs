@@ -30,7 +30,8 @@ impl DataError {
     /// The system refused; `doing` is "read" or "written".
     pub fn io(path: &Path, doing: &str, source: io::Error) -> Self {
         let reason = match source.kind() {
-            io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            io::ErrorKind::NotFound if doing == "read" => "there is no such file".to_owned(),
+            io::ErrorKind::IsADirectory => "is a folder; a file is wanted".to_owned(),
             io::ErrorKind::PermissionDenied => format!("cannot be {doing}: permission denied"),
             _ => format!("cannot be {doing}: {source}"),
         };
@@ -59,6 +60,6 @@ impl Display for DataError {
 }
 
 /// `text` with every control character replaced: names from a file reach terminals and SVG.
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -38,6 +38,9 @@ fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u6
     let bytes = read_bytes(path)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes.as_slice());
     let header = reader.headers().map_err(|e| csv_reason(&e).of(path))?.clone();
+    if header.is_empty() {
+        return Err(DataError::new(path, format!("is empty; a header with {} is wanted", names.join(" and "))));
+    }
     let mut columns = [0; N];
     for (name, column) in names.iter().zip(&mut columns) {
         let mut found = header.iter().enumerate().filter(|(_, field)| field == name).map(|(i, _)| i);
@@ -74,6 +77,9 @@ fn existing(index: &Path, line: u64, file: &str) -> Result<PathBuf, DataError> {
     match path.metadata() {
         Ok(found) if found.is_file() => Ok(path),
         Ok(_) => Err(DataError::at_line(index, line, format!("{} is not a file", path.display()))),
-        Err(e) => Err(DataError::at_line(index, line, DataError::io(&path, "read", e))),
+        Err(e) => {
+            let reason = DataError::io(&path, "read", e);
+            Err(DataError::at_line(index, line, format!("{reason}; paths are relative to the index")))
+        }
     }
 }

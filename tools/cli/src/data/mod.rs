@@ -14,18 +14,19 @@ mod tensors;
 
 use std::{
     borrow::Cow,
+    cell::Cell,
     collections::BTreeMap,
     fmt,
     fs::File,
     io::Read,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{self, AssertUnwindSafe, catch_unwind},
     path::Path,
 };
 
 pub use audio::{Audio, read_audio, read_audio_at};
 pub use error::DataError;
 #[cfg(feature = "cli")]
-pub(crate) use error::one_line;
+pub use error::one_line;
 pub use index::{Clip, read_index, read_index_files};
 
 use crate::{canonical::Tensor, output::write_atomically};
@@ -174,8 +175,27 @@ fn tensor(shape: Vec<usize>, bytes: &[u8], element: Element, endian: Endian) -> 
 /// Runs a decoder of someone else's. A panic in it (an overflow that only debug builds notice, say) is a damaged
 /// file, not the end of the program.
 fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
+    GUARDED.set(true);
     // Nothing outlives a panic but bytes that were only read, and an archive that is dropped.
-    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "is damaged: the decoder stumbled over it".into())
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    GUARDED.set(false);
+    decoded.map_err(|_| "is damaged: the decoder stumbled over it".into())
+}
+
+thread_local! {
+    /// Whether this thread is inside a decoder of someone else's.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps panics that become a [`DataError`] off standard error; all others are reported as before. For programs: a
+/// library leaves the hook alone.
+pub fn hide_guarded_panics() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !GUARDED.get() {
+            report(info);
+        }
+    }));
 }
 
 /// Why bytes are refused; [`of`](Self::of) adds whose they are.

@@ -1,0 +1,148 @@
+//! `core` against the f64 oracle on random models: one step from the same state stays within the bound that
+//! `support/oracle.rs` derives, for every cell, option, activation and size. f16 is f32 on rounded weights, bit for bit.
+
+use half::f16;
+use tidegate::{Numeric, State};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::oracle::{Bounded, Oracle};
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::tolerance::{each_within, same_bits};
+use tidegate_tools::canonical::Canonical;
+
+/// One, two, odd, a block and one more, and one that is a power of two.
+const SIZES: [usize; 6] = [1, 2, 3, 5, 17, 64];
+/// Small, usual, and large enough to saturate every gate.
+const WEIGHTS: [f32; 3] = [0.1, 1.5, 30.0];
+
+/// One step of `core` from `initial`: output and new state.
+fn core_step(image: &AlignedBytes, initial: &[f32], x: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let model = image.model();
+    let mut memory = vec![0; model.state_words()];
+    // What a step finds in the scratch must not matter.
+    let mut scratch = vec![f32::NAN.to_bits(); model.scratch_words()];
+    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+    state.values_mut().copy_from_slice(initial);
+    let mut y = vec![0.0; model.output_size()];
+    let step = model.step_f32(&mut state, &mut scratch, x, &mut y).expect("every length is right");
+    assert!(step.has_output());
+    (y, state.values().to_vec())
+}
+
+/// Holds one step of `core` to the oracle. Returns the part of the bound that was used.
+fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
+    let image = AlignedBytes::pack(model, Numeric::F32);
+    let oracle = Oracle::new(model);
+    let mut used = 0.0_f64;
+    for input_limit in [1.0, 50.0] {
+        let initial = rng.numbers(oracle.state_len(), 1.0);
+        let x = rng.numbers(model.architecture.inputs[0].size, input_limit);
+        let (y, next) = core_step(&image, &initial, &x);
+        let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
+        let exact = oracle.step(&mut state, &[&x]).swap_remove(0);
+        for (got, exact, which) in [(&y, &exact, "output"), (&next, &state, "state")] {
+            let values: Vec<f64> = exact.iter().map(|bounded| bounded.value).collect();
+            let bounds: Vec<f64> = exact.iter().map(|bounded| bounded.error).collect();
+            let part = each_within(got, &values, &bounds);
+            used = used.max(part.unwrap_or_else(|miss| panic!("{what}, inputs to {input_limit}: {which}: {miss}")));
+        }
+    }
+    used
+}
+
+#[test]
+fn one_step_of_every_cell_stays_within_the_derived_bound() {
+    let mut rng = Rng::new(1);
+    for variant in Variant::all() {
+        let mut used = 0.0_f64;
+        for input in SIZES {
+            for hidden in SIZES {
+                let draw = Draw { weights: rng.pick(&WEIGHTS), biases: rng.below(4) > 0 };
+                let model = chain(&mut rng, input, &[(variant.clone(), hidden)], draw);
+                let what = format!("{}, input {input}, hidden {hidden}, {draw:?}", variant.name());
+                used = used.max(hold(&model, &mut rng, &what));
+            }
+        }
+        println!("{}: {:.0} % of the bound", variant.name(), 100.0 * used);
+    }
+}
+
+#[test]
+fn one_step_of_a_stack_of_cells_stays_within_the_derived_bound() {
+    let mut rng = Rng::new(2);
+    let all = Variant::all();
+    let mut used = 0.0_f64;
+    for case in 0..200 {
+        let cells: Vec<(Variant, usize)> =
+            (0..2 + rng.below(4)).map(|_| (all[rng.below(all.len())].clone(), rng.pick(&SIZES[..5]))).collect();
+        let draw = Draw { weights: rng.pick(&WEIGHTS[..2]), biases: true };
+        let input = 1 + rng.below(20);
+        let model = chain(&mut rng, input, &cells, draw);
+        let names: Vec<String> = cells.iter().map(|(variant, units)| format!("{units} {}", variant.name())).collect();
+        used = used.max(hold(&model, &mut rng, &format!("stack {case}: {names:?}")));
+    }
+    println!("stacks: {:.0} % of the bound", 100.0 * used);
+}
+
+#[test]
+fn a_bound_is_small_enough_to_notice_a_wrong_weight() {
+    // The oracle of one model does not accept the step of another: one weight differs by 1e-3.
+    let mut rng = Rng::new(3);
+    for variant in Variant::all().into_iter().filter(|variant| variant.activations.is_empty()) {
+        let model = chain(&mut rng, 5, &[(variant.clone(), 7)], Draw { weights: 0.5, biases: true });
+        let Some(name) = model.tensors.keys().find(|name| name.ends_with("weights")).cloned() else { continue };
+        let mut other = model.clone();
+        other.tensors.get_mut(&name).expect("it is there").data[0] += 1e-3;
+        let image = AlignedBytes::pack(&other, Numeric::F32);
+        let oracle = Oracle::new(&model);
+        let (initial, x) = (vec![0.0; oracle.state_len()], vec![1.0; 5]);
+        let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
+        oracle.step(&mut state, &[&x]);
+        let y = oracle.step(&mut state.clone(), &[&x]).swap_remove(0);
+        let carried: Vec<f32> = state.iter().map(|bounded| bounded.value as f32).collect();
+        let (got, _) = core_step(&image, &carried, &x);
+        let (values, bounds): (Vec<f64>, Vec<f64>) = y.iter().map(|bounded| (bounded.value, bounded.error)).unzip();
+        let clipped = !variant.params.is_empty();
+        assert!(clipped || each_within(&got, &values, &bounds).is_err(), "{} hides 1e-3", variant.name());
+    }
+}
+
+#[test]
+fn f16_is_f32_on_rounded_matrices_bit_for_bit() {
+    let mut rng = Rng::new(4);
+    for variant in Variant::all() {
+        for (input, hidden) in [(1, 1), (3, 5), (17, 2), (5, 64)] {
+            let draw = Draw { weights: 2.0, biases: true };
+            let model = chain(&mut rng, input, &[(variant.clone(), hidden)], draw);
+            let mut rounded = model.clone();
+            for tensor in rounded.tensors.values_mut().filter(|tensor| tensor.shape.len() == 2) {
+                for value in &mut tensor.data {
+                    *value = f16::from_f32(*value).to_f32();
+                }
+            }
+            let (half, full) = (AlignedBytes::pack(&model, Numeric::F16), AlignedBytes::pack(&rounded, Numeric::F32));
+            let initial = rng.numbers(Oracle::new(&model).state_len(), 1.0);
+            let x = rng.numbers(input, 2.0);
+            let (from_half, from_full) = (core_step(&half, &initial, &x), core_step(&full, &initial, &x));
+            let what = format!("{}, input {input}, hidden {hidden}", variant.name());
+            same_bits(&from_half.0, &from_full.0).unwrap_or_else(|miss| panic!("{what}: output: {miss}"));
+            same_bits(&from_half.1, &from_full.1).unwrap_or_else(|miss| panic!("{what}: state: {miss}"));
+        }
+    }
+}
+
+#[test]
+fn f16_holds_subnormal_weights_and_refuses_what_it_cannot() {
+    let mut rng = Rng::new(5);
+    let dense = Variant::all().into_iter().find(|variant| variant.kind.spec().name == "dense").expect("it is there");
+    let mut model = chain(&mut rng, 2, &[(dense, 1)], Draw { weights: 1.0, biases: true });
+    model.tensors.get_mut("n0.weights").expect("it is there").data.copy_from_slice(&[5.960_464_5e-8, 65504.0]);
+    let image = AlignedBytes::pack(&model, Numeric::F16);
+    model.tensors.get_mut("n0.bias").expect("it is there").data[0] = 0.0;
+    let zero_bias = AlignedBytes::pack(&model, Numeric::F16);
+    assert_eq!(core_step(&zero_bias, &[], &[1.0, 0.0]).0, [5.960_464_5e-8]);
+    assert_eq!(core_step(&zero_bias, &[], &[0.0, 1.0]).0, [65504.0]);
+    assert_eq!(image.model().numeric(), Numeric::F16);
+    model.tensors.get_mut("n0.weights").expect("it is there").data[1] = 65520.0;
+    let refused = tidegate_tools::pack::pack(&model, Numeric::F16).expect_err("65520 rounds to infinity");
+    assert!(refused.to_string().contains("n0.weights holds 65520"), "{refused}");
+}
