@@ -94,9 +94,9 @@ fn sweep(
             assert!(symmetry == Symmetry::None || function(-x).to_bits() == (-y).to_bits(), "not odd at {x:e}");
             worst.see(x, y, reference(f64::from(x)));
             if sign > 0.0 {
-                worst.see_order(x, before, y)
+                worst.see_order(x, before, y);
             } else {
-                worst.see_order(x, y, before)
+                worst.see_order(x, y, before);
             }
             before = y;
         }

@@ -398,19 +398,21 @@ fn a_model_beyond_the_address_space_is_refused() {
     let arena = |bytes: &[u8]| payload_of(bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start;
     assert_eq!(with32(arena, 1 << 28), Err(ImageError::TooLarge { node: 0 }));
     assert_eq!(with32(arena, u32::MAX), Err(ImageError::TooLarge { node: 0 }));
-    // The longest window, one state a frame: 2^24 states of 17 elements are more than 2^28; of 16 they are as many,
-    // and of 15 fewer.
-    for (units, expected) in
-        [(17, Err(ImageError::TooLarge { node: 0 })), (16, Err(ImageError::TooLarge { node: 0 })), (15, Ok(()))]
-    {
-        let elman = Variant::all().into_iter().find(|variant| variant.kind == CellKind::Elman).expect("it is there");
-        let mut model = chain(&mut Rng::new(24), 1, &[(elman, units)], Draw { weights: 1.0, biases: true });
-        model.architecture.schedule = canonical::Schedule::Windows { frames: 1, every: 1 };
-        let mut bytes = AlignedBytes::pack(&model, Numeric::F32).get().to_vec();
-        let at = payload_of(&bytes, SectionKind::Schedule);
-        put32(&mut bytes, at, 1 << 24);
-        seal(&mut bytes);
-        assert_eq!(parse(&bytes), expected, "{units} units");
+    // As many states as a schedule can have: 1,024 of 2^16 elements are 2^26, one too many.
+    let projected = |variant: &Variant| variant.options == ["projection"] && variant.params.is_empty();
+    let lstm = Variant::all().into_iter().find(projected).expect("it is there");
+    for (hidden, expected) in [(65_535, Err(ImageError::TooLarge { node: 0 })), (65_534, Ok(()))] {
+        let draw = Draw { weights: 1.0, biases: false };
+        let mut model = chain(&mut Rng::new(24), 1, &[(lstm.clone(), 2)], draw);
+        let node = &mut model.architecture.nodes[0];
+        (node.hidden_size, node.output_size) = (hidden, 1);
+        model.architecture.outputs[0].size = 1;
+        for (name, rows, cols) in [("input", 4 * hidden, 1), ("recurrent", 4 * hidden, 1), ("projection", 1, hidden)] {
+            let tensor = canonical::Tensor { shape: vec![rows, cols], data: vec![0.0; rows * cols] };
+            model.tensors.insert(format!("n0.{name}_weights"), tensor);
+        }
+        model.architecture.schedule = canonical::Schedule::Windows { frames: 1024, every: 1 };
+        assert_eq!(parse(AlignedBytes::pack(&model, Numeric::F32).get()), expected, "{hidden} units");
     }
 }
 

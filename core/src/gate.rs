@@ -28,6 +28,8 @@ pub const LSTM: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output
 pub const LSTM_TF1: [Gate; 4] = [Gate::Input, Gate::Cell, Gate::Forget, Gate::Output];
 /// Row order of the three GRU gates in every canonical model and image.
 pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
+/// z, r, h: Keras's and ONNX's GRU.
+pub const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
 
 /// `result[k]` is where `from` keeps the gate that `to` wants at `k`. A gate that `from` lacks maps past its end.
 pub const fn permutation<const N: usize>(from: [Gate; N], to: [Gate; N]) -> [usize; N] {
@@ -47,3 +49,4 @@ pub const fn permutation<const N: usize>(from: [Gate; N], to: [Gate; N]) -> [usi
 }
 
 const _: () = assert!(matches!(permutation(LSTM_TF1, LSTM), [0, 2, 1, 3]));
+const _: () = assert!(matches!(permutation(GRU_KERAS, GRU), [1, 0, 2]));

@@ -7,19 +7,24 @@ compile_error!("enable the feature `libm` (default) or `micromath`: the activati
 
 pub mod activation;
 pub mod cell;
+pub mod detector;
 pub mod error;
+pub mod front_end;
 pub mod gate;
 pub mod image;
 mod kernel;
 mod math;
 pub mod model;
 pub mod node;
+pub mod port;
 pub mod schedule;
 pub mod state;
 pub mod step;
 mod tensor;
 
-pub use error::BufferTooSmall;
+pub use detector::Detector;
+pub use error::{BufferTooSmall, WrongLength};
+pub use front_end::FrontEnd;
 pub use image::{Aligned, ImageBytes, ImageError, Numeric};
 pub use model::Model;
 pub use schedule::Schedule;

@@ -1,19 +1,24 @@
 //! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
 
-use crate::image::field::{self, nodes, port, ports};
-use crate::image::read::{slice, u16_at, u32_at};
+use crate::detector::DetectorSettings;
+use crate::front_end::Mfcc;
+use crate::image::field::nodes;
+use crate::image::read::u32_at;
 use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
 use crate::node::{Node, Place};
+use crate::port::{Ports, check_ports};
 use crate::schedule::Schedule;
 
-/// Most elements of an arena or of all states together: 1 GiB.
-const MAX_ELEMENTS: usize = 1 << 28;
+/// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
+const MAX_ELEMENTS: usize = 1 << 26;
 
 /// A checked model, read in place from its image.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
     image: Image<'a>,
     schedule: Schedule,
+    front_end: Option<Mfcc<'a>>,
+    detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     weights: &'a [u8],
     ports: &'a [u8],
@@ -24,21 +29,6 @@ pub struct Model<'a> {
     work_elements: usize,
     /// Elements of one state.
     state_elements: usize,
-}
-
-/// A named input or output.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Port<'a> {
-    /// Its name in the network it comes from.
-    pub name: &'a str,
-    /// Features.
-    pub size: usize,
-    /// Real value of one unit of an integer input or output; 1.0 in float numerics.
-    pub scale: f32,
-    /// The integer that stands for 0.0.
-    pub zero_point: i32,
-    /// First element, in the arena.
-    pub(crate) slot: usize,
 }
 
 impl<'a> Model<'a> {
@@ -84,6 +74,20 @@ impl<'a> Model<'a> {
                 Err(offset) => return Err(ImageError::BadSection { kind: SectionKind::Schedule, offset }),
             },
         };
+        let front_end = match image.section(SectionKind::FrontEnd) {
+            None => None,
+            Some(payload) => match Mfcc::parse(payload) {
+                Ok(front_end) => Some(front_end),
+                Err(error) => return Err(ImageError::FrontEnd(error)),
+            },
+        };
+        let detector = match image.section(SectionKind::Detector) {
+            None => None,
+            Some(payload) => match DetectorSettings::parse(payload) {
+                Ok(detector) => Some(detector),
+                Err(error) => return Err(ImageError::Detector(error)),
+            },
+        };
         let (Some(node_count), Some(slot_elements), Some((_, records))) = (
             u32_at(payload, nodes::NODE_COUNT),
             u32_at(payload, nodes::SLOT_ELEMENTS),
@@ -94,6 +98,8 @@ impl<'a> Model<'a> {
         let model = Self {
             image,
             schedule,
+            front_end,
+            detector,
             records,
             weights,
             ports,
@@ -160,7 +166,12 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The same model under another schedule: [`Schedule::Endless`] runs a sequence from end to end.
+    /// The same model as one endless run: what runs a sequence from end to end.
+    pub const fn endless(self) -> Self {
+        Self { schedule: Schedule::Endless, ..self }
+    }
+
+    /// The same model under another schedule.
     ///
     /// # Errors
     /// As [`parse`](Self::parse) of an image with this schedule.
@@ -190,6 +201,16 @@ impl<'a> Model<'a> {
     /// How a stream is cut into runs of the network.
     pub const fn schedule(&self) -> Schedule {
         self.schedule
+    }
+
+    /// How audio becomes the input; none where the image does not say.
+    pub const fn front_end(&self) -> Option<&Mfcc<'a>> {
+        self.front_end.as_ref()
+    }
+
+    /// How posteriors become events; none where the image does not say.
+    pub const fn detector(&self) -> Option<&DetectorSettings<'a>> {
+        self.detector.as_ref()
     }
 
     /// The sections as they lie in the image.
@@ -228,21 +249,12 @@ impl<'a> Model<'a> {
 
     /// The inputs, in the order of [`step_ports`](Self::step_ports).
     pub const fn inputs(&self) -> Ports<'a> {
-        let count = match u16_at(self.ports, ports::INPUT_COUNT) {
-            Some(count) => count as usize,
-            None => 0,
-        };
-        Ports { payload: self.ports, next: 0, end: count }
+        Ports::inputs(self.ports)
     }
 
     /// The outputs, in the order of [`step_ports`](Self::step_ports).
     pub const fn outputs(&self) -> Ports<'a> {
-        let first = self.inputs().end;
-        let count = match u16_at(self.ports, ports::OUTPUT_COUNT) {
-            Some(count) => count as usize,
-            None => 0,
-        };
-        Ports { payload: self.ports, next: first, end: first + count }
+        Ports::outputs(self.ports)
     }
 
     /// Features of the first input.
@@ -271,32 +283,6 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Ports lie within the arena and have a name; there is one of each direction at least. The error is an offset.
-const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<(), usize> {
-    let (Some(input_count), Some(output_count)) =
-        (u16_at(payload, ports::INPUT_COUNT), u16_at(payload, ports::OUTPUT_COUNT))
-    else {
-        return Err(0);
-    };
-    if input_count == 0 || output_count == 0 {
-        return Err(0);
-    }
-    let mut index = 0;
-    while index < input_count as usize + output_count as usize {
-        let offset = ports::LEN + index * port::LEN;
-        let Some(port) = port_at(payload, index) else { return Err(offset) };
-        let fits = match port.slot.checked_add(port.size) {
-            Some(end) => end <= slot_elements,
-            None => false,
-        };
-        if port.size == 0 || port.size > field::MAX_SIZE as usize || !fits {
-            return Err(offset);
-        }
-        index += 1;
-    }
-    Ok(())
-}
-
 /// Text in UTF-8, every line ended by a line feed.
 const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
     let Some(payload) = image.section(kind) else { return Ok(()) };
@@ -306,25 +292,6 @@ const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageEr
         Ok(_) => Err(ImageError::BadSection { kind, offset: payload.len() }),
         Err(error) => Err(ImageError::BadSection { kind, offset: error.valid_up_to() }),
     }
-}
-
-/// Port `index`, inputs first.
-const fn port_at(payload: &[u8], index: usize) -> Option<Port<'_>> {
-    let Some(record) = slice(payload, ports::LEN + index * port::LEN, port::LEN) else { return None };
-    let (Some(slot), Some(size), Some(scale), Some(zero_point), Some(name_offset), Some(name_len)) = (
-        u32_at(record, port::SLOT),
-        u32_at(record, port::SIZE),
-        u32_at(record, port::SCALE),
-        u32_at(record, port::ZERO_POINT),
-        u32_at(record, port::NAME_OFFSET),
-        u32_at(record, port::NAME_LEN),
-    ) else {
-        return None;
-    };
-    let Some(name) = slice(payload, name_offset as usize, name_len as usize) else { return None };
-    let Ok(name) = core::str::from_utf8(name) else { return None };
-    let (size, slot) = (size as usize, slot as usize);
-    Some(Port { name, size, scale: f32::from_bits(scale), zero_point: zero_point.cast_signed(), slot })
 }
 
 /// The nodes of a model, decoded one by one.
@@ -345,40 +312,5 @@ impl<'a> Iterator for Nodes<'a> {
         let (node, rest) = Node::decode(self.records, self.weights, self.numeric, place).ok()?;
         self.records = rest;
         Some(node)
-    }
-}
-
-/// The ports of one direction.
-#[derive(Clone, Debug)]
-pub struct Ports<'a> {
-    payload: &'a [u8],
-    next: usize,
-    end: usize,
-}
-
-impl Ports<'_> {
-    /// How many are left.
-    pub const fn count(&self) -> usize {
-        self.end - self.next
-    }
-
-    const fn first_size(&self) -> usize {
-        match port_at(self.payload, self.next) {
-            Some(port) => port.size,
-            None => 0,
-        }
-    }
-}
-
-impl<'a> Iterator for Ports<'a> {
-    type Item = Port<'a>;
-
-    fn next(&mut self) -> Option<Port<'a>> {
-        if self.next == self.end {
-            return None;
-        }
-        let port = port_at(self.payload, self.next);
-        self.next += 1;
-        port
     }
 }

@@ -221,7 +221,7 @@ impl<'a> Node<'a> {
 
     /// Bytes of tensor `index` of the spec: its rows rounded up to four, f32 unless it is a matrix.
     pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
-        let spec = &self.kind.spec().tensors[index];
+        let Some((_, [spec, ..])) = self.kind.spec().tensors.split_at_checked(index) else { return None };
         let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
         let Some(rows) = (self.dim(spec.rows) * blocks).checked_next_multiple_of(4) else { return None };
         match spec.cols {
@@ -290,7 +290,7 @@ impl<'a> Node<'a> {
 
     /// Matrix `index` of the spec.
     pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
-        let cols = self.kind.spec().tensors[index].cols.map_or(0, |cols| self.dim(cols));
+        let cols = self.kind.spec().tensors.get(index).and_then(|spec| spec.cols).map_or(0, |cols| self.dim(cols));
         Matrix::new(self.tensor(index), cols)
     }
 

@@ -35,7 +35,9 @@ pub(crate) enum Turn {
 
 impl Schedule {
     /// Longest run and pause, in steps: the clock counts to twice their period.
-    const MAX_STEPS: u32 = 1 << 24;
+    const MAX_STEPS: u32 = 1 << 20;
+    /// Most states that take turns: every step looks at each.
+    const MAX_STATES: u32 = 1 << 10;
 
     pub(crate) const fn parse(payload: &[u8]) -> Result<Self, usize> {
         let (Some(frames), Some(every), field::LEN) =
@@ -56,6 +58,7 @@ impl Schedule {
             Self::Endless => Ok(()),
             Self::Windows { frames, .. } if frames == 0 || frames > Self::MAX_STEPS => Err(field::FRAMES.start),
             Self::Windows { every, .. } if every == 0 || every > Self::MAX_STEPS => Err(field::EVERY.start),
+            Self::Windows { .. } if self.states() > Self::MAX_STATES => Err(field::EVERY.start),
             Self::Windows { .. } => Ok(()),
         }
     }
@@ -73,6 +76,8 @@ impl Schedule {
     pub const fn states(self) -> u32 {
         match self {
             Self::Endless => 1,
+            // `parse` refuses 0, but anyone can make a schedule.
+            Self::Windows { frames, every: 0 } => frames,
             Self::Windows { frames, every } => frames.div_ceil(every),
         }
     }

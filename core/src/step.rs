@@ -140,14 +140,14 @@ impl Model<'_> {
             if first {
                 own.fill(0.0);
             }
-            for (port, input) in self.inputs().zip(inputs) {
-                copy(slots.get_mut(port.slot..).unwrap_or_default(), input);
+            for (place, input) in self.inputs().places().zip(inputs) {
+                copy(slots.get_mut(place).unwrap_or_default(), input);
             }
             let nodes = if last { self.nodes() } else { self.stateful_nodes() };
             run(nodes, own, slots, work, &mut observe);
             if last {
-                for (port, output) in self.outputs().zip(outputs.iter_mut()) {
-                    copy(output, slots.get(port.slot..).unwrap_or_default());
+                for (place, output) in self.outputs().places().zip(outputs.iter_mut()) {
+                    copy(output, slots.get(place).unwrap_or_default());
                 }
                 output = true;
             }
@@ -160,7 +160,7 @@ impl Model<'_> {
     /// writes a row of `outputs`, `[time, output_size]`; returns how many did.
     ///
     /// # Errors
-    /// As [`step_f32`](Self::step_f32); also if `outputs` is too short.
+    /// As [`step_f32`](Self::step_f32); also if `inputs` ends within a row, or `outputs` has fewer rows.
     pub fn run_f32(
         &self,
         state: &mut State<'_>,
@@ -168,13 +168,19 @@ impl Model<'_> {
         inputs: &[f32],
         outputs: &mut [f32],
     ) -> Result<usize, StepError> {
-        let (rows, ragged) = (inputs.chunks(self.input_size().max(1)), self.output_size());
+        // No size is 0; `max` spares the optimizer the proof.
+        let (input_size, output_size) = (self.input_size().max(1), self.output_size().max(1));
+        let given = inputs.len() % input_size;
+        if given > 0 {
+            return Err(StepError::Input(ShapeError { port: 0, needed: input_size, given }));
+        }
+        let (needed, given) = (inputs.len() / input_size * output_size, outputs.len());
+        if given < needed {
+            return Err(StepError::Output(ShapeError { port: 0, needed, given }));
+        }
         let mut written = 0;
-        for input in rows {
-            let output = outputs.get_mut(written * ragged..).unwrap_or_default();
-            let given = output.len();
-            let output =
-                output.get_mut(..ragged).ok_or(StepError::Output(ShapeError { port: 0, needed: ragged, given }))?;
+        for input in inputs.chunks(input_size) {
+            let output = outputs.chunks_exact_mut(output_size).nth(written).unwrap_or_default();
             if self.step_f32(state, scratch, input, output)?.has_output() {
                 written += 1;
             }
@@ -201,14 +207,16 @@ impl Model<'_> {
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));
         }
-        for (index, (port, input)) in self.inputs().zip(inputs).enumerate() {
-            if port.size != input.len() {
-                return Err(StepError::Input(ShapeError { port: index, needed: port.size, given: input.len() }));
+        for (port, (place, input)) in self.inputs().places().zip(inputs).enumerate() {
+            let (needed, given) = (place.len(), input.len());
+            if needed != given {
+                return Err(StepError::Input(ShapeError { port, needed, given }));
             }
         }
-        for (index, (port, output)) in self.outputs().zip(outputs).enumerate() {
-            if port.size != output.len() {
-                return Err(StepError::Output(ShapeError { port: index, needed: port.size, given: output.len() }));
+        for (port, (place, output)) in self.outputs().places().zip(outputs).enumerate() {
+            let (needed, given) = (place.len(), output.len());
+            if needed != given {
+                return Err(StepError::Output(ShapeError { port, needed, given }));
             }
         }
         let (needed, given) = (self.scratch_words(), scratch.len());

@@ -15,9 +15,14 @@ impl<'a, W: Weight> Matrix<'a, W> {
         Self { blocks: bytemuck::try_cast_slice(bytes).unwrap_or_default(), cols }
     }
 
-    /// Its blocks of four rows, each `[cols][4]`.
+    /// Its blocks of four rows, each `[cols][4]`. Split off one by one: to count them would take a division, and
+    /// the proof that it is not by zero.
     pub(crate) fn blocks(self) -> impl Iterator<Item = &'a [[W; 4]]> {
-        // A matrix has a column at least; `max` spares the optimizer the proof.
-        self.blocks.chunks_exact(self.cols.max(1))
+        let mut rest = self.blocks;
+        core::iter::from_fn(move || {
+            let (block, others) = rest.split_at_checked(self.cols)?;
+            rest = others;
+            Some(block)
+        })
     }
 }

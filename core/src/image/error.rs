@@ -3,9 +3,11 @@
 use core::fmt;
 
 use super::SectionKind;
+use crate::detector::DetectorError;
+use crate::front_end::FrontEndError;
 
 /// Why a byte slice is not an image that this build can run. Offsets count from its first byte.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ImageError {
@@ -125,6 +127,10 @@ pub enum ImageError {
         /// Bytes that there are from its offset on.
         given: usize,
     },
+    /// The settings or tables of the front end are not ones that it can run with.
+    FrontEnd(FrontEndError),
+    /// The settings of the detector are not ones that it can run with.
+    Detector(DetectorError),
     /// State or scratch would not fit in memory that this machine can address.
     TooLarge {
         /// Which node, from 0.
@@ -167,6 +173,8 @@ impl fmt::Display for ImageError {
             Self::BadTensor { node, tensor, needed, given } => {
                 write!(f, "node {node}: tensor {tensor} needs {needed} bytes, {given} are there")
             }
+            Self::FrontEnd(error) => error.fmt(f),
+            Self::Detector(error) => error.fmt(f),
             Self::TooLarge { node } => write!(f, "node {node} needs more memory than this machine can address"),
         }
     }

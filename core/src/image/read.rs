@@ -31,6 +31,11 @@ pub const fn u64_at(bytes: &[u8], field: Range<usize>) -> Option<u64> {
     Some(u64::from_le_bytes(chunk))
 }
 
+pub const fn f32_at(bytes: &[u8], field: Range<usize>) -> Option<f32> {
+    let Some(chunk) = array(bytes, field.start) else { return None };
+    Some(f32::from_le_bytes(chunk))
+}
+
 /// The next multiple of [`ALIGNMENT`](super::field::ALIGNMENT).
 pub const fn align_up(len: usize) -> Option<usize> {
     len.checked_next_multiple_of(super::field::ALIGNMENT)

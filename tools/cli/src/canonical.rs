@@ -166,6 +166,6 @@ impl Detector {
 pub struct LabelDetector {
     /// Least mean posterior that makes an event; above 1: never.
     pub threshold: f32,
-    /// No further event for so long, milliseconds.
+    /// No event of any label for so long after one of this label, milliseconds.
     pub refractory_ms: u32,
 }

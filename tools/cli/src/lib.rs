@@ -2,6 +2,15 @@
 //! reads, scores and draws.
 
 pub mod canonical;
+pub mod data;
 pub mod error;
 pub mod format;
+pub mod load;
+pub mod output;
 pub mod pack;
+#[cfg(feature = "cli")]
+pub mod plot;
+#[cfg(feature = "cli")]
+pub mod progress;
+pub mod runner;
+pub mod score;

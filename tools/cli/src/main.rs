@@ -1,2 +1,56 @@
-//! The command line.
-fn main() {}
+//! `tidegate`: from a trained network to a flash image, and what it hears.
+
+mod command;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "tidegate", version, about, long_about = None, arg_required_else_help = true)]
+#[command(after_help = "A first look:  tidegate demo\nExit codes:    0 done, 1 bad input, 2 bad use")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Takes a recurrent network from where it was trained to a flash image, and runs that image.
+#[derive(Subcommand)]
+enum Command {
+    Demo(command::demo::Args),
+    Import(command::import::Args),
+    Pack(command::pack::Args),
+    Inspect(command::inspect::Args),
+    Run(command::run::Args),
+    Eval(command::eval::Args),
+    Listen(command::listen::Args),
+    Verify(command::verify::Args),
+    Bench(command::bench::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = io::stdout().lock();
+    let done = match cli.command {
+        Command::Demo(args) => command::demo::run(&args, &mut out),
+        Command::Import(args) => command::import::run(&args, &mut out),
+        Command::Pack(args) => command::pack::run(&args, &mut out),
+        Command::Inspect(args) => command::inspect::run(&args, &mut out),
+        Command::Run(args) => command::run::run(&args, &mut out),
+        Command::Eval(args) => command::eval::run(&args, &mut out),
+        Command::Listen(args) => command::listen::run(&args, &mut out),
+        Command::Verify(args) => command::verify::run(&args, &mut out),
+        Command::Bench(args) => command::bench::run(&args, &mut out),
+    };
+    let done = done.and_then(|()| Ok(out.flush()?));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has had enough: `tidegate inspect FILE | head -1`.
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tidegate: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

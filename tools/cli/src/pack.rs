@@ -6,6 +6,8 @@ use half::f16;
 use sha2::{Digest, Sha256};
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, CellSpec, Dim, MAX_ACTIVATIONS, MAX_PARAMS, TensorSpec};
+use tidegate::detector::{DetectorError, DetectorSettings, LabelSettings};
+use tidegate::front_end::{FrontEndError, MfccSettings};
 use tidegate::image::field::ALIGNMENT;
 use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
 use tidegate::image::{Layout, ModelId, Numeric, SectionKind};
@@ -41,6 +43,12 @@ pub enum PackError {
         /// How many.
         count: usize,
     },
+    /// The front end cannot be stored.
+    #[error(transparent)]
+    FrontEnd(#[from] FrontEndError),
+    /// The detector cannot be stored.
+    #[error(transparent)]
+    Detector(#[from] DetectorError),
     /// An image counts its bytes in 32 bits.
     #[error("the image would have {bytes} bytes, more than 4 GiB")]
     TooLarge {
@@ -76,6 +84,18 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
     if !architecture.labels.is_empty() {
         sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))?));
     }
+    if let Some(front_end) = &architecture.front_end {
+        let settings = mfcc_settings(front_end);
+        let mut payload = vec![0; settings.section_len()?];
+        settings.write(&mut payload)?;
+        sections.push((SectionKind::FrontEnd, payload));
+    }
+    if let Some(detector) = &architecture.detector {
+        let labels: Vec<_> = detector.labels.iter().map(|label| label_settings(*label)).collect();
+        let mut payload = vec![0; DetectorSettings::section_len(labels.len())];
+        DetectorSettings::write(detector.mean_of, &labels, &mut payload)?;
+        sections.push((SectionKind::Detector, payload));
+    }
     let sections: Vec<_> = sections.iter().map(|(kind, payload)| (*kind, payload.as_slice())).collect();
     let writer =
         ImageWriter { numeric, layout: Layout::Portable, id: model_id(numeric, &sections), sections: &sections };
@@ -108,6 +128,27 @@ pub fn core_schedule(schedule: canonical::Schedule) -> tidegate::Schedule {
         canonical::Schedule::Endless => tidegate::Schedule::Endless,
         canonical::Schedule::Windows { frames, every } => tidegate::Schedule::Windows { frames, every },
     }
+}
+
+/// The front end of the canonical model as `core` has it.
+pub fn mfcc_settings(mfcc: &canonical::Mfcc) -> MfccSettings {
+    let canonical::Mfcc { sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients, .. } = *mfcc;
+    let canonical::Mfcc { lower_hz, upper_hz, log_floor, .. } = *mfcc;
+    MfccSettings {
+        sample_rate,
+        window_len,
+        stride_len,
+        fft_len,
+        mel_bands,
+        coefficients,
+        lower_hz,
+        upper_hz,
+        log_floor,
+    }
+}
+
+fn label_settings(label: canonical::LabelDetector) -> LabelSettings {
+    LabelSettings { threshold: label.threshold, refractory_ms: label.refractory_ms }
 }
 
 fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8>, PackError> {

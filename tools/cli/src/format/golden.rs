@@ -33,7 +33,7 @@ pub fn from_case(
 }
 
 /// A case of which every argument and parameter must be taken.
-pub struct Case<'a> {
+pub(crate) struct Case<'a> {
     /// Class, without its module.
     pub cls: String,
     /// Names of the inputs.

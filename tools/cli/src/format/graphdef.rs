@@ -11,6 +11,8 @@ use crate::error::ImportError;
 
 /// Most nodes of a graph; the Hello Edge graphs have about 110.
 pub const MAX_NODES: usize = 65_536;
+/// Most inputs and attributes of all nodes together: an empty one takes two bytes in a file, but much more in memory.
+const MAX_EDGES: usize = 1 << 20;
 /// Most values of one tensor: as many as the largest file could hold.
 pub const MAX_VALUES: usize = 1 << 24;
 
@@ -123,6 +125,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>, ImportError> {
     const NODE: u32 = 1;
     let mut rest = bytes;
     let mut nodes = Vec::new();
+    let mut edges_left = MAX_EDGES;
     while !rest.is_empty() {
         let (tag, wire) = decode_key(&mut rest).map_err(malformed)?;
         if tag != NODE || wire != WireType::LengthDelimited {
@@ -137,6 +140,7 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>, ImportError> {
         if nodes.len() == MAX_NODES {
             return Err(malformed(format!("it has more than {MAX_NODES} nodes")));
         }
+        check_edges(node, &mut edges_left)?;
         nodes.push(NodeDef::decode(node).map_err(|error| malformed(format!("node {}: {error}", nodes.len())))?);
         rest = after;
     }
@@ -144,6 +148,23 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>, ImportError> {
         return Err(malformed("it has no nodes"));
     }
     Ok(nodes)
+}
+
+/// Counts the inputs and attributes of an encoded node.
+fn check_edges(mut node: &[u8], left: &mut usize) -> Result<(), ImportError> {
+    const INPUT: u32 = 3;
+    const ATTR: u32 = 5;
+    while !node.is_empty() {
+        let (tag, wire) = decode_key(&mut node).map_err(malformed)?;
+        if tag == INPUT || tag == ATTR {
+            let Some(fewer) = left.checked_sub(1) else {
+                return Err(malformed(format!("it has more than {MAX_EDGES} inputs and attributes")));
+            };
+            *left = fewer;
+        }
+        skip_field(wire, tag, &mut node, DecodeContext::default()).map_err(malformed)?;
+    }
+    Ok(())
 }
 
 fn malformed(reason: impl ToString) -> ImportError {

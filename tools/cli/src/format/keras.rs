@@ -2,16 +2,13 @@
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
-use tidegate::gate::{self, Gate};
+use tidegate::gate;
 
 use super::golden::Case;
 use super::layer::Layer;
 use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
-
-/// The order in which Keras stores the gates of a GRU.
-const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
 
 /// The layers of a `keras2` or `keras3` case.
 pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
@@ -43,7 +40,7 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let (input, rows) = kernel.matrix()?;
     recurrent.shaped(&[units, rows], units)?;
     let ordered = |tensor: Tensor| match kind {
-        CellKind::Gru => reordered(&tensor, GRU_KERAS, gate::GRU),
+        CellKind::Gru => reordered(&tensor, gate::GRU_KERAS, gate::GRU),
         _ => tensor,
     };
     let mut layer = Layer::new(kind, input, units)

@@ -1,12 +1,15 @@
-//! TensorFlow 1: cells from their tensors, and frozen graphs.
+//! TensorFlow 1: cells from their tensors, and frozen graphs. A graph is read from its output back to its input
+//! by patterns; every node must have been read by one, else the graph is refused by that node's name.
 
 pub mod cells;
+mod fold;
+mod front_end;
 pub(crate) mod golden;
-//mod graph;
+mod graph;
+mod gru;
+mod import;
+mod lstm;
+mod matcher;
+mod while_loop;
 
-pub fn import_graph(
-    _: &[super::graphdef::NodeDef],
-    _: &str,
-) -> Result<crate::canonical::Canonical, crate::error::ImportError> {
-    todo!()
-}
+pub use import::import_graph;

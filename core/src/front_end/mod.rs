@@ -1,0 +1,26 @@
+//! Microphone samples in, mel-frequency cepstral coefficients (MFCC) out, one frame at a time.
+//!
+//! ```text
+//! frame of i16 → window → FFT → |bin| → mel bands → ln(max(·, floor)) → DCT-II → coefficients
+//! ```
+//!
+//! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`.
+//! [`MfccSettings`] names them, [`Mfcc`] is the image section with the settings and their tables, and
+//! [`FrontEnd`] is the stream. The tables come from the image, so every target computes with the same bits.
+//!
+//! | file | what |
+//! |---|---|
+//! | `settings.rs` | the settings, their limits, the errors |
+//! | `section.rs` | the section's layout, and [`Mfcc::parse`] |
+//! | `tables.rs` | what a packer writes into the section (feature `libm`) |
+//! | `stream.rs` | [`FrontEnd`] |
+
+mod section;
+mod settings;
+mod stream;
+#[cfg(feature = "libm")]
+mod tables;
+
+pub use section::Mfcc;
+pub use settings::{FrontEndError, MfccSettings};
+pub use stream::FrontEnd;

@@ -1,0 +1,177 @@
+//! The image section of the front end, read in place.
+
+use super::settings::{FrontEndError, MfccSettings};
+use crate::image::read::{f32_at, u32_at};
+
+/// Byte offsets of the settings. The tables follow, every value 4 bytes, little-endian, in the order of [`Layout`].
+pub(super) mod field {
+    use core::ops::Range;
+
+    pub const SAMPLE_RATE: Range<usize> = 0..4;
+    pub const WINDOW_LEN: Range<usize> = 4..8;
+    pub const STRIDE_LEN: Range<usize> = 8..12;
+    pub const FFT_LEN: Range<usize> = 12..16;
+    pub const MEL_BANDS: Range<usize> = 16..20;
+    pub const COEFFICIENTS: Range<usize> = 20..24;
+    pub const LOWER_HZ: Range<usize> = 24..28;
+    pub const UPPER_HZ: Range<usize> = 28..32;
+    pub const LOG_FLOOR: Range<usize> = 32..36;
+    pub const TABLES: usize = 36;
+}
+
+/// Values in each table, in the order of the section.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    /// f32: the periodic Hann window over 32768, so that samples of i16 become fractions.
+    pub window: usize,
+    /// u32: band `b` falls over the bins `edge[b + 1]..edge[b + 2]` and rises over `edge[b]..edge[b + 1]`.
+    pub edges: usize,
+    /// f32, for every bin from `edge[0]` on: its share in the band that falls there; the rest is the next band's.
+    pub weights: usize,
+    /// f32 [coefficients × mel_bands]: the DCT-II, scaled by sqrt(2 / mel_bands).
+    pub dct: usize,
+}
+
+impl Layout {
+    /// Of settings that have passed [`MfccSettings::check`].
+    pub const fn of(settings: &MfccSettings) -> Self {
+        let bins = settings.bins();
+        Self {
+            window: settings.window_len as usize,
+            edges: settings.mel_bands as usize + 2,
+            weights: *bins.end() + 1 - *bins.start(),
+            dct: (settings.coefficients * settings.mel_bands) as usize,
+        }
+    }
+
+    pub const fn section_len(self) -> usize {
+        field::TABLES + 4 * (self.window + self.edges + self.weights + self.dct)
+    }
+}
+
+impl MfccSettings {
+    /// Bytes of the section that holds these settings and their tables.
+    ///
+    /// # Errors
+    /// If a setting is not within its limits.
+    pub const fn section_len(&self) -> Result<usize, FrontEndError> {
+        match self.check() {
+            Ok(()) => Ok(Layout::of(self).section_len()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A table in flash: 32-bit words, little-endian. Read bytewise in the source, so no alignment can be wrong;
+/// the section aligns every value to 4 bytes, so that a core without unaligned loads may be given one.
+pub(super) type Table<'a> = &'a [[u8; 4]];
+
+/// A front end: the settings and tables of an image section, all checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Mfcc<'a> {
+    settings: MfccSettings,
+    pub(super) window: Table<'a>,
+    pub(super) edges: Table<'a>,
+    pub(super) weights: Table<'a>,
+    pub(super) dct: Table<'a>,
+}
+
+impl<'a> Mfcc<'a> {
+    /// The front end in a section's payload; borrows the tables.
+    ///
+    /// # Errors
+    /// If the payload's length is not [`MfccSettings::section_len`], a setting is not within its limits, or a table
+    /// could lead to a feature that is not finite.
+    pub const fn parse(payload: &'a [u8]) -> Result<Self, FrontEndError> {
+        let Some(settings) = read_settings(payload) else {
+            return Err(FrontEndError::SectionLen { needed: field::TABLES, given: payload.len() });
+        };
+        if let Err(error) = settings.check() {
+            return Err(error);
+        }
+        let layout = Layout::of(&settings);
+        let wrong_len = Err(FrontEndError::SectionLen { needed: layout.section_len(), given: payload.len() });
+        let Some((_, rest)) = payload.split_at_checked(field::TABLES) else { return wrong_len };
+        let (words, odd) = rest.as_chunks();
+        let Some((window, words)) = words.split_at_checked(layout.window) else { return wrong_len };
+        let Some((edges, words)) = words.split_at_checked(layout.edges) else { return wrong_len };
+        let Some((weights, words)) = words.split_at_checked(layout.weights) else { return wrong_len };
+        let Some((dct, words)) = words.split_at_checked(layout.dct) else { return wrong_len };
+        if !words.is_empty() || !odd.is_empty() {
+            return wrong_len;
+        }
+
+        let edges_at = field::TABLES + 4 * layout.window;
+        let weights_at = edges_at + 4 * layout.edges;
+        if let Err(error) = check_values(window, field::TABLES) {
+            return Err(error);
+        }
+        if let Err(error) = check_edges(edges, &settings) {
+            return Err(error);
+        }
+        if let Err(error) = check_values(weights, weights_at) {
+            return Err(error);
+        }
+        if let Err(error) = check_values(dct, weights_at + 4 * layout.weights) {
+            return Err(error);
+        }
+        Ok(Self { settings, window, edges, weights, dct })
+    }
+
+    /// What the section says that it computes.
+    pub const fn settings(&self) -> &MfccSettings {
+        &self.settings
+    }
+}
+
+const fn read_settings(payload: &[u8]) -> Option<MfccSettings> {
+    let Some(sample_rate) = u32_at(payload, field::SAMPLE_RATE) else { return None };
+    let Some(window_len) = u32_at(payload, field::WINDOW_LEN) else { return None };
+    let Some(stride_len) = u32_at(payload, field::STRIDE_LEN) else { return None };
+    let Some(fft_len) = u32_at(payload, field::FFT_LEN) else { return None };
+    let Some(mel_bands) = u32_at(payload, field::MEL_BANDS) else { return None };
+    let Some(coefficients) = u32_at(payload, field::COEFFICIENTS) else { return None };
+    let Some(lower_hz) = f32_at(payload, field::LOWER_HZ) else { return None };
+    let Some(upper_hz) = f32_at(payload, field::UPPER_HZ) else { return None };
+    let Some(log_floor) = f32_at(payload, field::LOG_FLOOR) else { return None };
+    Some(MfccSettings {
+        sample_rate,
+        window_len,
+        stride_len,
+        fft_len,
+        mel_bands,
+        coefficients,
+        lower_hz,
+        upper_hz,
+        log_floor,
+    })
+}
+
+/// Every value within -1 to 1, which no NaN is: the features are then finite for any sound.
+const fn check_values(mut table: Table<'_>, mut offset: usize) -> Result<(), FrontEndError> {
+    while let [value, rest @ ..] = table {
+        let value = f32::from_le_bytes(*value);
+        if !(-1.0 <= value && value <= 1.0) {
+            return Err(FrontEndError::TableValue { offset });
+        }
+        table = rest;
+        offset += 4;
+    }
+    Ok(())
+}
+
+/// From the first bin to one past the last, never backwards.
+const fn check_edges(mut edges: Table<'_>, settings: &MfccSettings) -> Result<(), FrontEndError> {
+    let (first, last) = (*settings.bins().start(), *settings.bins().end());
+    let (mut edge, mut previous) = (0, first);
+    while let [bytes, rest @ ..] = edges {
+        let found = u32::from_le_bytes(*bytes);
+        let least = if rest.is_empty() { last + 1 } else { previous };
+        let most = if edge == 0 { first } else { last + 1 };
+        if (found as usize) < least || found as usize > most {
+            return Err(FrontEndError::MelEdge { edge, found });
+        }
+        (edge, previous, edges) = (edge + 1, found as usize, rest);
+    }
+    Ok(())
+}

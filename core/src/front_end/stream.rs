@@ -1,0 +1,203 @@
+//! The stream: samples in as they come, a frame of features whenever one is complete.
+
+use microfft::{Complex32, real};
+
+use super::section::{Mfcc, Table};
+use crate::{error::BufferTooSmall, math};
+
+impl<'a> Mfcc<'a> {
+    /// Words of memory that a [`FrontEnd`] needs: the samples of a frame (two in a word), the FFT, the mel bands
+    /// and the features.
+    pub const fn memory_words(&self) -> usize {
+        let settings = self.settings();
+        let samples = settings.window_len.div_ceil(2);
+        (samples + settings.fft_len + settings.mel_bands + settings.coefficients) as usize
+    }
+}
+
+/// A stream of samples that turns into frames of features.
+///
+/// ```
+/// # fn show(front_end: &mut tidegate::front_end::FrontEnd, mut samples: &[i16]) {
+/// while !samples.is_empty() {
+///     let taken = front_end.push(samples);
+///     samples = &samples[taken..];
+///     while let Some(features) = front_end.next() {
+///         // One step of the network.
+/// #       let _ = features;
+///     }
+/// }
+/// # }
+/// ```
+///
+/// The features do not depend on how the samples are cut into pushes, not even in their last bit. With the feature
+/// `libm` they are within 5e-4 of TensorFlow's for speech, and within 0.01 for a signal that is constant: there the
+/// upper bands hold only the window's side lobes, which f32 resolves no better.
+#[derive(Debug)]
+pub struct FrontEnd<'a, 'b> {
+    mfcc: Mfcc<'a>,
+    /// [window_len], a ring.
+    samples: &'b mut [i16],
+    /// Where the oldest sample is in the ring, or will be.
+    oldest: usize,
+    /// How many samples the ring holds.
+    filled: usize,
+    /// How many samples to drop before the next frame starts (a stride longer than the window).
+    skip: usize,
+    /// [fft_len]
+    fft: &'b mut [f32],
+    /// [mel_bands]
+    bands: &'b mut [f32],
+    /// [coefficients]
+    features: &'b mut [f32],
+}
+
+impl<'a, 'b> FrontEnd<'a, 'b> {
+    /// Starts without samples. `memory` is borrowed until the front end is dropped.
+    ///
+    /// # Errors
+    /// If `memory` is shorter than [`Mfcc::memory_words`].
+    pub fn new(mfcc: &Mfcc<'a>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
+        let too_small = BufferTooSmall { needed: mfcc.memory_words(), given: memory.len() };
+        let settings = mfcc.settings();
+        let window_len = settings.window_len as usize;
+        let (samples, rest) = memory.split_at_mut_checked(window_len.div_ceil(2)).ok_or(too_small)?;
+        let (fft, rest) = rest.split_at_mut_checked(settings.fft_len as usize).ok_or(too_small)?;
+        let (bands, rest) = rest.split_at_mut_checked(settings.mel_bands as usize).ok_or(too_small)?;
+        let features = rest.get_mut(..settings.coefficients as usize).ok_or(too_small)?;
+        Ok(Self {
+            mfcc: *mfcc,
+            samples: bytemuck::must_cast_slice_mut(samples).get_mut(..window_len).ok_or(too_small)?,
+            oldest: 0,
+            filled: 0,
+            skip: 0,
+            fft: bytemuck::must_cast_slice_mut(fft),
+            bands: bytemuck::must_cast_slice_mut(bands),
+            features: bytemuck::must_cast_slice_mut(features),
+        })
+    }
+
+    /// Takes samples until a frame is complete; returns how many it took, 0 while a frame waits for
+    /// [`next`](Self::next).
+    pub fn push(&mut self, samples: &[i16]) -> usize {
+        let skipped = self.skip.min(samples.len());
+        let fresh = samples.get(skipped..).unwrap_or(&[]);
+        let taken = fresh.len().min(self.samples.len().saturating_sub(self.filled));
+        if let Some((wrapped, straight)) = self.samples.split_at_mut_checked(self.oldest) {
+            for (slot, &sample) in straight.iter_mut().chain(wrapped).skip(self.filled).zip(fresh) {
+                *slot = sample;
+            }
+        }
+        self.skip -= skipped;
+        self.filled += taken;
+        skipped + taken
+    }
+
+    /// The features of the next frame, once its samples are there; then moves on by the stride.
+    // Not an `Iterator`: the features are borrowed from the front end.
+    #[expect(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<&[f32]> {
+        let (window_len, stride_len) = (self.samples.len(), self.mfcc.settings().stride_len as usize);
+        if self.filled < window_len {
+            return None;
+        }
+        self.window();
+        self.mel();
+        self.dct();
+        self.filled = window_len.saturating_sub(stride_len);
+        // Where nothing is kept, any place is the oldest's.
+        self.oldest = if self.filled == 0 { 0 } else { self.oldest + stride_len };
+        if self.oldest >= window_len {
+            self.oldest -= window_len;
+        }
+        self.skip = stride_len.saturating_sub(window_len);
+        Some(self.features)
+    }
+
+    /// Forgets every sample, as if new.
+    pub fn reset(&mut self) {
+        (self.oldest, self.filled, self.skip) = (0, 0, 0);
+    }
+
+    /// The samples under the window, padded with zeros.
+    fn window(&mut self) {
+        let (wrapped, straight) = self.samples.split_at_checked(self.oldest).unwrap_or_default();
+        let samples = straight.iter().chain(wrapped);
+        self.fft.fill(0.0);
+        for ((slot, &sample), weight) in self.fft.iter_mut().zip(samples).zip(floats(self.mfcc.window)) {
+            *slot = f32::from(sample) * weight;
+        }
+    }
+
+    /// Logarithms of the mel bands' energies, from the samples under the window.
+    ///
+    /// ```text
+    /// band[b] = Σ |X[k]| · (1 - weight[k])  for k in edge[b]..edge[b+1]
+    ///         + Σ |X[k]| · weight[k]        for k in edge[b+1]..edge[b+2]
+    /// ```
+    fn mel(&mut self) {
+        let floor = self.mfcc.settings().log_floor;
+        let edges = self.mfcc.edges.iter().map(|&edge| u32::from_le_bytes(edge) as usize);
+        let spectrum = rfft(self.fft);
+        // The bin of half the sample rate is real and travels as the imaginary part of bin 0.
+        let nyquist = spectrum.first().map(|bin| math::sqrt(bin.im * bin.im));
+        let magnitudes = spectrum.iter().map(|bin| math::sqrt(bin.re * bin.re + bin.im * bin.im));
+        let first_bin = edges.clone().next().unwrap_or(0);
+        let mut bins = magnitudes.chain(nyquist).skip(first_bin).zip(floats(self.mfcc.weights));
+        let mut widths = edges.clone().zip(edges.skip(1)).map(|(from, to)| to.saturating_sub(from));
+        let mut share = |bins_wide: usize| {
+            bins.by_ref().take(bins_wide).fold((0.0, 0.0), |(falling, rising), (magnitude, weight)| {
+                let weighted = magnitude * weight;
+                (falling + weighted, rising + (magnitude - weighted))
+            })
+        };
+        let (_, mut below) = share(widths.next().unwrap_or(0));
+        for (band, width) in self.bands.iter_mut().zip(widths) {
+            let (falling, rising) = share(width);
+            *band = math::ln((below + falling).max(floor));
+            below = rising;
+        }
+    }
+
+    /// feature[k] = Σ dct[k][b] · band[b]
+    fn dct(&mut self) {
+        let mut rows = self.mfcc.dct;
+        for feature in self.features.iter_mut() {
+            let (row, rest) = rows.split_at_checked(self.bands.len()).unwrap_or_default();
+            (*feature, rows) = (dot(row, self.bands), rest);
+        }
+    }
+}
+
+/// In eight partial sums: the logarithms all have one sign and the first coefficient reaches -247, so that one
+/// running sum is off by 7e-5 in silence; eight stay within 2e-5 (a test looks).
+fn dot(row: Table<'_>, bands: &[f32]) -> f32 {
+    let mut sums = [0.0; 8];
+    let mut add = |row: Table<'_>, bands: &[f32]| {
+        for ((sum, weight), band) in sums.iter_mut().zip(floats(row)).zip(bands) {
+            *sum += weight * band;
+        }
+    };
+    let ((row_blocks, row), (band_blocks, bands)) = (row.as_chunks::<8>(), bands.as_chunks::<8>());
+    for (row, bands) in row_blocks.iter().zip(band_blocks) {
+        add(row, bands);
+    }
+    add(row, bands);
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+fn floats(table: Table<'_>) -> impl Iterator<Item = f32> {
+    table.iter().map(|&word| f32::from_le_bytes(word))
+}
+
+/// Bins 0 to N / 2 - 1 of the FFT of N reals, in their place; the imaginary part of bin 0 is bin N / 2.
+fn rfft(signal: &mut [f32]) -> &[Complex32] {
+    match signal.len() {
+        256 => signal.first_chunk_mut().map_or(&[], |signal| real::rfft_256(signal)),
+        512 => signal.first_chunk_mut().map_or(&[], |signal| real::rfft_512(signal)),
+        1024 => signal.first_chunk_mut().map_or(&[], |signal| real::rfft_1024(signal)),
+        2048 => signal.first_chunk_mut().map_or(&[], |signal| real::rfft_2048(signal)),
+        _ => &[],
+    }
+}

@@ -1,0 +1,135 @@
+//! Named inputs and outputs: which slots of the arena the caller fills and reads.
+
+use core::ops::Range;
+
+use crate::image::field::{MAX_SIZE, port, ports};
+use crate::image::read::{slice, u16_at, u32_at};
+
+/// A named input or output.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Port<'a> {
+    /// Its name in the network it comes from.
+    pub name: &'a str,
+    /// Features.
+    pub size: usize,
+    /// Real value of one unit of an integer input or output; 1.0 in float numerics.
+    pub scale: f32,
+    /// The integer that stands for 0.0.
+    pub zero_point: i32,
+    /// First element, in the arena.
+    pub(crate) slot: usize,
+}
+
+/// The ports of one direction.
+#[derive(Clone, Debug)]
+pub struct Ports<'a> {
+    payload: &'a [u8],
+    next: usize,
+    end: usize,
+}
+
+impl<'a> Ports<'a> {
+    pub(crate) const fn inputs(payload: &'a [u8]) -> Self {
+        let count = match u16_at(payload, ports::INPUT_COUNT) {
+            Some(count) => count as usize,
+            None => 0,
+        };
+        Self { payload, next: 0, end: count }
+    }
+
+    pub(crate) const fn outputs(payload: &'a [u8]) -> Self {
+        let first = Self::inputs(payload).end;
+        let count = match u16_at(payload, ports::OUTPUT_COUNT) {
+            Some(count) => count as usize,
+            None => 0,
+        };
+        Self { payload, next: first, end: first + count }
+    }
+
+    /// How many are left. By value, or `Iterator::count` would be called instead, which reads every name.
+    pub const fn count(self) -> usize {
+        self.end - self.next
+    }
+
+    pub(crate) const fn first_size(&self) -> usize {
+        match port_record(self.payload, self.next) {
+            Some(record) => match u32_at(record, port::SIZE) {
+                Some(size) => size as usize,
+                None => 0,
+            },
+            None => 0,
+        }
+    }
+
+    /// Where each lies in the arena. A step reads no names: it would have to check their UTF-8 again.
+    pub(crate) fn places(self) -> impl Iterator<Item = Range<usize>> {
+        (self.next..self.end).map_while(move |index| {
+            let record = port_record(self.payload, index)?;
+            let (start, size) = (u32_at(record, port::SLOT)? as usize, u32_at(record, port::SIZE)? as usize);
+            Some(start..start + size)
+        })
+    }
+}
+
+impl<'a> Iterator for Ports<'a> {
+    type Item = Port<'a>;
+
+    fn next(&mut self) -> Option<Port<'a>> {
+        if self.next == self.end {
+            return None;
+        }
+        let port = port_at(self.payload, self.next);
+        self.next += 1;
+        port
+    }
+}
+
+/// Ports lie within the arena and have a name; there is one of each direction at least. The error is an offset.
+pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<(), usize> {
+    let (Some(input_count), Some(output_count)) =
+        (u16_at(payload, ports::INPUT_COUNT), u16_at(payload, ports::OUTPUT_COUNT))
+    else {
+        return Err(0);
+    };
+    if input_count == 0 || output_count == 0 {
+        return Err(0);
+    }
+    let mut index = 0;
+    while index < input_count as usize + output_count as usize {
+        let offset = ports::LEN + index * port::LEN;
+        let Some(port) = port_at(payload, index) else { return Err(offset) };
+        let fits = match port.slot.checked_add(port.size) {
+            Some(end) => end <= slot_elements,
+            None => false,
+        };
+        if port.size == 0 || port.size > MAX_SIZE as usize || !fits {
+            return Err(offset);
+        }
+        index += 1;
+    }
+    Ok(())
+}
+
+/// Record `index`, inputs first.
+const fn port_record(payload: &[u8], index: usize) -> Option<&[u8]> {
+    slice(payload, ports::LEN + index * port::LEN, port::LEN)
+}
+
+/// Port `index`, inputs first.
+const fn port_at(payload: &[u8], index: usize) -> Option<Port<'_>> {
+    let Some(record) = port_record(payload, index) else { return None };
+    let (Some(slot), Some(size), Some(scale), Some(zero_point), Some(name_offset), Some(name_len)) = (
+        u32_at(record, port::SLOT),
+        u32_at(record, port::SIZE),
+        u32_at(record, port::SCALE),
+        u32_at(record, port::ZERO_POINT),
+        u32_at(record, port::NAME_OFFSET),
+        u32_at(record, port::NAME_LEN),
+    ) else {
+        return None;
+    };
+    let Some(name) = slice(payload, name_offset as usize, name_len as usize) else { return None };
+    let Ok(name) = core::str::from_utf8(name) else { return None };
+    let (size, slot) = (size as usize, slot as usize);
+    Some(Port { name, size, scale: f32::from_bits(scale), zero_point: zero_point.cast_signed(), slot })
+}

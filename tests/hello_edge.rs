@@ -1,0 +1,184 @@
+//! The published keyword spotters on real speech: as accurate as TensorFlow finds them, clip by clip, and good enough
+//! as a stream. Reference: TensorFlow 2.21 running the same frozen graphs (`hello_edge/` of the data folder).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tidegate::{Model, Numeric, Schedule};
+use tidegate_tools::canonical::Tensor;
+use tidegate_tools::data::{read_audio_at, read_index, read_tensors};
+use tidegate_tools::load::{self, ImageBuffer, Settings};
+use tidegate_tools::runner::{features, fit, run, score_stream};
+use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
+
+const MODELS: [&str; 3] = ["Basic_LSTM_S", "LSTM_S", "GRU_S"];
+const CLIPS: usize = 1680;
+/// Further from TensorFlow's count than this, something is wrong; a clip on the edge may fall to either side.
+const F32_CLIPS: usize = 3;
+const F16_CLIPS: usize = 8;
+/// Worst logit in f32: TensorFlow's features differ from ours in their last bits, its cells hardly.
+const FROM_AUDIO: f32 = 2e-3;
+const FROM_FEATURES: f32 = 1e-4;
+
+/// What every test needs, read once.
+struct Data {
+    labels: Vec<String>,
+    sounds: Vec<Vec<i16>>,
+    /// For each clip, the number of its label in the models.
+    truth: Vec<usize>,
+    reference: BTreeMap<String, Tensor>,
+    /// Right clips, for each of [`MODELS`].
+    correct: [usize; 3],
+}
+
+/// The data, or `None` and a line that says why.
+fn data(test: &str) -> Option<&'static Data> {
+    static DATA: OnceLock<Data> = OnceLock::new();
+    let Some(folder) = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from) else {
+        println!("SKIP {test}: TIDEGATE_DATA_DIR is not set");
+        return None;
+    };
+    Some(DATA.get_or_init(|| Data::read(&folder)))
+}
+
+impl Data {
+    fn read(folder: &Path) -> Self {
+        let text = std::fs::read_to_string(folder.join("hello_edge/labels.txt")).unwrap();
+        let labels: Vec<String> = text.lines().map(str::to_owned).collect();
+        let clips = read_index(&folder.join("speech_commands_v2/index.csv")).unwrap();
+        assert_eq!(clips.len(), CLIPS);
+        let sounds = in_parallel(CLIPS, |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
+        let number = |label| labels.iter().position(|other| other == label).unwrap();
+        let truth: Vec<usize> = clips.iter().map(|clip| number(&clip.label)).collect();
+        let reference = read_tensors(&folder.join("hello_edge/reference.safetensors")).unwrap();
+        assert!(reference["label"].data.iter().map(|&label| label as usize).eq(truth.iter().copied()));
+        let accuracy = std::fs::read_to_string(folder.join("hello_edge/accuracy.json")).unwrap();
+        let accuracy: serde_json::Value = serde_json::from_str(&accuracy).unwrap();
+        let correct = MODELS.map(|name| accuracy[name]["correct"].as_u64().unwrap() as usize);
+        Self { labels, sounds, truth, reference, correct }
+    }
+
+    fn logits(&self, model: &str) -> Vec<&[f32]> {
+        self.reference[&format!("logits/{model}")].data.chunks(self.labels.len()).collect()
+    }
+
+    /// TensorFlow's features with the clip that they are of, under the window of `model`.
+    fn features(&self, model: &Model<'_>) -> Vec<(usize, &[f32])> {
+        let stride = model.front_end().unwrap().settings().stride_len;
+        let Tensor { shape, data } = &self.reference[&format!("mfcc/stride{stride}")];
+        let clips = self.reference["mfcc_clip"].data.iter().map(|&clip| clip as usize);
+        clips.zip(data.chunks(shape[1] * shape[2])).collect()
+    }
+}
+
+/// `work(0)` to `work(count - 1)` on every core, in order.
+fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let turns = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        turns.take_while(|&turn| turn < count).map(|turn| (turn, work(turn))).collect::<Vec<_>>()
+    };
+    let mut done: Vec<(usize, T)> = thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(take)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    done.sort_unstable_by_key(|&(turn, _)| turn);
+    done.into_iter().map(|(_, value)| value).collect()
+}
+
+fn image(model: &str, numeric: Numeric) -> ImageBuffer {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(format!("{model}.pb"));
+    load::image(&file, &Settings::default(), Some(numeric)).unwrap()
+}
+
+/// Logits and posteriors after the last frame.
+fn outcome(model: &Model<'_>, features: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let sequence = run(model, &[features], None).unwrap();
+    let last = |rows: &[f32]| rows[rows.len() - model.output_size()..].to_vec();
+    let [.., logits, _softmax] = &sequence.layers[..] else { panic!("a layer before the softmax") };
+    (last(logits), last(&sequence.outputs[0]))
+}
+
+/// The greatest difference; a NaN is infinitely far.
+fn worst<'a>(pairs: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> f32 {
+    let differences = pairs.flat_map(|(got, expected)| {
+        assert_eq!(got.len(), expected.len());
+        got.iter().zip(expected).map(|(got, expected)| (got - expected).abs())
+    });
+    differences.fold(0.0, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) })
+}
+
+#[test]
+fn clips_are_classified_as_tensorflow_classifies_them() {
+    let Some(data) = data("clips_are_classified_as_tensorflow_classifies_them") else { return };
+    for (name, expected) in MODELS.into_iter().zip(data.correct) {
+        let full = image(name, Numeric::F32);
+        let full = full.model().unwrap();
+        let Schedule::Windows { frames, .. } = full.schedule() else { panic!("{name} has a window") };
+        let mfcc = full.front_end().unwrap();
+        let clip_features = in_parallel(CLIPS, |clip| features(mfcc, &fit(mfcc, &data.sounds[clip], frames)));
+        let reference = data.logits(name);
+        for (numeric, margin) in [(Numeric::F32, F32_CLIPS), (Numeric::F16, F16_CLIPS)] {
+            let image = image(name, numeric);
+            let model = image.model().unwrap();
+            let outcomes = in_parallel(CLIPS, |clip| outcome(&model, &clip_features[clip]));
+            let right = outcomes.iter().zip(&data.truth).filter(|((_, posteriors), truth)| best(posteriors) == **truth);
+            let (correct, numeric) = (right.count(), numeric.name());
+            let from_audio = worst(outcomes.iter().zip(&reference).map(|((logits, _), row)| (&logits[..], *row)));
+            let heard = data.features(&model);
+            let computed = in_parallel(heard.len(), |k| outcome(&model, heard[k].1).0);
+            let rows = computed.iter().zip(&heard).map(|(logits, (clip, _))| (&logits[..], reference[*clip]));
+            let from_features = worst(rows);
+            println!(
+                "{name} {numeric}: {correct} of {CLIPS} right, TensorFlow {expected}; worst logit error {from_audio:.2e} \
+                 from audio, {from_features:.2e} from its features of {} clips",
+                heard.len()
+            );
+            assert!(correct.abs_diff(expected) <= margin, "{name} {numeric}: {correct}, not {expected} ± {margin}");
+            if model.numeric() == Numeric::F32 {
+                assert!(from_audio <= FROM_AUDIO, "{name}: {from_audio:e} from audio");
+                assert!(from_features <= FROM_FEATURES, "{name}: {from_features:e} from features");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_in_windows_is_heard_and_an_endless_state_is_not() {
+    let Some(data) = data("a_stream_in_windows_is_heard_and_an_endless_state_is_not") else { return };
+    let image = image("GRU_S", Numeric::F32);
+    let model = image.model().unwrap();
+    assert_eq!(model.schedule(), Schedule::Windows { frames: 25, every: 6 });
+    let clips: Vec<ClipLen> = data
+        .sounds
+        .iter()
+        .zip(&data.truth)
+        .map(|(sound, &truth)| ClipLen { label: data.labels[truth].clone(), len: sound.len() })
+        .collect();
+    let endless = model.endless();
+    let mut runs: Vec<(u64, &str, &Model<'_>)> = (0..5).map(|seed| (seed, "windows", &model)).collect();
+    runs.push((0, "endless", &endless));
+    let scores = in_parallel(runs.len(), |k| {
+        let (seed, _, model) = runs[k];
+        let plan = StreamPlan::new(&clips, 16_000, seed);
+        score_stream(model, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
+    });
+    for ((seed, schedule, _), score) in runs.into_iter().zip(scores) {
+        let StreamScore { keywords, right, wrong, missed, seconds, false_alarms_per_hour, .. } = score;
+        let percent = |count: usize| 100.0 * count as f64 / keywords as f64;
+        let (right, wrong, missed) = (percent(right), percent(wrong), percent(missed));
+        println!(
+            "GRU_S {schedule}, seed {seed}, {:.1} minutes: {right:.2} % right, {wrong:.2} % wrong, {missed:.2} % missed, \
+             {false_alarms_per_hour:.1} false alarms an hour",
+            seconds / 60.0
+        );
+        match schedule {
+            "windows" => assert!(right >= 84.0 && wrong <= 4.0, "seed {seed}"),
+            _ => assert!(right < 60.0, "the schedule makes no difference: the windows are not used"),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Importers: the shipped TensorFlow 1 graphs, what must be refused, and files that somebody damaged.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule, Tensor};
+use tidegate_tools::error::{ImportError, ModelError};
+use tidegate_tools::format::graphdef::attr_value::Value as Attr;
+use tidegate_tools::format::graphdef::{self, AttrValue, NodeDef};
+use tidegate_tools::format::{golden, import, import_bytes, tf1};
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(name)
+}
+
+/// The file under the data folder, or `None` and a line that says why.
+fn data(path: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
+    if folder.is_none() {
+        println!("SKIP {path}: TIDEGATE_DATA_DIR is not set");
+    }
+    folder.map(|folder| folder.join(path))
+}
+
+/// A generator that is the same everywhere (xorshift64, Marsaglia 2003).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+}
+
+#[test]
+fn the_shipped_graphs_import_with_their_sizes() {
+    // file, cell, [input, hidden, output], options, frames, every, stride
+    type Row = (&'static str, &'static str, [usize; 3], &'static [&'static str], u32, u32, u32);
+    let rows: [Row; 3] = [
+        ("Basic_LSTM_S.pb", "lstm", [10, 118, 118], &[], 49, 12, 320),
+        ("LSTM_S.pb", "lstm", [10, 144, 98], &["peephole", "projection"], 25, 6, 640),
+        ("GRU_S.pb", "gru", [10, 154, 154], &[], 25, 6, 640),
+    ];
+    for (file, cell, sizes, options, frames, every, stride_len) in rows {
+        let model = import(&shipped(file)).unwrap().architecture;
+        let [rnn, dense, softmax] = &model.nodes[..] else { panic!("{file}: {:?}", model.nodes) };
+        assert_eq!((rnn.cell.as_str(), [rnn.input_size, rnn.hidden_size, rnn.output_size]), (cell, sizes), "{file}");
+        assert_eq!(rnn.options, options, "{file}");
+        assert_eq!((dense.cell.as_str(), dense.output_size, softmax.cell.as_str()), ("dense", 12, "softmax"), "{file}");
+        assert!(rnn.params.is_empty() && rnn.activations.is_empty() && dense.activations.is_empty(), "{file}");
+        assert_eq!((model.inputs[0].name.as_str(), model.outputs[0].name.as_str()), ("Mfcc", "labels_softmax"));
+        assert_eq!(model.schedule, Schedule::Windows { frames, every }, "{file}");
+        let front_end = Mfcc {
+            sample_rate: 16_000,
+            window_len: 640,
+            stride_len,
+            fft_len: 1024,
+            mel_bands: 40,
+            lower_hz: 20.0,
+            upper_hz: 4000.0,
+            coefficients: 10,
+            log_floor: 1e-12,
+        };
+        assert_eq!(model.front_end, Some(front_end), "{file}");
+    }
+}
+
+/// The floats of a constant, by name.
+fn constant(nodes: &[NodeDef], name: &str) -> Tensor {
+    let node = nodes.iter().find(|node| node.name == name).unwrap();
+    match node.attr["value"].value.as_ref().unwrap() {
+        Attr::Tensor(proto) => proto.floats().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn weights_stand_where_the_cell_wants_them() {
+    let file = shipped("Basic_LSTM_S.pb");
+    let nodes = graphdef::decode(&fs::read(&file).unwrap()).unwrap();
+    let model = import(&file).unwrap();
+    let kernel = constant(&nodes, "lstm/rnn/basic_lstm_cell/kernel");
+    let bias = constant(&nodes, "lstm/rnn/basic_lstm_cell/bias");
+    let tensor = |name: &str| &model.tensors[name].data;
+    // Canonical gate i, f, g, o is column block 0, 2, 1, 3 of the kernel, whose rows are 10 of x, then 118 of h.
+    for (gate, block) in [0, 2, 1, 3].into_iter().enumerate() {
+        for unit in [0, 1, 117] {
+            let (row, col) = (gate * 118 + unit, block * 118 + unit);
+            let forget_bias = if gate == 1 { 1.0 } else { 0.0 };
+            assert_eq!(tensor("lstm.input_bias")[row], bias.data[col] + forget_bias);
+            for k in [0, 9] {
+                assert_eq!(tensor("lstm.input_weights")[row * 10 + k], kernel.data[k * 472 + col]);
+            }
+            for k in [0, 60, 117] {
+                assert_eq!(tensor("lstm.recurrent_weights")[row * 118 + k], kernel.data[(10 + k) * 472 + col]);
+            }
+        }
+    }
+    let dense = constant(&nodes, "W_o");
+    assert_eq!(tensor("dense.weights")[3 * 118 + 7], dense.data[7 * 12 + 3]);
+}
+
+#[test]
+fn a_saved_model_reads_back_the_same_and_is_the_same_bytes() {
+    for file in ["Basic_LSTM_S.pb", "LSTM_S.pb", "GRU_S.pb"] {
+        let mut model = import(&shipped(file)).unwrap();
+        let labels = fs::read_to_string(shipped("labels.txt")).unwrap();
+        model.architecture.labels = labels.lines().map(str::to_owned).collect();
+        model.architecture.detector = Some(Detector::default_for(&model.architecture.labels));
+        let bytes = model.to_bytes().unwrap();
+        let again = import_bytes(&bytes, file).unwrap();
+        assert_eq!(again, model);
+        assert_eq!(again.to_bytes().unwrap(), bytes);
+    }
+}
+
+#[test]
+fn what_is_not_read_is_named() {
+    let refusal = |bytes: &[u8]| import_bytes(bytes, "x").unwrap_err().to_string();
+    assert!(refusal(b"PK\x03\x04....").contains("zip archive"));
+    assert!(refusal(b"\x1c\0\0\0TFL3....").contains("TensorFlow Lite"));
+    assert!(refusal(b"\x89HDF\r\n\x1a\n").contains("HDF5"));
+    assert!(refusal(b"\x08\x07\x12\x07pytorch").contains("ONNX"));
+    assert!(refusal(b"\x02\0\0\0\0\0\0\0{}").contains("another program"));
+    assert!(matches!(import_bytes(b"", "x"), Err(ImportError::Unrecognized)));
+    assert!(matches!(import(Path::new("/nowhere/x.pb")), Err(ImportError::Io(_))));
+}
+
+#[test]
+fn a_graph_with_a_convolution_is_refused_by_its_node_and_op() {
+    let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
+    let message = import(&file).unwrap_err().to_string();
+    assert_eq!(message, "node 'Conv2D' has op Conv2D, which this importer does not read");
+}
+
+#[test]
+fn stacked_cells_and_dense_layers_with_activations_are_read() {
+    let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
+    let mut nodes = graphdef::decode(&fs::read(file).unwrap()).unwrap();
+    // CRNN_S with its convolution taken off: two GRU cells, a dense layer with Relu, a dense layer.
+    let conv = ["Conv2D", "add", "W", "W/read", "Variable", "Variable/read", "Mfcc", "AudioSpectrogram"];
+    let front = ["decoded_sample_data", "wav_data", "Reshape", "Reshape/shape", "Reshape_1", "Reshape_1/shape"];
+    nodes.retain(|node| !conv.contains(&node.name.as_str()) && !front.contains(&node.name.as_str()));
+    let features = nodes.iter_mut().find(|node| node.name == "Relu").unwrap();
+    features.op = "Placeholder".into();
+    features.input.clear();
+    features.attr = BTreeMap::from([("dtype".into(), AttrValue { value: Some(Attr::Type(graphdef::FLOAT)) })]);
+    let model = tf1::import_graph(&nodes, "x").unwrap().architecture;
+    let cells: Vec<_> = model.nodes.iter().map(|node| (node.name.as_str(), node.inputs[0].as_str())).collect();
+    let expected =
+        [("gru", "Relu"), ("gru_2", "gru"), ("dense", "gru_2"), ("dense_2", "dense"), ("softmax", "dense_2")];
+    assert_eq!(cells, expected);
+    assert_eq!(model.nodes[2].activations["activation"], "relu");
+    assert!(model.nodes[3].activations.is_empty() && model.front_end.is_none());
+}
+
+/// A shipped graph with one thing changed must be refused, with a message that has `expected` in it.
+fn refused(file: &str, expected: &str, change: impl FnOnce(&mut Vec<NodeDef>)) {
+    let mut nodes = graphdef::decode(&fs::read(shipped(file)).unwrap()).unwrap();
+    change(&mut nodes);
+    let message = tf1::import_graph(&nodes, "x").expect_err(expected).to_string();
+    assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+    assert!(!message.contains('\n'), "{message:?}");
+}
+
+fn node<'a>(nodes: &'a mut [NodeDef], end: &str) -> &'a mut NodeDef {
+    nodes.iter_mut().find(|node| node.name.ends_with(end)).unwrap()
+}
+
+fn set_ints(nodes: &mut [NodeDef], name: &str, ints: &[i32]) {
+    let Some(Attr::Tensor(proto)) = node(nodes, name).attr.get_mut("value").unwrap().value.as_mut() else { panic!() };
+    proto.tensor_content = Vec::new();
+    proto.int_val = ints.to_vec();
+}
+
+fn set_float(nodes: &mut [NodeDef], name: &str, value: f32) {
+    let Some(Attr::Tensor(proto)) = node(nodes, name).attr.get_mut("value").unwrap().value.as_mut() else { panic!() };
+    proto.float_val = vec![value];
+}
+
+fn set_flag(nodes: &mut [NodeDef], name: &str, attr: &str, flag: bool) {
+    node(nodes, name).attr.get_mut(attr).unwrap().value = Some(Attr::Bool(flag));
+}
+
+#[test]
+fn every_operand_of_a_pattern_is_looked_at() {
+    let gru = |expected, change: fn(&mut Vec<NodeDef>)| refused("GRU_S.pb", expected, change);
+    gru("its axis is 0", |n| set_ints(n, "gru_cell/split/split_dim", &[0]));
+    gru("its axis is 0", |n| set_ints(n, "gru_cell/concat_1/axis", &[0]));
+    gru("transpose_b must be false", |n| set_flag(n, "gru_cell/MatMul", "transpose_b", true));
+    gru("must be 1 minus", |n| set_float(n, "gru_cell/sub/x", 2.0));
+    gru("[1, 0, 2]", |n| set_ints(n, "concat/values_0", &[0, 1]));
+    gru("must be zeros", |n| set_float(n, "zeros/Const", 0.5));
+    gru("must start at 0", |n| set_ints(n, "rnn/time", &[1]));
+    gru("25 steps", |n| set_ints(n, "rnn/TensorArrayUnstack/range/start", &[1]));
+    gru("the loop runs 0 times", |n| set_ints(n, "rnn/Shape", &[0, 1, 10]));
+    gru("must shape the input as", |n| set_ints(n, "Reshape_1/shape", &[-1, 10, 25]));
+    gru("the loop takes 25 steps", |n| {
+        node(n, "AudioSpectrogram").attr.get_mut("stride").unwrap().value = Some(Attr::Int(320));
+    });
+    gru("magnitude_squared", |n| set_flag(n, "AudioSpectrogram", "magnitude_squared", false));
+    gru("reset gate times the old state", |n| node(n, "gru_cell/mul").input[0].push_str(":1"));
+    gru("must be 1 minus", |n| {
+        let update = node(n, "gru_cell/mul_1");
+        update.input[0] = update.input[0].replace(":1", "");
+    });
+    gru("node 'another' (op Softmax): it is a second output", |n| {
+        let mut twin = node(n, "labels_softmax").clone();
+        twin.name = "another".into();
+        n.push(twin);
+    });
+    gru("two nodes are named", |n| n.push(n[0].clone()));
+    gru("needs its own output", |n| node(n, "Output-Layer/MatMul").input[0] = "labels_softmax".into());
+    gru("which does not exist", |n| node(n, "Output-Layer/MatMul").input[0] = "nothing".into());
+    gru("has the name", |n| n[3].name.clear());
+    gru("has the name", |n| n[3].name = "two\nlines".into());
+
+    let lstm = |expected, change: fn(&mut Vec<NodeDef>)| refused("LSTM_S.pb", expected, change);
+    lstm("output 0 of one Split", |n| node(n, "lstm_cell/add_2").input[0].push_str(":3"));
+    lstm("peepholes must show", |n| {
+        let cell = node(n, "while/Identity_2").name.clone();
+        node(n, "lstm_cell/mul_4").input[1] = cell;
+    });
+    lstm("own output", |n| {
+        let cell = node(n, "while/Identity_2").name.clone();
+        let hidden = std::mem::replace(&mut node(n, "lstm_cell/concat").input[1], cell);
+        node(n, "lstm_cell/concat").input.push(format!("^{hidden}"));
+    });
+    lstm("no cell that this importer knows", |n| {
+        let cell = node(n, "while/Switch_2").name.clone();
+        let exit = node(n, "while/Exit_3");
+        exit.input[0] = cell;
+        node(n, "while/NextIteration_2").input[0] = "LSTM-Layer/lstm/rnn/while/Identity_2".into();
+    });
+}
+
+#[test]
+fn clips_of_an_lstm_cell_are_read() {
+    let bytes = fs::read(shipped("LSTM_S.pb")).unwrap();
+    let mut nodes = graphdef::decode(&bytes).unwrap();
+    // c' and the projection pass through clip_by_value: Maximum(Minimum(x, 3), -3).
+    for (k, clipped) in ["lstm_cell/add_3", "lstm_cell/MatMul_1"].into_iter().enumerate() {
+        let name = node(&mut nodes, clipped).name.clone();
+        let mut inner = node(&mut nodes, clipped).clone();
+        inner.name = format!("inner{k}");
+        let limit = |suffix: &str, value: f32, nodes: &mut Vec<NodeDef>| {
+            let mut limit = node(nodes, "lstm_cell/add/y").clone();
+            limit.name = format!("{suffix}{k}");
+            limit.input.clear();
+            nodes.push(limit);
+            set_float(nodes, &format!("{suffix}{k}"), value);
+        };
+        limit("high", 3.0, &mut nodes);
+        limit("low", -3.0, &mut nodes);
+        let minimum = NodeDef {
+            name: format!("minimum{k}"),
+            op: "Minimum".into(),
+            input: vec![inner.name.clone(), format!("high{k}")],
+            ..NodeDef::default()
+        };
+        let outer = node(&mut nodes, clipped);
+        *outer = NodeDef {
+            name,
+            op: "Maximum".into(),
+            input: vec![minimum.name.clone(), format!("low{k}")],
+            ..NodeDef::default()
+        };
+        nodes.extend([inner, minimum]);
+    }
+    let model = tf1::import_graph(&nodes, "x").unwrap();
+    let params: Vec<(&str, f32)> =
+        model.architecture.nodes[0].params.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(params, [("cell_clip", 3.0), ("projection_clip", 3.0)]);
+}
+
+#[test]
+fn a_cut_file_is_refused() {
+    for file in ["Basic_LSTM_S.pb", "LSTM_S.pb", "GRU_S.pb"] {
+        let bytes = fs::read(shipped(file)).unwrap();
+        for end in (0..bytes.len()).step_by(1000) {
+            assert!(import_bytes(&bytes[..end], file).is_err(), "{file} cut at {end}");
+        }
+        let model = import_bytes(&bytes, file).unwrap().to_bytes().unwrap();
+        for end in (0..model.len()).step_by(1000) {
+            assert!(import_bytes(&model[..end], file).is_err(), "canonical {file} cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn damaged_files_never_panic() {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    for file in ["LSTM_S.pb", "GRU_S.pb"] {
+        let bytes = fs::read(shipped(file)).unwrap();
+        let canonical = import_bytes(&bytes, file).unwrap().to_bytes().unwrap();
+        // Most bytes of both files are weights; the structure lies in these.
+        for (bytes, structure) in [(&bytes, 6000), (&canonical, 3000)] {
+            for _ in 0..100 {
+                let mut damaged = bytes.clone();
+                for _ in 0..=random.below(3) {
+                    let end = if random.below(4) == 0 { bytes.len() } else { structure };
+                    damaged[random.below(end)] = random.below(256) as u8;
+                }
+                let _ = import_bytes(&damaged, file);
+            }
+        }
+    }
+    let nodes = graphdef::decode(&fs::read(shipped("LSTM_S.pb")).unwrap()).unwrap();
+    for _ in 0..1000 {
+        // Structure survives where bytes would not: edges and ops are moved about.
+        let mut nodes = nodes.clone();
+        let (a, b) = (random.below(nodes.len()), random.below(nodes.len()));
+        match random.below(4) {
+            0 => nodes[a].op = nodes[b].op.clone(),
+            1 => nodes[a].input = nodes[b].input.clone(),
+            2 => nodes[a].attr = nodes[b].attr.clone(),
+            _ => {
+                let to = nodes[b].name.clone();
+                if let Some(input) = nodes[a].input.first_mut() {
+                    *input = to;
+                }
+            }
+        }
+        if let Err(error) = tf1::import_graph(&nodes, "x") {
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    }
+}
+
+fn minimal() -> Canonical {
+    import(&shipped("GRU_S.pb")).unwrap()
+}
+
+#[test]
+fn a_model_that_does_not_fit_its_cells_is_refused_with_numbers() {
+    let refused = |expected: &str, change: fn(&mut Canonical)| {
+        let mut model = minimal();
+        change(&mut model);
+        let message = model.validate().expect_err(expected).to_string();
+        assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+    };
+    refused("gru.input_weights is 462 x 11, but a cell of 154 units over 10 features needs 462 x 10", |m| {
+        m.tensors.get_mut("gru.input_weights").unwrap().shape[1] = 11;
+    });
+    refused("\"gru.recurrent_weights\" is missing", |m| drop(m.tensors.remove("gru.recurrent_weights")));
+    refused("\"gru.more\" belongs to no node", |m| {
+        drop(m.tensors.insert("gru.more".into(), Tensor { shape: vec![], data: vec![0.0] }));
+    });
+    refused("gru.input_bias holds NaN at 5", |m| m.tensors.get_mut("gru.input_bias").unwrap().data[5] = f32::NAN);
+    refused("no cell \"grue\"", |m| m.architecture.nodes[0].cell = "grue".into());
+    refused("no option \"peephole\"", |m| m.architecture.nodes[0].options.push("peephole".into()));
+    refused("no parameter \"cell_clip\"", |m| {
+        m.architecture.nodes[0].params.insert("cell_clip".into(), 1.0);
+    });
+    refused("no activation \"elu\"", |m| {
+        drop(m.architecture.nodes[0].activations.insert("new_activation".into(), "elu".into()));
+    });
+    refused("must be equal", |m| m.architecture.nodes[0].output_size = 153);
+    refused("must be 1 to 65535", |m| m.architecture.nodes[0].hidden_size = 1 << 40);
+    refused("but its input_size is 10", |m| m.architecture.nodes[0].inputs.push("Mfcc".into()));
+    refused("neither an input nor an earlier node", |m| m.architecture.nodes[0].inputs = vec!["dense".into()]);
+    refused("named \"gru\"", |m| {
+        m.architecture.inputs[0].name = "gru".into();
+        m.architecture.nodes[0].inputs[0] = "gru".into();
+    });
+    refused("which does not exist", |m| m.architecture.outputs[0].from = "nothing".into());
+    refused("there are 1 labels", |m| m.architecture.labels.push("yes".into()));
+    refused("its every is 0", |m| m.architecture.schedule = Schedule::Windows { frames: 1, every: 0 });
+    refused("the detector has 1 labels", |m| m.architecture.detector = Some(Detector::default_for(&["a".into()])));
+    refused("gives 9 features", |m| m.architecture.front_end.as_mut().unwrap().coefficients = 9);
+    assert!(matches!(Canonical::from_bytes(b"\x02\0\0\0\0\0\0\0{}"), Err(ModelError::NotCanonical)));
+}
+
+#[test]
+fn arguments_and_tensors_that_are_not_known_are_refused_by_name() {
+    let matrix = |rows: usize, cols: usize| Tensor { shape: vec![rows, cols], data: vec![0.5; rows * cols] };
+    let vector = |len: usize| Tensor { shape: vec![len], data: vec![0.5; len] };
+    let case = |cls: &str, args: &str, inputs: &str| {
+        let tensors = BTreeMap::from([("rnn/kernel".to_owned(), matrix(5, 8)), ("rnn/bias".to_owned(), vector(8))]);
+        let metadata: HashMap<String, String> = [
+            ("family", "tf1"),
+            ("cls", cls),
+            ("constructor_args", args),
+            ("param_names", r#"["rnn/kernel", "rnn/bias"]"#),
+            ("input_names", inputs),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        golden::from_case(&metadata, &tensors)
+    };
+    let model =
+        case("a.LSTMCell", r#"{"num_units": 2, "forget_bias": 2.5, "cell_clip": null}"#, r#"["input"]"#).unwrap();
+    assert_eq!(model.architecture.nodes[0].input_size, 3);
+    assert_eq!(model.tensors["lstm.input_bias"].data, [0.5, 0.5, 3.0, 3.0, 0.5, 0.5, 0.5, 0.5]);
+    for (cls, args, inputs, expected) in [
+        ("a.LSTMCell", r#"{"layer_norm": true}"#, r#"["input"]"#, "argument layer_norm = true"),
+        ("a.LSTMCell", r#"{"activation": "elu"}"#, r#"["input"]"#, "argument activation = \"elu\""),
+        ("a.LSTMCell", r#"{"cell_clip": 0.0}"#, r#"["input"]"#, "argument cell_clip = 0"),
+        ("a.NASCell", "{}", r#"["input"]"#, "class \"NASCell\""),
+        ("a.LSTMCell", "{}", r#"["input", "mask"]"#, "an input \"mask\""),
+        ("a.LSTMCell", r#"{"use_peepholes": true}"#, r#"["input"]"#, "\"w_i_diag\" is missing"),
+        ("a.GRUCell", "{}", r#"["input"]"#, "\"gates/kernel\" is missing"),
+    ] {
+        let message = case(cls, args, inputs).expect_err(expected).to_string();
+        assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+    }
+}

@@ -1,0 +1,153 @@
+//! How fast a model runs here.
+
+use std::hint::black_box;
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tidegate::{Model, State};
+
+use super::{Failure, ModelArgs, Outcome};
+
+/// Times a model on this machine
+///
+/// One call runs --batch sequences of --steps steps, one after the other on each of --threads threads; with --stream
+/// one call is one step. The input is seeded noise. The median of whole calls is reported: compare medians of the
+/// same machine only.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  tidegate bench gru_s.tgi --stream
+  tidegate bench gru_s.tgi --batch 8 --steps 100 --threads 2 --json")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Sequences a call
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    batch: u32,
+    /// Steps of a sequence
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    steps: u32,
+    /// Threads that share the batch
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    threads: u32,
+    /// One call is one step of one stream
+    #[arg(long, conflicts_with_all = ["batch", "steps", "threads"])]
+    stream: bool,
+    /// One JSON value on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Calls go on for so long, and for at least as many times.
+const BUDGET: Duration = Duration::from_secs(2);
+const LEAST_RUNS: usize = 5;
+const MOST_RUNS: usize = 100_000;
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = image.model()?.endless();
+    if model.inputs().count() != 1 || model.outputs().count() != 1 {
+        return Err(Failure::of(&args.model.file, "has several inputs or outputs; bench runs models with one of each"));
+    }
+    let (batch, steps, threads) =
+        if args.stream { (1, 1, 1) } else { (args.batch, args.steps, args.threads.min(args.batch)) };
+    let input = noise(steps as usize * model.input_size());
+    let times = if args.stream { time_steps(&model, &input) } else { time_batches(&model, &input, batch, threads) };
+    let (median, min, runs) = (times[times.len() / 2], times[0], times.len());
+    let per_step = median as f64 / (f64::from(batch) * f64::from(steps));
+    if args.json {
+        let value = json!({
+            "numeric": model.numeric().name(), "isa": "scalar", "batch": batch, "steps": steps, "threads": threads,
+            "median_ns": median, "min_ns": min, "per_step_ns": per_step, "runs": runs,
+        });
+        writeln!(out, "{value}")?;
+    } else {
+        let (numeric, file) = (model.numeric().name(), args.model.file.display());
+        writeln!(out, "{file}: {numeric}, scalar, batch {batch}, {steps} steps, {threads} threads")?;
+        writeln!(
+            out,
+            "{:.2} us a step; a call {:.2} us (median of {runs}, least {:.2})",
+            per_step / 1e3,
+            median as f64 / 1e3,
+            min as f64 / 1e3
+        )?;
+    }
+    Ok(())
+}
+
+/// Calls `call` until the budget is spent; the times in ascending order, nanoseconds.
+fn time(mut call: impl FnMut()) -> Vec<u64> {
+    let mut times = Vec::new();
+    let start = Instant::now();
+    while times.len() < LEAST_RUNS || (start.elapsed() < BUDGET && times.len() < MOST_RUNS) {
+        let begin = Instant::now();
+        call();
+        times.push(begin.elapsed().as_nanos() as u64);
+    }
+    times.sort_unstable();
+    times
+}
+
+/// One stream, a step a call.
+fn time_steps(model: &Model<'_>, frame: &[f32]) -> Vec<u64> {
+    let mut worker = Worker::new(model);
+    let mut state = State::new(model, &mut worker.state).expect("the memory has the model's own length");
+    time(|| {
+        let step = model.step_f32(&mut state, &mut worker.scratch, black_box(frame), &mut worker.output);
+        let _ = black_box(step);
+    })
+}
+
+/// A batch of sequences a call, shared among threads.
+fn time_batches(model: &Model<'_>, input: &[f32], batch: u32, threads: u32) -> Vec<u64> {
+    let mut workers: Vec<Worker<'_>> = (0..threads).map(|_| Worker::new(model)).collect();
+    time(|| match workers.as_mut_slice() {
+        [only] => only.sequences(input, batch),
+        many => thread::scope(|scope| {
+            for (index, worker) in (0..).zip(many) {
+                let share = batch / threads + u32::from(index < batch % threads);
+                scope.spawn(move || worker.sequences(input, share));
+            }
+        }),
+    })
+}
+
+/// The memory of one thread.
+struct Worker<'m> {
+    model: &'m Model<'m>,
+    state: Vec<u32>,
+    scratch: Vec<u32>,
+    output: Vec<f32>,
+}
+
+impl<'m> Worker<'m> {
+    fn new(model: &'m Model<'m>) -> Self {
+        let (state, scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+        Self { model, state, scratch, output: vec![0.0; model.output_size()] }
+    }
+
+    /// Runs `count` sequences, each from a zero state.
+    fn sequences(&mut self, input: &[f32], count: u32) {
+        for _ in 0..count {
+            let mut state = State::new(self.model, &mut self.state).expect("the memory has the model's own length");
+            for frame in input.chunks_exact(self.model.input_size()) {
+                let step = self.model.step_f32(&mut state, &mut self.scratch, black_box(frame), &mut self.output);
+                let _ = black_box(step);
+            }
+            black_box(&self.output);
+        }
+    }
+}
+
+/// Uniform in ±1, the same every time (xorshift, Marsaglia 2003).
+fn noise(len: usize) -> Vec<f32> {
+    let mut word = 0x9E37_79B9_u32;
+    let mut draw = || {
+        word ^= word << 13;
+        word ^= word >> 17;
+        word ^= word << 5;
+        word as f32 / (1u32 << 31) as f32 - 1.0
+    };
+    (0..len).map(|_| draw()).collect()
+}

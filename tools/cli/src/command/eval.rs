@@ -1,0 +1,128 @@
+//! How good a model is: clip by clip, or as a stream.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tidegate::{Model, Schedule};
+use tidegate_tools::canonical;
+use tidegate_tools::data::{Clip, read_audio_at, read_index};
+use tidegate_tools::progress::bar;
+use tidegate_tools::runner::{classify, score_stream};
+use tidegate_tools::score::{ClipLen, Confusion, StreamPlan, StreamScore, best};
+
+use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
+
+/// Scores a model on labelled clips: accuracy and confusion matrix, or with --stream the events of one long stream
+///
+/// The index is a CSV with the columns `file` and `label`. As a stream every clip comes once, in an order and with
+/// gaps of 0.6 to 1.4 s drawn from the seed. A keyword is right when exactly one event, of its label, falls between
+/// its clip's start and 0.6 s after its end.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  tidegate eval assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv
+  tidegate eval gru_s.tgi --index clips.csv --stream --seed 7 --json")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// CSV with the columns `file` and `label`
+    #[arg(long)]
+    index: PathBuf,
+    /// Join the clips into one stream and score the events
+    #[arg(long)]
+    stream: bool,
+    /// Order, gaps and noise of the stream
+    #[arg(long, default_value_t = 0, requires = "stream")]
+    seed: u64,
+    /// Another schedule than the model's own, for the stream
+    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule, requires = "stream")]
+    schedule: Option<canonical::Schedule>,
+    /// One JSON value on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = scheduled(image.model()?, args.schedule)?;
+    let labels = labels_of(&model, &args.model.file)?;
+    let clips = read_index(&args.index)?;
+    if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
+        let reason = format!("label {:?} is none of the model's: {}", clip.label, labels.join(" "));
+        return Err(Failure::of(&args.index, reason));
+    }
+    if args.stream {
+        stream(args, &model, &labels, &clips, out)
+    } else {
+        clip_by_clip(args, &model, &labels, &clips, out)
+    }
+}
+
+fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
+    let mfcc = front_end_of(model, &args.model.file)?;
+    let mut confusion = Confusion::new(labels);
+    let progress = bar(clips.len() as u64, "clips");
+    for clip in clips {
+        let audio = read_audio_at(&clip.path, mfcc.settings().sample_rate)?;
+        let posteriors = classify(model, mfcc, &audio.samples).map_err(|error| Failure::of(&args.model.file, error))?;
+        if posteriors.is_empty() {
+            return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
+        }
+        let truth = labels.iter().position(|label| *label == clip.label).unwrap_or(0);
+        confusion.add(truth, best(&posteriors));
+        progress.advance(1);
+    }
+    drop(progress);
+    let accuracy = confusion.accuracy();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&accuracy)?)?;
+    } else {
+        write!(out, "{confusion}")?;
+        let (correct, clips) = (accuracy.correct, accuracy.clips);
+        writeln!(out, "{correct} of {clips} clips right: {:.2} %", 100.0 * accuracy.accuracy)?;
+    }
+    Ok(())
+}
+
+/// Hears every clip once, in the order of the plan, and scores the events.
+fn stream(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
+    let file = &args.model.file;
+    let mfcc = front_end_of(model, file)?;
+    if model.detector().is_none() {
+        return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
+    }
+    let rate = mfcc.settings().sample_rate;
+    let mut sounds = Vec::with_capacity(clips.len());
+    for clip in clips {
+        sounds.push(read_audio_at(&clip.path, rate)?.samples);
+    }
+    let lengths = clips.iter().zip(&sounds);
+    let lengths: Vec<_> =
+        lengths.map(|(clip, sound)| ClipLen { label: clip.label.clone(), len: sound.len() }).collect();
+    let plan = StreamPlan::new(&lengths, rate, args.seed);
+    let scored = |model: &Model<'_>, what| {
+        let progress = bar(clips.len() as u64, what);
+        score_stream(model, mfcc, &sounds, &plan, labels, || progress.advance(1))
+            .map_err(|error| Failure::of(file, error))
+    };
+    let score = scored(model, "stream")?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&score)?)?;
+        return Ok(());
+    }
+    let minutes = score.seconds / 60.0;
+    writeln!(out, "{}: {} clips in {minutes:.1} minutes, seed {}", file.display(), score.clips, score.seed)?;
+    writeln!(out, "{:<44} {:>8} {:>8} {:>8} {:>14}", "", "right", "wrong", "missed", "false alarms/h")?;
+    line(out, &schedule_text(model.schedule()), &score)?;
+    if model.schedule() != Schedule::Endless {
+        let beside = scored(&model.endless(), "endless")?;
+        line(out, "beside it: one endless state", &beside)?;
+    }
+    Ok(())
+}
+
+fn line(out: &mut dyn Write, what: &str, score: &StreamScore) -> Outcome {
+    let percent = |count: usize| format!("{:.2} %", 100.0 * count as f64 / score.keywords.max(1) as f64);
+    let (right, wrong, missed) = (percent(score.right), percent(score.wrong), percent(score.missed));
+    writeln!(out, "{what:<44} {right:>8} {wrong:>8} {missed:>8} {:>14.1}", score.false_alarms_per_hour)?;
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Foreign model to canonical model.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tidegate_tools::load;
+
+use super::{Outcome, SettingArgs};
+
+/// Turns a foreign model into a canonical one (safetensors)
+///
+/// Reads frozen TensorFlow 1 graphs (.pb) and canonical models.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors")]
+pub struct Args {
+    /// The trained model
+    model: PathBuf,
+    /// Where the canonical model goes
+    #[arg(short, long)]
+    output: PathBuf,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (model, labels_from) = load::canonical(&args.model, &args.settings.settings())?;
+    model.save(&args.output).map_err(|error| super::Failure::of(&args.output, error))?;
+    if let Some(file) = labels_from {
+        writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
+    }
+    let nodes: Vec<String> =
+        model.architecture.nodes.iter().map(|node| format!("{} {}", node.cell, node.output_size)).collect();
+    writeln!(out, "{} -> {}: {}", args.model.display(), args.output.display(), nodes.join(", "))?;
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! What is in a model.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use tidegate::node::Node;
+use tidegate::{Model, Schedule};
+
+use super::{ModelArgs, Outcome, grouped, schedule_text};
+
+/// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  tidegate inspect gru_s.tgi
+  tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// One JSON value on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = image.model()?;
+    if args.json {
+        writeln!(out, "{}", to_json(&model, image.bytes().len()))?;
+        return Ok(());
+    }
+    writeln!(out, "{}", args.model.file.display())?;
+    writeln!(out, "  model    {:016x}, {}, {}", model.id().0, model.numeric().name(), model.layout().name())?;
+    for (name, node) in named_nodes(&model) {
+        let sizes = match node.hidden_size == node.output_size {
+            true => format!("{} -> {}", node.input_size, node.output_size),
+            false => format!("{} -> {} -> {}", node.input_size, node.hidden_size, node.output_size),
+        };
+        let mut more = options(&node);
+        more.extend(params(&node).map(|(param, value)| format!("{param} {value}")));
+        more.extend(activations(&node).map(|(_, activation)| activation.to_owned()));
+        let (cell, macs) = (node.kind.spec().name, grouped(node.macs()));
+        writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{}{}", comma(&more), more.join(", "))?;
+    }
+    for port in model.inputs() {
+        writeln!(out, "  input    {} [{}]", port.name, port.size)?;
+    }
+    for port in model.outputs() {
+        writeln!(out, "  output   {} [{}]", port.name, port.size)?;
+    }
+    writeln!(out, "  flash    {} bytes", grouped(image.bytes().len()))?;
+    let (state, scratch) = (4 * model.state_words(), 4 * model.scratch_words());
+    writeln!(out, "  RAM      {} bytes of state, {} bytes of scratch", grouped(state), grouped(scratch))?;
+    writeln!(out, "  a step   {} multiply-accumulates", grouped(macs_per_step(&model)))?;
+    if let Some(front_end) = model.front_end() {
+        let s = front_end.settings();
+        let (rate, window, stride) = (s.sample_rate, s.window_len, s.stride_len);
+        let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
+        writeln!(
+            out,
+            "  hears    {rate} Hz, {window} samples every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz"
+        )?;
+    }
+    writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;
+    if let Some(detector) = model.detector() {
+        let thresholds: Vec<String> = (0..detector.label_count())
+            .filter_map(|label| detector.label(label))
+            .filter(|label| label.threshold <= 1.0)
+            .map(|label| format!("{} ({} ms)", label.threshold, label.refractory_ms))
+            .collect();
+        let same = thresholds.windows(2).all(|pair| pair[0] == pair[1]);
+        let shown = if same { thresholds.first().cloned().unwrap_or_default() } else { thresholds.join(", ") };
+        writeln!(out, "  detects  mean of {} posteriors at least {shown}", detector.mean_of())?;
+    }
+    let labels: Vec<&str> = model.labels().collect();
+    if !labels.is_empty() {
+        writeln!(out, "  labels   {}", labels.join(" "))?;
+    }
+    Ok(())
+}
+
+fn comma(more: &[String]) -> &'static str {
+    if more.is_empty() { "" } else { "; " }
+}
+
+fn named_nodes<'a>(model: &Model<'a>) -> impl Iterator<Item = (String, Node<'a>)> {
+    let mut names = model.node_names().map(str::to_owned);
+    let nodes = model.nodes().enumerate();
+    nodes
+        .map(move |(index, node)| (names.next().unwrap_or_else(|| format!("node {index}")), node))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+fn options(node: &Node<'_>) -> Vec<String> {
+    let names = node.kind.spec().options.iter();
+    (0..).zip(names).filter(|&(bit, _)| node.has(bit)).map(|(_, name)| (*name).to_owned()).collect()
+}
+
+fn params(node: &Node<'_>) -> impl Iterator<Item = (&'static str, f32)> {
+    let values = node.params;
+    node.kind.spec().params.iter().zip(values).filter(|(_, value)| *value != 0.0).map(|(name, value)| (*name, value))
+}
+
+fn activations(node: &Node<'_>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let values = node.activations;
+    node.kind.spec().activations.iter().zip(values).map(|(spec, activation)| (spec.name, activation.name()))
+}
+
+/// Multiply-accumulates of one step of one state.
+pub fn macs_per_step(model: &Model<'_>) -> usize {
+    model.nodes().map(|node| node.macs()).sum()
+}
+
+fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
+    let layers: Vec<Value> = named_nodes(model)
+        .map(|(name, node)| {
+            json!({
+                "name": name,
+                "cell": node.kind.spec().name,
+                "input": node.input_size,
+                "hidden": node.hidden_size,
+                "output": node.output_size,
+                "options": options(&node),
+                "params": params(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "activations": activations(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "macs": node.macs(),
+            })
+        })
+        .collect();
+    let front_end = model.front_end().map(|front_end| {
+        let s = front_end.settings();
+        json!({
+            "sample_rate": s.sample_rate, "window_len": s.window_len, "stride_len": s.stride_len,
+            "fft_len": s.fft_len, "mel_bands": s.mel_bands, "lower_hz": s.lower_hz, "upper_hz": s.upper_hz,
+            "coefficients": s.coefficients, "log_floor": s.log_floor,
+        })
+    });
+    let schedule = match model.schedule() {
+        Schedule::Endless => json!("endless"),
+        Schedule::Windows { frames, every } => json!({ "windows": { "frames": frames, "every": every } }),
+    };
+    let detector = model.detector().map(|detector| {
+        let labels: Vec<Value> = (0..detector.label_count())
+            .filter_map(|label| detector.label(label))
+            .map(|label| json!({ "threshold": label.threshold, "refractory_ms": label.refractory_ms }))
+            .collect();
+        json!({ "mean_of": detector.mean_of(), "labels": labels })
+    });
+    let port = |port: tidegate::port::Port<'_>| json!({ "name": port.name, "size": port.size });
+    json!({
+        "format": tidegate::image::field::FORMAT_VERSION,
+        "model_id": format!("{:016x}", model.id().0),
+        "numeric": model.numeric().name(),
+        "layout": model.layout().name(),
+        "signed": false,
+        "layers": layers,
+        "inputs": model.inputs().map(port).collect::<Vec<_>>(),
+        "outputs": model.outputs().map(port).collect::<Vec<_>>(),
+        "flash_bytes": flash_bytes,
+        "state_bytes": 4 * model.state_words(),
+        "scratch_bytes": 4 * model.scratch_words(),
+        "macs_per_step": macs_per_step(model),
+        "labels": model.labels().collect::<Vec<_>>(),
+        "front_end": front_end,
+        "schedule": schedule,
+        "detector": detector,
+    })
+}

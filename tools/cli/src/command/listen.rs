@@ -1,0 +1,112 @@
+//! What a model hears in a sound.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate::Model;
+use tidegate_tools::canonical;
+use tidegate_tools::data::read_audio_at;
+use tidegate_tools::plot::{EventMark, Timeline, TruthSpan, timeline};
+use tidegate_tools::runner;
+
+use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
+
+/// Listens to a sound as a stream: a line for every event, and a picture if you like
+#[derive(clap::Args)]
+#[command(after_help = "Example:
+  tidegate listen assets/hello_edge/GRU_S.pb --wav assets/speech_commands/yes/022cd682_nohash_0.flac --plot yes.svg")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// The sound, .wav or .flac, at the model's sample rate, mono, 16 bits
+    #[arg(long)]
+    wav: PathBuf,
+    /// Draw posteriors over the waveform, as SVG
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
+    /// Another schedule than the model's own
+    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
+    schedule: Option<canonical::Schedule>,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = scheduled(image.model()?, args.schedule)?;
+    let mfcc = front_end_of(&model, &args.model.file)?;
+    let audio = read_audio_at(&args.wav, mfcc.settings().sample_rate)?;
+    let heard = hear(&model, &args.model.file, &audio.samples)?;
+    let (decisions, seconds) = (heard.decisions.len(), audio.seconds());
+    writeln!(
+        out,
+        "{}: {seconds:.1} s, {decisions} decisions, {}",
+        args.wav.display(),
+        schedule_text(model.schedule())
+    )?;
+    if decisions == 0 {
+        writeln!(out, "nothing decided: the sound is shorter than the first window")?;
+    }
+    heard.print(out)?;
+    if let Some(file) = &args.plot {
+        heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
+        writeln!(out, "drawn in {}", file.display())?;
+    }
+    Ok(())
+}
+
+/// What was decided, and what was detected.
+pub struct Heard {
+    pub labels: Vec<String>,
+    pub decisions: Vec<(f32, Vec<f32>)>,
+    pub events: Vec<EventMark>,
+    sample_rate: u32,
+    threshold: Option<f32>,
+}
+
+/// Hears `samples` from silence.
+pub fn hear(model: &Model<'_>, file: &Path, samples: &[i16]) -> Result<Heard, Failure> {
+    let mfcc = front_end_of(model, file)?;
+    let sample_rate = mfcc.settings().sample_rate;
+    let threshold = model.detector().and_then(|detector| {
+        (0..detector.label_count())
+            .filter_map(|label| detector.label(label))
+            .map(|label| label.threshold)
+            .find(|t| *t <= 1.0)
+    });
+    let mut heard =
+        Heard { labels: labels_of(model, file)?, decisions: vec![], events: vec![], sample_rate, threshold };
+    runner::listen(model, mfcc, [Ok::<_, tidegate::StepError>(samples)], |decision| {
+        let seconds = decision.sample as f32 / sample_rate as f32;
+        heard.decisions.push((seconds, decision.posteriors.to_vec()));
+        if let Some(event) = decision.event {
+            heard.events.push(EventMark { seconds, label: event.label, score: event.score });
+        }
+    })
+    .map_err(|error| Failure::of(file, error))?;
+    Ok(heard)
+}
+
+impl Heard {
+    /// A line for every event.
+    pub fn print(&self, out: &mut dyn Write) -> Outcome {
+        for event in &self.events {
+            let label = self.labels.get(event.label).map_or("?", String::as_str);
+            writeln!(out, "{:8.2} s  {label:<10} {:.3}", event.seconds, event.score)?;
+        }
+        Ok(())
+    }
+
+    /// Draws it all.
+    pub fn plot(&self, file: &Path, title: &str, samples: &[i16], truth: &[TruthSpan<'_>]) -> Outcome {
+        let drawing = Timeline {
+            title,
+            sample_rate: self.sample_rate,
+            samples,
+            decisions: &self.decisions,
+            labels: &self.labels,
+            threshold: self.threshold,
+            events: &self.events,
+            truth,
+        };
+        Ok(timeline(file, &drawing)?)
+    }
+}

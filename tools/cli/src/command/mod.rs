@@ -1,0 +1,202 @@
+//! One command a file. A command reads its arguments, calls the library, and says what came out.
+
+pub mod bench;
+pub mod demo;
+pub mod eval;
+pub mod import;
+pub mod inspect;
+pub mod listen;
+pub mod pack;
+pub mod run;
+pub mod verify;
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use tidegate::front_end::Mfcc;
+use tidegate::{Model, Numeric, Schedule};
+use tidegate_tools::canonical;
+use tidegate_tools::load::Settings;
+use tidegate_tools::pack::core_schedule;
+
+/// What a command gives back.
+pub type Outcome = Result<(), Failure>;
+
+/// Why a command failed: one line for a person.
+pub struct Failure {
+    message: String,
+    broken_pipe: bool,
+}
+
+impl Failure {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), broken_pipe: false }
+    }
+
+    /// `file: reason`
+    pub fn of(path: &Path, reason: impl fmt::Display) -> Self {
+        Self::new(format!("{}: {reason}", path.display()))
+    }
+
+    pub fn is_broken_pipe(&self) -> bool {
+        self.broken_pipe
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message.replace('\n', " "))
+    }
+}
+
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let io = (&error as &(dyn Error + 'static)).downcast_ref::<io::Error>();
+        let broken_pipe = io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        Self { message: error.to_string(), broken_pipe }
+    }
+}
+
+/// Numerics by name.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum NumericArg {
+    F32,
+    F16,
+}
+
+impl From<NumericArg> for Numeric {
+    fn from(arg: NumericArg) -> Self {
+        match arg {
+            NumericArg::F32 => Self::F32,
+            NumericArg::F16 => Self::F16,
+        }
+    }
+}
+
+/// What computes.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum Backend {
+    /// The reference kernels of the `tidegate` crate, as on a microcontroller.
+    #[default]
+    Scalar,
+}
+
+/// A model to run.
+#[derive(clap::Args)]
+pub struct ModelArgs {
+    /// A flash image, or any model that `import` reads
+    pub file: PathBuf,
+    /// Numeric to pack a model in that is not an image [default: f32]
+    #[arg(long)]
+    pub numeric: Option<NumericArg>,
+    /// What computes
+    #[arg(long, value_enum, default_value_t)]
+    pub backend: Backend,
+}
+
+impl ModelArgs {
+    pub fn load(&self) -> Result<tidegate_tools::load::ImageBuffer, Failure> {
+        let Backend::Scalar = self.backend;
+        Ok(tidegate_tools::load::image(&self.file, &Settings::default(), self.numeric.map(Numeric::from))?)
+    }
+}
+
+/// What a model's file does not say, or otherwise.
+#[derive(clap::Args)]
+pub struct SettingArgs {
+    /// File with a label a line [default: labels.txt beside the model]
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// `endless`, or windows of FRAMES frames, one starting every EVERY frames
+    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
+    pub schedule: Option<canonical::Schedule>,
+    /// JSON file with the front end [default: the model's own]
+    #[arg(long, value_name = "FILE")]
+    pub front_end: Option<PathBuf>,
+    /// Posteriors that the detector averages [default: 3]
+    #[arg(long, value_name = "N")]
+    pub mean_of: Option<u32>,
+    /// Least mean posterior of an event [default: 0.8]
+    #[arg(long, value_name = "P")]
+    pub threshold: Option<f32>,
+    /// No further event for so many milliseconds [default: 1000]
+    #[arg(long, value_name = "MS")]
+    pub refractory: Option<u32>,
+}
+
+impl SettingArgs {
+    pub fn settings(&self) -> Settings {
+        Settings {
+            labels: self.labels.clone(),
+            schedule: self.schedule,
+            front_end: self.front_end.clone(),
+            mean_of: self.mean_of,
+            threshold: self.threshold,
+            refractory_ms: self.refractory,
+        }
+    }
+}
+
+/// `endless` or `25/6`.
+pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
+    if text == "endless" {
+        return Ok(canonical::Schedule::Endless);
+    }
+    let numbers = text.split_once('/').and_then(|(frames, every)| Some((frames.parse().ok()?, every.parse().ok()?)));
+    match numbers {
+        Some((frames, every)) if frames > 0 && every > 0 => Ok(canonical::Schedule::Windows { frames, every }),
+        _ => Err("write `endless`, or two numbers from 1 on as in 25/6".to_owned()),
+    }
+}
+
+/// The model under the schedule that a command's `--schedule` names, or its own.
+pub fn scheduled<'a>(model: Model<'a>, schedule: Option<canonical::Schedule>) -> Result<Model<'a>, Failure> {
+    Ok(match schedule {
+        Some(schedule) => model.with_schedule(core_schedule(schedule))?,
+        None => model,
+    })
+}
+
+/// `25 frames every 6 (5 states)`
+pub fn schedule_text(schedule: Schedule) -> String {
+    match schedule {
+        Schedule::Endless => "endless".to_owned(),
+        Schedule::Windows { frames, every } => {
+            format!("windows of {frames} frames every {every}, {} states in turn", schedule.states())
+        }
+    }
+}
+
+/// The front end of a model that is to hear something.
+pub fn front_end_of<'m>(model: &'m Model<'_>, file: &Path) -> Result<&'m Mfcc<'m>, Failure> {
+    let Some(front_end) = model.front_end() else {
+        let reason = "has no front end, so it cannot hear sound: pack it with --front-end FILE, or give features";
+        return Err(Failure::of(file, reason));
+    };
+    let (gives, takes) = (front_end.settings().coefficients as usize, model.input_size());
+    if gives != takes {
+        let reason = format!("its front end gives {gives} coefficients, the network takes {takes} features");
+        return Err(Failure::of(file, reason));
+    }
+    Ok(front_end)
+}
+
+/// The labels of a model that is to name what it hears.
+pub fn labels_of(model: &Model<'_>, file: &Path) -> Result<Vec<String>, Failure> {
+    let labels: Vec<String> = model.labels().map(str::to_owned).collect();
+    if labels.len() != model.output_size() {
+        let reason = "has no labels for its classes: pack it with --labels FILE";
+        return Err(Failure::of(file, reason));
+    }
+    Ok(labels)
+}
+
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}

@@ -1,0 +1,151 @@
+//! A model over an input file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate::Model;
+use tidegate_tools::canonical::Tensor;
+use tidegate_tools::data::{DataError, is_audio, read_audio_at, read_tensors, write_tensors};
+use tidegate_tools::output::write_atomically;
+use tidegate_tools::runner::{self, features};
+use tidegate_tools::score::best;
+
+use super::{Failure, ModelArgs, Outcome, front_end_of};
+
+/// Runs a model over an input, step after step, as one endless run from a zero or saved state
+///
+/// An input is [steps, features] in .npy, .npz, .safetensors or .csv, or sound (.wav, .flac) for a model with a
+/// front end. A .npy, a .csv or a sound stands for the only input; other files name it. The output is
+/// [steps, classes]; without --output it is printed.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
+  tidegate run gru_s.tgi --input features.npy --output posteriors.npy --state-out later.state
+  tidegate run gru_s.tgi --input more.npy --state-in later.state")]
+pub struct Args {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// What goes in
+    #[arg(long)]
+    input: PathBuf,
+    /// What comes out [default: printed]
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Also write the output of every layer, by its name (.npz or .safetensors)
+    #[arg(long, value_name = "FILE")]
+    layers: Option<PathBuf>,
+    /// State to start from, as --state-out wrote it
+    #[arg(long, value_name = "FILE")]
+    state_in: Option<PathBuf>,
+    /// Where the state after the last step goes
+    #[arg(long, value_name = "FILE")]
+    state_out: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = image.model()?;
+    let inputs = read_inputs(&model, &args.model.file, &args.input)?;
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let saved = match &args.state_in {
+        None => None,
+        Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
+    };
+    let sequence = runner::run(&model, &inputs, saved.as_deref()).map_err(|error| match (&error, &args.state_in) {
+        (runner::RunError::Restore(_), Some(file)) => Failure::of(file, error),
+        _ => Failure::of(&args.input, error),
+    })?;
+    let outputs: BTreeMap<String, Tensor> = model
+        .outputs()
+        .zip(sequence.outputs)
+        .map(|(port, data)| (port.name.to_owned(), rows(data, port.size)))
+        .collect();
+    if let Some(file) = &args.layers {
+        let names = model.node_names().map(str::to_owned);
+        let layers = names.zip(model.nodes()).zip(sequence.layers);
+        let layers = layers.map(|((name, node), data)| (name, rows(data, node.output_size))).collect();
+        write_tensors(file, &layers)?;
+    }
+    if let Some(file) = &args.state_out {
+        write_atomically(file, |file| file.write_all(&sequence.state))?;
+    }
+    match &args.output {
+        Some(file) => write_tensors(file, &outputs)?,
+        None => print(&model, &outputs, out)?,
+    }
+    Ok(())
+}
+
+fn rows(data: Vec<f32>, size: usize) -> Tensor {
+    Tensor { shape: vec![data.len() / size.max(1), size], data }
+}
+
+/// The inputs of `model` in `file`, each `[steps, size]`, in the order of its ports.
+pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<Vec<Vec<f32>>, Failure> {
+    if is_audio(file) {
+        let mfcc = front_end_of(model, model_file)?;
+        let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
+        let features = features(mfcc, &audio.samples);
+        if features.is_empty() {
+            let least = mfcc.settings().window_len;
+            return Err(Failure::of(
+                file,
+                format!("{} samples are less than one frame of {least}", audio.samples.len()),
+            ));
+        }
+        return Ok(vec![features]);
+    }
+    let mut tensors = read_tensors(file)?;
+    let ports: Vec<_> = model.inputs().collect();
+    if let ([port], 1) = (ports.as_slice(), tensors.len()) {
+        let tensor = tensors.pop_first().map(|(_, tensor)| tensor).unwrap_or(Tensor { shape: vec![0], data: vec![] });
+        return Ok(vec![sequence(tensor, port.size, port.name, file)?]);
+    }
+    let names: Vec<&str> = ports.iter().map(|port| port.name).collect();
+    if let Some(name) = tensors.keys().find(|name| !names.contains(&name.as_str())) {
+        return Err(Failure::of(
+            file,
+            format!("tensor {name:?} is no input of the model, which has {}", names.join(", ")),
+        ));
+    }
+    let take = |port: &tidegate::port::Port<'_>| match tensors.remove(port.name) {
+        Some(tensor) => sequence(tensor, port.size, port.name, file),
+        None => Err(Failure::of(file, format!("has no tensor {:?}, which is an input of the model", port.name))),
+    };
+    let inputs = ports.iter().map(take).collect::<Result<Vec<_>, _>>()?;
+    let steps: Vec<usize> = inputs.iter().zip(&ports).map(|(input, port)| input.len() / port.size).collect();
+    if steps.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(Failure::of(file, format!("its tensors have {steps:?} steps; they must have the same number")));
+    }
+    Ok(inputs)
+}
+
+/// `[steps, size]`, with leading dimensions of 1 allowed.
+fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<f32>, Failure> {
+    let fits = match tensor.shape.as_slice() {
+        [only] => *only == size,
+        [ones @ .., steps, last] => *last == size && *steps > 0 && ones.iter().all(|one| *one == 1),
+        [] => false,
+    };
+    if !fits {
+        let reason = format!("tensor of shape {:?}; the input {name:?} takes [steps, {size}]", tensor.shape);
+        return Err(Failure::of(file, reason));
+    }
+    Ok(tensor.data)
+}
+
+fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, out: &mut dyn Write) -> Outcome {
+    let labels: Vec<&str> = model.labels().collect();
+    for (name, tensor) in outputs {
+        let size = tensor.shape.last().copied().unwrap_or(1).max(1);
+        writeln!(out, "{name} [{} x {size}]", tensor.data.len() / size)?;
+        for (step, row) in tensor.data.chunks(size).enumerate() {
+            let values: Vec<String> = row.iter().map(|value| format!("{value:9.6}")).collect();
+            let label = labels.get(best(row)).map(|label| format!("  {label}")).unwrap_or_default();
+            writeln!(out, "{step:5} {}{label}", values.join(" "))?;
+        }
+    }
+    Ok(())
+}

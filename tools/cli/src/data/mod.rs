@@ -1,0 +1,226 @@
+//! What goes into a model and comes out of it: tensors, sounds, and indices of clips, in the files people have.
+//! Models themselves do not belong here.
+//!
+//! Files are met with distrust: at most 512 MiB, no declared length is believed before the bytes are there, and
+//! whatever is in them gives a value or a [`DataError`].
+
+mod audio;
+mod element;
+mod error;
+mod index;
+mod npy;
+mod table;
+mod tensors;
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fmt,
+    fs::File,
+    io::Read,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+pub use audio::{Audio, read_audio, read_audio_at};
+pub use error::DataError;
+#[cfg(feature = "cli")]
+pub(crate) use error::one_line;
+pub use index::{Clip, read_index, read_index_files};
+
+use crate::{canonical::Tensor, output::write_atomically};
+use element::{Element, Endian};
+
+/// Longest file that is read, and most that a compressed one may unpack to.
+pub const MAX_BYTES: u64 = 512 << 20;
+
+/// The name of a tensor from a file that gives none: `.npy` and `.csv` stand for the only one.
+pub const UNNAMED: &str = "";
+
+/// The files that hold tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Npy,
+    Npz,
+    SafeTensors,
+    Csv,
+}
+
+impl Format {
+    fn of_extension(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "npy" => Self::Npy,
+            "npz" => Self::Npz,
+            "safetensors" => Self::SafeTensors,
+            "csv" => Self::Csv,
+            _ => return None,
+        })
+    }
+
+    fn of_content(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(npy::MAGIC) {
+            Some(Self::Npy)
+        } else if bytes.starts_with(b"PK\x03\x04") {
+            Some(Self::Npz)
+        } else if bytes.get(8) == Some(&b'{') && bytes.get(4..8) == Some(&[0; 4]) {
+            Some(Self::SafeTensors)
+        } else {
+            None
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Npy => ".npy",
+            Self::Npz => ".npz",
+            Self::SafeTensors => ".safetensors",
+            Self::Csv => ".csv",
+        }
+    }
+}
+
+/// Whether the name says that [`read_audio`] is the one to ask.
+pub fn is_audio(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("wav") || e.eq_ignore_ascii_case("flac"))
+}
+
+/// The tensors of an `.npy`, `.npz`, `.safetensors` or `.csv` by their names, as f32: each number the nearest one,
+/// and refused where there is none. The one tensor of an `.npy` or a `.csv` is [`UNNAMED`]. A file with another
+/// extension is told by its first bytes.
+///
+/// # Errors
+/// If the file cannot be read, is damaged, or holds something else than real numbers.
+pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> {
+    if is_audio(path) {
+        return Err(DataError::new(path, "is sound; a tensor (.npy, .npz, .safetensors or .csv) is wanted here"));
+    }
+    let bytes = read_bytes(path)?;
+    let content = Format::of_content(&bytes);
+    let only = |tensor| BTreeMap::from([(UNNAMED.to_owned(), tensor)]);
+    let tensors = match Format::of_extension(path).or(content) {
+        Some(named) if content.is_some_and(|content| content != named) => {
+            let is = content.map_or("", Format::name);
+            Err(format!("is named {}, but begins like {is}: rename it", named.name()).into())
+        }
+        Some(Format::Npy) => npy::parse(&bytes).map(only),
+        Some(Format::Npz) => npy::parse_npz(&bytes),
+        Some(Format::SafeTensors) => tensors::parse(&bytes),
+        Some(Format::Csv) => table::parse(&bytes).map(only),
+        None => Err("is none of .npy, .npz, .safetensors, .csv".into()),
+    };
+    tensors.map_err(|e| e.of(path))
+}
+
+/// Writes tensors as the extension says, whole or not at all; the same tensors give the same bytes.
+///
+/// # Errors
+/// If the extension is another, the format cannot hold the tensors (`.npy` and `.csv` hold one, and `.csv` has
+/// rows and columns), or the file cannot be written.
+pub fn write_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<(), DataError> {
+    let refuse = |reason: &str| Err(DataError::new(path, reason));
+    let only = || match tensors.values().next() {
+        Some(tensor) if tensors.len() == 1 => Ok(tensor),
+        _ => Err(DataError::new(path, format!("cannot hold {} tensors: write .npz or .safetensors", tensors.len()))),
+    };
+    match Format::of_extension(path) {
+        Some(Format::Npy) => {
+            let tensor = only()?;
+            write_atomically(path, |out| npy::write(tensor, out))
+        }
+        Some(Format::Csv) => match only()? {
+            tensor if tensor.shape.len() == 2 && !tensor.data.is_empty() => {
+                write_atomically(path, |out| table::write(tensor, out))
+            }
+            other => {
+                refuse(&format!("cannot hold a tensor of shape {:?}, only rows and columns: write .npy", other.shape))
+            }
+        },
+        Some(Format::Npz) if tensors.contains_key(UNNAMED) => refuse("cannot hold a tensor without a name: write .npy"),
+        Some(Format::Npz) => write_atomically(path, |out| out.write_all(&npy::write_npz(tensors)?)),
+        Some(Format::SafeTensors) => write_atomically(path, |out| out.write_all(&tensors::write(tensors)?)),
+        None => refuse("has no extension that can be written: .npy, .npz, .safetensors or .csv"),
+    }
+}
+
+/// The whole file, if it is not beyond [`MAX_BYTES`].
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
+    let failed = |e| DataError::io(path, "read", e);
+    let too_long = || DataError::new(path, "is longer than 512 MiB");
+    let file = File::open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    if found.is_dir() {
+        return Err(DataError::new(path, "is a folder; a file is wanted"));
+    }
+    if found.len() > MAX_BYTES {
+        return Err(too_long());
+    }
+    let mut bytes = Vec::with_capacity(found.len() as usize);
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(too_long());
+    }
+    Ok(bytes)
+}
+
+/// Numbers of a declared shape: exactly as many bytes as it needs, or an error.
+fn tensor(shape: Vec<usize>, bytes: &[u8], element: Element, endian: Endian) -> Result<Tensor, Reason> {
+    let needed = shape.iter().try_fold(element.bytes(), |len, &n| len.checked_mul(n));
+    if needed != Some(bytes.len()) {
+        return Err(format!("has {} bytes of numbers, which is not what shape {shape:?} needs", bytes.len()).into());
+    }
+    Ok(Tensor { shape, data: element.decode(bytes, endian)? })
+}
+
+/// Runs a decoder of someone else's. A panic in it (an overflow that only debug builds notice, say) is a damaged
+/// file, not the end of the program.
+fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
+    // Nothing outlives a panic but bytes that were only read, and an archive that is dropped.
+    catch_unwind(AssertUnwindSafe(decode)).map_err(|_| "is damaged: the decoder stumbled over it".into())
+}
+
+/// Why bytes are refused; [`of`](Self::of) adds whose they are.
+#[derive(Debug)]
+struct Reason {
+    line: Option<u64>,
+    text: String,
+}
+
+impl Reason {
+    fn at_line(line: u64, text: impl fmt::Display) -> Self {
+        Self { line: Some(line), text: text.to_string() }
+    }
+
+    fn inside(self, name: &str) -> Self {
+        Self { text: format!("`{}` {}", shortened(name), self.text), ..self }
+    }
+
+    fn of(self, path: &Path) -> DataError {
+        match self.line {
+            Some(line) => DataError::at_line(path, line, self.text),
+            None => DataError::new(path, self.text),
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Reason {
+    fn from(text: T) -> Self {
+        Self { line: None, text: text.into() }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+/// At most 40 characters of what a file says.
+fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}...", &text[..end]).into(),
+        None => text.into(),
+    }
+}

@@ -1,0 +1,56 @@
+//! `.safetensors`.
+
+use std::{collections::BTreeMap, io};
+
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+
+use super::{
+    Reason,
+    element::{Element, Endian},
+    tensor,
+};
+use crate::canonical::Tensor;
+
+/// Every tensor by its name.
+pub(super) fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason> {
+    let file = SafeTensors::deserialize(bytes).map_err(|e| format!("is not a whole .safetensors file ({e})"))?;
+    file.iter()
+        .map(|(name, view)| {
+            let tensor = element(view.dtype())
+                .and_then(|element| tensor(view.shape().to_vec(), view.data(), element, Endian::Little))
+                .map_err(|e| e.inside(name))?;
+            Ok((name.to_owned(), tensor))
+        })
+        .collect()
+}
+
+fn element(dtype: Dtype) -> Result<Element, Reason> {
+    Ok(match dtype {
+        Dtype::BOOL => Element::Bool,
+        Dtype::U8 => Element::U8,
+        Dtype::I8 => Element::I8,
+        Dtype::U16 => Element::U16,
+        Dtype::I16 => Element::I16,
+        Dtype::U32 => Element::U32,
+        Dtype::I32 => Element::I32,
+        Dtype::U64 => Element::U64,
+        Dtype::I64 => Element::I64,
+        Dtype::F16 => Element::F16,
+        Dtype::BF16 => Element::Bf16,
+        Dtype::F32 => Element::F32,
+        Dtype::F64 => Element::F64,
+        other => return Err(format!("holds {other:?}; real numbers of 8 to 64 bits are read").into()),
+    })
+}
+
+/// All tensors as F32, in the order of their names.
+pub(super) fn write(tensors: &BTreeMap<String, Tensor>) -> io::Result<Vec<u8>> {
+    let data: Vec<Vec<u8>> = tensors.values().map(|t| t.data.iter().flat_map(|v| v.to_le_bytes()).collect()).collect();
+    let views = tensors
+        .iter()
+        .zip(&data)
+        .map(|((name, tensor), data)| Ok((name, TensorView::new(Dtype::F32, tensor.shape.clone(), data)?)))
+        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
+        .map_err(io::Error::other)?;
+    safetensors::serialize(views, None).map_err(io::Error::other)
+}

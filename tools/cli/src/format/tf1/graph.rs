@@ -1,0 +1,160 @@
+//! A GraphDef with its edges resolved, and the checks after which walking it is safe: names are plain and unique,
+//! every input exists, every op is known, and nothing but a while loop's back edge makes a cycle.
+
+use std::collections::HashMap;
+
+use crate::error::ImportError;
+use crate::format::graphdef::NodeDef;
+
+/// The ops that the patterns know.
+const OPS: [&str; 38] = [
+    "Add",
+    "AddV2",
+    "AudioSpectrogram",
+    "BiasAdd",
+    "ClipByValue",
+    "ConcatV2",
+    "Const",
+    "DecodeWav",
+    "Enter",
+    "Exit",
+    "Fill",
+    "Identity",
+    "Less",
+    "LoopCond",
+    "MatMul",
+    "Maximum",
+    "Merge",
+    "Mfcc",
+    "Minimum",
+    "Mul",
+    "NextIteration",
+    "NoOp",
+    "Placeholder",
+    "Range",
+    "Relu",
+    "Reshape",
+    "Sigmoid",
+    "Softmax",
+    "Softsign",
+    "Split",
+    "StridedSlice",
+    "Sub",
+    "Switch",
+    "Tanh",
+    "TensorArrayReadV3",
+    "TensorArrayScatterV3",
+    "TensorArrayV3",
+    "Transpose",
+];
+
+/// Output `output` of node `node`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    pub node: usize,
+    pub output: usize,
+}
+
+/// A node with its edges.
+#[derive(Debug)]
+pub struct GraphNode<'a> {
+    pub def: &'a NodeDef,
+    /// In the op's order.
+    pub inputs: Vec<Value>,
+    /// What must have run before it; no value flows.
+    control: Vec<usize>,
+}
+
+/// A graph that can be walked.
+#[derive(Debug)]
+pub struct Graph<'a> {
+    /// In the order of the file.
+    pub nodes: Vec<GraphNode<'a>>,
+    /// Whether another node uses it.
+    pub used: Vec<bool>,
+}
+
+impl<'a> Graph<'a> {
+    pub fn new(defs: &'a [NodeDef]) -> Result<Self, ImportError> {
+        let mut by_name = HashMap::with_capacity(defs.len());
+        for (index, def) in defs.iter().enumerate() {
+            if !is_plain(&def.name) || !is_plain(&def.op) {
+                return malformed(format!("node {index} has the name {:.80?} and the op {:.80?}", def.name, def.op));
+            }
+            if by_name.insert(def.name.as_str(), index).is_some() {
+                return malformed(format!("two nodes are named '{}'", def.name));
+            }
+        }
+        if let Some(def) = defs.iter().find(|def| !OPS.contains(&def.op.as_str())) {
+            return Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() });
+        }
+        let mut nodes = Vec::with_capacity(defs.len());
+        let mut used = vec![false; defs.len()];
+        for def in defs {
+            let mut node = GraphNode { def, inputs: Vec::new(), control: Vec::new() };
+            for input in &def.input {
+                let (is_control, name, output) = parse_input(input);
+                let (Some(&index), Some(output)) = (by_name.get(name), output) else {
+                    return malformed(format!("node '{}' reads {input:.200?}, which does not exist", def.name));
+                };
+                used[index] = true;
+                match is_control {
+                    true => node.control.push(index),
+                    false => node.inputs.push(Value { node: index, output }),
+                }
+            }
+            nodes.push(node);
+        }
+        let graph = Self { nodes, used };
+        graph.check_acyclic()?;
+        Ok(graph)
+    }
+
+    /// Sorts the graph topologically without the edges from NextIteration to Merge.
+    fn check_acyclic(&self) -> Result<(), ImportError> {
+        let is_back_edge =
+            |from: usize, to: usize| self.nodes[from].def.op == "NextIteration" && self.nodes[to].def.op == "Merge";
+        let mut waits_for = vec![0_usize; self.nodes.len()];
+        let mut users = vec![Vec::new(); self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for from in node.inputs.iter().map(|input| input.node).chain(node.control.iter().copied()) {
+                if !is_back_edge(from, index) {
+                    users[from].push(index);
+                    waits_for[index] += 1;
+                }
+            }
+        }
+        let mut ready: Vec<usize> = (0..self.nodes.len()).filter(|&index| waits_for[index] == 0).collect();
+        while let Some(index) = ready.pop() {
+            for &user in &users[index] {
+                waits_for[user] -= 1;
+                if waits_for[user] == 0 {
+                    ready.push(user);
+                }
+            }
+        }
+        match waits_for.iter().position(|&left| left > 0) {
+            Some(index) => malformed(format!("node '{}' needs its own output", self.nodes[index].def.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `^name`, `name` or `name:output`.
+fn parse_input(input: &str) -> (bool, &str, Option<usize>) {
+    match (input.strip_prefix('^'), input.split_once(':')) {
+        (Some(name), _) => (true, name, Some(0)),
+        (None, Some((name, output))) => (false, name, output.parse().ok()),
+        (None, None) => (false, input, Some(0)),
+    }
+}
+
+/// TensorFlow's own rule for names, and a length that fits on a line.
+fn is_plain(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./\\>-".contains(&byte);
+    (1..=250).contains(&name.len()) && name.bytes().all(plain)
+}
+
+fn malformed<T>(reason: String) -> Result<T, ImportError> {
+    Err(ImportError::Malformed { format: "TensorFlow graph", reason })
+}

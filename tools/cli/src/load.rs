@@ -1,0 +1,216 @@
+//! A model from any file that we read, ready to run: images as they are, everything else imported and packed.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use tidegate::image::field::{ALIGNMENT, MAGIC_BYTES};
+use tidegate::{ImageBytes, ImageError, Model, Numeric};
+
+use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
+use crate::data::DataError;
+use crate::error::ImportError;
+use crate::format;
+use crate::pack::{PackError, pack};
+
+/// Why a file does not become a model that runs.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// It is no model that we read.
+    #[error("{}: {source}{}", path.display(), advice(source))]
+    Import {
+        /// The model's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ImportError,
+    },
+    /// It is no image that we run.
+    #[error("{}: {source}: pack the model again, or fetch the image again", path.display())]
+    Image {
+        /// The image's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ImageError,
+    },
+    /// It cannot be packed.
+    #[error("{}: {source}", path.display())]
+    Pack {
+        /// The model's file.
+        path: PathBuf,
+        /// What stands against it.
+        source: PackError,
+    },
+    /// A setting does not fit the model.
+    #[error("{}: {reason}", path.display())]
+    Setting {
+        /// The model's or the setting's file.
+        path: PathBuf,
+        /// With numbers.
+        reason: String,
+    },
+}
+
+fn advice(error: &ImportError) -> String {
+    match error.advice() {
+        "" => String::new(),
+        advice => format!("; {advice}"),
+    }
+}
+
+/// What a user says about a model that its file does not, or otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// A file with a label a line; else `labels.txt` beside the model is read, if the model has no labels of its own.
+    pub labels: Option<PathBuf>,
+    /// How a stream is cut into runs.
+    pub schedule: Option<Schedule>,
+    /// A JSON file with the front end, as canonical models have it.
+    pub front_end: Option<PathBuf>,
+    /// How many posteriors the detector averages.
+    pub mean_of: Option<u32>,
+    /// Least mean posterior of an event, for every label that can have one.
+    pub threshold: Option<f32>,
+    /// No further event for so long, milliseconds.
+    pub refractory_ms: Option<u32>,
+}
+
+/// A model in memory: an image on a 16-byte boundary.
+#[derive(Debug)]
+pub struct ImageBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl ImageBuffer {
+    /// A copy of `image`, which `parse` has not seen yet.
+    pub fn new(image: &[u8]) -> Self {
+        let mut bytes = vec![0; image.len() + ALIGNMENT];
+        let start = bytes.as_ptr().addr().next_multiple_of(ALIGNMENT) - bytes.as_ptr().addr();
+        bytes[start..start + image.len()].copy_from_slice(image);
+        bytes.truncate(start + image.len());
+        Self { bytes, start }
+    }
+
+    /// The image.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// The image as a model.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn model(&self) -> Result<Model<'_>, ImageError> {
+        Model::parse(ImageBytes::new(self.bytes()).expect("the buffer starts on a multiple of 16"))
+    }
+}
+
+/// The image in `path`, or the image of the model in `path`, checked.
+///
+/// # Errors
+/// If the file is neither an image nor a model that we read.
+pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Result<ImageBuffer, LoadError> {
+    if is_image(path)? {
+        let bytes = fs::read(path).map_err(|error| DataError::io(path, "read", error))?;
+        let buffer = ImageBuffer::new(&bytes);
+        let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
+        if numeric.is_some_and(|numeric| numeric != model.numeric()) {
+            let reason = format!("is packed as {} already: leave --numeric out", model.numeric().name());
+            return Err(LoadError::Setting { path: path.to_owned(), reason });
+        }
+        return Ok(buffer);
+    }
+    let (model, _) = canonical(path, settings)?;
+    packed(path, &model, numeric.unwrap_or(Numeric::F32))
+}
+
+/// The image of a canonical model that was read from `path`, checked.
+///
+/// # Errors
+/// If it cannot be packed.
+pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
+    let failed = |source| LoadError::Pack { path: path.to_owned(), source };
+    let buffer = ImageBuffer::new(&pack(model, numeric).map_err(failed)?);
+    buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
+    Ok(buffer)
+}
+
+/// Whether `path` begins as an image does.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn is_image(path: &Path) -> Result<bool, DataError> {
+    let failed = |error| DataError::io(path, "read", error);
+    let mut head = [0; MAGIC_BYTES.len()];
+    match fs::File::open(path).map_err(failed)?.read_exact(&mut head) {
+        Ok(()) => Ok(head == MAGIC_BYTES),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The model in `path` with the settings applied, and the file its labels come from if not from the model itself.
+///
+/// # Errors
+/// If the file is no model that we read, or a setting does not fit it.
+pub fn canonical(path: &Path, settings: &Settings) -> Result<(Canonical, Option<PathBuf>), LoadError> {
+    let mut model = format::import(path).map_err(|source| LoadError::Import { path: path.to_owned(), source })?;
+    let labels_from = apply_labels(path, settings, &mut model)?;
+    let architecture = &mut model.architecture;
+    if let Some(file) = &settings.front_end {
+        architecture.front_end = Some(read_front_end(file)?);
+    }
+    if let Some(schedule) = settings.schedule {
+        architecture.schedule = schedule;
+    }
+    if architecture.detector.is_none() && !architecture.labels.is_empty() {
+        architecture.detector = Some(Detector::default_for(&architecture.labels));
+    }
+    if let Some(detector) = &mut architecture.detector {
+        detector.mean_of = settings.mean_of.unwrap_or(detector.mean_of);
+        for label in &mut detector.labels {
+            label.refractory_ms = settings.refractory_ms.unwrap_or(label.refractory_ms);
+            if label.threshold <= 1.0 {
+                label.threshold = settings.threshold.unwrap_or(label.threshold);
+            }
+        }
+    } else if settings.mean_of.is_some() || settings.threshold.is_some() || settings.refractory_ms.is_some() {
+        let reason = "has no labels to detect: give them with --labels FILE".to_owned();
+        return Err(LoadError::Setting { path: path.to_owned(), reason });
+    }
+    model.validate().map_err(|error| LoadError::Setting { path: path.to_owned(), reason: error.to_string() })?;
+    Ok((model, labels_from))
+}
+
+fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Result<Option<PathBuf>, LoadError> {
+    let architecture = &mut model.architecture;
+    let beside = path.with_file_name("labels.txt");
+    let file = match &settings.labels {
+        Some(file) => file.clone(),
+        None if architecture.labels.is_empty() && beside.is_file() => beside,
+        None => return Ok(None),
+    };
+    let text = fs::read_to_string(&file).map_err(|error| DataError::io(&file, "read", error))?;
+    let labels: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
+    let classes = architecture.outputs.first().map_or(0, |output| output.size);
+    if labels.len() != classes {
+        let reason = format!("has {} labels, the model {} has {classes} classes", labels.len(), path.display());
+        return Err(LoadError::Setting { path: file, reason });
+    }
+    if architecture.labels != labels {
+        architecture.detector = None;
+    }
+    architecture.labels = labels;
+    Ok(Some(file))
+}
+
+fn read_front_end(file: &Path) -> Result<Mfcc, LoadError> {
+    let text = fs::read(file).map_err(|error| DataError::io(file, "read", error))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let reason = format!("is not a front end: {error}; `tidegate inspect MODEL --json` shows one");
+        LoadError::Setting { path: file.to_owned(), reason }
+    })
+}

@@ -1,0 +1,102 @@
+//! Files that are there whole or not at all.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::data::DataError;
+
+/// Writes a file through `fill`: into a temporary one in the same folder, which takes its name at the end. When
+/// anything fails, what was there before is still there. The mode is what any new file gets. Devices and pipes
+/// (`/dev/stdout`) are written straight.
+///
+/// # Errors
+/// If the folder does not exist or cannot be written to, `path` is a folder, or `fill` fails.
+pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), DataError> {
+    let failed = |e| DataError::io(path, "written", e);
+    // A link stays a link: its target is replaced.
+    let target = match fs::metadata(path) {
+        Ok(found) if found.is_dir() => return Err(DataError::new(path, "is a folder; a file name is wanted")),
+        Ok(found) if found.is_file() => fs::canonicalize(path).map_err(failed)?,
+        Ok(_) => {
+            let mut out = fs::File::options().write(true).open(path).map_err(failed)?;
+            return fill(&mut out).and_then(|()| out.flush()).map_err(failed);
+        }
+        Err(_) => path.to_owned(),
+    };
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    if !folder.is_dir() {
+        let folder = folder.display();
+        return Err(DataError::new(path, format!("there is no folder {folder}: make it with `mkdir -p {folder}`")));
+    }
+    let mut file = temporary(&folder).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            DataError::new(path, format!("the folder {} cannot be written to: permission denied", folder.display()))
+        }
+        _ => failed(e),
+    })?;
+    let mut out = BufWriter::new(file.as_file_mut());
+    fill(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    drop(out);
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(&target).map_err(|e| failed(e.error))?;
+    Ok(())
+}
+
+fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tidegate-");
+    // The crate's own 0600 would stay on the file; 0666 less the umask is what any program's file gets.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_leaves_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.bin");
+        write_atomically(&path, |out| out.write_all(b"old")).unwrap();
+        let error = write_atomically(&path, |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("lost power"))
+        });
+        assert!(error.unwrap_err().to_string().ends_with("a.bin: cannot be written: lost power"));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn unwritable_paths_say_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = |path: &Path| write_atomically(path, |_| Ok(())).unwrap_err().to_string();
+        assert!(error(folder.path()).contains("is a folder"));
+        assert!(error(&folder.path().join("no/x.npy")).contains("mkdir -p"));
+        write_atomically(Path::new("/dev/null"), |out| out.write_all(b"x")).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_mode_is_that_of_any_new_file_and_links_stay() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, ours, link] = ["plain", "ours", "link"].map(|name| folder.path().join(name));
+        fs::write(&plain, b"").unwrap();
+        write_atomically(&ours, |_| Ok(())).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&plain));
+        std::os::unix::fs::symlink(&plain, &link).unwrap();
+        write_atomically(&link, |out| out.write_all(b"new")).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&plain).unwrap(), b"new");
+    }
+}
