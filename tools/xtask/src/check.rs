@@ -1,0 +1,51 @@
+//! Everything that needs no run: format, clippy, docs, feature sets, targets, firmware builds.
+
+use crate::Failure;
+use crate::firmware::{self, cargo_in_workspace};
+use crate::install::{self, CORE_TARGETS};
+use crate::shell::{cargo, root, run as run_command, shown, step};
+
+/// Stops at the first failure.
+pub fn run() -> Result<(), Failure> {
+    install::targets()?;
+    for folder in [".", "firmware-examples", "tests/fuzz"] {
+        if !root().join(folder).join("Cargo.toml").is_file() {
+            eprintln!("SKIP format of {folder}: there is no workspace in it");
+            continue;
+        }
+        run_command(&format!("format of {folder}"), cargo(folder, &["fmt", "--all", "--check"]))?;
+    }
+    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    run_command("clippy", cargo(".", &clippy))?;
+    let clippy = ["clippy", "--release", "--locked", "--", "-D", "warnings"];
+    run_command("clippy of the firmware", cargo_in_workspace(&clippy))?;
+    let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--locked"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    run_command("docs", doc)?;
+    features()?;
+    for target in CORE_TARGETS {
+        let build = ["build", "--package", "tidegate", "--release", "--locked", "--target", target];
+        run_command(&format!("core for {target}"), cargo(".", &build))?;
+    }
+    firmware::build()
+}
+
+/// The core's feature sets; with neither library it must say what to do.
+fn features() -> Result<(), Failure> {
+    const CORE: [&str; 5] = ["clippy", "--package", "tidegate", "--locked", "--no-default-features"];
+    for set in ["libm", "micromath", "libm,defmt", "libm,micromath"] {
+        let mut clippy = cargo(".", &CORE);
+        clippy.args(["--features", set, "--", "-D", "warnings"]);
+        run_command(&format!("core with {set}"), clippy)?;
+    }
+    step("core without libm or micromath is refused", || {
+        let mut clippy = cargo(".", &CORE);
+        let output = clippy.output().map_err(|error| format!("`{}`: {error}", shown(&clippy)))?;
+        let told = String::from_utf8_lossy(&output.stderr).contains("enable the feature `libm`");
+        match (output.status.success(), told) {
+            (false, true) => Ok(()),
+            (true, _) => Err(format!("`{}` succeeded", shown(&clippy))),
+            (false, false) => Err(format!("`{}` failed without naming the features", shown(&clippy))),
+        }
+    })
+}

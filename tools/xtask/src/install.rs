@@ -1,0 +1,66 @@
+//! What a fresh machine lacks: Rust targets and QEMU. What is installed is said.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::Failure;
+use crate::shell;
+
+/// Where the core must build: M0+, M3, M4F, M33, RISC-V, the browser.
+pub const CORE_TARGETS: [&str; 6] = [
+    "thumbv6m-none-eabi",
+    "thumbv7m-none-eabi",
+    "thumbv7em-none-eabihf",
+    "thumbv8m.main-none-eabihf",
+    "riscv32imac-unknown-none-elf",
+    "wasm32-unknown-unknown",
+];
+
+/// Adds the Rust targets that the toolchain lacks.
+pub fn targets() -> Result<(), Failure> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let sysroot = Command::new(rustc)
+        .current_dir(shell::root())
+        .args(["--print", "sysroot"])
+        .output()
+        .map_err(|error| format!("cannot ask rustc for its sysroot: {error}"))?;
+    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
+    let library = Path::new(&sysroot).join("lib/rustlib");
+    let missing: Vec<&str> =
+        CORE_TARGETS.into_iter().filter(|target| !library.join(target).join("lib").is_dir()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    rustup.current_dir(shell::root()).args(["target", "add"]).args(&missing);
+    shell::run(&format!("installing the Rust targets {}", missing.join(", ")), rustup)
+}
+
+/// Debian's package with `qemu-system-arm`.
+const PACKAGE: &str = "qemu-system-arm";
+
+/// Installs QEMU where it is missing and this may be done; else says how.
+pub fn qemu() -> Result<(), Failure> {
+    if answers("qemu-system-arm", &["--version"]) {
+        return Ok(());
+    }
+    if !(is_root() && answers("apt-get", &["--version"])) {
+        return Err(format!("QEMU is missing: sudo apt-get install -y --no-install-recommends {PACKAGE}"));
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
+        command
+    };
+    shell::run("installing QEMU: the list of packages", apt(&["update"]))?;
+    shell::run("installing QEMU", apt(&["install", "-y", "--no-install-recommends", PACKAGE]))
+}
+
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}

@@ -1,0 +1,56 @@
+//! The firmware under QEMU: what it prints is compared with the record, and the record with the host.
+
+use std::fs;
+
+use crate::firmware::{self, Firmware};
+use crate::shell::{cargo, run as run_command, step};
+use crate::{Failure, install};
+
+/// Every program, then the host's twin of the keyword spotter.
+pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
+    install::targets()?;
+    install::qemu()?;
+    firmware::build()?;
+    for firmware in &firmware::ALL {
+        step(&format!("{} on {}", firmware.name, firmware.machine.name), || match overwrite_expected {
+            true => record(firmware),
+            false => compare(firmware),
+        })?;
+    }
+    twin()
+}
+
+/// Fails with the first line that differs.
+pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
+    let path = firmware.expected();
+    let expected = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let found = firmware.run()?.text;
+    if found == expected {
+        eprintln!("    {} lines as expected", expected.lines().count());
+        return Ok(());
+    }
+    let same = found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected).count();
+    let line = |text: &str| text.lines().nth(same).unwrap_or("(nothing)").to_owned();
+    Err(format!(
+        "{} printed, on line {},\n  {}\nwhere {} has\n  {}\nIf that is meant: cargo xtask qemu --overwrite-expected",
+        firmware.name,
+        same + 1,
+        line(&found),
+        path.display(),
+        line(&expected)
+    ))
+}
+
+fn record(firmware: &Firmware) -> Result<(), Failure> {
+    let path = firmware.expected();
+    let text = firmware.run()?.text;
+    fs::create_dir_all(path.parent().expect("the record lies in a folder")).map_err(|error| error.to_string())?;
+    eprintln!("    recording {}", path.display());
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Shows on how many words host and firmware agree.
+pub fn twin() -> Result<(), Failure> {
+    let test = ["test", "--release", "--package", "tidegate-tests", "--test", "firmware_twin", "--", "--nocapture"];
+    run_command("the host computes what the firmware printed", cargo(".", &test))
+}

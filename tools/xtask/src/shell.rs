@@ -1,0 +1,109 @@
+//! Running commands: what is done is said before, how long it took after. All of that goes to standard error.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders deep").to_owned()
+}
+
+/// `cargo` with arguments, in a folder of the repository.
+pub fn cargo(folder: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Cargo sets these for xtask itself; they are no business of what it starts.
+    for (name, _) in std::env::vars_os() {
+        let of_xtask = name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR");
+        if of_xtask {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(root().join(folder)).args(arguments);
+    command
+}
+
+/// How a person would type it.
+pub fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = [program].into_iter().chain(command.get_args()).map(OsStr::to_string_lossy);
+    let words: Vec<String> =
+        words.map(|word| if word.contains(' ') { format!("'{word}'") } else { word.into_owned() }).collect();
+    let folder = command.get_current_dir().and_then(|folder| folder.strip_prefix(root()).ok());
+    match folder.filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => format!("(cd {} && {})", folder.display(), words.join(" ")),
+        None => words.join(" "),
+    }
+}
+
+/// Says what is done, does it, says how long it took.
+pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    eprintln!("==> {what}");
+    let start = Instant::now();
+    let done = work();
+    let verdict = if done.is_ok() { "ok" } else { "FAILED" };
+    eprintln!("    {verdict}, {:.1} s: {what}", start.elapsed().as_secs_f64());
+    done
+}
+
+/// Runs a command that must succeed, as a step.
+pub fn run(what: &str, mut command: Command) -> Result<(), Failure> {
+    step(what, || {
+        eprintln!("    {}", shown(&command));
+        // Standard output belongs to the task's own result.
+        let status = command.stdout(std::io::stderr()).status().map_err(|error| cannot_start(&command, &error))?;
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(&command))) }
+    })
+}
+
+/// Runs a command to its end; every line of its standard output is passed on. Returns whether it succeeded.
+pub fn stream(mut command: Command, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
+    eprintln!("    {}", shown(&command));
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
+    for text in BufReader::new(child.stdout.take().expect("it was piped")).split(b'\n') {
+        let text = text.map_err(|error| format!("`{}`: {error}", shown(&command)))?;
+        line(&String::from_utf8_lossy(&text));
+    }
+    let status = child.wait().map_err(|error| format!("`{}`: {error}", shown(&command)))?;
+    Ok(status.success())
+}
+
+/// Runs a command that must succeed within a time; returns its standard output.
+pub fn output_within(mut command: Command, limit: Duration) -> Result<String, Failure> {
+    eprintln!("    {}", shown(&command));
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
+    let mut stdout = child.stdout.take().expect("it was piped");
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stdout.read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let start = Instant::now();
+    let status = loop {
+        match child.try_wait().map_err(|error| format!("`{}`: {error}", shown(&command)))? {
+            Some(status) => break status,
+            None if start.elapsed() > limit => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("`{}` did not end within {} s", shown(&command), limit.as_secs()));
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let bytes = reader.join().expect("the reader does not panic").map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    if status.success() {
+        Ok(text)
+    } else {
+        Err(format!("`{}` failed: {status}; it printed:\n{text}", shown(&command)))
+    }
+}
+
+fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
+    format!("cannot start `{}`: {error}", shown(command))
+}

@@ -1,0 +1,152 @@
+//! Flash, RAM and stack of the firmware, against the record in `firmware-examples/expected/size.json`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use object::{Object, ObjectSection, ObjectSymbol};
+use serde::{Deserialize, Serialize};
+
+use crate::firmware::{self, Firmware};
+use crate::shell::step;
+use crate::{Failure, install};
+
+/// A size may grow by so much before the record must change with it.
+const GROWTH_PERCENT: u64 = 3;
+/// The f32 LSTM with its activations fits this, with start-up code, printing, and the cells it does not use.
+const HELLO_TEXT_LIMIT: u64 = 12 << 10;
+
+/// The figures of one program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    machine: String,
+    target: String,
+    pub firmware: String,
+    /// Code.
+    text_bytes: u64,
+    /// Constants but the images and the recording that stands for the microphone.
+    rodata_bytes: u64,
+    /// Images.
+    weight_bytes: u64,
+    /// Statics.
+    ram_bytes: u64,
+    /// Most that a run used.
+    stack_bytes: u64,
+}
+
+/// Measures, then prints, records or compares.
+pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
+    install::targets()?;
+    install::qemu()?;
+    firmware::build()?;
+    let sizes = firmware::ALL.iter().map(measure).collect::<Result<Vec<_>, _>>()?;
+    if json {
+        println!("{}", to_json(&sizes));
+        return Ok(());
+    }
+    if overwrite_expected {
+        let path = record_path();
+        eprintln!("    recording {}", path.display());
+        return fs::write(&path, to_json(&sizes) + "\n").map_err(|error| format!("{}: {error}", path.display()));
+    }
+    for size in &sizes {
+        step(&format!("size of {}", size.firmware), || compare(size))?;
+    }
+    Ok(())
+}
+
+fn to_json(sizes: &[Size]) -> String {
+    serde_json::to_string_pretty(sizes).expect("figures and names are JSON")
+}
+
+fn record_path() -> PathBuf {
+    firmware::expected_dir().join("size.json")
+}
+
+/// From the program's sections and symbols, and a run.
+pub fn measure(firmware: &Firmware) -> Result<Size, Failure> {
+    let path = firmware.elf();
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(&path).map_err(|error| failed(&error))?;
+    let elf = object::File::parse(bytes.as_slice()).map_err(|error| failed(&error))?;
+    let section = |name: &str| elf.section_by_name(name).map_or(0, |section| section.size());
+    // `static IMAGE` and `static CLIP_7`, in Rust's mangling: the length of the name stands before it.
+    let statics = |name: &str| -> u64 {
+        elf.symbols()
+            .filter(|symbol| symbol.name().is_ok_and(|found| found.contains(name)))
+            .map(|symbol| symbol.size())
+            .sum()
+    };
+    let (weight_bytes, recording) = (statics("5IMAGE"), statics("6CLIP_") + statics("7CLIP_"));
+    if weight_bytes == 0 {
+        return Err(failed(&"no symbol of `static IMAGE`"));
+    }
+    Ok(Size {
+        machine: firmware.machine.name.into(),
+        target: firmware.machine.target.into(),
+        firmware: firmware.name.into(),
+        text_bytes: section(".text"),
+        rodata_bytes: section(".rodata").saturating_sub(weight_bytes + recording),
+        weight_bytes,
+        ram_bytes: section(".data") + section(".bss") + section(".uninit"),
+        stack_bytes: firmware.run()?.stack_bytes.into(),
+    })
+}
+
+/// Fails where a figure has outgrown its record, or the bar.
+pub fn compare(found: &Size) -> Result<(), Failure> {
+    let path = record_path();
+    let record = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let record: Vec<Size> = serde_json::from_str(&record).map_err(|error| format!("{}: {error}", path.display()))?;
+    let recorded = record
+        .iter()
+        .find(|size| (&size.machine, &size.firmware) == (&found.machine, &found.firmware))
+        .ok_or_else(|| format!("{} has no {} on {}", path.display(), found.firmware, found.machine))?;
+    let mut grown = Vec::new();
+    for ((what, found), (_, recorded)) in found.figures().into_iter().zip(recorded.figures()) {
+        eprintln!("    {what:7} {found:7} bytes, recorded {recorded:7}");
+        if outgrown(found, recorded) {
+            grown.push(format!("{what} has {found} bytes, recorded are {recorded}"));
+        }
+    }
+    if found.firmware == "hello_step" {
+        eprintln!("    .text of hello_step: {} of at most {HELLO_TEXT_LIMIT} bytes", found.text_bytes);
+        if found.text_bytes > HELLO_TEXT_LIMIT {
+            return Err(format!("hello_step has {} bytes of .text, at most {HELLO_TEXT_LIMIT}", found.text_bytes));
+        }
+    }
+    if grown.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} has grown by more than {GROWTH_PERCENT} %: {}. If that is meant: cargo xtask size --overwrite-expected",
+        found.firmware,
+        grown.join("; ")
+    ))
+}
+
+fn outgrown(found: u64, recorded: u64) -> bool {
+    found * 100 > recorded * (100 + GROWTH_PERCENT)
+}
+
+impl Size {
+    fn figures(&self) -> [(&'static str, u64); 5] {
+        [
+            ("text", self.text_bytes),
+            ("rodata", self.rodata_bytes),
+            ("weights", self.weight_bytes),
+            ("ram", self.ram_bytes),
+            ("stack", self.stack_bytes),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outgrown;
+
+    #[test]
+    fn three_percent_more_is_the_most() {
+        assert!(!outgrown(103, 100) && !outgrown(0, 0) && !outgrown(50, 100));
+        assert!(outgrown(104, 100) && outgrown(1, 0));
+    }
+}

@@ -1,0 +1,58 @@
+//! No panic and no heap in the smallest firmware: its symbols are read.
+
+use std::fs;
+
+use object::{Object, ObjectSymbol};
+
+use crate::Failure;
+use crate::firmware::Firmware;
+
+/// In Rust's mangling, old and new, the length of a name stands before it. Every panic of `core` goes through the
+/// module `panicking`; an allocation through one of these functions or the crate `alloc`.
+const UNWANTED: [(&str, &str); 5] = [
+    ("4core9panicking", "panics"),
+    ("rust_begin_unwind", "panics"),
+    ("__rust_alloc", "allocates"),
+    ("__rg_alloc", "allocates"),
+    ("5alloc5alloc", "allocates"),
+];
+
+/// Fails with the symbols that should not be there.
+pub fn neither_panics_nor_allocates(firmware: &Firmware) -> Result<(), Failure> {
+    let path = firmware.elf();
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(&path).map_err(|error| failed(&error))?;
+    let elf = object::File::parse(bytes.as_slice()).map_err(|error| failed(&error))?;
+    let names: Vec<&str> = elf.symbols().filter_map(|symbol| symbol.name().ok()).collect();
+    // A stripped program would pass.
+    if !names.contains(&"Reset") {
+        return Err(failed(&"has no symbol `Reset`: is it stripped?"));
+    }
+    let found: Vec<String> =
+        names.iter().filter_map(|name| reproach(name).map(|does| format!("{name} ({does})"))).collect();
+    if found.is_empty() {
+        eprintln!("    none of {} symbols panics or allocates", names.len());
+        return Ok(());
+    }
+    Err(format!("{} has {}", firmware.name, found.join(", ")))
+}
+
+fn reproach(symbol: &str) -> Option<&'static str> {
+    UNWANTED.iter().find(|(part, _)| symbol.contains(part)).map(|&(_, does)| does)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reproach;
+
+    #[test]
+    fn panics_and_allocations_are_known_by_their_symbols() {
+        let does = |symbol| reproach(symbol).unwrap_or("nothing");
+        assert_eq!(does("_ZN4core9panicking18panic_bounds_check17hd3f0d7fa9fcd5cc6E"), "panics");
+        assert_eq!(does("_RNvNtCs7jPIqz0K7rQ_4core9panicking9panic_fmt"), "panics");
+        assert_eq!(does("_RNvCs9t7zz_7___rustc17rust_begin_unwind"), "panics");
+        assert_eq!(does("_RNvCs9t7zz_7___rustc12___rust_alloc"), "allocates");
+        assert_eq!(does("_ZN5alloc5alloc18handle_alloc_error17h0123456789abcdefE"), "allocates");
+        assert_eq!(does("_ZN8tidegate4cell4lstm6update17h576066dea69a4be9E"), "nothing");
+    }
+}

@@ -1,0 +1,122 @@
+//! Every test, and their total as the last line.
+
+use crate::shell::{cargo, step, stream};
+use crate::{Failure, firmware, install, qemu, size, symbols};
+
+/// Goes on after a failure, so that the total is one.
+pub fn run() -> Result<(), Failure> {
+    install::targets()?;
+    let mut total = Total::default();
+    total.cargo_test(&["test", "--workspace", "--release", "--locked", "--no-fail-fast"])?;
+    let ready = total.check("firmware builds, QEMU is there", || {
+        install::qemu()?;
+        firmware::build()
+    });
+    for firmware in firmware::ALL.iter().filter(|_| ready) {
+        let name = firmware.name;
+        total
+            .check(&format!("{name} on {} prints what is recorded", firmware.machine.name), || qemu::compare(firmware));
+        total.check(&format!("size of {name}"), || size::compare(&size::measure(firmware)?));
+        if name == "hello_step" {
+            total.check("hello_step neither panics nor allocates", || symbols::neither_panics_nor_allocates(firmware));
+        }
+    }
+    // Counted among the workspace's tests; here it shows its figures.
+    if let Err(failure) = qemu::twin() {
+        eprintln!("{failure}");
+    }
+    for failure in &total.failures {
+        eprintln!("FAILED {failure}");
+    }
+    println!("{}", total.line());
+    if total.failed == 0 { Ok(()) } else { Err(Failure::new()) }
+}
+
+/// What has passed so far.
+#[derive(Debug, Default)]
+struct Total {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+    failures: Vec<Failure>,
+}
+
+impl Total {
+    /// Passes cargo's output on and adds up its results.
+    fn cargo_test(&mut self, arguments: &[&str]) -> Result<(), Failure> {
+        step("tests of the workspace", || {
+            let before = self.failed;
+            let succeeded = stream(cargo(".", arguments), |line| {
+                println!("{line}");
+                self.add(line);
+            })?;
+            if !succeeded {
+                self.failures.push(format!("cargo {}", arguments.join(" ")));
+                // A crate that does not compile has no result line.
+                self.failed += u64::from(self.failed == before);
+            }
+            Ok(())
+        })
+    }
+
+    /// A check of our own counts as one test.
+    fn check(&mut self, what: &str, work: impl FnOnce() -> Result<(), Failure>) -> bool {
+        match step(what, work) {
+            Ok(()) => self.passed += 1,
+            Err(failure) => {
+                eprintln!("{failure}");
+                self.failed += 1;
+                self.failures.push(format!("{what}: {failure}"));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// `test result: ok. 3 passed; 0 failed; 1 ignored; …`
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line.split_once("test result: ").and_then(|(_, rest)| rest.split_once(". ")) else {
+            return;
+        };
+        for count in counts.split("; ") {
+            let Some((number, what)) = count.split_once(' ') else { continue };
+            let Ok(number) = number.parse::<u64>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+
+    fn line(&self) -> String {
+        let skipped = if self.skipped > 0 { format!(", {} skipped", self.skipped) } else { String::new() };
+        format!("{} passed, {} failed{skipped}", self.passed, self.failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Total;
+
+    #[test]
+    fn results_of_cargo_test_add_up() {
+        let mut total = Total::default();
+        for line in [
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test tests::a ... ok",
+            "test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 4 filtered out; finished in 1.25s",
+        ] {
+            total.add(line);
+        }
+        assert_eq!(total.line(), "14 passed, 3 failed, 1 skipped");
+    }
+
+    #[test]
+    fn a_check_that_fails_is_counted_and_kept() {
+        let mut total = Total::default();
+        assert!(total.check("good", || Ok(())) && !total.check("bad", || Err("reason".into())));
+        assert_eq!((total.line().as_str(), total.failures), ("1 passed, 1 failed", vec!["bad: reason".to_owned()]));
+    }
+}
