@@ -133,7 +133,7 @@ fn every_window_gives_what_a_run_of_its_frames_from_zero_gives() {
         assert!(windows >= 3, "{frames}/{every}: {windows} windows");
         // The whole sequence at once writes the same rows.
         state.reset();
-        let mut written = vec![0.0; (windows + 1) * model.output_size()];
+        let mut written = vec![0.0; len * model.output_size()];
         assert_eq!(model.run_f32(&mut state, &mut memory.scratch, &x, &mut written), Ok(windows));
         same_bits(&written[..windows * model.output_size()], &rows(outputs)).expect("steps are the sequence");
     }
@@ -336,7 +336,7 @@ fn several_ports_are_served_and_the_oracle_agrees() {
     let network = two_ports();
     let image = AlignedBytes::pack(&network, Numeric::F32);
     let model = image.model();
-    let names = |ports: tidegate::model::Ports<'_>| ports.map(|port| port.name.to_owned()).collect::<Vec<_>>();
+    let names = |ports: tidegate::port::Ports<'_>| ports.map(|port| port.name.to_owned()).collect::<Vec<_>>();
     assert_eq!(
         (names(model.inputs()), names(model.outputs())),
         (vec!["in".to_owned(), "other".to_owned()], vec!["out".to_owned(), "h".to_owned(), "echo".to_owned()],)
@@ -406,7 +406,8 @@ fn a_sequence_refuses_a_ragged_input_and_a_short_output() {
     let ragged = model.run_f32(&mut state, &mut memory.scratch, &[0.0; 7], &mut [0.0; 9]);
     assert_eq!(ragged, Err(StepError::Input(ShapeError { port: 0, needed: 3, given: 1 })));
     let short = model.run_f32(&mut state, &mut memory.scratch, &[0.0; 9], &mut y);
-    assert_eq!(short, Err(StepError::Output(ShapeError { port: 0, needed: 3, given: 0 })));
+    assert_eq!(short, Err(StepError::Output(ShapeError { port: 0, needed: 9, given: 6 })));
+    assert!(state.values().iter().all(|&value| value == 0.0), "neither ran in part");
     assert_eq!(model.run_f32(&mut state, &mut memory.scratch, &[], &mut []), Ok(0));
 }
 
@@ -422,6 +423,8 @@ fn a_schedule_set_by_hand_is_checked_like_one_in_an_image() {
     assert_eq!(with(1, 0), bad(4));
     assert_eq!(with(u32::MAX, 1), bad(0));
     assert_eq!(with(1, u32::MAX), bad(4));
-    assert_eq!(with(1 << 24, 1), Err(ImageError::TooLarge { node: 0 }));
-    assert_eq!(with(1 << 24, 1 << 24), Ok(()));
+    assert_eq!(with(1025, 1), bad(4), "1,025 states");
+    assert_eq!(with(1024, 1), Ok(()));
+    assert_eq!(with(1 << 20, 1 << 20), Ok(()));
+    assert_eq!(with((1 << 20) + 1, 1 << 20), bad(0));
 }

@@ -160,7 +160,7 @@ impl Model<'_> {
     /// writes a row of `outputs`, `[time, output_size]`; returns how many did.
     ///
     /// # Errors
-    /// As [`step_f32`](Self::step_f32); also if `outputs` has fewer rows than `inputs`.
+    /// As [`step_f32`](Self::step_f32); also if `inputs` ends within a row, or `outputs` has fewer rows.
     pub fn run_f32(
         &self,
         state: &mut State<'_>,
@@ -170,6 +170,10 @@ impl Model<'_> {
     ) -> Result<usize, StepError> {
         // No size is 0; `max` spares the optimizer the proof.
         let (input_size, output_size) = (self.input_size().max(1), self.output_size().max(1));
+        let given = inputs.len() % input_size;
+        if given > 0 {
+            return Err(StepError::Input(ShapeError { port: 0, needed: input_size, given }));
+        }
         let (needed, given) = (inputs.len() / input_size * output_size, outputs.len());
         if given < needed {
             return Err(StepError::Output(ShapeError { port: 0, needed, given }));

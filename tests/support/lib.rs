@@ -1,4 +1,39 @@
 //! What the tests share: the ruler, the oracle, random models, golden cases, the fuzz targets' bodies.
+//!
+//! A good image in a `const` compiles:
+//!
+//! ```
+//! use tidegate::{Aligned, ImageBytes, Model};
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi")).len();
+//! static IMAGE: &Aligned<[u8]> = &Aligned(GOOD);
+//! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
+//! assert_eq!(MODEL.input_size(), 2);
+//! ```
+//!
+//! The same program with one bit of the image flipped does not:
+//!
+//! ```compile_fail
+//! use tidegate::{Aligned, ImageBytes, Model};
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi")).len();
+//! const DAMAGED: [u8; LEN] = { let mut bytes = GOOD; bytes[LEN / 2] ^= 1; bytes };
+//! static IMAGE: &Aligned<[u8]> = &Aligned(DAMAGED);
+//! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
+//! assert_eq!(MODEL.input_size(), 2);
+//! ```
+//!
+//! It is the bit, not the block around it:
+//!
+//! ```
+//! use tidegate::{Aligned, ImageBytes, Model};
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi")).len();
+//! const WHOLE: [u8; LEN] = { let mut bytes = GOOD; bytes[LEN / 2] ^= 0; bytes };
+//! static IMAGE: &Aligned<[u8]> = &Aligned(WHOLE);
+//! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
+//! assert_eq!(MODEL.input_size(), 2);
+//! ```
 
 pub mod fuzz;
 pub mod golden;

@@ -223,21 +223,21 @@ impl Cell<'_> {
         let units = self.node.hidden_size;
         let (h, c) = state.split_at_mut(self.node.output_size);
         let mut m = Vec::new();
-        for k in 0..units {
+        for (k, c) in c.iter_mut().enumerate() {
             let [mut i, mut f, g, mut o] = [0, 1, 2, 3].map(|gate| self.preactivation(gate * units + k, x, h));
             if self.has("peephole") {
-                i = i.plus(self.element("input_peephole", k).times(c[k]));
-                f = f.plus(self.element("forget_peephole", k).times(c[k]));
+                i = i.plus(self.element("input_peephole", k).times(*c));
+                f = f.plus(self.element("forget_peephole", k).times(*c));
             }
             let i = self.activation("gate_activation", "sigmoid", i);
             let f = self.activation("gate_activation", "sigmoid", f);
             let g = self.activation("cell_activation", "tanh", g);
-            c[k] = f.times(c[k]).plus(i.times(g)).clipped(self.param("cell_clip"));
+            *c = f.times(*c).plus(i.times(g)).clipped(self.param("cell_clip"));
             if self.has("peephole") {
-                o = o.plus(self.element("output_peephole", k).times(c[k]));
+                o = o.plus(self.element("output_peephole", k).times(*c));
             }
             let o = self.activation("gate_activation", "sigmoid", o);
-            m.push(o.times(self.activation("output_activation", "tanh", c[k])));
+            m.push(o.times(self.activation("output_activation", "tanh", *c)));
         }
         if self.has("projection") {
             let row = |k| dot(Bounded::default(), self.row("projection_weights", k, units), &m);

@@ -231,7 +231,8 @@ impl<'a> Image<'a> {
         }
         let image_len = image_len as usize;
         let (Some((bytes, _)), true) = (bytes.split_at_checked(image_len), image_len >= field::header::LEN) else {
-            return Err(ImageError::Truncated { offset: 0, needed: image_len });
+            let needed = if image_len < field::header::LEN { field::header::LEN } else { image_len };
+            return Err(ImageError::Truncated { offset: 0, needed });
         };
         if check_crc {
             let (before, after) = bytes.split_at(field::header::CRC.start);

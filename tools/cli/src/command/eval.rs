@@ -43,11 +43,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
-<<<<<<< HEAD
-    let model = scheduled(image.model()?, args.schedule)?;
-=======
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
->>>>>>> acc
     let labels = labels_of(&model, &args.model.file)?;
     let clips = read_index(&args.index)?;
     if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {

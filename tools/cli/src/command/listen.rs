@@ -31,11 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
-<<<<<<< HEAD
-    let model = scheduled(image.model()?, args.schedule)?;
-=======
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
->>>>>>> acc
     let mfcc = front_end_of(&model, &args.model.file)?;
     let audio = read_audio_at(&args.wav, mfcc.settings().sample_rate)?;
     let heard = hear(&model, &args.model.file, &audio.samples)?;

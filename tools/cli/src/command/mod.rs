@@ -162,31 +162,17 @@ fn parse_probability(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "write a number from 0 to 1".to_owned())
 }
 
-/// Most bytes of state that another schedule than the model's own may take: what `parse` allows.
-const MAX_STATE_BYTES: usize = 1 << 30;
-
 /// The model under the schedule that a command's `--schedule` names, or its own.
-<<<<<<< HEAD
-pub fn scheduled<'a>(model: Model<'a>, schedule: Option<canonical::Schedule>) -> Result<Model<'a>, Failure> {
-    Ok(match schedule {
-        Some(schedule) => model.with_schedule(core_schedule(schedule))?,
-        None => model,
-    })
-=======
 pub fn scheduled<'a>(
     model: Model<'a>,
     schedule: Option<canonical::Schedule>,
     file: &Path,
 ) -> Result<Model<'a>, Failure> {
-    let model = schedule.map_or(model, |schedule| model.with_schedule(core_schedule(schedule)));
-    let bytes = model.state_words().saturating_mul(4);
-    if bytes > MAX_STATE_BYTES {
-        let states = model.schedule().states();
-        let reason = format!("{states} states take {} bytes: give --schedule with fewer frames", grouped(bytes));
-        return Err(Failure::of(file, reason));
-    }
-    Ok(model)
->>>>>>> acc
+    let Some(schedule) = schedule.map(core_schedule) else { return Ok(model) };
+    model.with_schedule(schedule).map_err(|_| {
+        let states = schedule.states();
+        Failure::of(file, format!("{states} states in turn are too many: give --schedule with fewer frames"))
+    })
 }
 
 /// `25 frames every 6 (5 states)`

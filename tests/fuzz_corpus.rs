@@ -1,0 +1,77 @@
+//! Replays the fuzz targets' corpora on stable, and writes their seeds.
+//!
+//! `cargo test -p tidegate-tests --test fuzz_corpus -- --ignored` writes the seeds and `data/tiny.tgi` anew, after the
+//! format or the packer has changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate::Numeric;
+use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
+use tidegate_tests::images::{AlignedBytes, small_models, whole};
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
+}
+
+/// The seeds of both targets: file name, image.
+fn seeds() -> Vec<(String, Vec<u8>)> {
+    let seed = |(name, model): (String, _)| {
+        Numeric::ALL
+            .map(|numeric| (format!("{name}_{}", numeric.name()), AlignedBytes::pack(&model, numeric).get().to_vec()))
+    };
+    small_models().into_iter().flat_map(seed).collect()
+}
+
+fn with_flags(image: &[u8]) -> Vec<u8> {
+    [&[flag::SEAL], image].concat()
+}
+
+fn replay(target: &str, body: fn(&[u8]) -> Outcome) {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder(target))
+        .expect("the corpus is there")
+        .map(|entry| entry.expect("the corpus can be read").path())
+        .collect();
+    files.sort();
+    let mut ran = 0;
+    for path in &files {
+        println!("{}", path.display()); // the last line names the culprit
+        ran += usize::from(body(&fs::read(path).expect("the file can be read")) == Outcome::Ran);
+    }
+    println!("{target}: {} files, {ran} are images that step", files.len());
+    assert!(ran >= seeds().len(), "{ran} of {} seeds are images", seeds().len());
+}
+
+#[test]
+fn the_corpus_of_image_parse_passes() {
+    replay("image_parse", image_parse);
+}
+
+#[test]
+fn the_corpus_of_parse_then_step_passes() {
+    replay("parse_then_step", parse_then_step);
+}
+
+#[test]
+fn the_seeds_are_what_the_packer_writes_today() {
+    for (name, image) in seeds() {
+        for (target, bytes) in [("image_parse", image.clone()), ("parse_then_step", with_flags(&image))] {
+            let path = folder(target).join(&name);
+            assert!(fs::read(&path).is_ok_and(|found| found == bytes), "{} is stale: see the top", path.display());
+        }
+    }
+}
+
+#[test]
+#[ignore = "writes the seeds and data/tiny.tgi into the repository"]
+fn regenerate() {
+    for (name, image) in seeds() {
+        for (target, bytes) in [("image_parse", image.clone()), ("parse_then_step", with_flags(&image))] {
+            fs::create_dir_all(folder(target)).expect("the folder can be made");
+            fs::write(folder(target).join(&name), bytes).expect("the file can be written");
+        }
+    }
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    fs::create_dir_all(&data).expect("the folder can be made");
+    fs::write(data.join("tiny.tgi"), AlignedBytes::pack(&whole(), Numeric::F32).get()).expect("it can be written");
+}

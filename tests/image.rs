@@ -1,0 +1,488 @@
+//! The door: what is not a whole image is refused with the numbers, and whatever gets past `parse` steps without harm.
+
+use tidegate::cell::CellKind;
+use tidegate::image::field::{self, header, node, nodes, port, ports, schedule, section, slot};
+use tidegate::image::write::{ImageWriter, seal};
+use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
+use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric};
+use tidegate_tests::fuzz::{self, Outcome, flag};
+use tidegate_tests::images::{AlignedBytes, small_models, two_ports, whole};
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tools::canonical;
+
+/// Parses a copy.
+fn parse(bytes: &[u8]) -> Result<(), ImageError> {
+    Model::parse(AlignedBytes::new(bytes).image()).map(drop)
+}
+
+fn packed() -> Vec<u8> {
+    AlignedBytes::pack(&whole(), Numeric::F32).get().to_vec()
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
+}
+
+fn put16(bytes: &mut [u8], offset: usize, value: u16) {
+    bytes[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+fn put32(bytes: &mut [u8], offset: usize, value: u32) {
+    bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Where a section's entry and payload are, and the payload's length.
+fn section_of(bytes: &[u8], kind: SectionKind) -> (usize, usize, usize) {
+    (0..usize::from(u16_at(bytes, header::SECTION_COUNT.start)))
+        .map(|index| header::LEN + index * section::LEN)
+        .find(|&entry| u16_at(bytes, entry + section::KIND.start) == kind.code())
+        .map(|entry| {
+            let (offset, len) = (entry + section::OFFSET.start, entry + section::PAYLOAD_LEN.start);
+            (entry, u32_at(bytes, offset) as usize, u32_at(bytes, len) as usize)
+        })
+        .expect("the image has the section")
+}
+
+fn payload_of(bytes: &[u8], kind: SectionKind) -> usize {
+    section_of(bytes, kind).1
+}
+
+/// Where the record of a node is.
+fn record_of(bytes: &[u8], index: usize) -> usize {
+    let first = payload_of(bytes, SectionKind::Nodes) + nodes::LEN;
+    (0..index).fold(first, |at, _| at + 4 * usize::from(u16_at(bytes, at + node::RECORD_WORDS.start)))
+}
+
+/// Where the first slot of a node's record is; its tensors follow.
+fn slot_of(bytes: &[u8], index: usize) -> usize {
+    record_of(bytes, index) + node::LEN
+}
+
+fn tensor_of(bytes: &[u8], index: usize, tensor: usize) -> usize {
+    slot_of(bytes, index) + slot::LEN + 4 * tensor
+}
+
+/// Nodes of [`whole`].
+const ELMAN: usize = 0;
+const LSTM: usize = 1;
+const GRU: usize = 2;
+const SOFTMAX: usize = 4;
+
+/// What parsing says of [`whole`]'s image after an edit, with a good checksum.
+fn after(edit: impl FnOnce(&mut Vec<u8>)) -> Result<(), ImageError> {
+    let mut bytes = packed();
+    edit(&mut bytes);
+    // The checksum covers what the header says is the image.
+    let len = (u32_at(&bytes, header::IMAGE_LEN.start) as usize).min(bytes.len());
+    seal(&mut bytes[..len]);
+    parse(&bytes)
+}
+
+/// The same, with one 32-bit word written where `at` says.
+fn with32(at: impl FnOnce(&[u8]) -> usize, value: u32) -> Result<(), ImageError> {
+    after(|bytes| {
+        let at = at(bytes);
+        put32(bytes, at, value);
+    })
+}
+
+fn with16(at: impl FnOnce(&[u8]) -> usize, value: u16) -> Result<(), ImageError> {
+    after(|bytes| {
+        let at = at(bytes);
+        put16(bytes, at, value);
+    })
+}
+
+fn with8(at: impl FnOnce(&[u8]) -> usize, value: u8) -> Result<(), ImageError> {
+    after(|bytes| {
+        let at = at(bytes);
+        bytes[at] = value;
+    })
+}
+
+#[test]
+fn a_packed_image_says_what_its_model_said() {
+    let canonical = whole();
+    let image = AlignedBytes::pack(&canonical, Numeric::F16);
+    let model = image.model();
+    assert_eq!((model.numeric(), model.layout()), (Numeric::F16, Layout::Portable));
+    assert_eq!(model.schedule(), tidegate::Schedule::Windows { frames: 3, every: 2 });
+    assert_eq!(model.labels().collect::<Vec<_>>(), canonical.architecture.labels);
+    assert_eq!(model.node_names().collect::<Vec<_>>(), ["n0", "n1", "n2", "n3", "n4"]);
+    assert_eq!(model.nodes().count(), canonical.architecture.nodes.len());
+    for (node, canonical) in model.nodes().zip(&canonical.architecture.nodes) {
+        assert_eq!(Some(node.kind), CellKind::from_name(&canonical.cell));
+        assert_eq!(node.input_size, canonical.input_size);
+        assert_eq!((node.hidden_size, node.output_size), (canonical.hidden_size, canonical.output_size));
+    }
+    let (input, output) = (model.inputs().next(), model.outputs().next());
+    assert_eq!(input.map(|port| (port.name, port.size, port.scale, port.zero_point)), Some(("in", 2, 1.0, 0)));
+    assert_eq!(output.map(|port| (port.name, port.size)), Some(("out", 3)));
+    assert_eq!((model.inputs().count(), model.outputs().count()), (1, 1));
+    // h; h, c; h; nothing; nothing, twice for two windows, and the clock.
+    assert_eq!((model.state_elements(), model.state_words()), (12, 25));
+}
+
+#[test]
+fn every_prefix_of_an_image_is_refused() {
+    for numeric in Numeric::ALL {
+        let image = AlignedBytes::pack(&whole(), numeric);
+        for len in 0..image.get().len() {
+            let error = parse(&image.get()[..len]).expect_err("a prefix");
+            let needed = if len < header::LEN { header::LEN } else { image.get().len() };
+            assert_eq!(error, ImageError::Truncated { offset: 0, needed }, "{len} bytes");
+        }
+    }
+}
+
+#[test]
+fn every_single_bit_flip_of_an_image_is_refused() {
+    for numeric in Numeric::ALL {
+        for model in [whole(), two_ports()] {
+            let image = AlignedBytes::pack(&model, numeric);
+            let mut bytes = image.get().to_vec();
+            for bit in 0..8 * bytes.len() {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(parse(&bytes).is_err(), "bit {bit} of the {} image", numeric.name());
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            assert_eq!(parse(&bytes), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn bytes_behind_the_image_are_ignored() {
+    let mut bytes = packed();
+    for more in [1, 15, 16, 4096] {
+        bytes.resize(packed().len() + more, 0xA5);
+        assert_eq!(parse(&bytes), Ok(()), "{more} bytes more");
+    }
+}
+
+#[test]
+fn what_was_parsed_writes_the_same_bytes() {
+    for (name, canonical) in small_models() {
+        for numeric in Numeric::ALL {
+            let image = AlignedBytes::pack(&canonical, numeric);
+            let (bytes, model) = (image.get(), image.model());
+            let kind = |index| {
+                let code = u16_at(bytes, header::LEN + index * section::LEN + section::KIND.start);
+                SectionKind::ALL.into_iter().find(|kind| kind.code() == code).expect("the packer writes known kinds")
+            };
+            let count = usize::from(u16_at(bytes, header::SECTION_COUNT.start));
+            let sections: Vec<(SectionKind, &[u8])> =
+                (0..count).map(kind).map(|kind| (kind, model.image().section(kind).expect("it is there"))).collect();
+            let writer = ImageWriter { numeric, layout: model.layout(), id: model.id(), sections: &sections };
+            let mut again = vec![0xA5; bytes.len() + 3];
+            assert_eq!(writer.write(&mut again), Ok(bytes.len()), "{name}");
+            assert!(again[..bytes.len()] == *bytes, "{name}: the bytes differ");
+            let short = writer.write(&mut again[..bytes.len() - 1]);
+            assert_eq!(short, Err(BufferTooSmall { needed: bytes.len(), given: bytes.len() - 1 }));
+        }
+    }
+}
+
+#[test]
+fn a_slice_off_its_boundary_is_refused_with_the_remainder() {
+    let bytes = packed();
+    let aligned = AlignedBytes::new(&[0; 16].repeat(bytes.len().div_ceil(16) + 1));
+    for remainder in 1..16 {
+        let error = ImageBytes::new(&aligned.get()[remainder..]).expect_err("it is off its boundary");
+        assert_eq!(error, Misaligned { remainder });
+    }
+    assert!(ImageBytes::new(&aligned.get()[16..]).is_ok());
+}
+
+#[test]
+fn a_damaged_byte_shows_in_both_checksums() {
+    let mut bytes = packed();
+    let stored = u32_at(&bytes, header::CRC.start);
+    let weights = payload_of(&bytes, SectionKind::Weights);
+    bytes[weights] ^= 4;
+    let computed = fuzz::crc32(&[&bytes[..header::CRC.start], &bytes[header::CRC.end..]].concat());
+    assert_eq!(parse(&bytes), Err(ImageError::BadChecksum { stored, computed }));
+    // Structure alone does not look at it.
+    assert!(Model::parse_structure(AlignedBytes::new(&bytes).image()).is_ok());
+}
+
+#[test]
+fn a_wrong_header_is_refused_with_what_was_found() {
+    let len = packed().len();
+    let at = |field: std::ops::Range<usize>| move |_: &[u8]| field.start;
+    assert_eq!(with32(at(header::MAGIC), 0x464C_457F), Err(ImageError::BadMagic { found: *b"\x7FELF" }));
+    assert_eq!(with16(at(header::VERSION), 2), Err(ImageError::UnsupportedVersion { found: 2 }));
+    assert_eq!(with16(at(header::NUMERIC), 2), Err(ImageError::UnsupportedNumeric { found: 2 }));
+    assert_eq!(with16(at(header::LAYOUT), 9), Err(ImageError::UnsupportedLayout { found: 9 }));
+    assert_eq!(with16(at(header::SECTION_COUNT), 65), Err(ImageError::TooManySections { found: 65 }));
+    for needed in [len + 16, u32::MAX as usize] {
+        let error = with32(at(header::IMAGE_LEN), needed as u32);
+        assert_eq!(error, Err(ImageError::Truncated { offset: 0, needed }));
+    }
+    for short in [0, 31] {
+        let error = with32(at(header::IMAGE_LEN), short);
+        assert_eq!(error, Err(ImageError::Truncated { offset: 0, needed: header::LEN }));
+    }
+    let longer = after(|bytes| {
+        bytes.resize(len + 16, 0);
+        put32(bytes, header::IMAGE_LEN.start, (len + 16) as u32);
+    });
+    assert_eq!(longer, Err(ImageError::BadLength { stored: len + 16, needed: len }));
+    let no_sections = with16(at(header::SECTION_COUNT), 0);
+    assert_eq!(no_sections, Err(ImageError::BadLength { stored: len, needed: header::LEN }));
+}
+
+#[test]
+fn a_wrong_section_table_is_refused_with_what_was_found() {
+    let bytes = packed();
+    let (entry, offset, _) = section_of(&bytes, SectionKind::Labels);
+    assert_eq!(offset + 32, bytes.len(), "the labels are the last section");
+    let kind = |entry: usize| move |_: &[u8]| entry + section::KIND.start;
+    let twice = with16(kind(entry), SectionKind::Schedule.code());
+    assert_eq!(twice, Err(ImageError::DuplicateSection { kind: SectionKind::Schedule.code() }));
+    let unknown = |required: u16| {
+        after(|bytes| {
+            put16(bytes, entry + section::KIND.start, 999);
+            put16(bytes, entry + section::REQUIRED.start, required);
+        })
+    };
+    assert_eq!(unknown(0), Ok(()), "an unknown optional section is skipped");
+    assert_eq!(unknown(1), Err(ImageError::UnknownSection { kind: 999 }));
+    for missing in [SectionKind::Nodes, SectionKind::Weights, SectionKind::Ports] {
+        let error = after(|bytes| {
+            let (entry, ..) = section_of(bytes, missing);
+            put16(bytes, entry + section::KIND.start, 999);
+            put16(bytes, entry + section::REQUIRED.start, 0);
+        });
+        assert_eq!(error, Err(ImageError::MissingSection { kind: missing }));
+    }
+    for off in [1, 4, 16] {
+        let error = with32(|_| entry + section::OFFSET.start, (offset + off) as u32);
+        assert_eq!(error, Err(ImageError::Misaligned { offset: offset + off }));
+    }
+    for needed in [33, u32::MAX] {
+        let error = with32(|_| entry + section::PAYLOAD_LEN.start, needed);
+        assert_eq!(error, Err(ImageError::Truncated { offset, needed: needed as usize }));
+    }
+    // A table that reaches past the image's own end.
+    let mut head = bytes[..header::LEN + 8].to_vec();
+    let len = head.len() as u32;
+    put32(&mut head, header::IMAGE_LEN.start, len);
+    seal(&mut head);
+    assert_eq!(parse(&head), Err(ImageError::Truncated { offset: header::LEN, needed: section::LEN }));
+}
+
+#[test]
+fn a_wrong_payload_is_refused_with_its_first_wrong_byte() {
+    let bad = |kind, offset| Err(ImageError::BadSection { kind, offset });
+    let at = |kind, field: usize| move |bytes: &[u8]| payload_of(bytes, kind) + field;
+    let kind = SectionKind::Schedule;
+    assert_eq!(with32(at(kind, schedule::FRAMES.start), 0), bad(kind, 0));
+    assert_eq!(with32(at(kind, schedule::EVERY.start), 0), bad(kind, 4));
+    assert_eq!(with32(at(kind, schedule::FRAMES.start), u32::MAX), bad(kind, 0));
+    assert_eq!(with32(|bytes| section_of(bytes, kind).0 + section::PAYLOAD_LEN.start, 4), bad(kind, 0));
+
+    let kind = SectionKind::Labels;
+    assert_eq!(with8(at(kind, 3), 0xFF), bad(kind, 3));
+    let len = "_silence_\nja\nnein\n".len();
+    assert_eq!(with8(at(kind, len - 1), b'!'), bad(kind, len));
+    let kind = SectionKind::Names;
+    assert_eq!(with8(at(kind, 1), 0xC0), bad(kind, 1));
+    assert_eq!(with8(at(kind, 14), b'!'), bad(kind, 15));
+
+    let kind = SectionKind::Ports;
+    let output = ports::LEN + port::LEN;
+    assert_eq!(with16(at(kind, ports::INPUT_COUNT.start), 0), bad(kind, 0));
+    assert_eq!(with16(at(kind, ports::OUTPUT_COUNT.start), 0), bad(kind, 0));
+    assert_eq!(with16(at(kind, ports::OUTPUT_COUNT.start), 9), bad(kind, output + port::LEN));
+    assert_eq!(with32(at(kind, ports::LEN + port::SIZE.start), 0), bad(kind, ports::LEN));
+    assert_eq!(with32(at(kind, output + port::SIZE.start), 1000), bad(kind, output));
+    assert_eq!(with32(at(kind, output + port::SLOT.start), u32::MAX), bad(kind, output));
+    assert_eq!(with32(at(kind, output + port::NAME_OFFSET.start), u32::MAX), bad(kind, output));
+    assert_eq!(with32(at(kind, output + port::NAME_LEN.start), 4), bad(kind, output));
+    assert_eq!(with8(at(kind, output + port::LEN), 0x80), bad(kind, ports::LEN));
+
+    let kind = SectionKind::Nodes;
+    let end = section_of(&packed(), kind).2;
+    assert_eq!(with32(at(kind, nodes::NODE_COUNT.start), 0), bad(kind, nodes::LEN));
+    assert_eq!(with32(at(kind, nodes::NODE_COUNT.start), 6), bad(kind, end));
+    assert_eq!(with32(at(kind, nodes::NODE_COUNT.start), u32::MAX), bad(kind, end));
+    let last = record_of(&packed(), SOFTMAX) - payload_of(&packed(), kind);
+    assert_eq!(with32(at(kind, nodes::NODE_COUNT.start), 4), bad(kind, last));
+    for words in [0, 1, 11, u16::MAX] {
+        assert_eq!(with16(at(kind, nodes::LEN + node::RECORD_WORDS.start), words), bad(kind, nodes::LEN));
+    }
+    assert_eq!(with16(at(kind, nodes::LEN + node::SLOT_COUNT.start), 100), bad(kind, nodes::LEN));
+    assert_eq!(with16(at(kind, nodes::LEN + node::TENSOR_COUNT.start), 2), bad(kind, nodes::LEN));
+}
+
+#[test]
+fn a_wrong_node_is_refused_by_its_number() {
+    let at = |index, field: std::ops::Range<usize>| move |bytes: &[u8]| record_of(bytes, index) + field.start;
+    let unknown = with16(at(LSTM, node::CELL), 77);
+    assert_eq!(unknown, Err(ImageError::UnknownCell { node: 1, code: 77 }));
+
+    let option = |index: usize| Err(ImageError::BadOption { node: index as u32 });
+    assert_eq!(with32(at(LSTM, node::OPTIONS), 4), option(LSTM));
+    assert_eq!(with32(at(ELMAN, node::OPTIONS), 1 << 31), option(ELMAN));
+    assert_eq!(with8(at(GRU, node::ACTIVATIONS), 5), option(GRU));
+    assert_eq!(with32(at(ELMAN, node::ACTIVATIONS), 0x0000_0102), option(ELMAN), "an activation beyond the spec's");
+    for value in [-1.0_f32, f32::NAN, f32::INFINITY] {
+        assert_eq!(with32(at(LSTM, node::PARAMS), value.to_bits()), option(LSTM), "{value}");
+    }
+    assert_eq!(with32(at(GRU, node::PARAMS), 1.0_f32.to_bits()), option(GRU), "a number beyond the spec's");
+
+    let size =
+        |index: usize, input, hidden, output| Err(ImageError::BadSize { node: index as u32, input, hidden, output });
+    assert_eq!(with32(at(ELMAN, node::INPUT_SIZE), 0), size(ELMAN, 0, 3, 3));
+    assert_eq!(with32(at(LSTM, node::HIDDEN_SIZE), 0), size(LSTM, 3, 0, 3));
+    assert_eq!(with32(at(LSTM, node::OUTPUT_SIZE), 2), size(LSTM, 3, 3, 2), "smaller without a projection");
+    assert_eq!(with32(at(SOFTMAX, node::INPUT_SIZE), 2), size(SOFTMAX, 2, 3, 3));
+    let large = field::MAX_SIZE + 1;
+    assert_eq!(with32(at(ELMAN, node::INPUT_SIZE), large), size(ELMAN, large, 3, 3));
+}
+
+#[test]
+fn a_wrong_slot_is_refused_with_its_place() {
+    let bytes = packed();
+    let arena = u32_at(&bytes, payload_of(&bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start);
+    let output = u32_at(&bytes, record_of(&bytes, LSTM) + node::OUTPUT_SLOT.start);
+    let input = u32_at(&bytes, slot_of(&bytes, LSTM));
+    let bad = |start, elements| Err(ImageError::BadSlot { node: 1, start, elements });
+    let at = |field: usize| move |bytes: &[u8]| slot_of(bytes, LSTM) + field;
+    assert_eq!(with32(at(slot::START.start), arena), bad(arena, 3), "out of the arena");
+    assert_eq!(with32(at(slot::START.start), u32::MAX), bad(u32::MAX, 3));
+    assert_eq!(with32(at(slot::ELEMENTS.start), 4), bad(input, 4), "not as long as the input");
+    assert_eq!(with32(at(slot::START.start), output), bad(output, 3), "where the node writes");
+    let at = |bytes: &[u8]| record_of(bytes, LSTM) + node::OUTPUT_SLOT.start;
+    for start in [input, input + 2, arena - 2, u32::MAX - 3] {
+        assert_eq!(with32(at, start), bad(start, 3), "output at {start}");
+    }
+    let small = with32(|bytes| payload_of(bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start, 1);
+    assert_eq!(small, Err(ImageError::BadSlot { node: 0, start: 0, elements: 2 }), "an arena of one element");
+}
+
+#[test]
+fn a_wrong_tensor_is_refused_with_the_bytes_it_needs() {
+    let bytes = packed();
+    let (_, _, weights) = section_of(&bytes, SectionKind::Weights);
+    let bad = |node: usize, tensor: u32, needed, given| {
+        Err(ImageError::BadTensor { node: node as u32, tensor, needed, given })
+    };
+    // Recurrent weights of the LSTM: 3 units of 4 gates, 3 columns of f32.
+    let recurrent = |bytes: &[u8]| tensor_of(bytes, LSTM, 1);
+    let needed = 3 * 4 * 3 * 4;
+    let past = (weights - needed + 16) as u32 & !15;
+    assert_eq!(with32(recurrent, past), bad(LSTM, 1, needed, weights - past as usize));
+    assert_eq!(with32(recurrent, 1 << 31), bad(LSTM, 1, needed, 0));
+    assert_eq!(with32(recurrent, node::ABSENT), bad(LSTM, 1, needed, 0), "a tensor that the cell must have");
+    assert_eq!(
+        with32(|bytes| tensor_of(bytes, LSTM, 3), 0),
+        bad(LSTM, 3, 16, weights),
+        "a peephole without the option"
+    );
+    assert_eq!(with32(|bytes| tensor_of(bytes, LSTM, 1), 4), Err(ImageError::Misaligned { offset: 4 }));
+    let option = after(|bytes| {
+        let at = record_of(bytes, GRU) + node::OPTIONS.start;
+        put32(bytes, at, 1);
+    });
+    assert_eq!(option, bad(GRU, 5, 16, weights - u32_at(&bytes, tensor_of(&bytes, GRU, 5)) as usize));
+}
+
+#[test]
+fn a_model_beyond_the_address_space_is_refused() {
+    let arena = |bytes: &[u8]| payload_of(bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start;
+    assert_eq!(with32(arena, 1 << 28), Err(ImageError::TooLarge { node: 0 }));
+    assert_eq!(with32(arena, u32::MAX), Err(ImageError::TooLarge { node: 0 }));
+    // As many states as a schedule can have: 1,024 of 2^16 elements are 2^26, one too many.
+    let projected = |variant: &Variant| variant.options == ["projection"] && variant.params.is_empty();
+    let lstm = Variant::all().into_iter().find(projected).expect("it is there");
+    for (hidden, expected) in [(65_535, Err(ImageError::TooLarge { node: 0 })), (65_534, Ok(()))] {
+        let draw = Draw { weights: 1.0, biases: false };
+        let mut model = chain(&mut Rng::new(24), 1, &[(lstm.clone(), 2)], draw);
+        let node = &mut model.architecture.nodes[0];
+        (node.hidden_size, node.output_size) = (hidden, 1);
+        model.architecture.outputs[0].size = 1;
+        for (name, rows, cols) in [("input", 4 * hidden, 1), ("recurrent", 4 * hidden, 1), ("projection", 1, hidden)] {
+            let tensor = canonical::Tensor { shape: vec![rows, cols], data: vec![0.0; rows * cols] };
+            model.tensors.insert(format!("n0.{name}_weights"), tensor);
+        }
+        model.architecture.schedule = canonical::Schedule::Windows { frames: 1024, every: 1 };
+        assert_eq!(parse(AlignedBytes::pack(&model, Numeric::F32).get()), expected, "{hidden} units");
+    }
+}
+
+#[test]
+fn errors_read_as_sentences_with_their_numbers() {
+    let error = ImageError::BadSlot { node: 3, start: 40, elements: 5 };
+    assert_eq!(error.to_string(), "node 3: the slot of 5 elements at 40 is outside the arena or in use");
+    let error = ImageError::Truncated { offset: 0, needed: 32 };
+    assert_eq!(error.to_string(), "the image ends too soon: byte 0 begins something that needs 32 bytes");
+}
+
+#[test]
+fn two_models_that_differ_in_anything_have_other_ids() {
+    let mut ids = Vec::<ModelId>::new();
+    for (_, canonical) in small_models() {
+        for numeric in Numeric::ALL {
+            ids.push(AlignedBytes::pack(&canonical, numeric).model().id());
+        }
+    }
+    let mut renamed = whole();
+    renamed.architecture.labels[0].push('x');
+    ids.push(AlignedBytes::pack(&renamed, Numeric::F32).model().id());
+    for (index, id) in ids.iter().enumerate() {
+        // Softmax has no matrix, but its numeric counts as well.
+        assert!(!ids[..index].contains(id), "model {index} has the id of an earlier one");
+    }
+}
+
+/// Fields are set to values that lie on some border, or bytes to anything; then the checksum is made good. The model
+/// is refused, or steps, saves and restores without a panic (`support/fuzz.rs`).
+#[test]
+fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() {
+    const MUTATIONS: usize = 100_000;
+    const BORDERS: [u32; 12] = [0, 1, 2, 3, 4, 15, 16, 255, 1 << 20, 1 << 24, i32::MAX as u32, u32::MAX];
+    let mut rng = Rng::new(23);
+    let images: Vec<Vec<u8>> = small_models()
+        .iter()
+        .flat_map(|(_, model)| Numeric::ALL.map(|numeric| AlignedBytes::pack(model, numeric).get().to_vec()))
+        .collect();
+    let (mut refused, mut too_large, mut ran) = (0, 0, 0);
+    for _ in 0..MUTATIONS {
+        let mut data = vec![flag::SEAL];
+        data.extend(&images[rng.below(images.len())]);
+        let bytes = &mut data[1..];
+        let (_, weights, weights_len) = section_of(bytes, SectionKind::Weights);
+        for _ in 0..1 + rng.below(3) {
+            // Seldom a weight: those are arbitrary anyway.
+            let mut at = rng.below(bytes.len());
+            if (weights..weights + weights_len).contains(&at) && rng.below(8) > 0 {
+                at = header::LEN + rng.below(weights - header::LEN);
+            }
+            match rng.below(4) {
+                0 => bytes[at] = rng.bits() as u8,
+                1 => bytes[at] ^= 1 << rng.below(8),
+                2 => put16(bytes, at & !1, rng.pick(&BORDERS) as u16),
+                _ => {
+                    let at = (at & !3).min(bytes.len() - 4);
+                    let old = u32_at(bytes, at);
+                    let near = [old.wrapping_add(1), old.wrapping_sub(1), old.wrapping_mul(2), old ^ 0x10];
+                    let value = if rng.below(2) == 0 { rng.pick(&BORDERS) } else { rng.pick(&near) };
+                    put32(bytes, at, value);
+                }
+            }
+        }
+        match fuzz::parse_then_step(&data) {
+            Outcome::Refused => refused += 1,
+            Outcome::TooLarge => too_large += 1,
+            Outcome::Ran => ran += 1,
+        }
+    }
+    println!("{MUTATIONS} mutations: {refused} refused, {too_large} too large to try, {ran} ran");
+    assert!(refused > MUTATIONS / 10 && ran > MUTATIONS / 10, "the mutations miss the point");
+}
