@@ -33,7 +33,10 @@ impl Microphone {
 pub fn start() -> Option<Consumer<'static, Block>> {
     let (producer, consumer) = cortex_m::singleton!(: Queue<Block, 8> = Queue::new())?.split();
     let microphone = Microphone { blocks: Blocks::default(), queue: producer, waiting: None };
-    critical_section::with(|token| Some(*MICROPHONE.borrow(token).try_borrow_mut().ok()? = Some(microphone)))?;
+    critical_section::with(|token| {
+        *MICROPHONE.borrow(token).try_borrow_mut().ok()? = Some(microphone);
+        Some(())
+    })?;
     let mut timer = cortex_m::Peripherals::take()?.SYST;
     timer.set_clock_source(SystClkSource::Core);
     timer.set_reload(BLOCK_CYCLES - 1);
