@@ -1,7 +1,6 @@
 //! A keyword spotter: microphone interrupt → queue → front end → GRU_S → detector → LED.
 //!
-//! Each recorded word is first heard alone, with one decision; then all of them as one stream, gaps between them.
-//! `tests/firmware_twin.rs` computes the same lines on the host, bit for bit.
+//! Each recorded word is heard alone, then all as one stream; `tests/firmware_twin.rs` computes the same bits.
 
 #![no_std]
 #![no_main]
@@ -37,7 +36,8 @@ fn run() -> Option<()> {
     let (mut sound, mut means) = ([0; MFCC.memory_words()], [0; DETECTOR.memory_words()]);
     let (mut front_end, mut state) = (FrontEnd::new(MFCC, &mut sound).ok()?, State::new(&MODEL, &mut memory).ok()?);
     for clip in &CLIPS {
-        (front_end.reset(), state.reset());
+        front_end.reset();
+        state.reset();
         for sample in clip.samples() {
             hear(&mut front_end, &mut state, &mut scratch, &[sample], |posteriors| {
                 console.text("clip ");
@@ -48,7 +48,8 @@ fn run() -> Option<()> {
         }
     }
 
-    (front_end.reset(), state.reset());
+    front_end.reset();
+    state.reset();
     let mut blocks = microphone::start()?;
     let mut detector = Detector::new(DETECTOR, &mut means).ok()?;
     let mut led = Led::new(BoardLed::default(), 500).ok()?;
@@ -60,8 +61,7 @@ fn run() -> Option<()> {
         };
         heard += 1;
         let now_ms = (heard * block.len()) as u32 / samples_per_ms;
-        let went_out = led.tick(now_ms).ok()?;
-        console.text(if went_out { "led off\n" } else { "" });
+        console.text(if led.tick(now_ms).ok()? { "led off\n" } else { "" });
         hear(&mut front_end, &mut state, &mut scratch, &block, |posteriors| {
             console.text("at ");
             console.hex(now_ms);
