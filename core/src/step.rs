@@ -160,7 +160,7 @@ impl Model<'_> {
     /// writes a row of `outputs`, `[time, output_size]`; returns how many did.
     ///
     /// # Errors
-    /// As [`step_f32`](Self::step_f32); also if `outputs` has fewer rows than `inputs`.
+    /// As [`step_f32`](Self::step_f32); also if `inputs` ends within a row, or `outputs` has fewer rows than `inputs`.
     pub fn run_f32(
         &self,
         state: &mut State<'_>,
@@ -170,7 +170,12 @@ impl Model<'_> {
     ) -> Result<usize, StepError> {
         // No size is 0; `max` spares the optimizer the proof.
         let (input_size, output_size) = (self.input_size().max(1), self.output_size().max(1));
-        let (needed, given) = (inputs.len() / input_size * output_size, outputs.len());
+        let rows = inputs.len() / input_size;
+        let (needed, given) = (rows * input_size, inputs.len());
+        if given != needed {
+            return Err(StepError::Input(ShapeError { port: 0, needed, given }));
+        }
+        let (needed, given) = (rows * output_size, outputs.len());
         if given < needed {
             return Err(StepError::Output(ShapeError { port: 0, needed, given }));
         }
@@ -192,7 +197,8 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &[&mut [f32]],
     ) -> Result<&'s mut [f32], StepError> {
-        if state.owner != Owner::of(self) {
+        // The id is what the packer says: two images may share one and yet need states of another length.
+        if state.owner != Owner::of(self) || state.words.len() != self.state_words() {
             return Err(StepError::OtherState);
         }
         let (needed, given) = (self.inputs().count(), inputs.len());
