@@ -116,6 +116,9 @@ impl<'a> Model<'a> {
         if let Err(offset) = check_ports(ports, model.slot_elements) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
+        if let Err(error) = model.check_ends() {
+            return Err(error);
+        }
         if let Err(error) = check_lines(&image, SectionKind::Labels) {
             return Err(error);
         }
@@ -156,6 +159,23 @@ impl<'a> Model<'a> {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
         }
         Ok(self)
+    }
+
+    /// The front end gives what the first input takes, the detector takes what the first output gives.
+    const fn check_ends(&self) -> Result<(), ImageError> {
+        if let Some(front_end) = &self.front_end {
+            let (needed, given) = (self.input_size(), front_end.settings().coefficients as usize);
+            if needed != given {
+                return Err(ImageError::BadFrontEnd { needed, given });
+            }
+        }
+        if let Some(detector) = &self.detector {
+            let (needed, given) = (self.output_size(), detector.label_count());
+            if needed != given {
+                return Err(ImageError::BadDetector { needed, given });
+            }
+        }
+        Ok(())
     }
 
     /// Arena and states stay below [`MAX_ELEMENTS`].
@@ -312,5 +332,102 @@ impl<'a> Iterator for Nodes<'a> {
         let (node, rest) = Node::decode(self.records, self.weights, self.numeric, place).ok()?;
         self.records = rest;
         Some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::activation::Activation;
+    use crate::cell::{CellKind, MAX_ACTIVATIONS, MAX_PARAMS};
+    use crate::detector::{DetectorSettings, LabelSettings};
+    use crate::front_end::MfccSettings;
+    use crate::image::write::{ImageWriter, NodeRecord, nodes_header, write_ports};
+    use crate::image::{Aligned, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
+    use crate::step::{ShapeError, StepError};
+    use crate::{Model, State};
+
+    /// An Elman cell of so many units and inputs, whose weights are zero, with one more section.
+    fn image(units: u32, more: (SectionKind, &[u8])) -> Aligned<[u8; 16384]> {
+        let record = NodeRecord {
+            kind: CellKind::Elman,
+            options: 0,
+            input_size: units,
+            hidden_size: units,
+            output_size: units,
+            activations: [Activation::Identity; MAX_ACTIVATIONS],
+            params: [0.0; MAX_PARAMS],
+            output_slot: units,
+            slots: &[(0, units)],
+            tensors: &[Some(0); 3],
+        };
+        let mut nodes = [0; 84];
+        nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
+        let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
+        let mut ports = [0; 64];
+        let ports_len = write_ports(&[("x", units, 0)], &[("y", units, units)], &mut ports).unwrap();
+        let sections = [
+            (SectionKind::Nodes, &nodes[..nodes_len]),
+            (SectionKind::Weights, &[0; 256][..]),
+            (SectionKind::Ports, &ports[..ports_len]),
+            more,
+        ];
+        let writer =
+            ImageWriter { numeric: Numeric::F32, layout: Layout::Portable, id: ModelId(7), sections: &sections };
+        let mut image = Aligned([0; _]);
+        writer.write(&mut image.0).unwrap();
+        image
+    }
+
+    fn parse(image: &Aligned<[u8]>) -> Result<Model<'_>, ImageError> {
+        Model::parse(ImageBytes::from_aligned(image))
+    }
+
+    #[test]
+    fn a_detector_of_other_labels_or_a_front_end_of_other_features_is_refused() {
+        let mut detector = [0; 64];
+        let labels = [LabelSettings { threshold: 0.5, refractory_ms: 0 }; 3];
+        let len = DetectorSettings::write(1, &labels, &mut detector).unwrap();
+        let detector = (SectionKind::Detector, &detector[..len]);
+        assert!(parse(&image(3, detector)).is_ok());
+        assert_eq!(parse(&image(4, detector)).unwrap_err(), ImageError::BadDetector { needed: 4, given: 3 });
+
+        let settings = MfccSettings {
+            sample_rate: 8000,
+            window_len: 4,
+            stride_len: 4,
+            fft_len: 256,
+            mel_bands: 4,
+            coefficients: 3,
+            lower_hz: 0.0,
+            upper_hz: 4000.0,
+            log_floor: 1e-12,
+        };
+        let mut front_end = [0; 1024];
+        let len = settings.write(&mut front_end).unwrap();
+        let front_end = (SectionKind::FrontEnd, &front_end[..len]);
+        assert!(parse(&image(3, front_end)).is_ok());
+        assert_eq!(parse(&image(4, front_end)).unwrap_err(), ImageError::BadFrontEnd { needed: 4, given: 3 });
+    }
+
+    #[test]
+    fn a_state_of_another_length_is_refused_though_its_model_claims_the_same_id() {
+        let (small, large) = (image(3, (SectionKind::Names, b"n\n")), image(4, (SectionKind::Names, b"n\n")));
+        let (small, large) = (parse(&small).unwrap(), parse(&large).unwrap());
+        let mut memory = [0; 16];
+        let mut state = State::new(&small, &mut memory).unwrap();
+        let stepped = large.step_f32(&mut state, &mut [0; 8], &[0.0; 4], &mut [0.0; 4]);
+        assert_eq!(stepped, Err(StepError::OtherState));
+    }
+
+    #[test]
+    fn a_sequence_that_ends_within_a_row_is_refused_before_the_first_step() {
+        let image = image(2, (SectionKind::Names, b"n\n"));
+        let model = parse(&image).unwrap();
+        let mut memory = [0; 8];
+        let mut state = State::new(&model, &mut memory).unwrap();
+        let mut outputs = [9.0; 4];
+        let run = model.run_f32(&mut state, &mut [0; 4], &[1.0; 3], &mut outputs);
+        assert_eq!(run, Err(StepError::Input(ShapeError { port: 0, needed: 2, given: 3 })));
+        assert_eq!(outputs, [9.0; 4]);
     }
 }

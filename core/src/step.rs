@@ -196,7 +196,8 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &[&mut [f32]],
     ) -> Result<&'s mut [f32], StepError> {
-        if state.owner != Owner::of(self) {
+        // The id is what the packer says: two images may share one and yet need states of another length.
+        if state.owner != Owner::of(self) || state.words.len() != self.state_words() {
             return Err(StepError::OtherState);
         }
         let (needed, given) = (self.inputs().count(), inputs.len());

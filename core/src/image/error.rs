@@ -74,7 +74,7 @@ pub enum ImageError {
     },
     /// A section or tensor does not start on a multiple of 16 bytes, or not where the one before it ends.
     Misaligned {
-        /// Where it starts.
+        /// Where it starts; a tensor's counts from the start of the weights.
         offset: usize,
     },
     /// A section's payload is not what its kind asks for.
@@ -131,7 +131,21 @@ pub enum ImageError {
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
     Detector(DetectorError),
-    /// State or scratch would not fit in memory that this machine can address.
+    /// The front end does not give as many features as the first input takes.
+    BadFrontEnd {
+        /// Features of the input.
+        needed: usize,
+        /// Coefficients of the front end.
+        given: usize,
+    },
+    /// The detector does not have as many labels as the first output has features.
+    BadDetector {
+        /// Features of the output.
+        needed: usize,
+        /// Labels of the detector.
+        given: usize,
+    },
+    /// State or arena would have 2^26 elements or more, or a tensor more bytes than this machine can address.
     TooLarge {
         /// Which node, from 0.
         node: u32,
@@ -175,7 +189,13 @@ impl fmt::Display for ImageError {
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),
-            Self::TooLarge { node } => write!(f, "node {node} needs more memory than this machine can address"),
+            Self::BadFrontEnd { needed, given } => {
+                write!(f, "the front end gives {given} coefficients, the first input takes {needed}")
+            }
+            Self::BadDetector { needed, given } => {
+                write!(f, "the detector has {given} labels, the first output {needed} features")
+            }
+            Self::TooLarge { node } => write!(f, "up to node {node} the model needs more memory than is supported"),
         }
     }
 }
