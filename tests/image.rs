@@ -239,8 +239,8 @@ fn a_wrong_header_is_refused_with_what_was_found() {
 #[test]
 fn a_wrong_section_table_is_refused_with_what_was_found() {
     let bytes = packed();
-    let (entry, offset, _) = section_of(&bytes, SectionKind::Labels);
-    assert_eq!(offset + 32, bytes.len(), "the labels are the last section");
+    let (entry, offset, _) = section_of(&bytes, SectionKind::Detector);
+    assert_eq!(offset + 32, bytes.len(), "the detector is the last section");
     let kind = |entry: usize| move |_: &[u8]| entry + section::KIND.start;
     let twice = with16(kind(entry), SectionKind::Schedule.code());
     assert_eq!(twice, Err(ImageError::DuplicateSection { kind: SectionKind::Schedule.code() }));
