@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tidegate::detector::Event;
+use tidegate::detector::{DetectorSettings, Event};
 use tidegate::front_end::Mfcc;
 use tidegate::state::RestoreError;
 use tidegate::{Detector, FrontEnd, Model, Schedule, State, StepError};
@@ -122,7 +122,7 @@ pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
     let mut front_end = FrontEnd::new(mfcc, &mut front_end_memory).expect("the memory has the front end's own length");
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
-    let mut detector_memory = vec![0; model.detector().map_or(0, |settings| settings.memory_words())];
+    let mut detector_memory = vec![0; model.detector().map_or(0, DetectorSettings::memory_words)];
     let mut detector = model.detector().map(|settings| {
         Detector::new(settings, &mut detector_memory).expect("the memory has the detector's own length")
     });
