@@ -303,10 +303,17 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Text in UTF-8, every line ended by a line feed.
+/// Text in UTF-8, every line ended by a line feed. No other control character of ASCII: names go to terminals.
 const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
     let Some(payload) = image.section(kind) else { return Ok(()) };
     let ended = matches!(payload, [.., b'\n']);
+    let mut rest = payload;
+    while let [byte, others @ ..] = rest {
+        if *byte != b'\n' && (*byte < b' ' || *byte == 0x7F) {
+            return Err(ImageError::BadSection { kind, offset: payload.len() - rest.len() });
+        }
+        rest = others;
+    }
     match core::str::from_utf8(payload) {
         Ok(_) if ended => Ok(()),
         Ok(_) => Err(ImageError::BadSection { kind, offset: payload.len() }),
@@ -407,6 +414,17 @@ mod tests {
         let front_end = (SectionKind::FrontEnd, &front_end[..len]);
         assert!(parse(&image(3, front_end)).is_ok());
         assert_eq!(parse(&image(4, front_end)).unwrap_err(), ImageError::BadFrontEnd { needed: 4, given: 3 });
+    }
+
+    #[test]
+    fn labels_and_names_that_would_steer_a_terminal_are_refused() {
+        for kind in [SectionKind::Labels, SectionKind::Names] {
+            assert_eq!(parse(&image(1, (kind, "ja\nn\u{f6}\n".as_bytes()))).map(drop), Ok(()));
+            for text in ["ja\n\x1b[2J\n", "ja\n\r\n", "ja\n\x7f\n"] {
+                let error = parse(&image(1, (kind, text.as_bytes()))).unwrap_err();
+                assert_eq!(error, ImageError::BadSection { kind, offset: 3 });
+            }
+        }
     }
 
     #[test]
