@@ -445,7 +445,7 @@ mod tests {
         let mut state = State::new(&model, &mut memory).unwrap();
         let mut outputs = [9.0; 4];
         let run = model.run_f32(&mut state, &mut [0; 4], &[1.0; 3], &mut outputs);
-        assert_eq!(run, Err(StepError::Input(ShapeError { port: 0, needed: 2, given: 3 })));
+        assert_eq!(run, Err(StepError::Input(ShapeError { port: 0, needed: 2, given: 1 })));
         assert_eq!(outputs, [9.0; 4]);
     }
 }
