@@ -26,7 +26,6 @@ mod field {
     pub const LABEL_BYTES: usize = 8;
 }
 
-const MEAN_OF_LIMIT: u32 = 256;
 const LABELS_LIMIT: u32 = 65_536;
 
 /// The settings of one label.
@@ -91,6 +90,9 @@ pub struct DetectorSettings<'a> {
 }
 
 impl<'a> DetectorSettings<'a> {
+    /// Most posteriors that are averaged.
+    pub const MEAN_OF_LIMIT: u32 = 256;
+
     /// The settings in a section's payload.
     ///
     /// # Errors
@@ -165,7 +167,7 @@ impl<'a> DetectorSettings<'a> {
 }
 
 const fn check_counts(mean_of: u32, labels: u32) -> Result<(), DetectorError> {
-    if mean_of == 0 || mean_of > MEAN_OF_LIMIT {
+    if mean_of == 0 || mean_of > DetectorSettings::MEAN_OF_LIMIT {
         return Err(DetectorError::MeanOf { found: mean_of });
     }
     if labels == 0 || labels > LABELS_LIMIT {

