@@ -110,7 +110,9 @@ fn hear(model: &Model<'_>, data: &[u8]) {
         let mut detector = Detector::new(settings, &mut memory).expect("the memory has the detector's own length");
         for (round, &byte) in data.iter().cycle().take(STEPS).enumerate() {
             let posteriors = vec![f32::from(byte) / 255.0; settings.label_count()];
-            let event = detector.push(&posteriors, u32::MAX - 2 + round as u32).expect("every label has a posterior");
+            let event = detector
+                .push(&posteriors, (u32::MAX - 2).wrapping_add(round as u32))
+                .expect("every label has a posterior");
             assert!(event.is_none_or(|event| event.label < settings.label_count()));
         }
     }
