@@ -2,11 +2,11 @@
 
 use crate::detector::DetectorSettings;
 use crate::front_end::Mfcc;
-use crate::image::field::nodes;
+use crate::image::field::{MAX_NODES, nodes};
 use crate::image::read::u32_at;
-use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
+use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind, not_zero};
 use crate::node::{Node, Place};
-use crate::port::{Ports, check_ports};
+use crate::port::{Ports, check_ports, port_offset, slot_at};
 use crate::schedule::Schedule;
 
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
@@ -95,6 +95,9 @@ impl<'a> Model<'a> {
         ) else {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: 0 });
         };
+        if let Some(offset) = not_zero(payload, nodes::RESERVED.start, nodes::RESERVED.end) {
+            return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset });
+        }
         let model = Self {
             image,
             schedule,
@@ -115,6 +118,9 @@ impl<'a> Model<'a> {
         };
         if let Err(offset) = check_ports(ports, model.slot_elements) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
+        }
+        if let Err(error) = model.check_flow() {
+            return Err(error);
         }
         if let Err(error) = model.check_ends() {
             return Err(error);
@@ -155,10 +161,62 @@ impl<'a> Model<'a> {
             place.node += 1;
             records = rest;
         }
-        if self.node_count == 0 || !records.is_empty() {
+        if self.node_count == 0 || self.node_count > MAX_NODES || !records.is_empty() {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
         }
         Ok(self)
+    }
+
+    /// Whatever is read was written before, so that no output depends on what the scratch held.
+    const fn check_flow(&self) -> Result<(), ImageError> {
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while place.node < self.node_count {
+            let (node, rest) = match Node::decode(records, self.weights, self.image.numeric, place) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(error),
+            };
+            let (start, elements) = (node.input().start, node.input_size);
+            if !self.is_written(start, elements, place.node) {
+                let (start, elements) = (start as u32, elements as u32);
+                return Err(ImageError::BadSlot { node: place.node, start, elements });
+            }
+            place.node += 1;
+            records = rest;
+        }
+        let outputs = self.outputs();
+        let mut port = outputs.first();
+        while let Some((start, elements)) = slot_at(self.ports, port) {
+            if port == outputs.end() {
+                break;
+            }
+            if !self.is_written(start, elements, self.node_count) {
+                return Err(ImageError::BadSection { kind: SectionKind::Ports, offset: port_offset(port) });
+            }
+            port += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the last that touched these elements before node `reader` (an input, or an earlier node) wrote just them.
+    const fn is_written(&self, start: usize, elements: usize, reader: u32) -> bool {
+        let mut written = false;
+        let mut port = 0;
+        while port < self.inputs().end() {
+            if let Some((from, size)) = slot_at(self.ports, port) {
+                written = after_write(written, (start, elements), (from, size));
+            }
+            port += 1;
+        }
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while place.node < reader {
+            let Ok((node, rest)) = Node::decode(records, self.weights, self.image.numeric, place) else { return false };
+            written = after_write(written, (start, elements), (node.output().start, node.output_size));
+            place.node += 1;
+            records = rest;
+        }
+        written
     }
 
     /// The front end gives what the first input takes, the detector takes what the first output gives.
@@ -301,6 +359,16 @@ impl<'a> Model<'a> {
         let payload = self.image.section(kind).unwrap_or_default();
         core::str::from_utf8(payload).unwrap_or_default().lines()
     }
+}
+
+/// Whether `slot` holds a whole value after a write, given whether it did before.
+const fn after_write(before: bool, slot: (usize, usize), write: (usize, usize)) -> bool {
+    let ((start, elements), (from, size)) = (slot, write);
+    if start == from && elements == size {
+        return true;
+    }
+    let apart = from >= start + elements || start >= from + size;
+    before && apart
 }
 
 /// Text in UTF-8, every line ended by a line feed. No other control character of ASCII: names go to terminals.

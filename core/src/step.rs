@@ -26,6 +26,7 @@ impl Step {
 /// Why a step did not run. State and outputs are as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum StepError {
     /// The state belongs to another model, or to another schedule of this one.
     OtherState,
@@ -116,6 +117,7 @@ impl Model<'_> {
     }
 
     /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
+    /// Where several states take turns it shows each that steps, in their order; [`endless`](Self::endless) has one.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32).

@@ -77,6 +77,11 @@ pub enum ImageError {
         /// Where it starts; a tensor's counts from the start of the weights.
         offset: usize,
     },
+    /// A byte that is kept for later versions, or lies between two sections, is not zero.
+    NotZero {
+        /// Where it is.
+        offset: usize,
+    },
     /// A section's payload is not what its kind asks for.
     BadSection {
         /// Which.
@@ -107,7 +112,8 @@ pub enum ImageError {
         /// Which node, from 0.
         node: u32,
     },
-    /// A slot lies outside the arena, or a node reads the slot that it writes.
+    /// A slot lies outside the arena, a node reads the slot that it writes, or one that nothing before it has written
+    /// as a whole.
     BadSlot {
         /// Which node, from 0.
         node: u32,
@@ -175,6 +181,7 @@ impl fmt::Display for ImageError {
             Self::MissingSection { kind } => write!(f, "no section {kind:?}"),
             Self::DuplicateSection { kind } => write!(f, "two sections of kind {kind}"),
             Self::Misaligned { offset } => write!(f, "what starts at byte {offset} should not start there"),
+            Self::NotZero { offset } => write!(f, "byte {offset} should be zero"),
             Self::BadSection { kind, offset } => write!(f, "section {kind:?} is wrong at its byte {offset}"),
             Self::UnknownCell { node, code } => write!(f, "node {node} has cell code {code}, which this build lacks"),
             Self::BadSize { node, input, hidden, output } => {
@@ -182,7 +189,10 @@ impl fmt::Display for ImageError {
             }
             Self::BadOption { node } => write!(f, "node {node} has an option, activation or number its cell has not"),
             Self::BadSlot { node, start, elements } => {
-                write!(f, "node {node}: the slot of {elements} elements at {start} is outside the arena or in use")
+                write!(
+                    f,
+                    "node {node}: the slot of {elements} elements at {start} is outside the arena, in use, or not written before"
+                )
             }
             Self::BadTensor { node, tensor, needed, given } => {
                 write!(f, "node {node}: tensor {tensor} needs {needed} bytes, {given} are there")

@@ -233,8 +233,8 @@ fn append_record(
         return Err(PackError::SeveralInputs { node: node.name.clone(), count: node.inputs.len() });
     };
     let mut params = [0.0; MAX_PARAMS];
-    for (param, name) in params.iter_mut().zip(spec.params) {
-        *param = node.params.get(*name).copied().unwrap_or(0.0);
+    for (param, of) in params.iter_mut().zip(spec.params) {
+        *param = node.params.get(of.name).copied().unwrap_or(0.0);
     }
     let mut activations = [Activation::Identity; MAX_ACTIVATIONS];
     for (activation, of) in activations.iter_mut().zip(spec.activations) {

@@ -200,11 +200,16 @@ fn check_settings(node: &Node, spec: &CellSpec) -> Result<u32, Reason> {
         options |= bit;
     }
     for (param, value) in &node.params {
-        if !spec.params.contains(&param.as_str()) {
+        let Some(known) = spec.params.iter().find(|known| known.name == param) else {
             return refuse(format!("cell {:?} has no parameter {param:?}", spec.name));
-        }
-        if !value.is_finite() || (param.ends_with("_clip") && *value < 0.0) {
+        };
+        if !(0.0..=f32::MAX).contains(value) {
             return refuse(format!("{param} is {value}, but must be finite and not negative"));
+        }
+        if let (Presence::With(option), true) = (known.presence, *value > 0.0)
+            && options >> option & 1 == 0
+        {
+            return refuse(format!("{param} is {value}, which needs the option {:?}", spec.options[option as usize]));
         }
     }
     for (place, activation) in &node.activations {
