@@ -239,8 +239,8 @@ fn a_wrong_header_is_refused_with_what_was_found() {
 #[test]
 fn a_wrong_section_table_is_refused_with_what_was_found() {
     let bytes = packed();
-    let (entry, offset, _) = section_of(&bytes, SectionKind::Labels);
-    assert_eq!(offset + 32, bytes.len(), "the labels are the last section");
+    let (entry, offset, _) = section_of(&bytes, SectionKind::Detector);
+    assert_eq!(offset + 32, bytes.len(), "the detector is the last section");
     let kind = |entry: usize| move |_: &[u8]| entry + section::KIND.start;
     let twice = with16(kind(entry), SectionKind::Schedule.code());
     assert_eq!(twice, Err(ImageError::DuplicateSection { kind: SectionKind::Schedule.code() }));
@@ -284,7 +284,12 @@ fn a_wrong_payload_is_refused_with_its_first_wrong_byte() {
     assert_eq!(with32(at(kind, schedule::FRAMES.start), 0), bad(kind, 0));
     assert_eq!(with32(at(kind, schedule::EVERY.start), 0), bad(kind, 4));
     assert_eq!(with32(at(kind, schedule::FRAMES.start), u32::MAX), bad(kind, 0));
-    assert_eq!(with32(|bytes| section_of(bytes, kind).0 + section::PAYLOAD_LEN.start, 4), bad(kind, 0));
+    let shorter = after(|bytes| {
+        let (entry, offset, len) = section_of(bytes, kind);
+        put32(bytes, entry + section::PAYLOAD_LEN.start, 4);
+        bytes[offset + 4..offset + len].fill(0);
+    });
+    assert_eq!(shorter, bad(kind, 0));
 
     let kind = SectionKind::Labels;
     assert_eq!(with8(at(kind, 3), 0xFF), bad(kind, 3));
@@ -335,6 +340,8 @@ fn a_wrong_node_is_refused_by_its_number() {
         assert_eq!(with32(at(LSTM, node::PARAMS), value.to_bits()), option(LSTM), "{value}");
     }
     assert_eq!(with32(at(GRU, node::PARAMS), 1.0_f32.to_bits()), option(GRU), "a number beyond the spec's");
+    let projection_clip = with32(|bytes| at(LSTM, node::PARAMS)(bytes) + 4, 1.0_f32.to_bits());
+    assert_eq!(projection_clip, option(LSTM), "a projection's clip without a projection");
 
     let size =
         |index: usize, input, hidden, output| Err(ImageError::BadSize { node: index as u32, input, hidden, output });
@@ -364,6 +371,57 @@ fn a_wrong_slot_is_refused_with_its_place() {
     }
     let small = with32(|bytes| payload_of(bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start, 1);
     assert_eq!(small, Err(ImageError::BadSlot { node: 0, start: 0, elements: 2 }), "an arena of one element");
+}
+
+#[test]
+fn what_nobody_has_written_is_not_read() {
+    let bytes = packed();
+    let arena = u32_at(&bytes, payload_of(&bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start);
+    let larger = |bytes: &mut Vec<u8>, field: usize| {
+        let elements = payload_of(bytes, SectionKind::Nodes) + nodes::SLOT_ELEMENTS.start;
+        put32(bytes, elements, arena + 8);
+        put32(bytes, field, arena);
+    };
+    let node = after(|bytes| larger(bytes, slot_of(bytes, ELMAN) + slot::START.start));
+    assert_eq!(node, Err(ImageError::BadSlot { node: 0, start: arena, elements: 2 }), "a node's input");
+    let input = after(|bytes| larger(bytes, payload_of(bytes, SectionKind::Ports) + ports::LEN + port::SLOT.start));
+    let start = u32_at(&bytes, slot_of(&bytes, ELMAN));
+    assert_eq!(input, Err(ImageError::BadSlot { node: 0, start, elements: 2 }), "an input port elsewhere");
+    let output = ports::LEN + port::LEN;
+    let port = after(|bytes| larger(bytes, payload_of(bytes, SectionKind::Ports) + output + port::SLOT.start));
+    assert_eq!(port, Err(ImageError::BadSection { kind: SectionKind::Ports, offset: output }), "an output port");
+    // The second input written over the first, in part: who reads the first reads neither.
+    let image = AlignedBytes::pack(&two_ports(), Numeric::F32);
+    let mut bytes = image.get().to_vec();
+    let (first, second) = (payload_of(&bytes, SectionKind::Ports) + ports::LEN, ports::LEN + port::LEN);
+    let overlap = u32_at(&bytes, first + port::SLOT.start) + 1;
+    let second = payload_of(&bytes, SectionKind::Ports) + second + port::SLOT.start;
+    put32(&mut bytes, second, overlap);
+    seal(&mut bytes);
+    assert!(matches!(parse(&bytes), Err(ImageError::BadSlot { node: 0, .. })), "{:?}", parse(&bytes));
+}
+
+#[test]
+fn bytes_that_are_kept_or_between_sections_are_zero() {
+    let bytes = packed();
+    let gap = (header::LEN..bytes.len())
+        .find(|&at| {
+            let inside = |kind| {
+                let (_, offset, len) = section_of(&bytes, kind);
+                (offset..offset + len).contains(&at)
+            };
+            at >= payload_of(&bytes, SectionKind::Nodes) && !SectionKind::ALL[..8].iter().any(|&kind| inside(kind))
+        })
+        .expect("some section does not end on a multiple of 16");
+    let table = header::LEN + section::LEN + section::RESERVED.start;
+    for offset in [header::RESERVED.start, header::RESERVED.end - 1, table, table + 3, gap] {
+        assert_eq!(with8(|_| offset, 1), Err(ImageError::NotZero { offset }));
+    }
+    let kind = SectionKind::Nodes;
+    for offset in [nodes::RESERVED.start, nodes::RESERVED.end - 1] {
+        let error = with8(|bytes| payload_of(bytes, kind) + offset, 1);
+        assert_eq!(error, Err(ImageError::BadSection { kind, offset }));
+    }
 }
 
 #[test]
@@ -419,7 +477,10 @@ fn a_model_beyond_the_address_space_is_refused() {
 #[test]
 fn errors_read_as_sentences_with_their_numbers() {
     let error = ImageError::BadSlot { node: 3, start: 40, elements: 5 };
-    assert_eq!(error.to_string(), "node 3: the slot of 5 elements at 40 is outside the arena or in use");
+    assert_eq!(
+        error.to_string(),
+        "node 3: the slot of 5 elements at 40 is outside the arena, in use, or not written before"
+    );
     let error = ImageError::Truncated { offset: 0, needed: 32 };
     assert_eq!(error.to_string(), "the image ends too soon: byte 0 begins something that needs 32 bytes");
 }

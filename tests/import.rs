@@ -369,6 +369,10 @@ fn a_model_that_does_not_fit_its_cells_is_refused_with_numbers() {
     refused("which does not exist", |m| m.architecture.outputs[0].from = "nothing".into());
     refused("there are 1 labels", |m| m.architecture.labels.push("yes".into()));
     refused("its every is 0", |m| m.architecture.schedule = Schedule::Windows { frames: 1, every: 0 });
+    refused("1025 states in turn", |m| m.architecture.schedule = Schedule::Windows { frames: 1025, every: 1 });
+    refused("its mean_of is 257, but must be 1 to 256", |m| {
+        m.architecture.detector = Some(Detector { mean_of: 257, labels: vec![] });
+    });
     refused("the detector has 1 labels", |m| m.architecture.detector = Some(Detector::default_for(&["a".into()])));
     refused("gives 9 features", |m| m.architecture.front_end.as_mut().unwrap().coefficients = 9);
     assert!(matches!(Canonical::from_bytes(b"\x02\0\0\0\0\0\0\0{}"), Err(ModelError::NotCanonical)));

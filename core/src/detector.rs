@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mean[l] = Σ posterior[l] / mean_of   over the last `mean_of` posteriors, once so many have come
-//! event   = the label of the greatest mean, if mean >= threshold[label]
+//! event   = the label of the greatest mean, if mean >= threshold[label], which is at most 1,
 //!           and the last event, of any label, is at least its refractory time old
 //! ```
 //!
@@ -26,7 +26,6 @@ mod field {
     pub const LABEL_BYTES: usize = 8;
 }
 
-const MEAN_OF_LIMIT: u32 = 256;
 const LABELS_LIMIT: u32 = 65_536;
 
 /// The settings of one label.
@@ -91,6 +90,9 @@ pub struct DetectorSettings<'a> {
 }
 
 impl<'a> DetectorSettings<'a> {
+    /// Most posteriors that are averaged.
+    pub const MEAN_OF_LIMIT: u32 = 256;
+
     /// The settings in a section's payload.
     ///
     /// # Errors
@@ -165,7 +167,7 @@ impl<'a> DetectorSettings<'a> {
 }
 
 const fn check_counts(mean_of: u32, labels: u32) -> Result<(), DetectorError> {
-    if mean_of == 0 || mean_of > MEAN_OF_LIMIT {
+    if mean_of == 0 || mean_of > DetectorSettings::MEAN_OF_LIMIT {
         return Err(DetectorError::MeanOf { found: mean_of });
     }
     if labels == 0 || labels > LABELS_LIMIT {
@@ -236,7 +238,8 @@ impl<'a, 'b> Detector<'a, 'b> {
         }
         let (label, score) = self.best();
         let Some(LabelSettings { threshold, refractory_ms }) = self.settings.label(label) else { return Ok(None) };
-        if score >= threshold {
+        // An output that is no posterior may exceed 1, and any threshold.
+        if threshold <= 1.0 && score >= threshold {
             self.quiet = NonZero::new(refractory_ms).map(|refractory| (now_ms, refractory));
             return Ok(Some(Event { label, score, at_ms: now_ms }));
         }
@@ -313,6 +316,7 @@ mod tests {
     #[test]
     fn a_threshold_above_one_is_never_reached_and_nan_makes_no_event() {
         assert_eq!(events(1, 0, [(0, 1.0), (1, f32::NAN), (1, 0.7), (1, 0.8)]), [None, None, None, Some(1)]);
+        assert_eq!(events(1, 0, [(0, 17.0), (1, 17.0)]), [None, Some(1)], "logits");
     }
 
     #[test]

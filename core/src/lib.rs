@@ -5,6 +5,12 @@
 #[cfg(not(any(feature = "libm", feature = "micromath")))]
 compile_error!("enable the feature `libm` (default) or `micromath`: the activations need exp and tanh");
 
+// Weights are read in place, and a length of an image is a usize.
+#[cfg(not(target_endian = "little"))]
+compile_error!("images are little-endian and read in place: this target is not");
+#[cfg(target_pointer_width = "16")]
+compile_error!("lengths and offsets of an image have 32 bits: this target's usize has 16");
+
 pub mod activation;
 pub mod cell;
 pub mod detector;

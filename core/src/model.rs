@@ -2,11 +2,11 @@
 
 use crate::detector::DetectorSettings;
 use crate::front_end::Mfcc;
-use crate::image::field::nodes;
+use crate::image::field::{MAX_NODES, nodes};
 use crate::image::read::u32_at;
-use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
+use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind, not_zero};
 use crate::node::{Node, Place};
-use crate::port::{Ports, check_ports};
+use crate::port::{Ports, check_ports, port_offset, slot_at};
 use crate::schedule::Schedule;
 
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
@@ -95,6 +95,9 @@ impl<'a> Model<'a> {
         ) else {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: 0 });
         };
+        if let Some(offset) = not_zero(payload, nodes::RESERVED.start, nodes::RESERVED.end) {
+            return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset });
+        }
         let model = Self {
             image,
             schedule,
@@ -115,6 +118,12 @@ impl<'a> Model<'a> {
         };
         if let Err(offset) = check_ports(ports, model.slot_elements) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
+        }
+        if let Err(error) = model.check_flow() {
+            return Err(error);
+        }
+        if let Err(error) = model.check_ends() {
+            return Err(error);
         }
         if let Err(error) = check_lines(&image, SectionKind::Labels) {
             return Err(error);
@@ -152,10 +161,79 @@ impl<'a> Model<'a> {
             place.node += 1;
             records = rest;
         }
-        if self.node_count == 0 || !records.is_empty() {
+        if self.node_count == 0 || self.node_count > MAX_NODES || !records.is_empty() {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
         }
         Ok(self)
+    }
+
+    /// Whatever is read was written before, so that no output depends on what the scratch held.
+    const fn check_flow(&self) -> Result<(), ImageError> {
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while place.node < self.node_count {
+            let (node, rest) = match Node::decode(records, self.weights, self.image.numeric, place) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(error),
+            };
+            let (start, elements) = (node.input().start, node.input_size);
+            if !self.is_written(start, elements, place.node) {
+                let (start, elements) = (start as u32, elements as u32);
+                return Err(ImageError::BadSlot { node: place.node, start, elements });
+            }
+            place.node += 1;
+            records = rest;
+        }
+        let outputs = self.outputs();
+        let mut port = outputs.first();
+        while let Some((start, elements)) = slot_at(self.ports, port) {
+            if port == outputs.end() {
+                break;
+            }
+            if !self.is_written(start, elements, self.node_count) {
+                return Err(ImageError::BadSection { kind: SectionKind::Ports, offset: port_offset(port) });
+            }
+            port += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the last that touched these elements before node `reader` (an input, or an earlier node) wrote just them.
+    const fn is_written(&self, start: usize, elements: usize, reader: u32) -> bool {
+        let mut written = false;
+        let mut port = 0;
+        while port < self.inputs().end() {
+            if let Some((from, size)) = slot_at(self.ports, port) {
+                written = after_write(written, (start, elements), (from, size));
+            }
+            port += 1;
+        }
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while place.node < reader {
+            let Ok((node, rest)) = Node::decode(records, self.weights, self.image.numeric, place) else { return false };
+            written = after_write(written, (start, elements), (node.output().start, node.output_size));
+            place.node += 1;
+            records = rest;
+        }
+        written
+    }
+
+    /// The front end gives what the first input takes, the detector takes what the first output gives.
+    const fn check_ends(&self) -> Result<(), ImageError> {
+        if let Some(front_end) = &self.front_end {
+            let (needed, given) = (self.input_size(), front_end.settings().coefficients as usize);
+            if needed != given {
+                return Err(ImageError::BadFrontEnd { needed, given });
+            }
+        }
+        if let Some(detector) = &self.detector {
+            let (needed, given) = (self.output_size(), detector.label_count());
+            if needed != given {
+                return Err(ImageError::BadDetector { needed, given });
+            }
+        }
+        Ok(())
     }
 
     /// Arena and states stay below [`MAX_ELEMENTS`].
@@ -283,10 +361,27 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Text in UTF-8, every line ended by a line feed.
+/// Whether `slot` holds a whole value after a write, given whether it did before.
+const fn after_write(before: bool, slot: (usize, usize), write: (usize, usize)) -> bool {
+    let ((start, elements), (from, size)) = (slot, write);
+    if start == from && elements == size {
+        return true;
+    }
+    let apart = from >= start + elements || start >= from + size;
+    before && apart
+}
+
+/// Text in UTF-8, every line ended by a line feed. No other control character of ASCII: names go to terminals.
 const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
     let Some(payload) = image.section(kind) else { return Ok(()) };
     let ended = matches!(payload, [.., b'\n']);
+    let mut rest = payload;
+    while let [byte, others @ ..] = rest {
+        if *byte != b'\n' && (*byte < b' ' || *byte == 0x7F) {
+            return Err(ImageError::BadSection { kind, offset: payload.len() - rest.len() });
+        }
+        rest = others;
+    }
     match core::str::from_utf8(payload) {
         Ok(_) if ended => Ok(()),
         Ok(_) => Err(ImageError::BadSection { kind, offset: payload.len() }),
@@ -312,5 +407,116 @@ impl<'a> Iterator for Nodes<'a> {
         let (node, rest) = Node::decode(self.records, self.weights, self.numeric, place).ok()?;
         self.records = rest;
         Some(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::activation::Activation;
+    use crate::cell::{CellKind, MAX_ACTIVATIONS, MAX_PARAMS};
+    use crate::detector::{DetectorSettings, LabelSettings};
+    use crate::image::write::{ImageWriter, NodeRecord, nodes_header, write_ports};
+    use crate::image::{Aligned, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
+    use crate::step::{ShapeError, StepError};
+    use crate::{Model, State};
+
+    /// An Elman cell of so many units and inputs, whose weights are zero, with one more section.
+    fn image(units: u32, more: (SectionKind, &[u8])) -> Aligned<[u8; 16384]> {
+        let record = NodeRecord {
+            kind: CellKind::Elman,
+            options: 0,
+            input_size: units,
+            hidden_size: units,
+            output_size: units,
+            activations: [Activation::Identity; MAX_ACTIVATIONS],
+            params: [0.0; MAX_PARAMS],
+            output_slot: units,
+            slots: &[(0, units)],
+            tensors: &[Some(0); 3],
+        };
+        let mut nodes = [0; 84];
+        nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
+        let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
+        let mut ports = [0; 64];
+        let ports_len = write_ports(&[("x", units, 0)], &[("y", units, units)], &mut ports).unwrap();
+        let sections = [
+            (SectionKind::Nodes, &nodes[..nodes_len]),
+            (SectionKind::Weights, &[0; 256][..]),
+            (SectionKind::Ports, &ports[..ports_len]),
+            more,
+        ];
+        let writer =
+            ImageWriter { numeric: Numeric::F32, layout: Layout::Portable, id: ModelId(7), sections: &sections };
+        let mut image = Aligned([0; _]);
+        writer.write(&mut image.0).unwrap();
+        image
+    }
+
+    fn parse(image: &Aligned<[u8]>) -> Result<Model<'_>, ImageError> {
+        Model::parse(ImageBytes::from_aligned(image))
+    }
+
+    #[test]
+    fn a_detector_of_other_labels_than_the_output_is_refused() {
+        let mut detector = [0; 64];
+        let labels = [LabelSettings { threshold: 0.5, refractory_ms: 0 }; 3];
+        let len = DetectorSettings::write(1, &labels, &mut detector).unwrap();
+        let detector = (SectionKind::Detector, &detector[..len]);
+        assert!(parse(&image(3, detector)).is_ok());
+        assert_eq!(parse(&image(4, detector)).unwrap_err(), ImageError::BadDetector { needed: 4, given: 3 });
+    }
+
+    #[test]
+    #[cfg(feature = "libm")]
+    fn a_front_end_of_other_features_than_the_input_is_refused() {
+        let settings = crate::front_end::MfccSettings {
+            sample_rate: 8000,
+            window_len: 4,
+            stride_len: 4,
+            fft_len: 256,
+            mel_bands: 4,
+            coefficients: 3,
+            lower_hz: 0.0,
+            upper_hz: 4000.0,
+            log_floor: 1e-12,
+        };
+        let mut front_end = [0; 1024];
+        let len = settings.write(&mut front_end).unwrap();
+        let front_end = (SectionKind::FrontEnd, &front_end[..len]);
+        assert!(parse(&image(3, front_end)).is_ok());
+        assert_eq!(parse(&image(4, front_end)).unwrap_err(), ImageError::BadFrontEnd { needed: 4, given: 3 });
+    }
+
+    #[test]
+    fn labels_and_names_that_would_steer_a_terminal_are_refused() {
+        for kind in [SectionKind::Labels, SectionKind::Names] {
+            assert_eq!(parse(&image(1, (kind, "ja\nn\u{f6}\n".as_bytes()))).map(drop), Ok(()));
+            for text in ["ja\n\x1b[2J\n", "ja\n\r\n", "ja\n\x7f\n"] {
+                let error = parse(&image(1, (kind, text.as_bytes()))).unwrap_err();
+                assert_eq!(error, ImageError::BadSection { kind, offset: 3 });
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_of_another_length_is_refused_though_its_model_claims_the_same_id() {
+        let (small, large) = (image(3, (SectionKind::Names, b"n\n")), image(4, (SectionKind::Names, b"n\n")));
+        let (small, large) = (parse(&small).unwrap(), parse(&large).unwrap());
+        let mut memory = [0; 16];
+        let mut state = State::new(&small, &mut memory).unwrap();
+        let stepped = large.step_f32(&mut state, &mut [0; 8], &[0.0; 4], &mut [0.0; 4]);
+        assert_eq!(stepped, Err(StepError::OtherState));
+    }
+
+    #[test]
+    fn a_sequence_that_ends_within_a_row_is_refused_before_the_first_step() {
+        let image = image(2, (SectionKind::Names, b"n\n"));
+        let model = parse(&image).unwrap();
+        let mut memory = [0; 8];
+        let mut state = State::new(&model, &mut memory).unwrap();
+        let mut outputs = [9.0; 4];
+        let run = model.run_f32(&mut state, &mut [0; 4], &[1.0; 3], &mut outputs);
+        assert_eq!(run, Err(StepError::Input(ShapeError { port: 0, needed: 2, given: 1 })));
+        assert_eq!(outputs, [9.0; 4]);
     }
 }

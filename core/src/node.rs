@@ -141,7 +141,8 @@ impl<'a> Node<'a> {
         let mut k = 0;
         while k < MAX_PARAMS {
             let value = self.params[k];
-            known &= if k < spec.params.len() { value >= 0.0 && value < f32::INFINITY } else { value.to_bits() == 0 };
+            let used = k < spec.params.len() && spec.params[k].presence.allowed(self.options);
+            known &= if used { value >= 0.0 && value < f32::INFINITY } else { value.to_bits() == 0 };
             k += 1;
         }
         let mut k = spec.activations.len();
@@ -271,13 +272,16 @@ impl<'a> Node<'a> {
     }
 
     /// Where it reads in the arena.
-    pub(crate) fn input(&self) -> Range<usize> {
-        let start = u32_at(self.slots, slot::START).unwrap_or(0) as usize;
+    pub(crate) const fn input(&self) -> Range<usize> {
+        let start = match u32_at(self.slots, slot::START) {
+            Some(start) => start as usize,
+            None => 0,
+        };
         start..start + self.input_size
     }
 
     /// Where it writes in the arena.
-    pub(crate) fn output(&self) -> Range<usize> {
+    pub(crate) const fn output(&self) -> Range<usize> {
         self.output_slot..self.output_slot + self.output_size
     }
 

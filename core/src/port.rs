@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::image::field::{MAX_SIZE, port, ports};
+use crate::image::field::{MAX_PORTS, MAX_SIZE, port, ports};
 use crate::image::read::{slice, u16_at, u32_at};
 
 /// A named input or output.
@@ -46,28 +46,30 @@ impl<'a> Ports<'a> {
         Self { payload, next: first, end: first + count }
     }
 
+    pub(crate) const fn first(&self) -> usize {
+        self.next
+    }
+
+    pub(crate) const fn end(&self) -> usize {
+        self.end
+    }
+
     /// How many are left. By value, or `Iterator::count` would be called instead, which reads every name.
     pub const fn count(self) -> usize {
         self.end - self.next
     }
 
     pub(crate) const fn first_size(&self) -> usize {
-        match port_record(self.payload, self.next) {
-            Some(record) => match u32_at(record, port::SIZE) {
-                Some(size) => size as usize,
-                None => 0,
-            },
+        match slot_at(self.payload, self.next) {
+            Some((_, size)) => size,
             None => 0,
         }
     }
 
     /// Where each lies in the arena. A step reads no names: it would have to check their UTF-8 again.
     pub(crate) fn places(self) -> impl Iterator<Item = Range<usize>> {
-        (self.next..self.end).map_while(move |index| {
-            let record = port_record(self.payload, index)?;
-            let (start, size) = (u32_at(record, port::SLOT)? as usize, u32_at(record, port::SIZE)? as usize);
-            Some(start..start + size)
-        })
+        (self.next..self.end)
+            .map_while(move |index| slot_at(self.payload, index).map(|(start, size)| start..start + size))
     }
 }
 
@@ -91,12 +93,12 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<
     else {
         return Err(0);
     };
-    if input_count == 0 || output_count == 0 {
+    if input_count == 0 || output_count == 0 || input_count > MAX_PORTS || output_count > MAX_PORTS {
         return Err(0);
     }
     let mut index = 0;
     while index < input_count as usize + output_count as usize {
-        let offset = ports::LEN + index * port::LEN;
+        let offset = port_offset(index);
         let Some(port) = port_at(payload, index) else { return Err(offset) };
         let fits = match port.slot.checked_add(port.size) {
             Some(end) => end <= slot_elements,
@@ -110,9 +112,21 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<
     Ok(())
 }
 
+/// Where record `index` starts in the payload.
+pub(crate) const fn port_offset(index: usize) -> usize {
+    ports::LEN + index * port::LEN
+}
+
 /// Record `index`, inputs first.
 const fn port_record(payload: &[u8], index: usize) -> Option<&[u8]> {
-    slice(payload, ports::LEN + index * port::LEN, port::LEN)
+    slice(payload, port_offset(index), port::LEN)
+}
+
+/// The slot of port `index`, inputs first: its first element, and its elements.
+pub(crate) const fn slot_at(payload: &[u8], index: usize) -> Option<(usize, usize)> {
+    let Some(record) = port_record(payload, index) else { return None };
+    let (Some(start), Some(size)) = (u32_at(record, port::SLOT), u32_at(record, port::SIZE)) else { return None };
+    Some((start as usize, size as usize))
 }
 
 /// Port `index`, inputs first.

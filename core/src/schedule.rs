@@ -37,7 +37,7 @@ impl Schedule {
     /// Longest run and pause, in steps: the clock counts to twice their period.
     const MAX_STEPS: u32 = 1 << 20;
     /// Most states that take turns: every step looks at each.
-    const MAX_STATES: u32 = 1 << 10;
+    pub const MAX_STATES: u32 = 1 << 10;
 
     pub(crate) const fn parse(payload: &[u8]) -> Result<Self, usize> {
         let (Some(frames), Some(every), field::LEN) =

@@ -62,7 +62,7 @@ impl<'b> State<'b> {
         bytemuck::must_cast_slice(self.words.get(1..).unwrap_or_default())
     }
 
-    /// The same, to be set: an initial state that is not zero.
+    /// The same, to be set: an initial state that is not zero. Windows begin at zero whatever is set here.
     pub fn values_mut(&mut self) -> &mut [f32] {
         bytemuck::must_cast_slice_mut(self.words.get_mut(1..).unwrap_or_default())
     }
@@ -142,6 +142,7 @@ impl<'b> State<'b> {
 /// Why bytes are not a saved state of this model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum RestoreError {
     /// They do not begin as a saved state does.
     NotAState,

@@ -26,6 +26,7 @@ impl Step {
 /// Why a step did not run. State and outputs are as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum StepError {
     /// The state belongs to another model, or to another schedule of this one.
     OtherState,
@@ -116,6 +117,7 @@ impl Model<'_> {
     }
 
     /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
+    /// Where several states take turns it shows each that steps, in their order; [`endless`](Self::endless) has one.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32).
@@ -196,7 +198,8 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &[&mut [f32]],
     ) -> Result<&'s mut [f32], StepError> {
-        if state.owner != Owner::of(self) {
+        // The id is what the packer says: two images may share one and yet need states of another length.
+        if state.owner != Owner::of(self) || state.words.len() != self.state_words() {
             return Err(StepError::OtherState);
         }
         let (needed, given) = (self.inputs().count(), inputs.len());

@@ -3,7 +3,7 @@
 
 use tidegate::image::field::header;
 use tidegate::image::write::seal;
-use tidegate::{ImageBytes, Model, State};
+use tidegate::{Detector, FrontEnd, ImageBytes, Model, State};
 
 /// What came of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ const MAX_WORDS: usize = 1 << 15;
 const MAX_STATES: u32 = 256;
 const MAX_MACS: usize = 1 << 16;
 const STEPS: usize = 6;
+/// Most samples of each kind that the front end hears.
+const MAX_SAMPLES: usize = 4096;
 /// Where the clock is in a saved state: behind its header of seven words.
 const SAVED_CLOCK: usize = 28;
 
@@ -79,7 +81,41 @@ pub fn parse_then_step(data: &[u8]) -> Outcome {
         return Outcome::TooLarge;
     }
     step(&model, data);
+    hear(&model, data);
     Outcome::Ran
+}
+
+/// Samples from the data, then the loudest there are, through front end and detector, where the image has them.
+fn hear(model: &Model<'_>, data: &[u8]) {
+    if let Some(mfcc) = model.front_end()
+        && mfcc.memory_words() <= MAX_WORDS
+    {
+        let mut memory = vec![u32::MAX; mfcc.memory_words()];
+        let mut front_end = FrontEnd::new(mfcc, &mut memory).expect("the memory has the front end's own length");
+        let len = (2 * mfcc.settings().window_len as usize).min(MAX_SAMPLES);
+        let quiet = data.iter().cycle().take(len).map(|&byte| i16::from(byte));
+        let samples: Vec<i16> = quiet.chain((0..len).map(|k| if k % 2 == 0 { i16::MIN } else { i16::MAX })).collect();
+        let mut rest = samples.as_slice();
+        while !rest.is_empty() {
+            rest = &rest[front_end.push(rest)..];
+            while let Some(frame) = front_end.next() {
+                assert!(frame.iter().all(|feature| feature.is_finite()), "{frame:?}");
+            }
+        }
+    }
+    if let Some(settings) = model.detector()
+        && settings.memory_words() <= MAX_WORDS
+    {
+        let mut memory = vec![u32::MAX; settings.memory_words()];
+        let mut detector = Detector::new(settings, &mut memory).expect("the memory has the detector's own length");
+        for (round, &byte) in data.iter().cycle().take(STEPS).enumerate() {
+            let posteriors = vec![f32::from(byte) / 255.0; settings.label_count()];
+            let event = detector
+                .push(&posteriors, (u32::MAX - 2).wrapping_add(round as u32))
+                .expect("every label has a posterior");
+            assert!(event.is_none_or(|event| event.label < settings.label_count()));
+        }
+    }
 }
 
 fn step(model: &Model<'_>, data: &[u8]) {

@@ -1,7 +1,7 @@
 //! Images of canonical models, and small models that have everything.
 
 use tidegate::{ImageBytes, Model, Numeric};
-use tidegate_tools::canonical::{Canonical, Schedule};
+use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule};
 use tidegate_tools::pack::pack;
 
 use crate::random::{Draw, Rng, Variant, chain, port};
@@ -74,6 +74,18 @@ pub fn whole() -> Canonical {
     let mut model = chain(&mut Rng::new(8), 2, &cells, Draw { weights: 1.0, biases: true });
     model.architecture.labels = ["_silence_", "ja", "nein"].map(str::to_owned).to_vec();
     model.architecture.schedule = Schedule::Windows { frames: 3, every: 2 };
+    model.architecture.detector = Some(Detector::default_for(&model.architecture.labels));
+    model.architecture.front_end = Some(Mfcc {
+        sample_rate: 8000,
+        window_len: 4,
+        stride_len: 3,
+        fft_len: 256,
+        mel_bands: 4,
+        coefficients: 2,
+        lower_hz: 0.0,
+        upper_hz: 1000.0,
+        log_floor: 1e-12,
+    });
     model
 }
 

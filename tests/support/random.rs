@@ -87,7 +87,9 @@ impl Variant {
         for options in subsets {
             let plain = Self::new(CellKind::Lstm, options);
             all.push(plain.clone().param("cell_clip", 0.25));
-            all.push(plain.clone().param("cell_clip", 0.5).param("projection_clip", 0.1));
+            let clipped = plain.clone().param("cell_clip", 0.5);
+            let projected = options.contains(&"projection");
+            all.push(if projected { clipped.param("projection_clip", 0.1) } else { clipped });
             all.push(plain);
         }
         all.push(Self::new(CellKind::Gru, &[]));

@@ -13,7 +13,7 @@
 //!
 //! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec, copy};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ParamSpec, Presence, Sizes, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::gate;
 use crate::kernel::{Weight, accumulate};
@@ -32,7 +32,10 @@ pub const SPEC: CellSpec = CellSpec {
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden],
     options: &["peephole", "projection"],
-    params: &["cell_clip", "projection_clip"],
+    params: &[
+        ParamSpec { name: "cell_clip", presence: Presence::Optional },
+        ParamSpec { name: "projection_clip", presence: Presence::With(PROJECTION) },
+    ],
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
         ActivationSpec { name: "cell_activation", default: Activation::Tanh },

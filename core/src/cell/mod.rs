@@ -113,7 +113,7 @@ pub struct CellSpec {
     /// Flags; an image stores flag `k` as bit `k`.
     pub options: &'static [&'static str],
     /// Numbers, at most [`MAX_PARAMS`]; 0.0 where the canonical model does not give one.
-    pub params: &'static [&'static str],
+    pub params: &'static [ParamSpec],
     /// The activations that it applies, at most [`MAX_ACTIVATIONS`], with their defaults.
     pub activations: &'static [ActivationSpec],
     /// Tensors of the canonical model.
@@ -161,6 +161,15 @@ pub struct StateSpec {
     pub name: &'static str,
     /// Its length.
     pub len: Dim,
+}
+
+/// A number of a cell.
+#[derive(Debug)]
+pub struct ParamSpec {
+    /// Its name in a canonical model.
+    pub name: &'static str,
+    /// When it may be other than 0: [`Presence::Optional`], or with an option.
+    pub presence: Presence,
 }
 
 /// An activation of a cell.
@@ -271,5 +280,10 @@ impl Presence {
             Self::With(option) => options >> option & 1 == 1,
             Self::Without(option) => options >> option & 1 == 0,
         }
+    }
+
+    /// Whether a node with these option bits may have it.
+    pub const fn allowed(self, options: u32) -> bool {
+        matches!(self, Self::Optional) || self.required(options)
     }
 }

@@ -74,7 +74,12 @@ pub enum ImageError {
     },
     /// A section or tensor does not start on a multiple of 16 bytes, or not where the one before it ends.
     Misaligned {
-        /// Where it starts.
+        /// Where it starts; a tensor's counts from the start of the weights.
+        offset: usize,
+    },
+    /// A byte that is kept for later versions, or lies between two sections, is not zero.
+    NotZero {
+        /// Where it is.
         offset: usize,
     },
     /// A section's payload is not what its kind asks for.
@@ -107,7 +112,8 @@ pub enum ImageError {
         /// Which node, from 0.
         node: u32,
     },
-    /// A slot lies outside the arena, or a node reads the slot that it writes.
+    /// A slot lies outside the arena, a node reads the slot that it writes, or one that nothing before it has written
+    /// as a whole.
     BadSlot {
         /// Which node, from 0.
         node: u32,
@@ -131,7 +137,21 @@ pub enum ImageError {
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
     Detector(DetectorError),
-    /// State or scratch would not fit in memory that this machine can address.
+    /// The front end does not give as many features as the first input takes.
+    BadFrontEnd {
+        /// Features of the input.
+        needed: usize,
+        /// Coefficients of the front end.
+        given: usize,
+    },
+    /// The detector does not have as many labels as the first output has features.
+    BadDetector {
+        /// Features of the output.
+        needed: usize,
+        /// Labels of the detector.
+        given: usize,
+    },
+    /// State or arena would have 2^26 elements or more, or a tensor more bytes than this machine can address.
     TooLarge {
         /// Which node, from 0.
         node: u32,
@@ -161,6 +181,7 @@ impl fmt::Display for ImageError {
             Self::MissingSection { kind } => write!(f, "no section {kind:?}"),
             Self::DuplicateSection { kind } => write!(f, "two sections of kind {kind}"),
             Self::Misaligned { offset } => write!(f, "what starts at byte {offset} should not start there"),
+            Self::NotZero { offset } => write!(f, "byte {offset} should be zero"),
             Self::BadSection { kind, offset } => write!(f, "section {kind:?} is wrong at its byte {offset}"),
             Self::UnknownCell { node, code } => write!(f, "node {node} has cell code {code}, which this build lacks"),
             Self::BadSize { node, input, hidden, output } => {
@@ -168,14 +189,23 @@ impl fmt::Display for ImageError {
             }
             Self::BadOption { node } => write!(f, "node {node} has an option, activation or number its cell has not"),
             Self::BadSlot { node, start, elements } => {
-                write!(f, "node {node}: the slot of {elements} elements at {start} is outside the arena or in use")
+                write!(
+                    f,
+                    "node {node}: the slot of {elements} elements at {start} is outside the arena, in use, or not written before"
+                )
             }
             Self::BadTensor { node, tensor, needed, given } => {
                 write!(f, "node {node}: tensor {tensor} needs {needed} bytes, {given} are there")
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),
-            Self::TooLarge { node } => write!(f, "node {node} needs more memory than this machine can address"),
+            Self::BadFrontEnd { needed, given } => {
+                write!(f, "the front end gives {given} coefficients, the first input takes {needed}")
+            }
+            Self::BadDetector { needed, given } => {
+                write!(f, "the detector has {given} labels, the first output {needed} features")
+            }
+            Self::TooLarge { node } => write!(f, "up to node {node} the model needs more memory than is supported"),
         }
     }
 }

@@ -12,6 +12,10 @@ pub const FORMAT_VERSION: u16 = 1;
 pub const ALIGNMENT: usize = 16;
 /// Most sections of an image.
 pub const MAX_SECTIONS: u16 = 64;
+/// Most nodes of an image: `parse` looks at the nodes before each.
+pub const MAX_NODES: u32 = 1 << 10;
+/// Most inputs and most outputs of an image.
+pub const MAX_PORTS: u16 = 1 << 8;
 /// Most features or units of a node: products of two sizes and an element stay below 2^32 bytes by a check.
 pub const MAX_SIZE: u32 = 1 << 20;
 
@@ -56,6 +60,8 @@ pub mod nodes {
     pub const NODE_COUNT: Range<usize> = 0..4;
     /// Elements of the arena that holds the slots.
     pub const SLOT_ELEMENTS: Range<usize> = 4..8;
+    /// Zero.
+    pub const RESERVED: Range<usize> = 8..16;
     pub const LEN: usize = 16;
 }
 

@@ -242,6 +242,9 @@ impl<'a> Image<'a> {
                 return Err(ImageError::BadChecksum { stored, computed });
             }
         }
+        if let Some(offset) = not_zero(bytes, field::header::RESERVED.start, field::header::RESERVED.end) {
+            return Err(ImageError::NotZero { offset });
+        }
         let Some(numeric) = Numeric::from_code(numeric) else {
             return Err(ImageError::UnsupportedNumeric { found: numeric });
         };
@@ -290,6 +293,13 @@ const fn sections(bytes: &[u8], count: u16) -> Result<[Option<&[u8]>; SectionKin
         let Some(payload) = slice(bytes, offset, len) else {
             return Err(ImageError::Truncated { offset, needed: len });
         };
+        let reserved = entry_offset + field::section::RESERVED.start;
+        if let Some(offset) = not_zero(bytes, reserved, entry_offset + field::section::LEN) {
+            return Err(ImageError::NotZero { offset });
+        }
+        if let Some(offset) = not_zero(bytes, end, offset) {
+            return Err(ImageError::NotZero { offset });
+        }
         end = offset + len;
         let mut earlier = 0;
         while earlier < index {
@@ -307,8 +317,23 @@ const fn sections(bytes: &[u8], count: u16) -> Result<[Option<&[u8]>; SectionKin
         index += 1;
     }
     match align_up(end) {
-        Some(needed) if needed == bytes.len() => Ok(found),
+        Some(needed) if needed == bytes.len() => match not_zero(bytes, end, needed) {
+            Some(offset) => Err(ImageError::NotZero { offset }),
+            None => Ok(found),
+        },
         Some(needed) => Err(ImageError::BadLength { stored: bytes.len(), needed }),
         None => Err(ImageError::BadLength { stored: bytes.len(), needed: end }),
     }
+}
+
+/// The first byte of `start..end` that is not zero. These ranges are kept, or lie between sections: 15 bytes at most.
+pub(crate) const fn not_zero(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
+    let mut offset = start;
+    while offset < end && offset < bytes.len() {
+        if bytes[offset] != 0 {
+            return Some(offset);
+        }
+        offset += 1;
+    }
+    None
 }

@@ -37,11 +37,10 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
         let folder = folder.display();
         return Err(DataError::new(path, format!("there is no folder {folder}: make it with `mkdir -p {folder}`")));
     }
-    let mut file = temporary(&folder).map_err(|e| match e.kind() {
-        io::ErrorKind::PermissionDenied => {
-            DataError::new(path, format!("the folder {} cannot be written to: permission denied", folder.display()))
-        }
-        _ => failed(e),
+    // The temporary file's own name would only puzzle.
+    let mut file = temporary(&folder).map_err(|e| {
+        let reason = format!("the folder {} cannot be written to: {}; give another path", folder.display(), e.kind());
+        DataError::new(path, reason)
     })?;
     let mut out = BufWriter::new(file.as_file_mut());
     fill(&mut out).and_then(|()| out.flush()).map_err(failed)?;

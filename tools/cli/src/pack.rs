@@ -29,6 +29,12 @@ pub enum PackError {
         /// The weight.
         value: f32,
     },
+    /// Two biases that are finite have a sum that is not.
+    #[error("the values that {tensor} is the sum of leave the range of f32")]
+    SumOutOfRange {
+        /// Its name.
+        tensor: String,
+    },
     /// A name cannot be stored.
     #[error("the name {name:?} has a line feed in it: rename it")]
     LineFeed {
@@ -227,8 +233,8 @@ fn append_record(
         return Err(PackError::SeveralInputs { node: node.name.clone(), count: node.inputs.len() });
     };
     let mut params = [0.0; MAX_PARAMS];
-    for (param, name) in params.iter_mut().zip(spec.params) {
-        *param = node.params.get(*name).copied().unwrap_or(0.0);
+    for (param, of) in params.iter_mut().zip(spec.params) {
+        *param = node.params.get(of.name).copied().unwrap_or(0.0);
     }
     let mut activations = [Activation::Identity; MAX_ACTIVATIONS];
     for (activation, of) in activations.iter_mut().zip(spec.activations) {
@@ -280,6 +286,9 @@ fn pack_tensors(
         weights.resize(weights.len().next_multiple_of(ALIGNMENT), 0);
         offsets.push(Some(weights.len() as u32));
         let rows = image_rows(node, spec, tensor, model);
+        if !rows.iter().all(|value| value.is_finite()) {
+            return Err(PackError::SumOutOfRange { tensor: format!("{}.{}", node.name, tensor.name) });
+        }
         let cols = tensor.cols.map_or(1, |cols| dim(node, cols));
         let narrow = tensor.cols.is_some() && numeric == Numeric::F16;
         // Blocks of four rows, column by column.
@@ -334,5 +343,34 @@ fn dim(node: &Node, dim: Dim) -> usize {
         Dim::Input => node.input_size,
         Dim::Hidden => node.hidden_size,
         Dim::Output => node.output_size,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn biases_whose_sum_leaves_f32_are_refused() {
+        let json = r#"{"version": 1, "source": "", "inputs": [{"name": "x", "size": 1}],
+            "nodes": [{"name": "e", "cell": "elman", "inputs": ["x"],
+                "input_size": 1, "hidden_size": 1, "output_size": 1}],
+            "outputs": [{"name": "y", "size": 1, "from": "e"}]}"#;
+        let tensor = |name: &str, shape: &[usize], value| {
+            (format!("e.{name}"), Tensor { shape: shape.to_vec(), data: vec![value] })
+        };
+        let mut model = Canonical {
+            architecture: serde_json::from_str(json).unwrap(),
+            tensors: [
+                tensor("input_weights", &[1, 1], 1.0),
+                tensor("recurrent_weights", &[1, 1], 1.0),
+                tensor("input_bias", &[1], 3e38),
+            ]
+            .into(),
+        };
+        assert!(pack(&model, Numeric::F32).is_ok());
+        model.tensors.extend([tensor("recurrent_bias", &[1], 3e38)]);
+        let error = pack(&model, Numeric::F32).unwrap_err();
+        assert!(matches!(error, PackError::SumOutOfRange { tensor } if tensor == "e.bias"));
     }
 }

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, CellSpec, Dim, Presence, Sizes};
+use tidegate::detector::DetectorSettings;
 
 use super::{Architecture, Canonical, Mfcc, Node, Port, Schedule, Tensor};
 use crate::error::{ModelError, Shape};
+use crate::pack::core_schedule;
 
-/// Most features, units, frames, nodes and ports: what an image's 16-bit fields hold.
+/// Most features, units, frames, nodes and ports. An image counts its ports in 16 bits; the other counts could be
+/// greater there.
 pub const MAX_SIZE: usize = 65_535;
 const MAX_NAME_BYTES: usize = 255;
 
@@ -197,11 +200,16 @@ fn check_settings(node: &Node, spec: &CellSpec) -> Result<u32, Reason> {
         options |= bit;
     }
     for (param, value) in &node.params {
-        if !spec.params.contains(&param.as_str()) {
+        let Some(known) = spec.params.iter().find(|known| known.name == param) else {
             return refuse(format!("cell {:?} has no parameter {param:?}", spec.name));
-        }
-        if !value.is_finite() || (param.ends_with("_clip") && *value < 0.0) {
+        };
+        if !(0.0..=f32::MAX).contains(value) {
             return refuse(format!("{param} is {value}, but must be finite and not negative"));
+        }
+        if let (Presence::With(option), true) = (known.presence, *value > 0.0)
+            && options >> option & 1 == 0
+        {
+            return refuse(format!("{param} is {value}, which needs the option {:?}", spec.options[option as usize]));
         }
     }
     for (place, activation) in &node.activations {
@@ -267,10 +275,19 @@ fn check_around(architecture: &Architecture) -> Result<(), ModelError> {
         for (what, value) in [("frames", frames), ("every", every)] {
             check_size(what, value as usize).map_err(|reason| ModelError::Model(format!("schedule: {reason}")))?;
         }
+        let (states, most) = (core_schedule(architecture.schedule).states(), tidegate::Schedule::MAX_STATES);
+        if states > most {
+            return model(format!(
+                "schedule: windows of {frames} frames every {every} take {states} states in turn, at most {most} can: \
+                 let them start less often"
+            ));
+        }
     }
     let Some(detector) = &architecture.detector else { return Ok(()) };
-    check_size("mean_of", detector.mean_of as usize)
-        .map_err(|reason| ModelError::Model(format!("detector: {reason}")))?;
+    if !(1..=DetectorSettings::MEAN_OF_LIMIT).contains(&detector.mean_of) {
+        let (found, most) = (detector.mean_of, DetectorSettings::MEAN_OF_LIMIT);
+        return model(format!("detector: its mean_of is {found}, but must be 1 to {most}"));
+    }
     if detector.labels.len() != labels {
         return model(format!("the detector has {} labels, the model {labels}", detector.labels.len()));
     }

@@ -98,7 +98,13 @@ fn options(node: &Node<'_>) -> Vec<String> {
 
 fn params(node: &Node<'_>) -> impl Iterator<Item = (&'static str, f32)> {
     let values = node.params;
-    node.kind.spec().params.iter().zip(values).filter(|(_, value)| *value != 0.0).map(|(name, value)| (*name, value))
+    node.kind
+        .spec()
+        .params
+        .iter()
+        .zip(values)
+        .filter(|(_, value)| *value != 0.0)
+        .map(|(param, value)| (param.name, value))
 }
 
 fn activations(node: &Node<'_>) -> impl Iterator<Item = (&'static str, &'static str)> {

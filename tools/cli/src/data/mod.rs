@@ -244,3 +244,26 @@ fn shortened(text: &str) -> Cow<'_, str> {
         None => text.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_that_panics_is_a_damaged_file_and_is_not_heard() {
+        thread_local!(static HEARD: Cell<u32> = const { Cell::new(0) });
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            HEARD.set(HEARD.get() + 1);
+            if info.payload_as_str() != Some("on purpose") {
+                report(info);
+            }
+        }));
+        hide_guarded_panics();
+        let damaged = guarded(|| -> () { panic!("on purpose") });
+        assert!(damaged.unwrap_err().to_string().contains("is damaged"));
+        assert_eq!(HEARD.get(), 0);
+        let _ = catch_unwind(|| panic!("on purpose"));
+        assert_eq!(HEARD.get(), 1, "other panics are reported as before");
+    }
+}

@@ -120,7 +120,7 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason
             let entry = archive.by_index(i).map_err(|e| damaged(&e))?;
             let name = entry.name().map_err(|e| damaged(&e))?.into_owned();
             let mut array = Vec::new();
-            entry.take(left + 1).read_to_end(&mut array).map_err(|e| format!("`{name}` is damaged ({e})"))?;
+            entry.take(left + 1).read_to_end(&mut array).map_err(|e| format!("`{name}` cannot be unpacked ({e})"))?;
             Ok((name, array))
         })??;
         left = left.checked_sub(array.len() as u64).ok_or("unpacks to more than 512 MiB")?;
@@ -184,5 +184,22 @@ mod tests {
         assert!(parse(&bytes[..bytes.len() - 1]).is_err());
         assert!(parse(&array("<c8", false, "(1,)", &[0; 8])).unwrap_err().to_string().contains("<c8"));
         assert!(parse(&array("<f4", false, "(4294967296, 4294967296, 2)", &[])).is_err());
+    }
+
+    #[test]
+    fn compressed_archives_are_read_and_other_methods_named() {
+        let entry = array("<f4", false, "(500,)", &[0; 2000]);
+        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+        archive.start_file("zeros.npy", options).unwrap();
+        archive.write_all(&entry).unwrap();
+        let mut bytes = archive.finish().unwrap().into_inner();
+        assert!(bytes.len() < 500);
+        assert_eq!(parse_npz(&bytes).unwrap()["zeros"], Tensor { shape: vec![500], data: vec![0.0; 500] });
+        // Method 12, bzip2, in the local header and in the directory (APPNOTE 4.3.7, 4.3.12).
+        let directory = bytes.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+        (bytes[8], bytes[directory + 10]) = (12, 12);
+        let reason = parse_npz(&bytes).unwrap_err().to_string();
+        assert_eq!(reason, "`zeros.npy` cannot be unpacked (compression method not supported: 12)");
     }
 }

@@ -20,7 +20,7 @@ const FORGET: usize = 1;
 pub struct LstmOptions<'a> {
     /// Added to the forget gate at run time; folded into the bias here.
     pub forget_bias: f32,
-    /// `w_i_diag`, `w_f_diag`, `w_o_diag`, each [units].
+    /// `w_i_diag`, `w_f_diag`, `w_o_diag`, each `[units]`.
     pub peepholes: Option<[&'a Tensor; 3]>,
     /// `projection/kernel`, [units, projected].
     pub projection: Option<&'a Tensor>,
@@ -173,7 +173,7 @@ pub fn cudnn_compatible_gru(
     Ok(layer)
 }
 
-/// `BasicRNNCell`: kernel [input + units, units], bias [units].
+/// `BasicRNNCell`: kernel `[input + units, units]`, bias `[units]`.
 ///
 /// # Errors
 /// If a tensor has another shape.

@@ -1,0 +1,193 @@
+//! From the shipped graph to events, with every file that comes on the way.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tidegate_tools::data::{UNNAMED, read_tensors, write_tensors};
+
+use super::{Workplace, gru_pb, shipped, yes_flac};
+
+/// Exactly these fields, whatever their order.
+fn fields(value: &Value, names: &str) {
+    let mut names: Vec<&str> = names.split_whitespace().collect();
+    names.sort_unstable();
+    let mut found: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    found.sort_unstable();
+    assert_eq!(found, names);
+}
+
+#[test]
+fn the_same_model_gives_the_same_bytes_by_every_way() {
+    let here = Workplace::new();
+    let gru = gru_pb();
+    here.succeed(&["import", &gru, "-o", "a.safetensors"]);
+    here.succeed(&["import", "a.safetensors", "-o", "b.safetensors"]);
+    for (model, image) in
+        [(gru.as_str(), "a.tgi"), (&gru, "b.tgi"), ("a.safetensors", "c.tgi"), ("b.safetensors", "d.tgi")]
+    {
+        here.succeed(&["pack", model, "-o", image, "--numeric", "f16"]);
+        assert_eq!(here.read(image), here.read("a.tgi"), "{image}");
+    }
+    assert_eq!(here.read("a.safetensors"), here.read("b.safetensors"));
+    here.succeed(&["pack", &gru, "-o", "a.tgi"]);
+    assert_ne!(here.read("a.tgi"), here.read("b.tgi"), "an older image is replaced");
+    assert_eq!(here.names(), ["a.safetensors", "a.tgi", "b.safetensors", "b.tgi", "c.tgi", "d.tgi"]);
+}
+
+#[test]
+fn inspect_tells_all() {
+    let here = Workplace::new();
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    let found = here.json(&["inspect", "g.tgi", "--json"]);
+    fields(
+        &found,
+        "format model_id numeric layout signed layers inputs outputs flash_bytes state_bytes scratch_bytes \
+         macs_per_step labels front_end schedule detector",
+    );
+    assert_eq!(found["flash_bytes"], here.read("g.tgi").len());
+    assert_eq!(found["layers"].as_array().unwrap().len(), 3);
+    assert_eq!(found["labels"].as_array().unwrap().len(), 12);
+    assert_eq!((&found["numeric"], &found["signed"]), (&"f32".into(), &false.into()));
+    assert_eq!(found["schedule"]["windows"]["frames"], 25);
+    assert_eq!(found["front_end"]["sample_rate"], 16_000);
+    for number in ["state_bytes", "scratch_bytes", "macs_per_step"] {
+        assert!(found[number].as_u64().unwrap() > 0, "{number}");
+    }
+    assert_eq!(here.json(&["inspect", &gru_pb(), "--json"]), found, "a model is packed in memory");
+    // What inspect prints is what --front-end reads.
+    here.write("front_end.json", found["front_end"].to_string());
+    here.succeed(&["pack", &gru_pb(), "-o", "h.tgi", "--front-end", "front_end.json"]);
+    assert_eq!(here.read("h.tgi"), here.read("g.tgi"));
+}
+
+#[test]
+fn a_saved_state_continues_bit_for_bit() {
+    let here = Workplace::new();
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    let rows = |range: std::ops::Range<usize>| -> Vec<f32> {
+        range.flat_map(|step| (0..10).map(move |k| ((step * 10 + k) as f32 * 0.7).sin() * 5.0)).collect()
+    };
+    for (name, range) in [("all.npy", 0..20), ("first.npy", 0..7), ("rest.csv", 7..20)] {
+        let tensor = tidegate_tools::canonical::Tensor { shape: vec![range.len(), 10], data: rows(range) };
+        write_tensors(&here.path(name), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
+    }
+    here.succeed(&["run", "g.tgi", "--input", "all.npy", "--output", "all_out.npy", "--state-out", "all.state"]);
+    here.succeed(&["run", "g.tgi", "--input", "first.npy", "--output", "first_out.csv", "--state-out", "first.state"]);
+    let rest = ["run", "g.tgi", "--input", "rest.csv", "--output", "rest_out.npz"];
+    here.succeed(&[&rest[..], &["--state-in", "first.state", "--state-out", "rest.state"]].concat());
+    let values = |name: &str| read_tensors(&here.path(name)).unwrap().into_values().next().unwrap();
+    let (all, first, rest) = (values("all_out.npy"), values("first_out.csv"), values("rest_out.npz"));
+    assert_eq!((&all.shape[..], &first.shape[..], &rest.shape[..]), (&[20, 12][..], &[7, 12][..], &[13, 12][..]));
+    let bits = |data: &[f32]| data.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(&all.data), bits(&[first.data, rest.data].concat()));
+    assert_eq!(here.read("all.state"), here.read("rest.state"));
+}
+
+#[test]
+fn a_sound_is_run_by_either_name() {
+    let here = Workplace::new();
+    let yes = yes_flac();
+    let sound = tidegate_tools::data::read_audio(yes.as_ref()).unwrap();
+    let (bits_per_sample, sample_format) = (16, hound::SampleFormat::Int);
+    let spec = hound::WavSpec { channels: 1, sample_rate: sound.sample_rate, bits_per_sample, sample_format };
+    let mut wav = hound::WavWriter::create(here.path("yes.wav"), spec).unwrap();
+    sound.samples.iter().for_each(|&sample| wav.write_sample(sample).unwrap());
+    wav.finalize().unwrap();
+    let printed = here.succeed(&["run", &gru_pb(), "--input", "yes.wav"]);
+    assert_eq!(printed, here.succeed(&["run", &gru_pb(), "--input", &yes]));
+    assert!(printed.lines().last().unwrap().ends_with("  yes"), "{printed}");
+    here.succeed(&["run", &gru_pb(), "--input", "yes.wav", "--output", "y.npy", "--layers", "layers.safetensors"]);
+    let layers = read_tensors(&here.path("layers.safetensors")).unwrap();
+    assert_eq!(layers.len(), 3);
+    assert!(layers.values().all(|layer| layer.shape[0] == 25));
+}
+
+#[test]
+fn reports_have_the_fields_that_stay() {
+    let here = Workplace::new();
+    let index = shipped("speech_commands/index.csv");
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "half.tgi", "--numeric", "f16"]);
+
+    let found = here.json(&["eval", "g.tgi", "--index", &index, "--json"]);
+    fields(&found, "clips correct accuracy confusion labels");
+    assert_eq!(found["clips"], 24);
+    let total = |row: &Value| row.as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum::<u64>();
+    assert_eq!(found["confusion"].as_array().unwrap().iter().map(total).sum::<u64>(), 24);
+    let accuracy = found["correct"].as_f64().unwrap() / 24.0;
+    assert_eq!(found["accuracy"], accuracy);
+    assert!(accuracy > 0.8, "{accuracy}");
+
+    let found = here.json(&["eval", "g.tgi", "--index", &index, "--stream", "--seed", "3", "--json"]);
+    fields(&found, "clips seconds seed keywords right wrong missed false_alarms false_alarms_per_hour labels");
+    let count = |name: &str| found[name].as_u64().unwrap();
+    assert_eq!((count("clips"), count("seed"), count("keywords")), (24, 3, 20));
+    assert_eq!(count("right") + count("wrong") + count("missed"), count("keywords"));
+
+    let verify = ["verify", "half.tgi", "--against", &gru_pb(), "--input", &yes_flac(), "--json"];
+    let found = here.json(&verify);
+    fields(&found, "max_abs_error snr_db layers");
+    assert!(found["max_abs_error"].as_f64().unwrap() < 0.01 && found["snr_db"].as_f64().unwrap() > 40.0, "{found}");
+    assert_eq!(found["layers"].as_array().unwrap().len(), 3);
+    fields(&found["layers"][0], "name max_abs_error snr_db");
+    let itself = here.json(&["verify", "g.tgi", "--against", &gru_pb(), "--input", &yes_flac(), "--json"]);
+    assert_eq!((&itself["max_abs_error"], &itself["snr_db"]), (&0.0.into(), &Value::Null));
+
+    for more in [&["--stream"][..], &["--batch", "3", "--steps", "4", "--threads", "2"]] {
+        let found = here.json(&[&["bench", "g.tgi", "--json"], more].concat());
+        fields(&found, "numeric isa batch steps threads median_ns min_ns per_step_ns runs");
+        assert!(found["min_ns"].as_u64() <= found["median_ns"].as_u64());
+    }
+}
+
+#[test]
+fn what_is_heard_is_drawn() {
+    let here = Workplace::new();
+    // A name that XML must escape.
+    fs::copy(yes_flac(), here.path("y & <n>.flac")).unwrap();
+    let printed = here.succeed(&["listen", &gru_pb(), "--wav", "y & <n>.flac", "--plot", "yes.svg"]);
+    assert!(printed.ends_with("drawn in yes.svg\n"), "{printed}");
+    let picture = String::from_utf8(here.read("yes.svg")).unwrap();
+    let picture = roxmltree::Document::parse(&picture).unwrap();
+    assert_eq!(picture.root_element().tag_name().name(), "svg");
+    assert!(picture.descendants().any(|node| node.text().is_some_and(|text| text.contains("y & <n>.flac"))));
+}
+
+#[test]
+fn a_reader_may_stop_reading() {
+    let here = Workplace::new();
+    let (gru, index) = (gru_pb(), shipped("speech_commands/index.csv"));
+    let commands: [&[&str]; 3] =
+        [&["inspect", &gru], &["run", &gru, "--input", &yes_flac()], &["eval", &gru, "--index", &index]];
+    for args in commands {
+        let mut child = here.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let done = child.wait_with_output().unwrap();
+        assert!(done.status.success() && done.stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    if cfg!(target_os = "linux") {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let done = here.command(&["inspect", &gru]).stdout(full).output().unwrap();
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1));
+        assert!(
+            stderr.starts_with("tidegate: standard output: No space left") && stderr.lines().count() == 1,
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn every_help_has_an_example_whose_files_exist() {
+    let here = Workplace::new();
+    for command in ["demo", "import", "pack", "inspect", "run", "eval", "listen", "verify", "bench"] {
+        let help = here.succeed(&[command, "--help"]);
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{command}: {help}"));
+        assert!(examples.contains(&format!("  tidegate {command} ")), "{command}: {help}");
+        for word in examples.split_whitespace().filter(|word| word.starts_with("assets/")) {
+            shipped(word.trim_start_matches("assets/"));
+        }
+        assert!(here.succeed(&[command, "-h"]).contains("Example"), "{command} -h");
+    }
+}

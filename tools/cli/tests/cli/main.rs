@@ -1,0 +1,108 @@
+//! The built binary, as a person or a script runs it.
+
+mod bad_input;
+mod journey;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// A folder of its own for a test, in which the binary runs.
+struct Workplace(TempDir);
+
+impl Workplace {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    /// Names of what is here, sorted.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(args).current_dir(self.0.path()).env("RUST_BACKTRACE", "1");
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Standard output of a run that must succeed, and say nothing on standard error.
+    fn succeed(&self, args: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.run(args);
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success() && stderr.is_empty(), "{args:?}: {status}, {stderr}");
+        String::from_utf8(stdout).unwrap()
+    }
+
+    /// The one JSON value that a run prints.
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        let text = self.succeed(args);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+    }
+
+    /// A run that must fail: code 1, nothing on standard output, and one line on standard error that begins with
+    /// `file` and has every one of `parts`. Nothing may appear or change in the folder.
+    fn refuse(&self, args: &[&str], file: &str, parts: &[&str]) {
+        let before: Vec<(String, Option<Vec<u8>>)> = self.content();
+        let Output { status, stdout, stderr } = self.run(args);
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(1), "{args:?}: {stderr}");
+        assert!(stdout.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&stdout));
+        assert!(stderr.ends_with('\n') && stderr.lines().count() == 1, "{args:?}: {stderr}");
+        assert!(stderr.starts_with(&format!("tidegate: {file}: ")), "{args:?}: {stderr}");
+        for part in parts {
+            assert!(stderr.contains(part), "{args:?}: no {part:?} in: {stderr}");
+        }
+        for noise in ["panicked", "backtrace", "os error 2)"] {
+            assert!(!stderr.contains(noise), "{args:?}: {stderr}");
+        }
+        assert!(self.content() == before, "{args:?} left {:?}", self.names());
+    }
+
+    fn content(&self) -> Vec<(String, Option<Vec<u8>>)> {
+        self.names().into_iter().map(|name| (name.clone(), fs::read(self.path(&name)).ok())).collect()
+    }
+
+    /// A run whose arguments are refused: code 2, and nothing on standard output.
+    fn refuse_use(&self, args: &[&str], part: &str) {
+        let Output { status, stdout, stderr } = self.run(args);
+        let stderr = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stdout.is_empty() && stderr.contains(part), "{args:?}: {stderr}");
+    }
+}
+
+/// A shipped file.
+fn shipped(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets").join(name);
+    fs::canonicalize(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).display().to_string()
+}
+
+fn gru_pb() -> String {
+    shipped("hello_edge/GRU_S.pb")
+}
+
+fn yes_flac() -> String {
+    shipped("speech_commands/yes/022cd682_nohash_0.flac")
+}
