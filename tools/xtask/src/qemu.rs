@@ -51,6 +51,7 @@ fn record(firmware: &Firmware) -> Result<(), Failure> {
 
 /// Shows on how many words host and firmware agree.
 pub fn twin() -> Result<(), Failure> {
-    let test = ["test", "--release", "--package", "tidegate-tests", "--test", "firmware_twin", "--", "--nocapture"];
+    // The whole workspace, so that features are as in its own tests and nothing is built twice.
+    let test = ["test", "--release", "--workspace", "--test", "firmware_twin", "--", "--nocapture"];
     run_command("the host computes what the firmware printed", cargo(".", &test))
 }
