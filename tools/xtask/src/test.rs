@@ -7,7 +7,10 @@ use crate::{Failure, firmware, install, qemu, size, symbols};
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     let mut total = Total::default();
-    total.cargo_test(&["test", "--workspace", "--release", "--locked", "--no-fail-fast"])?;
+    total.cargo_test("tests of the workspace", &["test", "--workspace", "--release", "--locked", "--no-fail-fast"])?;
+    // In the debug profile, where the activations are sampled: all of them take minutes with this library.
+    let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
+    total.cargo_test("tests of the core with micromath", &micromath)?;
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
         firmware::build()
@@ -43,8 +46,8 @@ struct Total {
 
 impl Total {
     /// Passes cargo's output on and adds up its results.
-    fn cargo_test(&mut self, arguments: &[&str]) -> Result<(), Failure> {
-        step("tests of the workspace", || {
+    fn cargo_test(&mut self, what: &str, arguments: &[&str]) -> Result<(), Failure> {
+        step(what, || {
             let before = self.failed;
             let succeeded = stream(cargo(".", arguments), |line| {
                 println!("{line}");
