@@ -54,6 +54,11 @@ pub fn build() -> Result<(), Failure> {
     shell::run("firmware builds", cargo_in_workspace(&["build", "--release", "--locked"]))
 }
 
+/// Builds every program without optimisation.
+pub fn build_debug() -> Result<(), Failure> {
+    shell::run("firmware builds in the debug profile", cargo_in_workspace(&["build", "--locked"]))
+}
+
 /// What a run printed.
 #[derive(Debug)]
 pub struct Output {
@@ -66,6 +71,11 @@ impl Firmware {
     /// The program as `build` leaves it.
     pub fn elf(&self) -> PathBuf {
         target_dir().join(self.machine.target).join("release").join(self.name)
+    }
+
+    /// The program as `build_debug` leaves it.
+    pub fn debug_elf(&self) -> PathBuf {
+        target_dir().join(self.machine.target).join("debug").join(self.name)
     }
 
     /// What it must print.

@@ -1,4 +1,4 @@
-//! No panic and no heap in the smallest firmware: its symbols are read.
+//! No panic and no heap in the smallest firmware, and its image only once: its symbols and bytes are read.
 
 use std::fs;
 
@@ -35,6 +35,17 @@ pub fn neither_panics_nor_allocates(firmware: &Firmware) -> Result<(), Failure> 
         return Ok(());
     }
     Err(format!("{} has {}", firmware.name, found.join(", ")))
+}
+
+/// Fails unless the debug build holds the image once: a `const` in place of the `static` would double it.
+pub fn image_is_there_once(firmware: &Firmware) -> Result<(), Failure> {
+    let path = firmware.debug_elf();
+    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    // Magic and format version.
+    match bytes.windows(6).filter(|window| *window == b"TGIM\x01\x00").count() {
+        1 => Ok(()),
+        count => Err(format!("{} holds {count} images, but should hold one", path.display())),
+    }
 }
 
 fn reproach(symbol: &str) -> Option<&'static str> {

@@ -24,6 +24,10 @@ pub fn run() -> Result<(), Failure> {
             total.check("hello_step neither panics nor allocates", || symbols::neither_panics_nor_allocates(firmware));
         }
     }
+    total.check("hello_step holds its image once in a debug build", || {
+        firmware::build_debug()?;
+        symbols::image_is_there_once(&firmware::ALL[0])
+    });
     // Counted among the workspace's tests; here it shows its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");
