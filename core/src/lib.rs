@@ -15,6 +15,7 @@ pub mod activation;
 pub mod cell;
 pub mod detector;
 pub mod error;
+mod flow;
 pub mod front_end;
 pub mod gate;
 pub mod image;

@@ -1,12 +1,13 @@
 //! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
 
 use crate::detector::DetectorSettings;
+use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
 use crate::image::read::u32_at;
 use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind, not_zero};
 use crate::node::{Node, Place};
-use crate::port::{Ports, check_ports, port_offset, slot_at};
+use crate::port::{Ports, check_ports};
 use crate::schedule::Schedule;
 
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
@@ -119,7 +120,8 @@ impl<'a> Model<'a> {
         if let Err(offset) = check_ports(ports, model.slot_elements) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
-        if let Err(error) = model.check_flow() {
+        let flow = Flow { records, weights, numeric: image.numeric, node_count, ports };
+        if let Err(error) = flow.check() {
             return Err(error);
         }
         if let Err(error) = model.check_ends() {
@@ -165,58 +167,6 @@ impl<'a> Model<'a> {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
         }
         Ok(self)
-    }
-
-    /// Whatever is read was written before, so that no output depends on what the scratch held.
-    const fn check_flow(&self) -> Result<(), ImageError> {
-        let mut place = Place { node: 0, offset: 0 };
-        let mut records = self.records;
-        while place.node < self.node_count {
-            let (node, rest) = match Node::decode(records, self.weights, self.image.numeric, place) {
-                Ok(decoded) => decoded,
-                Err(error) => return Err(error),
-            };
-            let (start, elements) = (node.input().start, node.input_size);
-            if !self.is_written(start, elements, place.node) {
-                let (start, elements) = (start as u32, elements as u32);
-                return Err(ImageError::BadSlot { node: place.node, start, elements });
-            }
-            place.node += 1;
-            records = rest;
-        }
-        let outputs = self.outputs();
-        let mut port = outputs.first();
-        while let Some((start, elements)) = slot_at(self.ports, port) {
-            if port == outputs.end() {
-                break;
-            }
-            if !self.is_written(start, elements, self.node_count) {
-                return Err(ImageError::BadSection { kind: SectionKind::Ports, offset: port_offset(port) });
-            }
-            port += 1;
-        }
-        Ok(())
-    }
-
-    /// Whether the last that touched these elements before node `reader` (an input, or an earlier node) wrote just them.
-    const fn is_written(&self, start: usize, elements: usize, reader: u32) -> bool {
-        let mut written = false;
-        let mut port = 0;
-        while port < self.inputs().end() {
-            if let Some((from, size)) = slot_at(self.ports, port) {
-                written = after_write(written, (start, elements), (from, size));
-            }
-            port += 1;
-        }
-        let mut place = Place { node: 0, offset: 0 };
-        let mut records = self.records;
-        while place.node < reader {
-            let Ok((node, rest)) = Node::decode(records, self.weights, self.image.numeric, place) else { return false };
-            written = after_write(written, (start, elements), (node.output().start, node.output_size));
-            place.node += 1;
-            records = rest;
-        }
-        written
     }
 
     /// The front end gives what the first input takes, the detector takes what the first output gives.
@@ -359,16 +309,6 @@ impl<'a> Model<'a> {
         let payload = self.image.section(kind).unwrap_or_default();
         core::str::from_utf8(payload).unwrap_or_default().lines()
     }
-}
-
-/// Whether `slot` holds a whole value after a write, given whether it did before.
-const fn after_write(before: bool, slot: (usize, usize), write: (usize, usize)) -> bool {
-    let ((start, elements), (from, size)) = (slot, write);
-    if start == from && elements == size {
-        return true;
-    }
-    let apart = from >= start + elements || start >= from + size;
-    before && apart
 }
 
 /// Text in UTF-8, every line ended by a line feed. No other control character of ASCII: names go to terminals.

@@ -1,0 +1,80 @@
+//! The data flow of an image: whatever is read was written before, so that no output depends on what the scratch
+//! held, and the same image gives the same answer.
+
+use crate::image::{ImageError, Numeric, SectionKind};
+use crate::node::{Node, Place};
+use crate::port::{Ports, port_offset, slot_at};
+
+/// Nodes and ports whose slots lie within the arena.
+#[derive(Clone, Copy)]
+pub struct Flow<'a> {
+    pub records: &'a [u8],
+    pub weights: &'a [u8],
+    pub numeric: Numeric,
+    pub node_count: u32,
+    pub ports: &'a [u8],
+}
+
+impl Flow<'_> {
+    /// Every slot that a node or an output port reads holds a whole value by then.
+    pub const fn check(&self) -> Result<(), ImageError> {
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while place.node < self.node_count {
+            let (node, rest) = match Node::decode(records, self.weights, self.numeric, place) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(error),
+            };
+            let (start, elements) = (node.input().start, node.input_size);
+            if !self.is_written(start, elements, place.node) {
+                let (start, elements) = (start as u32, elements as u32);
+                return Err(ImageError::BadSlot { node: place.node, start, elements });
+            }
+            place.node += 1;
+            records = rest;
+        }
+        let outputs = Ports::outputs(self.ports);
+        let mut port = outputs.first();
+        while let Some((start, elements)) = slot_at(self.ports, port) {
+            if port == outputs.end() {
+                break;
+            }
+            if !self.is_written(start, elements, self.node_count) {
+                return Err(ImageError::BadSection { kind: SectionKind::Ports, offset: port_offset(port) });
+            }
+            port += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the last that touched these elements before node `reader` (an input, or an earlier node) wrote just them.
+    const fn is_written(&self, start: usize, elements: usize, reader: u32) -> bool {
+        let mut written = false;
+        let mut port = 0;
+        while port < Ports::inputs(self.ports).end() {
+            if let Some((from, size)) = slot_at(self.ports, port) {
+                written = after_write(written, (start, elements), (from, size));
+            }
+            port += 1;
+        }
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while place.node < reader {
+            let Ok((node, rest)) = Node::decode(records, self.weights, self.numeric, place) else { return false };
+            written = after_write(written, (start, elements), (node.output().start, node.output_size));
+            place.node += 1;
+            records = rest;
+        }
+        written
+    }
+}
+
+/// Whether `slot` holds a whole value after a write, given whether it did before.
+const fn after_write(before: bool, slot: (usize, usize), write: (usize, usize)) -> bool {
+    let ((start, elements), (from, size)) = (slot, write);
+    if start == from && elements == size {
+        return true;
+    }
+    let apart = from >= start + elements || start >= from + size;
+    before && apart
+}
