@@ -1,4 +1,4 @@
-//! No panic and no heap in the smallest firmware, and its image only once: its symbols and bytes are read.
+//! No panic and no heap in the smallest firmware, and every image only once: symbols and bytes are read.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ pub fn neither_panics_nor_allocates(firmware: &Firmware) -> Result<(), Failure> 
     Err(format!("{} has {}", firmware.name, found.join(", ")))
 }
 
-/// Fails unless the debug build holds the image once: a `const` in place of the `static` would double it.
+/// Fails unless the debug build holds the image once: with a `const` in place of its `static`, `kws_stream` has it twice.
 pub fn image_is_there_once(firmware: &Firmware) -> Result<(), Failure> {
     let path = firmware.debug_elf();
     let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
