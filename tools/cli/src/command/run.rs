@@ -89,7 +89,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     if is_audio(file) {
         let mfcc = front_end_of(model, model_file)?;
         let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
-        let features = features(mfcc, &audio.samples);
+        let features = features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
         if features.is_empty() {
             let least = mfcc.settings().window_len;
             return Err(Failure::of(

@@ -178,6 +178,17 @@ fn indices_and_labels_that_do_not_fit() {
     here.refuse(&few, "few.txt", &["has 2 labels", "12 classes", "--labels FILE"]);
 }
 
+#[test]
+fn a_window_of_days_is_refused() {
+    let here = Workplace::new();
+    let mut front_end = here.json(&["inspect", &gru_pb(), "--json"])["front_end"].take();
+    front_end["stride_len"] = 60_000.into();
+    here.write("f.json", front_end.to_string());
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--front-end", "f.json", "--schedule", "60000/100"]);
+    let eval = ["eval", "g.tgi", "--index", &shipped("speech_commands/index.csv")];
+    here.refuse(&eval, "g.tgi", &["a window of 60000 frames is 3599940640 samples long; at most 268435456"]);
+}
+
 /// Root may write anywhere, so a folder that refuses is one of the kernel's.
 #[test]
 fn outputs_that_cannot_be_written_leave_nothing() {
