@@ -44,7 +44,7 @@ fn lines() -> Vec<String> {
             continue;
         }
         let samples = read_audio_at(&clip.path, mfcc.settings().sample_rate).unwrap().samples;
-        let features = runner::features(mfcc, &samples);
+        let features = runner::features(mfcc, &samples).unwrap();
         let window = &features[..frames as usize * model.input_size()];
         let outputs = runner::run(&model, &[window], None).unwrap().outputs;
         let posteriors = &outputs[0][outputs[0].len() - model.output_size()..];

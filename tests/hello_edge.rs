@@ -124,7 +124,8 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
         let full = full.model().unwrap();
         let Schedule::Windows { frames, .. } = full.schedule() else { panic!("{name} has a window") };
         let mfcc = full.front_end().unwrap();
-        let clip_features = in_parallel(CLIPS, |clip| features(mfcc, &fit(mfcc, &data.sounds[clip], frames)));
+        let clip_features =
+            in_parallel(CLIPS, |clip| features(mfcc, &fit(mfcc, &data.sounds[clip], frames).unwrap()).unwrap());
         let reference = data.logits(name);
         for (numeric, margin) in [(Numeric::F32, F32_CLIPS), (Numeric::F16, F16_CLIPS)] {
             let image = image(name, numeric);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use file::{MAX_FILE_BYTES, read_bounded};
-pub use validate::MAX_SIZE;
+pub use validate::{MAX_NODES, MAX_SIZE};
 
 /// A tensor in row-major order.
 #[derive(Clone, Debug, PartialEq)]

@@ -35,6 +35,14 @@ pub enum LoadError {
         /// What is wrong with it.
         source: ImageError,
     },
+    /// Its image is none that we run, though it could be packed.
+    #[error("{}: packed, {source}: make the model smaller, or its windows shorter or fewer", path.display())]
+    Packed {
+        /// The model's file.
+        path: PathBuf,
+        /// What is wrong with the image.
+        source: ImageError,
+    },
     /// It cannot be packed.
     #[error("{}: {source}", path.display())]
     Pack {
@@ -134,7 +142,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
 pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
     let failed = |source| LoadError::Pack { path: path.to_owned(), source };
     let buffer = ImageBuffer::new(&pack(model, numeric).map_err(failed)?);
-    buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
+    buffer.model().map_err(|source| LoadError::Packed { path: path.to_owned(), source })?;
     Ok(buffer)
 }
 
@@ -224,4 +232,38 @@ fn read_front_end(file: &Path) -> Result<Mfcc, LoadError> {
         let reason = format!("is not a front end: {error}; `tidegate inspect MODEL --json` shows one");
         LoadError::Setting { path: file.to_owned(), reason }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canonical::Tensor;
+
+    /// A thousand windows at once of a state as large as it may be.
+    #[test]
+    fn a_model_whose_image_does_not_run_is_not_to_be_packed_again() {
+        let json = r#"{"version": 1, "source": "", "inputs": [{"name": "x", "size": 1}],
+            "nodes": [{"name": "l", "cell": "lstm", "inputs": ["x"], "options": ["projection"],
+                "input_size": 1, "hidden_size": 65535, "output_size": 1}],
+            "outputs": [{"name": "y", "size": 1, "from": "l"}],
+            "schedule": {"windows": {"frames": 1024, "every": 1}}}"#;
+        let tensor = |name: &str, shape: &[usize]| {
+            (format!("l.{name}"), Tensor { shape: shape.to_vec(), data: vec![0.5; shape.iter().product()] })
+        };
+        let gates = 4 * 65_535;
+        let tensors = [
+            tensor("input_weights", &[gates, 1]),
+            tensor("recurrent_weights", &[gates, 1]),
+            tensor("input_bias", &[gates]),
+            tensor("projection_weights", &[1, 65_535]),
+        ];
+        let mut model = Canonical { architecture: serde_json::from_str(json).unwrap(), tensors: tensors.into() };
+        let load = |model: &Canonical| packed(Path::new("a.safetensors"), model, Numeric::F16);
+        let error = load(&model).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, LoadError::Packed { source: ImageError::TooLarge { node: 0 }, .. }), "{text}");
+        assert!(text.starts_with("a.safetensors: packed, ") && !text.contains("again"), "{text}");
+        model.architecture.schedule = Schedule::Windows { frames: 1024, every: 2 };
+        load(&model).unwrap();
+    }
 }

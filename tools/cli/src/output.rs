@@ -8,6 +8,30 @@ use std::{
 
 use crate::data::DataError;
 
+/// A file that is written but does not have its name yet. Dropped, it leaves nothing.
+#[derive(Debug)]
+#[must_use]
+pub struct Pending {
+    path: PathBuf,
+    /// The file and what it will be called; none for a device, which has its bytes already.
+    file: Option<(tempfile::NamedTempFile, PathBuf)>,
+}
+
+impl Pending {
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn keep(self) -> Result<(), DataError> {
+        match self.file {
+            Some((file, target)) => {
+                file.persist(target).map_err(|e| DataError::io(&self.path, "written", e.error)).map(drop)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// Writes a file through `fill`: into a temporary one in the same folder, which takes its name at the end. When
 /// anything fails, what was there before is still there. The mode is what any new file gets. Devices and pipes
 /// (`/dev/stdout`) are written straight.
@@ -15,6 +39,14 @@ use crate::data::DataError;
 /// # Errors
 /// If the folder does not exist or cannot be written to, `path` is a folder, or `fill` fails.
 pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), DataError> {
+    prepare(path, fill)?.keep()
+}
+
+/// [`write_atomically`] up to the name: of several files, all can be written before any is there.
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn prepare(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Pending, DataError> {
     let failed = |e| DataError::io(path, "written", e);
     // A link stays a link: its target is replaced.
     let target = match fs::metadata(path) {
@@ -22,7 +54,8 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
         Ok(found) if found.is_file() => fs::canonicalize(path).map_err(failed)?,
         Ok(_) => {
             let mut out = fs::File::options().write(true).open(path).map_err(failed)?;
-            return fill(&mut out).and_then(|()| out.flush()).map_err(failed);
+            fill(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+            return Ok(Pending { path: path.to_owned(), file: None });
         }
         Err(_) => path.to_owned(),
     };
@@ -46,8 +79,7 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
     fill(&mut out).and_then(|()| out.flush()).map_err(failed)?;
     drop(out);
     file.as_file().sync_all().map_err(failed)?;
-    file.persist(&target).map_err(|e| failed(e.error))?;
-    Ok(())
+    Ok(Pending { path: path.to_owned(), file: Some((file, target)) })
 }
 
 fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
@@ -74,6 +106,18 @@ mod tests {
         });
         assert!(error.unwrap_err().to_string().ends_with("a.bin: cannot be written: lost power"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_pending_file_is_there_when_it_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let [kept, dropped] = ["kept", "dropped"].map(|name| folder.path().join(name));
+        let pending = prepare(&kept, |out| out.write_all(b"x")).unwrap();
+        drop(prepare(&dropped, |out| out.write_all(b"x")).unwrap());
+        assert!(!kept.exists());
+        pending.keep().unwrap();
+        assert_eq!(fs::read(&kept).unwrap(), b"x");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

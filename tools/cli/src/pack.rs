@@ -35,11 +35,11 @@ pub enum PackError {
         /// Its name.
         tensor: String,
     },
-    /// A name cannot be stored.
-    #[error("the name {name:?} has a line feed in it: rename it")]
-    LineFeed {
-        /// The label's or node's name.
-        name: String,
+    /// An image counts the elements of its arena in 32 bits.
+    #[error("with {value} the arena would have more than 2^32 elements")]
+    ArenaTooLarge {
+        /// The input or node whose value does not fit any more.
+        value: String,
     },
     /// A node reads several values, which no cell of this build does.
     #[error("node {node} reads {count} values; the cells of this version read one")]
@@ -70,7 +70,7 @@ pub enum PackError {
 pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
     model.validate()?;
     let architecture = &model.architecture;
-    let slots = Slots::assign(architecture);
+    let slots = Slots::assign(architecture)?;
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
@@ -82,13 +82,13 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),
         (SectionKind::Ports, ports),
-        (SectionKind::Names, lines(architecture.nodes.iter().map(|node| node.name.as_str()))?),
+        (SectionKind::Names, lines(architecture.nodes.iter().map(|node| node.name.as_str()))),
     ];
     if let Some(payload) = core_schedule(architecture.schedule).section() {
         sections.push((SectionKind::Schedule, payload.to_vec()));
     }
     if !architecture.labels.is_empty() {
-        sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))?));
+        sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))));
     }
     if let Some(front_end) = &architecture.front_end {
         let settings = mfcc_settings(front_end);
@@ -157,16 +157,9 @@ fn label_settings(label: canonical::LabelDetector) -> LabelSettings {
     LabelSettings { threshold: label.threshold, refractory_ms: label.refractory_ms }
 }
 
-fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8>, PackError> {
-    let mut text = String::new();
-    for name in names {
-        if name.contains('\n') {
-            return Err(PackError::LineFeed { name: name.to_owned() });
-        }
-        text.push_str(name);
-        text.push('\n');
-    }
-    Ok(text.into_bytes())
+/// A name a line; a valid model's have no line feed.
+fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    names.flat_map(|name| [name, "\n"]).collect::<String>().into_bytes()
 }
 
 /// Where every value lies in the arena. A value's place is given to another once nothing reads it any more.
@@ -176,34 +169,39 @@ struct Slots<'a> {
 }
 
 impl<'a> Slots<'a> {
-    /// First fit, in execution order.
-    fn assign(architecture: &'a canonical::Architecture) -> Self {
-        let last_reader = |name: &str| match architecture.outputs.iter().any(|output| output.from == name) {
-            true => usize::MAX,
-            false => {
-                architecture.nodes.iter().rposition(|node| node.inputs.iter().any(|input| input == name)).unwrap_or(0)
-            }
-        };
+    /// First fit, in execution order. Sorts what lies in the arena for each value, of which a valid model has at most
+    /// [`MAX_NODES`](canonical::MAX_NODES) and its inputs.
+    fn assign(architecture: &'a canonical::Architecture) -> Result<Self, PackError> {
+        let mut last_reader: HashMap<&str, usize> = HashMap::new();
+        for (index, node) in architecture.nodes.iter().enumerate() {
+            last_reader.extend(node.inputs.iter().map(|input| (input.as_str(), index)));
+        }
+        last_reader.extend(architecture.outputs.iter().map(|output| (output.from.as_str(), usize::MAX)));
         let mut slots = Self { start: HashMap::new(), elements: 0 };
         // (start, end, last reader) of what lies in the arena.
         let mut taken: Vec<(u32, u32, usize)> = Vec::new();
         let mut place = |name: &'a str, size: usize, now: usize| {
             taken.retain(|&(_, _, last)| last >= now);
             taken.sort_unstable();
-            let size = size as u32;
-            let start =
-                taken.iter().fold(0, |start, &(from, to, _)| if start + size <= from { start } else { start.max(to) });
-            taken.push((start, start + size, last_reader(name)));
+            let too_large = || PackError::ArenaTooLarge { value: name.to_owned() };
+            let size = u32::try_from(size).map_err(|_| too_large())?;
+            let start = taken.iter().fold(
+                0,
+                |start: u32, &(from, to, _)| if from.saturating_sub(start) >= size { start } else { start.max(to) },
+            );
+            let end = start.checked_add(size).ok_or_else(too_large)?;
+            taken.push((start, end, last_reader.get(name).copied().unwrap_or(0)));
             slots.start.insert(name, start);
-            slots.elements = slots.elements.max(start + size);
+            slots.elements = slots.elements.max(end);
+            Ok::<_, PackError>(())
         };
         for input in &architecture.inputs {
-            place(&input.name, input.size, 0);
+            place(&input.name, input.size, 0)?;
         }
         for (index, node) in architecture.nodes.iter().enumerate() {
-            place(&node.name, node.output_size, index);
+            place(&node.name, node.output_size, index)?;
         }
-        slots
+        Ok(slots)
     }
 
     fn of(&self, name: &str) -> u32 {
@@ -372,5 +370,27 @@ mod tests {
         model.tensors.extend([tensor("recurrent_bias", &[1], 3e38)]);
         let error = pack(&model, Numeric::F32).unwrap_err();
         assert!(matches!(error, PackError::SumOutOfRange { tensor } if tensor == "e.bias"));
+    }
+
+    #[test]
+    fn an_arena_beyond_32_bits_is_refused() {
+        let port = |name: &str, size| canonical::Port { name: name.into(), size, from: String::new() };
+        let mut architecture = canonical::Architecture {
+            version: 1,
+            source: String::new(),
+            inputs: vec![port("a", 1 << 31), port("b", (1 << 31) - 1)],
+            nodes: Vec::new(),
+            outputs: Vec::new(),
+            labels: Vec::new(),
+            front_end: None,
+            schedule: canonical::Schedule::Endless,
+            detector: None,
+        };
+        assert_eq!(Slots::assign(&architecture).unwrap().elements, u32::MAX);
+        for size in [1 << 31, 1 << 32] {
+            architecture.inputs[1].size = size;
+            let error = Slots::assign(&architecture).err();
+            assert!(matches!(error, Some(PackError::ArenaTooLarge { value }) if value == "b"));
+        }
     }
 }

@@ -9,8 +9,33 @@ use tidegate::{Detector, FrontEnd, Model, Schedule, State, StepError};
 
 use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 
+/// Most samples of a window, and most numbers that a run keeps, 1 GiB: an image may ask for any amount.
+pub const MOST_NUMBERS: usize = 1 << 28;
+
+/// How many whole frames `samples` samples have.
+pub fn frame_count(mfcc: &Mfcc<'_>, samples: usize) -> usize {
+    let settings = mfcc.settings();
+    let after_first = samples.checked_sub(settings.window_len as usize);
+    after_first.map_or(0, |after_first| after_first / settings.stride_len as usize + 1)
+}
+
+/// Whether `steps` rows of `numbers` numbers may be kept.
+///
+/// # Errors
+/// If they are more than [`MOST_NUMBERS`].
+pub fn check_room(steps: usize, numbers: usize) -> Result<(), RunError> {
+    match steps.checked_mul(numbers) {
+        Some(all) if all <= MOST_NUMBERS => Ok(()),
+        _ => Err(RunError::TooMuch { steps, numbers }),
+    }
+}
+
 /// The features of every frame in `samples`, `[frames, coefficients]`.
-pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Vec<f32> {
+///
+/// # Errors
+/// If they are more than [`MOST_NUMBERS`].
+pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
+    check_room(frame_count(mfcc, samples.len()), mfcc.settings().coefficients as usize)?;
     let mut memory = vec![0; mfcc.memory_words()];
     let mut front_end = FrontEnd::new(mfcc, &mut memory).expect("the memory has the front end's own length");
     let (mut rest, mut all) = (samples, Vec::new());
@@ -20,16 +45,24 @@ pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Vec<f32> {
             all.extend_from_slice(frame);
         }
     }
-    all
+    Ok(all)
 }
 
 /// `samples` cut, or filled up with silence, to what `frames` frames take: what TensorFlow's `DecodeWav` does.
-pub fn fit(mfcc: &Mfcc<'_>, samples: &[i16], frames: u32) -> Vec<i16> {
+///
+/// # Errors
+/// If that is more than [`MOST_NUMBERS`].
+pub fn fit(mfcc: &Mfcc<'_>, samples: &[i16], frames: u32) -> Result<Vec<i16>, RunError> {
     let settings = mfcc.settings();
-    let needed = settings.window_len as usize + (frames.max(1) as usize - 1) * settings.stride_len as usize;
-    let mut fitted = samples.to_vec();
+    let after_first = u64::from(frames.max(1) - 1) * u64::from(settings.stride_len);
+    let needed = u64::from(settings.window_len) + after_first;
+    if needed > MOST_NUMBERS as u64 {
+        return Err(RunError::LongWindow { frames, samples: needed });
+    }
+    let needed = needed as usize;
+    let mut fitted = samples[..samples.len().min(needed)].to_vec();
     fitted.resize(needed, 0);
-    fitted
+    Ok(fitted)
 }
 
 /// What a run over a sequence gave.
@@ -52,13 +85,30 @@ pub enum RunError {
     /// The initial state is not one of this model.
     #[error(transparent)]
     Restore(#[from] RestoreError),
+    /// The window of the model's schedule is too long to be heard whole.
+    #[error("a window of {frames} frames is {samples} samples long; at most {MOST_NUMBERS} are heard as one clip")]
+    LongWindow {
+        /// As the schedule says.
+        frames: u32,
+        /// What they take.
+        samples: u64,
+    },
+    /// The results of all steps together are too many.
+    #[error("{steps} steps keep {numbers} numbers each; at most {MOST_NUMBERS} are kept: give a shorter input")]
+    TooMuch {
+        /// Of the whole input.
+        steps: usize,
+        /// Of a step.
+        numbers: usize,
+    },
 }
 
 /// Runs a whole sequence from a zero or a saved state as one endless run. `inputs` holds `[steps, size]` for each
 /// input of the model.
 ///
 /// # Errors
-/// If a saved state is not this model's, or the inputs are not the model's.
+/// If a saved state is not this model's, the inputs are not the model's, or outputs and layers of all steps together
+/// are more than [`MOST_NUMBERS`].
 pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
     let model = model.endless();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
@@ -68,8 +118,10 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
     }
     let sizes: Vec<usize> = model.inputs().map(|port| port.size).collect();
     let steps = inputs.iter().zip(&sizes).map(|(input, size)| input.len() / size).min().unwrap_or(0);
-    let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; steps * port.size]).collect();
     let output_sizes: Vec<usize> = model.outputs().map(|port| port.size).collect();
+    let kept = output_sizes.iter().copied().chain(model.nodes().map(|node| node.output_size));
+    check_room(steps, kept.fold(0, usize::saturating_add))?;
+    let mut outputs: Vec<Vec<f32>> = output_sizes.iter().map(|size| vec![0.0; steps * size]).collect();
     let mut layers = vec![Vec::new(); model.nodes().count()];
     for step in 0..steps {
         let row = |(input, size): (&&[f32], &usize)| -> Vec<f32> { input[step * size..][..*size].to_vec() };
@@ -89,11 +141,11 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
 /// The class of a clip by itself: the last output of a run over its frames.
 ///
 /// # Errors
-/// If the model does not take the front end's features.
+/// If the model does not take the front end's features, or its window or what its layers give is too long.
 pub fn classify(model: &Model<'_>, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
     let features = match model.schedule() {
-        Schedule::Endless => features(mfcc, samples),
-        Schedule::Windows { frames, .. } => features(mfcc, &fit(mfcc, samples, frames)),
+        Schedule::Endless => features(mfcc, samples)?,
+        Schedule::Windows { frames, .. } => features(mfcc, &fit(mfcc, samples, frames)?)?,
     };
     let outputs = run(model, &[&features], None)?.outputs;
     let classes = model.output_size();
@@ -175,4 +227,40 @@ pub fn score_stream(
         }
     })
     .map(|()| score(&events, plan, labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::front_end::MfccSettings;
+
+    use super::*;
+
+    #[test]
+    fn windows_and_inputs_beyond_all_measure_are_refused() {
+        let settings = MfccSettings {
+            sample_rate: 16_000,
+            window_len: 256,
+            stride_len: 65_536,
+            fft_len: 256,
+            mel_bands: 20,
+            coefficients: 10,
+            lower_hz: 20.0,
+            upper_hz: 4000.0,
+            log_floor: 1e-12,
+        };
+        let mut section = vec![0; settings.section_len().unwrap()];
+        settings.write(&mut section).unwrap();
+        let mfcc = Mfcc::parse(&section).unwrap();
+        let error = fit(&mfcc, &[1; 300], 1_048_560).unwrap_err();
+        assert!(matches!(error, RunError::LongWindow { samples: 68_718_362_880, .. }), "{error}");
+        let fitted = fit(&mfcc, &[1; 300], 2).unwrap();
+        assert_eq!((fitted.len(), frame_count(&mfcc, fitted.len())), (256 + 65_536, 2));
+        assert_eq!(fitted.iter().filter(|sample| **sample == 1).count(), 300);
+        assert_eq!(fit(&mfcc, &[1; 300], 1).unwrap(), [1; 256]);
+        assert_eq!((frame_count(&mfcc, 255), frame_count(&mfcc, 256)), (0, 1));
+        assert!(check_room(1 << 20, 1 << 8).is_ok());
+        for (steps, numbers) in [(1 << 20, (1 << 8) + 1), (usize::MAX, 2)] {
+            assert!(matches!(check_room(steps, numbers), Err(RunError::TooMuch { .. })));
+        }
+    }
 }

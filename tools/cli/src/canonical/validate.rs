@@ -9,11 +9,14 @@ use tidegate::detector::DetectorSettings;
 
 use super::{Architecture, Canonical, Mfcc, Node, Port, Schedule, Tensor};
 use crate::error::{ModelError, Shape};
-use crate::pack::core_schedule;
+use crate::pack::{core_schedule, mfcc_settings};
 
-/// Most features, units, frames, nodes and ports. An image counts its ports in 16 bits; the other counts could be
-/// greater there.
+/// Most features, units and frames.
 pub const MAX_SIZE: usize = 65_535;
+/// Most nodes. To become that of `tidegate::image::field`.
+pub const MAX_NODES: usize = 1024;
+/// Most inputs, and most outputs.
+const MAX_PORTS: usize = 256;
 const MAX_NAME_BYTES: usize = 255;
 
 impl Canonical {
@@ -27,8 +30,8 @@ impl Canonical {
             return Err(ModelError::Version { found: architecture.version });
         }
         let mut values = check_inputs(&architecture.inputs)?;
-        if architecture.nodes.is_empty() || architecture.nodes.len() > MAX_SIZE {
-            return model(format!("it has {} nodes, but needs 1 to {MAX_SIZE}", architecture.nodes.len()));
+        if architecture.nodes.is_empty() || architecture.nodes.len() > MAX_NODES {
+            return model(format!("it has {} nodes, but needs 1 to {MAX_NODES}", architecture.nodes.len()));
         }
         let mut known = BTreeSet::new();
         for node in &architecture.nodes {
@@ -133,8 +136,8 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 fn check_inputs(inputs: &[Port]) -> Result<BTreeMap<&str, usize>, ModelError> {
-    if inputs.is_empty() || inputs.len() > MAX_SIZE {
-        return model(format!("it has {} inputs, but needs 1 to {MAX_SIZE}", inputs.len()));
+    if inputs.is_empty() || inputs.len() > MAX_PORTS {
+        return model(format!("it has {} inputs, but needs 1 to {MAX_PORTS}", inputs.len()));
     }
     let mut values = BTreeMap::new();
     for input in inputs {
@@ -153,8 +156,8 @@ fn check_inputs(inputs: &[Port]) -> Result<BTreeMap<&str, usize>, ModelError> {
 }
 
 fn check_outputs(outputs: &[Port], values: &BTreeMap<&str, usize>) -> Result<(), ModelError> {
-    if outputs.is_empty() || outputs.len() > MAX_SIZE {
-        return model(format!("it has {} outputs, but needs 1 to {MAX_SIZE}", outputs.len()));
+    if outputs.is_empty() || outputs.len() > MAX_PORTS {
+        return model(format!("it has {} outputs, but needs 1 to {MAX_PORTS}", outputs.len()));
     }
     let mut names = BTreeSet::new();
     for output in outputs {
@@ -268,8 +271,7 @@ fn check_around(architecture: &Architecture) -> Result<(), ModelError> {
         return model(format!("there are {labels} labels, but output {:?} has {} features", output.name, output.size));
     }
     if let Some(mfcc) = &architecture.front_end {
-        check_mfcc(mfcc, &architecture.inputs[0])
-            .map_err(|reason| ModelError::Model(format!("front end: {reason}")))?;
+        check_mfcc(mfcc, &architecture.inputs[0]).map_err(ModelError::Model)?;
     }
     if let Schedule::Windows { frames, every } = architecture.schedule {
         for (what, value) in [("frames", frames), ("every", every)] {
@@ -299,36 +301,62 @@ fn check_around(architecture: &Architecture) -> Result<(), ModelError> {
     }
 }
 
+/// The front end's own limits are `core`'s.
 fn check_mfcc(mfcc: &Mfcc, input: &Port) -> Result<(), String> {
-    for (what, value) in [
-        ("window_len", mfcc.window_len),
-        ("stride_len", mfcc.stride_len),
-        ("fft_len", mfcc.fft_len),
-        ("mel_bands", mfcc.mel_bands),
-        ("coefficients", mfcc.coefficients),
-    ] {
-        check_size(what, value as usize)?;
-    }
-    if !mfcc.fft_len.is_power_of_two() || mfcc.fft_len < mfcc.window_len {
-        let window = mfcc.window_len;
-        return Err(format!("fft_len is {}, but must be a power of two and at least {window}", mfcc.fft_len));
-    }
-    if mfcc.coefficients > mfcc.mel_bands {
-        return Err(format!("it keeps {} coefficients of {} mel bands", mfcc.coefficients, mfcc.mel_bands));
-    }
+    mfcc_settings(mfcc).check().map_err(|error| error.to_string())?;
     if mfcc.coefficients as usize != input.size {
-        return Err(format!("it gives {} features, but input {:?} has {}", mfcc.coefficients, input.name, input.size));
-    }
-    if !(1..=192_000).contains(&mfcc.sample_rate) {
-        return Err(format!("sample_rate is {}, but must be 1 to 192000", mfcc.sample_rate));
-    }
-    let (lower, upper, nyquist) = (mfcc.lower_hz, mfcc.upper_hz, mfcc.sample_rate as f32 / 2.0);
-    // Written so that a NaN fails.
-    if !(lower >= 0.0 && lower < upper && upper <= nyquist) {
-        return Err(format!("its bands run from {lower} to {upper} Hz, but must rise within 0 to {nyquist}"));
-    }
-    if !(mfcc.log_floor > 0.0 && mfcc.log_floor.is_finite()) {
-        return Err(format!("log_floor is {}, but must be positive", mfcc.log_floor));
+        let (gives, takes) = (mfcc.coefficients, input.size);
+        return Err(format!("front end: it gives {gives} features, but input {:?} has {takes}", input.name));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A softmax after an MFCC front end.
+    fn model() -> Canonical {
+        let json = r#"{"version": 1, "source": "", "inputs": [{"name": "x", "size": 10}],
+            "nodes": [{"name": "s", "cell": "softmax", "inputs": ["x"],
+                "input_size": 10, "hidden_size": 10, "output_size": 10}],
+            "outputs": [{"name": "y", "size": 10, "from": "s"}],
+            "front_end": {"sample_rate": 16000, "window_len": 640, "stride_len": 320, "fft_len": 1024,
+                "mel_bands": 40, "lower_hz": 20, "upper_hz": 4000, "coefficients": 10, "log_floor": 1e-12}}"#;
+        Canonical { architecture: serde_json::from_str(json).unwrap(), tensors: BTreeMap::new() }
+    }
+
+    fn refused(change: impl FnOnce(&mut Architecture)) -> String {
+        let mut model = model();
+        change(&mut model.architecture);
+        model.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_front_end_has_the_limits_of_core() {
+        model().validate().unwrap();
+        let front_end =
+            |change: fn(&mut Mfcc)| refused(|architecture| change(architecture.front_end.as_mut().unwrap()));
+        assert!(front_end(|mfcc| mfcc.fft_len = 4096).starts_with("front end: an FFT of 4096 points"));
+        assert!(front_end(|mfcc| mfcc.mel_bands = 200).starts_with("front end: 200 mel bands"));
+        assert!(front_end(|mfcc| mfcc.coefficients = 12).contains("it gives 12 features, but input \"x\" has 10"));
+    }
+
+    #[test]
+    fn nodes_and_ports_are_not_without_number() {
+        let nodes = |count: usize| {
+            move |architecture: &mut Architecture| {
+                let last = architecture.nodes[0].clone();
+                let name = |k| Node { name: format!("n{k}"), ..last.clone() };
+                architecture.nodes.extend((1..count).map(name));
+            }
+        };
+        let mut whole = model();
+        nodes(MAX_NODES)(&mut whole.architecture);
+        whole.validate().unwrap();
+        assert!(refused(nodes(MAX_NODES + 1)).contains("it has 1025 nodes, but needs 1 to 1024"));
+        let port = |k| Port { name: format!("p{k}"), size: 10, from: String::new() };
+        assert!(refused(|architecture| architecture.inputs.extend((1..=MAX_PORTS).map(port))).contains("257 inputs"));
+        assert!(refused(|architecture| architecture.outputs.extend((1..=MAX_PORTS).map(port))).contains("257 outputs"));
+    }
 }

@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         .iter()
         .map(|clip| Ok(read_audio_at(&clip.path, mfcc.settings().sample_rate)?.samples))
         .collect::<Result<_, Failure>>()?;
-    let heard_features = features(mfcc, &sounds.concat());
+    let heard_features = features(mfcc, &sounds.concat())?;
     let (difference, _) = verify::compare(&half, &model, &[&heard_features])?;
     let mut agreed = 0;
     let mut right = 0;

@@ -41,6 +41,9 @@ pub struct Args {
     json: bool,
 }
 
+/// Most classes of a confusion matrix, which has a count for each pair.
+const MOST_CLASSES: usize = 4096;
+
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
@@ -59,6 +62,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
     let mfcc = front_end_of(model, &args.model.file)?;
+    if labels.len() > MOST_CLASSES {
+        let reason = format!("has {} classes; at most {MOST_CLASSES} are told from each other", labels.len());
+        return Err(Failure::of(&args.model.file, reason));
+    }
     let mut confusion = Confusion::new(labels);
     let progress = bar(clips.len() as u64, "clips");
     for clip in clips {

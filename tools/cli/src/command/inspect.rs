@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use tidegate::node::Node;
 use tidegate::{Model, Schedule};
+use tidegate_tools::data::one_line;
 
 use super::{ModelArgs, Outcome, grouped, schedule_text};
 
@@ -42,10 +43,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{}{}", comma(&more), more.join(", "))?;
     }
     for port in model.inputs() {
-        writeln!(out, "  input    {} [{}]", port.name, port.size)?;
+        writeln!(out, "  input    {} [{}]", one_line(port.name), port.size)?;
     }
     for port in model.outputs() {
-        writeln!(out, "  output   {} [{}]", port.name, port.size)?;
+        writeln!(out, "  output   {} [{}]", one_line(port.name), port.size)?;
     }
     writeln!(out, "  flash    {} bytes", grouped(image.bytes().len()))?;
     let (state, scratch) = (4 * model.state_words(), 4 * model.scratch_words());

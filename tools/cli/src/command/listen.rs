@@ -74,6 +74,8 @@ pub fn hear(model: &Model<'_>, file: &Path, samples: &[i16]) -> Result<Heard, Fa
             .map(|label| label.threshold)
             .find(|t| *t <= 1.0)
     });
+    runner::check_room(runner::frame_count(mfcc, samples.len()), model.output_size())
+        .map_err(|error| Failure::of(file, error))?;
     let mut heard =
         Heard { labels: labels_of(model, file)?, decisions: vec![], events: vec![], sample_rate, threshold };
     runner::listen(model, mfcc, [Ok::<_, tidegate::StepError>(samples)], |decision| {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tidegate::Model;
 use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{DataError, is_audio, read_audio_at, read_tensors, write_tensors};
-use tidegate_tools::output::write_atomically;
+use tidegate_tools::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
+use tidegate_tools::output::{Pending, prepare};
 use tidegate_tools::runner::{self, features};
 use tidegate_tools::score::best;
 
@@ -64,19 +64,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         .zip(sequence.outputs)
         .map(|(port, data)| (port.name.to_owned(), rows(data, port.size)))
         .collect();
+    // Nothing has its name before all of it is written.
+    let mut files = Vec::new();
     if let Some(file) = &args.layers {
         let names = model.node_names().map(str::to_owned);
         let layers = names.zip(model.nodes()).zip(sequence.layers);
         let layers = layers.map(|((name, node), data)| (name, rows(data, node.output_size))).collect();
-        write_tensors(file, &layers)?;
+        files.push(prepare_tensors(file, &layers)?);
     }
     if let Some(file) = &args.state_out {
-        write_atomically(file, |file| file.write_all(&sequence.state))?;
+        files.push(prepare(file, |file| file.write_all(&sequence.state))?);
     }
     match &args.output {
-        Some(file) => write_tensors(file, &outputs)?,
+        Some(file) => files.push(prepare_tensors(file, &outputs)?),
         None => print(&model, &outputs, out)?,
     }
+    files.into_iter().try_for_each(Pending::keep)?;
     Ok(())
 }
 
@@ -89,7 +92,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     if is_audio(file) {
         let mfcc = front_end_of(model, model_file)?;
         let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
-        let features = features(mfcc, &audio.samples);
+        let features = features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
         if features.is_empty() {
             let least = mfcc.settings().window_len;
             return Err(Failure::of(
@@ -142,7 +145,7 @@ fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, out: &mut dyn Wr
     let labels: Vec<&str> = model.labels().collect();
     for (name, tensor) in outputs {
         let size = tensor.shape.last().copied().unwrap_or(1).max(1);
-        writeln!(out, "{name} [{} x {size}]", tensor.data.len() / size)?;
+        writeln!(out, "{} [{} x {size}]", one_line(name), tensor.data.len() / size)?;
         for (step, row) in tensor.data.chunks(size).enumerate() {
             let values: Vec<String> = row.iter().map(|value| format!("{value:9.6}")).collect();
             let label = labels.get(best(row)).map(|label| format!("  {label}")).unwrap_or_default();

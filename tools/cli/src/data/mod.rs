@@ -29,7 +29,10 @@ pub use error::DataError;
 pub use error::one_line;
 pub use index::{Clip, read_index, read_index_files};
 
-use crate::{canonical::Tensor, output::write_atomically};
+use crate::{
+    canonical::Tensor,
+    output::{Pending, prepare},
+};
 use element::{Element, Endian};
 
 /// Longest file that is read, and most that a compressed one may unpack to.
@@ -118,6 +121,14 @@ pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> 
 /// If the extension is another, the format cannot hold the tensors (`.npy` and `.csv` hold one, and `.csv` has
 /// rows and columns), or the file cannot be written.
 pub fn write_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<(), DataError> {
+    prepare_tensors(path, tensors)?.keep()
+}
+
+/// [`write_tensors`] up to the file's name, as [`output::prepare`](crate::output::prepare) is.
+///
+/// # Errors
+/// As [`write_tensors`].
+pub fn prepare_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<Pending, DataError> {
     let refuse = |reason: &str| Err(DataError::new(path, reason));
     let only = || match tensors.values().next() {
         Some(tensor) if tensors.len() == 1 => Ok(tensor),
@@ -126,19 +137,19 @@ pub fn write_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<
     match Format::of_extension(path) {
         Some(Format::Npy) => {
             let tensor = only()?;
-            write_atomically(path, |out| npy::write(tensor, out))
+            prepare(path, |out| npy::write(tensor, out))
         }
         Some(Format::Csv) => match only()? {
             tensor if tensor.shape.len() == 2 && !tensor.data.is_empty() => {
-                write_atomically(path, |out| table::write(tensor, out))
+                prepare(path, |out| table::write(tensor, out))
             }
             other => {
                 refuse(&format!("cannot hold a tensor of shape {:?}, only rows and columns: write .npy", other.shape))
             }
         },
         Some(Format::Npz) if tensors.contains_key(UNNAMED) => refuse("cannot hold a tensor without a name: write .npy"),
-        Some(Format::Npz) => write_atomically(path, |out| out.write_all(&npy::write_npz(tensors)?)),
-        Some(Format::SafeTensors) => write_atomically(path, |out| out.write_all(&tensors::write(tensors)?)),
+        Some(Format::Npz) => prepare(path, |out| out.write_all(&npy::write_npz(tensors)?)),
+        Some(Format::SafeTensors) => prepare(path, |out| out.write_all(&tensors::write(tensors)?)),
         None => refuse("has no extension that can be written: .npy, .npz, .safetensors or .csv"),
     }
 }

@@ -178,6 +178,17 @@ fn indices_and_labels_that_do_not_fit() {
     here.refuse(&few, "few.txt", &["has 2 labels", "12 classes", "--labels FILE"]);
 }
 
+#[test]
+fn a_window_of_days_is_refused() {
+    let here = Workplace::new();
+    let mut front_end = here.json(&["inspect", &gru_pb(), "--json"])["front_end"].take();
+    front_end["stride_len"] = 60_000.into();
+    here.write("f.json", front_end.to_string());
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--front-end", "f.json", "--schedule", "60000/100"]);
+    let eval = ["eval", "g.tgi", "--index", &shipped("speech_commands/index.csv")];
+    here.refuse(&eval, "g.tgi", &["a window of 60000 frames is 3599940640 samples long; at most 268435456"]);
+}
+
 /// Root may write anywhere, so a folder that refuses is one of the kernel's.
 #[test]
 fn outputs_that_cannot_be_written_leave_nothing() {
@@ -201,6 +212,13 @@ fn outputs_that_cannot_be_written_leave_nothing() {
         here.refuse(&["import", &gru, "-o", place], place, &[reason]);
         here.refuse(&["pack", &gru, "-o", place], place, &[reason]);
         here.refuse(&["run", &gru, "--input", "in.npy", "--state-out", place], place, &[reason]);
+        for (good, bad) in [("--state-out", "--output"), ("--layers", "--state-out"), ("--layers", "--output")] {
+            if bad == "--output" && (place.starts_with("/dev") || place == "folder") {
+                continue;
+            }
+            let place = if bad == "--output" { format!("{place}.npy") } else { place.to_owned() };
+            here.refuse(&["run", &gru, "--input", "in.npy", good, "good.npz", bad, &place], &place, &[reason]);
+        }
         let drawing = ["listen", &gru, "--wav", &yes, "--plot", place];
         here.refuse(&drawing, place, &[reason]);
         if !place.starts_with("/dev") && place != "folder" {
@@ -259,6 +277,31 @@ fn images_and_states_that_are_damaged_or_not_this_models() {
     }
     let verify = ["verify", "g.tgi", "--against", &lstm, "--input", "in.npy"];
     here.refuse(&verify, "g.tgi", &["has other layers", "packed from another model?"]);
+}
+
+/// The port's name in an image, changed to one that would steer a terminal, with the checksum that fits.
+#[test]
+fn a_ports_name_does_not_steer_the_terminal() {
+    let here = Workplace::new();
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    let mut image = here.read("g.tgi");
+    for (from, to) in [(&b"Mfcc"[..], &b"\x1b[2J"[..]), (b"labels_softmax", b"labels_s\nftmax")] {
+        let at = image.windows(from.len()).position(|bytes| bytes == from).unwrap();
+        image[at..at + to.len()].copy_from_slice(to);
+    }
+    // CRC-32 of every byte but its own.
+    let bytes = image[..28].iter().chain(&image[32..]);
+    let crc = bytes.fold(!0_u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
+    });
+    image[28..32].copy_from_slice(&(!crc).to_le_bytes());
+    here.write("g.tgi", image);
+    write_tensors(&here.path("in.npy"), &matrix([3, 10])).unwrap();
+    for args in [&["inspect", "g.tgi"][..], &["run", "g.tgi", "--input", "in.npy"], &["inspect", "g.tgi", "--json"]] {
+        let shown = here.succeed(args);
+        assert!(!shown.contains('\x1b') && !shown.contains("labels_s\nftmax"), "{shown}");
+    }
+    assert!(here.succeed(&["inspect", "g.tgi"]).contains("input    \u{fffd}[2J [10]"));
 }
 
 #[test]
