@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, CellSpec, Dim, Presence, Sizes};
 use tidegate::detector::DetectorSettings;
+use tidegate::image::field;
 
 use super::{Architecture, Canonical, Mfcc, Node, Port, Schedule, Tensor};
 use crate::error::{ModelError, Shape};
@@ -13,10 +14,10 @@ use crate::pack::{core_schedule, mfcc_settings};
 
 /// Most features, units and frames.
 pub const MAX_SIZE: usize = 65_535;
-/// Most nodes. To become that of `tidegate::image::field`.
-pub const MAX_NODES: usize = 1024;
-/// Most inputs, and most outputs.
-const MAX_PORTS: usize = 256;
+/// Most nodes: what an image can have.
+pub const MAX_NODES: usize = field::MAX_NODES as usize;
+/// Most inputs, and most outputs: what an image can have.
+const MAX_PORTS: usize = field::MAX_PORTS as usize;
 const MAX_NAME_BYTES: usize = 255;
 
 impl Canonical {
