@@ -296,11 +296,15 @@ impl<'a> Scene<'a> {
             let right = Look { anchor: HPos::Right, ..Look::default() };
             canvas.text("truth", (LEFT - 10.0, top + STRIP / 2.0), &QUIET, right)?;
         }
+        // A name may be wider than its span, but not reach into the name before it.
+        let mut free = LEFT;
         for span in self.timeline.truth {
             let [left, right] = [span.start, span.end].map(|s| self.x(s));
             canvas.area(&[(left, top), (right, top), (right, top + STRIP), (left, top + STRIP)], TRUE)?;
             let text = one_line(span.label);
-            if text_width(&text, TEXT) + 4.0 <= right - left {
+            let half = text_width(&text, TEXT) / 2.0;
+            if (left + right) / 2.0 - half >= free && !text.starts_with('_') {
+                free = (left + right) / 2.0 + half + 4.0;
                 let center = Look { anchor: HPos::Center, ..Look::default() };
                 canvas.text(&text, ((left + right) / 2.0, top + STRIP / 2.0), &INK, center)?;
             }

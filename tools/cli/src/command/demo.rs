@@ -135,7 +135,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     tell(out, "listen", step, &format!("{scored}; drawn in {}", picture.display()))?;
 
     let step = Instant::now();
-    let heard = firmware(&root)?;
+    let heard = firmware(&root, out)?;
     tell(out, "firmware", step, &heard)
 }
 
@@ -145,7 +145,7 @@ fn tell(out: &mut dyn Write, what: &str, since: Instant, text: &str) -> Outcome 
 }
 
 /// Builds and runs the firmware under QEMU; says what it heard, or how to get what is missing.
-fn firmware(root: &Path) -> Result<String, Failure> {
+fn firmware(root: &Path, out: &mut dyn Write) -> Result<String, Failure> {
     let runs = |program: &str, args: &[&str]| {
         Command::new(program).args(args).output().is_ok_and(|done| done.status.success())
     };
@@ -158,6 +158,8 @@ fn firmware(root: &Path) -> Result<String, Failure> {
     if !installed {
         return Ok(format!("left out: the Rust target is missing (rustup target add {FIRMWARE_TARGET})"));
     }
+    writeln!(out, "firmware           building for a Cortex-M4F, then QEMU: a minute or two the first time")?;
+    out.flush()?;
     let folder = root.join("firmware-examples");
     let record = folder.join("expected").join(FIRMWARE_TARGET).join("kws_stream.run");
     let expected = fs::read_to_string(&record).map_err(|error| Failure::of(&record, error))?;

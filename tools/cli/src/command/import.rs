@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tidegate_tools::load;
 
-use super::{Outcome, SettingArgs};
+use super::{Outcome, SettingArgs, keep_inputs};
 
 /// Turns a foreign model into a canonical one (safetensors)
 ///
@@ -23,6 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    keep_inputs(&args.output, &[&args.model])?;
     let (model, labels_from) = load::canonical(&args.model, &args.settings.settings())?;
     model.save(&args.output)?;
     if let Some(file) = labels_from {

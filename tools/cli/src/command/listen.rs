@@ -9,7 +9,9 @@ use tidegate_tools::data::read_audio_at;
 use tidegate_tools::plot::{EventMark, Timeline, TruthSpan, timeline};
 use tidegate_tools::runner;
 
-use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
+use super::{
+    Failure, ModelArgs, Outcome, front_end_of, keep_inputs, labels_of, parse_schedule, schedule_text, scheduled,
+};
 
 /// Listens to a sound as a stream: a line for every event, and a picture if you like
 #[derive(clap::Args)]
@@ -30,6 +32,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if let Some(file) = &args.plot {
+        keep_inputs(file, &[&args.model.file, &args.wav])?;
+    }
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let mfcc = front_end_of(&model, &args.model.file)?;
@@ -47,6 +52,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     )?;
     if decisions == 0 {
         writeln!(out, "nothing decided: the sound is shorter than the first window")?;
+    }
+    let needed = model.detector().map_or(0, |detector| detector.mean_of() as usize);
+    if (1..needed).contains(&decisions) {
+        writeln!(
+            out,
+            "too short for an event: the detector averages {needed} decisions (a clip alone: tidegate eval)"
+        )?;
     }
     heard.print(out)?;
     if let Some(file) = &args.plot {

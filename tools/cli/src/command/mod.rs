@@ -119,8 +119,8 @@ pub struct SettingArgs {
     /// JSON file with the front end [default: the model's own]
     #[arg(long, value_name = "FILE")]
     pub front_end: Option<PathBuf>,
-    /// Posteriors that the detector averages [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_SIZE as i64))]
+    /// Posteriors that the detector averages, 1 to 256 [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub mean_of: Option<u32>,
     /// Least mean posterior of an event [default: 0.8]
     #[arg(long, value_name = "P", value_parser = parse_probability)]
@@ -207,6 +207,16 @@ pub fn labels_of(model: &Model<'_>, file: &Path) -> Result<Vec<String>, Failure>
         return Err(Failure::of(file, reason));
     }
     Ok(labels)
+}
+
+/// Refuses to write over what was read: the mistake that loses a model.
+pub fn keep_inputs(output: &Path, inputs: &[&Path]) -> Outcome {
+    let Ok(output_file) = output.canonicalize() else { return Ok(()) };
+    let same = |input: &&&Path| input.canonicalize().is_ok_and(|input| input == output_file && input.is_file());
+    match inputs.iter().find(same) {
+        Some(_) => Err(Failure::of(output, "is what is read: give the output another name")),
+        None => Ok(()),
+    }
 }
 
 /// 1234567 as `1,234,567`.

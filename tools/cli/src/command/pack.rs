@@ -8,7 +8,7 @@ use tidegate::Numeric;
 use tidegate_tools::load;
 use tidegate_tools::output::write_atomically;
 
-use super::{NumericArg, Outcome, SettingArgs, grouped};
+use super::{NumericArg, Outcome, SettingArgs, grouped, keep_inputs};
 
 /// Turns a model into a flash image
 ///
@@ -42,6 +42,7 @@ enum Target {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Target::Portable = args.target;
+    keep_inputs(&args.output, &[&args.model])?;
     let (model, labels_from) = load::canonical(&args.model, &args.settings.settings())?;
     let numeric = Numeric::from(args.numeric);
     let image = load::packed(&args.model, &model, numeric)?;

@@ -12,7 +12,7 @@ use tidegate_tools::output::{Pending, prepare};
 use tidegate_tools::runner::{self, features};
 use tidegate_tools::score::best;
 
-use super::{Failure, ModelArgs, Outcome, front_end_of};
+use super::{Failure, ModelArgs, Outcome, front_end_of, keep_inputs};
 
 /// Runs a model over an input, step after step, as one endless run from a zero or saved state
 ///
@@ -45,6 +45,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    for file in [&args.output, &args.layers, &args.state_out].into_iter().flatten() {
+        keep_inputs(file, &[&args.model.file, &args.input])?;
+    }
     let image = args.model.load()?;
     let model = image.model()?;
     let inputs = read_inputs(&model, &args.model.file, &args.input)?;
@@ -137,6 +140,13 @@ fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<
     if !fits {
         let reason = format!("tensor of shape {:?}; the input {name:?} takes [steps, {size}]", tensor.shape);
         return Err(Failure::of(file, reason));
+    }
+    if let Some(at) = tensor.data.iter().position(|value| !value.is_finite()) {
+        let (step, value) = (at / size.max(1), tensor.data[at]);
+        return Err(Failure::of(
+            file,
+            format!("the input {name:?} has {value} in step {step}; only finite numbers go in"),
+        ));
     }
     Ok(tensor.data)
 }

@@ -238,8 +238,31 @@ fn a_failed_pack_leaves_the_older_image() {
     here.write("few.txt", "yes\n");
     here.refuse(&["pack", "cut.pb", "-o", "g.tgi"], "cut.pb", &[]);
     here.refuse(&["pack", &gru, "-o", "g.tgi", "--labels", "few.txt"], "few.txt", &[]);
-    here.refuse(&["pack", "g.tgi", "-o", "g.tgi"], "g.tgi", &["is a flash image already"]);
+    here.refuse(&["pack", "g.tgi", "-o", "other.tgi"], "g.tgi", &["is a flash image already"]);
     here.succeed(&["inspect", "g.tgi"]);
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let here = Workplace::new();
+    here.write("g.pb", fs::read(gru_pb()).unwrap());
+    here.write("yes.flac", fs::read(yes_flac()).unwrap());
+    here.succeed(&["pack", "g.pb", "-o", "g.tgi"]);
+    write_tensors(&here.path("x.npy"), &matrix([5, 10])).unwrap();
+    let told = ["give the output another name"];
+    here.refuse(&["pack", "g.pb", "-o", "g.pb"], "g.pb", &told);
+    here.refuse(&["import", "g.pb", "-o", "./g.pb"], "./g.pb", &told);
+    here.refuse(&["run", "g.tgi", "--input", "x.npy", "--output", "x.npy"], "x.npy", &told);
+    here.refuse(&["run", "g.tgi", "--input", "x.npy", "--state-out", "g.tgi"], "g.tgi", &told);
+    here.refuse(&["listen", "g.tgi", "--wav", "yes.flac", "--plot", "yes.flac"], "yes.flac", &told);
+}
+
+#[test]
+fn numbers_that_are_none_do_not_go_in() {
+    let here = Workplace::new();
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.write("x.csv", "1,2,3,4,5,6,7,8,9,10\n1,2,NaN,4,5,6,7,8,9,10\n");
+    here.refuse(&["run", "g.tgi", "--input", "x.csv"], "x.csv", &["NaN in step 1"]);
 }
 
 #[test]
