@@ -5,14 +5,14 @@ use tidegate::cell::CellKind;
 use tidegate::gate;
 
 use super::golden::Case;
-use super::layer::Layer;
+use super::layer::{At, Layer};
+use super::network::Network;
 use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
-/// The layers of a `keras2` or `keras3` case.
-pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    case.check_inputs(&[])?;
+/// The network of a `keras2` or `keras3` case.
+pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     for argument in ["go_backwards", "stateful", "time_major", "unroll", "zero_output_for_mask"] {
         case.must_be(argument, false)?;
     }
@@ -26,7 +26,7 @@ pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
         "SimpleRNN" => CellKind::Elman,
         _ => return case.unknown_class(),
     };
-    Ok(vec![layer(case, kind)?])
+    Ok(Network::of(layer(case, kind)?))
 }
 
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
@@ -34,9 +34,7 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
     let recurrent = Named { name: "recurrent_kernel", tensor: case.tensor("recurrent_kernel")? };
     let units = kernel.units(gates)?;
-    if let Some(given) = case.size("units")?.filter(|&given| given != units) {
-        return Err(ImportError::Unsupported(format!("units = {given} with tensors of {units} units")));
-    }
+    case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;
     recurrent.shaped(&[units, rows], units)?;
     let ordered = |tensor: Tensor| match kind {
@@ -63,10 +61,12 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
         }
     }
     let activation = case.activation("activation", Activation::Tanh)?;
+    layer = layer.state("hidden", At::new("h"));
     Ok(match kind {
         CellKind::Lstm => {
             let gate = case.activation("recurrent_activation", Activation::Sigmoid)?;
             layer
+                .state("cell_state", At::new("c"))
                 .activation("gate_activation", gate)
                 .activation("cell_activation", activation)
                 .activation("output_activation", activation)
