@@ -34,7 +34,7 @@ use tidegate::activation::Activation;
 
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{keras, tf1, torch};
+use super::{baselines, keras, tf1, tf2ops, torch};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -51,7 +51,9 @@ pub fn from_case(
     let family = metadata.get("family").map_or("", String::as_str);
     let mut case = Case::new(metadata, tensors)?;
     let network = match family {
+        "baselines" => baselines::convert(&mut case)?,
         "tf1" => tf1::golden::convert(&mut case)?,
+        "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,
         "keras2" | "keras3" => keras::convert(&mut case)?,
         _ => return Err(ImportError::Unsupported(format!("family {family:?}"))),
@@ -86,6 +88,7 @@ pub(crate) struct Case<'a> {
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
+    input_size: Option<usize>,
 }
 
 impl<'a> Case<'a> {
@@ -127,6 +130,7 @@ impl<'a> Case<'a> {
             args,
             params,
             sizes: object("sizes")?,
+            input_size: tensors.get("input").and_then(|input| input.shape.last().copied()),
         })
     }
 
@@ -220,6 +224,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Looks at a parameter, of which this is the whole name.
+    pub fn peek(&self, path: &str) -> Result<&'a Tensor, ImportError> {
+        self.params.get(path).copied().ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })
+    }
+
     /// Takes a parameter that the framework needs to be there but does not read with these arguments.
     pub fn unread(&mut self, path: &str) -> Result<(), ImportError> {
         self.tensor(path).map(drop)
@@ -252,8 +261,16 @@ impl<'a> Case<'a> {
             scope.iter().all(|part| segments.any(|segment| segment == *part))
         };
         let params = self.params.extract_if(.., |path, _| within(path)).collect();
-        let (notes, sizes) = (self.notes.clone(), self.sizes.clone());
-        let mut inner = Case { cls, notes, inputs: BTreeSet::new(), controls: Vec::new(), args, params, sizes };
+        let mut inner = Case {
+            cls,
+            notes: self.notes.clone(),
+            inputs: BTreeSet::new(),
+            controls: Vec::new(),
+            args,
+            params,
+            sizes: self.sizes.clone(),
+            input_size: self.input_size,
+        };
         let result = read(&mut inner)?;
         inner.finish()?;
         Ok(result)
@@ -275,6 +292,11 @@ impl<'a> Case<'a> {
     pub fn steps(&self) -> Result<usize, ImportError> {
         let steps = self.sizes.get("T").and_then(Value::as_u64);
         steps.and_then(|steps| usize::try_from(steps).ok()).ok_or_else(|| malformed("sizes has no T".into()))
+    }
+
+    /// Features of the input, where it is one vector a step.
+    pub fn input_size(&self) -> Result<usize, ImportError> {
+        self.input_size.ok_or_else(|| malformed("it has no input".into()))
     }
 
     /// The class is not read.

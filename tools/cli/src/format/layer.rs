@@ -100,6 +100,17 @@ impl Layer {
         }
     }
 
+    /// A fully connected layer with weights [output, input].
+    pub fn dense(weights: Tensor, bias: Option<Tensor>, activation: Activation) -> Self {
+        let [output, input] = *weights.shape else { unreachable!("dense weights are a matrix") };
+        let layer =
+            Self::new(CellKind::Dense, input, output).tensor("weights", weights).activation("activation", activation);
+        match bias {
+            Some(bias) => layer.tensor("bias", bias),
+            None => layer,
+        }
+    }
+
     /// The same with a tensor.
     #[must_use]
     pub fn tensor(mut self, name: &'static str, tensor: Tensor) -> Self {
@@ -139,15 +150,6 @@ impl Layer {
     #[must_use]
     pub fn trace(mut self, name: &'static str, tensor: &str) -> Self {
         self.traces.push((name, At::new(tensor)));
-        self
-    }
-
-    /// The same as a part of a larger network, whose case has other names for the tensors of its states.
-    #[must_use]
-    pub fn renamed(mut self, name: impl Fn(&str) -> String) -> Self {
-        for (_, at) in self.states.iter_mut().chain(&mut self.traces) {
-            at.tensor = name(&at.tensor);
-        }
         self
     }
 

@@ -1,12 +1,15 @@
 //! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
 
+mod baselines;
 mod call;
+mod cudnn;
 pub mod golden;
 pub mod graphdef;
 mod keras;
 mod layer;
 mod network;
 pub mod tf1;
+mod tf2ops;
 mod torch;
 mod weights;
 

@@ -131,6 +131,23 @@ impl Network {
         Source { name, size: layer.output_size }
     }
 
+    /// What `add` adds, whose states have other names in the case of the whole network.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub fn renamed<T>(
+        &mut self,
+        rename: impl Fn(&str) -> String,
+        add: impl FnOnce(&mut Self) -> Result<T, ImportError>,
+    ) -> Result<T, ImportError> {
+        let (states, traces) = (self.states.len(), self.traces.len());
+        let added = add(self)?;
+        for part in self.states[states..].iter_mut().chain(&mut self.traces[traces..]) {
+            part.at.tensor = rename(&part.at.tensor);
+        }
+        Ok(added)
+    }
+
     /// A new output port.
     pub fn output(&mut self, name: &str, from: &Source) {
         self.outputs.push(Port { name: name.to_owned(), size: from.size, from: from.name.clone() });

@@ -3,8 +3,10 @@
 use tidegate::activation::Activation;
 
 use super::cells::{self, LstmOptions};
+use super::wrapper;
 use crate::canonical::Tensor;
 use crate::error::ImportError;
+use crate::format::cudnn;
 use crate::format::golden::{Case, Control};
 use crate::format::layer::{At, Layer};
 use crate::format::network::Network;
@@ -12,15 +14,25 @@ use crate::format::network::Network;
 /// The network of a `tf1` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("sequence_length", Control::Length);
-    Ok(Network::of(cell(case)?))
+    if let Some(kind) = case.cls.strip_prefix("CudnnParamsFormatConverter") {
+        return Ok(Network::of(match kind {
+            "LSTM" => cudnn::lstm(case)?,
+            "GRU" => cudnn::gru(case)?,
+            "Tanh" => cudnn::tanh(case)?,
+            _ => return case.unknown_class(),
+        }));
+    }
+    wrapper::convert(case)
 }
 
 /// One cell.
-fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     match case.cls.as_str() {
         "BasicLSTMCell" => basic_lstm(case),
         "LSTMCell" => lstm(case),
-        "GRUCell" => gru(case),
+        "LSTMBlockCell" | "LSTMBlockFusedCell" => lstm_block(case),
+        "GRUCell" | "GRUBlockCellV2" => gru(case),
+        "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
@@ -69,9 +81,38 @@ fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         cell_clip: case.number("cell_clip")?,
         projection_clip: case.number("proj_clip")?,
         activation: case.activation("activation", Activation::Tanh)?,
+        ..LstmOptions::default()
     };
     let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
     with_tuple(case, layer)
+}
+
+/// One op a step, or one for the whole sequence. A clip that is not positive is none.
+fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let peepholes = match case.flag("use_peephole", false)? {
+        true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
+        false => None,
+    };
+    let options = LstmOptions {
+        forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
+        peepholes,
+        cell_clip: case.number("cell_clip")?.filter(|&clip| clip > 0.0),
+        ..LstmOptions::default()
+    };
+    let layer = cells::lstm(case.tensor("kernel")?, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+/// As `GRUCell`, with older names.
+fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let layer = cells::gru(
+        case.tensor("w_ru")?,
+        case.tensor("b_ru")?,
+        case.tensor("w_c")?,
+        case.tensor("b_c")?,
+        Activation::Tanh,
+    )?;
+    with_state(case, layer)
 }
 
 /// A kernel that may be cut into `path/part_0`, `path/part_1`, ...
