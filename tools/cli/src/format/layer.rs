@@ -25,6 +25,8 @@ pub struct Layer {
     pub params: BTreeMap<&'static str, f32>,
     /// Activations that may differ from the spec's defaults.
     pub activations: BTreeMap<&'static str, Activation>,
+    /// Whole numbers.
+    pub extents: BTreeMap<&'static str, usize>,
     /// Weights in canonical shape and gate order.
     pub tensors: BTreeMap<&'static str, Tensor>,
 }
@@ -40,6 +42,7 @@ impl Layer {
             options: Vec::new(),
             params: BTreeMap::new(),
             activations: BTreeMap::new(),
+            extents: BTreeMap::new(),
             tensors: BTreeMap::new(),
         }
     }
@@ -79,6 +82,8 @@ impl Layer {
                 .filter(|&(&name, &activation)| differs(name, activation))
                 .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
                 .collect(),
+            extents: self.extents.iter().map(|(&name, &value)| (name.to_owned(), value)).collect(),
+            unroll: None,
         }
     }
 }
