@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, MAX_ACTIVATIONS, MAX_PARAMS};
+use tidegate::cell::CellKind;
 use tidegate::image::write::{ImageWriter, NodeRecord, nodes_header, ports_bytes, write_ports};
 use tidegate::image::{Layout, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, Numeric};
@@ -31,8 +31,10 @@ fn image() -> Result<Vec<u8>, BufferTooSmall> {
         input_size: INPUT,
         hidden_size: OUTPUT,
         output_size: OUTPUT,
-        activations: [Activation::Identity; MAX_ACTIVATIONS],
-        params: [0.0; MAX_PARAMS],
+        extents: &[],
+        activations: &[Activation::Identity],
+        params: &[],
+        unroll: None,
         output_slot: INPUT,
         slots: &[(0, INPUT)],
         tensors: &[Some(0), Some(bias)],

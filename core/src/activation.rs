@@ -40,6 +40,19 @@ impl Activation {
         })
     }
 
+    /// The two numbers that an image stores beside the code.
+    pub const fn parameters(self) -> [f32; 2] {
+        [0.0; 2]
+    }
+
+    /// The activation of this code and these numbers.
+    pub const fn from_parts(code: u8, parameters: [f32; 2]) -> Option<Self> {
+        if parameters[0].to_bits() | parameters[1].to_bits() != 0 {
+            return None;
+        }
+        Self::from_code(code)
+    }
+
     /// Its name in a canonical model.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,16 +1,15 @@
 //! The data flow of an image: whatever is read was written before, so that no output depends on what the scratch
 //! held, and the same image gives the same answer.
 
-use crate::image::{ImageError, Numeric, SectionKind};
-use crate::node::{Node, Place};
+use crate::image::{ImageError, SectionKind};
+use crate::node::{Node, Place, Shared};
 use crate::port::{Ports, port_offset, slot_at};
 
 /// Nodes and ports whose slots lie within the arena.
 #[derive(Clone, Copy)]
-pub struct Flow<'a> {
+pub(crate) struct Flow<'a> {
     pub records: &'a [u8],
-    pub weights: &'a [u8],
-    pub numeric: Numeric,
+    pub shared: &'a Shared<'a>,
     pub node_count: u32,
     pub ports: &'a [u8],
 }
@@ -21,14 +20,18 @@ impl Flow<'_> {
         let mut place = Place { node: 0, offset: 0 };
         let mut records = self.records;
         while place.node < self.node_count {
-            let (node, rest) = match Node::decode(records, self.weights, self.numeric, place) {
+            let (node, rest) = match Node::decode(records, self.shared, place) {
                 Ok(decoded) => decoded,
                 Err(error) => return Err(error),
             };
-            let (start, elements) = (node.input().start, node.input_size);
-            if !self.is_written(start, elements, place.node) {
-                let (start, elements) = (start as u32, elements as u32);
-                return Err(ImageError::BadSlot { node: place.node, start, elements });
+            let mut index = 0;
+            while let Some((start, row)) = node.slot(index) {
+                let elements = row * node.steps();
+                if !self.is_written(start, elements, place.node) {
+                    let (start, elements) = (start as u32, elements as u32);
+                    return Err(ImageError::BadSlot { node: place.node, start, elements });
+                }
+                index += 1;
             }
             place.node += 1;
             records = rest;
@@ -60,8 +63,8 @@ impl Flow<'_> {
         let mut place = Place { node: 0, offset: 0 };
         let mut records = self.records;
         while place.node < reader {
-            let Ok((node, rest)) = Node::decode(records, self.weights, self.numeric, place) else { return false };
-            written = after_write(written, (start, elements), (node.output().start, node.output_size));
+            let Ok((node, rest)) = Node::decode(records, self.shared, place) else { return false };
+            written = after_write(written, (start, elements), (node.output().start, node.output().end - node.output().start));
             place.node += 1;
             records = rest;
         }

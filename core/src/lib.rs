@@ -24,6 +24,7 @@ mod math;
 pub mod model;
 pub mod node;
 pub mod port;
+mod run;
 pub mod schedule;
 pub mod state;
 pub mod step;

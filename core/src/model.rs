@@ -1,12 +1,13 @@
 //! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
 
+use crate::cell::Cells;
 use crate::detector::DetectorSettings;
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
 use crate::image::read::u32_at;
 use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind, not_zero};
-use crate::node::{Node, Place};
+use crate::node::{Node, Place, Shared};
 use crate::port::{Ports, check_ports};
 use crate::schedule::Schedule;
 
@@ -21,7 +22,7 @@ pub struct Model<'a> {
     front_end: Option<Mfcc<'a>>,
     detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
-    weights: &'a [u8],
+    shared: Shared<'a>,
     ports: &'a [u8],
     node_count: u32,
     /// Nodes up to the last that has a state.
@@ -105,7 +106,7 @@ impl<'a> Model<'a> {
             front_end,
             detector,
             records,
-            weights,
+            shared: Shared { weights, numeric: image.numeric, cells: Cells::NONE },
             ports,
             node_count,
             stateful_count: 0,
@@ -120,7 +121,7 @@ impl<'a> Model<'a> {
         if let Err(offset) = check_ports(ports, model.slot_elements) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
-        let flow = Flow { records, weights, numeric: image.numeric, node_count, ports };
+        let flow = Flow { records, shared: &model.shared, node_count, ports };
         if let Err(error) = flow.check() {
             return Err(error);
         }
@@ -141,15 +142,23 @@ impl<'a> Model<'a> {
         let mut place = Place { node: 0, offset: nodes::LEN };
         let mut records = self.records;
         while place.node < self.node_count {
-            let (node, rest) = match Node::decode(records, self.weights, self.image.numeric, place) {
+            match Node::kind_of(records, place) {
+                Ok(kind) => self.shared.cells = self.shared.cells.with(kind, self.image.numeric),
+                Err(error) => return Err(error),
+            }
+            let (node, rest) = match Node::decode(records, &self.shared, place) {
                 Ok(decoded) => decoded,
                 Err(error) => return Err(error),
             };
             if let Err(error) = node.check(place, self.slot_elements) {
                 return Err(error);
             }
-            let (state, work) = (node.state_elements(), node.work_elements());
-            self.state_elements += state;
+            let too_large = ImageError::TooLarge { node: place.node };
+            let (Some(state), Some(work)) = (node.checked_state_elements(), node.work_elements()) else {
+                return Err(too_large);
+            };
+            let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
+            self.state_elements = state_elements;
             if state > 0 {
                 self.stateful_count = place.node + 1;
             }
@@ -157,7 +166,7 @@ impl<'a> Model<'a> {
                 self.work_elements = work;
             }
             if !self.fits() {
-                return Err(ImageError::TooLarge { node: place.node });
+                return Err(too_large);
             }
             place.offset += records.len() - rest.len();
             place.node += 1;
@@ -189,7 +198,9 @@ impl<'a> Model<'a> {
     /// Arena and states stay below [`MAX_ELEMENTS`].
     const fn fits(&self) -> bool {
         match self.state_elements.checked_mul(self.schedule.states() as usize) {
-            Some(states) => states < MAX_ELEMENTS && self.slot_elements < MAX_ELEMENTS,
+            Some(states) => {
+                states < MAX_ELEMENTS && self.slot_elements < MAX_ELEMENTS && self.work_elements < MAX_ELEMENTS
+            }
             None => false,
         }
     }
@@ -266,12 +277,12 @@ impl<'a> Model<'a> {
     }
 
     /// The nodes in execution order.
-    pub fn nodes(&self) -> Nodes<'a> {
-        Nodes { records: self.records, weights: self.weights, numeric: self.image.numeric, left: self.node_count }
+    pub fn nodes(&self) -> Nodes<'_> {
+        Nodes { records: self.records, shared: &self.shared, left: self.node_count }
     }
 
     /// The nodes up to the last that has a state: what a step without an output runs.
-    pub(crate) fn stateful_nodes(&self) -> Nodes<'a> {
+    pub(crate) fn stateful_nodes(&self) -> Nodes<'_> {
         Nodes { left: self.stateful_count, ..self.nodes() }
     }
 
@@ -333,8 +344,7 @@ const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageEr
 #[derive(Clone, Debug)]
 pub struct Nodes<'a> {
     records: &'a [u8],
-    weights: &'a [u8],
-    numeric: Numeric,
+    shared: &'a Shared<'a>,
     left: u32,
 }
 
@@ -344,7 +354,7 @@ impl<'a> Iterator for Nodes<'a> {
     fn next(&mut self) -> Option<Node<'a>> {
         self.left = self.left.checked_sub(1)?;
         let place = Place { node: 0, offset: 0 };
-        let (node, rest) = Node::decode(self.records, self.weights, self.numeric, place).ok()?;
+        let (node, rest) = Node::decode(self.records, self.shared, place).ok()?;
         self.records = rest;
         Some(node)
     }
@@ -353,7 +363,7 @@ impl<'a> Iterator for Nodes<'a> {
 #[cfg(test)]
 mod tests {
     use crate::activation::Activation;
-    use crate::cell::{CellKind, MAX_ACTIVATIONS, MAX_PARAMS};
+    use crate::cell::CellKind;
     use crate::detector::{DetectorSettings, LabelSettings};
     use crate::image::write::{ImageWriter, NodeRecord, nodes_header, write_ports};
     use crate::image::{Aligned, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
@@ -368,13 +378,15 @@ mod tests {
             input_size: units,
             hidden_size: units,
             output_size: units,
-            activations: [Activation::Identity; MAX_ACTIVATIONS],
-            params: [0.0; MAX_PARAMS],
+            extents: &[],
+            activations: &[Activation::Identity],
+            params: &[],
+            unroll: None,
             output_slot: units,
             slots: &[(0, units)],
             tensors: &[Some(0); 3],
         };
-        let mut nodes = [0; 84];
+        let mut nodes = [0; 88];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
         let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
         let mut ports = [0; 64];

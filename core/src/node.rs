@@ -3,9 +3,9 @@
 use core::ops::Range;
 
 use crate::activation::Activation;
-use crate::cell::{CellKind, Dim, MAX_ACTIVATIONS, MAX_PARAMS, Sizes};
-use crate::image::field::{ALIGNMENT, MAX_SIZE, node as field, slot};
-use crate::image::read::{array, slice, u16_at, u32_at};
+use crate::cell::{Cell, CellKind, CellSpec, Cells, Dim, Run, Sizes};
+use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
+use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Numeric, SectionKind};
 use crate::kernel::Weight;
 use crate::tensor::Matrix;
@@ -23,15 +23,51 @@ pub struct Node<'a> {
     pub hidden_size: usize,
     /// Features out.
     pub output_size: usize,
-    /// As the spec lists them.
-    pub activations: [Activation; MAX_ACTIVATIONS],
-    /// As the spec lists them.
-    pub params: [f32; MAX_PARAMS],
+    /// Over how many time steps at once; `None`: it steps once.
+    pub unroll: Option<Unroll>,
+    pub(crate) cell: &'static Cell,
     output_slot: usize,
+    extents: &'a [[u8; 4]],
+    activations: &'a [u8],
+    params: &'a [u8],
     slots: &'a [u8],
     tensors: &'a [u8],
     numeric: Numeric,
     weights: &'a [u8],
+}
+
+/// A node that runs over the rows of a window, one time step a row, in one step of the model. Its slots, what it reads
+/// and what it writes, have a row for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unroll {
+    /// Rows, at least 1.
+    pub steps: u32,
+    /// The last valid row is read first.
+    pub read_backwards: bool,
+    /// The first result goes to the last valid row: with `read_backwards`, results stand beside their inputs.
+    pub write_backwards: bool,
+    /// The state is carried from one window to the next; else each begins at zero.
+    pub stateful: bool,
+}
+
+impl Unroll {
+    pub(crate) const fn flags(self) -> u16 {
+        (if self.read_backwards { unroll::READ_BACKWARDS } else { 0 })
+            | (if self.write_backwards { unroll::WRITE_BACKWARDS } else { 0 })
+            | (if self.stateful { unroll::STATEFUL } else { 0 })
+    }
+
+    const fn decode(steps: u32, flags: u16) -> Option<Self> {
+        if steps == 0 {
+            return None;
+        }
+        Some(Self {
+            steps,
+            read_backwards: flags & unroll::READ_BACKWARDS != 0,
+            write_backwards: flags & unroll::WRITE_BACKWARDS != 0,
+            stateful: flags & unroll::STATEFUL != 0,
+        })
+    }
 }
 
 /// Where a node record stands, for errors.
@@ -42,18 +78,41 @@ pub(crate) struct Place {
     pub offset: usize,
 }
 
+/// What the nodes of a model share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared<'a> {
+    pub weights: &'a [u8],
+    pub numeric: Numeric,
+    pub cells: Cells,
+}
+
 impl<'a> Node<'a> {
-    /// Decodes the record at the start of `records`, and returns it with the records behind it.
+    /// The kind of the record at the start of `records`.
+    pub(crate) const fn kind_of(records: &[u8], place: Place) -> Result<CellKind, ImageError> {
+        match u16_at(records, field::CELL) {
+            None => Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset }),
+            Some(code) => match CellKind::from_code(code) {
+                None => Err(ImageError::UnknownCell { node: place.node, code }),
+                Some(kind) => Ok(kind),
+            },
+        }
+    }
+
+    /// Decodes the record at the start of `records`, whose kind is among `shared.cells`, and returns it with the
+    /// records behind it.
     pub(crate) const fn decode(
         records: &'a [u8],
-        weights: &'a [u8],
-        numeric: Numeric,
+        shared: &Shared<'a>,
         place: Place,
     ) -> Result<(Self, &'a [u8]), ImageError> {
         let malformed = ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset };
+        let kind = match Self::kind_of(records, place) {
+            Ok(kind) => kind,
+            Err(error) => return Err(error),
+        };
+        let Some(cell) = shared.cells.get(kind) else { return Err(malformed) };
         let Some(head) = records.first_chunk::<{ field::LEN }>() else { return Err(malformed) };
-        let (Some(code), Some(words), Some(options), Some(slot_count), Some(tensor_count)) = (
-            u16_at(head, field::CELL),
+        let (Some(words), Some(options), Some(slot_count), Some(tensor_count)) = (
             u16_at(head, field::RECORD_WORDS),
             u32_at(head, field::OPTIONS),
             u16_at(head, field::SLOT_COUNT),
@@ -61,58 +120,56 @@ impl<'a> Node<'a> {
         ) else {
             return Err(malformed);
         };
-        let (Some(input), Some(hidden), Some(output), Some(output_slot), Some(codes), Some(params)) = (
+        let (Some(input), Some(hidden), Some(output), Some(output_slot), Some(steps), Some(flags)) = (
             u32_at(head, field::INPUT_SIZE),
             u32_at(head, field::HIDDEN_SIZE),
             u32_at(head, field::OUTPUT_SIZE),
             u32_at(head, field::OUTPUT_SLOT),
-            array::<MAX_ACTIVATIONS>(head, field::ACTIVATIONS.start),
-            array::<{ 4 * MAX_PARAMS }>(head, field::PARAMS.start),
+            u32_at(head, field::UNROLL_STEPS),
+            u16_at(head, field::UNROLL_FLAGS),
         ) else {
             return Err(malformed);
         };
-        let Some(kind) = CellKind::from_code(code) else {
-            return Err(ImageError::UnknownCell { node: place.node, code });
+        let (Some(extent_count), Some(activation_count), Some(param_count)) = (
+            u16_at(head, field::EXTENT_COUNT),
+            u16_at(head, field::ACTIVATION_COUNT),
+            u16_at(head, field::PARAM_COUNT),
+        ) else {
+            return Err(malformed);
         };
-        let mut activations = [Activation::Identity; MAX_ACTIVATIONS];
-        let mut k = 0;
-        while k < MAX_ACTIVATIONS {
-            let Some(activation) = Activation::from_code(codes[k]) else {
-                return Err(ImageError::BadOption { node: place.node });
-            };
-            activations[k] = activation;
-            k += 1;
-        }
-        let (quads, _) = params.as_chunks::<4>();
-        let mut params = [0.0; MAX_PARAMS];
-        let mut k = 0;
-        while k < MAX_PARAMS {
-            params[k] = f32::from_le_bytes(quads[k]);
-            k += 1;
+        if flags > unroll::ALL || (steps == 0 && flags != 0) {
+            return Err(malformed);
         }
         let Some((record, rest)) = records.split_at_checked(words as usize * 4) else { return Err(malformed) };
         let Some((_, lists)) = record.split_at_checked(field::LEN) else { return Err(malformed) };
+        let Some((extents, lists)) = lists.split_at_checked(extent_count as usize * 4) else { return Err(malformed) };
+        let Some((activations, lists)) = lists.split_at_checked(activation_count as usize * activation::LEN) else {
+            return Err(malformed);
+        };
+        let Some((params, lists)) = lists.split_at_checked(param_count as usize * 4) else { return Err(malformed) };
         let Some((slots, tensors)) = lists.split_at_checked(slot_count as usize * slot::LEN) else {
             return Err(malformed);
         };
         if tensors.len() != tensor_count as usize * 4 {
             return Err(malformed);
         }
-        let (input_size, hidden_size, output_size) = (input as usize, hidden as usize, output as usize);
-        let output_slot = output_slot as usize;
+        let (extents, _) = extents.as_chunks::<4>();
         let node = Self {
             kind,
             options,
-            input_size,
-            hidden_size,
-            output_size,
+            input_size: input as usize,
+            hidden_size: hidden as usize,
+            output_size: output as usize,
+            unroll: Unroll::decode(steps, flags),
+            cell,
+            output_slot: output_slot as usize,
+            extents,
             activations,
             params,
-            output_slot,
             slots,
             tensors,
-            numeric,
-            weights,
+            numeric: shared.numeric,
+            weights: shared.weights,
         };
         Ok((node, rest))
     }
@@ -124,6 +181,9 @@ impl<'a> Node<'a> {
         if !self.options_are_known() {
             return Err(ImageError::BadOption { node });
         }
+        if let Err(error) = self.check_extents(node) {
+            return Err(error);
+        }
         if !self.sizes_fit() {
             let (input, hidden, output) = (self.input_size as u32, self.hidden_size as u32, self.output_size as u32);
             return Err(ImageError::BadSize { node, input, hidden, output });
@@ -134,69 +194,88 @@ impl<'a> Node<'a> {
         self.check_tensors(node)
     }
 
-    /// Option bits, numbers and activations beyond the spec's are zero; numbers are finite and not negative.
+    /// No option bits beyond the spec's; as many numbers and activations as it has, known, finite, not negative.
     const fn options_are_known(&self) -> bool {
-        let spec = self.kind.spec();
-        let mut known = self.options >> spec.options.len() == 0;
+        let spec = self.spec();
+        // A spec has at most 31 options, so that the shift is in range.
+        let mut known = self.options >> spec.options.len() == 0
+            && self.params.len() == spec.params.len() * 4
+            && self.activations.len() == spec.activations.len() * activation::LEN;
+        let mut params = spec.params;
         let mut k = 0;
-        while k < MAX_PARAMS {
-            let value = self.params[k];
-            let used = k < spec.params.len() && spec.params[k].presence.allowed(self.options);
-            known &= if used { value >= 0.0 && value < f32::INFINITY } else { value.to_bits() == 0 };
+        while let [param, rest @ ..] = params {
+            let value = self.param(k);
+            let allowed = param.presence.allowed(self.options);
+            known &= if allowed { value >= 0.0 && value < f32::INFINITY } else { value.to_bits() == 0 };
+            params = rest;
             k += 1;
         }
-        let mut k = spec.activations.len();
-        while k < MAX_ACTIVATIONS {
-            known &= self.activations[k].code() == 0;
+        let mut k = 0;
+        while k < spec.activations.len() {
+            known &= self.activation_at(k).is_some();
             k += 1;
         }
-        known
+        // Windows are what others are unrolled over.
+        known && !(self.unroll.is_some() && matches!(self.cell.run, Run::Buffered(_)))
+    }
+
+    const fn check_extents(&self, node: u32) -> Result<(), ImageError> {
+        let mut specs = self.spec().extents;
+        if self.extents.len() != specs.len() {
+            return Err(ImageError::BadExtent { node, extent: self.extents.len() as u32, found: 0 });
+        }
+        let mut extent = 0;
+        while let [spec, rest @ ..] = specs {
+            let found = self.extent(extent) as u32;
+            if found < spec.least || found > MAX_SIZE {
+                return Err(ImageError::BadExtent { node, extent: extent as u32, found });
+            }
+            specs = rest;
+            extent += 1;
+        }
+        Ok(())
     }
 
     const fn sizes_fit(&self) -> bool {
         let (input, hidden, output) = (self.input_size, self.hidden_size, self.output_size);
         let max = MAX_SIZE as usize;
         let in_range = input >= 1 && input <= max && hidden >= 1 && hidden <= max && output >= 1 && output <= max;
-        let related = match self.kind.spec().sizes {
-            Sizes::Recurrent | Sizes::Feedforward => hidden == output,
-            Sizes::Projected { option } => self.has(option) || hidden == output,
-            Sizes::Elementwise => input == hidden && hidden == output,
-        };
-        in_range && related
+        in_range && self.steps() <= max && self.sizes().broken(self.spec().rules).is_none()
     }
 
-    /// Every slot lies within the arena, apart from the one it writes; together they are as long as the input.
-    /// The cells of this build read one.
+    /// Every slot lies within the arena, apart from the one it writes; together their rows are as long as the input.
     const fn check_slots(&self, node: u32, slot_elements: usize) -> Result<(), ImageError> {
-        let (Some(start), Some(elements), slot::LEN) =
-            (u32_at(self.slots, slot::START), u32_at(self.slots, slot::ELEMENTS), self.slots.len())
-        else {
-            return Err(ImageError::BadSlot { node, start: 0, elements: 0 });
+        let (Some(elements), output_start) = (self.output_size.checked_mul(self.steps()), self.output_slot) else {
+            return Err(ImageError::TooLarge { node });
         };
-        let bad_input = ImageError::BadSlot { node, start, elements };
-        let bad_output =
-            ImageError::BadSlot { node, start: self.output_slot as u32, elements: self.output_size as u32 };
-        let start = start as usize;
-        if elements as usize != self.input_size {
-            return Err(bad_input);
-        }
-        let (Some(end), Some(output_end)) =
-            (start.checked_add(self.input_size), self.output_slot.checked_add(self.output_size))
-        else {
-            return Err(bad_input);
-        };
-        if end > slot_elements {
-            return Err(bad_input);
-        }
-        if output_end > slot_elements || (start < output_end && self.output_slot < end) {
+        let bad_output = ImageError::BadSlot { node, start: output_start as u32, elements: elements as u32 };
+        let Some(output_end) = output_start.checked_add(elements) else { return Err(bad_output) };
+        if output_end > slot_elements {
             return Err(bad_output);
+        }
+        let (mut total, mut index) = (0, 0);
+        while let Some((start, row)) = self.slot(index) {
+            let Some(elements) = row.checked_mul(self.steps()) else { return Err(ImageError::TooLarge { node }) };
+            let bad_input = ImageError::BadSlot { node, start: start as u32, elements: elements as u32 };
+            let Some(end) = start.checked_add(elements) else { return Err(bad_input) };
+            if row == 0 || end > slot_elements || row > self.input_size - total {
+                return Err(bad_input);
+            }
+            if start < output_end && output_start < end {
+                return Err(bad_output);
+            }
+            total += row;
+            index += 1;
+        }
+        if total != self.input_size {
+            return Err(ImageError::BadSlot { node, start: 0, elements: total as u32 });
         }
         Ok(())
     }
 
     /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
     const fn check_tensors(&self, node: u32) -> Result<(), ImageError> {
-        let specs = self.kind.spec().tensors;
+        let specs = self.spec().tensors;
         if self.tensors.len() != specs.len() * 4 {
             let (needed, given) = (specs.len(), self.tensors.len() / 4);
             return Err(ImageError::BadTensor { node, tensor: 0, needed, given });
@@ -206,10 +285,16 @@ impl<'a> Node<'a> {
             let Some(offset) = u32_at(self.tensors, 4 * index..4 * index + 4) else {
                 return Err(ImageError::BadTensor { node, tensor: index as u32, needed: 0, given: 0 });
             };
-            let Some(needed) = self.tensor_bytes(index) else { return Err(ImageError::TooLarge { node }) };
             let given = self.weights.len().saturating_sub(offset as usize);
             let present = offset != field::ABSENT;
-            if present != specs[index].presence.required(self.options) || (present && needed > given) {
+            let required = specs[index].presence.required(self.options);
+            let needed = match self.tensor_bytes(index) {
+                Some(needed) => needed,
+                None if !required => 0,
+                None => return Err(ImageError::TooLarge { node }),
+            };
+            // A tensor without elements would have no end.
+            if present != required || (present && (needed > given || needed == 0)) {
                 return Err(ImageError::BadTensor { node, tensor: index as u32, needed, given });
             }
             if present && !(offset as usize).is_multiple_of(ALIGNMENT) {
@@ -222,67 +307,98 @@ impl<'a> Node<'a> {
 
     /// Bytes of tensor `index` of the spec: its rows rounded up to four, f32 unless it is a matrix.
     pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
-        let Some((_, [spec, ..])) = self.kind.spec().tensors.split_at_checked(index) else { return None };
+        let Some((_, [spec, ..])) = self.spec().tensors.split_at_checked(index) else { return None };
         let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
-        let Some(rows) = (self.dim(spec.rows) * blocks).checked_next_multiple_of(4) else { return None };
-        match spec.cols {
+        let Some(units) = self.sizes().dim(&spec.rows) else { return None };
+        let Some(rows) = units.checked_mul(blocks) else { return None };
+        let Some(rows) = rows.checked_next_multiple_of(4) else { return None };
+        match &spec.cols {
             None => rows.checked_mul(4),
             Some(cols) => {
-                let Some(elements) = rows.checked_mul(self.dim(cols)) else { return None };
+                let Some(cols) = self.sizes().dim(cols) else { return None };
+                let Some(elements) = rows.checked_mul(cols) else { return None };
                 elements.checked_mul(self.numeric.matrix_element_bytes())
             }
         }
     }
 
-    /// Elements of the state that it keeps from step to step.
-    pub const fn state_elements(&self) -> usize {
-        let mut total = 0;
-        let mut states = self.kind.spec().states;
+    /// Elements of the state that it keeps from step to step; `None` if they are too many to count.
+    pub(crate) const fn checked_state_elements(&self) -> Option<usize> {
+        let mut total = 0_usize;
+        let mut states = self.spec().states;
         while let [state, rest @ ..] = states {
-            total += self.dim(state.len);
+            let Some(len) = self.sizes().dim(&state.len) else { return None };
+            let Some(sum) = total.checked_add(len) else { return None };
+            total = sum;
             states = rest;
         }
-        total
+        Some(total)
     }
 
-    /// Elements of scratch that it needs for itself during a step.
-    pub const fn work_elements(&self) -> usize {
-        let mut total = 0;
-        let mut work = self.kind.spec().work;
-        while let [dim, rest @ ..] = work {
-            total += self.dim(*dim);
-            work = rest;
+    /// Elements of the state that it keeps from step to step.
+    pub const fn state_elements(&self) -> usize {
+        match self.checked_state_elements() {
+            Some(elements) => elements,
+            None => 0,
         }
-        total
     }
 
-    /// Multiply-accumulates of one step: the elements of its matrices.
+    /// Elements of scratch that it needs for itself during a step: its own, and its input if that lies in several slots.
+    pub(crate) const fn work_elements(&self) -> Option<usize> {
+        let Some(own) = self.sizes().sum(self.spec().work) else { return None };
+        own.checked_add(self.gathered_elements())
+    }
+
+    /// Elements of the input that are gathered from several slots.
+    pub(crate) const fn gathered_elements(&self) -> usize {
+        if self.slots.len() > slot::LEN { self.input_size } else { 0 }
+    }
+
+    /// Multiply-accumulates of one step with its weights.
     pub fn macs(&self) -> usize {
-        let of = |tensor: &crate::cell::TensorSpec| match tensor.cols {
-            Some(cols) if tensor.presence.required(self.options) => {
-                tensor.gates.len().max(1) * self.dim(tensor.rows) * self.dim(cols)
-            }
+        let of = |tensor: &crate::cell::TensorSpec| match &tensor.cols {
+            Some(cols) if tensor.presence.required(self.options) => [&tensor.rows, cols, &tensor.passes]
+                .into_iter()
+                .fold(tensor.gates.len().max(1), |macs, dim| macs.saturating_mul(self.dim(dim))),
             _ => 0,
         };
-        self.kind.spec().tensors.iter().map(of).sum()
+        let one = self.spec().tensors.iter().map(of).fold(0, usize::saturating_add);
+        one.saturating_mul(self.steps())
     }
 
-    pub(crate) const fn numeric(&self) -> Numeric {
-        self.numeric
+    /// All that is known about its cell.
+    pub const fn spec(&self) -> &'static CellSpec {
+        self.cell.spec
     }
 
-    /// Where it reads in the arena.
-    pub(crate) const fn input(&self) -> Range<usize> {
-        let start = match u32_at(self.slots, slot::START) {
-            Some(start) => start as usize,
-            None => 0,
+    /// Its sizes, as dimensions need them.
+    pub const fn sizes(&self) -> Sizes<'a> {
+        let (input, hidden, output) = (self.input_size, self.hidden_size, self.output_size);
+        Sizes { input, hidden, output, options: self.options, extents: self.extents }
+    }
+
+    /// Rows of its slots: 1 unless it is unrolled.
+    pub const fn steps(&self) -> usize {
+        match self.unroll {
+            Some(unroll) => unroll.steps as usize,
+            None => 1,
+        }
+    }
+
+    /// First element and elements of a row of slot `index` that it reads.
+    pub(crate) const fn slot(&self, index: usize) -> Option<(usize, usize)> {
+        let at = index * slot::LEN;
+        let (Some(start), Some(elements)) =
+            (u32_at(self.slots, at..at + 4), u32_at(self.slots, at + slot::ELEMENTS.start..at + slot::LEN))
+        else {
+            return None;
         };
-        start..start + self.input_size
+        Some((start as usize, elements as usize))
     }
 
     /// Where it writes in the arena.
     pub(crate) const fn output(&self) -> Range<usize> {
-        self.output_slot..self.output_slot + self.output_size
+        self.output_slot..self.output_slot + self.output_size * self.steps()
     }
 
     /// The bytes of tensor `index` of the spec; none where the node does not have it.
@@ -294,7 +410,7 @@ impl<'a> Node<'a> {
 
     /// Matrix `index` of the spec.
     pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
-        let cols = self.kind.spec().tensors.get(index).and_then(|spec| spec.cols).map_or(0, |cols| self.dim(cols));
+        let cols = self.spec().tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         Matrix::new(self.tensor(index), cols)
     }
 
@@ -303,13 +419,43 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// The value of one of its sizes.
-    pub const fn dim(&self, dim: Dim) -> usize {
-        match dim {
-            Dim::Input => self.input_size,
-            Dim::Hidden => self.hidden_size,
-            Dim::Output => self.output_size,
+    /// What one of its dimensions is worth.
+    pub const fn dim(&self, dim: &Dim) -> usize {
+        match self.sizes().dim(dim) {
+            Some(value) => value,
+            None => 0,
         }
+    }
+
+    /// Extent `index` of the spec.
+    pub const fn extent(&self, index: usize) -> usize {
+        self.sizes().extent(index)
+    }
+
+    /// Number `index` of the spec.
+    pub const fn param(&self, index: usize) -> f32 {
+        match f32_at(self.params, 4 * index..4 * index + 4) {
+            Some(param) => param,
+            None => 0.0,
+        }
+    }
+
+    /// Activation `index` of the spec.
+    pub const fn activation(&self, index: usize) -> Activation {
+        match self.activation_at(index) {
+            Some(activation) => activation,
+            None => Activation::Identity,
+        }
+    }
+
+    const fn activation_at(&self, index: usize) -> Option<Activation> {
+        let Some(entry) = slice(self.activations, index * activation::LEN, activation::LEN) else { return None };
+        let (Some(code), Some(alpha), Some(beta)) =
+            (u32_at(entry, activation::CODE), f32_at(entry, activation::ALPHA), f32_at(entry, activation::BETA))
+        else {
+            return None;
+        };
+        if code > u8::MAX as u32 { None } else { Activation::from_parts(code as u8, [alpha, beta]) }
     }
 
     /// Whether option `option` of the spec is set.

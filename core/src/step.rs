@@ -2,10 +2,11 @@
 
 use core::fmt;
 
-use crate::cell::{self, copy};
+use crate::cell::copy;
 use crate::error::BufferTooSmall;
-use crate::model::{Model, Nodes};
-use crate::schedule::Turn;
+use crate::model::Model;
+use crate::run::{Pass, run};
+use crate::schedule::{Schedule, Turn};
 use crate::state::{Owner, State};
 
 /// What a step gave.
@@ -146,16 +147,48 @@ impl Model<'_> {
                 copy(slots.get_mut(place).unwrap_or_default(), input);
             }
             let nodes = if last { self.nodes() } else { self.stateful_nodes() };
-            run(nodes, own, slots, work, &mut observe);
-            if last {
-                for (place, output) in self.outputs().places().zip(outputs.iter_mut()) {
-                    copy(output, slots.get(place).unwrap_or_default());
-                }
+            if run(nodes, Pass::Step, own, slots, work, &mut observe) && last {
+                self.give(slots, outputs);
                 output = true;
             }
         }
         *clock = self.schedule().tick(*clock);
         Ok(Step { output })
+    }
+
+    /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
+    /// an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end,
+    /// nor have those whose schedule is windows, which are full or nothing.
+    ///
+    /// # Errors
+    /// As [`step_ports`](Self::step_ports).
+    pub fn finish(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        outputs: &mut [&mut [f32]],
+    ) -> Result<Step, StepError> {
+        let scratch = self.check_outputs(state, scratch, outputs)?;
+        if self.schedule() != Schedule::Endless {
+            return Ok(Step { output: false });
+        }
+        let (slots, work) = scratch.split_at_mut_checked(self.slot_elements()).unwrap_or_default();
+        let Some((_, values)) = state.words.split_first_mut() else { return Err(StepError::OtherState) };
+        let values: &mut [f32] = bytemuck::must_cast_slice_mut(values);
+        // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
+        slots.fill(0.0);
+        let output = run(self.nodes(), Pass::Finish, values, slots, work, &mut |_, _| {});
+        if output {
+            self.give(slots, outputs);
+        }
+        Ok(Step { output })
+    }
+
+    /// Copies the outputs out of the arena.
+    fn give(&self, slots: &[f32], outputs: &mut [&mut [f32]]) {
+        for (place, output) in self.outputs().places().zip(outputs.iter_mut()) {
+            copy(output, slots.get(place).unwrap_or_default());
+        }
     }
 
     /// A whole sequence: as many steps as `inputs`, `[time, input_size]`, holds. Each step that has an output
@@ -198,23 +231,33 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &[&mut [f32]],
     ) -> Result<&'s mut [f32], StepError> {
-        // The id is what the packer says: two images may share one and yet need states of another length.
-        if state.owner != Owner::of(self) || state.words.len() != self.state_words() {
-            return Err(StepError::OtherState);
-        }
         let (needed, given) = (self.inputs().count(), inputs.len());
         if needed != given {
             return Err(StepError::Inputs(PortCount { needed, given }));
-        }
-        let (needed, given) = (self.outputs().count(), outputs.len());
-        if needed != given {
-            return Err(StepError::Outputs(PortCount { needed, given }));
         }
         for (port, (place, input)) in self.inputs().places().zip(inputs).enumerate() {
             let (needed, given) = (place.len(), input.len());
             if needed != given {
                 return Err(StepError::Input(ShapeError { port, needed, given }));
             }
+        }
+        self.check_outputs(state, scratch, outputs)
+    }
+
+    /// The same without inputs.
+    fn check_outputs<'s>(
+        &self,
+        state: &State<'_>,
+        scratch: &'s mut [u32],
+        outputs: &[&mut [f32]],
+    ) -> Result<&'s mut [f32], StepError> {
+        // The id is what the packer says: two images may share one and yet need states of another length.
+        if state.owner != Owner::of(self) || state.words.len() != self.state_words() {
+            return Err(StepError::OtherState);
+        }
+        let (needed, given) = (self.outputs().count(), outputs.len());
+        if needed != given {
+            return Err(StepError::Outputs(PortCount { needed, given }));
         }
         for (port, (place, output)) in self.outputs().places().zip(outputs).enumerate() {
             let (needed, given) = (place.len(), output.len());
@@ -225,23 +268,5 @@ impl Model<'_> {
         let (needed, given) = (self.scratch_words(), scratch.len());
         let scratch = scratch.get_mut(..needed).ok_or(StepError::Scratch(BufferTooSmall { needed, given }))?;
         Ok(bytemuck::must_cast_slice_mut(scratch))
-    }
-}
-
-/// Runs the nodes in their order: each reads its slot, updates its state and writes its slot.
-fn run(
-    nodes: Nodes<'_>,
-    state: &mut [f32],
-    slots: &mut [f32],
-    work: &mut [f32],
-    observe: &mut impl FnMut(usize, &[f32]),
-) {
-    let mut rest = state;
-    for (index, node) in nodes.enumerate() {
-        let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return };
-        let Ok([input, output]) = slots.get_disjoint_mut([node.input(), node.output()]) else { return };
-        cell::step(&node, input, own, work, output);
-        observe(index, output);
-        rest = others;
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, Dim, Presence};
+use tidegate::cell::CellKind;
 use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
@@ -54,23 +54,66 @@ pub struct Variant {
     pub kind: CellKind,
     /// The options that are on.
     pub options: Vec<&'static str>,
-    /// Clips.
+    /// Clips and the like.
     pub params: BTreeMap<String, f32>,
     /// Where they differ from the spec's defaults.
     pub activations: BTreeMap<String, String>,
+    /// Its sizes and extents, over so many features in, with so many units if it has a choice.
+    pub fit: fn(usize, usize) -> Fit,
+}
+
+/// Sizes of a node that its cell's rules allow.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// Units.
+    pub hidden: usize,
+    /// Features out.
+    pub output: usize,
+    /// By name.
+    pub extents: Vec<(&'static str, usize)>,
+}
+
+impl Fit {
+    /// As many features out as units.
+    pub fn units(_: usize, units: usize) -> Self {
+        Self { hidden: units, output: units, extents: Vec::new() }
+    }
+
+    /// As many units as features in.
+    pub fn elementwise(input: usize, _: usize) -> Self {
+        Self::units(input, input)
+    }
+
+    /// Half as many features out, rounded up.
+    pub fn projected(_: usize, units: usize) -> Self {
+        Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
+    }
 }
 
 impl Variant {
-    fn new(kind: CellKind, options: &[&'static str]) -> Self {
-        Self { kind, options: options.to_vec(), params: BTreeMap::new(), activations: BTreeMap::new() }
+    /// Without numbers, its activations the spec's.
+    pub fn new(kind: CellKind, options: &[&'static str]) -> Self {
+        let (params, activations) = (BTreeMap::new(), BTreeMap::new());
+        Self { kind, options: options.to_vec(), params, activations, fit: Fit::units }
     }
 
-    fn param(mut self, name: &str, value: f32) -> Self {
+    /// The same with other sizes.
+    #[must_use]
+    pub fn fit(mut self, fit: fn(usize, usize) -> Fit) -> Self {
+        self.fit = fit;
+        self
+    }
+
+    /// The same with a number.
+    #[must_use]
+    pub fn param(mut self, name: &str, value: f32) -> Self {
         self.params.insert(name.to_owned(), value);
         self
     }
 
-    fn activation(mut self, name: &str, activation: Activation) -> Self {
+    /// The same with an activation.
+    #[must_use]
+    pub fn activation(mut self, name: &str, activation: Activation) -> Self {
         self.activations.insert(name.to_owned(), activation.name().to_owned());
         self
     }
@@ -82,29 +125,38 @@ impl Variant {
 
     /// Every cell kind, with every combination of its options, its clips, and every activation in every place.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::new(CellKind::Softmax, &[])];
-        let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
-        for options in subsets {
-            let plain = Self::new(CellKind::Lstm, options);
-            all.push(plain.clone().param("cell_clip", 0.25));
-            let clipped = plain.clone().param("cell_clip", 0.5);
-            let projected = options.contains(&"projection");
-            all.push(if projected { clipped.param("projection_clip", 0.1) } else { clipped });
-            all.push(plain);
-        }
-        all.push(Self::new(CellKind::Gru, &[]));
-        all.push(Self::new(CellKind::Gru, &["reset_after"]));
-        all.push(Self::new(CellKind::Elman, &[]));
-        all.push(Self::new(CellKind::Dense, &[]));
-        for kind in CellKind::ALL {
+        let mut all = Vec::new();
+        for &kind in CellKind::ALL {
+            let options = Self::of(kind);
             for place in kind.spec().activations {
                 for activation in Activation::ALL.into_iter().filter(|&activation| activation != place.default) {
-                    let options: &[&'static str] = if kind == CellKind::Gru { &["reset_after"] } else { &[] };
-                    all.push(Self::new(kind, options).activation(place.name, activation));
+                    all.extend(options.last().map(|variant| variant.clone().activation(place.name, activation)));
                 }
             }
+            all.extend(options);
         }
         all
+    }
+
+    /// The kind with its options, the plain one first.
+    fn of(kind: CellKind) -> Vec<Self> {
+        match kind {
+            CellKind::Elman | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
+            CellKind::Lstm => {
+                let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
+                let with = |&options: &&[&'static str]| {
+                    let projected = options.contains(&"projection");
+                    let plain = Self::new(kind, options).fit(if projected { Fit::projected } else { Fit::units });
+                    let clipped = plain.clone().param("cell_clip", 0.5);
+                    let clipped = if projected { clipped.param("projection_clip", 0.1) } else { clipped };
+                    [plain.clone(), plain.param("cell_clip", 0.25), clipped]
+                };
+                subsets.iter().flat_map(with).collect()
+            }
+            CellKind::Window => Vec::new(),
+        }
     }
 }
 
@@ -124,21 +176,21 @@ pub fn chain(rng: &mut Rng, input_size: usize, cells: &[(Variant, usize)], draw:
     let mut tensors = BTreeMap::new();
     let mut size = input_size;
     for (index, (variant, units)) in cells.iter().enumerate() {
-        let spec = variant.kind.spec();
-        let hidden_size = if variant.kind == CellKind::Softmax { size } else { *units };
-        let projected = variant.options.contains(&"projection");
+        let fit = (variant.fit)(size, *units);
         let node = Node {
             name: format!("n{index}"),
-            cell: spec.name.to_owned(),
+            cell: variant.kind.spec().name.to_owned(),
             inputs: vec![if index == 0 { "in".to_owned() } else { format!("n{}", index - 1) }],
             input_size: size,
-            hidden_size,
-            output_size: if projected { hidden_size.div_ceil(2) } else { hidden_size },
+            hidden_size: fit.hidden,
+            output_size: fit.output,
             options: variant.options.iter().map(|&option| option.to_owned()).collect(),
             params: variant.params.clone(),
             activations: variant.activations.clone(),
+            extents: fit.extents.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            unroll: None,
         };
-        draw_tensors(rng, &node, variant, draw, &mut tensors);
+        draw_tensors(rng, &node, variant.kind, draw, &mut tensors);
         size = node.output_size;
         nodes.push(node);
     }
@@ -164,27 +216,25 @@ pub fn port(name: &str, size: usize, from: &str) -> Port {
     Port { name: name.to_owned(), size, from: from.to_owned() }
 }
 
-fn draw_tensors(rng: &mut Rng, node: &Node, variant: &Variant, draw: Draw, tensors: &mut BTreeMap<String, Tensor>) {
-    let spec = variant.kind.spec();
-    let size = |dim| match dim {
-        Dim::Input => node.input_size,
-        Dim::Hidden => node.hidden_size,
-        Dim::Output => node.output_size,
-    };
-    let on = |option: u32| variant.options.contains(&spec.options[option as usize]);
+/// Every tensor that the node must have, and with `draw.biases` those that it may have.
+pub fn draw_tensors(
+    rng: &mut Rng,
+    node: &Node,
+    kind: CellKind,
+    draw: Draw,
+    tensors: &mut BTreeMap<String, Tensor>,
+) {
+    let spec = kind.spec();
+    let size = |dim| node.dim(spec, dim).expect("a small node's dimensions can be counted");
+    let options = node.option_bits(spec);
     for tensor in spec.canonical {
-        let present = match tensor.presence {
-            Presence::Always => true,
-            Presence::Optional => draw.biases,
-            Presence::With(option) => on(option),
-            Presence::Without(option) => !on(option),
-        };
-        if !present {
+        let there = if draw.biases { tensor.presence.allowed(options) } else { tensor.presence.required(options) };
+        if !there {
             continue;
         }
-        let rows = size(tensor.rows) * if tensor.gated { spec.gates.len() } else { 1 };
-        let shape: Vec<usize> = [Some(rows), tensor.cols.map(size)].into_iter().flatten().collect();
-        let limit = draw.weights / (tensor.cols.map_or(1, size) as f32).sqrt();
+        let rows = size(&tensor.rows) * if tensor.gated { spec.gates.len() } else { 1 };
+        let shape: Vec<usize> = [Some(rows), tensor.cols.as_ref().map(size)].into_iter().flatten().collect();
+        let limit = draw.weights / (tensor.cols.as_ref().map_or(1, size) as f32).sqrt();
         let data = rng.numbers(shape.iter().product(), limit);
         tensors.insert(format!("{}.{}", node.name, tensor.name), Tensor { shape, data });
     }

@@ -1,6 +1,6 @@
 //! A fully connected layer, `y = act(W x + b)`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, TensorSpec};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, TensorSpec};
 use crate::activation::Activation;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
@@ -9,7 +9,8 @@ use crate::node::Node;
 pub const SPEC: CellSpec = CellSpec {
     name: "dense",
     gates: &[],
-    sizes: Sizes::Feedforward,
+    extents: &[],
+    rules: &[RECURRENT],
     states: &[],
     work: &[],
     options: &[],
@@ -32,8 +33,9 @@ mod tensor {
 }
 
 /// One step. `x` is `[input]`, `y` is `[output]`.
-pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], y: &mut [f32]) {
-    let [activation, ..] = node.activations;
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, y, .. } = io;
+    let activation = node.activation(0);
     let blocks = node.matrix::<W>(tensor::WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
     for ((w, &b), y) in blocks.zip(y.chunks_mut(4)) {
         for (y, a) in y.iter_mut().zip(accumulate(b, w, x)) {

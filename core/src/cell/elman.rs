@@ -5,7 +5,7 @@
 //! h' = act(W x + R h + b)
 //! ```
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec, copy};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
@@ -14,7 +14,8 @@ use crate::node::Node;
 pub const SPEC: CellSpec = CellSpec {
     name: "elman",
     gates: &[],
-    sizes: Sizes::Recurrent,
+    extents: &[],
+    rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[],
     options: &[],
@@ -41,8 +42,9 @@ mod tensor {
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`.
-pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &mut [f32], y: &mut [f32]) {
-    let [activation, ..] = node.activations;
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state: hidden, y, .. } = io;
+    let activation = node.activation(0);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));

@@ -10,7 +10,7 @@
 //! h' = z ⊙ h + (1 - z) ⊙ n
 //! ```
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, Sizes, StateSpec, TensorSpec};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
 use crate::activation::Activation;
 use crate::gate::{self, Gate};
 use crate::kernel::{Weight, accumulate};
@@ -26,7 +26,8 @@ const NEW: &[Gate] = &[Gate::New];
 pub const SPEC: CellSpec = CellSpec {
     name: "gru",
     gates: &gate::GRU,
-    sizes: Sizes::Recurrent,
+    extents: &[],
+    rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden],
     options: &["reset_after"],
@@ -71,7 +72,8 @@ mod tensor {
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 × hidden]`.
-pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &mut [f32], work: &mut [f32], y: &mut [f32]) {
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state: hidden, work, y, .. } = io;
     let Some((reset, update)) = work.split_at_mut_checked(node.hidden_size) else { return };
     gates::<W>(node, x, hidden, reset, update);
     if node.has(RESET_AFTER) {
@@ -90,7 +92,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &mut [f32], wo
 
 /// r and z of every unit. A block of four rows holds r, z of two units.
 fn gates<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], reset: &mut [f32], update: &mut [f32]) {
-    let [gate, ..] = node.activations;
+    let gate = node.activation(0);
     let input = node.matrix::<W>(tensor::GATE_INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::GATE_RECURRENT_WEIGHTS).blocks();
     let blocks = input.zip(recurrent).zip(node.vector(tensor::GATE_BIAS));
@@ -105,7 +107,7 @@ fn gates<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], reset: &mut [f32
 
 /// n of every unit, four to a block; `reset` is r ⊙ h.
 fn new_reset_before<W: Weight>(node: &Node<'_>, x: &[f32], reset: &[f32], new: &mut [f32]) {
-    let [_, activation, ..] = node.activations;
+    let activation = node.activation(1);
     let input = node.matrix::<W>(tensor::NEW_INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::NEW_RECURRENT_WEIGHTS).blocks();
     let blocks = input.zip(recurrent).zip(node.vector(tensor::NEW_BIAS));
@@ -118,7 +120,7 @@ fn new_reset_before<W: Weight>(node: &Node<'_>, x: &[f32], reset: &[f32], new: &
 
 /// n of every unit, four to a block; `reset` is r.
 fn new_reset_after<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], reset: &[f32], new: &mut [f32]) {
-    let [_, activation, ..] = node.activations;
+    let activation = node.activation(1);
     let input = node.matrix::<W>(tensor::NEW_INPUT_WEIGHTS).blocks().zip(node.vector(tensor::NEW_INPUT_BIAS));
     let recurrent =
         node.matrix::<W>(tensor::NEW_RECURRENT_WEIGHTS).blocks().zip(node.vector(tensor::NEW_RECURRENT_BIAS));

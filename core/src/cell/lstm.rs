@@ -13,7 +13,7 @@
 //!
 //! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ParamSpec, Presence, Sizes, StateSpec, TensorSpec, copy};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::gate;
 use crate::kernel::{Weight, accumulate};
@@ -28,7 +28,8 @@ pub const PROJECTION: u32 = 1;
 pub const SPEC: CellSpec = CellSpec {
     name: "lstm",
     gates: &gate::LSTM,
-    sizes: Sizes::Projected { option: PROJECTION },
+    extents: &[],
+    rules: &[Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output)],
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden],
     options: &["peephole", "projection"],
@@ -75,7 +76,8 @@ mod tensor {
 }
 
 /// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]`, `y` is `[output]`.
-pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], state: &mut [f32], work: &mut [f32], y: &mut [f32]) {
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
     if node.has(PROJECTION) {
         update::<W>(node, x, hidden, cell, work);
@@ -88,8 +90,8 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, x: &[f32], state: &mut [f32], wor
 
 /// Every unit: c to c', and m. A block of four rows holds the gates i, f, g, o of one unit.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32], m: &mut [f32]) {
-    let [gate, candidate, output, _] = node.activations;
-    let [cell_clip, ..] = node.params;
+    let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
+    let cell_clip = node.param(0);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
     let peephole = |index| node.vector(index).as_flattened().iter();
@@ -113,7 +115,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32
 
 /// y = clip(P m)
 fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
-    let [_, projection_clip, ..] = node.params;
+    let projection_clip = node.param(1);
     let blocks = node.matrix::<W>(tensor::PROJECTION_WEIGHTS).blocks();
     for (p, y) in blocks.zip(y.chunks_mut(4)) {
         for (y, a) in y.iter_mut().zip(accumulate([0.0; 4], p, m)) {

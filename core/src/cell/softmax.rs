@@ -1,13 +1,15 @@
 //! `y = e^(x - max x) / Σ e^(x - max x)`.
 
-use super::{CellSpec, Sizes};
+use super::{CellSpec, Dim, Io, RECURRENT, Rule};
 use crate::math;
+use crate::node::Node;
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "softmax",
     gates: &[],
-    sizes: Sizes::Elementwise,
+    extents: &[],
+    rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)],
     states: &[],
     work: &[],
     options: &[],
@@ -21,7 +23,8 @@ pub const SPEC: CellSpec = CellSpec {
 pub const EXP_MAX_RELATIVE_ERROR: f32 = if cfg!(feature = "libm") { f32::EPSILON } else { 2.5e-3 };
 
 /// One step. `x` and `y` have the same length.
-pub(crate) fn step(x: &[f32], y: &mut [f32]) {
+pub(crate) fn step(_: &Node<'_>, io: Io<'_>) {
+    let Io { x, y, .. } = io;
     let max = x.iter().fold(f32::NEG_INFINITY, |max, &x| max.max(x));
     let mut sum = 0.0;
     for (y, &x) in y.iter_mut().zip(x) {

@@ -107,6 +107,15 @@ pub enum ImageError {
         /// Features out.
         output: u32,
     },
+    /// An extent of a node is out of its range, or there are not as many as its cell has.
+    BadExtent {
+        /// Which node, from 0.
+        node: u32,
+        /// Which extent of the cell's spec, or how many there are.
+        extent: u32,
+        /// Its value.
+        found: u32,
+    },
     /// An option, an activation or a number of a node is not one its cell has.
     BadOption {
         /// Which node, from 0.
@@ -186,6 +195,9 @@ impl fmt::Display for ImageError {
             Self::UnknownCell { node, code } => write!(f, "node {node} has cell code {code}, which this build lacks"),
             Self::BadSize { node, input, hidden, output } => {
                 write!(f, "node {node}: input {input}, hidden {hidden}, output {output} do not fit together")
+            }
+            Self::BadExtent { node, extent, found } => {
+                write!(f, "node {node}: extent {extent} is {found}, which its cell cannot have")
             }
             Self::BadOption { node } => write!(f, "node {node} has an option, activation or number its cell has not"),
             Self::BadSlot { node, start, elements } => {

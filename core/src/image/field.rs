@@ -65,7 +65,7 @@ pub mod nodes {
     pub const LEN: usize = 16;
 }
 
-/// A node record: this, then its slots, then the offset of each tensor of its cell's spec.
+/// A node record: this, then its extents, activations, params, slots, and the offset of each tensor of its cell's spec.
 pub mod node {
     use super::Range;
 
@@ -79,15 +79,43 @@ pub mod node {
     pub const OUTPUT_SIZE: Range<usize> = 16..20;
     /// First element of the slot it writes, in the arena.
     pub const OUTPUT_SLOT: Range<usize> = 20..24;
-    pub const SLOT_COUNT: Range<usize> = 24..26;
-    pub const TENSOR_COUNT: Range<usize> = 26..28;
-    /// One byte an activation of the spec, the rest zero.
-    pub const ACTIVATIONS: Range<usize> = 28..32;
-    /// One f32 a number of the spec, the rest zero.
-    pub const PARAMS: Range<usize> = 32..48;
-    pub const LEN: usize = 48;
+    /// Time steps that it is unrolled over; 0: it is not.
+    pub const UNROLL_STEPS: Range<usize> = 24..28;
+    /// Bits of [`unroll`](super::unroll).
+    pub const UNROLL_FLAGS: Range<usize> = 28..30;
+    pub const SLOT_COUNT: Range<usize> = 30..32;
+    /// As many extents, activations, params and tensors as the cell's spec lists.
+    pub const EXTENT_COUNT: Range<usize> = 32..34;
+    pub const ACTIVATION_COUNT: Range<usize> = 34..36;
+    pub const PARAM_COUNT: Range<usize> = 36..38;
+    pub const TENSOR_COUNT: Range<usize> = 38..40;
+    pub const LEN: usize = 40;
     /// A tensor's offset in the section `weights` when the node does not have it.
     pub const ABSENT: u32 = u32::MAX;
+}
+
+/// Flags of an unrolled node.
+pub mod unroll {
+    /// The last valid row is read first.
+    pub const READ_BACKWARDS: u16 = 1;
+    /// The first result goes to the last valid row.
+    pub const WRITE_BACKWARDS: u16 = 2;
+    /// The state is carried from one run over the rows to the next.
+    pub const STATEFUL: u16 = 4;
+    /// No other bit is set.
+    pub const ALL: u16 = READ_BACKWARDS | WRITE_BACKWARDS | STATEFUL;
+}
+
+/// An activation of a node.
+pub mod activation {
+    use super::Range;
+
+    pub const CODE: Range<usize> = 0..4;
+    /// f32
+    pub const ALPHA: Range<usize> = 4..8;
+    /// f32
+    pub const BETA: Range<usize> = 8..12;
+    pub const LEN: usize = 12;
 }
 
 /// A slot that a node reads.

@@ -1,12 +1,13 @@
 //! The same fields in the other direction, into the caller's memory. The packer uses it; so may a device.
 
-use super::field::{self, header, node, nodes, port, ports, section, slot};
+use super::field::{self, activation, header, node, nodes, port, ports, section, slot};
 use super::read::align_up;
 use super::{Layout, ModelId, Numeric, SectionKind};
 use crate::activation::Activation;
-use crate::cell::{CellKind, MAX_ACTIVATIONS, MAX_PARAMS};
+use crate::cell::CellKind;
 use crate::error::BufferTooSmall;
 use crate::image::crc::Crc32;
+use crate::node::Unroll;
 
 /// An image that is to be written.
 #[derive(Clone, Copy, Debug)]
@@ -87,13 +88,17 @@ pub struct NodeRecord<'a> {
     pub hidden_size: u32,
     /// Features out.
     pub output_size: u32,
-    /// As the spec lists them; the identity beyond.
-    pub activations: [Activation; MAX_ACTIVATIONS],
-    /// As the spec lists them; 0.0 beyond.
-    pub params: [f32; MAX_PARAMS],
+    /// As the spec lists them.
+    pub extents: &'a [u32],
+    /// As the spec lists them.
+    pub activations: &'a [Activation],
+    /// As the spec lists them.
+    pub params: &'a [f32],
+    /// Over how many time steps at once.
+    pub unroll: Option<Unroll>,
     /// First element of the slot it writes.
     pub output_slot: u32,
-    /// First element and elements of each slot it reads.
+    /// First element, and elements of one row, of each slot it reads.
     pub slots: &'a [(u32, u32)],
     /// Offset of each tensor of the spec in the section `weights`; `None` where the node does not have it.
     pub tensors: &'a [Option<u32>],
@@ -102,7 +107,8 @@ pub struct NodeRecord<'a> {
 impl NodeRecord<'_> {
     /// Bytes of the record.
     pub const fn record_bytes(&self) -> usize {
-        node::LEN + self.slots.len() * slot::LEN + self.tensors.len() * 4
+        let words = self.extents.len() + self.params.len() + self.tensors.len();
+        node::LEN + 4 * words + self.activations.len() * activation::LEN + self.slots.len() * slot::LEN
     }
 
     /// Writes the record to the start of `out`, and returns its bytes.
@@ -119,14 +125,28 @@ impl NodeRecord<'_> {
         out[node::HIDDEN_SIZE].copy_from_slice(&self.hidden_size.to_le_bytes());
         out[node::OUTPUT_SIZE].copy_from_slice(&self.output_size.to_le_bytes());
         out[node::OUTPUT_SLOT].copy_from_slice(&self.output_slot.to_le_bytes());
-        out[node::SLOT_COUNT].copy_from_slice(&(self.slots.len() as u16).to_le_bytes());
-        out[node::TENSOR_COUNT].copy_from_slice(&(self.tensors.len() as u16).to_le_bytes());
-        out[node::ACTIVATIONS].copy_from_slice(&self.activations.map(Activation::code));
-        out[node::PARAMS].copy_from_slice(self.params.map(f32::to_le_bytes).as_flattened());
+        let (steps, flags) = self.unroll.map_or((0, 0), |unroll| (unroll.steps, unroll.flags()));
+        out[node::UNROLL_STEPS].copy_from_slice(&steps.to_le_bytes());
+        out[node::UNROLL_FLAGS].copy_from_slice(&flags.to_le_bytes());
+        for (field, count) in [
+            (node::SLOT_COUNT, self.slots.len()),
+            (node::EXTENT_COUNT, self.extents.len()),
+            (node::ACTIVATION_COUNT, self.activations.len()),
+            (node::PARAM_COUNT, self.params.len()),
+            (node::TENSOR_COUNT, self.tensors.len()),
+        ] {
+            out[field].copy_from_slice(&(count as u16).to_le_bytes());
+        }
+        let activations = self.activations.iter().flat_map(|activation| {
+            let [alpha, beta] = activation.parameters();
+            [u32::from(activation.code()), alpha.to_bits(), beta.to_bits()]
+        });
+        let params = self.params.iter().map(|param| param.to_bits());
         let slots = self.slots.iter().flat_map(|&(start, elements)| [start, elements]);
         let tensors = self.tensors.iter().map(|offset| offset.unwrap_or(node::ABSENT));
+        let words = self.extents.iter().copied().chain(activations).chain(params).chain(slots).chain(tensors);
         let (quads, _) = out[node::LEN..].as_chunks_mut::<4>();
-        for (quad, word) in quads.iter_mut().zip(slots.chain(tensors)) {
+        for (quad, word) in quads.iter_mut().zip(words) {
             *quad = word.to_le_bytes();
         }
         Ok(needed)

@@ -8,6 +8,7 @@ mod validate;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate::cell::{CellSpec, Dim, ExtentSpec, Sizes};
 
 pub use file::{MAX_FILE_BYTES, read_bounded};
 pub use validate::{MAX_NODES, MAX_SIZE};
@@ -93,9 +94,61 @@ pub struct Node {
     /// Numbers by the names in the spec; 0 where absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, f32>,
-    /// Activation names by the names in the spec; the spec's default where absent.
+    /// Activations (`tanh`, `hard_sigmoid(0.2,0.5)`) by the names in the spec; the spec's default where absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub activations: BTreeMap<String, String>,
+    /// Whole numbers by the names in the spec; the spec's default where absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extents: BTreeMap<String, usize>,
+    /// Over how many time steps at once; absent: it steps once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unroll: Option<Unroll>,
+}
+
+impl Node {
+    /// Rows of what it reads and writes: 1 unless it is unrolled.
+    pub fn steps(&self) -> usize {
+        self.unroll.map_or(1, |unroll| unroll.steps)
+    }
+
+    /// Its extents in the order of the spec, little-endian, as [`Sizes`](tidegate::cell::Sizes) has them.
+    pub fn extent_bytes(&self, spec: &CellSpec) -> Vec<[u8; 4]> {
+        let value = |of: &ExtentSpec| match self.extents.get(of.name) {
+            Some(&extent) => u32::try_from(extent).unwrap_or(u32::MAX),
+            None => of.default,
+        };
+        spec.extents.iter().map(|of| value(of).to_le_bytes()).collect()
+    }
+
+    /// Bit `k`: option `k` of the spec.
+    pub fn option_bits(&self, spec: &CellSpec) -> u32 {
+        let set = |name: &&str| self.options.iter().any(|option| option == name);
+        spec.options.iter().enumerate().map(|(bit, name)| u32::from(set(name)) << bit).sum()
+    }
+
+    /// What one of its dimensions is worth; `None` beyond what can be counted.
+    pub fn dim(&self, spec: &CellSpec, dim: &Dim) -> Option<usize> {
+        let extents = self.extent_bytes(spec);
+        let (input, hidden, output) = (self.input_size, self.hidden_size, self.output_size);
+        Sizes { input, hidden, output, options: self.option_bits(spec), extents: &extents }.dim(dim)
+    }
+}
+
+/// A node that runs over the rows of a window, one time step a row, in one step of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unroll {
+    /// Rows.
+    pub steps: usize,
+    /// The last row is read first.
+    #[serde(default)]
+    pub read_backwards: bool,
+    /// The first result goes to the last row.
+    #[serde(default)]
+    pub write_backwards: bool,
+    /// The state is carried from one window to the next; else each begins at zero.
+    #[serde(default)]
+    pub stateful: bool,
 }
 
 /// Mel-frequency cepstral coefficients, as TensorFlow's `AudioSpectrogram` and `Mfcc` compute them.

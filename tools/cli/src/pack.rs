@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use half::f16;
 use sha2::{Digest, Sha256};
 use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, CellSpec, Dim, MAX_ACTIVATIONS, MAX_PARAMS, TensorSpec};
+use tidegate::cell::{ActivationSpec, CellKind, CellSpec, Dim, TensorSpec};
 use tidegate::detector::{DetectorError, DetectorSettings, LabelSettings};
 use tidegate::front_end::{FrontEndError, MfccSettings};
 use tidegate::image::field::ALIGNMENT;
 use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
 use tidegate::image::{Layout, ModelId, Numeric, SectionKind};
+use tidegate::node::Unroll;
 
 use crate::canonical::{self, Canonical, Node, Tensor};
 use crate::error::ModelError;
@@ -40,14 +41,6 @@ pub enum PackError {
     ArenaTooLarge {
         /// The input or node whose value does not fit any more.
         value: String,
-    },
-    /// A node reads several values, which no cell of this build does.
-    #[error("node {node} reads {count} values; the cells of this version read one")]
-    SeveralInputs {
-        /// Its name.
-        node: String,
-        /// How many.
-        count: usize,
     },
     /// The front end cannot be stored.
     #[error(transparent)]
@@ -164,7 +157,8 @@ fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u8> {
 
 /// Where every value lies in the arena. A value's place is given to another once nothing reads it any more.
 struct Slots<'a> {
-    start: HashMap<&'a str, u32>,
+    /// First element, and elements.
+    place: HashMap<&'a str, (u32, u32)>,
     elements: u32,
 }
 
@@ -177,7 +171,7 @@ impl<'a> Slots<'a> {
             last_reader.extend(node.inputs.iter().map(|input| (input.as_str(), index)));
         }
         last_reader.extend(architecture.outputs.iter().map(|output| (output.from.as_str(), usize::MAX)));
-        let mut slots = Self { start: HashMap::new(), elements: 0 };
+        let mut slots = Self { place: HashMap::new(), elements: 0 };
         // (start, end, last reader) of what lies in the arena.
         let mut taken: Vec<(u32, u32, usize)> = Vec::new();
         let mut place = |name: &'a str, size: usize, now: usize| {
@@ -191,7 +185,7 @@ impl<'a> Slots<'a> {
             );
             let end = start.checked_add(size).ok_or_else(too_large)?;
             taken.push((start, end, last_reader.get(name).copied().unwrap_or(0)));
-            slots.start.insert(name, start);
+            slots.place.insert(name, (start, size));
             slots.elements = slots.elements.max(end);
             Ok::<_, PackError>(())
         };
@@ -199,13 +193,17 @@ impl<'a> Slots<'a> {
             place(&input.name, input.size, 0)?;
         }
         for (index, node) in architecture.nodes.iter().enumerate() {
-            place(&node.name, node.output_size, index)?;
+            place(&node.name, node.output_size * node.steps(), index)?;
         }
         Ok(slots)
     }
 
     fn of(&self, name: &str) -> u32 {
-        self.start[name]
+        self.place[name].0
+    }
+
+    fn size(&self, name: &str) -> u32 {
+        self.place[name].1
     }
 }
 
@@ -227,28 +225,32 @@ fn append_record(
 ) -> Result<(), PackError> {
     let kind = kind_of(node);
     let spec = kind.spec();
-    let [input] = node.inputs.as_slice() else {
-        return Err(PackError::SeveralInputs { node: node.name.clone(), count: node.inputs.len() });
-    };
-    let mut params = [0.0; MAX_PARAMS];
-    for (param, of) in params.iter_mut().zip(spec.params) {
-        *param = node.params.get(of.name).copied().unwrap_or(0.0);
-    }
-    let mut activations = [Activation::Identity; MAX_ACTIVATIONS];
-    for (activation, of) in activations.iter_mut().zip(spec.activations) {
+    let params: Vec<f32> = spec.params.iter().map(|of| node.params.get(of.name).copied().unwrap_or(0.0)).collect();
+    let activation = |of: &ActivationSpec| {
         let named = node.activations.get(of.name).and_then(|name| Activation::from_name(name));
-        *activation = named.unwrap_or(of.default);
-    }
+        named.unwrap_or(of.default)
+    };
+    let activations: Vec<Activation> = spec.activations.iter().map(activation).collect();
+    let extents: Vec<u32> = node.extent_bytes(spec).into_iter().map(u32::from_le_bytes).collect();
+    let slots_read: Vec<(u32, u32)> =
+        node.inputs.iter().map(|input| (slots.of(input), slots.size(input) / node.steps() as u32)).collect();
     let record = NodeRecord {
         kind,
-        options: option_bits(node, spec),
+        options: node.option_bits(spec),
         input_size: node.input_size as u32,
         hidden_size: node.hidden_size as u32,
         output_size: node.output_size as u32,
-        activations,
-        params,
+        extents: &extents,
+        activations: &activations,
+        params: &params,
+        unroll: node.unroll.map(|unroll| Unroll {
+            steps: unroll.steps as u32,
+            read_backwards: unroll.read_backwards,
+            write_backwards: unroll.write_backwards,
+            stateful: unroll.stateful,
+        }),
         output_slot: slots.of(&node.name),
-        slots: &[(slots.of(input), node.input_size as u32)],
+        slots: &slots_read,
         tensors,
     };
     let start = records.len();
@@ -261,11 +263,6 @@ fn kind_of(node: &Node) -> CellKind {
     CellKind::from_name(&node.cell).expect("a validated model names cells that exist")
 }
 
-fn option_bits(node: &Node, spec: &CellSpec) -> u32 {
-    let set = |name: &&str| node.options.iter().any(|option| option == name);
-    spec.options.iter().enumerate().map(|(bit, name)| u32::from(set(name)) << bit).sum()
-}
-
 /// Appends the tensors of a node to the weights; returns the offset of each tensor of the spec.
 fn pack_tensors(
     node: &Node,
@@ -274,7 +271,7 @@ fn pack_tensors(
     weights: &mut Vec<u8>,
 ) -> Result<Vec<Option<u32>>, PackError> {
     let spec = kind_of(node).spec();
-    let options = option_bits(node, spec);
+    let options = node.option_bits(spec);
     let mut offsets = Vec::new();
     for tensor in spec.tensors {
         if !tensor.presence.required(options) {
@@ -287,7 +284,7 @@ fn pack_tensors(
         if !rows.iter().all(|value| value.is_finite()) {
             return Err(PackError::SumOutOfRange { tensor: format!("{}.{}", node.name, tensor.name) });
         }
-        let cols = tensor.cols.map_or(1, |cols| dim(node, cols));
+        let cols = tensor.cols.as_ref().map_or(1, |cols| dim(node, spec, cols));
         let narrow = tensor.cols.is_some() && numeric == Numeric::F16;
         // Blocks of four rows, column by column.
         for block in rows.chunks(4 * cols) {
@@ -313,8 +310,8 @@ fn pack_tensors(
 
 /// The rows of a tensor as an image has them: unit-major, the gates of a unit side by side, canonical tensors summed.
 fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonical) -> Vec<f32> {
-    let units = dim(node, tensor.rows);
-    let cols = tensor.cols.map_or(1, |cols| dim(node, cols));
+    let units = dim(node, spec, &tensor.rows);
+    let cols = tensor.cols.as_ref().map_or(1, |cols| dim(node, spec, cols));
     let blocks: Vec<usize> = match tensor.gates {
         [] => vec![0],
         gates => gates
@@ -336,12 +333,9 @@ fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonic
     rows
 }
 
-fn dim(node: &Node, dim: Dim) -> usize {
-    match dim {
-        Dim::Input => node.input_size,
-        Dim::Hidden => node.hidden_size,
-        Dim::Output => node.output_size,
-    }
+/// Of a validated node, whose tensors are all there.
+fn dim(node: &Node, spec: &CellSpec, dim: &Dim) -> usize {
+    node.dim(spec, dim).expect("a validated node's dimensions can be counted")
 }
 
 #[cfg(test)]

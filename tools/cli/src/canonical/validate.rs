@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, CellSpec, Dim, Presence, Sizes};
+use tidegate::cell::{CellKind, CellSpec, Dim, Presence, Rule, Sizes};
 use tidegate::detector::DetectorSettings;
 use tidegate::image::field;
 
@@ -37,7 +37,7 @@ impl Canonical {
         let mut known = BTreeSet::new();
         for node in &architecture.nodes {
             self.check_node(node, &values, &mut known).map_err(|error| named(&node.name, error))?;
-            if values.insert(&node.name, node.output_size).is_some() {
+            if values.insert(&node.name, node.output_size * node.steps()).is_some() {
                 return model(format!("two inputs or nodes are named {:?}", node.name));
             }
         }
@@ -63,7 +63,11 @@ impl Canonical {
             let size = values
                 .get(input.as_str())
                 .ok_or_else(|| format!("it reads {input:?}, which is neither an input nor an earlier node"))?;
-            sum = sum.saturating_add(*size);
+            if size % node.steps() != 0 {
+                let steps = node.steps();
+                return refuse(format!("it reads {input:?}, whose {size} features are not {steps} rows"));
+            }
+            sum = sum.saturating_add(size / node.steps());
         }
         if sum != node.input_size {
             return refuse(format!(
@@ -73,9 +77,15 @@ impl Canonical {
         }
         for tensor in spec.canonical {
             let name = format!("{}.{}", node.name, tensor.name);
-            let rows = if tensor.gated { spec.gates.len().max(1) } else { 1 } * size(node, tensor.rows);
-            let needed: Vec<usize> =
-                [Some(rows), tensor.cols.map(|cols| size(node, cols))].into_iter().flatten().collect();
+            let dim = |dim: &Dim| {
+                let size = node.dim(spec, dim).filter(|&size| size <= field::MAX_SIZE as usize);
+                size.ok_or_else(|| format!("its {} is too large", tensor.name))
+            };
+            let rows = if tensor.gated { spec.gates.len().max(1) } else { 1 } * dim(&tensor.rows)?;
+            let mut needed = vec![rows];
+            if let Some(cols) = &tensor.cols {
+                needed.push(dim(cols)?);
+            }
             match self.tensors.get(&name) {
                 None if tensor.presence.required(options) => Err(ModelError::MissingTensor { tensor: name.clone() })?,
                 None => continue,
@@ -119,14 +129,6 @@ fn refuse<T>(reason: String) -> Result<T, Reason> {
 
 fn model<T>(reason: String) -> Result<T, ModelError> {
     Err(ModelError::Model(reason))
-}
-
-fn size(node: &Node, dim: Dim) -> usize {
-    match dim {
-        Dim::Input => node.input_size,
-        Dim::Hidden => node.hidden_size,
-        Dim::Output => node.output_size,
-    }
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -232,17 +234,70 @@ fn check_sizes(node: &Node, spec: &CellSpec, options: u32) -> Result<(), String>
     check_size("input_size", input)?;
     check_size("hidden_size", hidden)?;
     check_size("output_size", output)?;
-    let projected = match spec.sizes {
-        Sizes::Projected { option } => options >> option & 1 == 1,
-        Sizes::Recurrent | Sizes::Feedforward | Sizes::Elementwise => false,
+    if let Some(unroll) = node.unroll {
+        check_size("unroll.steps", unroll.steps)?;
+        check_size("unrolled output", output.saturating_mul(unroll.steps))?;
+        if CellKind::from_name(spec.name).is_some_and(CellKind::is_buffered) {
+            return Err(format!("a {} cannot be unrolled", spec.name));
+        }
+    }
+    if let Some(name) = node.extents.keys().find(|name| !spec.extents.iter().any(|known| known.name == *name)) {
+        return Err(format!("cell {:?} has no extent {name:?}", spec.name));
+    }
+    let extents = node.extent_bytes(spec);
+    let sizes = Sizes { input, hidden, output, options, extents: &extents };
+    for (index, known) in spec.extents.iter().enumerate() {
+        let (found, least) = (sizes.extent(index), known.least as usize);
+        if !(least..=MAX_SIZE).contains(&found) {
+            return Err(format!("its {} is {found}, but must be {least} to {MAX_SIZE}", known.name));
+        }
+    }
+    match sizes.broken(spec.rules) {
+        None => Ok(()),
+        Some(rule) => Err(explain(rule, spec, &sizes)),
+    }
+}
+
+/// What is wrong, in the spec's names.
+fn explain(rule: &Rule, spec: &CellSpec, sizes: &Sizes<'_>) -> String {
+    let is = |dim: &Dim| match sizes.dim(dim) {
+        Some(value) => format!("its {} is {value}", words(dim, spec)),
+        None => format!("its {} is too large", words(dim, spec)),
     };
-    if !projected && hidden != output {
-        return Err(format!("its hidden_size is {hidden} and its output_size {output}, but they must be equal"));
+    match rule {
+        Rule::Equal(a, b) | Rule::EqualUnless(_, a, b) => format!("{} and {}, but they must be equal", is(a), is(b)),
+        Rule::AtMost(a, b) => format!("{} and {}, but it must be at most that", is(a), is(b)),
+        Rule::Multiple(a, b) => format!("{} and {}, but it must be a multiple of that", is(a), is(b)),
+        Rule::OneOf { options, least } => {
+            let names: Vec<&str> = options.iter().map(|&option| spec.options[option as usize]).collect();
+            let count = if *least == 0 { "at most one" } else { "exactly one" };
+            format!("{count} of the options {} must be on", names.join(", "))
+        }
+        Rule::Convolved { input, kernel, stride, dilation, output, .. } => format!(
+            "a kernel of {} in steps of {}, taps {} apart, over {} does not have {} positions",
+            words(kernel, spec),
+            words(stride, spec),
+            words(dilation, spec),
+            words(input, spec),
+            words(output, spec),
+        ),
     }
-    if spec.sizes == Sizes::Elementwise && input != output {
-        return Err(format!("its input_size is {input} and its output_size {output}, but they must be equal"));
+}
+
+/// A dimension in the spec's names: `in_height * in_width`.
+fn words(dim: &Dim, spec: &CellSpec) -> String {
+    let joined = |dims: &[Dim], with: &str| dims.iter().map(|dim| words(dim, spec)).collect::<Vec<_>>().join(with);
+    match dim {
+        Dim::Input => "input_size".to_owned(),
+        Dim::Hidden => "hidden_size".to_owned(),
+        Dim::Output => "output_size".to_owned(),
+        Dim::Extent(index) => spec.extents[*index].name.to_owned(),
+        Dim::Const(value) => value.to_string(),
+        Dim::Product(dims) => joined(dims, " * "),
+        Dim::Sum(dims) => joined(dims, " + "),
+        Dim::Quotient([dividend, divisor]) => format!("{} / {}", words(dividend, spec), words(divisor, spec)),
+        Dim::When(_, dim) => words(dim, spec),
     }
-    Ok(())
 }
 
 fn check_tensor(name: &str, tensor: &Tensor, needed: Vec<usize>, node: &Node) -> Result<(), ModelError> {

@@ -39,7 +39,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let mut more = options(&node);
         more.extend(params(&node).map(|(param, value)| format!("{param} {value}")));
         more.extend(activations(&node).map(|(_, activation)| activation.to_owned()));
-        let (cell, macs) = (node.kind.spec().name, grouped(node.macs()));
+        let (cell, macs) = (node.spec().name, grouped(node.macs()));
         writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{}{}", comma(&more), more.join(", "))?;
     }
     for port in model.inputs() {
@@ -83,7 +83,7 @@ fn comma(more: &[String]) -> &'static str {
     if more.is_empty() { "" } else { "; " }
 }
 
-fn named_nodes<'a>(model: &Model<'a>) -> impl Iterator<Item = (String, Node<'a>)> {
+fn named_nodes<'a>(model: &'a Model<'a>) -> impl Iterator<Item = (String, Node<'a>)> {
     let mut names = model.node_names().map(str::to_owned);
     let nodes = model.nodes().enumerate();
     nodes
@@ -93,24 +93,18 @@ fn named_nodes<'a>(model: &Model<'a>) -> impl Iterator<Item = (String, Node<'a>)
 }
 
 fn options(node: &Node<'_>) -> Vec<String> {
-    let names = node.kind.spec().options.iter();
+    let names = node.spec().options.iter();
     (0..).zip(names).filter(|&(bit, _)| node.has(bit)).map(|(_, name)| (*name).to_owned()).collect()
 }
 
 fn params(node: &Node<'_>) -> impl Iterator<Item = (&'static str, f32)> {
-    let values = node.params;
-    node.kind
-        .spec()
-        .params
-        .iter()
-        .zip(values)
-        .filter(|(_, value)| *value != 0.0)
-        .map(|(param, value)| (param.name, value))
+    let params = node.spec().params.iter().enumerate().map(|(index, param)| (param.name, node.param(index)));
+    params.filter(|(_, value)| *value != 0.0)
 }
 
 fn activations(node: &Node<'_>) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let values = node.activations;
-    node.kind.spec().activations.iter().zip(values).map(|(spec, activation)| (spec.name, activation.name()))
+    let activations = node.spec().activations.iter().enumerate();
+    activations.map(|(index, spec)| (spec.name, node.activation(index).name()))
 }
 
 /// Multiply-accumulates of one step of one state.
@@ -123,7 +117,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         .map(|(name, node)| {
             json!({
                 "name": name,
-                "cell": node.kind.spec().name,
+                "cell": node.spec().name,
                 "input": node.input_size,
                 "hidden": node.hidden_size,
                 "output": node.output_size,

@@ -26,6 +26,8 @@ pub struct Layer {
     pub params: BTreeMap<&'static str, f32>,
     /// Activations that may differ from the spec's defaults.
     pub activations: BTreeMap<&'static str, Activation>,
+    /// Whole numbers.
+    pub extents: BTreeMap<&'static str, usize>,
     /// Weights in canonical shape and gate order.
     pub tensors: BTreeMap<&'static str, Tensor>,
     /// Where a golden case holds its states.
@@ -94,6 +96,7 @@ impl Layer {
             options: Vec::new(),
             params: BTreeMap::new(),
             activations: BTreeMap::new(),
+            extents: BTreeMap::new(),
             tensors: BTreeMap::new(),
             states: Vec::new(),
             traces: Vec::new(),
@@ -174,6 +177,8 @@ impl Layer {
                 .filter(|&(&name, &activation)| differs(name, activation))
                 .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
                 .collect(),
+            extents: self.extents.iter().map(|(&name, &value)| (name.to_owned(), value)).collect(),
+            unroll: None,
         }
     }
 }

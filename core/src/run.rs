@@ -1,0 +1,107 @@
+//! Runs the nodes of a model once, in their order: each reads its slots, updates its state and writes its slot.
+
+use crate::cell::{Io, Run, copy};
+use crate::model::Nodes;
+use crate::node::Node;
+
+/// Why the nodes run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// The inputs hold a time step.
+    Step,
+    /// The sequence has ended: the first window that holds rows gives them, and what is behind it runs.
+    Finish,
+}
+
+/// Runs nodes until one has nothing to give; returns whether the last was reached.
+pub(crate) fn run(
+    nodes: Nodes<'_>,
+    pass: Pass,
+    state: &mut [f32],
+    slots: &mut [f32],
+    work: &mut [f32],
+    observe: &mut impl FnMut(usize, &[f32]),
+) -> bool {
+    let (mut rest, mut rows, mut ended) = (state, usize::MAX, pass == Pass::Finish);
+    for (index, node) in nodes.enumerate() {
+        let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return false };
+        rest = others;
+        let output = node.output();
+        let Some((before, behind)) = slots.split_at_mut_checked(output.start) else { return false };
+        let Some((y, after)) = behind.split_at_mut_checked(output.len()) else { return false };
+        let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return false };
+        let mut inputs = Inputs { node: &node, before, after, after_start: output.end, gathered };
+        match node.cell.run {
+            Run::Each(_) if ended => continue,
+            Run::Each(step) => each(&node, step, &mut inputs, own, work, y, rows),
+            Run::Buffered(step) => match step(&node, if ended { None } else { Some(inputs.row(0)) }, own, y) {
+                Some(valid) => (rows, ended) = (valid, false),
+                None if ended => continue,
+                None => return false,
+            },
+        }
+        observe(index, y);
+    }
+    !ended
+}
+
+/// One step, or one for each valid row of an unrolled node; rows that are not valid are zero.
+fn each(
+    node: &Node<'_>,
+    step: fn(&Node<'_>, Io<'_>),
+    inputs: &mut Inputs<'_, '_>,
+    state: &mut [f32],
+    work: &mut [f32],
+    y: &mut [f32],
+    rows: usize,
+) {
+    let Some(unroll) = node.unroll else {
+        return step(node, Io { x: inputs.row(0), state, work, y, rows });
+    };
+    let (valid, size) = (rows.min(node.steps()), node.output_size);
+    if !unroll.stateful {
+        state.fill(0.0);
+    }
+    for k in 0..valid {
+        let mirrored = valid - 1 - k;
+        let x = inputs.row(if unroll.read_backwards { mirrored } else { k });
+        let to = size * if unroll.write_backwards { mirrored } else { k };
+        let y = y.get_mut(to..to + size).unwrap_or_default();
+        step(node, Io { x, state, work, y, rows });
+    }
+    y.get_mut(valid * size..).unwrap_or_default().fill(0.0);
+}
+
+/// What a node reads: slots on both sides of the one that it writes.
+struct Inputs<'s, 'n> {
+    node: &'s Node<'n>,
+    before: &'s [f32],
+    after: &'s [f32],
+    /// The place of `after` in the arena.
+    after_start: usize,
+    /// Where rows of several slots are put together.
+    gathered: &'s mut [f32],
+}
+
+impl Inputs<'_, '_> {
+    /// Row `row` of every slot, one behind the other.
+    fn row(&mut self, row: usize) -> &[f32] {
+        let mut at = 0;
+        let mut index = 0;
+        while let Some((start, elements)) = self.node.slot(index) {
+            let start = start + row * elements;
+            let (side, start) = match start.checked_sub(self.after_start) {
+                Some(start) => (self.after, start),
+                None => (self.before, start),
+            };
+            let from = side.get(start..start + elements).unwrap_or_default();
+            if self.gathered.is_empty() {
+                return from;
+            }
+            copy(self.gathered.get_mut(at..).unwrap_or_default(), from);
+            at += elements;
+            index += 1;
+        }
+        self.gathered
+    }
+}
