@@ -137,6 +137,8 @@ pub fn chain(rng: &mut Rng, input_size: usize, cells: &[(Variant, usize)], draw:
             options: variant.options.iter().map(|&option| option.to_owned()).collect(),
             params: variant.params.clone(),
             activations: variant.activations.clone(),
+            extents: BTreeMap::new(),
+            unroll: None,
         };
         draw_tensors(rng, &node, variant, draw, &mut tensors);
         size = node.output_size;

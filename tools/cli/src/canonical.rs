@@ -96,6 +96,29 @@ pub struct Node {
     /// Activation names by the names in the spec; the spec's default where absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub activations: BTreeMap<String, String>,
+    /// Whole numbers beyond the three sizes, by the names in the spec; the spec's default where absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extents: BTreeMap<String, usize>,
+    /// Whether it runs once for each row of a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unroll: Option<Unroll>,
+}
+
+/// How a node runs over the rows of a window. Its inputs and its output hold `steps` rows each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unroll {
+    /// Rows of a window.
+    pub steps: usize,
+    /// Whether the last valid row is read first.
+    #[serde(default)]
+    pub read_backwards: bool,
+    /// Whether the result of the row that was read first goes to the last valid row.
+    #[serde(default)]
+    pub write_backwards: bool,
+    /// Whether the state is carried from window to window; else every window starts from zero.
+    #[serde(default)]
+    pub stateful: bool,
 }
 
 /// Mel-frequency cepstral coefficients, as TensorFlow's `AudioSpectrogram` and `Mfcc` compute them.

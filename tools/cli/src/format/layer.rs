@@ -79,6 +79,8 @@ impl Layer {
                 .filter(|&(&name, &activation)| differs(name, activation))
                 .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
                 .collect(),
+            extents: BTreeMap::new(),
+            unroll: None,
         }
     }
 }
