@@ -6,7 +6,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::network::Network;
-use crate::canonical::{Canonical, Node, Tensor};
+use crate::canonical::{Canonical, Node, Tensor, Unroll};
 use crate::error::ImportError;
 
 /// One node without a name. Names of options, parameters, activations and tensors are those of the cell's spec.
@@ -28,6 +28,8 @@ pub struct Layer {
     pub activations: BTreeMap<&'static str, Activation>,
     /// Whole numbers.
     pub extents: BTreeMap<&'static str, usize>,
+    /// Whether it runs once for each row of a window.
+    pub unroll: Option<Unroll>,
     /// Weights in canonical shape and gate order.
     pub tensors: BTreeMap<&'static str, Tensor>,
     /// Where a golden case holds its states.
@@ -97,6 +99,7 @@ impl Layer {
             params: BTreeMap::new(),
             activations: BTreeMap::new(),
             extents: BTreeMap::new(),
+            unroll: None,
             tensors: BTreeMap::new(),
             states: Vec::new(),
             traces: Vec::new(),
@@ -142,6 +145,13 @@ impl Layer {
         self
     }
 
+    /// The same with an extent.
+    #[must_use]
+    pub fn extent(mut self, name: &'static str, value: usize) -> Self {
+        self.extents.insert(name, value);
+        self
+    }
+
     /// The same with a state, or a part of one, that a golden case holds.
     #[must_use]
     pub fn state(mut self, name: &'static str, at: At) -> Self {
@@ -178,7 +188,7 @@ impl Layer {
                 .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
                 .collect(),
             extents: self.extents.iter().map(|(&name, &value)| (name.to_owned(), value)).collect(),
-            unroll: None,
+            unroll: self.unroll,
         }
     }
 }
