@@ -68,6 +68,8 @@ fn hello() -> Canonical {
         options: Vec::new(),
         params: BTreeMap::new(),
         activations: BTreeMap::new(),
+        extents: BTreeMap::new(),
+        unroll: None,
     };
     let port = |name: &str, size: usize, from: &str| Port { name: name.into(), size, from: from.into() };
     let architecture = Architecture {

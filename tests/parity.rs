@@ -1,5 +1,5 @@
 //! `core` against the f64 oracle on random models: one step from the same state stays within the bound that
-//! `support/oracle.rs` derives, for every cell, option, activation and size. f16 is f32 on rounded weights, bit for bit.
+//! `support/oracle/` derives, for every cell, option, activation and size. f16 is f32 on rounded weights, bit for bit.
 
 use half::f16;
 use tidegate::{Numeric, State};
@@ -38,7 +38,7 @@ fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
         let x = rng.numbers(model.architecture.inputs[0].size, input_limit);
         let (y, next) = core_step(&image, &initial, &x);
         let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
-        let exact = oracle.step(&mut state, &[&x]).swap_remove(0);
+        let exact = oracle.step(&mut state, &[&x]).expect("an output").swap_remove(0);
         for (got, exact, which) in [(&y, &exact, "output"), (&next, &state, "state")] {
             let values: Vec<f64> = exact.iter().map(|bounded| bounded.value).collect();
             let bounds: Vec<f64> = exact.iter().map(|bounded| bounded.error).collect();
@@ -97,7 +97,7 @@ fn a_bound_is_small_enough_to_notice_a_wrong_weight() {
         let (initial, x) = (vec![0.0; oracle.state_len()], vec![1.0; 5]);
         let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
         oracle.step(&mut state, &[&x]);
-        let y = oracle.step(&mut state.clone(), &[&x]).swap_remove(0);
+        let y = oracle.step(&mut state.clone(), &[&x]).expect("an output").swap_remove(0);
         let carried: Vec<f32> = state.iter().map(|bounded| bounded.value as f32).collect();
         let (got, _) = core_step(&image, &carried, &x);
         let (values, bounds): (Vec<f64>, Vec<f64>) = y.iter().map(|bounded| (bounded.value, bounded.error)).unzip();

@@ -1,0 +1,15 @@
+//! h' = act(W x + R h + b)
+
+use super::{Bounded, Cell};
+
+pub fn state_len(cell: &Cell<'_>) -> usize {
+    cell.hidden_size()
+}
+
+pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded]) -> Vec<Bounded> {
+    let operand = cell.recurrent_operand(h);
+    let unit = |k| cell.activation("activation", "tanh", cell.preactivation(k, x, &operand));
+    let next: Vec<Bounded> = (0..h.len()).map(unit).collect();
+    h.copy_from_slice(&next);
+    next
+}

@@ -1,0 +1,33 @@
+//! A node that runs once for each row of a window, and the inputs that a node puts side by side.
+
+use tidegate_tools::canonical::{Node, Unroll};
+
+use super::{Bounded, Cell, Step, Value};
+
+/// The inputs of a node one behind the other; of an unrolled node row by row.
+pub fn gather(node: &Node, inputs: &[&Value]) -> Vec<Bounded> {
+    let rows = node.unroll.map_or(1, |unroll| unroll.steps);
+    let row = |t: usize, data: &[Bounded]| {
+        let size = data.len() / rows;
+        data[t * size..(t + 1) * size].to_vec()
+    };
+    assert!(inputs.iter().all(|value| value.data.len() % rows == 0), "{:?}: {rows} rows of equal length", node.name);
+    (0..rows).flat_map(|t| inputs.iter().flat_map(move |value| row(t, &value.data))).collect()
+}
+
+/// Runs a cell over the valid rows; the rows behind them are 0.
+pub fn run(cell: &Cell<'_>, unroll: Unroll, step: Step, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
+    let rows: Vec<&[Bounded]> = x.chunks(cell.input_size()).collect();
+    assert_eq!(rows.len(), unroll.steps, "rows");
+    if !unroll.stateful {
+        state.fill(Bounded::default());
+    }
+    let valid = cell.valid_of(unroll.steps);
+    let mut outputs = vec![vec![Bounded::default(); cell.output_size()]; unroll.steps];
+    for k in 0..valid {
+        let read = if unroll.read_backwards { valid - 1 - k } else { k };
+        let write = if unroll.write_backwards { valid - 1 - k } else { k };
+        outputs[write] = step(cell, rows[read], state);
+    }
+    outputs.concat()
+}

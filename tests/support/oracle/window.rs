@@ -1,0 +1,44 @@
+//! The last `length` inputs as the rows of one output, the oldest first: once they are all there, then every `hop`
+//! steps. `prefill` rows of zeros are there from the start. With the option `partial` a window begins empty after every
+//! output, and the end of a sequence gives the rows that are there, with zeros behind them.
+//!
+//! The state is the rows, then how many are there (none before the first step), then the steps since the last output.
+
+use super::{Bounded, Cell, Value};
+
+pub fn state_len(cell: &Cell<'_>) -> usize {
+    cell.extent("length") * cell.input_size() + 2
+}
+
+pub fn step(cell: &Cell<'_>, x: Option<&[Bounded]>, state: &mut [Bounded], last: bool) -> Option<Value> {
+    let (length, size, partial) = (cell.extent("length"), cell.input_size(), cell.has("partial"));
+    let (rows, counters) = state.split_at_mut(length * size);
+    let mut filled = counters[0].value as usize;
+    let mut since = counters[1].value as usize;
+    let mut output = None;
+    if let Some(x) = x {
+        if filled == 0 {
+            rows.fill(Bounded::default());
+            filled = cell.extent("prefill");
+        }
+        rows.rotate_left(size);
+        rows[(length - 1) * size..].copy_from_slice(x);
+        let was_full = filled >= length;
+        filled = length.min(filled + 1);
+        since = if was_full { since + 1 } else { 0 };
+        if filled == length && (!was_full || since >= cell.extent("hop")) {
+            output = Some(Value { data: rows.to_vec(), valid: Some(length) });
+            since = 0;
+            filled = if partial { 0 } else { filled };
+        }
+    }
+    if last && partial && output.is_none() && filled > 0 {
+        let mut data = rows[(length - filled) * size..].to_vec();
+        data.resize(length * size, Bounded::default());
+        output = Some(Value { data, valid: Some(filled) });
+        filled = 0;
+    }
+    counters[0] = Bounded::exact(filled as f32);
+    counters[1] = Bounded::exact(since as f32);
+    output
+}
