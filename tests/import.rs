@@ -393,7 +393,7 @@ fn arguments_and_tensors_that_are_not_known_are_refused_by_name() {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
-        golden::from_case(&metadata, &tensors)
+        golden::from_case(&metadata, &tensors).map(|conversion| conversion.model)
     };
     let model =
         case("a.LSTMCell", r#"{"num_units": 2, "forget_bias": 2.5, "cell_clip": null}"#, r#"["input"]"#).unwrap();

@@ -1,17 +1,45 @@
 //! Networks from a framework's own tensors and constructor arguments, as golden cases hold them: the metadata say
 //! `family`, `cls`, `constructor_args`, `param_names` and `input_names`. What is not known is refused by name, so
-//! that no case passes because something was ignored. States, batches and lengths are the business of who runs it.
+//! that no case passes because something was ignored. Batches are the business of who runs it.
+//!
+//! # How a family adds a class
+//!
+//! A class is a function that takes every argument and tensor that it reads from the [`Case`], and makes a [`Layer`]
+//! in the canonical shapes and gate order. The layer says where the case's tensors `initial_*` and `final_*` hold its
+//! states ([`Layer::state`], [`At`]): whole, from a feature on, or at an index of a leading dimension. Each element of
+//! those tensors must be some state's, or whoever runs the case refuses it.
+//!
+//! ```ignore
+//! fn ugrnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+//!     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+//!     let activation = case.activation("activation", Activation::Tanh)?;
+//!     let layer = cells::ugrnn(case.tensor("kernel")?, case.tensor("bias")?, forget_bias, activation)?;
+//!     Ok(layer.state("hidden", At::new("state")))       // a tuple: At::new("c"); PyTorch: At::new("h").index(k);
+//! }                                                     // TF's [c, h] in one tensor: At::new("state").from(units)
+//! ```
+//!
+//! Then one line in the `match` on `case.cls` of the family's `convert`. A network that is not a chain uses the
+//! builder [`Network`]; cells written as calls (`"LSTMCell(5)"`) are read with [`Case::cell`]; an output that is a
+//! state after every step is [`Layer::trace`]; further inputs of the model are input ports of the tensors' names.
+//!
+//! [`Layer`]: super::layer::Layer
+//! [`Layer::state`]: super::layer::Layer::state
+//! [`Layer::trace`]: super::layer::Layer::trace
+//! [`At`]: super::layer::At
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 use tidegate::activation::Activation;
 
-use super::{chain, keras, tf1, torch};
-use crate::canonical::{Canonical, Tensor};
+use super::call::Call;
+use super::network::{Conversion, Network};
+use super::{baselines, keras, tf1, tf2ops, torch};
+use crate::canonical::Tensor;
 use crate::error::ImportError;
 
-/// The canonical model of a case: input port `input`, output port `output`, nodes `lstm`, `gru`, `gru_2`, ...
+/// The model of a case and how the case's tensors go in and out: ports have the names of the tensors (`input`,
+/// `output`), nodes are named `lstm`, `gru`, `gru_2`, ...
 ///
 /// # Errors
 /// [`ImportError::Unsupported`] for a class, argument, input or tensor that is not read; other errors for tensors
@@ -19,50 +47,91 @@ use crate::error::ImportError;
 pub fn from_case(
     metadata: &HashMap<String, String>,
     tensors: &BTreeMap<String, Tensor>,
-) -> Result<Canonical, ImportError> {
+) -> Result<Conversion, ImportError> {
     let family = metadata.get("family").map_or("", String::as_str);
     let mut case = Case::new(metadata, tensors)?;
-    let layers = match family {
-        "tf1" => tf1::golden::layers(&mut case)?,
-        "torch" => torch::layers(&mut case)?,
-        "keras2" | "keras3" => keras::layers(&mut case)?,
+    let network = match family {
+        "baselines" => baselines::convert(&mut case)?,
+        "tf1" => tf1::golden::convert(&mut case)?,
+        "tf2ops" => tf2ops::convert(&mut case)?,
+        "torch" => torch::convert(&mut case)?,
+        "keras2" | "keras3" => keras::convert(&mut case)?,
         _ => return Err(ImportError::Unsupported(format!("family {family:?}"))),
     };
     case.finish()?;
-    chain(format!("{family} {}", case.cls), "input", layers, "output")
+    case.check_inputs(&network)?;
+    Conversion::new(format!("{family} {}", case.cls), network, case.controls)
 }
 
-/// A case of which every argument and parameter must be taken.
+/// What an input of a case that no node reads has to say about the steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// How many steps of each sequence count, or of all: `[batch]` or `[1]`. States stay as they are behind them.
+    Length,
+    /// `[batch, time]`: 0 where a step does not count. States stay as they are there.
+    Mask,
+    /// `[batch, time]`: 0 where a step counts.
+    Padding,
+    /// `[batch, time]`: every state is multiplied by one minus this before the step.
+    Reset,
+}
+
+/// A case of which every argument, parameter and input must be taken.
 pub(crate) struct Case<'a> {
     /// Class, without its module.
     pub cls: String,
-    /// Names of the inputs.
-    pub inputs: Vec<String>,
+    /// What people should know; some cases say only here how they were run.
+    pub notes: String,
+    inputs: BTreeSet<String>,
+    controls: Vec<(String, Control)>,
     args: Map<String, Value>,
+    /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
+    sizes: Map<String, Value>,
+    input_size: Option<usize>,
 }
 
 impl<'a> Case<'a> {
     fn new(metadata: &HashMap<String, String>, tensors: &'a BTreeMap<String, Tensor>) -> Result<Self, ImportError> {
+        let text = |key: &str| metadata.get(key).map_or("", String::as_str);
         let json = |key: &str| {
             let text = metadata.get(key).map_or("null", String::as_str);
             serde_json::from_str(text).map_err(|error| malformed(format!("{key} is not JSON: {error}")))
         };
         let names = |key: &str| -> Result<Vec<String>, ImportError> {
-            serde_json::from_value(json(key)?).map_err(|error| malformed(format!("{key}: {error}")))
+            let names: Option<Vec<String>> =
+                serde_json::from_value(json(key)?).map_err(|error| malformed(format!("{key}: {error}")))?;
+            Ok(names.unwrap_or_default())
         };
+        let object = |key: &str| match json(key)? {
+            Value::Object(object) => Ok(object),
+            Value::Null => Ok(Map::new()),
+            _ => Err(malformed(format!("{key} is not an object"))),
+        };
+        let prefix = text("variable_prefix");
+        let unused = names("unused_params")?;
         let mut params = BTreeMap::new();
         for name in names("param_names")? {
             let tensor = tensors.get(&name).ok_or_else(|| ImportError::MissingTensor { tensor: name.clone() })?;
-            params.insert(name, tensor);
+            let path = name.strip_prefix(prefix).unwrap_or(&name);
+            if !unused.iter().any(|unused| unused == path || *unused == name) {
+                params.insert(path.to_owned(), tensor);
+            }
         }
-        let cls = metadata.get("cls").map_or("", String::as_str);
-        let Value::Object(mut args) = json("constructor_args")? else {
-            return Err(malformed("constructor_args is not an object".into()));
-        };
+        let cls = text("cls");
+        let mut args = object("constructor_args")?;
         // None means "as if it were not given" in every class that is read.
         args.retain(|_, value| !value.is_null());
-        Ok(Self { cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(), inputs: names("input_names")?, args, params })
+        Ok(Self {
+            cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
+            notes: text("notes").to_owned(),
+            inputs: names("input_names")?.into_iter().collect(),
+            controls: Vec::new(),
+            args,
+            params,
+            sizes: object("sizes")?,
+            input_size: tensors.get("input").and_then(|input| input.shape.last().copied()),
+        })
     }
 
     /// Takes an argument, `default` where it is not given.
@@ -78,10 +147,28 @@ impl<'a> Case<'a> {
         size.map(Some).ok_or_else(|| unsupported(name, &value))
     }
 
+    /// Takes an argument that is a list, if given.
+    pub fn sizes(&mut self, name: &str) -> Result<Option<Vec<usize>>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
+    }
+
     /// Takes an argument, if given.
     pub fn number(&mut self, name: &str) -> Result<Option<f32>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
         value.as_f64().map(|number| Some(number as f32)).ok_or_else(|| unsupported(name, &value))
+    }
+
+    /// Takes an argument, if given.
+    pub fn text(&mut self, name: &str) -> Result<Option<String>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        value.as_str().map(|text| Some(text.to_owned())).ok_or_else(|| unsupported(name, &value))
+    }
+
+    /// Takes an argument that is a list, if given.
+    pub fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
     }
 
     /// Takes an argument, `default` where it is not given. `linear` is Keras's name for the identity.
@@ -108,25 +195,108 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Takes the parameter whose name is `path` or ends in `/path`.
+    /// Takes the number of units, which the tensors say too.
+    pub fn units(&mut self, name: &str, found: usize) -> Result<(), ImportError> {
+        match self.size(name)? {
+            Some(given) if given != found => {
+                Err(ImportError::Unsupported(format!("{name} = {given} with tensors of {found} units")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the parameter that is called `path`, or the only one whose name ends in `/path` or `.path`.
     pub fn tensor(&mut self, path: &str) -> Result<&'a Tensor, ImportError> {
-        self.optional(path).ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })
+        self.optional(path)?.ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })
     }
 
     /// As [`Case::tensor`], if it is there.
-    pub fn optional(&mut self, path: &str) -> Option<&'a Tensor> {
-        let ends = |name: &str| name.strip_suffix(path).is_some_and(|scope| scope.is_empty() || scope.ends_with('/'));
-        let name = self.params.keys().find(|name| ends(name))?.clone();
-        self.params.remove(&name)
+    pub fn optional(&mut self, path: &str) -> Result<Option<&'a Tensor>, ImportError> {
+        if let Some(tensor) = self.params.remove(path) {
+            return Ok(Some(tensor));
+        }
+        let ends = |name: &str| name.strip_suffix(path).is_some_and(|scope| scope.ends_with(['/', '.']));
+        let mut names = self.params.keys().filter(|name| ends(name));
+        match (names.next().cloned(), names.next()) {
+            (None, _) => Ok(None),
+            (Some(name), None) => Ok(self.params.remove(&name)),
+            (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("several tensors named {path:?}"))),
+        }
     }
 
-    /// Refuses a case with an input that is neither `input` nor an initial state nor one of `also`.
-    pub fn check_inputs(&self, also: &[&str]) -> Result<(), ImportError> {
-        let known = |name: &str| name == "input" || name.starts_with("initial_") || also.contains(&name);
-        match self.inputs.iter().find(|name| !known(name)) {
-            Some(name) => Err(ImportError::Unsupported(format!("{} with an input {name:?}", self.cls))),
-            None => Ok(()),
+    /// Looks at a parameter, of which this is the whole name.
+    pub fn peek(&self, path: &str) -> Result<&'a Tensor, ImportError> {
+        self.params.get(path).copied().ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })
+    }
+
+    /// Takes a parameter that the framework needs to be there but does not read with these arguments.
+    pub fn unread(&mut self, path: &str) -> Result<(), ImportError> {
+        self.tensor(path).map(drop)
+    }
+
+    /// A cell within this case: `call` is how its constructor was called, `"LSTMCell(5, use_peepholes=True)"`; it has
+    /// the parameters whose paths hold the segments of `scope` in this order. `read` must take all of them and all
+    /// arguments.
+    pub fn cell<T>(
+        &mut self,
+        call: &str,
+        scope: &[&str],
+        read: impl FnOnce(&mut Case<'a>) -> Result<T, ImportError>,
+    ) -> Result<T, ImportError> {
+        let Call { cls, mut args } = Call::parse(call)?;
+        args.retain(|_, value| !value.is_null());
+        self.scoped(cls, args, scope, read)
+    }
+
+    /// As [`Case::cell`], of a class whose arguments are given apart from it.
+    pub fn scoped<T>(
+        &mut self,
+        cls: String,
+        args: Map<String, Value>,
+        scope: &[&str],
+        read: impl FnOnce(&mut Case<'a>) -> Result<T, ImportError>,
+    ) -> Result<T, ImportError> {
+        let within = |path: &str| {
+            let mut segments = path.split('/');
+            scope.iter().all(|part| segments.any(|segment| segment == *part))
+        };
+        let params = self.params.extract_if(.., |path, _| within(path)).collect();
+        let mut inner = Case {
+            cls,
+            notes: self.notes.clone(),
+            inputs: BTreeSet::new(),
+            controls: Vec::new(),
+            args,
+            params,
+            sizes: self.sizes.clone(),
+            input_size: self.input_size,
+        };
+        let result = read(&mut inner)?;
+        inner.finish()?;
+        Ok(result)
+    }
+
+    /// Takes the input of this name, if the case has it, which says something about the steps.
+    pub fn control(&mut self, input: &str, control: Control) {
+        if self.inputs.remove(input) {
+            self.controls.push((input.to_owned(), control));
         }
+    }
+
+    /// Whether the case has an input of this name. It is taken by an input port of that name.
+    pub fn has_input(&self, name: &str) -> bool {
+        self.inputs.contains(name)
+    }
+
+    /// Steps of the case's sequences.
+    pub fn steps(&self) -> Result<usize, ImportError> {
+        let steps = self.sizes.get("T").and_then(Value::as_u64);
+        steps.and_then(|steps| usize::try_from(steps).ok()).ok_or_else(|| malformed("sizes has no T".into()))
+    }
+
+    /// Features of the input, where it is one vector a step.
+    pub fn input_size(&self) -> Result<usize, ImportError> {
+        self.input_size.ok_or_else(|| malformed("it has no input".into()))
     }
 
     /// The class is not read.
@@ -140,6 +310,21 @@ impl<'a> Case<'a> {
         }
         match self.params.keys().next() {
             Some(name) => Err(ImportError::Unsupported(format!("tensor {name:?} of {}", self.cls))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a case with an input that is neither an initial state, nor taken by [`Case::control`], nor an input
+    /// port: `input`, or `input_0`, `input_1`, ... for successive calls.
+    fn check_inputs(&self, network: &Network) -> Result<(), ImportError> {
+        let known = |name: &str| {
+            let call = name.rsplit_once('_').filter(|(_, call)| call.parse::<usize>().is_ok());
+            name.starts_with("initial_")
+                || network.has_input(name)
+                || call.is_some_and(|(port, _)| network.has_input(port))
+        };
+        match self.inputs.iter().find(|name| !known(name)) {
+            Some(name) => Err(ImportError::Unsupported(format!("{} with an input {name:?}", self.cls))),
             None => Ok(()),
         }
     }

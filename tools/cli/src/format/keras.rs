@@ -1,18 +1,33 @@
-//! Keras's `LSTM` (order i, f, c, o: the canonical one), `GRU` (order z, r, h) and `SimpleRNN`, alike in Keras 2 and 3.
+//! Keras's `LSTM` (order i, f, c, o: the canonical one), `GRU` (order z, r, h) and `SimpleRNN`, alike in Keras 2 and
+//! 3, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`.
 
+use serde_json::Map;
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 use tidegate::gate;
 
-use super::golden::Case;
-use super::layer::Layer;
+use super::cudnn;
+use super::golden::{Case, Control};
+use super::layer::{At, Layer};
+use super::network::{Idle, Network};
 use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
-/// The layers of a `keras2` or `keras3` case.
-pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    case.check_inputs(&[])?;
+/// The network of a `keras2` or `keras3` case.
+pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    case.control("mask", Control::Mask);
+    let mut network = match case.cls.as_str() {
+        "CuDNNLSTM" => Network::of(cudnn_layer(case, CellKind::Lstm)?),
+        "CuDNNGRU" => Network::of(cudnn_layer(case, CellKind::Gru)?),
+        _ => Network::of(recurrent(case)?),
+    };
+    network.idle = Idle::Repeat;
+    Ok(network)
+}
+
+/// A recurrent layer.
+fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     for argument in ["go_backwards", "stateful", "time_major", "unroll", "zero_output_for_mask"] {
         case.must_be(argument, false)?;
     }
@@ -20,13 +35,12 @@ pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
     for argument in ["unit_forget_bias", "dropout", "recurrent_dropout", "implementation"] {
         case.ignore(argument);
     }
-    let kind = match case.cls.as_str() {
-        "LSTM" => CellKind::Lstm,
-        "GRU" => CellKind::Gru,
-        "SimpleRNN" => CellKind::Elman,
-        _ => return case.unknown_class(),
-    };
-    Ok(vec![layer(case, kind)?])
+    match case.cls.as_str() {
+        "LSTM" => layer(case, CellKind::Lstm),
+        "GRU" => layer(case, CellKind::Gru),
+        "SimpleRNN" => layer(case, CellKind::Elman),
+        _ => case.unknown_class(),
+    }
 }
 
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
@@ -34,35 +48,25 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
     let recurrent = Named { name: "recurrent_kernel", tensor: case.tensor("recurrent_kernel")? };
     let units = kernel.units(gates)?;
-    if let Some(given) = case.size("units")?.filter(|&given| given != units) {
-        return Err(ImportError::Unsupported(format!("units = {given} with tensors of {units} units")));
-    }
+    case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;
     recurrent.shaped(&[units, rows], units)?;
-    let ordered = |tensor: Tensor| match kind {
-        CellKind::Gru => reordered(&tensor, gate::GRU_KERAS, gate::GRU),
-        _ => tensor,
-    };
     let mut layer = Layer::new(kind, input, units)
-        .tensor("input_weights", ordered(kernel.transposed(0, input)?))
-        .tensor("recurrent_weights", ordered(recurrent.transposed(0, units)?));
+        .tensor("input_weights", ordered(kind, kernel.transposed(0, input)?))
+        .tensor("recurrent_weights", ordered(kind, recurrent.transposed(0, units)?));
     let reset_after = kind == CellKind::Gru && case.flag("reset_after", true)?;
     if reset_after {
         layer.options.push("reset_after");
     }
     if case.flag("use_bias", true)? {
         let bias = Named { name: "bias", tensor: case.tensor("bias")? };
-        if reset_after {
-            let both = bias.shaped(&[2, rows], units)?;
-            let (input, recurrent) = both.data.split_at(rows);
-            let vector = |data: &[f32]| Tensor { shape: vec![rows], data: data.to_vec() };
-            layer =
-                layer.tensor("input_bias", ordered(vector(input))).tensor("recurrent_bias", ordered(vector(recurrent)));
-        } else {
-            layer = layer.tensor("input_bias", ordered(bias.shaped(&[rows], units)?));
-        }
+        layer = match reset_after {
+            true => with_both_biases(layer, &bias.shaped(&[2, rows], units)?),
+            false => layer.tensor("input_bias", ordered(kind, bias.shaped(&[rows], units)?)),
+        };
     }
     let activation = case.activation("activation", Activation::Tanh)?;
+    layer = with_states(layer);
     Ok(match kind {
         CellKind::Lstm => {
             let gate = case.activation("recurrent_activation", Activation::Sigmoid)?;
@@ -77,4 +81,58 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
         }
         _ => layer.activation("activation", activation),
     })
+}
+
+/// Blocks of rows in the canonical order.
+fn ordered(kind: CellKind, tensor: Tensor) -> Tensor {
+    match kind {
+        CellKind::Gru => reordered(&tensor, gate::GRU_KERAS, gate::GRU),
+        _ => tensor,
+    }
+}
+
+/// A bias of the input side, then one of the recurrent side.
+fn with_both_biases(layer: Layer, both: &Tensor) -> Layer {
+    let rows = both.data.len() / 2;
+    let (input, recurrent) = both.data.split_at(rows);
+    let vector = |data: &[f32]| ordered(layer.kind, Tensor { shape: vec![rows], data: data.to_vec() });
+    let (input, recurrent) = (vector(input), vector(recurrent));
+    layer.tensor("input_bias", input).tensor("recurrent_bias", recurrent)
+}
+
+fn with_states(layer: Layer) -> Layer {
+    let layer = layer.state("hidden", At::new("h"));
+    if layer.kind == CellKind::Lstm { layer.state("cell_state", At::new("c")) } else { layer }
+}
+
+/// `CuDNNLSTM` and `CuDNNGRU`: in each gate's block of columns a kernel holds cuDNN's matrix in its order of memory,
+/// which is the canonical one. The case has the parameters of the layer that Keras loads them into as well.
+fn cudnn_layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
+    let gates = kind.spec().gates.len();
+    let kernel = Named { name: "cudnn/kernel", tensor: case.tensor("cudnn/kernel")? };
+    let recurrent = Named { name: "cudnn/recurrent_kernel", tensor: case.tensor("cudnn/recurrent_kernel")? };
+    let bias = Named { name: "cudnn/bias", tensor: case.tensor("cudnn/bias")? };
+    let units = kernel.units(gates)?;
+    case.units("units", units)?;
+    let (input, rows) = kernel.matrix()?;
+    recurrent.shaped(&[units, rows], units)?;
+    let layer = Layer::new(kind, input, units)
+        .tensor("input_weights", ordered(kind, unfolded(kernel, gates)?))
+        .tensor("recurrent_weights", ordered(kind, unfolded(recurrent, gates)?));
+    let layer = with_both_biases(layer, &bias.shaped(&[2 * rows], units)?);
+    let (layer, native) = match kind {
+        CellKind::Gru => (layer.option("reset_after"), "GRU"),
+        _ => (layer, "LSTM"),
+    };
+    let native = case.scoped(native.to_owned(), Map::new(), &["native"], self::recurrent)?;
+    cudnn::agreeing(layer, native)
+}
+
+/// The rows of every block of columns, one after the other, as a matrix with as many columns as it has rows.
+fn unfolded(kernel: Named<'_>, gates: usize) -> Result<Tensor, ImportError> {
+    let units = kernel.units(gates)?;
+    let (rows, cols) = kernel.matrix()?;
+    let block =
+        |gate: usize| kernel.tensor.data.chunks(cols).flat_map(move |row| &row[gate * units..(gate + 1) * units]);
+    Ok(Tensor { shape: vec![cols, rows], data: (0..gates).flat_map(block).copied().collect() })
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
-use crate::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
+use super::network::Network;
+use crate::canonical::{Canonical, Node, Tensor};
 use crate::error::ImportError;
 
 /// One node without a name. Names of options, parameters, activations and tensors are those of the cell's spec.
@@ -29,6 +30,59 @@ pub struct Layer {
     pub extents: BTreeMap<&'static str, usize>,
     /// Weights in canonical shape and gate order.
     pub tensors: BTreeMap<&'static str, Tensor>,
+    /// Where a golden case holds its states.
+    pub states: Vec<(&'static str, At)>,
+    /// Which outputs of a golden case are its states after each step.
+    pub traces: Vec<(&'static str, At)>,
+}
+
+/// Where the tensors of a golden case hold a state: `[batch, ...]` or `[index, batch, ...]`, the dimensions behind
+/// the batch one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct At {
+    /// Its name behind `initial_` and `final_`.
+    pub tensor: String,
+    /// Where in the leading dimension, if there is one before the batch.
+    pub index: Option<usize>,
+    /// First feature in the tensor.
+    pub from: usize,
+    /// First element in the state.
+    pub first: usize,
+    /// Elements; those to the end of the state where it is not said.
+    pub len: Option<usize>,
+    /// What the framework does with a given initial state before the first step.
+    pub entry: Activation,
+}
+
+impl At {
+    /// The whole state is the whole tensor, or begins where the tensor begins.
+    pub fn new(tensor: impl Into<String>) -> Self {
+        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Activation::Identity }
+    }
+
+    /// The same at this index of a dimension before the batch.
+    #[must_use]
+    pub fn index(self, index: usize) -> Self {
+        Self { index: Some(index), ..self }
+    }
+
+    /// The same from this feature of the tensor on.
+    #[must_use]
+    pub fn from(self, from: usize) -> Self {
+        Self { from, ..self }
+    }
+
+    /// The same for elements `first..first + len` of the state.
+    #[must_use]
+    pub fn part(self, first: usize, len: usize) -> Self {
+        Self { first, len: Some(len), ..self }
+    }
+
+    /// The same for a framework that applies `entry` to a given initial state.
+    #[must_use]
+    pub fn entry(self, entry: Activation) -> Self {
+        Self { entry, ..self }
+    }
 }
 
 impl Layer {
@@ -44,6 +98,19 @@ impl Layer {
             activations: BTreeMap::new(),
             extents: BTreeMap::new(),
             tensors: BTreeMap::new(),
+            states: Vec::new(),
+            traces: Vec::new(),
+        }
+    }
+
+    /// A fully connected layer with weights [output, input].
+    pub fn dense(weights: Tensor, bias: Option<Tensor>, activation: Activation) -> Self {
+        let [output, input] = *weights.shape else { unreachable!("dense weights are a matrix") };
+        let layer =
+            Self::new(CellKind::Dense, input, output).tensor("weights", weights).activation("activation", activation);
+        match bias {
+            Some(bias) => layer.tensor("bias", bias),
+            None => layer,
         }
     }
 
@@ -61,7 +128,35 @@ impl Layer {
         self
     }
 
-    fn node(&self, name: &str, input: &str) -> Node {
+    /// The same with an option.
+    #[must_use]
+    pub fn option(mut self, name: &'static str) -> Self {
+        self.options.push(name);
+        self
+    }
+
+    /// The same with a number.
+    #[must_use]
+    pub fn param(mut self, name: &'static str, value: f32) -> Self {
+        self.params.insert(name, value);
+        self
+    }
+
+    /// The same with a state, or a part of one, that a golden case holds.
+    #[must_use]
+    pub fn state(mut self, name: &'static str, at: At) -> Self {
+        self.states.push((name, at));
+        self
+    }
+
+    /// The same with a state that is an output of a golden case: `output_<tensor>`.
+    #[must_use]
+    pub fn trace(mut self, name: &'static str, tensor: &str) -> Self {
+        self.traces.push((name, At::new(tensor)));
+        self
+    }
+
+    pub(super) fn node(&self, name: &str, inputs: Vec<String>) -> Node {
         // A canonical model names only what differs from the spec.
         let defaults = self.kind.spec().activations;
         let differs = |name: &str, activation: Activation| {
@@ -70,7 +165,7 @@ impl Layer {
         Node {
             name: name.to_owned(),
             cell: self.kind.spec().name.to_owned(),
-            inputs: vec![input.to_owned()],
+            inputs,
             input_size: self.input_size,
             hidden_size: self.hidden_size,
             output_size: self.output_size,
@@ -94,40 +189,5 @@ impl Layer {
 /// # Errors
 /// If there is no layer, or the layers do not make a valid model.
 pub fn chain(source: String, input: &str, layers: Vec<Layer>, output: &str) -> Result<Canonical, ImportError> {
-    let (Some(first), Some(last)) = (layers.first(), layers.last()) else {
-        return Err(ImportError::Unsupported("a network without layers".into()));
-    };
-    let inputs = vec![Port { name: input.to_owned(), size: first.input_size, from: String::new() }];
-    let output_size = last.output_size;
-    let mut nodes: Vec<Node> = Vec::new();
-    let mut tensors = BTreeMap::new();
-    for layer in layers {
-        let kind = layer.kind.spec().name;
-        // An input port may bear a cell's name; nodes and inputs share one name space.
-        let taken = |name: &str| name == input || nodes.iter().any(|node| node.name == name);
-        let mut name = kind.to_owned();
-        let mut number = 2;
-        while taken(&name) {
-            name = format!("{kind}_{number}");
-            number += 1;
-        }
-        let node = layer.node(&name, nodes.last().map_or(input, |node| &node.name));
-        nodes.push(node);
-        tensors.extend(layer.tensors.into_iter().map(|(tensor, value)| (format!("{name}.{tensor}"), value)));
-    }
-    let from = nodes.last().map(|node| node.name.clone()).unwrap_or_default();
-    let architecture = Architecture {
-        version: 1,
-        source,
-        inputs,
-        nodes,
-        outputs: vec![Port { name: output.to_owned(), size: output_size, from }],
-        labels: Vec::new(),
-        front_end: None,
-        schedule: Schedule::Endless,
-        detector: None,
-    };
-    let model = Canonical { architecture, tensors };
-    model.validate()?;
-    Ok(model)
+    Network::chain(input, layers, output)?.model(source)
 }

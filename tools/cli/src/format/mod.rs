@@ -1,10 +1,15 @@
 //! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
 
+mod baselines;
+mod call;
+mod cudnn;
 pub mod golden;
 pub mod graphdef;
 mod keras;
 mod layer;
+mod network;
 pub mod tf1;
+mod tf2ops;
 mod torch;
 mod weights;
 
@@ -12,7 +17,8 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
-pub use layer::{Layer, chain};
+pub use layer::{At, Layer, chain};
+pub use network::{Conversion, Idle, Network, Source, StatePart};
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
 use crate::error::{ImportError, ModelError};

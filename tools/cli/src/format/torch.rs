@@ -3,14 +3,16 @@
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
-use super::golden::Case;
-use super::layer::Layer;
+use super::golden::{Case, Control};
+use super::layer::{At, Layer};
+use super::network::Network;
 use super::weights::Named;
 use crate::error::ImportError;
 
-/// The layers of a `torch` case.
-pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    case.check_inputs(&["sequence_length"])?;
+/// The network of a `torch` case.
+pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    // Packed sequences.
+    case.control("sequence_length", Control::Length);
     let kind = match case.cls.as_str() {
         "LSTM" => CellKind::Lstm,
         "GRU" => CellKind::Gru,
@@ -40,7 +42,7 @@ pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
             return Err(ImportError::Unsupported(format!("{argument} that differs from the weights")));
         }
     }
-    Ok(layers)
+    Network::chain("input", layers, "output")
 }
 
 fn layer(
@@ -77,6 +79,10 @@ fn layer(
     }
     if kind == CellKind::Gru {
         layer.options.push("reset_after");
+    }
+    layer = layer.state("hidden", At::new("h").index(k));
+    if kind == CellKind::Lstm {
+        layer = layer.state("cell_state", At::new("c").index(k));
     }
     Ok(match nonlinearity {
         Some(nonlinearity) => layer.activation("activation", nonlinearity),

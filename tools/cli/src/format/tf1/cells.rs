@@ -5,7 +5,7 @@
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
-use tidegate::gate::{LSTM, LSTM_TF1};
+use tidegate::gate::{Gate, LSTM, LSTM_TF1};
 
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -30,6 +30,8 @@ pub struct LstmOptions<'a> {
     pub projection_clip: Option<f32>,
     /// Of the candidate and of the output.
     pub activation: Activation,
+    /// Order of the kernel's blocks.
+    pub order: [Gate; 4],
 }
 
 impl Default for LstmOptions<'_> {
@@ -42,6 +44,7 @@ impl Default for LstmOptions<'_> {
             cell_clip: None,
             projection_clip: None,
             activation: Activation::Tanh,
+            order: LSTM_TF1,
         }
     }
 }
@@ -72,13 +75,14 @@ pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<
         None => units,
     };
     let (input_weights, recurrent_weights) = kernel.split_kernel(output)?;
-    let mut bias = reordered(&Named { name: "bias", tensor: bias }.shaped(&[4 * units], units)?, LSTM_TF1, LSTM);
+    let ordered = |tensor: &Tensor| reordered(tensor, options.order, LSTM);
+    let mut bias = ordered(&Named { name: "bias", tensor: bias }.shaped(&[4 * units], units)?);
     for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
         *value += options.forget_bias;
     }
     let mut layer = Layer::new(CellKind::Lstm, input_weights.shape[1], units)
-        .tensor("input_weights", reordered(&input_weights, LSTM_TF1, LSTM))
-        .tensor("recurrent_weights", reordered(&recurrent_weights, LSTM_TF1, LSTM))
+        .tensor("input_weights", ordered(&input_weights))
+        .tensor("recurrent_weights", ordered(&recurrent_weights))
         .tensor("input_bias", bias)
         .activation("cell_activation", options.activation)
         .activation("output_activation", options.activation);

@@ -3,40 +3,68 @@
 use tidegate::activation::Activation;
 
 use super::cells::{self, LstmOptions};
+use super::wrapper;
 use crate::canonical::Tensor;
 use crate::error::ImportError;
-use crate::format::golden::Case;
-use crate::format::layer::Layer;
+use crate::format::cudnn;
+use crate::format::golden::{Case, Control};
+use crate::format::layer::{At, Layer};
+use crate::format::network::Network;
 
-/// The layers of a `tf1` case.
-pub(crate) fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    case.check_inputs(&["sequence_length"])?;
-    let layer = match case.cls.as_str() {
+/// The network of a `tf1` case.
+pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    case.control("sequence_length", Control::Length);
+    if let Some(kind) = case.cls.strip_prefix("CudnnParamsFormatConverter") {
+        return Ok(Network::of(match kind {
+            "LSTM" => cudnn::lstm(case)?,
+            "GRU" => cudnn::gru(case)?,
+            "Tanh" => cudnn::tanh(case)?,
+            _ => return case.unknown_class(),
+        }));
+    }
+    wrapper::convert(case)
+}
+
+/// One cell.
+pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    match case.cls.as_str() {
         "BasicLSTMCell" => basic_lstm(case),
         "LSTMCell" => lstm(case),
-        "GRUCell" => gru(case),
+        "LSTMBlockCell" | "LSTMBlockFusedCell" => lstm_block(case),
+        "GRUCell" | "GRUBlockCellV2" => gru(case),
+        "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
-        "CudnnCompatibleLSTMCell" => cells::cudnn_compatible_lstm(case.tensor("kernel")?, case.tensor("bias")?),
+        "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
         _ => case.unknown_class(),
-    }?;
-    if let Some(units) = case.size("num_units")?.filter(|&units| units != layer.hidden_size) {
-        let found = layer.hidden_size;
-        return Err(ImportError::Unsupported(format!("num_units = {units} with tensors of {found} units")));
     }
-    Ok(vec![layer])
+}
+
+/// The layer, whose units the case may give, with its states as TensorFlow hands them over: a tuple (c, h), or where
+/// `state_is_tuple` is false c and then h in one tensor.
+fn with_tuple(case: &mut Case<'_>, layer: Layer) -> Result<Layer, ImportError> {
+    case.units("num_units", layer.hidden_size)?;
+    let units = layer.hidden_size;
+    Ok(match case.flag("state_is_tuple", true)? {
+        true => layer.state("hidden", At::new("h")).state("cell_state", At::new("c")),
+        false => layer.state("hidden", At::new("state").from(units)).state("cell_state", At::new("state")),
+    })
+}
+
+/// The same for a cell whose only state is `hidden`.
+fn with_state(case: &mut Case<'_>, layer: Layer) -> Result<Layer, ImportError> {
+    case.units("num_units", layer.hidden_size)?;
+    Ok(layer.state("hidden", At::new("state")))
 }
 
 fn basic_lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
     let activation = case.activation("activation", Activation::Tanh)?;
-    // Only how the state is handed over.
-    case.ignore("state_is_tuple");
-    cells::basic_lstm(case.tensor("kernel")?, case.tensor("bias")?, forget_bias, activation)
+    let layer = cells::basic_lstm(case.tensor("kernel")?, case.tensor("bias")?, forget_bias, activation)?;
+    with_tuple(case, layer)
 }
 
 fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    case.ignore("state_is_tuple");
     let kernel = sharded(case, "kernel", "num_unit_shards")?;
     let projection = match case.size("num_proj")? {
         Some(_) => Some(sharded(case, "projection/kernel", "num_proj_shards")?),
@@ -53,19 +81,49 @@ fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         cell_clip: case.number("cell_clip")?,
         projection_clip: case.number("proj_clip")?,
         activation: case.activation("activation", Activation::Tanh)?,
+        ..LstmOptions::default()
     };
-    cells::lstm(&kernel, case.tensor("bias")?, options)
+    let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+/// One op a step, or one for the whole sequence. A clip that is not positive is none.
+fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let peepholes = match case.flag("use_peephole", false)? {
+        true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
+        false => None,
+    };
+    let options = LstmOptions {
+        forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
+        peepholes,
+        cell_clip: case.number("cell_clip")?.filter(|&clip| clip > 0.0),
+        ..LstmOptions::default()
+    };
+    let layer = cells::lstm(case.tensor("kernel")?, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+/// As `GRUCell`, with older names.
+fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let layer = cells::gru(
+        case.tensor("w_ru")?,
+        case.tensor("b_ru")?,
+        case.tensor("w_c")?,
+        case.tensor("b_c")?,
+        Activation::Tanh,
+    )?;
+    with_state(case, layer)
 }
 
 /// A kernel that may be cut into `path/part_0`, `path/part_1`, ...
 fn sharded(case: &mut Case<'_>, path: &str, argument: &str) -> Result<Tensor, ImportError> {
     if case.size(argument)?.is_none_or(|shards| shards == 1)
-        && let Some(whole) = case.optional(path)
+        && let Some(whole) = case.optional(path)?
     {
         return Ok(whole.clone());
     }
     let mut parts = Vec::new();
-    while let Some(part) = case.optional(&format!("{path}/part_{}", parts.len())) {
+    while let Some(part) = case.optional(&format!("{path}/part_{}", parts.len()))? {
         parts.push(part);
     }
     cells::unsharded(&parts)
@@ -73,27 +131,35 @@ fn sharded(case: &mut Case<'_>, path: &str, argument: &str) -> Result<Tensor, Im
 
 fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let activation = case.activation("activation", Activation::Tanh)?;
-    cells::gru(
+    let layer = cells::gru(
         case.tensor("gates/kernel")?,
         case.tensor("gates/bias")?,
         case.tensor("candidate/kernel")?,
         case.tensor("candidate/bias")?,
         activation,
-    )
+    )?;
+    with_state(case, layer)
+}
+
+fn cudnn_compatible_lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let layer = cells::cudnn_compatible_lstm(case.tensor("kernel")?, case.tensor("bias")?)?;
+    with_tuple(case, layer)
 }
 
 fn cudnn_compatible_gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let activation = case.activation("activation", Activation::Tanh)?;
-    cells::cudnn_compatible_gru(
+    let layer = cells::cudnn_compatible_gru(
         case.tensor("gates/kernel")?,
         case.tensor("gates/bias")?,
         [case.tensor("candidate/input_projection/kernel")?, case.tensor("candidate/input_projection/bias")?],
         [case.tensor("candidate/hidden_projection/kernel")?, case.tensor("candidate/hidden_projection/bias")?],
         activation,
-    )
+    )?;
+    with_state(case, layer)
 }
 
 fn basic_rnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let activation = case.activation("activation", Activation::Tanh)?;
-    cells::basic_rnn(case.tensor("kernel")?, case.tensor("bias")?, activation)
+    let layer = cells::basic_rnn(case.tensor("kernel")?, case.tensor("bias")?, activation)?;
+    with_state(case, layer)
 }

@@ -104,6 +104,7 @@ pub fn read(m: &mut Matcher<'_>, body: &Loop, hidden: usize) -> Result<(Layer, V
         cell_clip,
         projection_clip,
         activation,
+        ..LstmOptions::default()
     };
     let layer = cells::lstm(&linear.kernel, &linear.bias, options)?;
     body.check_initial(m, cell, layer.hidden_size)?;

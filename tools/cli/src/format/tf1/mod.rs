@@ -11,5 +11,6 @@ mod import;
 mod lstm;
 mod matcher;
 mod while_loop;
+mod wrapper;
 
 pub use import::import_graph;
