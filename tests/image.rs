@@ -1,7 +1,7 @@
 //! The door: what is not a whole image is refused with the numbers, and whatever gets past `parse` steps without harm.
 
 use tidegate::cell::CellKind;
-use tidegate::image::field::{self, header, node, nodes, port, ports, schedule, section, slot};
+use tidegate::image::field::{activation, self, header, node, nodes, port, ports, schedule, section, slot};
 use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric};
@@ -334,14 +334,24 @@ fn a_wrong_node_is_refused_by_its_number() {
     let option = |index: usize| Err(ImageError::BadOption { node: index as u32 });
     assert_eq!(with32(at(LSTM, node::OPTIONS), 4), option(LSTM));
     assert_eq!(with32(at(ELMAN, node::OPTIONS), 1 << 31), option(ELMAN));
-    assert_eq!(with8(at(GRU, node::ACTIVATIONS), 5), option(GRU));
-    assert_eq!(with32(at(ELMAN, node::ACTIVATIONS), 0x0000_0102), option(ELMAN), "an activation beyond the spec's");
-    for value in [-1.0_f32, f32::NAN, f32::INFINITY] {
-        assert_eq!(with32(at(LSTM, node::PARAMS), value.to_bits()), option(LSTM), "{value}");
+    // These cells have no extents: their activations follow the fixed fields, their numbers follow those.
+    let activation = |index, k: usize| move |bytes: &[u8]| record_of(bytes, index) + node::LEN + k * activation::LEN;
+    for code in [200, 256, u32::MAX] {
+        assert_eq!(with32(activation(GRU, 0), code), option(GRU), "activation {code}");
     }
-    assert_eq!(with32(at(GRU, node::PARAMS), 1.0_f32.to_bits()), option(GRU), "a number beyond the spec's");
-    let projection_clip = with32(|bytes| at(LSTM, node::PARAMS)(bytes) + 4, 1.0_f32.to_bits());
+    let alpha = |bytes: &[u8]| activation(GRU, 1)(bytes) + activation::ALPHA.start;
+    assert_eq!(with32(alpha, 1.0_f32.to_bits()), option(GRU), "a number that tanh has not");
+    for value in [-1.0_f32, f32::NAN, f32::INFINITY] {
+        assert_eq!(with32(activation(LSTM, 3), value.to_bits()), option(LSTM), "{value}");
+    }
+    let projection_clip = with32(|bytes| activation(LSTM, 3)(bytes) + 4, 1.0_f32.to_bits());
     assert_eq!(projection_clip, option(LSTM), "a projection's clip without a projection");
+    let malformed = |index: usize| move |bytes: &[u8]| record_of(bytes, index) - payload_of(bytes, SectionKind::Nodes);
+    for flags in [1, 8] {
+        let offset = malformed(GRU)(&packed());
+        let bad = Err(ImageError::BadSection { kind: SectionKind::Nodes, offset });
+        assert_eq!(with16(at(GRU, node::UNROLL_FLAGS), flags), bad, "flags without steps, or unknown");
+    }
 
     let size =
         |index: usize, input, hidden, output| Err(ImageError::BadSize { node: index as u32, input, hidden, output });

@@ -128,12 +128,12 @@ impl Variant {
         let mut all = Vec::new();
         for &kind in CellKind::ALL {
             let options = Self::of(kind);
+            all.extend(options.iter().cloned());
             for place in kind.spec().activations {
                 for activation in Activation::ALL.into_iter().filter(|&activation| activation != place.default) {
                     all.extend(options.last().map(|variant| variant.clone().activation(place.name, activation)));
                 }
             }
-            all.extend(options);
         }
         all
     }
