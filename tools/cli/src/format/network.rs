@@ -172,6 +172,14 @@ impl Network {
         Source { name, size: layer.output_size, rows }
     }
 
+    /// These, one after the other, as one.
+    ///
+    /// # Errors
+    /// If this build has no cell that does so.
+    pub fn concat(&mut self, parts: &[&Source]) -> Result<Source, ImportError> {
+        Ok(self.add(Layer::identity(parts.iter().map(|part| part.size).sum())?, parts))
+    }
+
     /// What `add` adds, whose states have other names in the case of the whole network.
     ///
     /// # Errors
