@@ -6,7 +6,7 @@ use super::{Bounded, Cell};
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     let size = cell.output_size();
-    assert!(x.len() % size == 0, "parts of {size} features");
+    assert!(x.len().is_multiple_of(size), "parts of {size} features");
     let feature = |k: usize| {
         let parts: Vec<Bounded> = x.iter().skip(k).step_by(size).copied().collect();
         let fold = |f: fn(Bounded, Bounded) -> Bounded| parts.iter().copied().reduce(f).expect("a part");

@@ -4,7 +4,7 @@ use super::{Bounded, Cell};
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     let channels = cell.extent("channels");
-    assert!(x.len() % channels == 0, "channels repeat");
+    assert!(x.len().is_multiple_of(channels), "channels repeat");
     let feature = |(k, x): (usize, &Bounded)| {
         let channel = k % channels;
         let y = cell.tensor("gain").map_or(*x, |gain| x.scaled(gain[channel]));
