@@ -317,7 +317,7 @@ fn place<'r>(model: &Model<'_>, part: &'r StatePart) -> Result<Place<'r>, Stop> 
             continue;
         }
         for state in node.kind.spec().states {
-            let len = node.dim(state.len);
+            let len = node.dim(&state.len);
             if state.name != part.state {
                 start += len;
                 continue;
