@@ -35,6 +35,10 @@ impl<'m> Cell<'m> {
         self.node.output_size
     }
 
+    pub(super) fn valid(&self) -> Option<usize> {
+        self.valid
+    }
+
     /// How many of `rows` rows are valid, where a window was not full.
     pub fn valid_of(&self, rows: usize) -> usize {
         self.valid.map_or(rows, |valid| valid.min(rows))

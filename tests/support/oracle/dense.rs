@@ -3,10 +3,6 @@
 use super::sums::dot;
 use super::{Bounded, Cell};
 
-pub fn state_len(_: &Cell<'_>) -> usize {
-    0
-}
-
 pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     let groups = cell.extent("groups");
     let (cols, rows) = (x.len() / groups, cell.output_size() / groups);

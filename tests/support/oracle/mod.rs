@@ -7,7 +7,8 @@
 //! [`bounded`] has the arithmetic, [`sums`] what is summed, [`activation`] the activations.
 //!
 //! A cell is one file, `<cell>.rs`, and one line in the table of cells: `step` computes the output and updates the
-//! state, `state_len` says how long that is. [`Cell`] gives them the node's tensors, options and sizes.
+//! state, `state_len` (where it has one) says how long that is. [`Cell`] gives them the node's tensors, options and
+//! sizes.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +17,26 @@ use tidegate_tools::canonical::{Canonical, Node};
 pub mod activation;
 pub mod bounded;
 mod cell;
+mod image;
 pub mod sums;
 mod unroll;
 mod window;
 
+mod activation_layer;
+mod conv;
 mod dense;
+mod depthwise_conv;
 mod elman;
+mod embedding;
 mod gru;
+mod identity;
+mod last;
+mod layer_norm;
 mod lstm;
+mod merge;
+mod pool;
+mod repeat;
+mod scale;
 mod softmax;
 
 pub use bounded::Bounded;
@@ -37,13 +50,28 @@ type StateLen = fn(&Cell<'_>) -> usize;
 /// The table of cells. `window` is not in it: it alone may have no output, and [`Oracle`] calls it itself.
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
-        "dense" => (dense::step, dense::state_len),
+        "activation" => (activation_layer::step, stateless),
+        "conv" => (conv::step, stateless),
+        "dense" => (dense::step, stateless),
+        "depthwise_conv" => (depthwise_conv::step, stateless),
         "elman" => (elman::step, elman::state_len),
+        "embedding" => (embedding::step, stateless),
         "gru" => (gru::step, gru::state_len),
+        "identity" => (identity::step, stateless),
+        "last" => (last::step, stateless),
+        "layer_norm" => (layer_norm::step, stateless),
         "lstm" => (lstm::step, lstm::state_len),
-        "softmax" => (softmax::step, softmax::state_len),
+        "merge" => (merge::step, stateless),
+        "pool" => (pool::step, stateless),
+        "repeat" => (repeat::step, stateless),
+        "scale" => (scale::step, stateless),
+        "softmax" => (softmax::step, stateless),
         other => panic!("the oracle has no cell {other:?}"),
     }
+}
+
+fn stateless(_: &Cell<'_>) -> usize {
+    0
 }
 
 /// What a slot holds during a step.
@@ -52,6 +80,27 @@ struct Value {
     data: Vec<Bounded>,
     /// How many of its rows are valid; `None`: all.
     valid: Option<usize>,
+}
+
+impl Value {
+    fn whole(data: Vec<Bounded>) -> Self {
+        Self { data, valid: None }
+    }
+
+    fn zeros(len: usize) -> Self {
+        Self::whole(vec![Bounded::default(); len])
+    }
+}
+
+/// A node that always has something to give.
+fn run(cell: &Cell<'_>, node: &Node, x: &[Bounded], state: &mut [Bounded]) -> Value {
+    let (step, _) = cell_named(&node.cell);
+    let data = match node.unroll {
+        Some(unroll) => unroll::run(cell, unroll, step, x, state),
+        None => step(cell, x, state),
+    };
+    // One row of a window: there are no others that might not be valid.
+    Value { data, valid: cell.valid().filter(|_| node.cell != "last") }
 }
 
 /// What goes out at one step: a vector for each output of the model.
@@ -84,49 +133,48 @@ impl<'m> Oracle<'m> {
     pub fn step(&self, state: &mut [Bounded], inputs: &[&[f32]]) -> Option<Outputs> {
         let ports = &self.model.architecture.inputs;
         assert_eq!(inputs.len(), ports.len(), "inputs");
-        let exact = |input: &&[f32]| Value { data: input.iter().map(|&x| Bounded::exact(x)).collect(), valid: None };
+        let exact = |input: &&[f32]| Value::whole(input.iter().map(|&x| Bounded::exact(x)).collect());
         let values = ports.iter().zip(inputs).map(|(port, input)| (port.name.as_str(), exact(input))).collect();
         self.pass(state, values, false)
     }
 
-    /// The end of a sequence: what a partial window still holds goes through the nodes behind it.
+    /// The end of a sequence: the first partial window that holds rows gives them, and the nodes behind it run. What
+    /// they read from before it is 0.
     pub fn finish(&self, state: &mut [Bounded]) -> Option<Outputs> {
-        self.pass(state, BTreeMap::new(), true)
+        let ports = self.model.architecture.inputs.iter();
+        self.pass(state, ports.map(|port| (port.name.as_str(), Value::zeros(port.size))).collect(), true)
     }
 
-    /// Through all nodes, from the values of the inputs. At the end of a sequence there are none, and what nothing
-    /// flows into is passed by.
-    fn pass(&self, state: &mut [Bounded], mut values: BTreeMap<&'m str, Value>, last: bool) -> Option<Outputs> {
+    /// Through all nodes, from the values of the inputs.
+    fn pass(&self, state: &mut [Bounded], mut values: BTreeMap<&'m str, Value>, mut ended: bool) -> Option<Outputs> {
         assert_eq!(state.len(), self.state_len(), "the state has the model's length");
         let mut rest = state;
         for node in &self.model.architecture.nodes {
             let (own, others) = rest.split_at_mut(self.state_len_of(node));
             rest = others;
-            match self.node(node, own, &values, last) {
-                Some(value) => drop(values.insert(&node.name, value)),
-                None if last => {}
+            let inputs: Vec<&Value> = node.inputs.iter().map(|name| &values[name.as_str()]).collect();
+            let valid = inputs.iter().filter_map(|value| value.valid).min();
+            let x = unroll::gather(node, &inputs);
+            let cell = Cell::new(self.model, node, valid);
+            let given = if node.cell == "window" {
+                window::step(&cell, Some(x.as_slice()).filter(|_| !ended), own)
+            } else if ended {
+                None
+            } else {
+                Some(run(&cell, node, &x, own))
+            };
+            let value = match given {
+                Some(value) => {
+                    ended = false;
+                    value
+                }
+                None if ended => Value::zeros(node.output_size * node.unroll.map_or(1, |unroll| unroll.steps)),
                 None => return None,
-            }
+            };
+            values.insert(&node.name, value);
         }
         let outputs = self.model.architecture.outputs.iter();
-        outputs.map(|output| values.get(output.from.as_str()).map(|value| value.data.clone())).collect()
-    }
-
-    fn node(&self, node: &Node, state: &mut [Bounded], values: &BTreeMap<&str, Value>, last: bool) -> Option<Value> {
-        let inputs: Option<Vec<&Value>> = node.inputs.iter().map(|name| values.get(name.as_str())).collect();
-        let valid = inputs.iter().flatten().filter_map(|value| value.valid).min();
-        let data = inputs.map(|inputs| unroll::gather(node, &inputs));
-        let cell = Cell::new(self.model, node, valid);
-        if node.cell == "window" {
-            return window::step(&cell, data.as_deref(), state, last);
-        }
-        let (step, _) = cell_named(&node.cell);
-        let data = match node.unroll {
-            Some(unroll) => unroll::run(&cell, unroll, step, &data?, state),
-            None => step(&cell, &data?, state),
-        };
-        // What looks at a whole window and gives one row of it has no rows that are not valid.
-        Some(Value { data, valid: valid.filter(|_| node.cell != "last") })
+        (!ended).then(|| outputs.map(|output| values[output.from.as_str()].data.clone()).collect())
     }
 
     /// A whole sequence through a model with one input and one output: `[time, output]`, without the steps that have

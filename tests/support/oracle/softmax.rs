@@ -7,10 +7,6 @@
 use super::bounded::{EXP_ERROR, EXP_FLUSHED, UNIT, gamma};
 use super::{Bounded, Cell};
 
-pub fn state_len(_: &Cell<'_>) -> usize {
-    0
-}
-
 pub fn step(_: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     softmax(x)
 }

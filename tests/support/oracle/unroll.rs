@@ -11,7 +11,11 @@ pub fn gather(node: &Node, inputs: &[&Value]) -> Vec<Bounded> {
         let size = data.len() / rows;
         data[t * size..(t + 1) * size].to_vec()
     };
-    assert!(inputs.iter().all(|value| value.data.len() % rows == 0), "{:?}: {rows} rows of equal length", node.name);
+    assert!(
+        inputs.iter().all(|value| value.data.len().is_multiple_of(rows)),
+        "{:?}: {rows} rows of equal length",
+        node.name
+    );
     (0..rows).flat_map(|t| inputs.iter().flat_map(move |value| row(t, &value.data))).collect()
 }
 

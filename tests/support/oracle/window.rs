@@ -10,7 +10,8 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
     cell.extent("length") * cell.input_size() + 2
 }
 
-pub fn step(cell: &Cell<'_>, x: Option<&[Bounded]>, state: &mut [Bounded], last: bool) -> Option<Value> {
+/// Without an input the sequence has ended.
+pub fn step(cell: &Cell<'_>, x: Option<&[Bounded]>, state: &mut [Bounded]) -> Option<Value> {
     let (length, size, partial) = (cell.extent("length"), cell.input_size(), cell.has("partial"));
     let (rows, counters) = state.split_at_mut(length * size);
     let mut filled = counters[0].value as usize;
@@ -31,8 +32,7 @@ pub fn step(cell: &Cell<'_>, x: Option<&[Bounded]>, state: &mut [Bounded], last:
             since = 0;
             filled = if partial { 0 } else { filled };
         }
-    }
-    if last && partial && output.is_none() && filled > 0 {
+    } else if partial && filled > 0 {
         let mut data = rows[(length - filled) * size..].to_vec();
         data.resize(length * size, Bounded::default());
         output = Some(Value { data, valid: Some(filled) });

@@ -1,0 +1,71 @@
+//! A kernel over an image `[height, width, channels]`, row-major: which pixels it sees where.
+
+use super::Cell;
+
+/// One axis of the kernel's way over the image.
+struct Axis {
+    input: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    output: usize,
+}
+
+impl Axis {
+    fn new(cell: &Cell<'_>, length: &str, before: &str, after: &str) -> Self {
+        let of = |what: &str| cell.extent(&format!("{what}_{length}"));
+        let (input, kernel, stride, dilation) = (of("in"), of("kernel"), of("stride"), of("dilation"));
+        let (before, output) = (cell.extent(before), of("out"));
+        let reach = dilation * (kernel - 1) + 1;
+        let fits = (before + input + cell.extent(after) - reach) / stride + 1;
+        assert_eq!(output, fits, "positions of the kernel along the {length}");
+        Self { input, kernel, stride, dilation, before, output }
+    }
+
+    /// The tap and the coordinate of everything that the kernel sees inside the image.
+    fn seen(&self, position: usize) -> impl Iterator<Item = (usize, usize)> + Clone + '_ {
+        let coordinate = move |tap: usize| (position * self.stride + tap * self.dilation).checked_sub(self.before);
+        let inside = move |&at: &usize| at < self.input;
+        (0..self.kernel).filter_map(move |tap| coordinate(tap).filter(inside).map(|at| (tap, at)))
+    }
+}
+
+/// A kernel's way over an image.
+pub struct Image {
+    rows: Axis,
+    cols: Axis,
+    /// Channels of the image.
+    pub channels: usize,
+}
+
+impl Image {
+    /// By the extents of a node.
+    pub fn new(cell: &Cell<'_>) -> Self {
+        let image = Self {
+            rows: Axis::new(cell, "height", "pad_top", "pad_bottom"),
+            cols: Axis::new(cell, "width", "pad_left", "pad_right"),
+            channels: cell.extent("in_channels"),
+        };
+        assert_eq!(image.rows.input * image.cols.input * image.channels, cell.input_size(), "the image");
+        image
+    }
+
+    /// Taps of the kernel.
+    pub fn taps(&self) -> usize {
+        self.rows.kernel * self.cols.kernel
+    }
+
+    /// For every position of the kernel, row by row: the taps that are inside the image, with the index of the first
+    /// channel of the pixel that each sees.
+    pub fn positions(&self) -> Vec<Vec<(usize, usize)>> {
+        let position = |row: usize, col: usize| {
+            let taps = self.rows.seen(row).flat_map(|y| self.cols.seen(col).map(move |x| (y, x)));
+            taps.map(|((tap_y, y), (tap_x, x))| {
+                (tap_y * self.cols.kernel + tap_x, (y * self.cols.input + x) * self.channels)
+            })
+            .collect()
+        };
+        (0..self.rows.output).flat_map(|row| (0..self.cols.output).map(move |col| position(row, col))).collect()
+    }
+}
