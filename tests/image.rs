@@ -1,7 +1,7 @@
 //! The door: what is not a whole image is refused with the numbers, and whatever gets past `parse` steps without harm.
 
 use tidegate::cell::CellKind;
-use tidegate::image::field::{activation, self, header, node, nodes, port, ports, schedule, section, slot};
+use tidegate::image::field::{self, activation, header, node, nodes, port, ports, schedule, section, slot};
 use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric};
@@ -59,7 +59,10 @@ fn record_of(bytes: &[u8], index: usize) -> usize {
 
 /// Where the first slot of a node's record is; its tensors follow.
 fn slot_of(bytes: &[u8], index: usize) -> usize {
-    record_of(bytes, index) + node::LEN
+    let record = record_of(bytes, index);
+    let count = |field: std::ops::Range<usize>| usize::from(u16_at(bytes, record + field.start));
+    let words = count(node::EXTENT_COUNT) + count(node::PARAM_COUNT);
+    record + node::LEN + 4 * words + activation::LEN * count(node::ACTIVATION_COUNT)
 }
 
 fn tensor_of(bytes: &[u8], index: usize, tensor: usize) -> usize {
