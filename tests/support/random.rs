@@ -217,13 +217,7 @@ pub fn port(name: &str, size: usize, from: &str) -> Port {
 }
 
 /// Every tensor that the node must have, and with `draw.biases` those that it may have.
-pub fn draw_tensors(
-    rng: &mut Rng,
-    node: &Node,
-    kind: CellKind,
-    draw: Draw,
-    tensors: &mut BTreeMap<String, Tensor>,
-) {
+pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tensors: &mut BTreeMap<String, Tensor>) {
     let spec = kind.spec();
     let size = |dim| node.dim(spec, dim).expect("a small node's dimensions can be counted");
     let options = node.option_bits(spec);
