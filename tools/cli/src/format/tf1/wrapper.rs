@@ -3,17 +3,17 @@
 
 use tidegate::activation::Activation;
 
-use super::golden::cell;
+use super::cells;
+use super::golden::{cell, intersection};
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
 use crate::format::network::{Network, Source};
-use crate::format::weights::Named;
 
 /// The network of a cell, or of a cell that holds others.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     match case.cls.as_str() {
-        "MultiRNNCell" | "InputProjectionWrapper" | "OutputProjectionWrapper" => {
+        "MultiRNNCell" | "InputProjectionWrapper" | "OutputProjectionWrapper" | "IntersectionRNNCell" => {
             let mut network = Network::new();
             let input = network.input("input", case.input_size()?);
             let output = add(case, &mut network, &input)?;
@@ -30,6 +30,11 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source,
         "MultiRNNCell" => multi(case, network, x),
         "InputProjectionWrapper" => input_projection(case, network, x),
         "OutputProjectionWrapper" => output_projection(case, network, x),
+        "IntersectionRNNCell" => {
+            let (projection, layer) = intersection(case)?;
+            let projected = projection.map_or_else(|| x.clone(), |projection| network.add(projection, &[x]));
+            Ok(network.add(layer, &[&projected]))
+        }
         _ => Ok(network.add(cell(case)?, &[x])),
     }
 }
@@ -82,8 +87,5 @@ fn wrapped(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Sou
 
 /// A wrapper's own `kernel` [input, output] and `bias`.
 fn dense(case: &mut Case<'_>, activation: Activation) -> Result<Layer, ImportError> {
-    let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
-    let (input, output) = kernel.matrix()?;
-    let bias = Named { name: "bias", tensor: case.tensor("bias")? }.shaped(&[output], output)?;
-    Ok(Layer::dense(kernel.transposed(0, input)?, Some(bias), activation))
+    cells::dense(case.tensor("kernel")?, case.tensor("bias")?, activation)
 }
