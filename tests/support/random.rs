@@ -141,7 +141,21 @@ impl Variant {
     /// The kind with its options, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
-            CellKind::Elman | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Elman
+            | CellKind::Indrnn
+            | CellKind::MinimalRnn
+            | CellKind::Cfn
+            | CellKind::IndyLstm
+            | CellKind::IndyGru
+            | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Intersection => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::Sru => vec![
+                Self::new(kind, &[]).fit(Fit::elementwise),
+                Self::new(kind, &[]).fit(Fit::elementwise).param("highway_scale", 1.75),
+                Self::new(kind, &["cell_gates"]).fit(Fit::elementwise).param("highway_scale", 0.5),
+                Self::new(kind, &["highway"]),
+                Self::new(kind, &["cell_gates", "highway"]),
+            ],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
             CellKind::Lstm => {
