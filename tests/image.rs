@@ -1,7 +1,7 @@
 //! The door: what is not a whole image is refused with the numbers, and whatever gets past `parse` steps without harm.
 
 use tidegate::cell::CellKind;
-use tidegate::image::field::{activation, self, header, node, nodes, port, ports, schedule, section, slot};
+use tidegate::image::field::{self, activation, header, node, nodes, port, ports, schedule, section, slot};
 use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric};

@@ -64,7 +64,8 @@ impl Flow<'_> {
         let mut records = self.records;
         while place.node < reader {
             let Ok((node, rest)) = Node::decode(records, self.shared, place) else { return false };
-            written = after_write(written, (start, elements), (node.output().start, node.output().end - node.output().start));
+            written =
+                after_write(written, (start, elements), (node.output().start, node.output().end - node.output().start));
             place.node += 1;
             records = rest;
         }

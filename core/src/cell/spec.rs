@@ -333,9 +333,7 @@ impl Sizes<'_> {
                 (Some(a), Some(b)) => a == b,
                 _ => false,
             },
-            Rule::EqualUnless(option, a, b) => {
-                self.options >> *option & 1 == 1 || self.holds(&Rule::Equal(*a, *b))
-            }
+            Rule::EqualUnless(option, a, b) => self.options >> *option & 1 == 1 || self.holds(&Rule::Equal(*a, *b)),
             Rule::AtMost(a, b) => match (self.dim(a), self.dim(b)) {
                 (Some(a), Some(b)) => a <= b,
                 _ => false,
