@@ -412,3 +412,54 @@ fn arguments_and_tensors_that_are_not_known_are_refused_by_name() {
         assert!(message.contains(expected), "{message:?} does not say {expected:?}");
     }
 }
+
+#[test]
+fn a_network_of_cells_takes_what_each_of_them_has() {
+    let tensor = |shape: &[usize]| Tensor { shape: shape.to_vec(), data: vec![0.5; shape.iter().product()] };
+    let kernels = [("rnn/cell_0/lstm_cell", [5, 8]), ("rnn/cell_1/lstm_cell", [6, 16])];
+    let mut tensors = BTreeMap::from([("input".to_owned(), tensor(&[1, 4, 3]))]);
+    for (name, [rows, cols]) in kernels {
+        tensors.insert(format!("{name}/kernel"), tensor(&[rows, cols]));
+        tensors.insert(format!("{name}/bias"), tensor(&[cols]));
+    }
+    let case = |args: &str| {
+        let params: Vec<&String> = tensors.keys().filter(|name| name.starts_with("rnn")).collect();
+        let metadata: HashMap<String, String> = [
+            ("family", "tf1"),
+            ("cls", "a.MultiRNNCell"),
+            ("constructor_args", args),
+            ("variable_prefix", "rnn/"),
+            ("param_names", &format!("{params:?}")),
+            ("input_names", r#"["input", "initial_cell_0_c"]"#),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+        golden::from_case(&metadata, &tensors)
+    };
+    let conversion = case(r#"{"cells": ["LSTMCell(2)", "BasicLSTMCell(4, state_is_tuple=False)"]}"#).unwrap();
+    let nodes = conversion.model.architecture.nodes.iter();
+    let sizes: Vec<_> = nodes.map(|node| (node.name.as_str(), node.input_size, node.hidden_size)).collect();
+    assert_eq!(sizes, [("lstm", 3, 2), ("lstm_2", 2, 4)]);
+    let places = conversion.states.iter();
+    let places: Vec<_> =
+        places.map(|part| (part.node.as_str(), part.state, part.at.tensor.as_str(), part.at.from)).collect();
+    assert_eq!(
+        places,
+        [
+            ("lstm", "hidden", "cell_0_h", 0),
+            ("lstm", "cell_state", "cell_0_c", 0),
+            ("lstm_2", "hidden", "cell_1", 4),
+            ("lstm_2", "cell_state", "cell_1", 0),
+        ]
+    );
+    for (args, expected) in [
+        (r#"{"cells": ["LSTMCell(2)"]}"#, "tensor \"cell_1/lstm_cell/bias\" of MultiRNNCell"),
+        (r#"{"cells": ["LSTMCell(2, layer_norm=True)"]}"#, "argument layer_norm = true"),
+        (r#"{"cells": ["LSTMCell(3)"]}"#, "num_units = 3 with tensors of 2 units"),
+        (r#"{"cells": ["ZoneoutWrapper(LSTMCell(2))"]}"#, "class \"ZoneoutWrapper\""),
+        (r#"{"cells": ["LSTMCell(2"]}"#, "cell \"LSTMCell(2\""),
+    ] {
+        let message = case(args).expect_err(expected).to_string();
+        assert!(message.contains(expected), "{message:?} does not say {expected:?}");
+    }
+}

@@ -74,7 +74,7 @@ impl<'m> Cell<'m> {
     /// A whole number beyond the three sizes; the default of the spec where the model does not give it.
     pub fn extent(&self, name: &str) -> usize {
         let spec = CellKind::from_name(&self.node.cell).expect("a validated model names cells that exist").spec();
-        let default = || spec.extents.iter().find(|of| of.name == name).map_or(0, |of| of.default as usize);
+        let default = || spec.extents.iter().find(|of| of.name == name).map_or(1, |of| of.default as usize);
         self.node.extents.get(name).copied().unwrap_or_else(default)
     }
 

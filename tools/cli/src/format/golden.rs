@@ -278,7 +278,8 @@ impl<'a> Case<'a> {
 
     /// Takes the input of this name, if the case has it, which says something about the steps.
     pub fn control(&mut self, input: &str, control: Control) {
-        if self.inputs.remove(input) {
+        if self.has_input(input) {
+            self.inputs.remove(input);
             self.controls.push((input.to_owned(), control));
         }
     }

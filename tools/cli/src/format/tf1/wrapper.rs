@@ -199,7 +199,7 @@ fn highway(
     let carry = gate("carry", case, network)?;
     if case.flag("couple_carry_transform_gates", true)? {
         let output = wrapped(case, network, x, direction)?;
-        return Ok(network.add(Layer::merge("blend", 3, x.size())?, &[&carry, x, &output]));
+        return Ok(network.add(Layer::merge("blend", 3, x.size())?, &[x, &output, &carry]));
     }
     let transform = gate("transform", case, network)?;
     let output = wrapped(case, network, x, direction)?;
