@@ -84,6 +84,26 @@ impl Fit {
         Self::units(input, input)
     }
 
+    /// The least divisor of the features in: as few parts as there can be.
+    fn parts(input: usize) -> usize {
+        (2..=input).find(|&parts| input.is_multiple_of(parts)).unwrap_or(1)
+    }
+
+    /// As many features out as one of the parts of the input has.
+    pub fn part(input: usize, _: usize) -> Self {
+        Self::units(input, input / Self::parts(input))
+    }
+
+    /// The same, with rows for parts.
+    pub fn row(input: usize, _: usize) -> Self {
+        Self { extents: vec![("steps", Self::parts(input))], ..Self::part(input, 0) }
+    }
+
+    /// Twice the input.
+    pub fn repeated(input: usize, _: usize) -> Self {
+        Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
+    }
+
     /// Half as many features out, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
@@ -170,6 +190,13 @@ impl Variant {
                 subsets.iter().flat_map(with).collect()
             }
             CellKind::Window => Vec::new(),
+            CellKind::Identity => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::Merge => {
+                let options = [&[][..], &["add"], &["multiply"], &["average"], &["maximum"]];
+                options.map(|options| Self::new(kind, options).fit(Fit::part)).to_vec()
+            }
+            CellKind::Last => [&[][..], &["first"]].map(|options| Self::new(kind, options).fit(Fit::row)).to_vec(),
+            CellKind::Repeat => vec![Self::new(kind, &[]).fit(Fit::repeated)],
         }
     }
 }

@@ -13,6 +13,11 @@ pub mod indy_lstm;
 pub mod intersection;
 pub mod lstm;
 pub mod minimal_rnn;
+pub mod identity;
+pub mod last;
+pub mod lstm;
+pub mod merge;
+pub mod repeat;
 pub mod softmax;
 mod spec;
 pub mod sru;
@@ -60,6 +65,14 @@ pub enum CellKind {
     Softmax = 33,
     /// [`window`]
     Window = 37,
+    /// [`merge`]
+    Merge = 41,
+    /// [`identity`]
+    Identity = 42,
+    /// [`last`]
+    Last = 43,
+    /// [`repeat`]
+    Repeat = 44,
 }
 
 /// Codes are below this.
@@ -81,6 +94,13 @@ impl CellKind {
         Self::Dense,
         Self::Softmax,
         Self::Window,
+        Self::Dense,
+        Self::Softmax,
+        Self::Window,
+        Self::Merge,
+        Self::Identity,
+        Self::Last,
+        Self::Repeat,
     ];
 
     /// What this kind does with weights of type `W`, and all that is known about it.
@@ -99,6 +119,10 @@ impl CellKind {
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
+            Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
+            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
+            Self::Last => const { &Cell::new(&last::SPEC, last::step) },
+            Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step) },
         }
     }
 
@@ -223,4 +247,9 @@ pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = from;
     }
+}
+
+/// The greater of two; not a number if one is not, which `f32::max` would hide.
+pub(crate) fn greater(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
 }

@@ -113,8 +113,9 @@ fn run(cell: &Cell<'_>, node: &Node, x: &[Bounded], state: &mut [Bounded]) -> Va
         Some(unroll) => unroll::run(cell, unroll, step, x, state),
         None => step(cell, x, state),
     };
-    // One row of a window: there are no others that might not be valid.
-    Value { data, valid: cell.valid().filter(|_| node.cell != "last") }
+    // One row of a window, and rows that repeat it: there are no others that might not be valid.
+    let counts = !matches!(node.cell.as_str(), "last" | "repeat");
+    Value { data, valid: cell.valid().filter(|_| counts) }
 }
 
 /// What goes out at one step: a vector for each output of the model.
