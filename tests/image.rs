@@ -59,7 +59,10 @@ fn record_of(bytes: &[u8], index: usize) -> usize {
 
 /// Where the first slot of a node's record is; its tensors follow.
 fn slot_of(bytes: &[u8], index: usize) -> usize {
-    record_of(bytes, index) + node::LEN
+    let record = record_of(bytes, index);
+    let count = |field: std::ops::Range<usize>| usize::from(u16_at(bytes, record + field.start));
+    let words = count(node::EXTENT_COUNT) + count(node::PARAM_COUNT);
+    record + node::LEN + 4 * words + activation::LEN * count(node::ACTIVATION_COUNT)
 }
 
 fn tensor_of(bytes: &[u8], index: usize, tensor: usize) -> usize {

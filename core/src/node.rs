@@ -250,9 +250,6 @@ impl<'a> Node<'a> {
         };
         let bad_output = ImageError::BadSlot { node, start: output_start as u32, elements: elements as u32 };
         let Some(output_end) = output_start.checked_add(elements) else { return Err(bad_output) };
-        if output_end > slot_elements {
-            return Err(bad_output);
-        }
         let (mut total, mut index) = (0, 0);
         while let Some((start, row)) = self.slot(index) {
             let Some(elements) = row.checked_mul(self.steps()) else { return Err(ImageError::TooLarge { node }) };
@@ -266,6 +263,9 @@ impl<'a> Node<'a> {
             }
             total += row;
             index += 1;
+        }
+        if output_end > slot_elements {
+            return Err(bad_output);
         }
         if total != self.input_size {
             return Err(ImageError::BadSlot { node, start: 0, elements: total as u32 });

@@ -168,7 +168,8 @@ impl Model<'_> {
         scratch: &mut [u32],
         outputs: &mut [&mut [f32]],
     ) -> Result<Step, StepError> {
-        let scratch = self.check_outputs(state, scratch, outputs)?;
+        self.check_owner(state)?;
+        let scratch = self.check_outputs(scratch, outputs)?;
         if self.schedule() != Schedule::Endless {
             return Ok(Step { output: false });
         }
@@ -231,6 +232,7 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &[&mut [f32]],
     ) -> Result<&'s mut [f32], StepError> {
+        self.check_owner(state)?;
         let (needed, given) = (self.inputs().count(), inputs.len());
         if needed != given {
             return Err(StepError::Inputs(PortCount { needed, given }));
@@ -241,20 +243,17 @@ impl Model<'_> {
                 return Err(StepError::Input(ShapeError { port, needed, given }));
             }
         }
-        self.check_outputs(state, scratch, outputs)
+        self.check_outputs(scratch, outputs)
     }
 
-    /// The same without inputs.
-    fn check_outputs<'s>(
-        &self,
-        state: &State<'_>,
-        scratch: &'s mut [u32],
-        outputs: &[&mut [f32]],
-    ) -> Result<&'s mut [f32], StepError> {
-        // The id is what the packer says: two images may share one and yet need states of another length.
-        if state.owner != Owner::of(self) || state.words.len() != self.state_words() {
-            return Err(StepError::OtherState);
-        }
+    /// The id is what the packer says: two images may share one and yet need states of another length.
+    fn check_owner(&self, state: &State<'_>) -> Result<(), StepError> {
+        let own = state.owner == Owner::of(self) && state.words.len() == self.state_words();
+        if own { Ok(()) } else { Err(StepError::OtherState) }
+    }
+
+    /// The outputs and the scratch; returns the scratch as f32.
+    fn check_outputs<'s>(&self, scratch: &'s mut [u32], outputs: &[&mut [f32]]) -> Result<&'s mut [f32], StepError> {
         let (needed, given) = (self.outputs().count(), outputs.len());
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));

@@ -36,7 +36,6 @@ struct Place<'r> {
 }
 
 /// What a way gave for one sequence.
-#[derive(Default)]
 struct Got {
     /// For each output, a row for each step of the sequence.
     outputs: Vec<Rows>,
@@ -94,9 +93,10 @@ impl<'r> Run<'r> {
 
     fn entry(&self, entry: usize) -> Result<f64, Stop> {
         let initial = self.initial(entry)?;
-        let mut stepwise = Stepwise::new(self.model);
-        let mut exact = Exact::new(&self.conversion.model);
-        let mut at_once = AtOnce::new(self.model);
+        let window = self.conversion.window;
+        let mut stepwise = Stepwise::new(self.model, window);
+        let mut exact = Exact::new(&self.conversion.model, window);
+        let mut at_once = AtOnce::new(self.model, window);
         let mut ways: Vec<&mut dyn Way> = vec![&mut stepwise, &mut exact];
         ways.extend(at_once.as_mut().map(|way| way as &mut dyn Way));
         ways.iter_mut().for_each(|way| way.begin(&initial));
@@ -127,32 +127,41 @@ impl<'r> Run<'r> {
     fn sequence(&self, way: &mut dyn Way, entry: usize, inputs: &[Rows]) -> Result<Got, Stop> {
         let steps = inputs[0].len();
         let (counts, resets) = self.controls(entry, steps)?;
-        let mut got = Got { outputs: self.model.outputs().map(|_| Rows::new()).collect(), ..Got::default() };
-        let mut t = 0;
-        while t < steps {
-            if resets[t] != 0.0 {
-                way.scale(1.0 - resets[t]);
+        let mut seen = Vec::new();
+        let mut computed: Vec<Rows> = vec![Rows::new(); self.conversion.model.architecture.outputs.len()];
+        let mut start = 0;
+        while start < steps {
+            if resets[start] != 0.0 {
+                way.scale(1.0 - resets[start]);
             }
-            // As many steps as are alike run in one piece.
-            let alike = |&next: &usize| counts[next] == counts[t] && resets[next] == 0.0;
-            let end = (t + 1..steps).take_while(alike).last().map_or(t + 1, |last| last + 1);
-            if counts[t] {
-                let piece: Vec<Rows> = inputs.iter().map(|rows| rows[t..end].to_vec()).collect();
-                let rows = way.run(&piece, &mut |state| got.seen.push(state.to_vec()));
-                got.outputs.iter_mut().zip(rows).for_each(|(all, rows)| all.extend(rows));
-            } else {
-                for (rows, port) in got.outputs.iter_mut().zip(self.model.outputs()) {
-                    let idle = match (self.conversion.idle, rows.last()) {
-                        (Idle::Repeat, Some(last)) => last.clone(),
-                        _ => vec![0.0; port.size],
-                    };
-                    rows.extend((t..end).map(|_| idle.clone()));
-                }
+            let end = (start + 1..steps).find(|&t| resets[t] != 0.0).unwrap_or(steps);
+            let counted = |rows: &Rows| (start..end).filter(|&t| counts[t]).map(|t| rows[t].clone()).collect();
+            let piece: Vec<Rows> = inputs.iter().map(counted).collect();
+            if !piece[0].is_empty() {
+                let rows = way.run(&piece, &mut |state| seen.push(state.to_vec()));
+                computed.iter_mut().zip(rows).for_each(|(all, rows)| all.extend(rows));
             }
-            t = end;
+            start = end;
         }
-        got.last = way.state();
-        Ok(got)
+        let window = self.conversion.window.unwrap_or(1);
+        let sizes = self.conversion.model.architecture.outputs.iter().map(|port| port.size / window);
+        let outputs = computed.into_iter().zip(sizes).map(|(rows, size)| self.spread(rows, &counts, size)).collect();
+        Ok(Got { outputs, seen, last: way.state() })
+    }
+
+    /// The rows of the steps that count, and what the framework has for the others.
+    fn spread(&self, rows: Rows, counts: &[bool], size: usize) -> Rows {
+        let mut rows = rows.into_iter();
+        let mut last = vec![0.0; size];
+        let mut row = |&counts: &bool| {
+            match (counts, self.conversion.idle) {
+                (true, _) => last = rows.next().expect("a row for every step that counts"),
+                (false, Idle::Zero) => last.fill(0.0),
+                (false, Idle::Repeat) => {}
+            }
+            last.clone()
+        };
+        counts.iter().map(&mut row).collect()
     }
 
     /// Which steps count, and by how much less than one the states are multiplied before each.

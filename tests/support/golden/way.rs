@@ -16,20 +16,30 @@ pub trait Way {
     fn begin(&mut self, state: &[f32]);
     /// Every state is multiplied.
     fn scale(&mut self, factor: f32);
-    /// One sequence for each input in; one for each output out, a row for each step. `seen` is shown the state after
-    /// each step, by ways that go step by step.
+    /// One sequence for each input in; one for each output out, a row for each step. A model that looks at a window
+    /// gives its rows at the end. `seen` is shown the state after each step, by ways that go step by step.
     fn run(&mut self, inputs: &[Rows], seen: &mut dyn FnMut(&[f32])) -> Vec<Rows>;
+}
+
+/// The outputs of one port, as they come, as rows: each step's is a row, or the rows of a window of so many, of which
+/// the last may hold fewer.
+fn rows(outputs: &[Vec<f32>], window: Option<usize>, steps: usize) -> Rows {
+    let chunks = outputs.iter().flat_map(|output| output.chunks(output.len() / window.unwrap_or(1)));
+    let rows: Rows = chunks.take(steps).map(<[f32]>::to_vec).collect();
+    assert_eq!(rows.len(), steps, "a row for every step");
+    rows
 }
 
 /// `core`, and the state between its runs.
 struct Core<'m> {
     model: &'m Model<'m>,
+    window: Option<usize>,
     values: Vec<f32>,
 }
 
 impl<'m> Core<'m> {
-    fn new(model: &'m Model<'m>) -> Self {
-        Self { model, values: vec![0.0; model.state_elements()] }
+    fn new(model: &'m Model<'m>, window: Option<usize>) -> Self {
+        Self { model, window, values: vec![0.0; model.state_elements()] }
     }
 
     /// Memory begins at zero and scratch with what must not matter, whatever ran before.
@@ -53,8 +63,8 @@ pub struct Stepwise<'m>(Core<'m>);
 
 impl<'m> Stepwise<'m> {
     /// With a state of zeros.
-    pub fn new(model: &'m Model<'m>) -> Self {
-        Self(Core::new(model))
+    pub fn new(model: &'m Model<'m>, window: Option<usize>) -> Self {
+        Self(Core::new(model, window))
     }
 }
 
@@ -76,18 +86,26 @@ impl Way for Stepwise<'_> {
     }
 
     fn run(&mut self, inputs: &[Rows], seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
+        let (window, steps) = (self.0.window, inputs[0].len());
         self.0.with_state(|model, state, scratch| {
-            let mut outputs: Vec<Rows> = model.outputs().map(|_| Rows::new()).collect();
-            for t in 0..inputs[0].len() {
-                let x: Vec<&[f32]> = inputs.iter().map(|rows| rows[t].as_slice()).collect();
+            let mut outputs: Vec<Vec<Vec<f32>>> = vec![Vec::new(); model.outputs().count()];
+            for t in 0..=steps {
                 let mut y: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
-                let mut rows: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
-                let step = model.step_ports(state, scratch, &x, &mut rows).expect("every length is right");
-                assert!(step.has_output(), "an endless schedule has an output at every step");
-                outputs.iter_mut().zip(y).for_each(|(rows, row)| rows.push(row));
-                seen(state.values());
+                let mut slices: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
+                let step = if t < steps {
+                    let x: Vec<&[f32]> = inputs.iter().map(|rows| rows[t].as_slice()).collect();
+                    model.step_ports(state, scratch, &x, &mut slices)
+                } else {
+                    model.finish(state, scratch, &mut slices)
+                };
+                if step.expect("every length is right").has_output() {
+                    outputs.iter_mut().zip(y).for_each(|(outputs, y)| outputs.push(y));
+                }
+                if t < steps {
+                    seen(state.values());
+                }
             }
-            outputs
+            outputs.iter().map(|outputs| rows(outputs, window, steps)).collect()
         })
     }
 }
@@ -97,8 +115,8 @@ pub struct AtOnce<'m>(Core<'m>);
 
 impl<'m> AtOnce<'m> {
     /// With a state of zeros, if the model has one input and one output.
-    pub fn new(model: &'m Model<'m>) -> Option<Self> {
-        (model.inputs().count() == 1 && model.outputs().count() == 1).then(|| Self(Core::new(model)))
+    pub fn new(model: &'m Model<'m>, window: Option<usize>) -> Option<Self> {
+        (model.inputs().count() == 1 && model.outputs().count() == 1).then(|| Self(Core::new(model, window)))
     }
 }
 
@@ -120,27 +138,32 @@ impl Way for AtOnce<'_> {
     }
 
     fn run(&mut self, inputs: &[Rows], _: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
+        let (window, steps) = (self.0.window, inputs[0].len());
         self.0.with_state(|model, state, scratch| {
-            let x = inputs[0].concat();
-            let mut y = vec![0.0; inputs[0].len() * model.output_size()];
-            let written = model.run_f32(state, scratch, &x, &mut y).expect("every length is right");
-            assert_eq!(written, inputs[0].len(), "a row for every step");
-            vec![y.chunks(model.output_size()).map(<[f32]>::to_vec).collect()]
+            let size = model.output_size();
+            let mut y = vec![0.0; steps * size];
+            let written = model.run_f32(state, scratch, &inputs[0].concat(), &mut y).expect("every length is right");
+            let mut outputs: Vec<Vec<f32>> = y.chunks(size).take(written).map(<[f32]>::to_vec).collect();
+            let mut last = vec![0.0; size];
+            if model.finish(state, scratch, &mut [&mut last]).expect("every length is right").has_output() {
+                outputs.push(last);
+            }
+            vec![rows(&outputs, window, steps)]
         })
     }
 }
 
 /// The f64 oracle.
 pub struct Exact<'m> {
-    oracle: Oracle<'m>,
+    model: &'m Canonical,
+    window: Option<usize>,
     state: Vec<Bounded>,
 }
 
 impl<'m> Exact<'m> {
     /// With a state of zeros.
-    pub fn new(model: &'m Canonical) -> Self {
-        let oracle = Oracle::new(model);
-        Self { oracle, state: vec![Bounded::default(); oracle.state_len()] }
+    pub fn new(model: &'m Canonical, window: Option<usize>) -> Self {
+        Self { model, window, state: vec![Bounded::default(); Oracle::new(model).state_len()] }
     }
 }
 
@@ -168,14 +191,21 @@ impl Way for Exact<'_> {
     }
 
     fn run(&mut self, inputs: &[Rows], seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
-        let mut outputs: Vec<Rows> = Vec::new();
-        for t in 0..inputs[0].len() {
-            let x: Vec<&[f32]> = inputs.iter().map(|rows| rows[t].as_slice()).collect();
-            let y = self.oracle.step(&mut self.state, &x);
-            outputs.resize(y.len(), Rows::new());
-            outputs.iter_mut().zip(y).for_each(|(rows, row)| rows.push(narrow(&row)));
-            seen(&narrow(&self.state));
+        let (oracle, steps) = (Oracle::new(self.model), inputs[0].len());
+        let mut outputs: Vec<Vec<Vec<f32>>> = vec![Vec::new(); self.model.architecture.outputs.len()];
+        for t in 0..=steps {
+            let y = if t < steps {
+                let x: Vec<&[f32]> = inputs.iter().map(|rows| rows[t].as_slice()).collect();
+                oracle.step(&mut self.state, &x)
+            } else {
+                oracle.finish(&mut self.state)
+            };
+            let y = y.into_iter().flatten();
+            outputs.iter_mut().zip(y).for_each(|(outputs, y)| outputs.push(narrow(&y)));
+            if t < steps {
+                seen(&narrow(&self.state));
+            }
         }
-        outputs
+        outputs.iter().map(|outputs| rows(outputs, self.window, steps)).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! One node and where its weights are: what the file of a cell works with.
 
+use tidegate::cell::CellKind;
 use tidegate_tools::canonical::{Canonical, Node};
 
 use super::activation::activate;
@@ -72,7 +73,9 @@ impl<'m> Cell<'m> {
 
     /// A whole number beyond the three sizes; the default of the spec where the model does not give it.
     pub fn extent(&self, name: &str) -> usize {
-        self.node.extents.get(name).copied().unwrap_or_else(|| default_extent(name))
+        let spec = CellKind::from_name(&self.node.cell).expect("a validated model names cells that exist").spec();
+        let default = || spec.extents.iter().find(|of| of.name == name).map_or(1, |of| of.default as usize);
+        self.node.extents.get(name).copied().unwrap_or_else(default)
     }
 
     /// The activation of a place, or `default`, of `a`.
@@ -103,10 +106,4 @@ impl<'m> Cell<'m> {
         let row = |k| dot(Bounded::default(), self.row("recurrent_basis", k, h.len()), h);
         (0..self.extent("rank")).map(row).collect()
     }
-}
-
-/// Padding is 0 where it is not given, everything else 1.
-fn default_extent(name: &str) -> usize {
-    let padding = name == "prefill" || name.starts_with("pad_");
-    usize::from(!padding)
 }

@@ -1,5 +1,6 @@
 //! Keras's `LSTM` (order i, f, c, o: the canonical one), `GRU` (order z, r, h) and `SimpleRNN`, alike in Keras 2 and
-//! 3, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`.
+//! 3, `Bidirectional` over two of them, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`. Over a reversed sequence a network looks
+//! at the whole of it as one window.
 
 use serde_json::Map;
 use tidegate::activation::Activation;
@@ -9,7 +10,7 @@ use tidegate::gate;
 use super::cudnn;
 use super::golden::{Case, Control};
 use super::layer::{At, Layer};
-use super::network::{Idle, Network};
+use super::network::{Direction, Idle, Network, Source};
 use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -18,17 +19,78 @@ use crate::error::ImportError;
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("mask", Control::Mask);
     let mut network = match case.cls.as_str() {
+        "Bidirectional" => return bidirectional(case),
         "CuDNNLSTM" => Network::of(cudnn_layer(case, CellKind::Lstm)?),
         "CuDNNGRU" => Network::of(cudnn_layer(case, CellKind::Gru)?),
-        _ => Network::of(recurrent(case)?),
+        _ => directed(case)?,
     };
     network.idle = Idle::Repeat;
     Ok(network)
 }
 
+/// A recurrent layer in either direction. Backwards its outputs stay in the order in which they were made.
+fn directed(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    if !case.flag("go_backwards", false)? {
+        return Ok(Network::of(recurrent(case)?));
+    }
+    let layer = recurrent(case)?;
+    let mut network = Network::new();
+    let x = network.input("input", layer.input_size);
+    let rows = network.window(&x, case.steps()?);
+    let output = network.directed(layer, &[&rows], Direction::BackwardAsProcessed);
+    network.output("output", &output);
+    Ok(network)
+}
+
+/// A layer in each direction; outputs of steps that do not count are zero.
+fn bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    let units = case.sizes("units")?.unwrap_or_default();
+    let class = |case: &mut Case<'_>, name| case.text(name).map(Option::unwrap_or_default);
+    let (forward, backward) = (class(case, "forward")?, class(case, "backward")?);
+    // Keras names the forward layer after its class; the other one may have a name of its own.
+    let scope = match forward.as_str() {
+        "SimpleRNN" => "forward_simple_rnn".to_owned(),
+        other => format!("forward_{}", other.to_lowercase()),
+    };
+    let mut network = Network::new();
+    let mut outputs = Vec::new();
+    let mut rows: Option<Source> = None;
+    let directions = [
+        ("forward", forward, Direction::Forward, vec![scope.as_str()]),
+        ("backward", backward, Direction::Backward, vec![]),
+    ];
+    for (k, (name, class, direction, scope)) in directions.into_iter().enumerate() {
+        let args = units.get(k).map(|&units| ("units".to_owned(), units.into())).into_iter().collect();
+        let layer = case.scoped(class, args, &scope, recurrent)?;
+        let x = match rows.take() {
+            Some(rows) => rows,
+            None => {
+                let x = network.input("input", layer.input_size);
+                network.window(&x, case.steps()?)
+            }
+        };
+        let output = network
+            .renamed(|state| format!("{name}_{state}"), |network| Ok(network.directed(layer, &[&x], direction)))?;
+        outputs.push(output);
+        rows = Some(x);
+    }
+    let parts: Vec<&Source> = outputs.iter().collect();
+    let size = parts.first().map_or(0, |part| part.size());
+    let how = case.text("merge_mode")?.unwrap_or_else(|| "concat".to_owned());
+    let output = match how.as_str() {
+        "concat" => network.concat(&parts)?,
+        "sum" => network.add(Layer::merge("add", parts.len(), size)?, &parts),
+        "mul" => network.add(Layer::merge("multiply", parts.len(), size)?, &parts),
+        "ave" => network.add(Layer::merge("average", parts.len(), size)?, &parts),
+        other => return Err(ImportError::Unsupported(format!("merge_mode {other:?}"))),
+    };
+    network.output("output", &output);
+    Ok(network)
+}
+
 /// A recurrent layer.
 fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    for argument in ["go_backwards", "stateful", "time_major", "unroll", "zero_output_for_mask"] {
+    for argument in ["stateful", "time_major", "unroll", "zero_output_for_mask"] {
         case.must_be(argument, false)?;
     }
     // What only training sees: the forget bias is an initial value, baked into the bias.

@@ -6,7 +6,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::network::Network;
-use crate::canonical::{Canonical, Node, Tensor};
+use crate::canonical::{Canonical, Node, Tensor, Unroll};
 use crate::error::ImportError;
 
 /// One node without a name. Names of options, parameters, activations and tensors are those of the cell's spec.
@@ -28,6 +28,8 @@ pub struct Layer {
     pub activations: BTreeMap<&'static str, Activation>,
     /// Whole numbers.
     pub extents: BTreeMap<&'static str, usize>,
+    /// Whether it runs once for each row of a window.
+    pub unroll: Option<Unroll>,
     /// Weights in canonical shape and gate order.
     pub tensors: BTreeMap<&'static str, Tensor>,
     /// Where a golden case holds its states.
@@ -97,6 +99,7 @@ impl Layer {
             params: BTreeMap::new(),
             activations: BTreeMap::new(),
             extents: BTreeMap::new(),
+            unroll: None,
             tensors: BTreeMap::new(),
             states: Vec::new(),
             traces: Vec::new(),
@@ -112,6 +115,18 @@ impl Layer {
             Some(bias) => layer.tensor("bias", bias),
             None => layer,
         }
+    }
+
+    /// What puts its inputs one after the other.
+    pub fn identity(size: usize) -> Result<Self, ImportError> {
+        Ok(Self::new(kind("identity")?, size, size))
+    }
+
+    /// What makes one of `parts` inputs of `size` features each, as the cell's option `how` says.
+    pub fn merge(how: &'static str, parts: usize, size: usize) -> Result<Self, ImportError> {
+        let mut layer = Self::new(kind("merge")?, parts * size, size).option(how);
+        layer.output_size = size;
+        Ok(layer)
     }
 
     /// The same with a tensor.
@@ -139,6 +154,13 @@ impl Layer {
     #[must_use]
     pub fn param(mut self, name: &'static str, value: f32) -> Self {
         self.params.insert(name, value);
+        self
+    }
+
+    /// The same with an extent.
+    #[must_use]
+    pub fn extent(mut self, name: &'static str, value: usize) -> Self {
+        self.extents.insert(name, value);
         self
     }
 
@@ -178,9 +200,13 @@ impl Layer {
                 .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
                 .collect(),
             extents: self.extents.iter().map(|(&name, &value)| (name.to_owned(), value)).collect(),
-            unroll: None,
+            unroll: self.unroll,
         }
     }
+}
+
+fn kind(name: &str) -> Result<CellKind, ImportError> {
+    CellKind::from_name(name).ok_or_else(|| ImportError::Unsupported(format!("cell {name:?}")))
 }
 
 /// A model of `layers` one after the other, from input port `input` to output port `output`. Nodes are named

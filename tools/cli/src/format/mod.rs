@@ -18,7 +18,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 
 pub use layer::{At, Layer, chain};
-pub use network::{Conversion, Idle, Network, Source, StatePart};
+pub use network::{Conversion, Direction, Idle, Network, Source, StatePart};
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
 use crate::error::{ImportError, ModelError};

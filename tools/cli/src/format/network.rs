@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use tidegate::cell::CellKind;
+
 use super::golden::Control;
 use super::layer::{At, Layer};
-use crate::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
+use crate::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor, Unroll};
 use crate::error::ImportError;
 
 /// A canonical model and how a golden case runs through it.
@@ -21,6 +23,9 @@ pub struct Conversion {
     pub controls: Vec<(String, Control)>,
     /// What a step gives that does not count.
     pub idle: Idle,
+    /// Rows of the window that the model looks at, and of each of its outputs: it gives them once the window is full,
+    /// or at the end of the sequence. None: each step gives an output.
+    pub window: Option<usize>,
 }
 
 /// What the framework has for an output where a step does not count.
@@ -49,10 +54,23 @@ pub struct StatePart {
 pub struct Source {
     name: String,
     size: usize,
+    /// Of a window.
+    rows: Option<usize>,
+}
+
+/// In which order a layer goes through the rows of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// First row first. Outside of a window there is no other.
+    Forward,
+    /// Last row first; its outputs stand beside their inputs.
+    Backward,
+    /// Last row first; its outputs stand in the order in which it made them.
+    BackwardAsProcessed,
 }
 
 impl Source {
-    /// Features.
+    /// Features, of each row if there are several.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -69,6 +87,7 @@ pub struct Network {
     traces: Vec<StatePart>,
     /// What a step gives that does not count.
     pub idle: Idle,
+    window: Option<usize>,
 }
 
 impl Network {
@@ -106,11 +125,33 @@ impl Network {
     /// A new input port.
     pub fn input(&mut self, name: &str, size: usize) -> Source {
         self.inputs.push(Port { name: name.to_owned(), size, from: String::new() });
-        Source { name: name.to_owned(), size }
+        Source { name: name.to_owned(), size, rows: None }
     }
 
-    /// A layer that reads these, one after the other. It is named after its cell: `gru`, `gru_2`, `dense`.
+    /// The last `rows` steps of `x` as rows that layers can go through in both directions.
+    pub fn window(&mut self, x: &Source, rows: usize) -> Source {
+        let mut window = Layer::new(CellKind::Window, x.size, x.size * rows).option("partial");
+        window = window.extent("length", rows).extent("hop", rows);
+        self.window = Some(rows);
+        Source { size: x.size, rows: Some(rows), ..self.add(window, &[x]) }
+    }
+
+    /// A layer that reads these, one after the other, and each of their rows if they have several. It is named after
+    /// its cell: `gru`, `gru_2`, `dense`.
     pub fn add(&mut self, layer: Layer, inputs: &[&Source]) -> Source {
+        self.directed(layer, inputs, Direction::Forward)
+    }
+
+    /// The same in this direction. Over rows the state is carried from window to window, so that a case can give the
+    /// first.
+    pub fn directed(&mut self, mut layer: Layer, inputs: &[&Source], direction: Direction) -> Source {
+        let rows = inputs.iter().find_map(|source| source.rows);
+        layer.unroll = rows.map(|steps| Unroll {
+            steps,
+            read_backwards: direction != Direction::Forward,
+            write_backwards: direction == Direction::Backward,
+            stateful: true,
+        });
         let kind = layer.kind.spec().name;
         // An input port may bear a cell's name; nodes and inputs share one name space.
         let taken = |name: &str| {
@@ -128,7 +169,15 @@ impl Network {
         self.states.extend(layer.states.into_iter().map(part));
         self.traces.extend(layer.traces.into_iter().map(part));
         self.tensors.extend(layer.tensors.into_iter().map(|(tensor, value)| (format!("{name}.{tensor}"), value)));
-        Source { name, size: layer.output_size }
+        Source { name, size: layer.output_size, rows }
+    }
+
+    /// These, one after the other, as one.
+    ///
+    /// # Errors
+    /// If this build has no cell that does so.
+    pub fn concat(&mut self, parts: &[&Source]) -> Result<Source, ImportError> {
+        Ok(self.add(Layer::identity(parts.iter().map(|part| part.size).sum())?, parts))
     }
 
     /// What `add` adds, whose states have other names in the case of the whole network.
@@ -150,7 +199,11 @@ impl Network {
 
     /// A new output port.
     pub fn output(&mut self, name: &str, from: &Source) {
-        self.outputs.push(Port { name: name.to_owned(), size: from.size, from: from.name.clone() });
+        self.outputs.push(Port {
+            name: name.to_owned(),
+            size: from.size * from.rows.unwrap_or(1),
+            from: from.name.clone(),
+        });
     }
 
     /// Whether it has an input port of this name.
@@ -187,7 +240,7 @@ impl Conversion {
     /// If the layers do not make a valid model.
     pub fn new(source: String, mut network: Network, controls: Vec<(String, Control)>) -> Result<Self, ImportError> {
         let (states, traces) = (std::mem::take(&mut network.states), std::mem::take(&mut network.traces));
-        let idle = network.idle;
-        Ok(Self { model: network.model(source)?, states, traces, controls, idle })
+        let (idle, window) = (network.idle, network.window);
+        Ok(Self { model: network.model(source)?, states, traces, controls, idle, window })
     }
 }

@@ -1,11 +1,12 @@
-//! `torch.nn.LSTM`, `GRU` and `RNN`, whose gate orders are the canonical ones: one layer for each of `num_layers`.
+//! `torch.nn.LSTM`, `GRU` and `RNN`, whose gate orders are the canonical ones: one layer for each of `num_layers` and
+//! each direction. Over both directions a network looks at the whole sequence as one window.
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::golden::{Case, Control};
 use super::layer::{At, Layer};
-use super::network::Network;
+use super::network::{Direction, Network, Source};
 use super::weights::Named;
 use crate::error::ImportError;
 
@@ -24,47 +25,76 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         case.ignore(argument);
     }
     let (input, hidden) = (case.size("input_size")?, case.size("hidden_size")?);
-    case.must_be("bidirectional", false)?;
-    let bias = case.flag("bias", true)?;
-    let projected = kind == CellKind::Lstm && case.size("proj_size")?.is_some_and(|size| size > 0);
-    let nonlinearity = match kind {
-        CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
-        _ => None,
+    let arguments = Arguments {
+        kind,
+        bias: case.flag("bias", true)?,
+        projected: kind == CellKind::Lstm && case.size("proj_size")?.is_some_and(|size| size > 0),
+        nonlinearity: match kind {
+            CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
+            _ => None,
+        },
     };
     let count = case.size("num_layers")?.unwrap_or(1);
-    let layers: Vec<Layer> =
-        (0..count).map(|k| layer(case, kind, k, bias, projected, nonlinearity)).collect::<Result<_, _>>()?;
-    for (argument, given, found) in [
-        ("input_size", input, layers.first().map(|layer| layer.input_size)),
-        ("hidden_size", hidden, layers.first().map(|layer| layer.hidden_size)),
-    ] {
-        if given.is_some() && given != found {
-            return Err(ImportError::Unsupported(format!("{argument} that differs from the weights")));
+    let bidirectional = case.flag("bidirectional", false)?;
+    let directions = if bidirectional { 2 } else { 1 };
+    let mut network = Network::new();
+    let mut sources: Vec<Source> = Vec::new();
+    for k in 0..count {
+        let mut outputs = Vec::new();
+        for (direction, suffix) in [(Direction::Forward, ""), (Direction::Backward, "_reverse")] {
+            if direction == Direction::Backward && !bidirectional {
+                continue;
+            }
+            let layer = layer(case, arguments, &format!("_l{k}{suffix}"), k * directions + outputs.len())?;
+            for (argument, given, found) in
+                [("input_size", input.filter(|_| k == 0), layer.input_size), ("hidden_size", hidden, layer.hidden_size)]
+            {
+                if given.is_some_and(|given| given != found) {
+                    return Err(ImportError::Unsupported(format!("{argument} that differs from the weights")));
+                }
+            }
+            if sources.is_empty() {
+                let x = network.input("input", layer.input_size);
+                sources.push(if bidirectional { network.window(&x, case.steps()?) } else { x });
+            }
+            let inputs: Vec<&Source> = sources.iter().collect();
+            outputs.push(network.directed(layer, &inputs, direction));
         }
+        sources = outputs;
     }
-    Network::chain("input", layers, "output")
+    let output = match sources.as_slice() {
+        [] => return Err(ImportError::Unsupported("a network without layers".into())),
+        [one] => one.clone(),
+        all => network.concat(&all.iter().collect::<Vec<_>>())?,
+    };
+    network.output("output", &output);
+    Ok(network)
 }
 
-fn layer(
-    case: &mut Case<'_>,
+/// What all layers have in common.
+#[derive(Clone, Copy)]
+struct Arguments {
     kind: CellKind,
-    k: usize,
     bias: bool,
     projected: bool,
     nonlinearity: Option<Activation>,
-) -> Result<Layer, ImportError> {
+}
+
+/// The layer whose tensors end in `suffix` and whose states are at `index`.
+fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: usize) -> Result<Layer, ImportError> {
+    let Arguments { kind, bias, projected, nonlinearity } = arguments;
     let gates = kind.spec().gates.len().max(1);
-    let weights = Named { name: "weight_ih", tensor: case.tensor(&format!("weight_ih_l{k}"))? };
+    let weights = Named { name: "weight_ih", tensor: case.tensor(&format!("weight_ih{suffix}"))? };
     let (rows, input) = weights.matrix()?;
     if rows % gates != 0 {
         return weights.refuse(format!("its rows must be {gates} gates of equal height"));
     }
     let units = rows / gates;
-    let recurrent = Named { name: "weight_hh", tensor: case.tensor(&format!("weight_hh_l{k}"))? };
+    let recurrent = Named { name: "weight_hh", tensor: case.tensor(&format!("weight_hh{suffix}"))? };
     let mut output = units;
     let mut layer = Layer::new(kind, input, units).tensor("input_weights", weights.tensor.clone());
     if projected {
-        let projection = Named { name: "weight_hr", tensor: case.tensor(&format!("weight_hr_l{k}"))? };
+        let projection = Named { name: "weight_hr", tensor: case.tensor(&format!("weight_hr{suffix}"))? };
         output = projection.matrix()?.0;
         layer.options.push("projection");
         layer = layer.tensor("projection_weights", projection.shaped(&[output, units], units)?);
@@ -73,16 +103,16 @@ fn layer(
     layer = layer.tensor("recurrent_weights", recurrent.shaped(&[rows, output], units)?);
     if bias {
         for (name, canonical) in [("bias_ih", "input_bias"), ("bias_hh", "recurrent_bias")] {
-            let tensor = case.tensor(&format!("{name}_l{k}"))?;
+            let tensor = case.tensor(&format!("{name}{suffix}"))?;
             layer = layer.tensor(canonical, Named { name, tensor }.shaped(&[rows], units)?);
         }
     }
     if kind == CellKind::Gru {
         layer.options.push("reset_after");
     }
-    layer = layer.state("hidden", At::new("h").index(k));
+    layer = layer.state("hidden", At::new("h").index(index));
     if kind == CellKind::Lstm {
-        layer = layer.state("cell_state", At::new("c").index(k));
+        layer = layer.state("cell_state", At::new("c").index(index));
     }
     Ok(match nonlinearity {
         Some(nonlinearity) => layer.activation("activation", nonlinearity),

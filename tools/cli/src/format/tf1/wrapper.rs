@@ -1,5 +1,6 @@
-//! TensorFlow 1's cells that hold other cells: stacks and wrappers. A cell within is written as its constructor was
-//! called, `"LSTMCell(5, use_peepholes=True)"`.
+//! TensorFlow 1's cells that hold other cells, and the functions that run cells backwards or in both directions: a
+//! network that looks at the whole sequence as one window. A cell within is written as its constructor was called,
+//! `"LSTMCell(5, use_peepholes=True)"`.
 
 use tidegate::activation::Activation;
 
@@ -8,15 +9,20 @@ use super::golden::{cell, intersection};
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
-use crate::format::network::{Network, Source};
+use crate::format::network::{Direction, Network, Source};
+use crate::format::weights::Named;
 
-/// The network of a cell, or of a cell that holds others.
+/// The network of a cell of any kind, or of a function that runs cells.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     match case.cls.as_str() {
-        "MultiRNNCell" | "InputProjectionWrapper" | "OutputProjectionWrapper" | "IntersectionRNNCell" => {
+        "bidirectional_dynamic_rnn" => bidirectional(case, true),
+        "static_bidirectional_rnn" => bidirectional(case, false),
+        "stack_bidirectional_dynamic_rnn" | "stack_bidirectional_rnn" => stack_bidirectional(case),
+        "TimeReversedFusedRNN" => reversed(case),
+        _ if holds_cells(&case.cls) => {
             let mut network = Network::new();
-            let input = network.input("input", case.input_size()?);
-            let output = add(case, &mut network, &input)?;
+            let x = network.input("input", case.input_size()?);
+            let output = add(case, &mut network, &x, Direction::Forward)?;
             network.output("output", &output);
             Ok(network)
         }
@@ -24,23 +30,104 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     }
 }
 
+/// A cell that may become several nodes.
+fn holds_cells(cls: &str) -> bool {
+    matches!(cls, "MultiRNNCell" | "IntersectionRNNCell") || cls.ends_with("Wrapper") || cls.ends_with("Adaptor")
+}
+
 /// Adds a cell of any kind that reads `x`; returns its output.
-fn add(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source, ImportError> {
+fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
     match case.cls.as_str() {
-        "MultiRNNCell" => multi(case, network, x),
-        "InputProjectionWrapper" => input_projection(case, network, x),
-        "OutputProjectionWrapper" => output_projection(case, network, x),
+        "MultiRNNCell" => multi(case, network, x, direction),
+        "InputProjectionWrapper" => input_projection(case, network, x, direction),
+        "OutputProjectionWrapper" => output_projection(case, network, x, direction),
+        "ResidualWrapper" => residual(case, network, x, direction),
+        "HighwayWrapper" => highway(case, network, x, direction),
+        "FusedRNNCellAdaptor" => {
+            // How TensorFlow runs it.
+            case.ignore("use_dynamic_rnn");
+            wrapped(case, network, x, direction)
+        }
         "IntersectionRNNCell" => {
             let (projection, layer) = intersection(case)?;
             let projected = projection.map_or_else(|| x.clone(), |projection| network.add(projection, &[x]));
-            Ok(network.add(layer, &[&projected]))
+            Ok(network.directed(layer, &[&projected], direction))
         }
-        _ => Ok(network.add(cell(case)?, &[x])),
+        cls if holds_cells(cls) => case.unknown_class(),
+        _ => Ok(network.directed(cell(case)?, &[x], direction)),
     }
 }
 
+/// Adds the cell that the argument `name` holds, for one direction of a network.
+fn one_direction(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Source,
+    call: &str,
+    layer: Option<usize>,
+    direction: Direction,
+) -> Result<Source, ImportError> {
+    let side = if direction == Direction::Forward { "fw" } else { "bw" };
+    let cell = layer.map(|k| format!("cell_{k}"));
+    let scope: Vec<&str> = cell.as_deref().into_iter().chain([side]).collect();
+    network.renamed(
+        |state| match &cell {
+            Some(cell) => within(&format!("{side}_{cell}"), state),
+            None => format!("{side}_{state}"),
+        },
+        |network| case.cell(call, &scope, |case| add(case, network, x, direction)),
+    )
+}
+
+/// `cell_fw` and `cell_bw`, whose outputs are two or, put one after the other, one.
+fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError> {
+    let mut network = Network::new();
+    let x = network.input("input", case.input_size()?);
+    let rows = network.window(&x, case.steps()?);
+    let mut direction = |name, direction| {
+        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("no {name}")))?;
+        one_direction(case, &mut network, &rows, &call, None, direction)
+    };
+    let forward = direction("cell_fw", Direction::Forward)?;
+    let backward = direction("cell_bw", Direction::Backward)?;
+    if two {
+        network.output("output_fw", &forward);
+        network.output("output_bw", &backward);
+    } else {
+        let both = network.concat(&[&forward, &backward])?;
+        network.output("output", &both);
+    }
+    Ok(network)
+}
+
+/// A pair of cells for each of `cells`; each pair reads both outputs of the pair before.
+fn stack_bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    let mut network = Network::new();
+    let x = network.input("input", case.input_size()?);
+    let mut last = network.window(&x, case.steps()?);
+    for (k, call) in case.texts("cells")?.unwrap_or_default().iter().enumerate() {
+        let mut both = Vec::new();
+        for direction in [Direction::Forward, Direction::Backward] {
+            both.push(one_direction(case, &mut network, &last, call, Some(k), direction)?);
+        }
+        last = network.concat(&both.iter().collect::<Vec<_>>())?;
+    }
+    network.output("output", &last);
+    Ok(network)
+}
+
+/// A cell that goes from the last step to the first; its outputs stand beside their inputs.
+fn reversed(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    let mut network = Network::new();
+    let x = network.input("input", case.input_size()?);
+    let rows = network.window(&x, case.steps()?);
+    let output = wrapped(case, &mut network, &rows, Direction::Backward)?;
+    network.output("output", &output);
+    Ok(network)
+}
+
 /// The output of a cell is the input of the next.
-fn multi(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source, ImportError> {
+fn multi(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
     case.must_be("state_is_tuple", true)?;
     let calls = case.texts("cells")?.unwrap_or_default();
     let mut last = x.clone();
@@ -48,7 +135,7 @@ fn multi(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Sourc
         let scope = format!("cell_{k}");
         last = network.renamed(
             |state| within(&scope, state),
-            |network| case.cell(call, &[&scope], |case| add(case, network, &last)),
+            |network| case.cell(call, &[&scope], |case| add(case, network, &last, direction)),
         )?;
     }
     Ok(last)
@@ -60,29 +147,85 @@ fn within(scope: &str, state: &str) -> String {
 }
 
 /// The cell reads `act(x K + b)`.
-fn input_projection(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source, ImportError> {
+fn input_projection(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Source,
+    direction: Direction,
+) -> Result<Source, ImportError> {
     let activation = case.activation("activation", Activation::Identity)?;
     let projection = dense(case, activation)?;
     case.units("num_proj", projection.output_size)?;
     let projected = network.add(projection, &[x]);
-    wrapped(case, network, &projected)
+    wrapped(case, network, &projected, direction)
 }
 
 /// `y = act(cell(x) K + b)`.
-fn output_projection(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source, ImportError> {
+fn output_projection(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Source,
+    direction: Direction,
+) -> Result<Source, ImportError> {
     let activation = case.activation("activation", Activation::Identity)?;
     let projection = dense(case, activation)?;
     case.units("output_size", projection.output_size)?;
-    let output = wrapped(case, network, x)?;
+    let output = wrapped(case, network, x, direction)?;
     Ok(network.add(projection, &[&output]))
 }
 
+/// `y = x + cell(x)`
+fn residual(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Source,
+    direction: Direction,
+) -> Result<Source, ImportError> {
+    let output = wrapped(case, network, x, direction)?;
+    Ok(network.add(Layer::merge("add", 2, output.size())?, &[x, &output]))
+}
+
+/// `y = t x + (1 - t) cell(x)` with `t = σ(x carry_w + carry_b)`; where the gates are not coupled, the cell's own is
+/// `σ(x transform_w + transform_b)` and not `1 - t`.
+fn highway(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Source,
+    direction: Direction,
+) -> Result<Source, ImportError> {
+    // An initial value of the biases.
+    case.ignore("carry_bias_init");
+    let gate = |name: &str, case: &mut Case<'_>, network: &mut Network| -> Result<Source, ImportError> {
+        let weights = format!("{name}_w");
+        let weights = Named { name: &weights, tensor: case.tensor(&weights)? };
+        let bias = format!("{name}_b");
+        let bias = Named { name: &bias, tensor: case.tensor(&bias)? }.shaped(&[x.size()], x.size())?;
+        let weights = weights.transposed(0, weights.matrix()?.0)?;
+        Ok(network.add(Layer::dense(weights, Some(bias), Activation::Sigmoid), &[x]))
+    };
+    let carry = gate("carry", case, network)?;
+    if case.flag("couple_carry_transform_gates", true)? {
+        let output = wrapped(case, network, x, direction)?;
+        return Ok(network.add(Layer::merge("blend", 3, x.size())?, &[&carry, x, &output]));
+    }
+    let transform = gate("transform", case, network)?;
+    let output = wrapped(case, network, x, direction)?;
+    let carried = network.add(Layer::merge("multiply", 2, x.size())?, &[x, &carry]);
+    let transformed = network.add(Layer::merge("multiply", 2, x.size())?, &[&output, &transform]);
+    Ok(network.add(Layer::merge("add", 2, x.size())?, &[&carried, &transformed]))
+}
+
 /// The only cell within a wrapper, with the parameters that the wrapper has left.
-fn wrapped(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source, ImportError> {
+fn wrapped(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Source,
+    direction: Direction,
+) -> Result<Source, ImportError> {
     let Some(call) = case.text("cell")? else {
         return Err(ImportError::Unsupported(format!("{} without a cell", case.cls)));
     };
-    case.cell(&call, &[], |case| add(case, network, x))
+    case.cell(&call, &[], |case| add(case, network, x, direction))
 }
 
 /// A wrapper's own `kernel` [input, output] and `bias`.
