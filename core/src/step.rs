@@ -253,11 +253,7 @@ impl Model<'_> {
     }
 
     /// The outputs and the scratch; returns the scratch as f32.
-    fn check_outputs<'s>(
-        &self,
-        scratch: &'s mut [u32],
-        outputs: &[&mut [f32]],
-    ) -> Result<&'s mut [f32], StepError> {
+    fn check_outputs<'s>(&self, scratch: &'s mut [u32], outputs: &[&mut [f32]]) -> Result<&'s mut [f32], StepError> {
         let (needed, given) = (self.outputs().count(), outputs.len());
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));
