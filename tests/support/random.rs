@@ -104,6 +104,83 @@ impl Fit {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
     }
 
+    /// As many groups as there can be.
+    pub fn grouped(input: usize, units: usize) -> Self {
+        let groups = (1..=input).rev().find(|&groups| input.is_multiple_of(groups) && units.is_multiple_of(groups));
+        Self { extents: vec![("groups", groups.unwrap_or(1))], ..Self::units(input, units) }
+    }
+
+    /// Groups of the input.
+    pub fn normalized(input: usize, _: usize) -> Self {
+        Self { extents: vec![("groups", Self::parts(input))], ..Self::units(input, input) }
+    }
+
+    /// Channels that repeat.
+    pub fn channels(input: usize, _: usize) -> Self {
+        Self { extents: vec![("channels", input / Self::parts(input))], ..Self::units(input, input) }
+    }
+
+    /// Three taps along the height, at both ends.
+    pub fn streamed(input: usize, units: usize) -> Self {
+        let (stride, positions) = (input.max(2) - 1, input.min(2));
+        let extents = vec![
+            ("in_height", input),
+            ("kernel_height", 3),
+            ("stride_height", stride),
+            ("pad_top", 1),
+            ("pad_bottom", 1),
+            ("out_height", positions),
+        ];
+        Self { hidden: units, output: positions * units, extents }
+    }
+
+    /// One pixel, in groups.
+    pub fn pixel(input: usize, units: usize) -> Self {
+        let mut fit = Self::grouped(input, units);
+        fit.extents.push(("in_channels", input));
+        fit
+    }
+
+    /// Two taps, as far apart as they can be, over a row of pixels.
+    pub fn dilated(input: usize, units: usize) -> Self {
+        let width = Self::parts(input);
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", 2),
+            ("dilation_width", width),
+            ("pad_right", 1),
+            ("out_width", 1),
+        ];
+        Self { hidden: units, output: units, extents }
+    }
+
+    /// One or two filters for each channel of a row of pixels, over all of it.
+    pub fn depthwise(input: usize, units: usize) -> Self {
+        let (width, multiplier) = (Self::parts(input), 1 + units % 2);
+        let filters = input / width * multiplier;
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", width),
+            ("multiplier", multiplier),
+        ];
+        Self { hidden: filters, output: filters, extents }
+    }
+
+    /// Every pixel of a row with the one before it.
+    pub fn pooled(input: usize, _: usize) -> Self {
+        let width = Self::parts(input);
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", 2),
+            ("pad_left", 1),
+            ("out_width", width),
+        ];
+        Self { hidden: input / width, output: input, extents }
+    }
+
     /// Half as many features out, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
@@ -176,6 +253,23 @@ impl Variant {
                 Self::new(kind, &["highway"]),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
+            CellKind::Elman => vec![Self::new(kind, &[])],
+            CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
+            CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::LayerNorm => {
+                let normalized = |options, fit| Self::new(kind, options).fit(fit).param("epsilon", 1e-3);
+                vec![normalized(&[], Fit::elementwise), normalized(&["gain"], Fit::normalized)]
+            }
+            CellKind::Scale => [&[][..], &["gain"]].map(|options| Self::new(kind, options).fit(Fit::channels)).to_vec(),
+            CellKind::Conv => {
+                [Fit::streamed, Fit::pixel, Fit::dilated].map(|fit| Self::new(kind, &[]).fit(fit)).to_vec()
+            }
+            CellKind::DepthwiseConv => vec![Self::new(kind, &[]).fit(Fit::depthwise)],
+            CellKind::Pool => {
+                [&["max"][..], &["average"]].map(|options| Self::new(kind, options).fit(Fit::pooled)).to_vec()
+            }
+            // It reads one index, and any weight but those of its row may be wrong.
+            CellKind::Embedding => Vec::new(),
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
             CellKind::Lstm => {

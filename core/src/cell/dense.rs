@@ -1,45 +1,69 @@
-//! A fully connected layer, `y = act(W x + b)`.
+//! A fully connected layer, or several of them side by side.
+//!
+//! # Equation
+//! ```text
+//! y = act(W x + b)      W block-diagonal where there are groups
+//! ```
+//!
+//! # Tensors
+//! | name | shape | when |
+//! |---|---|---|
+//! | `weights` | `[output, input / groups]` | always |
+//! | `bias` | `[output]` | optional; else 0 |
+//!
+//! # Extents
+//! | name | what |
+//! |---|---|
+//! | `groups` | parts of the input and of the output; each part of the output sees its own of the input |
+//!
+//! # Activations
+//! | name | default |
+//! |---|---|
+//! | `activation` | `identity` |
+//!
+//! # Known as
+//! Keras's `Dense`, PyTorch's `nn.Linear`, ONNX `Gemm`; a multiplication by a block-diagonal matrix.
+//!
+//! # Golden cases
+//! `*__dense*`, and the projections of the wrappers.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, TensorSpec};
+use super::patch::grouped;
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec};
 use crate::activation::Activation;
-use crate::kernel::{Weight, accumulate};
+use crate::kernel::Weight;
 use crate::node::Node;
+
+/// Index of the extent `groups`.
+const GROUPS: usize = 0;
+/// Features that a unit sees.
+const COLS: Dim = Dim::Quotient(&[Dim::Input, Dim::Extent(GROUPS)]);
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "dense",
     gates: &[],
-    extents: &[],
-    rules: &[RECURRENT],
+    extents: &[ExtentSpec::one("groups")],
+    rules: &[
+        RECURRENT,
+        Rule::Multiple(Dim::Input, Dim::Extent(GROUPS)),
+        Rule::Multiple(Dim::Output, Dim::Extent(GROUPS)),
+    ],
     states: &[],
     work: &[],
     options: &[],
     params: &[],
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
     canonical: &[
-        CanonicalSpec::matrix("weights", Dim::Output, Dim::Input),
+        CanonicalSpec::matrix("weights", Dim::Output, COLS),
         CanonicalSpec::vector("bias", Dim::Output).when(Presence::Optional),
     ],
     tensors: &[
-        TensorSpec::matrix("weights", &["weights"], Dim::Output, Dim::Input),
+        TensorSpec::matrix("weights", &["weights"], Dim::Output, COLS),
         TensorSpec::vector("bias", &["bias"], Dim::Output),
     ],
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const WEIGHTS: usize = 0;
-    pub const BIAS: usize = 1;
-}
-
 /// One step. `x` is `[input]`, `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
-    let Io { x, y, .. } = io;
-    let activation = node.activation(0);
-    let blocks = node.matrix::<W>(tensor::WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
-    for ((w, &b), y) in blocks.zip(y.chunks_mut(4)) {
-        for (y, a) in y.iter_mut().zip(accumulate(b, w, x)) {
-            *y = activation.apply(a);
-        }
-    }
+    grouped::<W>(node, io.x, node.dim(&COLS), node.extent(GROUPS), io.y);
 }

@@ -4,8 +4,12 @@
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
 pub mod cfn;
+pub mod activation_layer;
+pub mod conv;
 pub mod dense;
+pub mod depthwise_conv;
 pub mod elman;
+pub mod embedding;
 pub mod gru;
 pub mod indrnn;
 pub mod indy_gru;
@@ -13,10 +17,14 @@ pub mod indy_lstm;
 pub mod intersection;
 pub mod identity;
 pub mod last;
+pub mod layer_norm;
 pub mod lstm;
 pub mod merge;
 pub mod minimal_rnn;
+mod patch;
+pub mod pool;
 pub mod repeat;
+pub mod scale;
 pub mod softmax;
 mod spec;
 pub mod sru;
@@ -62,8 +70,20 @@ pub enum CellKind {
     Dense = 32,
     /// [`softmax`]
     Softmax = 33,
+    /// [`conv`]
+    Conv = 34,
+    /// [`depthwise_conv`]
+    DepthwiseConv = 35,
+    /// [`pool`]
+    Pool = 36,
     /// [`window`]
     Window = 37,
+    /// [`embedding`]
+    Embedding = 38,
+    /// [`layer_norm`]
+    LayerNorm = 39,
+    /// [`activation_layer`]
+    Activation = 40,
     /// [`merge`]
     Merge = 41,
     /// [`identity`]
@@ -72,6 +92,8 @@ pub enum CellKind {
     Last = 43,
     /// [`repeat`]
     Repeat = 44,
+    /// [`scale`]
+    Scale = 45,
 }
 
 /// Codes are below this.
@@ -99,6 +121,13 @@ impl CellKind {
         Self::Merge,
         Self::Identity,
         Self::Last,
+        Self::Conv,
+        Self::DepthwiseConv,
+        Self::Pool,
+        Self::Embedding,
+        Self::LayerNorm,
+        Self::Activation,
+        Self::Scale,
         Self::Repeat,
     ];
 
@@ -121,6 +150,13 @@ impl CellKind {
             Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
             Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
             Self::Last => const { &Cell::new(&last::SPEC, last::step) },
+            Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },
+            Self::DepthwiseConv => const { &Cell::new(&depthwise_conv::SPEC, depthwise_conv::step::<W>) },
+            Self::Pool => const { &Cell::new(&pool::SPEC, pool::step) },
+            Self::Embedding => const { &Cell::new(&embedding::SPEC, embedding::step::<W>) },
+            Self::LayerNorm => const { &Cell::new(&layer_norm::SPEC, layer_norm::step) },
+            Self::Activation => const { &Cell::new(&activation_layer::SPEC, activation_layer::step) },
+            Self::Scale => const { &Cell::new(&scale::SPEC, scale::step) },
             Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step) },
         }
     }

@@ -96,7 +96,7 @@ pub enum Rule {
 pub const RECURRENT: Rule = Rule::Equal(Dim::Hidden, Dim::Output);
 
 /// A whole number of a node beyond its three sizes.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ExtentSpec {
     /// Its name in a canonical model.
     pub name: &'static str,

@@ -6,7 +6,7 @@
 
 mod scalar;
 
-pub use scalar::accumulate;
+pub use scalar::{accumulate, accumulate_each};
 
 use half::f16;
 

@@ -1,0 +1,143 @@
+//! Layers in networks: tables and blends against the oracle, and convolutions that stream along time against the same
+//! convolution over the whole sequence, bit for bit.
+
+use std::collections::BTreeMap;
+
+use tidegate::{Numeric, State};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::oracle::{Bounded, Oracle};
+use tidegate_tests::random::{Rng, port};
+use tidegate_tests::tolerance::{each_within, same_bits};
+use tidegate_tools::canonical::{Architecture, Canonical, Node, Schedule, Tensor};
+
+fn node(name: &str, cell: &str, from: &str, sizes: [usize; 3], extents: &[(&str, usize)]) -> Node {
+    let [input_size, hidden_size, output_size] = sizes;
+    Node {
+        name: name.to_owned(),
+        cell: cell.to_owned(),
+        inputs: vec![from.to_owned()],
+        input_size,
+        hidden_size,
+        output_size,
+        options: Vec::new(),
+        params: BTreeMap::new(),
+        activations: BTreeMap::new(),
+        extents: extents.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
+        unroll: None,
+    }
+}
+
+fn network(nodes: Vec<Node>, tensors: &[(&str, &[usize], &[f32])]) -> Canonical {
+    let (first, last) = (&nodes[0], &nodes[nodes.len() - 1]);
+    let architecture = Architecture {
+        version: 1,
+        source: "tests".to_owned(),
+        inputs: vec![port("in", first.input_size, "")],
+        outputs: vec![port("out", last.output_size, &last.name)],
+        nodes,
+        labels: Vec::new(),
+        front_end: None,
+        schedule: Schedule::Endless,
+        detector: None,
+    };
+    let tensor = |&(name, shape, data): &(&str, &[usize], &[f32])| {
+        (name.to_owned(), Tensor { shape: shape.to_vec(), data: data.to_vec() })
+    };
+    let model = Canonical { architecture, tensors: tensors.iter().map(tensor).collect() };
+    model.validate().expect("the network is valid");
+    model
+}
+
+/// Every output of a sequence, one behind the other.
+fn stream(model: &Canonical, x: &[f32]) -> Vec<f32> {
+    let image = AlignedBytes::pack(model, Numeric::F32);
+    let model = image.model();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+    let (mut all, mut y) = (Vec::new(), vec![0.0; model.output_size()]);
+    for x in x.chunks(model.input_size()) {
+        let step = model.step_f32(&mut state, &mut scratch, x, &mut y).expect("every length is right");
+        if step.has_output() {
+            all.extend_from_slice(&y);
+        }
+    }
+    all
+}
+
+fn hold(model: &Canonical, x: &[f32]) {
+    let oracle = Oracle::new(model);
+    let exact = oracle.run(&mut vec![Bounded::default(); oracle.state_len()], x);
+    let (values, bounds): (Vec<f64>, Vec<f64>) = exact.iter().map(|exact| (exact.value, exact.error)).unzip();
+    each_within(&stream(model, x), &values, &bounds).unwrap_or_else(|miss| panic!("{miss}"));
+}
+
+#[test]
+fn an_embedding_gives_the_row_of_the_nearest_index() {
+    let mut rng = Rng::new(1);
+    for (vocabulary, size) in [(1, 1), (3, 5), (4, 2), (9, 3)] {
+        let table = rng.numbers(vocabulary * size, 1.0);
+        let nodes = vec![node("n", "embedding", "in", [1, size, size], &[("vocabulary", vocabulary)])];
+        let model = network(nodes, &[("n.weights", &[vocabulary, size], &table)]);
+        hold(&model, &[0.0, 1.0, 2.0, 0.5, 0.499_999_97, 7.6, 1e20, -3.0, -0.5]);
+    }
+}
+
+#[test]
+fn three_parts_are_blended_and_merged() {
+    let mut rng = Rng::new(2);
+    for option in ["add", "multiply", "average", "maximum", "blend"] {
+        for size in [1, 3, 4, 17] {
+            let mut merge = node("n", "merge", "in", [3 * size, size, size], &[]);
+            merge.options.push(option.to_owned());
+            hold(&network(vec![merge], &[]), &rng.numbers(5 * 3 * size, 2.0));
+        }
+    }
+}
+
+/// A layer with a kernel along time, over `rows` rows.
+fn along_time(cell: &str, from: &str, [rows, size, filters]: [usize; 3], more: &[(&str, usize)]) -> Node {
+    let mut extents = vec![("in_height", rows), ("in_channels", size)];
+    extents.extend_from_slice(more);
+    let positions = more.iter().find(|(name, _)| *name == "out_height").map_or(1, |&(_, value)| value);
+    node("n", cell, from, [rows * size, filters, positions * filters], &extents)
+}
+
+#[test]
+fn a_layer_that_streams_along_time_is_the_layer_over_the_whole_sequence_bit_for_bit() {
+    let mut rng = Rng::new(3);
+    for cell in ["conv", "depthwise_conv", "max", "average"] {
+        for (size, kernel, stride, prefill, steps) in
+            [(3, 3, 1, 2, 11), (2, 4, 2, 0, 12), (5, 5, 3, 1, 13), (1, 1, 1, 0, 4)]
+        {
+            let pool = matches!(cell, "max" | "average");
+            let filters = if cell == "conv" { 4 } else { size };
+            let kind = if pool { "pool" } else { cell };
+            // Padding is not seen by a pool, a window's zeros are.
+            let prefill = if pool { 0 } else { prefill };
+            let cols = kernel * if cell == "conv" { size } else { 1 };
+            let (weights, bias) = (rng.numbers(filters * cols, 1.0), rng.numbers(filters, 1.0));
+            let shapes = [vec![filters, cols], vec![filters]];
+            let tensors: &[(&str, &[usize], &[f32])] =
+                &[("n.weights", &shapes[0], &weights), ("n.bias", &shapes[1], &bias)];
+            let tensors = if pool { &[] } else { tensors };
+            let with = |mut node: Node| {
+                node.options.extend(pool.then(|| cell.to_owned()));
+                node
+            };
+            let length = kernel * size;
+            let buffer = [("length", kernel), ("hop", stride), ("prefill", prefill)];
+            let window = node("w", "window", "in", [size, length, length], &buffer);
+            let kernel_extent = ("kernel_height", kernel);
+            let streaming = with(along_time(kind, "w", [kernel, size, filters], &[kernel_extent]));
+            let positions = (steps + prefill - kernel) / stride + 1;
+            let over = [kernel_extent, ("stride_height", stride), ("pad_top", prefill), ("out_height", positions)];
+            let whole = with(along_time(kind, "in", [steps, size, filters], &over));
+            let x = rng.numbers(steps * size, 1.0);
+            let (streamed, whole) = (network(vec![window, streaming], tensors), network(vec![whole], tensors));
+            hold(&streamed, &x);
+            hold(&whole, &x);
+            let what = format!("{cell}, {kernel} taps in steps of {stride}, {prefill} zeros before");
+            same_bits(&stream(&streamed, &x), &stream(&whole, &x)).unwrap_or_else(|miss| panic!("{what}: {miss}"));
+        }
+    }
+}
