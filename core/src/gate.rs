@@ -20,6 +20,10 @@ pub enum Gate {
     Update,
     /// n (TensorFlow's c, Keras's and ONNX's h), the GRU's candidate.
     New,
+    /// How much of the input goes out as it came in.
+    Carry,
+    /// The candidate of an output that is not the state.
+    Emitted,
 }
 
 /// Row order of the four LSTM gates in every canonical model and image.

@@ -84,6 +84,26 @@ impl Fit {
         Self::units(input, input)
     }
 
+    /// The least divisor of the features in: as few parts as there can be.
+    fn parts(input: usize) -> usize {
+        (2..=input).find(|&parts| input.is_multiple_of(parts)).unwrap_or(1)
+    }
+
+    /// As many features out as one of the parts of the input has.
+    pub fn part(input: usize, _: usize) -> Self {
+        Self::units(input, input / Self::parts(input))
+    }
+
+    /// The same, with rows for parts.
+    pub fn row(input: usize, _: usize) -> Self {
+        Self { extents: vec![("steps", Self::parts(input))], ..Self::part(input, 0) }
+    }
+
+    /// Twice the input.
+    pub fn repeated(input: usize, _: usize) -> Self {
+        Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
+    }
+
     /// Half as many features out, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
@@ -141,7 +161,21 @@ impl Variant {
     /// The kind with its options, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
-            CellKind::Elman | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Elman
+            | CellKind::Indrnn
+            | CellKind::MinimalRnn
+            | CellKind::Cfn
+            | CellKind::IndyLstm
+            | CellKind::IndyGru
+            | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Intersection => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::Sru => vec![
+                Self::new(kind, &[]).fit(Fit::elementwise),
+                Self::new(kind, &[]).fit(Fit::elementwise).param("highway_scale", 1.75),
+                Self::new(kind, &["cell_gates"]).fit(Fit::elementwise).param("highway_scale", 0.5),
+                Self::new(kind, &["highway"]),
+                Self::new(kind, &["cell_gates", "highway"]),
+            ],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
             CellKind::Lstm => {
@@ -156,6 +190,13 @@ impl Variant {
                 subsets.iter().flat_map(with).collect()
             }
             CellKind::Window => Vec::new(),
+            CellKind::Identity => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::Merge => {
+                let options = [&[][..], &["add"], &["multiply"], &["average"], &["maximum"]];
+                options.map(|options| Self::new(kind, options).fit(Fit::part)).to_vec()
+            }
+            CellKind::Last => [&[][..], &["first"]].map(|options| Self::new(kind, options).fit(Fit::row)).to_vec(),
+            CellKind::Repeat => vec![Self::new(kind, &[]).fit(Fit::repeated)],
         }
     }
 }

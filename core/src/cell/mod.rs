@@ -3,12 +3,24 @@
 //!
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
+pub mod cfn;
 pub mod dense;
 pub mod elman;
 pub mod gru;
+pub mod indrnn;
+pub mod indy_gru;
+pub mod indy_lstm;
+pub mod intersection;
 pub mod lstm;
+pub mod minimal_rnn;
+pub mod identity;
+pub mod last;
+pub mod lstm;
+pub mod merge;
+pub mod repeat;
 pub mod softmax;
 mod spec;
+pub mod sru;
 pub mod window;
 
 pub use spec::{
@@ -33,12 +45,34 @@ pub enum CellKind {
     Lstm = 2,
     /// [`gru`]
     Gru = 3,
+    /// [`indrnn`]
+    Indrnn = 9,
+    /// [`minimal_rnn`]
+    MinimalRnn = 10,
+    /// [`sru`]
+    Sru = 16,
+    /// [`cfn`]
+    Cfn = 19,
+    /// [`intersection`]
+    Intersection = 20,
+    /// [`indy_lstm`]
+    IndyLstm = 21,
+    /// [`indy_gru`]
+    IndyGru = 22,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
     Softmax = 33,
     /// [`window`]
     Window = 37,
+    /// [`merge`]
+    Merge = 41,
+    /// [`identity`]
+    Identity = 42,
+    /// [`last`]
+    Last = 43,
+    /// [`repeat`]
+    Repeat = 44,
 }
 
 /// Codes are below this.
@@ -46,7 +80,28 @@ const CODES: usize = 64;
 
 impl CellKind {
     /// Every kind.
-    pub const ALL: &[Self] = &[Self::Elman, Self::Lstm, Self::Gru, Self::Dense, Self::Softmax, Self::Window];
+    pub const ALL: &[Self] = &[
+        Self::Elman,
+        Self::Lstm,
+        Self::Gru,
+        Self::Indrnn,
+        Self::MinimalRnn,
+        Self::Sru,
+        Self::Cfn,
+        Self::Intersection,
+        Self::IndyLstm,
+        Self::IndyGru,
+        Self::Dense,
+        Self::Softmax,
+        Self::Window,
+        Self::Dense,
+        Self::Softmax,
+        Self::Window,
+        Self::Merge,
+        Self::Identity,
+        Self::Last,
+        Self::Repeat,
+    ];
 
     /// What this kind does with weights of type `W`, and all that is known about it.
     const fn cell<W: Weight>(self) -> &'static Cell {
@@ -54,9 +109,20 @@ impl CellKind {
             Self::Elman => const { &Cell::new(&elman::SPEC, elman::step::<W>) },
             Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
+            Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
+            Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },
+            Self::Sru => const { &Cell::new(&sru::SPEC, sru::step::<W>) },
+            Self::Cfn => const { &Cell::new(&cfn::SPEC, cfn::step::<W>) },
+            Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },
+            Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
+            Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
+            Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
+            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
+            Self::Last => const { &Cell::new(&last::SPEC, last::step) },
+            Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step) },
         }
     }
 
@@ -181,4 +247,9 @@ pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = from;
     }
+}
+
+/// The greater of two; not a number if one is not, which `f32::max` would hide.
+pub(crate) fn greater(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
 }

@@ -23,6 +23,7 @@ mod unroll;
 mod window;
 
 mod activation_layer;
+mod cfn;
 mod conv;
 mod dense;
 mod depthwise_conv;
@@ -30,14 +31,20 @@ mod elman;
 mod embedding;
 mod gru;
 mod identity;
+mod indrnn;
+mod indy_gru;
+mod indy_lstm;
+mod intersection;
 mod last;
 mod layer_norm;
 mod lstm;
 mod merge;
+mod minimal_rnn;
 mod pool;
 mod repeat;
 mod scale;
 mod softmax;
+mod sru;
 
 pub use bounded::Bounded;
 pub use cell::Cell;
@@ -51,6 +58,7 @@ type StateLen = fn(&Cell<'_>) -> usize;
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
         "activation" => (activation_layer::step, stateless),
+        "cfn" => (cfn::step, cfn::state_len),
         "conv" => (conv::step, stateless),
         "dense" => (dense::step, stateless),
         "depthwise_conv" => (depthwise_conv::step, stateless),
@@ -58,14 +66,20 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "embedding" => (embedding::step, stateless),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
+        "indrnn" => (indrnn::step, indrnn::state_len),
+        "indy_gru" => (indy_gru::step, indy_gru::state_len),
+        "indy_lstm" => (indy_lstm::step, indy_lstm::state_len),
+        "intersection" => (intersection::step, intersection::state_len),
         "last" => (last::step, stateless),
         "layer_norm" => (layer_norm::step, stateless),
         "lstm" => (lstm::step, lstm::state_len),
         "merge" => (merge::step, stateless),
+        "minimal_rnn" => (minimal_rnn::step, minimal_rnn::state_len),
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),
         "softmax" => (softmax::step, stateless),
+        "sru" => (sru::step, sru::state_len),
         other => panic!("the oracle has no cell {other:?}"),
     }
 }
@@ -99,8 +113,9 @@ fn run(cell: &Cell<'_>, node: &Node, x: &[Bounded], state: &mut [Bounded]) -> Va
         Some(unroll) => unroll::run(cell, unroll, step, x, state),
         None => step(cell, x, state),
     };
-    // One row of a window: there are no others that might not be valid.
-    Value { data, valid: cell.valid().filter(|_| node.cell != "last") }
+    // One row of a window, and rows that repeat it: there are no others that might not be valid.
+    let counts = !matches!(node.cell.as_str(), "last" | "repeat");
+    Value { data, valid: cell.valid().filter(|_| counts) }
 }
 
 /// What goes out at one step: a vector for each output of the model.

@@ -192,6 +192,193 @@ pub fn basic_rnn(kernel: &Tensor, bias: &Tensor, activation: Activation) -> Resu
         .activation("activation", activation))
 }
 
+/// `IndRNNCell`: kernel_w [input, units], kernel_u [1, units], bias `[units]`.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn indrnn(
+    kernel_w: &Tensor,
+    kernel_u: &Tensor,
+    bias: &Tensor,
+    activation: Activation,
+) -> Result<Layer, ImportError> {
+    let (input_weights, recurrent_weights, bias) = independent(kernel_w, kernel_u, bias, 1)?;
+    Ok(Layer::new(CellKind::Indrnn, input_weights.shape[1], bias.shape[0])
+        .tensor("input_weights", input_weights)
+        .tensor("recurrent_weights", recurrent_weights)
+        .tensor("bias", bias)
+        .activation("activation", activation))
+}
+
+/// `IndyLSTMCell`: kernel_w [input, 4 * units], kernel_u [1, 4 * units], bias [4 * units]; i, j, f, o.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn indy_lstm(
+    kernel_w: &Tensor,
+    kernel_u: &Tensor,
+    bias: &Tensor,
+    forget_bias: f32,
+    activation: Activation,
+) -> Result<Layer, ImportError> {
+    let (input_weights, recurrent_weights, bias) = independent(kernel_w, kernel_u, bias, 4)?;
+    let units = bias.shape[0] / 4;
+    let mut bias = reordered(&bias, LSTM_TF1, LSTM);
+    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
+        *value += forget_bias;
+    }
+    Ok(Layer::new(CellKind::IndyLstm, input_weights.shape[1], units)
+        .tensor("input_weights", reordered(&input_weights, LSTM_TF1, LSTM))
+        .tensor("recurrent_weights", reordered(&recurrent_weights, LSTM_TF1, LSTM))
+        .tensor("bias", bias)
+        .activation("cell_activation", activation)
+        .activation("output_activation", activation))
+}
+
+/// `IndyGRUCell`: as [`gru`], with kernels of the input [input, gates * units] and of the state [1, gates * units]
+/// apart; `gates` and `candidate` are each these two and the bias.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn indy_gru(gates: [&Tensor; 3], candidate: [&Tensor; 3], activation: Activation) -> Result<Layer, ImportError> {
+    let (gates_input, gates_recurrent, gates_bias) = independent(gates[0], gates[1], gates[2], 2)?;
+    let (input, units) = (gates_input.shape[1], gates_bias.shape[0] / 2);
+    Named { name: "candidate/kernel", tensor: candidate[0] }.shaped(&[input, units], units)?;
+    let (new_input, new_recurrent, new_bias) = independent(candidate[0], candidate[1], candidate[2], 1)?;
+    Ok(Layer::new(CellKind::IndyGru, input, units)
+        .tensor("input_weights", stacked(&gates_input, &new_input))
+        .tensor("recurrent_weights", stacked(&gates_recurrent, &new_recurrent))
+        .tensor("bias", stacked(&gates_bias, &new_bias))
+        .activation("new_activation", activation))
+}
+
+/// The kernel of the input, the kernel of the state [1, gates * units] as a vector, and the bias.
+fn independent(
+    kernel_w: &Tensor,
+    kernel_u: &Tensor,
+    bias: &Tensor,
+    gates: usize,
+) -> Result<(Tensor, Tensor, Tensor), ImportError> {
+    let kernel = Named { name: "kernel_w", tensor: kernel_w };
+    let (units, (input, cols)) = (kernel.units(gates)?, kernel.matrix()?);
+    let recurrent = Named { name: "kernel_u", tensor: kernel_u }.shaped(&[1, cols], units)?;
+    let recurrent = Tensor { shape: vec![cols], data: recurrent.data };
+    Ok((kernel.transposed(0, input)?, recurrent, Named { name: "bias", tensor: bias }.shaped(&[cols], units)?))
+}
+
+/// `MinimalRNNCell`: kernel [input + 2 * units, units], rows of x, then of the latent z, then of h; bias `[units]`.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn minimal_rnn(kernel: &Tensor, bias: &Tensor, activation: Activation) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let (rows, units) = kernel.matrix()?;
+    let Some(input) = rows.checked_sub(2 * units).filter(|&input| input > 0) else {
+        return kernel.refuse(format!("{units} units need more than {} rows", 2 * units));
+    };
+    Ok(Layer::new(CellKind::MinimalRnn, input, units)
+        .tensor("input_weights", kernel.transposed(0, input)?)
+        .tensor("latent_weights", kernel.transposed(input, input + units)?)
+        .tensor("recurrent_weights", kernel.transposed(input + units, rows)?)
+        .tensor("bias", Named { name: "bias", tensor: bias }.shaped(&[units], units)?)
+        .activation("activation", activation))
+}
+
+/// `CFNCell`: kernel [input, 3 * units] in the order theta, eta, candidate; recurrent kernel [units, 2 * units] and
+/// bias [2 * units]. It computes with 1 - eta, so that the canonical eta has the negated weights.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn cfn(
+    kernel: &Tensor,
+    recurrent_kernel: &Tensor,
+    bias: &Tensor,
+    activation: Activation,
+) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let (units, (input, _)) = (kernel.units(3)?, kernel.matrix()?);
+    let mut input_weights = kernel.transposed(0, input)?;
+    let candidate = Tensor { shape: vec![units, input], data: input_weights.data.split_off(2 * units * input) };
+    input_weights.shape[0] = 2 * units;
+    let recurrent = Named { name: "recurrent_kernel", tensor: recurrent_kernel };
+    recurrent.shaped(&[units, 2 * units], units)?;
+    let bias = Named { name: "bias", tensor: bias }.shaped(&[2 * units], units)?;
+    Ok(Layer::new(CellKind::Cfn, input, units)
+        .tensor("input_weights", second_negated(input_weights))
+        .tensor("recurrent_weights", second_negated(recurrent.transposed(0, units)?))
+        .tensor("bias", second_negated(bias))
+        .tensor("candidate_weights", candidate)
+        .activation("activation", activation))
+}
+
+/// The second of two row blocks with the other sign.
+fn second_negated(mut tensor: Tensor) -> Tensor {
+    let half = tensor.data.len() / 2;
+    for value in tensor.data.iter_mut().skip(half) {
+        *value = -*value;
+    }
+    tensor
+}
+
+/// `IntersectionRNNCell` behind its input projection: kernel [2 * units, 4 * units], bias [4 * units]; `forget_bias`
+/// is added to both gates.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn intersection(
+    kernel: &Tensor,
+    bias: &Tensor,
+    forget_bias: f32,
+    y_activation: Activation,
+) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let units = kernel.units(4)?;
+    kernel.shaped(&[2 * units, 4 * units], units)?;
+    let (input_weights, recurrent_weights) = kernel.split_kernel(units)?;
+    let mut bias = Named { name: "bias", tensor: bias }.shaped(&[4 * units], units)?;
+    for block in bias.data.chunks_mut(units).step_by(2) {
+        for value in block {
+            *value += forget_bias;
+        }
+    }
+    Ok(Layer::new(CellKind::Intersection, units, units)
+        .tensor("input_weights", input_weights)
+        .tensor("recurrent_weights", recurrent_weights)
+        .tensor("bias", bias)
+        .activation("output_activation", y_activation))
+}
+
+/// `SRUCell`: kernel [input, 4 * units] in the order candidate, forget, reset, highway; bias [2 * units] of forget and
+/// reset.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn sru(kernel: &Tensor, bias: &Tensor, activation: Activation) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let (units, (input, _)) = (kernel.units(4)?, kernel.matrix()?);
+    let mut input_weights = kernel.transposed(0, input)?;
+    let highway = Tensor { shape: vec![units, input], data: input_weights.data.split_off(3 * units * input) };
+    input_weights.shape[0] = 3 * units;
+    let bias = Named { name: "bias", tensor: bias }.shaped(&[2 * units], units)?;
+    Ok(Layer::new(CellKind::Sru, input, units)
+        .tensor("input_weights", input_weights)
+        .tensor("bias", stacked(&zeros(units), &bias))
+        .option("highway")
+        .tensor("highway_weights", highway)
+        .activation("output_activation", activation))
+}
+
+/// `act(x K + b)`: kernel [input, output], bias `[output]`.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn dense(kernel: &Tensor, bias: &Tensor, activation: Activation) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let (input, output) = kernel.matrix()?;
+    let bias = Named { name: "bias", tensor: bias }.shaped(&[output], output)?;
+    Ok(Layer::dense(kernel.transposed(0, input)?, Some(bias), activation))
+}
+
 /// A kernel that `num_unit_shards` or `num_proj_shards` cut by rows into `part_0`, `part_1`, ...
 ///
 /// # Errors

@@ -36,6 +36,12 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "BasicRNNCell" => basic_rnn(case),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
+        "IndRNNCell" => indrnn(case),
+        "MinimalRNNCell" => minimal_rnn(case),
+        "IndyLSTMCell" => indy_lstm(case),
+        "IndyGRUCell" => indy_gru(case),
+        "CFNCell" => cfn(case),
+        "SRUCell" => sru(case),
         _ => case.unknown_class(),
     }
 }
@@ -162,4 +168,64 @@ fn basic_rnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let activation = case.activation("activation", Activation::Tanh)?;
     let layer = cells::basic_rnn(case.tensor("kernel")?, case.tensor("bias")?, activation)?;
     with_state(case, layer)
+}
+
+fn indrnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::indrnn(case.tensor("kernel_w")?, case.tensor("kernel_u")?, case.tensor("bias")?, activation)?;
+    with_state(case, layer)
+}
+
+fn minimal_rnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::minimal_rnn(case.tensor("kernel")?, case.tensor("bias")?, activation)?;
+    case.units("units", layer.hidden_size)?;
+    with_state(case, layer)
+}
+
+fn indy_lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let (kernel_w, kernel_u) = (case.tensor("kernel_w")?, case.tensor("kernel_u")?);
+    let layer = cells::indy_lstm(kernel_w, kernel_u, case.tensor("bias")?, forget_bias, activation)?;
+    with_tuple(case, layer)
+}
+
+fn indy_gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::indy_gru(
+        [case.tensor("gates/kernel_w")?, case.tensor("gates/kernel_u")?, case.tensor("gates/bias")?],
+        [case.tensor("candidate/kernel")?, case.tensor("candidate/kernel_u")?, case.tensor("candidate/bias")?],
+        activation,
+    )?;
+    with_state(case, layer)
+}
+
+fn cfn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let (kernel, recurrent_kernel) = (case.tensor("kernel")?, case.tensor("recurrent_kernel")?);
+    let layer = cells::cfn(kernel, recurrent_kernel, case.tensor("bias")?, activation)?;
+    case.units("units", layer.hidden_size)?;
+    with_state(case, layer)
+}
+
+/// The cell and, where the input has another width, the projection in front of it.
+pub(crate) fn intersection(case: &mut Case<'_>) -> Result<(Option<Layer>, Layer), ImportError> {
+    let projection = match case.optional("in_projection/kernel")? {
+        Some(kernel) => Some(cells::dense(kernel, case.tensor("in_projection/bias")?, Activation::Identity)?),
+        None => None,
+    };
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let y_activation = case.activation("y_activation", Activation::Relu)?;
+    let layer = cells::intersection(case.tensor("kernel")?, case.tensor("bias")?, forget_bias, y_activation)?;
+    case.units("num_in_proj", layer.hidden_size)?;
+    Ok((projection, with_state(case, layer)?))
+}
+
+/// Its state is c.
+fn sru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::sru(case.tensor("kernel")?, case.tensor("bias")?, activation)?;
+    case.units("num_units", layer.hidden_size)?;
+    Ok(layer.state("cell_state", At::new("state")))
 }

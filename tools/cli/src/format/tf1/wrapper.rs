@@ -4,7 +4,8 @@
 
 use tidegate::activation::Activation;
 
-use super::golden::cell;
+use super::cells;
+use super::golden::{cell, intersection};
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
@@ -30,7 +31,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
 }
 
 fn holds_cells(cls: &str) -> bool {
-    cls == "MultiRNNCell" || cls.ends_with("Wrapper") || cls.ends_with("Adaptor")
+    cls == "MultiRNNCell" || cls == "IntersectionRNNCell" || cls.ends_with("Wrapper") || cls.ends_with("Adaptor")
 }
 
 /// Adds a cell of any kind that reads `x`; returns its output.
@@ -45,6 +46,11 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
             // How TensorFlow runs it.
             case.ignore("use_dynamic_rnn");
             wrapped(case, network, x, direction)
+        }
+        "IntersectionRNNCell" => {
+            let (projection, layer) = intersection(case)?;
+            let projected = projection.map_or_else(|| x.clone(), |projection| network.add(projection, &[x]));
+            Ok(network.directed(layer, &[&projected], direction))
         }
         cls if holds_cells(cls) => case.unknown_class(),
         _ => Ok(network.directed(cell(case)?, &[x], direction)),
@@ -223,8 +229,5 @@ fn wrapped(
 
 /// A wrapper's own `kernel` [input, output] and `bias`.
 fn dense(case: &mut Case<'_>, activation: Activation) -> Result<Layer, ImportError> {
-    let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
-    let (input, output) = kernel.matrix()?;
-    let bias = Named { name: "bias", tensor: case.tensor("bias")? }.shaped(&[output], output)?;
-    Ok(Layer::dense(kernel.transposed(0, input)?, Some(bias), activation))
+    cells::dense(case.tensor("kernel")?, case.tensor("bias")?, activation)
 }

@@ -1,0 +1,96 @@
+//! Independently recurrent LSTM (Gonnet and Deselaers 2019, arXiv:1903.08023): each unit sees of the last hidden state
+//! only itself.
+//!
+//! # Equation
+//!
+//! ```text
+//! i = σ(W_i x + u_i ⊙ h + b_i)
+//! f = σ(W_f x + u_f ⊙ h + b_f)
+//! g = tanh(W_g x + u_g ⊙ h + b_g)
+//! o = σ(W_o x + u_o ⊙ h + b_o)
+//! c' = f ⊙ c + i ⊙ g
+//! h' = o ⊙ tanh(c')
+//! ```
+//!
+//! # Tensors
+//!
+//! A block for each of i, f, g, o, in this order.
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | [4 · hidden, input] | always |
+//! | `recurrent_weights` | [4 · hidden]: u | always |
+//! | `bias` | [4 · hidden]; a forget bias that a framework adds at run time is in b_f | optional |
+//!
+//! # Activations
+//!
+//! | name | of | default |
+//! |---|---|---|
+//! | `gate_activation` | i, f, o | `sigmoid` |
+//! | `cell_activation` | g | `tanh` |
+//! | `output_activation` | c' | `tanh` |
+//!
+//! # Known as
+//!
+//! `tf.contrib.rnn.IndyLSTMCell`.
+//!
+//! # Golden cases
+//!
+//! `tf1__IndyLSTMCell__*`
+
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
+use crate::activation::Activation;
+use crate::gate;
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
+
+/// See the [module](self).
+pub const SPEC: CellSpec = CellSpec {
+    name: "indy_lstm",
+    gates: &gate::LSTM,
+    extents: &[],
+    rules: &[RECURRENT],
+    states: &[StateSpec { name: "hidden", len: Dim::Hidden }, StateSpec { name: "cell_state", len: Dim::Hidden }],
+    work: &[],
+    options: &[],
+    params: &[],
+    activations: &[
+        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
+        ActivationSpec { name: "cell_activation", default: Activation::Tanh },
+        ActivationSpec { name: "output_activation", default: Activation::Tanh },
+    ],
+    canonical: &[
+        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+        CanonicalSpec::vector("recurrent_weights", Dim::Hidden).gated(),
+        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
+    ],
+    tensors: &[
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
+        TensorSpec::vector("recurrent_weights", &["recurrent_weights"], Dim::Hidden).gates(&gate::LSTM),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::LSTM),
+    ],
+};
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const INPUT_WEIGHTS: usize = 0;
+    pub const RECURRENT_WEIGHTS: usize = 1;
+    pub const BIAS: usize = 2;
+}
+
+/// One step. `x` is `[input]`, `state` is `[2 × hidden]` (h, c), `y` is `[hidden]`. A block of four rows holds the
+/// gates i, f, g, o of one unit.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state, y, .. } = io;
+    let Some((hidden, cell)) = state.split_at_mut_checked(node.hidden_size) else { return };
+    let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
+    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
+    let units = input.zip(node.vector(tensor::RECURRENT_WEIGHTS));
+    for (((w, &b), u), ((h, c), y)) in units.zip(hidden.iter_mut().zip(cell).zip(y)) {
+        let ([i, f, g, o], [u_i, u_f, u_g, u_o]) = (accumulate(b, w, x), u);
+        let [i, f] = [gate.apply(i + u_i * *h), gate.apply(f + u_f * *h)];
+        *c = f * *c + i * candidate.apply(g + u_g * *h);
+        *y = gate.apply(o + u_o * *h) * output.apply(*c);
+        *h = *y;
+    }
+}

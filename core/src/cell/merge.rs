@@ -1,0 +1,100 @@
+//! Parts of the same length become one: a residual connection, a highway, an attention over two.
+//!
+//! # Equation
+//! ```text
+//! x = [x_1, x_2, …, x_k]                       each as long as y
+//! y = x_1 + x_2 + … + x_k                      add, and without an option
+//! y = x_1 ⊙ x_2 ⊙ … ⊙ x_k                      multiply
+//! y = (x_1 + x_2 + … + x_k) / k                average
+//! y = max(x_1, x_2, …, x_k)                    maximum
+//! y = x_1 ⊙ x_3 + x_2 ⊙ (1 - x_3)              blend, of three parts
+//! ```
+//!
+//! # Tensors
+//! None.
+//!
+//! # Options
+//! One of them, or none.
+//!
+//! | name | what |
+//! |---|---|
+//! | `add` | the sum, as without an option |
+//! | `multiply` | the product |
+//! | `average` | the mean |
+//! | `maximum` | the greatest |
+//! | `blend` | the third part says how much of the first, the rest is the second |
+//!
+//! # Known as
+//! Keras's `Add`, `Multiply`, `Average`, `Maximum` and the `merge_mode` of `Bidirectional`; the sum of TensorFlow's
+//! `ResidualWrapper`, the blend of its `HighwayWrapper`.
+//!
+//! # Golden cases
+//! `tf1__ResidualWrapper__*`, `tf1__HighwayWrapper__*`, `keras2__Bidirectional__*`, `keras3__Bidirectional__*`.
+
+use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy, greater};
+use crate::node::Node;
+
+/// Index of the option `add`.
+pub const ADD: u32 = 0;
+/// Index of the option `multiply`.
+pub const MULTIPLY: u32 = 1;
+/// Index of the option `average`.
+pub const AVERAGE: u32 = 2;
+/// Index of the option `maximum`.
+pub const MAXIMUM: u32 = 3;
+/// Index of the option `blend`.
+pub const BLEND: u32 = 4;
+
+/// See the [module](self).
+pub const SPEC: CellSpec = CellSpec {
+    name: "merge",
+    gates: &[],
+    extents: &[],
+    rules: &[
+        RECURRENT,
+        Rule::Multiple(Dim::Input, Dim::Output),
+        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND], least: 0 },
+        Rule::Equal(Dim::When(BLEND, &Dim::Input), Dim::When(BLEND, &Dim::Product(&[Dim::Const(3), Dim::Output]))),
+    ],
+    states: &[],
+    work: &[],
+    options: &["add", "multiply", "average", "maximum", "blend"],
+    params: &[],
+    activations: &[],
+    canonical: &[],
+    tensors: &[],
+};
+
+/// One step. `x` is `[parts × output]`, `y` is `[output]`.
+pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, y, .. } = io;
+    let Some((first, others)) = x.split_at_checked(y.len()) else { return };
+    copy(y, first);
+    if node.has(BLEND) {
+        let Some((second, share)) = others.split_at_checked(y.len()) else { return };
+        for ((y, &second), &share) in y.iter_mut().zip(second).zip(share) {
+            *y = *y * share + second * (1.0 - share);
+        }
+        return;
+    }
+    let merge: fn(f32, f32) -> f32 = if node.has(MULTIPLY) {
+        |y, part| y * part
+    } else if node.has(MAXIMUM) {
+        greater
+    } else {
+        |y, part| y + part
+    };
+    let (mut rest, mut parts) = (others, 1.0);
+    while let Some((part, others)) = rest.split_at_checked(y.len()).filter(|(part, _)| !part.is_empty()) {
+        for (y, &part) in y.iter_mut().zip(part) {
+            *y = merge(*y, part);
+        }
+        rest = others;
+        parts += 1.0;
+    }
+    if node.has(AVERAGE) {
+        for y in y {
+            *y /= parts;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Gates g, f, r over the input; the state is c, the output is not.
+
+use super::sums::dot;
+use super::{Bounded, Cell};
+
+pub fn state_len(cell: &Cell<'_>) -> usize {
+    cell.hidden_size()
+}
+
+pub fn step(cell: &Cell<'_>, x: &[Bounded], c: &mut [Bounded]) -> Vec<Bounded> {
+    let units = cell.hidden_size();
+    let mut y = Vec::new();
+    for (k, c) in c.iter_mut().enumerate() {
+        let [g, mut f, mut r] = [0, 1, 2].map(|gate| {
+            let row = gate * units + k;
+            cell.from_input(row, x, cell.element("bias", row))
+        });
+        if cell.has("cell_gates") {
+            f = f.plus(cell.element("forget_peephole", k).times(*c));
+            r = r.plus(cell.element("reset_peephole", k).times(*c));
+        }
+        let [f, r] = [f, r].map(|a| cell.activation("gate_activation", "sigmoid", a));
+        *c = f.times(*c).plus(f.one_minus().times(g));
+        let highway = match cell.has("highway") {
+            true => dot(Bounded::default(), cell.row("highway_weights", k, x.len()), x),
+            false => x[k].scaled(cell.param("highway_scale")),
+        };
+        let shown = cell.activation("output_activation", "tanh", *c);
+        y.push(r.times(shown).plus(r.one_minus().times(highway)));
+    }
+    y
+}
