@@ -84,6 +84,11 @@ impl Fit {
         Self::units(input, input)
     }
 
+    /// Recurrent weights of half the rank, rounded up.
+    pub fn low_rank(_: usize, units: usize) -> Self {
+        Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
+    }
+
     /// Half as many features out, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
@@ -154,6 +159,15 @@ impl Variant {
                     [plain.clone(), plain.param("cell_clip", 0.25), clipped]
                 };
                 subsets.iter().flat_map(with).collect()
+            }
+            CellKind::Ugrnn => vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)],
+            CellKind::FastRnn | CellKind::FastGrnn => {
+                let numbers: [(&str, f32); 2] = match kind {
+                    CellKind::FastRnn => [("alpha", 0.3), ("beta", 0.9)],
+                    _ => [("zeta", 0.75), ("nu", 0.125)],
+                };
+                let given = |variant: Self| numbers.iter().fold(variant, |v, &(name, value)| v.param(name, value));
+                vec![given(Self::new(kind, &[])), given(Self::new(kind, &["low_rank"]).fit(Fit::low_rank))]
             }
             CellKind::Window => Vec::new(),
         }

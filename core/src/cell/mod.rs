@@ -5,10 +5,14 @@
 
 pub mod dense;
 pub mod elman;
+pub mod fast_grnn;
+pub mod fast_rnn;
 pub mod gru;
+mod low_rank;
 pub mod lstm;
 pub mod softmax;
 mod spec;
+pub mod ugrnn;
 pub mod window;
 
 pub use spec::{
@@ -33,6 +37,12 @@ pub enum CellKind {
     Lstm = 2,
     /// [`gru`]
     Gru = 3,
+    /// [`ugrnn`]
+    Ugrnn = 4,
+    /// [`fast_rnn`]
+    FastRnn = 11,
+    /// [`fast_grnn`]
+    FastGrnn = 12,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -46,7 +56,17 @@ const CODES: usize = 64;
 
 impl CellKind {
     /// Every kind.
-    pub const ALL: &[Self] = &[Self::Elman, Self::Lstm, Self::Gru, Self::Dense, Self::Softmax, Self::Window];
+    pub const ALL: &[Self] = &[
+        Self::Elman,
+        Self::Lstm,
+        Self::Gru,
+        Self::Ugrnn,
+        Self::FastRnn,
+        Self::FastGrnn,
+        Self::Dense,
+        Self::Softmax,
+        Self::Window,
+    ];
 
     /// What this kind does with weights of type `W`, and all that is known about it.
     const fn cell<W: Weight>(self) -> &'static Cell {
@@ -54,6 +74,9 @@ impl CellKind {
             Self::Elman => const { &Cell::new(&elman::SPEC, elman::step::<W>) },
             Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
+            Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
+            Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
+            Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },

@@ -28,6 +28,8 @@ mod dense;
 mod depthwise_conv;
 mod elman;
 mod embedding;
+mod fast_grnn;
+mod fast_rnn;
 mod gru;
 mod identity;
 mod last;
@@ -38,6 +40,7 @@ mod pool;
 mod repeat;
 mod scale;
 mod softmax;
+mod ugrnn;
 
 pub use bounded::Bounded;
 pub use cell::Cell;
@@ -56,6 +59,8 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "depthwise_conv" => (depthwise_conv::step, stateless),
         "elman" => (elman::step, elman::state_len),
         "embedding" => (embedding::step, stateless),
+        "fast_grnn" => (fast_grnn::step, fast_grnn::state_len),
+        "fast_rnn" => (fast_rnn::step, fast_rnn::state_len),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "last" => (last::step, stateless),
@@ -66,6 +71,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),
         "softmax" => (softmax::step, stateless),
+        "ugrnn" => (ugrnn::step, ugrnn::state_len),
         other => panic!("the oracle has no cell {other:?}"),
     }
 }

@@ -36,6 +36,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "BasicRNNCell" => basic_rnn(case),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
+        "UGRNNCell" => ugrnn(case),
         _ => case.unknown_class(),
     }
 }
@@ -161,5 +162,12 @@ fn cudnn_compatible_gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 fn basic_rnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let activation = case.activation("activation", Activation::Tanh)?;
     let layer = cells::basic_rnn(case.tensor("kernel")?, case.tensor("bias")?, activation)?;
+    with_state(case, layer)
+}
+
+fn ugrnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::ugrnn(case.tensor("kernel")?, case.tensor("bias")?, forget_bias, activation)?;
     with_state(case, layer)
 }
