@@ -146,9 +146,14 @@ impl Variant {
     /// The kind with its options, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
-            CellKind::Elman | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Dense => vec![Self::new(kind, &[])],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
-            CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
+            CellKind::Gru => vec![
+                Self::new(kind, &[]),
+                Self::new(kind, &["low_rank"]).fit(Fit::low_rank),
+                Self::new(kind, &["reset_after", "low_rank"]).fit(Fit::low_rank),
+                Self::new(kind, &["reset_after"]),
+            ],
             CellKind::Lstm => {
                 let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
                 let with = |&options: &&[&'static str]| {
@@ -158,9 +163,19 @@ impl Variant {
                     let clipped = if projected { clipped.param("projection_clip", 0.1) } else { clipped };
                     [plain.clone(), plain.param("cell_clip", 0.25), clipped]
                 };
-                subsets.iter().flat_map(with).collect()
+                let low_rank = [
+                    Self::new(kind, &["low_rank"]).fit(Fit::low_rank),
+                    Self::new(kind, &["peephole", "projection", "low_rank"]).fit(|input, units| Fit {
+                        extents: vec![("rank", units.div_ceil(3))],
+                        ..Fit::projected(input, units)
+                    }),
+                ];
+                let full = subsets.iter().flat_map(with);
+                full.chain(low_rank).collect()
             }
-            CellKind::Ugrnn => vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)],
+            CellKind::Elman | CellKind::Ugrnn => {
+                vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)]
+            }
             CellKind::FastRnn | CellKind::FastGrnn => {
                 let numbers: [(&str, f32); 2] = match kind {
                     CellKind::FastRnn => [("alpha", 0.3), ("beta", 0.9)],
