@@ -24,6 +24,10 @@ pub enum Gate {
     Carry,
     /// The candidate of an output that is not the state.
     Emitted,
+    /// g, the one gate of a cell that has no other: how much of the old state stays.
+    Gate,
+    /// c, what a cell with one gate may take in.
+    Candidate,
 }
 
 /// Row order of the four LSTM gates in every canonical model and image.
@@ -32,6 +36,8 @@ pub const LSTM: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output
 pub const LSTM_TF1: [Gate; 4] = [Gate::Input, Gate::Cell, Gate::Forget, Gate::Output];
 /// Row order of the three GRU gates in every canonical model and image.
 pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
+/// Row order of the UGRNN's gate and candidate in every canonical model and image.
+pub const UGRNN: [Gate; 2] = [Gate::Gate, Gate::Candidate];
 /// z, r, h: Keras's and ONNX's GRU.
 pub const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
 

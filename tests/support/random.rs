@@ -179,6 +179,9 @@ impl Fit {
             ("out_width", width),
         ];
         Self { hidden: input / width, output: input, extents }
+    /// Recurrent weights of half the rank, rounded up.
+    pub fn low_rank(_: usize, units: usize) -> Self {
+        Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
     }
 
     /// Half as many features out, rounded up.
@@ -270,8 +273,14 @@ impl Variant {
             }
             // It reads one index, and any weight but those of its row may be wrong.
             CellKind::Embedding => Vec::new(),
+            CellKind::Dense => vec![Self::new(kind, &[])],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
-            CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
+            CellKind::Gru => vec![
+                Self::new(kind, &[]),
+                Self::new(kind, &["low_rank"]).fit(Fit::low_rank),
+                Self::new(kind, &["reset_after", "low_rank"]).fit(Fit::low_rank),
+                Self::new(kind, &["reset_after"]),
+            ],
             CellKind::Lstm => {
                 let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
                 let with = |&options: &&[&'static str]| {
@@ -281,7 +290,26 @@ impl Variant {
                     let clipped = if projected { clipped.param("projection_clip", 0.1) } else { clipped };
                     [plain.clone(), plain.param("cell_clip", 0.25), clipped]
                 };
-                subsets.iter().flat_map(with).collect()
+                let low_rank = [
+                    Self::new(kind, &["low_rank"]).fit(Fit::low_rank),
+                    Self::new(kind, &["peephole", "projection", "low_rank"]).fit(|input, units| Fit {
+                        extents: vec![("rank", units.div_ceil(3))],
+                        ..Fit::projected(input, units)
+                    }),
+                ];
+                let full = subsets.iter().flat_map(with);
+                full.chain(low_rank).collect()
+            }
+            CellKind::Elman | CellKind::Ugrnn => {
+                vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)]
+            }
+            CellKind::FastRnn | CellKind::FastGrnn => {
+                let numbers: [(&str, f32); 2] = match kind {
+                    CellKind::FastRnn => [("alpha", 0.3), ("beta", 0.9)],
+                    _ => [("zeta", 0.75), ("nu", 0.125)],
+                };
+                let given = |variant: Self| numbers.iter().fold(variant, |v, &(name, value)| v.param(name, value));
+                vec![given(Self::new(kind, &[])), given(Self::new(kind, &["low_rank"]).fit(Fit::low_rank))]
             }
             CellKind::Window => Vec::new(),
             CellKind::Identity => vec![Self::new(kind, &[]).fit(Fit::elementwise)],

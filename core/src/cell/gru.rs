@@ -2,6 +2,7 @@
 //! product (TensorFlow's `GRUCell`, Keras with `reset_after=False`, ONNX with `linear_before_reset=0`) or after it
 //! (cuDNN, PyTorch, Keras's default).
 //!
+//! # Equation
 //! ```text
 //! r = σ(W_r x + R_r h + b_r)
 //! z = σ(W_z x + R_z h + b_z)
@@ -9,7 +10,45 @@
 //! n = tanh(W_n x + b_n + r ⊙ (R_n h + b_rn))     reset after
 //! h' = z ⊙ h + (1 - z) ⊙ n
 //! ```
+//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h, and B (r ⊙ h) instead of r ⊙ h.
+//!
+//! # Tensors
+//! Blocks of rows in the order r, z, n.
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | [3 · hidden, input] | always |
+//! | `recurrent_weights` | [3 · hidden, hidden], with `low_rank` [3 · hidden, rank] | always |
+//! | `input_bias` | [3 · hidden] | optional |
+//! | `recurrent_bias` | [3 · hidden] | optional |
+//! | `recurrent_basis` | [rank, hidden] | with `low_rank` |
+//!
+//! # Options
+//! | name | what |
+//! |---|---|
+//! | `reset_after` | the reset gate comes after the recurrent product |
+//! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
+//!
+//! # Extents
+//! | name | what |
+//! |---|---|
+//! | `rank` | rows of the basis; 1 without `low_rank` |
+//!
+//! # Activations
+//! | name | default | of |
+//! |---|---|---|
+//! | `gate_activation` | sigmoid | r, z |
+//! | `new_activation` | tanh | n |
+//!
+//! # Known as
+//! TensorFlow's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`, Keras's and PyTorch's `GRU`, EdgeML's
+//! `GRULRCell`.
+//!
+//! # Golden cases
+//! `tf1__GRUCell__*`, `tf1__CudnnCompatibleGRUCell__*`, `keras2__GRU__*`, `keras3__GRU__*`, `torch__GRU__*`,
+//! `edgeml__GRULRCell__*`.
 
+use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
 use crate::activation::Activation;
 use crate::gate::{self, Gate};
@@ -22,15 +61,21 @@ pub const RESET_AFTER: u32 = 0;
 const RESET_UPDATE: &[Gate] = &[Gate::Reset, Gate::Update];
 const NEW: &[Gate] = &[Gate::New];
 
+/// Index of the option `low_rank`.
+pub const LOW_RANK: u32 = 1;
+
+/// Columns of the recurrent weights.
+const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
+
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "gru",
     gates: &gate::GRU,
-    extents: &[],
-    rules: &[RECURRENT],
+    extents: &[low_rank::EXTENT],
+    rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
-    work: &[Dim::Hidden, Dim::Hidden],
-    options: &["reset_after"],
+    work: &[Dim::Hidden, Dim::Hidden, Dim::When(LOW_RANK, &RANK)],
+    options: &["reset_after", "low_rank"],
     params: &[],
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
@@ -38,17 +83,18 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
+        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
         CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
         CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().when(Presence::Optional),
+        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
     ],
     tensors: &[
         TensorSpec::matrix("gate_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(RESET_UPDATE),
-        TensorSpec::matrix("gate_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
+        TensorSpec::matrix("gate_recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS)
             .gates(RESET_UPDATE),
         TensorSpec::vector("gate_bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(RESET_UPDATE),
         TensorSpec::matrix("new_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(NEW),
-        TensorSpec::matrix("new_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(NEW),
+        TensorSpec::matrix("new_recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS).gates(NEW),
         TensorSpec::vector("new_bias", &["input_bias", "recurrent_bias"], Dim::Hidden)
             .gates(NEW)
             .when(Presence::Without(RESET_AFTER)),
@@ -56,6 +102,7 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("new_recurrent_bias", &["recurrent_bias"], Dim::Hidden)
             .gates(NEW)
             .when(Presence::With(RESET_AFTER)),
+        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
     ],
 };
 
@@ -69,25 +116,34 @@ mod tensor {
     pub const NEW_BIAS: usize = 5;
     pub const NEW_INPUT_BIAS: usize = 6;
     pub const NEW_RECURRENT_BIAS: usize = 7;
+    pub const RECURRENT_BASIS: usize = 8;
 }
 
-/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 × hidden]`.
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 × hidden + rank]` (r, z, and
+/// what the recurrent weights see with `low_rank`).
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
-    let Some((reset, update)) = work.split_at_mut_checked(node.hidden_size) else { return };
-    gates::<W>(node, x, hidden, reset, update);
+    let Some((reset, rest)) = work.split_at_mut_checked(node.hidden_size) else { return };
+    let Some((update, projected)) = rest.split_at_mut_checked(node.hidden_size) else { return };
+    let operand = operand::<W>(node, hidden, projected);
+    gates::<W>(node, x, operand, reset, update);
     if node.has(RESET_AFTER) {
-        new_reset_after::<W>(node, x, hidden, reset, y);
+        new_reset_after::<W>(node, x, operand, reset, y);
     } else {
         for (r, &h) in reset.iter_mut().zip(hidden.iter()) {
             *r *= h;
         }
-        new_reset_before::<W>(node, x, reset, y);
+        new_reset_before::<W>(node, x, self::operand::<W>(node, reset, projected), y);
     }
     for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
         *h = z * *h + (1.0 - z) * *n;
         *n = *h;
     }
+}
+
+/// What the recurrent weights see in place of `h`, which may be r ⊙ h: with `low_rank` B h, in `projected`.
+fn operand<'w, W: Weight>(node: &Node<'_>, h: &'w [f32], projected: &'w mut [f32]) -> &'w [f32] {
+    if node.has(LOW_RANK) { low_rank::project(node.matrix::<W>(tensor::RECURRENT_BASIS), h, projected) } else { h }
 }
 
 /// r and z of every unit. A block of four rows holds r, z of two units.

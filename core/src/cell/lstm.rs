@@ -1,6 +1,7 @@
 //! Long short-term memory (Hochreiter and Schmidhuber 1997; Gers 2000 for the forget gate and the peepholes;
 //! Sak 2014 for the projection), as in TensorFlow's `LSTMCell`, Keras, PyTorch and cuDNN.
 //!
+//! # Equation
 //! ```text
 //! i = σ(W_i x + R_i h + b_i + p_i ⊙ c)
 //! f = σ(W_f x + R_f h + b_f + p_f ⊙ c)
@@ -12,7 +13,57 @@
 //! ```
 //!
 //! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
+//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
+//!
+//! # Tensors
+//! Blocks of rows in the order i, f, g, o.
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | [4 · hidden, input] | always |
+//! | `recurrent_weights` | [4 · hidden, output], with `low_rank` [4 · hidden, rank] | always |
+//! | `input_bias` | [4 · hidden] | optional |
+//! | `recurrent_bias` | [4 · hidden] | optional |
+//! | `input_peephole` | [hidden] | with `peephole` |
+//! | `forget_peephole` | [hidden] | with `peephole` |
+//! | `output_peephole` | [hidden] | with `peephole` |
+//! | `projection_weights` | [output, hidden] | with `projection` |
+//! | `recurrent_basis` | [rank, output] | with `low_rank` |
+//!
+//! # Options
+//! | name | what |
+//! |---|---|
+//! | `peephole` | the gates see the cell state |
+//! | `projection` | h is P m, of `output` features |
+//! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
+//!
+//! # Extents
+//! | name | what |
+//! |---|---|
+//! | `rank` | rows of the basis; 1 without `low_rank` |
+//!
+//! # Parameters
+//! | name | what |
+//! |---|---|
+//! | `cell_clip` | c stays within plus and minus this |
+//! | `projection_clip` | the projected h stays within plus and minus this |
+//!
+//! # Activations
+//! | name | default | of |
+//! |---|---|---|
+//! | `gate_activation` | sigmoid | i, f, o |
+//! | `cell_activation` | tanh | g |
+//! | `output_activation` | tanh | c' in m |
+//!
+//! # Known as
+//! TensorFlow's `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell` and `CudnnCompatibleLSTMCell`, Keras's and PyTorch's
+//! `LSTM`, EdgeML's `LSTMLRCell`.
+//!
+//! # Golden cases
+//! `tf1__BasicLSTMCell__*`, `tf1__LSTMCell__*`, `tf1__LSTMBlockCell__*`, `tf1__CudnnCompatibleLSTMCell__*`,
+//! `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `edgeml__LSTMLRCell__*`.
 
+use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::gate;
@@ -24,15 +75,21 @@ pub const PEEPHOLE: u32 = 0;
 /// Index of the option `projection`.
 pub const PROJECTION: u32 = 1;
 
+/// Index of the option `low_rank`.
+pub const LOW_RANK: u32 = 2;
+
+/// Columns of the recurrent weights.
+const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Output)]);
+
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "lstm",
     gates: &gate::LSTM,
-    extents: &[],
-    rules: &[Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output)],
+    extents: &[low_rank::EXTENT],
+    rules: &[Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output), low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
-    work: &[Dim::Hidden],
-    options: &["peephole", "projection"],
+    work: &[Dim::Hidden, Dim::When(LOW_RANK, &RANK)],
+    options: &["peephole", "projection", "low_rank"],
     params: &[
         ParamSpec { name: "cell_clip", presence: Presence::Optional },
         ParamSpec { name: "projection_clip", presence: Presence::With(PROJECTION) },
@@ -44,23 +101,25 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Output).gated(),
+        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
         CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
         CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().when(Presence::Optional),
         CanonicalSpec::vector("input_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
         CanonicalSpec::vector("forget_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
         CanonicalSpec::vector("output_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
         CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).when(Presence::With(PROJECTION)),
+        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Output).when(Presence::With(LOW_RANK)),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Output).gates(&gate::LSTM),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS).gates(&gate::LSTM),
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::LSTM),
         TensorSpec::vector("input_peephole", &["input_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
         TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
         TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
         TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
             .when(Presence::With(PROJECTION)),
+        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Output).when(Presence::With(LOW_RANK)),
     ],
 };
 
@@ -73,23 +132,27 @@ mod tensor {
     pub const FORGET_PEEPHOLE: usize = 4;
     pub const OUTPUT_PEEPHOLE: usize = 5;
     pub const PROJECTION_WEIGHTS: usize = 6;
+    pub const RECURRENT_BASIS: usize = 7;
 }
 
-/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]`, `y` is `[output]`.
+/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h), `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
+    let Some((m, projected)) = work.split_at_mut_checked(node.hidden_size) else { return };
+    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
+    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, projected) } else { &*hidden };
     if node.has(PROJECTION) {
-        update::<W>(node, x, hidden, cell, work);
-        project::<W>(node, work, y);
+        update::<W>(node, x, operand, cell, m);
+        project::<W>(node, m, y);
     } else {
-        update::<W>(node, x, hidden, cell, y);
+        update::<W>(node, x, operand, cell, y);
     }
     copy(hidden, y);
 }
 
-/// Every unit: c to c', and m. A block of four rows holds the gates i, f, g, o of one unit.
-fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32], m: &mut [f32]) {
+/// Every unit: c to c', and m, from what the recurrent weights see. A block of four rows holds the gates i, f, g, o of one unit.
+fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], m: &mut [f32]) {
     let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
     let cell_clip = node.param(0);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
@@ -99,7 +162,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32
         peephole(tensor::INPUT_PEEPHOLE).zip(peephole(tensor::FORGET_PEEPHOLE)).zip(peephole(tensor::OUTPUT_PEEPHOLE));
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
-        let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, hidden);
+        let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
         let peephole = peepholes.next();
         if let Some(((p_i, p_f), _)) = peephole {
             i += p_i * *c;

@@ -18,6 +18,10 @@ pub mod intersection;
 pub mod identity;
 pub mod last;
 pub mod layer_norm;
+pub mod fast_grnn;
+pub mod fast_rnn;
+pub mod gru;
+mod low_rank;
 pub mod lstm;
 pub mod merge;
 pub mod minimal_rnn;
@@ -28,6 +32,7 @@ pub mod scale;
 pub mod softmax;
 mod spec;
 pub mod sru;
+pub mod ugrnn;
 pub mod window;
 
 pub use spec::{
@@ -66,6 +71,12 @@ pub enum CellKind {
     IndyLstm = 21,
     /// [`indy_gru`]
     IndyGru = 22,
+    /// [`ugrnn`]
+    Ugrnn = 4,
+    /// [`fast_rnn`]
+    FastRnn = 11,
+    /// [`fast_grnn`]
+    FastGrnn = 12,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -129,6 +140,12 @@ impl CellKind {
         Self::Activation,
         Self::Scale,
         Self::Repeat,
+        Self::Ugrnn,
+        Self::FastRnn,
+        Self::FastGrnn,
+        Self::Dense,
+        Self::Softmax,
+        Self::Window,
     ];
 
     /// What this kind does with weights of type `W`, and all that is known about it.
@@ -144,6 +161,9 @@ impl CellKind {
             Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },
             Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
             Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
+            Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
+            Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
+            Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },

@@ -52,6 +52,8 @@ pub enum Dim {
     Quotient(&'static [Dim; 2]),
     /// It where the option of this index is set, else 0.
     When(u32, &'static Dim),
+    /// It where the option of this index is not set, else 0.
+    Unless(u32, &'static Dim),
 }
 
 /// How two dimensions relate.
@@ -301,6 +303,13 @@ impl Sizes<'_> {
             },
             Dim::When(option, dim) => {
                 if self.options >> *option & 1 == 1 {
+                    self.dim(dim)
+                } else {
+                    Some(0)
+                }
+            }
+            Dim::Unless(option, dim) => {
+                if self.options >> *option & 1 == 0 {
                     self.dim(dim)
                 } else {
                     Some(0)

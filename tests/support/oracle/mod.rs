@@ -29,6 +29,8 @@ mod dense;
 mod depthwise_conv;
 mod elman;
 mod embedding;
+mod fast_grnn;
+mod fast_rnn;
 mod gru;
 mod identity;
 mod indrnn;
@@ -45,6 +47,7 @@ mod repeat;
 mod scale;
 mod softmax;
 mod sru;
+mod ugrnn;
 
 pub use bounded::Bounded;
 pub use cell::Cell;
@@ -64,6 +67,8 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "depthwise_conv" => (depthwise_conv::step, stateless),
         "elman" => (elman::step, elman::state_len),
         "embedding" => (embedding::step, stateless),
+        "fast_grnn" => (fast_grnn::step, fast_grnn::state_len),
+        "fast_rnn" => (fast_rnn::step, fast_rnn::state_len),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "indrnn" => (indrnn::step, indrnn::state_len),
@@ -80,6 +85,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "scale" => (scale::step, stateless),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),
+        "ugrnn" => (ugrnn::step, ugrnn::state_len),
         other => panic!("the oracle has no cell {other:?}"),
     }
 }

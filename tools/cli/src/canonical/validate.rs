@@ -296,7 +296,7 @@ fn words(dim: &Dim, spec: &CellSpec) -> String {
         Dim::Product(dims) => joined(dims, " * "),
         Dim::Sum(dims) => joined(dims, " + "),
         Dim::Quotient([dividend, divisor]) => format!("{} / {}", words(dividend, spec), words(divisor, spec)),
-        Dim::When(_, dim) => words(dim, spec),
+        Dim::When(_, dim) | Dim::Unless(_, dim) => words(dim, spec),
     }
 }
 

@@ -3,6 +3,7 @@
 mod baselines;
 mod call;
 mod cudnn;
+mod edgeml;
 pub mod golden;
 pub mod graphdef;
 mod keras;

@@ -177,6 +177,25 @@ pub fn cudnn_compatible_gru(
     Ok(layer)
 }
 
+/// `UGRNNCell`: kernel `[input + units, 2 * units]`, bias `[2 * units]`, blocks in the order g, c.
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn ugrnn(kernel: &Tensor, bias: &Tensor, forget_bias: f32, activation: Activation) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let units = kernel.units(2)?;
+    let (input_weights, recurrent_weights) = kernel.split_kernel(units)?;
+    let mut bias = Named { name: "bias", tensor: bias }.shaped(&[2 * units], units)?;
+    for value in &mut bias.data[..units] {
+        *value += forget_bias;
+    }
+    Ok(Layer::new(CellKind::Ugrnn, input_weights.shape[1], units)
+        .tensor("input_weights", input_weights)
+        .tensor("recurrent_weights", recurrent_weights)
+        .tensor("input_bias", bias)
+        .activation("candidate_activation", activation))
+}
+
 /// `BasicRNNCell`: kernel `[input + units, units]`, bias `[units]`.
 ///
 /// # Errors

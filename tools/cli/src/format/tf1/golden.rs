@@ -42,6 +42,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "IndyGRUCell" => indy_gru(case),
         "CFNCell" => cfn(case),
         "SRUCell" => sru(case),
+        "UGRNNCell" => ugrnn(case),
         _ => case.unknown_class(),
     }
 }
@@ -228,4 +229,10 @@ fn sru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let layer = cells::sru(case.tensor("kernel")?, case.tensor("bias")?, activation)?;
     case.units("num_units", layer.hidden_size)?;
     Ok(layer.state("cell_state", At::new("state")))
+}
+fn ugrnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::ugrnn(case.tensor("kernel")?, case.tensor("bias")?, forget_bias, activation)?;
+    with_state(case, layer)
 }

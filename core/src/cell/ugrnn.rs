@@ -1,0 +1,115 @@
+//! Update gate RNN: one gate for what stays and what comes in (Collins, Sohl-Dickstein and Sussillo, "Capacity and
+//! Trainability in Recurrent Neural Networks", 2017).
+//!
+//! # Equation
+//! ```text
+//! g = σ(W_g x + R_g h + b_g)
+//! c = tanh(W_c x + R_c h + b_c)
+//! h' = g ⊙ h + (1 - g) ⊙ c
+//! ```
+//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h. A forget bias that a framework adds at
+//! run time is folded into `b_g` by the importer.
+//!
+//! # Tensors
+//! Blocks of rows in the order g, c.
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | [2 · hidden, input] | always |
+//! | `recurrent_weights` | [2 · hidden, hidden], with `low_rank` [2 · hidden, rank] | always |
+//! | `input_bias` | [2 · hidden] | optional |
+//! | `recurrent_bias` | [2 · hidden] | optional |
+//! | `recurrent_basis` | [rank, hidden] | with `low_rank` |
+//!
+//! # Options
+//! | name | what |
+//! |---|---|
+//! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
+//!
+//! # Extents
+//! | name | what |
+//! |---|---|
+//! | `rank` | rows of the basis; 1 without `low_rank` |
+//!
+//! # Activations
+//! | name | default | of |
+//! |---|---|---|
+//! | `gate_activation` | sigmoid | g |
+//! | `candidate_activation` | tanh | c |
+//!
+//! # Known as
+//! TensorFlow's `contrib.rnn.UGRNNCell`, EdgeML's `UGRNNLRCell`.
+//!
+//! # Golden cases
+//! `tf1__UGRNNCell__*`, `edgeml__UGRNNLRCell__*`.
+
+use super::low_rank::{self, RANK};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
+use crate::activation::Activation;
+use crate::gate;
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
+
+/// Index of the option `low_rank`.
+pub const LOW_RANK: u32 = 0;
+
+/// Columns of the recurrent weights.
+const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
+
+/// See the [module](self).
+pub const SPEC: CellSpec = CellSpec {
+    name: "ugrnn",
+    gates: &gate::UGRNN,
+    extents: &[low_rank::EXTENT],
+    rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
+    states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
+    work: &[Dim::When(LOW_RANK, &RANK)],
+    options: &["low_rank"],
+    params: &[],
+    activations: &[
+        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
+        ActivationSpec { name: "candidate_activation", default: Activation::Tanh },
+    ],
+    canonical: &[
+        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
+        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().when(Presence::Optional),
+        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
+    ],
+    tensors: &[
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::UGRNN),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS)
+            .gates(&gate::UGRNN),
+        TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::UGRNN),
+        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
+    ],
+};
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const INPUT_WEIGHTS: usize = 0;
+    pub const RECURRENT_WEIGHTS: usize = 1;
+    pub const BIAS: usize = 2;
+    pub const RECURRENT_BASIS: usize = 3;
+}
+
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty. A block of four rows
+/// holds g, c of two units.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state: hidden, work, y, .. } = io;
+    let (gate, candidate) = (node.activation(0), node.activation(1));
+    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
+    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, work) } else { &*hidden };
+    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
+    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
+    for (((w, r), &b), (h, y)) in blocks.zip(hidden.chunks(2).zip(y.chunks_mut(2))) {
+        let [g0, c0, g1, c1] = accumulate(accumulate(b, w, x), r, operand);
+        for ((&h, y), (g, c)) in h.iter().zip(y).zip([(g0, c0), (g1, c1)]) {
+            let g = gate.apply(g);
+            *y = g * h + (1.0 - g) * candidate.apply(c);
+        }
+    }
+    copy(hidden, y);
+}
