@@ -20,6 +20,22 @@ pub enum Gate {
     Update,
     /// n (TensorFlow's c, Keras's and ONNX's h), the GRU's candidate.
     New,
+    /// The first of the blocks of the NAS cell, which have no names.
+    Nas0,
+    /// The second.
+    Nas1,
+    /// The third.
+    Nas2,
+    /// The fourth.
+    Nas3,
+    /// The fifth.
+    Nas4,
+    /// The sixth.
+    Nas5,
+    /// The seventh.
+    Nas6,
+    /// The eighth.
+    Nas7,
 }
 
 /// Row order of the four LSTM gates in every canonical model and image.
@@ -30,6 +46,14 @@ pub const LSTM_TF1: [Gate; 4] = [Gate::Input, Gate::Cell, Gate::Forget, Gate::Ou
 pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
 /// z, r, h: Keras's and ONNX's GRU.
 pub const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
+
+/// Row order of the minimal gated recurrent unit in every canonical model and image.
+pub const MIN_GRU: [Gate; 2] = [Gate::Update, Gate::New];
+/// Row order of the minimal LSTM in every canonical model and image.
+pub const MIN_LSTM: [Gate; 3] = [Gate::Input, Gate::Forget, Gate::Cell];
+/// Row order of the eight blocks of the NAS cell in every canonical model and image, and in TensorFlow.
+pub const NAS: [Gate; 8] =
+    [Gate::Nas0, Gate::Nas1, Gate::Nas2, Gate::Nas3, Gate::Nas4, Gate::Nas5, Gate::Nas6, Gate::Nas7];
 
 /// `result[k]` is where `from` keeps the gate that `to` wants at `k`. A gate that `from` lacks maps past its end.
 pub const fn permutation<const N: usize>(from: [Gate; N], to: [Gate; N]) -> [usize; N] {

@@ -141,9 +141,12 @@ impl Variant {
     /// The kind with its options, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
-            CellKind::Elman | CellKind::Dense => vec![Self::new(kind, &[])],
+            CellKind::Elman | CellKind::Dense | CellKind::MinGru | CellKind::MinLstm => vec![Self::new(kind, &[])],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
+            CellKind::Nas => {
+                vec![Self::new(kind, &[]), Self::new(kind, &["projection"]).fit(Fit::projected)]
+            }
             CellKind::Lstm => {
                 let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
                 let with = |&options: &&[&'static str]| {

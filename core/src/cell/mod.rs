@@ -7,6 +7,9 @@ pub mod dense;
 pub mod elman;
 pub mod gru;
 pub mod lstm;
+pub mod min_gru;
+pub mod min_lstm;
+pub mod nas;
 pub mod softmax;
 mod spec;
 pub mod window;
@@ -33,6 +36,12 @@ pub enum CellKind {
     Lstm = 2,
     /// [`gru`]
     Gru = 3,
+    /// [`nas`]
+    Nas = 5,
+    /// [`min_gru`]
+    MinGru = 13,
+    /// [`min_lstm`]
+    MinLstm = 14,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -46,7 +55,17 @@ const CODES: usize = 64;
 
 impl CellKind {
     /// Every kind.
-    pub const ALL: &[Self] = &[Self::Elman, Self::Lstm, Self::Gru, Self::Dense, Self::Softmax, Self::Window];
+    pub const ALL: &[Self] = &[
+        Self::Elman,
+        Self::Lstm,
+        Self::Gru,
+        Self::Nas,
+        Self::MinGru,
+        Self::MinLstm,
+        Self::Dense,
+        Self::Softmax,
+        Self::Window,
+    ];
 
     /// What this kind does with weights of type `W`, and all that is known about it.
     const fn cell<W: Weight>(self) -> &'static Cell {
@@ -54,6 +73,9 @@ impl CellKind {
             Self::Elman => const { &Cell::new(&elman::SPEC, elman::step::<W>) },
             Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
+            Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
+            Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
+            Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },

@@ -34,6 +34,9 @@ mod last;
 mod layer_norm;
 mod lstm;
 mod merge;
+mod min_gru;
+mod min_lstm;
+mod nas;
 mod pool;
 mod repeat;
 mod scale;
@@ -62,6 +65,9 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "layer_norm" => (layer_norm::step, stateless),
         "lstm" => (lstm::step, lstm::state_len),
         "merge" => (merge::step, stateless),
+        "min_gru" => (min_gru::step, min_gru::state_len),
+        "min_lstm" => (min_lstm::step, min_lstm::state_len),
+        "nas" => (nas::step, nas::state_len),
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),

@@ -34,7 +34,7 @@ use tidegate::activation::Activation;
 
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{baselines, keras, tf1, tf2ops, torch};
+use super::{baselines, keras, mingru, tf1, tf2ops, torch};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -52,6 +52,7 @@ pub fn from_case(
     let mut case = Case::new(metadata, tensors)?;
     let network = match family {
         "baselines" => baselines::convert(&mut case)?,
+        "mingru" => mingru::convert(&mut case)?,
         "tf1" => tf1::golden::convert(&mut case)?,
         "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,

@@ -108,6 +108,39 @@ pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<
     Ok(layer)
 }
 
+/// `NASCell`: kernel [input, 8 * units], recurrent kernel [output, 8 * units], bias [8 * units], projection
+/// [units, output].
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn nas(
+    kernel: &Tensor,
+    recurrent_kernel: &Tensor,
+    bias: Option<&Tensor>,
+    projection: Option<&Tensor>,
+) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let units = kernel.units(8)?;
+    let (input, _) = kernel.matrix()?;
+    let recurrent = Named { name: "recurrent_kernel", tensor: recurrent_kernel };
+    let (output, _) = recurrent.matrix()?;
+    recurrent.shaped(&[output, 8 * units], units)?;
+    let mut layer = Layer::new(CellKind::Nas, input, units)
+        .tensor("input_weights", kernel.transposed(0, input)?)
+        .tensor("recurrent_weights", recurrent.transposed(0, output)?);
+    if let Some(bias) = bias {
+        let bias = Named { name: "bias", tensor: bias }.shaped(&[8 * units], units)?;
+        layer = layer.tensor("recurrent_bias", bias);
+    }
+    if let Some(projection) = projection {
+        let projection = Named { name: "projection_weights", tensor: projection };
+        projection.shaped(&[units, output], units)?;
+        layer = layer.option("projection").tensor("projection_weights", projection.transposed(0, units)?);
+        layer.output_size = output;
+    }
+    Ok(layer)
+}
+
 /// `CudnnCompatibleLSTMCell`: an `LSTMCell` without a forget bias at run time.
 ///
 /// # Errors

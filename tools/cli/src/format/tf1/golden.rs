@@ -34,6 +34,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "GRUCell" | "GRUBlockCellV2" => gru(case),
         "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
+        "NASCell" => nas(case),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
         _ => case.unknown_class(),
@@ -100,6 +101,16 @@ fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         ..LstmOptions::default()
     };
     let layer = cells::lstm(case.tensor("kernel")?, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+fn nas(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let projection = match case.size("num_proj")? {
+        Some(_) => Some(case.tensor("projection_weights")?),
+        None => None,
+    };
+    let bias = if case.flag("use_bias", false)? { Some(case.tensor("bias")?) } else { None };
+    let layer = cells::nas(case.tensor("kernel")?, case.tensor("recurrent_kernel")?, bias, projection)?;
     with_tuple(case, layer)
 }
 
