@@ -84,6 +84,19 @@ impl Fit {
         Self::units(input, input)
     }
 
+    /// As many groups as features and units allow.
+    pub fn grouped(input: usize, units: usize) -> Self {
+        let groups = (1..=units).rev().find(|groups| input % groups == 0 && units % groups == 0).unwrap_or(1);
+        Self { extents: vec![("groups", groups)], ..Self::units(input, units) }
+    }
+
+    /// The same with half as many features out, rounded up to whole groups.
+    pub fn grouped_projected(input: usize, units: usize) -> Self {
+        let fit = Self::grouped(input, units);
+        let groups = fit.extents.first().map_or(1, |&(_, groups)| groups);
+        Self { output: (units / groups).div_ceil(2) * groups, ..fit }
+    }
+
     /// Half as many features out, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
@@ -144,6 +157,12 @@ impl Variant {
             CellKind::Elman | CellKind::Dense | CellKind::MinGru | CellKind::MinLstm => vec![Self::new(kind, &[])],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
+            CellKind::Glstm => {
+                vec![
+                    Self::new(kind, &[]).fit(Fit::grouped),
+                    Self::new(kind, &["projection"]).fit(Fit::grouped_projected),
+                ]
+            }
             CellKind::Nas => {
                 vec![Self::new(kind, &[]), Self::new(kind, &["projection"]).fit(Fit::projected)]
             }

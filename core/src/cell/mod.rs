@@ -5,6 +5,7 @@
 
 pub mod dense;
 pub mod elman;
+pub mod glstm;
 pub mod gru;
 pub mod lstm;
 pub mod min_gru;
@@ -38,6 +39,8 @@ pub enum CellKind {
     Gru = 3,
     /// [`nas`]
     Nas = 5,
+    /// [`glstm`]
+    Glstm = 7,
     /// [`min_gru`]
     MinGru = 13,
     /// [`min_lstm`]
@@ -60,6 +63,7 @@ impl CellKind {
         Self::Lstm,
         Self::Gru,
         Self::Nas,
+        Self::Glstm,
         Self::MinGru,
         Self::MinLstm,
         Self::Dense,
@@ -74,6 +78,7 @@ impl CellKind {
             Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
             Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
+            Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
             Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
             Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },

@@ -28,6 +28,7 @@ mod dense;
 mod depthwise_conv;
 mod elman;
 mod embedding;
+mod glstm;
 mod gru;
 mod identity;
 mod last;
@@ -59,6 +60,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "depthwise_conv" => (depthwise_conv::step, stateless),
         "elman" => (elman::step, elman::state_len),
         "embedding" => (embedding::step, stateless),
+        "glstm" => (glstm::step, glstm::state_len),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "last" => (last::step, stateless),

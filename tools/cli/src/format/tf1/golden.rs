@@ -34,6 +34,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "GRUCell" | "GRUBlockCellV2" => gru(case),
         "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
+        "GLSTMCell" => glstm(case),
         "NASCell" => nas(case),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
@@ -101,6 +102,19 @@ fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         ..LstmOptions::default()
     };
     let layer = cells::lstm(case.tensor("kernel")?, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+fn glstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let groups = case.size("number_of_groups")?.unwrap_or(1);
+    let kernels = (0..groups).map(|k| case.tensor(&format!("group{k}/kernel"))).collect::<Result<Vec<_>, _>>()?;
+    let biases = [case.tensor("bias_i")?, case.tensor("bias_f")?, case.tensor("bias_j")?, case.tensor("bias_o")?];
+    let projection = match case.size("num_proj")? {
+        Some(_) => Some(case.tensor("projection/kernel")?),
+        None => None,
+    };
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let layer = cells::glstm(&kernels, biases, forget_bias, projection)?;
     with_tuple(case, layer)
 }
 
