@@ -28,6 +28,22 @@ pub enum Gate {
     Gate,
     /// c, what a cell with one gate may take in.
     Candidate,
+    /// The first of the blocks of the NAS cell, which have no names.
+    Nas0,
+    /// The second.
+    Nas1,
+    /// The third.
+    Nas2,
+    /// The fourth.
+    Nas3,
+    /// The fifth.
+    Nas4,
+    /// The sixth.
+    Nas5,
+    /// The seventh.
+    Nas6,
+    /// The eighth.
+    Nas7,
 }
 
 /// Row order of the four LSTM gates in every canonical model and image.
@@ -40,6 +56,14 @@ pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
 pub const UGRNN: [Gate; 2] = [Gate::Gate, Gate::Candidate];
 /// z, r, h: Keras's and ONNX's GRU.
 pub const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
+
+/// Row order of the minimal gated recurrent unit in every canonical model and image.
+pub const MIN_GRU: [Gate; 2] = [Gate::Update, Gate::New];
+/// Row order of the minimal LSTM in every canonical model and image.
+pub const MIN_LSTM: [Gate; 3] = [Gate::Input, Gate::Forget, Gate::Cell];
+/// Row order of the eight blocks of the NAS cell in every canonical model and image, and in TensorFlow.
+pub const NAS: [Gate; 8] =
+    [Gate::Nas0, Gate::Nas1, Gate::Nas2, Gate::Nas3, Gate::Nas4, Gate::Nas5, Gate::Nas6, Gate::Nas7];
 
 /// `result[k]` is where `from` keeps the gate that `to` wants at `k`. A gate that `from` lacks maps past its end.
 pub const fn permutation<const N: usize>(from: [Gate; N], to: [Gate; N]) -> [usize; N] {

@@ -182,6 +182,17 @@ impl Fit {
     /// Recurrent weights of half the rank, rounded up.
     pub fn low_rank(_: usize, units: usize) -> Self {
         Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
+    /// As many groups as features and units allow.
+    pub fn grouped(input: usize, units: usize) -> Self {
+        let groups = (1..=units).rev().find(|groups| input % groups == 0 && units % groups == 0).unwrap_or(1);
+        Self { extents: vec![("groups", groups)], ..Self::units(input, units) }
+    }
+
+    /// The same with half as many features out, rounded up to whole groups.
+    pub fn grouped_projected(input: usize, units: usize) -> Self {
+        let fit = Self::grouped(input, units);
+        let groups = fit.extents.first().map_or(1, |&(_, groups)| groups);
+        Self { output: (units / groups).div_ceil(2) * groups, ..fit }
     }
 
     /// Half as many features out, rounded up.
@@ -281,6 +292,18 @@ impl Variant {
                 Self::new(kind, &["reset_after", "low_rank"]).fit(Fit::low_rank),
                 Self::new(kind, &["reset_after"]),
             ],
+            CellKind::Elman | CellKind::Dense | CellKind::MinGru | CellKind::MinLstm => vec![Self::new(kind, &[])],
+            CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
+            CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
+            CellKind::Glstm => {
+                vec![
+                    Self::new(kind, &[]).fit(Fit::grouped),
+                    Self::new(kind, &["projection"]).fit(Fit::grouped_projected),
+                ]
+            }
+            CellKind::Nas => {
+                vec![Self::new(kind, &[]), Self::new(kind, &["projection"]).fit(Fit::projected)]
+            }
             CellKind::Lstm => {
                 let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
                 let with = |&options: &&[&'static str]| {

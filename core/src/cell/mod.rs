@@ -10,6 +10,7 @@ pub mod dense;
 pub mod depthwise_conv;
 pub mod elman;
 pub mod embedding;
+pub mod glstm;
 pub mod gru;
 pub mod indrnn;
 pub mod indy_gru;
@@ -29,6 +30,9 @@ mod patch;
 pub mod pool;
 pub mod repeat;
 pub mod scale;
+pub mod min_gru;
+pub mod min_lstm;
+pub mod nas;
 pub mod softmax;
 mod spec;
 pub mod sru;
@@ -77,6 +81,14 @@ pub enum CellKind {
     FastRnn = 11,
     /// [`fast_grnn`]
     FastGrnn = 12,
+    /// [`nas`]
+    Nas = 5,
+    /// [`glstm`]
+    Glstm = 7,
+    /// [`min_gru`]
+    MinGru = 13,
+    /// [`min_lstm`]
+    MinLstm = 14,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -143,6 +155,10 @@ impl CellKind {
         Self::Ugrnn,
         Self::FastRnn,
         Self::FastGrnn,
+        Self::Nas,
+        Self::Glstm,
+        Self::MinGru,
+        Self::MinLstm,
         Self::Dense,
         Self::Softmax,
         Self::Window,
@@ -164,6 +180,10 @@ impl CellKind {
             Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
             Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
             Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
+            Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
+            Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
+            Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
+            Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },

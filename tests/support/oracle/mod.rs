@@ -31,6 +31,7 @@ mod elman;
 mod embedding;
 mod fast_grnn;
 mod fast_rnn;
+mod glstm;
 mod gru;
 mod identity;
 mod indrnn;
@@ -42,6 +43,9 @@ mod layer_norm;
 mod lstm;
 mod merge;
 mod minimal_rnn;
+mod min_gru;
+mod min_lstm;
+mod nas;
 mod pool;
 mod repeat;
 mod scale;
@@ -69,6 +73,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "embedding" => (embedding::step, stateless),
         "fast_grnn" => (fast_grnn::step, fast_grnn::state_len),
         "fast_rnn" => (fast_rnn::step, fast_rnn::state_len),
+        "glstm" => (glstm::step, glstm::state_len),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "indrnn" => (indrnn::step, indrnn::state_len),
@@ -80,6 +85,9 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "lstm" => (lstm::step, lstm::state_len),
         "merge" => (merge::step, stateless),
         "minimal_rnn" => (minimal_rnn::step, minimal_rnn::state_len),
+        "min_gru" => (min_gru::step, min_gru::state_len),
+        "min_lstm" => (min_lstm::step, min_lstm::state_len),
+        "nas" => (nas::step, nas::state_len),
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),

@@ -8,6 +8,7 @@ pub mod golden;
 pub mod graphdef;
 mod keras;
 mod layer;
+mod mingru;
 mod network;
 pub mod tf1;
 mod tf2ops;

@@ -108,6 +108,105 @@ pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<
     Ok(layer)
 }
 
+/// `GLSTMCell`: for each group a kernel [(input + output) / groups, 4 * units / groups] in the order i, j, f, o; biases
+/// i, f, j, o of all units; projection [units, output].
+///
+/// # Errors
+/// If there is no kernel, or a tensor has another shape.
+pub fn glstm(
+    kernels: &[&Tensor],
+    biases: [&Tensor; 4],
+    forget_bias: f32,
+    projection: Option<&Tensor>,
+) -> Result<Layer, ImportError> {
+    let Some(&first) = kernels.first() else {
+        return Err(ImportError::MissingTensor { tensor: "group0/kernel".into() });
+    };
+    let (groups, part) = (kernels.len(), Named { name: "group0/kernel", tensor: first }.units(4)?);
+    let units = groups * part;
+    let projection = projection.map(|tensor| Named { name: "projection/kernel", tensor });
+    let output = match projection {
+        Some(projection) => projection.matrix()?.1,
+        None => units,
+    };
+    if output % groups != 0 {
+        return Err(ImportError::Unsupported(format!("{output} features out in {groups} groups")));
+    }
+    let mut parts = Vec::new();
+    for &tensor in kernels {
+        let kernel = Named { name: "group/kernel", tensor };
+        kernel.shaped(&first.shape, units)?;
+        let (input, recurrent) = kernel.split_kernel(output / groups)?;
+        parts.push((reordered(&input, LSTM_TF1, LSTM), reordered(&recurrent, LSTM_TF1, LSTM)));
+    }
+    let (inputs, recurrents): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let input_weights = interleaved(&inputs, LSTM.len());
+    let mut bias = zeros(0);
+    for tensor in biases {
+        bias = stacked(&bias, &Named { name: "bias", tensor }.shaped(&[units], units)?);
+    }
+    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
+        *value += forget_bias;
+    }
+    let mut layer = Layer::new(CellKind::Glstm, groups * input_weights.shape[1], units)
+        .extent("groups", groups)
+        .tensor("input_weights", input_weights)
+        .tensor("recurrent_weights", interleaved(&recurrents, LSTM.len()))
+        .tensor("input_bias", bias);
+    if let Some(projection) = projection {
+        projection.shaped(&[units, output], units)?;
+        layer = layer.option("projection").tensor("projection_weights", projection.transposed(0, units)?);
+        layer.output_size = output;
+    }
+    Ok(layer)
+}
+
+/// Matrices of one shape, each with so many blocks of rows: block 0 of each, then block 1 of each.
+fn interleaved(parts: &[Tensor], blocks: usize) -> Tensor {
+    let mut whole = Tensor { shape: vec![0, 0], data: Vec::new() };
+    for block in 0..blocks {
+        for part in parts {
+            let len = part.data.len() / blocks;
+            whole.data.extend(&part.data[block * len..(block + 1) * len]);
+            whole.shape = vec![parts.len() * part.shape[0], part.shape[1]];
+        }
+    }
+    whole
+}
+
+/// `NASCell`: kernel [input, 8 * units], recurrent kernel [output, 8 * units], bias [8 * units], projection
+/// [units, output].
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn nas(
+    kernel: &Tensor,
+    recurrent_kernel: &Tensor,
+    bias: Option<&Tensor>,
+    projection: Option<&Tensor>,
+) -> Result<Layer, ImportError> {
+    let kernel = Named { name: "kernel", tensor: kernel };
+    let units = kernel.units(8)?;
+    let (input, _) = kernel.matrix()?;
+    let recurrent = Named { name: "recurrent_kernel", tensor: recurrent_kernel };
+    let (output, _) = recurrent.matrix()?;
+    recurrent.shaped(&[output, 8 * units], units)?;
+    let mut layer = Layer::new(CellKind::Nas, input, units)
+        .tensor("input_weights", kernel.transposed(0, input)?)
+        .tensor("recurrent_weights", recurrent.transposed(0, output)?);
+    if let Some(bias) = bias {
+        let bias = Named { name: "bias", tensor: bias }.shaped(&[8 * units], units)?;
+        layer = layer.tensor("recurrent_bias", bias);
+    }
+    if let Some(projection) = projection {
+        let projection = Named { name: "projection_weights", tensor: projection };
+        projection.shaped(&[units, output], units)?;
+        layer = layer.option("projection").tensor("projection_weights", projection.transposed(0, units)?);
+        layer.output_size = output;
+    }
+    Ok(layer)
+}
+
 /// `CudnnCompatibleLSTMCell`: an `LSTMCell` without a forget bias at run time.
 ///
 /// # Errors

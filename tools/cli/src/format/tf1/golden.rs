@@ -34,6 +34,8 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "GRUCell" | "GRUBlockCellV2" => gru(case),
         "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
+        "GLSTMCell" => glstm(case),
+        "NASCell" => nas(case),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
         "IndRNNCell" => indrnn(case),
@@ -107,6 +109,29 @@ fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         ..LstmOptions::default()
     };
     let layer = cells::lstm(case.tensor("kernel")?, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+fn glstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let groups = case.size("number_of_groups")?.unwrap_or(1);
+    let kernels = (0..groups).map(|k| case.tensor(&format!("group{k}/kernel"))).collect::<Result<Vec<_>, _>>()?;
+    let biases = [case.tensor("bias_i")?, case.tensor("bias_f")?, case.tensor("bias_j")?, case.tensor("bias_o")?];
+    let projection = match case.size("num_proj")? {
+        Some(_) => Some(case.tensor("projection/kernel")?),
+        None => None,
+    };
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let layer = cells::glstm(&kernels, biases, forget_bias, projection)?;
+    with_tuple(case, layer)
+}
+
+fn nas(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let projection = match case.size("num_proj")? {
+        Some(_) => Some(case.tensor("projection_weights")?),
+        None => None,
+    };
+    let bias = if case.flag("use_bias", false)? { Some(case.tensor("bias")?) } else { None };
+    let layer = cells::nas(case.tensor("kernel")?, case.tensor("recurrent_kernel")?, bias, projection)?;
     with_tuple(case, layer)
 }
 
