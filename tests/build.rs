@@ -31,7 +31,7 @@ fn image() -> Result<Vec<u8>, BufferTooSmall> {
         input_size: INPUT,
         hidden_size: OUTPUT,
         output_size: OUTPUT,
-        extents: &[],
+        extents: &[1],
         activations: &[Activation::Identity],
         params: &[],
         unroll: None,

@@ -338,7 +338,8 @@ fn a_wrong_node_is_refused_by_its_number() {
     assert_eq!(with32(at(LSTM, node::OPTIONS), 8), option(LSTM));
     assert_eq!(with32(at(ELMAN, node::OPTIONS), 1 << 31), option(ELMAN));
     // These cells have one extent. Their activations follow it, their numbers follow those.
-    let activation = |index, k: usize| move |bytes: &[u8]| record_of(bytes, index) + node::LEN + 4 + k * activation::LEN;
+    let activation =
+        |index, k: usize| move |bytes: &[u8]| record_of(bytes, index) + node::LEN + 4 + k * activation::LEN;
     for code in [200, 256, u32::MAX] {
         assert_eq!(with32(activation(GRU, 0), code), option(GRU), "activation {code}");
     }

@@ -378,15 +378,15 @@ mod tests {
             input_size: units,
             hidden_size: units,
             output_size: units,
-            extents: &[],
+            extents: &[1],
             activations: &[Activation::Identity],
             params: &[],
             unroll: None,
             output_slot: units,
             slots: &[(0, units)],
-            tensors: &[Some(0); 3],
+            tensors: &[Some(0), Some(0), Some(0), None],
         };
-        let mut nodes = [0; 88];
+        let mut nodes = [0; 96];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
         let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
         let mut ports = [0; 64];

@@ -179,13 +179,11 @@ impl Fit {
             ("out_width", width),
         ];
         Self { hidden: input / width, output: input, extents }
+    }
+
     /// Recurrent weights of half the rank, rounded up.
     pub fn low_rank(_: usize, units: usize) -> Self {
         Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
-    /// As many groups as features and units allow.
-    pub fn grouped(input: usize, units: usize) -> Self {
-        let groups = (1..=units).rev().find(|groups| input % groups == 0 && units % groups == 0).unwrap_or(1);
-        Self { extents: vec![("groups", groups)], ..Self::units(input, units) }
     }
 
     /// The same with half as many features out, rounded up to whole groups.
@@ -252,13 +250,13 @@ impl Variant {
     /// The kind with its options, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
-            CellKind::Elman
-            | CellKind::Indrnn
+            CellKind::Indrnn
             | CellKind::MinimalRnn
             | CellKind::Cfn
             | CellKind::IndyLstm
             | CellKind::IndyGru
-            | CellKind::Dense => vec![Self::new(kind, &[])],
+            | CellKind::MinGru
+            | CellKind::MinLstm => vec![Self::new(kind, &[])],
             CellKind::Intersection => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Sru => vec![
                 Self::new(kind, &[]).fit(Fit::elementwise),
@@ -267,7 +265,6 @@ impl Variant {
                 Self::new(kind, &["highway"]),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
-            CellKind::Elman => vec![Self::new(kind, &[])],
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::LayerNorm => {
@@ -284,7 +281,6 @@ impl Variant {
             }
             // It reads one index, and any weight but those of its row may be wrong.
             CellKind::Embedding => Vec::new(),
-            CellKind::Dense => vec![Self::new(kind, &[])],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Gru => vec![
                 Self::new(kind, &[]),
@@ -292,9 +288,6 @@ impl Variant {
                 Self::new(kind, &["reset_after", "low_rank"]).fit(Fit::low_rank),
                 Self::new(kind, &["reset_after"]),
             ],
-            CellKind::Elman | CellKind::Dense | CellKind::MinGru | CellKind::MinLstm => vec![Self::new(kind, &[])],
-            CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
-            CellKind::Gru => vec![Self::new(kind, &[]), Self::new(kind, &["reset_after"])],
             CellKind::Glstm => {
                 vec![
                     Self::new(kind, &[]).fit(Fit::grouped),

@@ -3,36 +3,35 @@
 //!
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
-pub mod cfn;
 pub mod activation_layer;
+pub mod cfn;
 pub mod conv;
 pub mod dense;
 pub mod depthwise_conv;
 pub mod elman;
 pub mod embedding;
+pub mod fast_grnn;
+pub mod fast_rnn;
 pub mod glstm;
 pub mod gru;
+pub mod identity;
 pub mod indrnn;
 pub mod indy_gru;
 pub mod indy_lstm;
 pub mod intersection;
-pub mod identity;
 pub mod last;
 pub mod layer_norm;
-pub mod fast_grnn;
-pub mod fast_rnn;
-pub mod gru;
-mod low_rank;
+pub mod low_rank;
 pub mod lstm;
 pub mod merge;
+pub mod min_gru;
+pub mod min_lstm;
 pub mod minimal_rnn;
-mod patch;
+pub mod nas;
+pub mod patch;
 pub mod pool;
 pub mod repeat;
 pub mod scale;
-pub mod min_gru;
-pub mod min_lstm;
-pub mod nas;
 pub mod softmax;
 mod spec;
 pub mod sru;
@@ -61,10 +60,24 @@ pub enum CellKind {
     Lstm = 2,
     /// [`gru`]
     Gru = 3,
+    /// [`ugrnn`]
+    Ugrnn = 4,
+    /// [`nas`]
+    Nas = 5,
+    /// [`glstm`]
+    Glstm = 7,
     /// [`indrnn`]
     Indrnn = 9,
     /// [`minimal_rnn`]
     MinimalRnn = 10,
+    /// [`fast_rnn`]
+    FastRnn = 11,
+    /// [`fast_grnn`]
+    FastGrnn = 12,
+    /// [`min_gru`]
+    MinGru = 13,
+    /// [`min_lstm`]
+    MinLstm = 14,
     /// [`sru`]
     Sru = 16,
     /// [`cfn`]
@@ -75,20 +88,6 @@ pub enum CellKind {
     IndyLstm = 21,
     /// [`indy_gru`]
     IndyGru = 22,
-    /// [`ugrnn`]
-    Ugrnn = 4,
-    /// [`fast_rnn`]
-    FastRnn = 11,
-    /// [`fast_grnn`]
-    FastGrnn = 12,
-    /// [`nas`]
-    Nas = 5,
-    /// [`glstm`]
-    Glstm = 7,
-    /// [`min_gru`]
-    MinGru = 13,
-    /// [`min_lstm`]
-    MinLstm = 14,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -128,8 +127,15 @@ impl CellKind {
         Self::Elman,
         Self::Lstm,
         Self::Gru,
+        Self::Ugrnn,
+        Self::Nas,
+        Self::Glstm,
         Self::Indrnn,
         Self::MinimalRnn,
+        Self::FastRnn,
+        Self::FastGrnn,
+        Self::MinGru,
+        Self::MinLstm,
         Self::Sru,
         Self::Cfn,
         Self::Intersection,
@@ -137,31 +143,18 @@ impl CellKind {
         Self::IndyGru,
         Self::Dense,
         Self::Softmax,
-        Self::Window,
-        Self::Dense,
-        Self::Softmax,
-        Self::Window,
-        Self::Merge,
-        Self::Identity,
-        Self::Last,
         Self::Conv,
         Self::DepthwiseConv,
         Self::Pool,
+        Self::Window,
         Self::Embedding,
         Self::LayerNorm,
         Self::Activation,
-        Self::Scale,
+        Self::Merge,
+        Self::Identity,
+        Self::Last,
         Self::Repeat,
-        Self::Ugrnn,
-        Self::FastRnn,
-        Self::FastGrnn,
-        Self::Nas,
-        Self::Glstm,
-        Self::MinGru,
-        Self::MinLstm,
-        Self::Dense,
-        Self::Softmax,
-        Self::Window,
+        Self::Scale,
     ];
 
     /// What this kind does with weights of type `W`, and all that is known about it.
@@ -170,34 +163,34 @@ impl CellKind {
             Self::Elman => const { &Cell::new(&elman::SPEC, elman::step::<W>) },
             Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
+            Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
+            Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
+            Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
             Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
             Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },
+            Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
+            Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
+            Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
+            Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
             Self::Sru => const { &Cell::new(&sru::SPEC, sru::step::<W>) },
             Self::Cfn => const { &Cell::new(&cfn::SPEC, cfn::step::<W>) },
             Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },
             Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
             Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
-            Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
-            Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
-            Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
-            Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
-            Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
-            Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
-            Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
-            Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
-            Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
-            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
-            Self::Last => const { &Cell::new(&last::SPEC, last::step) },
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },
             Self::DepthwiseConv => const { &Cell::new(&depthwise_conv::SPEC, depthwise_conv::step::<W>) },
             Self::Pool => const { &Cell::new(&pool::SPEC, pool::step) },
+            Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
             Self::Embedding => const { &Cell::new(&embedding::SPEC, embedding::step::<W>) },
             Self::LayerNorm => const { &Cell::new(&layer_norm::SPEC, layer_norm::step) },
             Self::Activation => const { &Cell::new(&activation_layer::SPEC, activation_layer::step) },
-            Self::Scale => const { &Cell::new(&scale::SPEC, scale::step) },
+            Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
+            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
+            Self::Last => const { &Cell::new(&last::SPEC, last::step) },
             Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step) },
+            Self::Scale => const { &Cell::new(&scale::SPEC, scale::step) },
         }
     }
 

@@ -34,8 +34,7 @@ use tidegate::activation::Activation;
 
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{baselines, edgeml, keras, tf1, tf2ops, torch};
-use super::{baselines, keras, mingru, tf1, tf2ops, torch};
+use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
