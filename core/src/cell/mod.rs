@@ -248,14 +248,19 @@ pub(crate) struct Io<'s> {
     pub rows: usize,
 }
 
+/// One time step.
+type EachStep = fn(&Node<'_>, Io<'_>);
+/// One time step, of which there may be no output: node, input, state, output.
+type BufferedStep = fn(&Node<'_>, Option<&[f32]>, &mut [f32], &mut [f32]) -> Option<usize>;
+
 /// How a kind steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     /// Each step gives an output.
-    Each(fn(&Node<'_>, Io<'_>)),
+    Each(EachStep),
     /// A step may have nothing to give yet; else it says how many rows of its output are valid. Without an input the
     /// sequence has ended.
-    Buffered(fn(&Node<'_>, Option<&[f32]>, &mut [f32], &mut [f32]) -> Option<usize>),
+    Buffered(BufferedStep),
 }
 
 /// A kind for one type of weights.
@@ -266,14 +271,11 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    const fn new(spec: &'static CellSpec, step: fn(&Node<'_>, Io<'_>)) -> Self {
+    const fn new(spec: &'static CellSpec, step: EachStep) -> Self {
         Self { spec, run: Run::Each(step) }
     }
 
-    const fn buffered(
-        spec: &'static CellSpec,
-        step: fn(&Node<'_>, Option<&[f32]>, &mut [f32], &mut [f32]) -> Option<usize>,
-    ) -> Self {
+    const fn buffered(spec: &'static CellSpec, step: BufferedStep) -> Self {
         Self { spec, run: Run::Buffered(step) }
     }
 }
