@@ -1,5 +1,5 @@
 //! The canonical model: where every importer ends and the packer starts. One safetensors file; tensors are
-//! named `<node>.<tensor>` as in the [`CellSpec`](tidegate::cell::CellSpec) of the node's cell, row-major f32,
+//! named `<node>.<tensor>` as in the [`CellSpec`] of the node's cell, row-major f32,
 //! and the architecture is JSON under the metadata key `tidegate`.
 
 mod file;
@@ -111,7 +111,7 @@ impl Node {
         self.unroll.map_or(1, |unroll| unroll.steps)
     }
 
-    /// Its extents in the order of the spec, little-endian, as [`Sizes`](tidegate::cell::Sizes) has them.
+    /// Its extents in the order of the spec, little-endian, as [`Sizes`] has them.
     pub fn extent_bytes(&self, spec: &CellSpec) -> Vec<[u8; 4]> {
         let value = |of: &ExtentSpec| match self.extents.get(of.name) {
             Some(&extent) => u32::try_from(extent).unwrap_or(u32::MAX),

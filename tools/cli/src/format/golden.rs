@@ -4,7 +4,7 @@
 //!
 //! # How a family adds a class
 //!
-//! A class is a function that takes every argument and tensor that it reads from the [`Case`], and makes a [`Layer`]
+//! A class is a function that takes every argument and tensor that it reads from the `Case`, and makes a [`Layer`]
 //! in the canonical shapes and gate order. The layer says where the case's tensors `initial_*` and `final_*` hold its
 //! states ([`Layer::state`], [`At`]): whole, from a feature on, or at an index of a leading dimension. Each element of
 //! those tensors must be some state's, or whoever runs the case refuses it.
@@ -19,7 +19,7 @@
 //! ```
 //!
 //! Then one line in the `match` on `case.cls` of the family's `convert`. A network that is not a chain uses the
-//! builder [`Network`]; cells written as calls (`"LSTMCell(5)"`) are read with [`Case::cell`]; an output that is a
+//! builder [`Network`]; cells written as calls (`"LSTMCell(5)"`) are read with `Case::cell`; an output that is a
 //! state after every step is [`Layer::trace`]; further inputs of the model are input ports of the tensors' names.
 //!
 //! [`Layer`]: super::layer::Layer
@@ -250,7 +250,7 @@ impl<'a> Case<'a> {
         self.scoped(cls, args, scope, read)
     }
 
-    /// As [`Case::cell`], of a class whose arguments are given apart from it.
+    /// As `Case::cell`, of a class whose arguments are given apart from it.
     pub fn scoped<T>(
         &mut self,
         cls: String,
