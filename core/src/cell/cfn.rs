@@ -15,9 +15,9 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [2 · hidden, input] | always |
-//! | `recurrent_weights` | [2 · hidden, hidden] | always |
-//! | `bias` | [2 · hidden] | optional |
+//! | `input_weights` | `[2 · hidden, input]` | always |
+//! | `recurrent_weights` | `[2 · hidden, hidden]` | always |
+//! | `bias` | `[2 · hidden]` | optional |
 //! | `candidate_weights` | [hidden, input]: W | always |
 //!
 //! # Activations

@@ -11,11 +11,11 @@
 //! # Tensors
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [hidden, input] | always |
+//! | `input_weights` | `[hidden, input]` | always |
 //! | `recurrent_weights` | [hidden, hidden], with `low_rank` [hidden, rank] | always |
-//! | `input_bias` | [hidden] | optional |
-//! | `recurrent_bias` | [hidden] | optional |
-//! | `recurrent_basis` | [rank, hidden] | with `low_rank` |
+//! | `input_bias` | `[hidden]` | optional |
+//! | `recurrent_bias` | `[hidden]` | optional |
+//! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
 //! | name | what |

@@ -17,11 +17,11 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [3 · hidden, input] | always |
+//! | `input_weights` | `[3 · hidden, input]` | always |
 //! | `recurrent_weights` | [3 · hidden, hidden], with `low_rank` [3 · hidden, rank] | always |
-//! | `input_bias` | [3 · hidden] | optional |
-//! | `recurrent_bias` | [3 · hidden] | optional |
-//! | `recurrent_basis` | [rank, hidden] | with `low_rank` |
+//! | `input_bias` | `[3 · hidden]` | optional |
+//! | `recurrent_bias` | `[3 · hidden]` | optional |
+//! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
 //! | name | what |

@@ -11,7 +11,7 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [hidden, input] | always |
+//! | `input_weights` | `[hidden, input]` | always |
 //! | `recurrent_weights` | \[hidden\]: u | always |
 //! | `bias` | \[hidden\] | optional |
 //!

@@ -16,9 +16,9 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [3 · hidden, input] | always |
+//! | `input_weights` | `[3 · hidden, input]` | always |
 //! | `recurrent_weights` | [3 · hidden]: u | always |
-//! | `bias` | [3 · hidden] | optional |
+//! | `bias` | `[3 · hidden]` | optional |
 //!
 //! # Activations
 //!

@@ -18,7 +18,7 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [4 · hidden, input] | always |
+//! | `input_weights` | `[4 · hidden, input]` | always |
 //! | `recurrent_weights` | [4 · hidden]: u | always |
 //! | `bias` | [4 · hidden]; a forget bias that a framework adds at run time is in b_f | optional |
 //!

@@ -20,8 +20,8 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [4 · hidden, input] | always |
-//! | `recurrent_weights` | [4 · hidden, hidden] | always |
+//! | `input_weights` | `[4 · hidden, input]` | always |
+//! | `recurrent_weights` | `[4 · hidden, hidden]` | always |
 //! | `bias` | [4 · hidden]; a bias that a framework adds at run time is in b_z and b_g | optional |
 //!
 //! # Activations

@@ -20,15 +20,15 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [4 · hidden, input] | always |
+//! | `input_weights` | `[4 · hidden, input]` | always |
 //! | `recurrent_weights` | [4 · hidden, output], with `low_rank` [4 · hidden, rank] | always |
-//! | `input_bias` | [4 · hidden] | optional |
-//! | `recurrent_bias` | [4 · hidden] | optional |
-//! | `input_peephole` | [hidden] | with `peephole` |
-//! | `forget_peephole` | [hidden] | with `peephole` |
-//! | `output_peephole` | [hidden] | with `peephole` |
-//! | `projection_weights` | [output, hidden] | with `projection` |
-//! | `recurrent_basis` | [rank, output] | with `low_rank` |
+//! | `input_bias` | `[4 · hidden]` | optional |
+//! | `recurrent_bias` | `[4 · hidden]` | optional |
+//! | `input_peephole` | `[hidden]` | with `peephole` |
+//! | `forget_peephole` | `[hidden]` | with `peephole` |
+//! | `output_peephole` | `[hidden]` | with `peephole` |
+//! | `projection_weights` | `[output, hidden]` | with `projection` |
+//! | `recurrent_basis` | `[rank, output]` | with `low_rank` |
 //!
 //! # Options
 //! | name | what |

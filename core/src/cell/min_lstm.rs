@@ -73,7 +73,7 @@ mod tensor {
     pub const CANDIDATE_BIAS: usize = 3;
 }
 
-/// Largest error of [`log_sigmoid`] beside one rounding of its result.
+/// Largest error of `log_sigmoid` beside one rounding of its result.
 ///
 /// With `libm`: e^-|x| is within an ulp of a number up to 1 (2^-23), the sum with 1 rounds by 2^-24 (to 2^-23 where it
 /// is 2), and the logarithm, below 0.7, is within an ulp (2^-24). With `micromath` e^-|x| is off by 2.5e-3 and the

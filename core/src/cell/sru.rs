@@ -21,8 +21,8 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [3 · hidden, input] | always |
-//! | `bias` | [3 · hidden] | optional |
+//! | `input_weights` | `[3 · hidden, input]` | always |
+//! | `bias` | `[3 · hidden]` | optional |
 //! | `forget_peephole` | \[hidden\]: v_f | `cell_gates` |
 //! | `reset_peephole` | \[hidden\]: v_r | `cell_gates` |
 //! | `highway_weights` | [hidden, input]: W_s | `highway` |

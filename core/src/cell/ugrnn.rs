@@ -15,11 +15,11 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [2 · hidden, input] | always |
+//! | `input_weights` | `[2 · hidden, input]` | always |
 //! | `recurrent_weights` | [2 · hidden, hidden], with `low_rank` [2 · hidden, rank] | always |
-//! | `input_bias` | [2 · hidden] | optional |
-//! | `recurrent_bias` | [2 · hidden] | optional |
-//! | `recurrent_basis` | [rank, hidden] | with `low_rank` |
+//! | `input_bias` | `[2 · hidden]` | optional |
+//! | `recurrent_bias` | `[2 · hidden]` | optional |
+//! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
 //! | name | what |
