@@ -77,7 +77,7 @@ impl Layer {
                 .activations
                 .iter()
                 .filter(|&(&name, &activation)| differs(name, activation))
-                .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
+                .map(|(&name, activation)| (name.to_owned(), activation.to_string()))
                 .collect(),
         }
     }
