@@ -3,8 +3,9 @@
 //!
 //! In release builds every f32 from 2^-24 to 2^10 in magnitude is tried, of both signs. Beyond, each of these functions
 //! is a line or a constant but for its rounding, in one branch of its code: there one block of 16 in 61 is tried, and
-//! every f32 where the variable `TIDEGATE_EVERY_F32` is set (some minutes). In debug builds it is one block in 257. The
-//! file belongs to the package `tidegate`, so that it meets either library of transcendental functions:
+//! every f32 where the variable `TIDEGATE_EVERY_F32` is set (some minutes). In debug builds it is one block in 1,021,
+//! and beyond one in 4,099. The file belongs to the package `tidegate`, so that it meets either library of
+//! transcendental functions:
 //! `cargo test --release -p tidegate --test activation`, and the same with
 //! `--no-default-features --features micromath`.
 
@@ -17,11 +18,11 @@ use tidegate::activation::{self, Activation, ParseActivationError};
 /// Neighboring f32 that are looked at together: so many are equally far apart.
 const BLOCK: usize = 16;
 /// One block in so many is tried: a prime, so that every exponent is met.
-const STRIDE: usize = if cfg!(debug_assertions) { 257 } else { 1 };
+const STRIDE: usize = if cfg!(debug_assertions) { 1021 } else { 1 };
 /// The same beyond [`CURVED`].
-const STRAIGHT_STRIDE: usize = if cfg!(debug_assertions) { 257 } else { 61 };
+const STRAIGHT_STRIDE: usize = if cfg!(debug_assertions) { 4099 } else { 61 };
 /// The same for parameters beside those that are tried in full.
-const SAMPLED: usize = if cfg!(debug_assertions) { 10_007 } else { 1021 };
+const SAMPLED: usize = if cfg!(debug_assertions) { 40_009 } else { 1021 };
 /// The magnitudes where something happens: 2^-24 to 2^10.
 const CURVED: (f32, f32) = (1.0 / 16_777_216.0, 1024.0);
 const THREADS: usize = 2;
