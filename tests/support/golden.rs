@@ -7,7 +7,7 @@ mod run;
 mod sequence;
 mod way;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
@@ -55,6 +55,21 @@ pub fn run_file(path: &Path) -> Verdict {
         Ok(used) => Verdict::Passed(used),
         Err(Stop::Failed(reason)) => Verdict::Failed(reason),
         Err(Stop::Unsupported(reason)) => Verdict::Unsupported(reason),
+    }
+}
+
+/// The cells and layers of a case's model.
+///
+/// # Panics
+/// If the case cannot be read or is not supported.
+pub fn cells_of(path: &Path) -> BTreeSet<String> {
+    let convert = || {
+        let case = Case::read(&std::fs::read(path).map_err(failed)?)?;
+        from_case(&case.metadata, &case.tensors).map_err(failed)
+    };
+    match convert() {
+        Ok(conversion) => conversion.model.architecture.nodes.into_iter().map(|node| node.cell).collect(),
+        Err(Stop::Failed(reason) | Stop::Unsupported(reason)) => panic!("{}: {reason}", path.display()),
     }
 }
 

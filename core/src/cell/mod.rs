@@ -3,7 +3,7 @@
 //!
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
-pub mod activation_layer;
+pub mod activation;
 pub mod cfn;
 pub mod conv;
 pub mod dense;
@@ -104,7 +104,7 @@ pub enum CellKind {
     Embedding = 38,
     /// [`layer_norm`]
     LayerNorm = 39,
-    /// [`activation_layer`]
+    /// [`activation`]
     Activation = 40,
     /// [`merge`]
     Merge = 41,
@@ -185,7 +185,7 @@ impl CellKind {
             Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
             Self::Embedding => const { &Cell::new(&embedding::SPEC, embedding::step::<W>) },
             Self::LayerNorm => const { &Cell::new(&layer_norm::SPEC, layer_norm::step) },
-            Self::Activation => const { &Cell::new(&activation_layer::SPEC, activation_layer::step) },
+            Self::Activation => const { &Cell::new(&activation::SPEC, activation::step) },
             Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
             Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
             Self::Last => const { &Cell::new(&last::SPEC, last::step) },

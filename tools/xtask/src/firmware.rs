@@ -27,8 +27,11 @@ pub struct Firmware {
 }
 
 /// Every program that is built, run and measured.
-pub const ALL: [Firmware; 2] =
-    [Firmware { name: "hello_step", machine: &MPS2_AN386 }, Firmware { name: "kws_stream", machine: &MPS2_AN386 }];
+pub const ALL: [Firmware; 3] = [
+    Firmware { name: "hello_step", machine: &MPS2_AN386 },
+    Firmware { name: "hello_any", machine: &MPS2_AN386 },
+    Firmware { name: "kws_stream", machine: &MPS2_AN386 },
+];
 
 const FOLDER: &str = "firmware-examples";
 /// The spotter needs about 3 s on an idle core.

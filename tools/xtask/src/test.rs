@@ -20,8 +20,9 @@ pub fn run() -> Result<(), Failure> {
         total
             .check(&format!("{name} on {} prints what is recorded", firmware.machine.name), || qemu::compare(firmware));
         total.check(&format!("size of {name}"), || size::compare(&size::measure(firmware)?));
-        if name == "hello_step" {
-            total.check("hello_step neither panics nor allocates", || symbols::neither_panics_nor_allocates(firmware));
+        if name.starts_with("hello") {
+            let what = format!("{name} neither panics nor allocates");
+            total.check(&what, || symbols::neither_panics_nor_allocates(firmware));
         }
     }
     total.check("every firmware holds its image once in a debug build", || {

@@ -1,0 +1,37 @@
+//! The steps of `hello_step` from an image that the firmware meets at run time, as where networks are replaced in the
+//! field: any image that fits the memory, of any cell. So it links them all, where `hello_step` links those of its image.
+//!
+//! No heap, no `core::fmt`, no panic: `cargo xtask test` looks for their symbols in this program.
+
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+
+use cortex_m_rt::entry;
+use firmware_examples::{Console, exit};
+use tidegate::{Aligned, ImageBytes, Model, State};
+
+/// Stands for a partition of the flash; the compiler does not look into it.
+static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/hello.tgi")));
+
+#[entry]
+fn main() -> ! {
+    exit(run())
+}
+
+fn run() -> Option<()> {
+    let mut console = Console::open();
+    let model = Model::parse(ImageBytes::from_aligned(black_box(IMAGE))).ok()?;
+    let (mut memory, mut scratch, mut posteriors) = ([0; 64], [0; 64], [0.0; 8]);
+    let mut state = State::new(&model, memory.get_mut(..model.state_words())?).ok()?;
+    let scratch = scratch.get_mut(..model.scratch_words())?;
+    let posteriors = posteriors.get_mut(..model.output_size())?;
+    for input in [[1.0, 0.0, 0.0, -1.0], [0.0, 2.0, 0.5, 0.0], [0.25, 0.0, -4.0, 0.0], [0.0; 4]] {
+        if model.step_f32(&mut state, scratch, &input, posteriors).ok()?.has_output() {
+            console.text("step");
+            console.bits(posteriors);
+        }
+    }
+    Some(())
+}

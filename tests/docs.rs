@@ -1,0 +1,194 @@
+//! The pages of the cells and README's table against the code: what a cell is named and made of stands on its page, the
+//! golden cases a page claims are there and are of that cell, and the table is made from both.
+//!
+//! `TIDEGATE_OVERWRITE_README=1 cargo test -p tidegate-tests --test docs` writes the table anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate::cell::{CellKind, CellSpec};
+use tidegate_tests::golden::cells_of;
+
+/// The sections of a page, by their headings; what stands before the first is under the empty one.
+struct Page(BTreeMap<String, String>);
+
+impl Page {
+    fn of(kind: CellKind) -> Self {
+        let path = repository().join(format!("core/src/cell/{}.rs", kind.spec().name));
+        let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (mut sections, mut heading) = (BTreeMap::new(), String::new());
+        for line in source.lines().map_while(|line| line.strip_prefix("//!")) {
+            match line.strip_prefix(" # ") {
+                Some(next) => next.clone_into(&mut heading),
+                None => sections.entry(heading.clone()).or_insert_with(String::new).extend([line, "\n"]),
+            }
+        }
+        Self(sections)
+    }
+
+    fn section(&self, heading: &str) -> &str {
+        self.0.get(heading).map_or("", String::as_str)
+    }
+
+    /// What stands in backticks in a section.
+    fn terms(&self, heading: &str) -> impl Iterator<Item = &str> {
+        self.section(heading).split('`').skip(1).step_by(2)
+    }
+
+    /// The patterns of golden cases.
+    fn golden(&self) -> impl Iterator<Item = &str> {
+        self.terms("Golden cases").filter(|term| term.contains("__"))
+    }
+}
+
+/// Whether a name fits a pattern, where a star stands for anything.
+fn fits(name: &str, pattern: &str) -> bool {
+    match pattern.split_once('*') {
+        None => name == pattern,
+        Some((start, "")) => name.starts_with(start),
+        Some((start, rest)) => {
+            name.strip_prefix(start).is_some_and(|name| name.char_indices().any(|(at, _)| fits(&name[at..], rest)))
+        }
+    }
+}
+
+/// The headings under which a spec's names stand.
+fn named(spec: &CellSpec) -> [(&'static str, Vec<&'static str>); 5] {
+    [
+        ("Tensors", spec.canonical.iter().map(|of| of.name).collect()),
+        ("Options", spec.options.to_vec()),
+        ("Extents", spec.extents.iter().map(|of| of.name).collect()),
+        ("Parameters", spec.params.iter().map(|of| of.name).collect()),
+        ("Activations", spec.activations.iter().map(|of| of.name).collect()),
+    ]
+}
+
+/// Families of golden cases, by the start of their names, and what README calls them.
+const SOURCES: [(&str, &str); 12] = [
+    ("tf1", "TensorFlow 1"),
+    ("tf2ops", "TensorFlow 2 kernels"),
+    ("keras2", "Keras 2"),
+    ("keras3", "Keras 3"),
+    ("torch", "PyTorch"),
+    ("edgeml", "EdgeML"),
+    ("baselines", "OpenAI baselines"),
+    ("mingru", "minGRU"),
+    ("xlstm", "xLSTM"),
+    ("ncps", "ncps"),
+    ("cfc", "CfC's authors"),
+    ("sru", "SRU's authors"),
+];
+
+/// README's rows of what is not there.
+const NOT_THERE: [(&str, &str); 1] = [("attention wrapper", "TensorFlow 1 `AttentionCellWrapper`")];
+
+/// README's table: every cell, how many golden cases of which source it passes, in which numerics it runs where.
+fn table() -> String {
+    let cases = golden_cases();
+    let mut table =
+        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16`, `i8`, `i4x16` | `cpu-fused` | cuDNN |\n\
+                     |---|---|---|---|---|---|\n"
+            .to_owned();
+    for &kind in CellKind::ALL {
+        let name = kind.spec().name;
+        let mut proofs = Vec::new();
+        for (family, source) in SOURCES {
+            let count = cases.iter().filter(|(case, cells)| {
+                cells.contains(name) && case.split_once("__").is_some_and(|(start, _)| start == family)
+            });
+            match count.count() {
+                0 => {}
+                count => proofs.push(format!("{source} ({count})")),
+            }
+        }
+        let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
+        table += &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | no | no | no |\n");
+    }
+    for (name, of) in NOT_THERE {
+        table += &format!("| {name}: {of} | no | no | no | no | no |\n");
+    }
+    table
+}
+
+/// Where README's table stands.
+const MARKS: [&str; 2] = ["<!-- cells -->\n", "<!-- end of cells -->\n"];
+
+#[test]
+fn the_table_in_readme_is_what_the_golden_cases_show() {
+    let path = repository().join("README.md");
+    let readme = fs::read_to_string(&path).expect("README.md can be read");
+    let parts = readme.split_once(MARKS[0]).and_then(|(before, rest)| Some((before, rest.split_once(MARKS[1])?)));
+    let (before, (found, after)) = parts.expect("README.md has the marks of the table");
+    let table = format!("\n{}\n", table());
+    if std::env::var_os("TIDEGATE_OVERWRITE_README").is_some() {
+        fs::write(&path, [before, MARKS[0], &table, MARKS[1], after].concat()).expect("README.md can be written");
+    } else {
+        assert!(
+            found == table,
+            "README's table is old: TIDEGATE_OVERWRITE_README=1 writes it anew. It should be\n{table}"
+        );
+    }
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the repository")
+}
+
+/// Every golden case in the repository, and the cells of its model.
+fn golden_cases() -> Vec<(String, BTreeSet<String>)> {
+    let folder = repository().join("tests/golden");
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = files.map(|entry| entry.expect("the folder can be read").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "safetensors"));
+    files.sort();
+    let name = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    files.iter().map(|path| (name(path), cells_of(path))).collect()
+}
+
+fn is_layer(kind: CellKind) -> bool {
+    kind.code() >= 32
+}
+
+#[test]
+fn every_cell_has_a_page_that_names_all_its_parts() {
+    let mut missing = Vec::new();
+    for &kind in CellKind::ALL {
+        let (spec, page) = (kind.spec(), Page::of(kind));
+        let mut lacks = |what: String| missing.push(format!("{}.rs: {what}", spec.name));
+        if page.section("").trim().is_empty() || !page.section("Equation").contains("```text") {
+            lacks("a summary and a section `# Equation` with the formulas".into());
+        }
+        for (heading, names) in named(spec) {
+            let terms: BTreeSet<&str> = page.terms(heading).collect();
+            names
+                .iter()
+                .filter(|&name| !terms.contains(name))
+                .for_each(|name| lacks(format!("`{name}` under # {heading}")));
+        }
+        if !is_layer(kind) && (page.section("Known as").is_empty() || page.section("Golden cases").is_empty()) {
+            lacks("the sections `# Known as` and `# Golden cases`".into());
+        }
+    }
+    assert!(missing.is_empty(), "the pages lack:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn the_golden_cases_of_a_page_are_those_of_its_cell() {
+    let cases = golden_cases();
+    let mut wrong = Vec::new();
+    for &kind in CellKind::ALL {
+        let (name, page) = (kind.spec().name, Page::of(kind));
+        for pattern in page.golden() {
+            if !cases.iter().any(|(case, cells)| fits(case, pattern) && cells.contains(kind.spec().name)) {
+                wrong.push(format!("{name}.rs: no case of {pattern} has the cell"));
+            }
+        }
+        for (case, _) in cases.iter().filter(|(_, cells)| cells.contains(kind.spec().name) && !is_layer(kind)) {
+            if !page.golden().any(|pattern| fits(case, pattern)) {
+                wrong.push(format!("{name}.rs: does not name {case}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
