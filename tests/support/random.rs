@@ -153,10 +153,33 @@ impl Variant {
                     let clipped = if projected { clipped.param("projection_clip", 0.1) } else { clipped };
                     [plain.clone(), plain.param("cell_clip", 0.25), clipped]
                 };
-                subsets.iter().flat_map(with).collect()
+                let all = subsets.iter().flat_map(with);
+                all.chain(Self::normalized_lstm(kind)).collect()
             }
             CellKind::Window => Vec::new(),
         }
+    }
+
+    /// Coupled gates and layer normalization. The epsilon is so large that the bound of a normalization does not
+    /// explode where units are few and nearly equal.
+    fn normalized_lstm(kind: CellKind) -> Vec<Self> {
+        let subsets: [&[&'static str]; 8] = [
+            &["coupled"],
+            &["coupled", "peephole", "projection"],
+            &["gate_norm"],
+            &["joint_norm"],
+            &["cell_norm"],
+            &["output_norm", "projection"],
+            &["joint_norm", "output_norm", "peephole"],
+            &["peephole", "projection", "coupled", "gate_norm", "cell_norm", "output_norm"],
+        ];
+        let with = |&options: &&[&'static str]| {
+            let projected = options.contains(&"projection");
+            let variant = Self::new(kind, options).fit(if projected { Fit::projected } else { Fit::units });
+            let variant = variant.param("epsilon", 0.01);
+            [variant.clone(), variant.param("cell_clip", 0.25)]
+        };
+        subsets.iter().flat_map(with).collect()
     }
 }
 
@@ -217,13 +240,7 @@ pub fn port(name: &str, size: usize, from: &str) -> Port {
 }
 
 /// Every tensor that the node must have, and with `draw.biases` those that it may have.
-pub fn draw_tensors(
-    rng: &mut Rng,
-    node: &Node,
-    kind: CellKind,
-    draw: Draw,
-    tensors: &mut BTreeMap<String, Tensor>,
-) {
+pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tensors: &mut BTreeMap<String, Tensor>) {
     let spec = kind.spec();
     let size = |dim| node.dim(spec, dim).expect("a small node's dimensions can be counted");
     let options = node.option_bits(spec);

@@ -1,4 +1,25 @@
-//! A fully connected layer, `y = act(W x + b)`.
+//! A fully connected layer.
+//!
+//! # Equation
+//! ```text
+//! y = act(W x + b)
+//! ```
+//!
+//! # Tensors
+//! | name | shape | when |
+//! |---|---|---|
+//! | `weights` | `[output, input]`: W | always |
+//! | `bias` | `[output]`: b | may be left out |
+//!
+//! # Activations
+//! `activation` (identity) of y.
+//!
+//! # Known as
+//! Keras's and TensorFlow's `Dense`, PyTorch's `Linear`, ONNX's `Gemm`; the projections of TensorFlow 1's
+//! `InputProjectionWrapper` and `OutputProjectionWrapper`.
+//!
+//! # Golden cases
+//! `tf1__InputProjectionWrapper__*`, `tf1__OutputProjectionWrapper__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, TensorSpec};
 use crate::activation::Activation;

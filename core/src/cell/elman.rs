@@ -1,9 +1,25 @@
-//! The simple recurrent cell of Elman, "Finding Structure in Time", 1990. As in TensorFlow's `BasicRNNCell`,
-//! PyTorch's `RNN`, Keras's `SimpleRNN` and cuDNN.
+//! The simple recurrent cell of Elman, "Finding Structure in Time", 1990.
 //!
+//! # Equation
 //! ```text
 //! h' = act(W x + R h + b)
 //! ```
+//!
+//! # Tensors
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | `[hidden, input]`: W | always |
+//! | `recurrent_weights` | `[hidden, hidden]`: R | always |
+//! | `input_bias`, `recurrent_bias` | `[hidden]` | may be left out; b is their sum |
+//!
+//! # Activations
+//! `activation` (tanh) of h'.
+//!
+//! # Known as
+//! TensorFlow 1's `BasicRNNCell`, Keras's `SimpleRNN`, PyTorch's `RNN`, cuDNN's RNN with tanh or relu.
+//!
+//! # Golden cases
+//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;

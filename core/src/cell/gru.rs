@@ -1,7 +1,7 @@
-//! Gated recurrent unit (Cho 2014), in both variants that frameworks have: the reset gate before the recurrent
-//! product (TensorFlow's `GRUCell`, Keras with `reset_after=False`, ONNX with `linear_before_reset=0`) or after it
-//! (cuDNN, PyTorch, Keras's default).
+//! Gated recurrent unit (Cho 2014), in both variants that frameworks have: the reset gate before the recurrent product or
+//! after it.
 //!
+//! # Equation
 //! ```text
 //! r = σ(W_r x + R_r h + b_r)
 //! z = σ(W_z x + R_z h + b_z)
@@ -9,6 +9,31 @@
 //! n = tanh(W_n x + b_n + r ⊙ (R_n h + b_rn))     reset after
 //! h' = z ⊙ h + (1 - z) ⊙ n
 //! ```
+//!
+//! # Tensors
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | `[3 hidden, input]`: r, z, n | always |
+//! | `recurrent_weights` | `[3 hidden, hidden]` | always |
+//! | `input_bias` | `[3 hidden]` | may be left out |
+//! | `recurrent_bias` | `[3 hidden]` | may be left out; it is added to `input_bias`, apart from its b_rn with `reset_after` |
+//!
+//! # Options
+//! | name | what |
+//! |---|---|
+//! | `reset_after` | the reset gate is applied to the recurrent product, else to h before it |
+//!
+//! # Activations
+//! `gate_activation` (σ) of r and z; `new_activation` (tanh) of n.
+//!
+//! # Known as
+//! Reset before: TensorFlow 1's `GRUCell`, `GRUBlockCell` and `GRUBlockCellV2`, Keras's `GRU` with `reset_after=False`,
+//! ONNX with `linear_before_reset=0`. Reset after: TensorFlow 1's `CudnnCompatibleGRUCell`, Keras's `GRU` and
+//! `CuDNNGRU`, PyTorch's `GRU`, cuDNN's.
+//!
+//! # Golden cases
+//! `tf1__GRU*`, `tf1__CudnnCompatibleGRUCell__*`, `tf2ops__GRUBlockCell__*`, `keras2__GRU__*`, `keras2__CuDNNGRU__*`,
+//! `keras3__GRU__*`, `torch__GRU__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
 use crate::activation::Activation;

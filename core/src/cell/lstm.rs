@@ -1,17 +1,68 @@
 //! Long short-term memory (Hochreiter and Schmidhuber 1997; Gers 2000 for the forget gate and the peepholes;
-//! Sak 2014 for the projection), as in TensorFlow's `LSTMCell`, Keras, PyTorch and cuDNN.
+//! Sak 2014 for the projection; Greff 2015 for the coupled gates; Ba 2016 for layer normalization).
 //!
+//! # Equation
 //! ```text
-//! i = σ(W_i x + R_i h + b_i + p_i ⊙ c)
+//! i = σ(W_i x + R_i h + b_i + p_i ⊙ c)                      coupled: i = 1 - f
 //! f = σ(W_f x + R_f h + b_f + p_f ⊙ c)
 //! g = tanh(W_g x + R_g h + b_g)
-//! c' = clip(f ⊙ c + i ⊙ g, cell_clip)
+//! c' = clip(f ⊙ c + i ⊙ g, cell_clip)                       cell_norm: clip(LN(f ⊙ c + i ⊙ g) ⊙ γ + β, cell_clip)
 //! o = σ(W_o x + R_o h + b_o + p_o ⊙ c')
-//! m = o ⊙ tanh(c')
-//! h' = clip(P m, projection_clip)   with a projection, else m
-//! ```
+//! m = o ⊙ tanh(c')                                          output_norm: o ⊙ tanh(LN(c') ⊙ γ + β)
+//! h' = clip(P m, projection_clip)                           without a projection: m
 //!
-//! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
+//! gate_norm:  LN(W_k x + R_k h) ⊙ γ_k + b_k                 for W_k x + R_k h + b_k, k = i, f, g, o
+//! joint_norm: LN(W x) ⊙ γ_x + LN(R h) ⊙ γ_h + b             for W x + R h + b, over all four gates at once
+//! LN(a) = (a - mean a) / √(variance a + epsilon)            variance of the population
+//! ```
+//! A forget bias that a framework adds at run time is folded into `b_f` by the importer, and so are the biases of the
+//! gates' normalizations. A clip of 0 is none.
+//!
+//! # Tensors
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | `[4 hidden, input]`: i, f, g, o | always |
+//! | `recurrent_weights` | `[4 hidden, output]` | always |
+//! | `input_bias`, `recurrent_bias` | `[4 hidden]` | may be left out; b is their sum |
+//! | `input_peephole`, `forget_peephole`, `output_peephole` | `[hidden]`: p | with `peephole` |
+//! | `projection_weights` | `[output, hidden]`: P | with `projection` |
+//! | `gate_gain` | `[4 hidden]`: γ_k | with `gate_norm` |
+//! | `input_gain`, `recurrent_gain` | `[4 hidden]`: γ_x, γ_h | with `joint_norm` |
+//! | `cell_gain`, `cell_bias` | `[hidden]`: γ, β | with `cell_norm` |
+//! | `output_gain`, `output_bias` | `[hidden]`: γ, β | with `output_norm` |
+//!
+//! # Options
+//! | name | what |
+//! |---|---|
+//! | `peephole` | gates see the cell state: i and f the old one, o the new one |
+//! | `projection` | what goes out, and comes back, is a projection of m |
+//! | `coupled` | what the forget gate keeps out, enters; the input gate's weights are not looked at (write 0); not with `joint_norm` |
+//! | `gate_norm` | each gate is normalized over the units; not with `joint_norm` |
+//! | `joint_norm` | what comes from x, and what comes from h, is normalized over all gates and units |
+//! | `cell_norm` | the new cell state is normalized, and carried so |
+//! | `output_norm` | the cell state is normalized where the output sees it, and carried as it is |
+//!
+//! # Parameters
+//! | name | what |
+//! |---|---|
+//! | `cell_clip` | the cell state stays within ± this; 0: no limit |
+//! | `projection_clip` | with `projection`, h stays within ± this; 0: no limit |
+//! | `epsilon` | of every normalization; with 0 a vector of equal numbers has no normalization |
+//!
+//! # Activations
+//! `gate_activation` (σ) of i, f, o; `cell_activation` (tanh) of g; `output_activation` (tanh) of c'.
+//!
+//! # Known as
+//! TensorFlow 1: `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`, `LSTMBlockFusedCell`, `CudnnCompatibleLSTMCell`,
+//! `CoupledInputForgetGateLSTMCell`, `LayerNormBasicLSTMCell`, `LayerNormLSTMCell`, `WeightNormLSTMCell` (its norms
+//! folded). TensorFlow 2's `BlockLSTMV2`, Keras's `LSTM` and `CuDNNLSTM`, PyTorch's `LSTM`, cuDNN's; `lstm` and `lnlstm`
+//! of OpenAI's baselines.
+//!
+//! # Golden cases
+//! `tf1__*LSTMCell__*`, `tf1__LSTMBlock*`, `tf2ops__*LSTM*`, `keras2__LSTM__*`, `keras2__CuDNNLSTM__*`,
+//! `keras3__LSTM__*`, `torch__LSTM__*`, `baselines__*lstm__*`.
+
+mod normalized;
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
@@ -23,19 +74,39 @@ use crate::node::Node;
 pub const PEEPHOLE: u32 = 0;
 /// Index of the option `projection`.
 pub const PROJECTION: u32 = 1;
+/// Index of the option `coupled`.
+pub const COUPLED: u32 = 2;
+/// Index of the option `gate_norm`.
+pub const GATE_NORM: u32 = 3;
+/// Index of the option `joint_norm`.
+pub const JOINT_NORM: u32 = 4;
+/// Index of the option `cell_norm`.
+pub const CELL_NORM: u32 = 5;
+/// Index of the option `output_norm`.
+pub const OUTPUT_NORM: u32 = 6;
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "lstm",
     gates: &gate::LSTM,
     extents: &[],
-    rules: &[Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output)],
+    rules: &[
+        Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output),
+        Rule::OneOf { options: &[GATE_NORM, JOINT_NORM], least: 0 },
+        // Its statistics would count the gate that is not looked at.
+        Rule::OneOf { options: &[COUPLED, JOINT_NORM], least: 0 },
+    ],
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
-    work: &[Dim::Hidden],
-    options: &["peephole", "projection"],
+    work: &[
+        Dim::Hidden,
+        Dim::When(GATE_NORM, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
+        Dim::When(JOINT_NORM, &Dim::Product(&[Dim::Const(8), Dim::Hidden])),
+    ],
+    options: &["peephole", "projection", "coupled", "gate_norm", "joint_norm", "cell_norm", "output_norm"],
     params: &[
         ParamSpec { name: "cell_clip", presence: Presence::Optional },
         ParamSpec { name: "projection_clip", presence: Presence::With(PROJECTION) },
+        ParamSpec { name: "epsilon", presence: Presence::Optional },
     ],
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
@@ -51,6 +122,13 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::vector("forget_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
         CanonicalSpec::vector("output_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
         CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).when(Presence::With(PROJECTION)),
+        CanonicalSpec::vector("gate_gain", Dim::Hidden).gated().when(Presence::With(GATE_NORM)),
+        CanonicalSpec::vector("input_gain", Dim::Hidden).gated().when(Presence::With(JOINT_NORM)),
+        CanonicalSpec::vector("recurrent_gain", Dim::Hidden).gated().when(Presence::With(JOINT_NORM)),
+        CanonicalSpec::vector("cell_gain", Dim::Hidden).when(Presence::With(CELL_NORM)),
+        CanonicalSpec::vector("cell_bias", Dim::Hidden).when(Presence::With(CELL_NORM)),
+        CanonicalSpec::vector("output_gain", Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
+        CanonicalSpec::vector("output_bias", Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
@@ -61,6 +139,17 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
         TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
             .when(Presence::With(PROJECTION)),
+        TensorSpec::vector("gate_gain", &["gate_gain"], Dim::Hidden).gates(&gate::LSTM).when(Presence::With(GATE_NORM)),
+        TensorSpec::vector("input_gain", &["input_gain"], Dim::Hidden)
+            .gates(&gate::LSTM)
+            .when(Presence::With(JOINT_NORM)),
+        TensorSpec::vector("recurrent_gain", &["recurrent_gain"], Dim::Hidden)
+            .gates(&gate::LSTM)
+            .when(Presence::With(JOINT_NORM)),
+        TensorSpec::vector("cell_gain", &["cell_gain"], Dim::Hidden).when(Presence::With(CELL_NORM)),
+        TensorSpec::vector("cell_bias", &["cell_bias"], Dim::Hidden).when(Presence::With(CELL_NORM)),
+        TensorSpec::vector("output_gain", &["output_gain"], Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
+        TensorSpec::vector("output_bias", &["output_bias"], Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
     ],
 };
 
@@ -73,17 +162,37 @@ mod tensor {
     pub const FORGET_PEEPHOLE: usize = 4;
     pub const OUTPUT_PEEPHOLE: usize = 5;
     pub const PROJECTION_WEIGHTS: usize = 6;
+    pub const GATE_GAIN: usize = 7;
+    pub const INPUT_GAIN: usize = 8;
+    pub const RECURRENT_GAIN: usize = 9;
+    pub const CELL_GAIN: usize = 10;
+    pub const CELL_BIAS: usize = 11;
+    pub const OUTPUT_GAIN: usize = 12;
+    pub const OUTPUT_BIAS: usize = 13;
 }
 
-/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]`, `y` is `[output]`.
+/// Numbers of the spec by name.
+mod param {
+    pub const CELL_CLIP: usize = 0;
+    pub const PROJECTION_CLIP: usize = 1;
+    pub const EPSILON: usize = 2;
+}
+
+/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]` and what the normalization
+/// needs, `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
-    if node.has(PROJECTION) {
-        update::<W>(node, x, hidden, cell, work);
-        project::<W>(node, work, y);
+    let Some((unprojected, work)) = work.split_at_mut_checked(node.hidden_size) else { return };
+    let projected = node.has(PROJECTION);
+    let m = if projected { &mut *unprojected } else { &mut *y };
+    if node.options & normalized::ANY == 0 {
+        update::<W>(node, x, hidden, cell, m);
     } else {
-        update::<W>(node, x, hidden, cell, y);
+        normalized::update::<W>(node, x, hidden, cell, work, m);
+    }
+    if projected {
+        project::<W>(node, unprojected, y);
     }
     copy(hidden, y);
 }
@@ -91,31 +200,40 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
 /// Every unit: c to c', and m. A block of four rows holds the gates i, f, g, o of one unit.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32], m: &mut [f32]) {
     let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
-    let cell_clip = node.param(0);
+    let (cell_clip, coupled) = (node.param(param::CELL_CLIP), node.has(COUPLED));
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    let mut peepholes =
-        peephole(tensor::INPUT_PEEPHOLE).zip(peephole(tensor::FORGET_PEEPHOLE)).zip(peephole(tensor::OUTPUT_PEEPHOLE));
+    let mut peepholes = peepholes(node);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
         let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, hidden);
         let peephole = peepholes.next();
-        if let Some(((p_i, p_f), _)) = peephole {
+        if let Some([p_i, p_f, _]) = peephole {
             i += p_i * *c;
             f += p_f * *c;
         }
-        *c = clip(gate.apply(f) * *c + gate.apply(i) * candidate.apply(g), cell_clip);
-        if let Some((_, p_o)) = peephole {
+        let f = gate.apply(f);
+        let i = if coupled { 1.0 - f } else { gate.apply(i) };
+        *c = clip(f * *c + i * candidate.apply(g), cell_clip);
+        if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
         *m = gate.apply(o) * output.apply(*c);
     }
 }
 
+/// p_i, p_f, p_o of every unit; none without peepholes.
+fn peepholes(node: &Node<'_>) -> impl Iterator<Item = [f32; 3]> {
+    let peephole = |index| node.vector(index).as_flattened().iter();
+    peephole(tensor::INPUT_PEEPHOLE)
+        .zip(peephole(tensor::FORGET_PEEPHOLE))
+        .zip(peephole(tensor::OUTPUT_PEEPHOLE))
+        .map(|((&i, &f), &o)| [i, f, o])
+}
+
 /// y = clip(P m)
 fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
-    let projection_clip = node.param(1);
+    let projection_clip = node.param(param::PROJECTION_CLIP);
     let blocks = node.matrix::<W>(tensor::PROJECTION_WEIGHTS).blocks();
     for (p, y) in blocks.zip(y.chunks_mut(4)) {
         for (y, a) in y.iter_mut().zip(accumulate([0.0; 4], p, m)) {
