@@ -3,7 +3,7 @@
 use tidegate::activation::Activation;
 
 use super::cells::{self, LstmOptions};
-use super::wrapper;
+use super::{lstm_golden, wrapper};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::cudnn;
@@ -31,6 +31,10 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "BasicLSTMCell" => basic_lstm(case),
         "LSTMCell" => lstm(case),
         "LSTMBlockCell" | "LSTMBlockFusedCell" => lstm_block(case),
+        "CoupledInputForgetGateLSTMCell" => lstm_golden::coupled(case),
+        "LayerNormBasicLSTMCell" => lstm_golden::layer_norm_basic(case),
+        "LayerNormLSTMCell" => lstm_golden::layer_norm_full(case),
+        "WeightNormLSTMCell" => lstm_golden::weight_norm(case),
         "GRUCell" | "GRUBlockCellV2" => gru(case),
         "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
@@ -51,7 +55,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 /// The layer, whose units the case may give, with its states as TensorFlow hands them over: a tuple (c, h), or where
 /// `state_is_tuple` is false c and then h in one tensor.
-fn with_tuple(case: &mut Case<'_>, layer: Layer) -> Result<Layer, ImportError> {
+pub(super) fn with_tuple(case: &mut Case<'_>, layer: Layer) -> Result<Layer, ImportError> {
     case.units("num_units", layer.hidden_size)?;
     let units = layer.hidden_size;
     Ok(match case.flag("state_is_tuple", true)? {
