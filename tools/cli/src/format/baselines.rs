@@ -20,6 +20,9 @@ const EPSILON: f32 = 1e-5;
 /// The network of a `baselines` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("input_mask", Control::Reset);
+    // Where its variables stand, and their initial values.
+    case.ignore("scope");
+    case.ignore("init_scale");
     Ok(Network::of(match case.cls.as_str() {
         "lstm" => lstm(case)?,
         "lnlstm" => lnlstm(case)?,

@@ -78,26 +78,31 @@ fn basic_lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 }
 
 fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let kernel = sharded(case, "kernel", "num_unit_shards")?;
+    // The projection first: its kernel's name ends like the cell's.
     let projection = match case.size("num_proj")? {
         Some(_) => Some(sharded(case, "projection/kernel", "num_proj_shards")?),
         None => None,
     };
+    let kernel = sharded(case, "kernel", "num_unit_shards")?;
+    let options = LstmOptions { projection: projection.as_ref(), ..lstm_options(case)? };
+    let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+/// What `LSTMCell` and its variants have beyond kernel, bias and projection.
+pub(super) fn lstm_options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, ImportError> {
     let peepholes = match case.flag("use_peepholes", false)? {
         true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
         false => None,
     };
-    let options = LstmOptions {
+    Ok(LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
         peepholes,
-        projection: projection.as_ref(),
         cell_clip: case.number("cell_clip")?,
         projection_clip: case.number("proj_clip")?,
         activation: case.activation("activation", Activation::Tanh)?,
         ..LstmOptions::default()
-    };
-    let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
-    with_tuple(case, layer)
+    })
 }
 
 /// One op a step, or one for the whole sequence. A clip that is not positive is none.

@@ -3,7 +3,7 @@
 use tidegate::activation::Activation;
 
 use super::cells::{self, LstmOptions};
-use super::golden::with_tuple;
+use super::golden::{lstm_options, with_tuple};
 use super::lstm_variants::{LayerNorm, LayerNorms, coupled_lstm, layer_norm_lstm, weight_normalized};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -35,6 +35,8 @@ fn ignore_training(case: &mut Case<'_>) {
 
 pub fn layer_norm_basic(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     ignore_training(case);
+    // Deprecated, and not read.
+    case.ignore("input_size");
     let options = LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
         activation: case.activation("activation", Activation::Tanh)?,
@@ -50,42 +52,47 @@ pub fn layer_norm_basic(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 pub fn layer_norm_full(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     ignore_training(case);
-    let options = options(case)?;
+    // The projection first: its kernel's name ends like the cell's.
     let projection = match case.size("num_proj")? {
         Some(_) => Some(case.tensor("projection/kernel")?),
         None => None,
     };
-    let options = LstmOptions { projection, ..options };
     let kernel = case.tensor("kernel")?;
+    let options = LstmOptions { projection, ..lstm_options(case)? };
     let layer = match case.flag("layer_norm", false)? {
-        true => layer_norm_lstm(kernel, layer_norms(case)?, options)?,
+        true => {
+            saved_only(case, "bias")?;
+            layer_norm_lstm(kernel, layer_norms(case)?, options)?
+        }
         false => cells::lstm(kernel, case.tensor("bias")?, options)?,
     };
     with_tuple(case, layer)
 }
 
 pub fn weight_norm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let options = options(case)?;
     let normalized = case.flag("norm", true)?;
-    let mut kernel = case.tensor("kernel")?.clone();
-    let mut projection = match case.size("num_proj")? {
+    // The projection first: its names end like the cell's.
+    let projection = match case.size("num_proj")? {
+        Some(_) if normalized => {
+            let (weights, norms) = (case.tensor("projection/kernel")?, case.tensor("projection/norm_0")?);
+            let rows = Named { name: "projection/kernel", tensor: weights }.matrix()?.0;
+            Some(weight_normalized(weights, 0..rows, norms, "projection/norm_0")?)
+        }
         Some(_) => Some(case.tensor("projection/kernel")?.clone()),
         None => None,
     };
-    if normalized {
-        if let Some(weights) = &mut projection {
-            let rows = Named { name: "projection/kernel", tensor: weights }.matrix()?.0;
-            let norms = case.tensor("projection/norm_0")?;
-            *weights = weight_normalized(weights, 0, rows, norms, "projection/norm_0")?;
-        }
-        let (rows, cols) = Named { name: "kernel", tensor: &kernel }.matrix()?;
-        let output = projection.as_ref().map_or(cols / 4, |projection| projection.shape[1]);
-        let input = rows.saturating_sub(output);
-        let from_input = weight_normalized(&kernel, 0, input, case.tensor("norm_0")?, "norm_0")?;
-        let from_hidden = weight_normalized(&kernel, input, rows, case.tensor("norm_1")?, "norm_1")?;
-        kernel = stacked(&from_input, &from_hidden);
-    }
-    let options = LstmOptions { projection: projection.as_ref(), ..options };
+    let kernel = case.tensor("kernel")?;
+    let (rows, cols) = Named { name: "kernel", tensor: kernel }.matrix()?;
+    let output = projection.as_ref().map_or(cols / 4, |projection| projection.shape[1]);
+    let input = rows.saturating_sub(output);
+    let kernel = match normalized {
+        true => stacked(
+            &weight_normalized(kernel, 0..input, case.tensor("norm_0")?, "norm_0")?,
+            &weight_normalized(kernel, input..rows, case.tensor("norm_1")?, "norm_1")?,
+        ),
+        false => kernel.clone(),
+    };
+    let options = LstmOptions { projection: projection.as_ref(), ..lstm_options(case)? };
     let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
     with_tuple(case, layer)
 }
@@ -110,6 +117,7 @@ pub fn coupled(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     };
     let (bias, norms) = match case.flag("layer_norm", false)? {
         true => {
+            saved_only(case, "B")?;
             let (transform, forget) = (layer_norm(case, "transform")?, layer_norm(case, "forget")?);
             (None, Some([transform, forget, layer_norm(case, "output")?, layer_norm(case, "state")?]))
         }
@@ -119,20 +127,9 @@ pub fn coupled(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     with_tuple(case, layer)
 }
 
-/// The options of `LSTMCell` that every one of them has.
-fn options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, ImportError> {
-    let peepholes = match case.flag("use_peepholes", false)? {
-        true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
-        false => None,
-    };
-    Ok(LstmOptions {
-        forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
-        peepholes,
-        cell_clip: case.number("cell_clip")?,
-        projection_clip: case.number("proj_clip")?,
-        activation: case.activation("activation", Activation::Tanh)?,
-        ..LstmOptions::default()
-    })
+/// Takes a bias that the cell makes and saves, but does not add, with layer normalization.
+fn saved_only(case: &mut Case<'_>, name: &str) -> Result<(), ImportError> {
+    case.optional(name).map(drop)
 }
 
 /// A kernel that is cut by rows into `name_0`, `name_1`, ...

@@ -1,6 +1,8 @@
 //! The LSTMs of TensorFlow 1's contrib that are an `LSTMCell` with other weights and options: normalized layers,
 //! normalized weights, coupled gates. What they have in common with it goes through [`cells::lstm`].
 
+use std::ops::Range;
+
 use tidegate::gate::{LSTM, LSTM_TF1};
 
 use super::cells::{self, LstmOptions};
@@ -95,25 +97,25 @@ pub fn coupled_lstm(
     Ok(layer?.option("coupled"))
 }
 
-/// Rows `from..to` of a kernel, each column divided by its norm over these rows and times its own of `norms`, as
+/// These rows of a kernel, each column divided by its norm over them and times its own of `norms`, as
 /// `WeightNormLSTMCell` does at run time.
 ///
 /// # Errors
 /// If a tensor has another shape.
 pub fn weight_normalized(
     kernel: &Tensor,
-    from: usize,
-    to: usize,
+    rows: Range<usize>,
     norms: &Tensor,
     name: &str,
 ) -> Result<Tensor, ImportError> {
     let named = Named { name: "kernel", tensor: kernel };
-    let (rows, cols) = named.matrix()?;
-    if from >= to || to > rows {
-        return named.refuse(format!("it must have more than {from} rows, and at least {to}"));
+    let (len, cols) = named.matrix()?;
+    if rows.is_empty() || rows.end > len {
+        return named.refuse(format!("it must have rows {} to {}", rows.start, rows.end));
     }
     let norms = Named { name, tensor: norms }.shaped(&[cols], cols)?;
-    let mut part = Tensor { shape: vec![to - from, cols], data: kernel.data[from * cols..to * cols].to_vec() };
+    let data = kernel.data[rows.start * cols..rows.end * cols].to_vec();
+    let mut part = Tensor { shape: vec![rows.len(), cols], data };
     for (col, &norm) in norms.data.iter().enumerate() {
         let squares: f64 = part.data.iter().skip(col).step_by(cols).map(|&w| f64::from(w).powi(2)).sum();
         let scale = f64::from(norm) / squares.max(L2_EPSILON).sqrt();
