@@ -463,3 +463,74 @@ fn a_network_of_cells_takes_what_each_of_them_has() {
         assert!(message.contains(expected), "{message:?} does not say {expected:?}");
     }
 }
+
+#[test]
+fn wrappers_hold_the_variants_of_an_lstm() {
+    let cells = ["cell_0/layer_norm_lstm_cell", "cell_1/coupled_lstm_cell", "cell_2/wn/wn", "cell_3/basic_lstm_cell"];
+    let [normalized, coupled, weights, basic] = cells;
+    let mut tensors = BTreeMap::new();
+    let mut give = |cell: &str, name: &str, shape: &[usize]| {
+        let data = vec![0.5; shape.iter().product()];
+        tensors.insert(format!("rnn/{cell}/{name}"), Tensor { shape: shape.to_vec(), data });
+    };
+    let scopes = ["input", "transform", "forget", "output", "state"];
+    for (cell, scopes, units) in [(normalized, &scopes[..], 4), (coupled, &scopes[1..], 2), (basic, &scopes, 3)] {
+        for scope in scopes {
+            give(cell, &format!("{scope}/gamma"), &[units]);
+            give(cell, &format!("{scope}/beta"), &[units]);
+        }
+    }
+    for (cell, name, shape) in [
+        (normalized, "kernel", [5, 16].as_slice()),
+        // Saved, and not added.
+        (normalized, "bias", &[16]),
+        (normalized, "projection/kernel", &[4, 2]),
+        (coupled, "W_0", &[2, 6]),
+        (coupled, "W_1", &[2, 6]),
+        (coupled, "B", &[6]),
+        (coupled, "W_F_diag", &[2]),
+        (coupled, "W_O_diag", &[2]),
+        (weights, "kernel", &[3, 16]),
+        (weights, "bias", &[16]),
+        (weights, "norm_0", &[16]),
+        (weights, "norm_1", &[16]),
+        (weights, "projection/kernel", &[4, 1]),
+        (weights, "projection/norm_0", &[1]),
+        (basic, "kernel", &[4, 12]),
+    ] {
+        give(cell, name, shape);
+    }
+    tensors.insert("input".to_owned(), Tensor { shape: vec![1, 5, 3], data: vec![0.5; 15] });
+
+    let params: Vec<&String> = tensors.keys().filter(|name| name.starts_with("rnn")).collect();
+    let calls = [
+        "DropoutWrapper(LayerNormLSTMCell(4, num_proj=2, layer_norm=True, cell_clip=0.5), output_keep_prob=0.5)",
+        "ResidualWrapper(CoupledInputForgetGateLSTMCell(2, num_unit_shards=2, use_peepholes=True, layer_norm=True))",
+        "WeightNormLSTMCell(4, num_proj=1, proj_clip=0.5)",
+        "DeviceWrapper(LayerNormBasicLSTMCell(3, dropout_keep_prob=0.5), device='cpu')",
+    ];
+    let metadata: HashMap<String, String> = [
+        ("family", "tf1"),
+        ("cls", "a.MultiRNNCell"),
+        ("constructor_args", &format!(r#"{{"cells": {calls:?}}}"#)),
+        ("variable_prefix", "rnn/"),
+        ("param_names", &format!("{params:?}")),
+        ("input_names", r#"["input"]"#),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into();
+    let model = golden::from_case(&metadata, &tensors).unwrap().model;
+    let nodes = model.architecture.nodes.iter();
+    let found: Vec<_> = nodes.map(|node| (node.name.as_str(), node.output_size, node.options.join(" "))).collect();
+    let expected = [
+        ("lstm", 2, "projection gate_norm cell_norm"),
+        ("lstm_2", 2, "peephole gate_norm cell_norm coupled"),
+        ("merge", 2, "add"),
+        ("lstm_3", 1, "projection"),
+        ("lstm_4", 3, "gate_norm cell_norm"),
+    ];
+    assert_eq!(found, expected.map(|(name, size, options)| (name, size, options.to_owned())));
+    // The four weights 0.5 of a column have a norm of 1 together, and one alone has 0.5; the norm to be is 0.5.
+    assert!(model.tensors["lstm_3.projection_weights"].data.iter().all(|&weight| weight == 0.25));
+    assert!(model.tensors["lstm_3.recurrent_weights"].data.iter().all(|&weight| weight == 0.5));
+}

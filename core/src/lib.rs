@@ -23,6 +23,7 @@ mod kernel;
 mod math;
 pub mod model;
 pub mod node;
+mod norm;
 pub mod port;
 mod run;
 pub mod schedule;

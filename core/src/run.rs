@@ -29,6 +29,8 @@ pub(crate) fn run(
         let output = node.output();
         let Some((before, behind)) = slots.split_at_mut_checked(output.start) else { return false };
         let Some((y, after)) = behind.split_at_mut_checked(output.len()) else { return false };
+        // The scratch is as long as the neediest node's.
+        let Some(work) = node.work_elements().and_then(|needed| work.get_mut(..needed)) else { return false };
         let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return false };
         let mut inputs = Inputs { node: &node, before, after, after_start: output.end, gathered };
         match node.cell.run {

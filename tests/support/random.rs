@@ -319,7 +319,7 @@ impl Variant {
                     }),
                 ];
                 let full = subsets.iter().flat_map(with);
-                full.chain(low_rank).collect()
+                full.chain(Self::normalized_lstm(kind)).chain(low_rank).collect()
             }
             CellKind::Elman | CellKind::Ugrnn => {
                 vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)]
@@ -341,6 +341,34 @@ impl Variant {
             CellKind::Last => [&[][..], &["first"]].map(|options| Self::new(kind, options).fit(Fit::row)).to_vec(),
             CellKind::Repeat => vec![Self::new(kind, &[]).fit(Fit::repeated)],
         }
+    }
+
+    /// Coupled gates and layer normalization, with the epsilons of TensorFlow, of the baselines, and one that most
+    /// variances are small beside.
+    fn normalized_lstm(kind: CellKind) -> Vec<Self> {
+        let variant = |options: &[&'static str]| {
+            let fit = match ["projection", "low_rank"].map(|option| options.contains(&option)) {
+                [true, _] => Fit::projected,
+                [_, true] => Fit::low_rank,
+                _ => Fit::units,
+            };
+            Self::new(kind, options).fit(fit)
+        };
+        let everywhere = ["peephole", "projection", "coupled", "gate_norm", "cell_norm", "output_norm"];
+        vec![
+            variant(&["coupled"]),
+            variant(&["coupled", "peephole", "projection"]).param("cell_clip", 0.25).param("projection_clip", 0.1),
+            variant(&["low_rank", "gate_norm"]).param("epsilon", 1e-5),
+            variant(&["gate_norm", "cell_norm"]).param("epsilon", 1e-12),
+            variant(&["peephole", "projection", "coupled", "gate_norm", "cell_norm"]).param("epsilon", 1e-12),
+            variant(&["joint_norm", "output_norm"]).param("epsilon", 1e-5),
+            variant(&["low_rank", "peephole", "joint_norm"]).param("epsilon", 0.5),
+            variant(&["cell_norm"]).param("epsilon", 0.5).activation("gate_activation", Activation::Softsign),
+            variant(&["output_norm", "projection"]).param("epsilon", 0.5).param("projection_clip", 0.1),
+            variant(&everywhere).param("epsilon", 0.5).param("cell_clip", 0.25),
+            variant(&everywhere).param("epsilon", 0.5).activation("output_activation", Activation::Relu),
+            variant(&everywhere).param("epsilon", 0.5).activation("cell_activation", Activation::Identity),
+        ]
     }
 }
 

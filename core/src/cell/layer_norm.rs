@@ -34,8 +34,8 @@
 //! None of its own.
 
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, TensorSpec};
-use crate::math;
 use crate::node::Node;
+use crate::norm::Moments;
 
 /// Index of the option `gain`.
 pub const GAIN: u32 = 0;
@@ -81,7 +81,10 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         if x.is_empty() {
             break;
         }
-        normalize(x, y, epsilon);
+        let moments = Moments::of(x.iter().copied(), epsilon);
+        for (y, &x) in y.iter_mut().zip(x) {
+            *y = moments.apply(x);
+        }
         (from, to) = (others, behind);
     }
     for (y, &gain) in y.iter_mut().zip(node.vector(tensor::GAIN).as_flattened()) {
@@ -89,20 +92,5 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
     }
     for (y, &bias) in y.iter_mut().zip(node.vector(tensor::BIAS).as_flattened()) {
         *y += bias;
-    }
-}
-
-/// One group.
-fn normalize(x: &[f32], y: &mut [f32], epsilon: f32) {
-    let n = x.len() as f32;
-    let mean = x.iter().sum::<f32>() / n;
-    let mut squares = 0.0;
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y = x - mean;
-        squares += *y * *y;
-    }
-    let deviation = math::sqrt(squares / n + epsilon);
-    for y in y {
-        *y /= deviation;
     }
 }

@@ -3,17 +3,22 @@
 //!
 //! # Equation
 //! ```text
-//! i = σ(W_i x + R_i h + b_i + p_i ⊙ c)
+//! i = σ(W_i x + R_i h + b_i + p_i ⊙ c)              coupled: i = 1 - f
 //! f = σ(W_f x + R_f h + b_f + p_f ⊙ c)
 //! g = tanh(W_g x + R_g h + b_g)
-//! c' = clip(f ⊙ c + i ⊙ g, cell_clip)
+//! c' = clip(f ⊙ c + i ⊙ g, cell_clip)               cell_norm: clip(N(f ⊙ c + i ⊙ g) ⊙ γ_c + β_c, cell_clip)
 //! o = σ(W_o x + R_o h + b_o + p_o ⊙ c')
-//! m = o ⊙ tanh(c')
-//! h' = clip(P m, projection_clip)   with a projection, else m
+//! m = o ⊙ tanh(c')                                  output_norm: o ⊙ tanh(N(c') ⊙ γ_o + β_o)
+//! h' = clip(P m, projection_clip)                   without a projection: m
+//!
+//! gate_norm:  N(W_k x + R_k h) ⊙ γ_k + b_k          for W_k x + R_k h + b_k; k = i, f, g, o, each by itself
+//! joint_norm: N(W x) ⊙ γ_x + N(R h) ⊙ γ_h + b       for W x + R h + b, over all four gates at once
+//! N(a) = (a - mean a) / √(variance a + epsilon)     variance of the population
 //! ```
 //!
-//! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
-//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
+//! A forget bias that a framework adds at run time is folded into `b_f` by the importer, and so are the biases of the
+//! gates' normalizations (Ba 2016). A clip of 0 is none. With `low_rank` the recurrent weights see B h, `rank`
+//! numbers, instead of h.
 //!
 //! # Tensors
 //! Blocks of rows in the order i, f, g, o.
@@ -29,6 +34,13 @@
 //! | `output_peephole` | `[hidden]` | with `peephole` |
 //! | `projection_weights` | `[output, hidden]` | with `projection` |
 //! | `recurrent_basis` | `[rank, output]` | with `low_rank` |
+//! | `gate_gain` | `[4 · hidden]`: γ_k | with `gate_norm` |
+//! | `input_gain` | `[4 · hidden]`: γ_x | with `joint_norm` |
+//! | `recurrent_gain` | `[4 · hidden]`: γ_h | with `joint_norm` |
+//! | `cell_gain` | `[hidden]`: γ_c | with `cell_norm` |
+//! | `cell_bias` | `[hidden]`: β_c | with `cell_norm` |
+//! | `output_gain` | `[hidden]`: γ_o | with `output_norm` |
+//! | `output_bias` | `[hidden]`: β_o | with `output_norm` |
 //!
 //! # Options
 //! | name | what |
@@ -36,6 +48,11 @@
 //! | `peephole` | the gates see the cell state |
 //! | `projection` | h is P m, of `output` features |
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
+//! | `coupled` | what the forget gate does not keep, enters; weights of the input gate mean nothing and should be 0; not with `joint_norm`, which would count them |
+//! | `gate_norm` | each gate is normalized over the units; not with `joint_norm` |
+//! | `joint_norm` | what comes from x, and what comes from h, is normalized over all gates and units |
+//! | `cell_norm` | the cell state is normalized, and carried so |
+//! | `output_norm` | the cell state is normalized where the output sees it, and carried as it is |
 //!
 //! # Extents
 //! | name | what |
@@ -47,6 +64,7 @@
 //! |---|---|
 //! | `cell_clip` | c stays within plus and minus this |
 //! | `projection_clip` | the projected h stays within plus and minus this |
+//! | `epsilon` | of every normalization; where it is 0, equal numbers have none |
 //!
 //! # Activations
 //! | name | default | of |
@@ -56,12 +74,18 @@
 //! | `output_activation` | tanh | c' in m |
 //!
 //! # Known as
-//! TensorFlow's `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell` and `CudnnCompatibleLSTMCell`, Keras's and PyTorch's
-//! `LSTM`, EdgeML's `LSTMLRCell`.
+//! TensorFlow's `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`, `CudnnCompatibleLSTMCell`, `WeightNormLSTMCell` (its norms
+//! folded into the weights), `CoupledInputForgetGateLSTMCell` (`coupled`), `LayerNormBasicLSTMCell` and
+//! `LayerNormLSTMCell` (`gate_norm` and `cell_norm`), Keras's and PyTorch's `LSTM`, EdgeML's `LSTMLRCell`, `lstm` and
+//! `lnlstm` (`joint_norm` and `output_norm`) of OpenAI's baselines.
 //!
 //! # Golden cases
 //! `tf1__BasicLSTMCell__*`, `tf1__LSTMCell__*`, `tf1__LSTMBlockCell__*`, `tf1__CudnnCompatibleLSTMCell__*`,
-//! `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `edgeml__LSTMLRCell__*`.
+//! `tf1__WeightNormLSTMCell__*`, `tf1__CoupledInputForgetGateLSTMCell__*`, `tf1__LayerNormBasicLSTMCell__*`,
+//! `tf1__LayerNormLSTMCell__*`, `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `edgeml__LSTMLRCell__*`,
+//! `baselines__lstm__*`, `baselines__lnlstm__*`.
+
+mod normalized;
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
@@ -77,22 +101,45 @@ pub const PROJECTION: u32 = 1;
 
 /// Index of the option `low_rank`.
 pub const LOW_RANK: u32 = 2;
+/// Index of the option `coupled`.
+pub const COUPLED: u32 = 3;
+/// Index of the option `gate_norm`.
+pub const GATE_NORM: u32 = 4;
+/// Index of the option `joint_norm`.
+pub const JOINT_NORM: u32 = 5;
+/// Index of the option `cell_norm`.
+pub const CELL_NORM: u32 = 6;
+/// Index of the option `output_norm`.
+pub const OUTPUT_NORM: u32 = 7;
 
+/// Elements of B h.
+const PROJECTED: Dim = Dim::When(LOW_RANK, &RANK);
 /// Columns of the recurrent weights.
-const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Output)]);
+const RECURRENT_COLS: Dim = Dim::Sum(&[PROJECTED, Dim::Unless(LOW_RANK, &Dim::Output)]);
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "lstm",
     gates: &gate::LSTM,
     extents: &[low_rank::EXTENT],
-    rules: &[Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output), low_rank::unused_unless(LOW_RANK)],
+    rules: &[
+        Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output),
+        low_rank::unused_unless(LOW_RANK),
+        Rule::OneOf { options: &[GATE_NORM, JOINT_NORM], least: 0 },
+        Rule::OneOf { options: &[COUPLED, JOINT_NORM], least: 0 },
+    ],
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
-    work: &[Dim::Hidden, Dim::When(LOW_RANK, &RANK)],
-    options: &["peephole", "projection", "low_rank"],
+    work: &[
+        Dim::Hidden,
+        PROJECTED,
+        Dim::When(GATE_NORM, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
+        Dim::When(JOINT_NORM, &Dim::Product(&[Dim::Const(8), Dim::Hidden])),
+    ],
+    options: &["peephole", "projection", "low_rank", "coupled", "gate_norm", "joint_norm", "cell_norm", "output_norm"],
     params: &[
         ParamSpec { name: "cell_clip", presence: Presence::Optional },
         ParamSpec { name: "projection_clip", presence: Presence::With(PROJECTION) },
+        ParamSpec { name: "epsilon", presence: Presence::Optional },
     ],
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
@@ -109,6 +156,13 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::vector("output_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
         CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).when(Presence::With(PROJECTION)),
         CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Output).when(Presence::With(LOW_RANK)),
+        CanonicalSpec::vector("gate_gain", Dim::Hidden).gated().when(Presence::With(GATE_NORM)),
+        CanonicalSpec::vector("input_gain", Dim::Hidden).gated().when(Presence::With(JOINT_NORM)),
+        CanonicalSpec::vector("recurrent_gain", Dim::Hidden).gated().when(Presence::With(JOINT_NORM)),
+        CanonicalSpec::vector("cell_gain", Dim::Hidden).when(Presence::With(CELL_NORM)),
+        CanonicalSpec::vector("cell_bias", Dim::Hidden).when(Presence::With(CELL_NORM)),
+        CanonicalSpec::vector("output_gain", Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
+        CanonicalSpec::vector("output_bias", Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
@@ -120,6 +174,17 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
             .when(Presence::With(PROJECTION)),
         TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Output).when(Presence::With(LOW_RANK)),
+        TensorSpec::vector("gate_gain", &["gate_gain"], Dim::Hidden).gates(&gate::LSTM).when(Presence::With(GATE_NORM)),
+        TensorSpec::vector("input_gain", &["input_gain"], Dim::Hidden)
+            .gates(&gate::LSTM)
+            .when(Presence::With(JOINT_NORM)),
+        TensorSpec::vector("recurrent_gain", &["recurrent_gain"], Dim::Hidden)
+            .gates(&gate::LSTM)
+            .when(Presence::With(JOINT_NORM)),
+        TensorSpec::vector("cell_gain", &["cell_gain"], Dim::Hidden).when(Presence::With(CELL_NORM)),
+        TensorSpec::vector("cell_bias", &["cell_bias"], Dim::Hidden).when(Presence::With(CELL_NORM)),
+        TensorSpec::vector("output_gain", &["output_gain"], Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
+        TensorSpec::vector("output_bias", &["output_bias"], Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
     ],
 };
 
@@ -133,52 +198,79 @@ mod tensor {
     pub const OUTPUT_PEEPHOLE: usize = 5;
     pub const PROJECTION_WEIGHTS: usize = 6;
     pub const RECURRENT_BASIS: usize = 7;
+    pub const GATE_GAIN: usize = 8;
+    pub const INPUT_GAIN: usize = 9;
+    pub const RECURRENT_GAIN: usize = 10;
+    pub const CELL_GAIN: usize = 11;
+    pub const CELL_BIAS: usize = 12;
+    pub const OUTPUT_GAIN: usize = 13;
+    pub const OUTPUT_BIAS: usize = 14;
 }
 
-/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h), `y` is `[output]`.
+/// Numbers of the spec by name.
+mod param {
+    pub const CELL_CLIP: usize = 0;
+    pub const PROJECTION_CLIP: usize = 1;
+    pub const EPSILON: usize = 2;
+}
+
+/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h) and what
+/// [`normalized`] needs, `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
-    let Some((m, projected)) = work.split_at_mut_checked(node.hidden_size) else { return };
+    let Some((m, work)) = work.split_at_mut_checked(node.hidden_size) else { return };
+    let Some((projected, work)) = work.split_at_mut_checked(node.dim(&PROJECTED)) else { return };
     let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
     let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, projected) } else { &*hidden };
     if node.has(PROJECTION) {
-        update::<W>(node, x, operand, cell, m);
+        update::<W>(node, x, operand, cell, work, m);
         project::<W>(node, m, y);
     } else {
-        update::<W>(node, x, operand, cell, y);
+        update::<W>(node, x, operand, cell, work, y);
     }
     copy(hidden, y);
 }
 
-/// Every unit: c to c', and m, from what the recurrent weights see. A block of four rows holds the gates i, f, g, o of one unit.
-fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], m: &mut [f32]) {
+/// Every unit: c to c', and m, from what the recurrent weights see. A block of four rows holds the gates i, f, g, o of
+/// one unit.
+fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], work: &mut [f32], m: &mut [f32]) {
+    if node.options & normalized::ANY != 0 {
+        return normalized::update::<W>(node, x, operand, cell, work, m);
+    }
     let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
-    let cell_clip = node.param(0);
+    let cell_clip = node.param(param::CELL_CLIP);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    let mut peepholes =
-        peephole(tensor::INPUT_PEEPHOLE).zip(peephole(tensor::FORGET_PEEPHOLE)).zip(peephole(tensor::OUTPUT_PEEPHOLE));
+    let mut peepholes = peepholes(node);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
         let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
         let peephole = peepholes.next();
-        if let Some(((p_i, p_f), _)) = peephole {
+        if let Some([p_i, p_f, _]) = peephole {
             i += p_i * *c;
             f += p_f * *c;
         }
         *c = clip(gate.apply(f) * *c + gate.apply(i) * candidate.apply(g), cell_clip);
-        if let Some((_, p_o)) = peephole {
+        if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
         *m = gate.apply(o) * output.apply(*c);
     }
 }
 
+/// p_i, p_f, p_o of every unit; none without peepholes.
+fn peepholes(node: &Node<'_>) -> impl Iterator<Item = [f32; 3]> {
+    let peephole = |index| node.vector(index).as_flattened().iter();
+    peephole(tensor::INPUT_PEEPHOLE)
+        .zip(peephole(tensor::FORGET_PEEPHOLE))
+        .zip(peephole(tensor::OUTPUT_PEEPHOLE))
+        .map(|((&i, &f), &o)| [i, f, o])
+}
+
 /// y = clip(P m)
 fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
-    let projection_clip = node.param(1);
+    let projection_clip = node.param(param::PROJECTION_CLIP);
     let blocks = node.matrix::<W>(tensor::PROJECTION_WEIGHTS).blocks();
     for (p, y) in blocks.zip(y.chunks_mut(4)) {
         for (y, a) in y.iter_mut().zip(accumulate([0.0; 4], p, m)) {

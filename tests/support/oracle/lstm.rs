@@ -1,6 +1,6 @@
-//! Gates i, f, g, o; peepholes, clips, a projection. The state is h, then c.
+//! Gates i, f, g, o; peepholes, clips, a projection, coupled gates, layer normalization. The state is h, then c.
 
-use super::sums::dot;
+use super::sums::{dot, layer_norm};
 use super::{Bounded, Cell};
 
 pub fn state_len(cell: &Cell<'_>) -> usize {
@@ -10,23 +10,36 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
 pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
     let (h, c) = state.split_at_mut(cell.output_size());
-    let operand = cell.recurrent_operand(h);
-    let mut m = Vec::new();
+    let preactivations = preactivations(cell, x, &cell.recurrent_operand(h));
     for (k, c) in c.iter_mut().enumerate() {
-        let [mut i, mut f, g, mut o] = [0, 1, 2, 3].map(|gate| cell.preactivation(gate * units + k, x, &operand));
+        let [mut i, mut f, g] = [0, 1, 2].map(|gate| preactivations[gate * units + k]);
         if cell.has("peephole") {
             i = i.plus(cell.element("input_peephole", k).times(*c));
             f = f.plus(cell.element("forget_peephole", k).times(*c));
         }
-        let i = cell.activation("gate_activation", "sigmoid", i);
         let f = cell.activation("gate_activation", "sigmoid", f);
+        let i = if cell.has("coupled") { f.one_minus() } else { cell.activation("gate_activation", "sigmoid", i) };
         let g = cell.activation("cell_activation", "tanh", g);
-        *c = f.times(*c).plus(i.times(g)).clipped(cell.param("cell_clip").into());
+        *c = f.times(*c).plus(i.times(g));
+    }
+    if cell.has("cell_norm") {
+        c.copy_from_slice(&layer_norm(c, cell.param("epsilon"), cell.tensor("cell_gain"), cell.tensor("cell_bias")));
+    }
+    for c in c.iter_mut() {
+        *c = c.clipped(cell.param("cell_clip").into());
+    }
+    let mut shown = c.to_vec();
+    if cell.has("output_norm") {
+        shown = layer_norm(c, cell.param("epsilon"), cell.tensor("output_gain"), cell.tensor("output_bias"));
+    }
+    let mut m = Vec::new();
+    for (k, (c, shown)) in c.iter().zip(shown).enumerate() {
+        let mut o = preactivations[3 * units + k];
         if cell.has("peephole") {
             o = o.plus(cell.element("output_peephole", k).times(*c));
         }
         let o = cell.activation("gate_activation", "sigmoid", o);
-        m.push(o.times(cell.activation("output_activation", "tanh", *c)));
+        m.push(o.times(cell.activation("output_activation", "tanh", shown)));
     }
     if cell.has("projection") {
         let row = |k| dot(Bounded::default(), cell.row("projection_weights", k, units), &m);
@@ -34,4 +47,29 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
     }
     h.copy_from_slice(&m);
     m
+}
+
+/// Of all units: those of i, then of f, g and o, without peepholes.
+fn preactivations(cell: &Cell<'_>, x: &[Bounded], h: &[Bounded]) -> Vec<Bounded> {
+    let units = cell.hidden_size();
+    let rows = 0..4 * units;
+    let epsilon = cell.param("epsilon");
+    let recurrent = |row, start| dot(start, cell.row("recurrent_weights", row, h.len()), h);
+    let from_input = |row| cell.from_input(row, x, Bounded::default());
+    if cell.has("gate_norm") {
+        let sums: Vec<Bounded> = rows.map(|row| recurrent(row, from_input(row))).collect();
+        let gains = cell.tensor("gate_gain").expect("it is there with gate_norm").chunks(units);
+        let gates = sums.chunks(units).zip(gains);
+        let normalized = gates.flat_map(|(gate, gain)| layer_norm(gate, epsilon, Some(gain), None));
+        return normalized.enumerate().map(|(row, a)| a.plus(cell.bias(row))).collect();
+    }
+    if cell.has("joint_norm") {
+        let of_input: Vec<Bounded> = rows.clone().map(from_input).collect();
+        let of_hidden: Vec<Bounded> = rows.map(|row| recurrent(row, Bounded::default())).collect();
+        let of_input = layer_norm(&of_input, epsilon, cell.tensor("input_gain"), None);
+        let of_hidden = layer_norm(&of_hidden, epsilon, cell.tensor("recurrent_gain"), None);
+        let parts = of_input.iter().zip(&of_hidden).enumerate();
+        return parts.map(|(row, (a, b))| a.plus(b.plus(cell.bias(row)))).collect();
+    }
+    rows.map(|row| cell.preactivation(row, x, h)).collect()
 }

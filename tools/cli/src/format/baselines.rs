@@ -11,18 +11,28 @@ use crate::error::ImportError;
 
 /// i, f, o, u; u is the candidate.
 const ORDER: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Output, Gate::Cell];
+/// f, i, o, u: of those who edited that one line.
+const FORGET_FIRST: [Gate; 4] = [Gate::Forget, Gate::Input, Gate::Output, Gate::Cell];
+
+/// Of every normalization.
+const EPSILON: f32 = 1e-5;
 
 /// The network of a `baselines` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("input_mask", Control::Reset);
+    // Where its variables stand, and their initial values.
+    case.ignore("scope");
+    case.ignore("init_scale");
     Ok(Network::of(match case.cls.as_str() {
         "lstm" => lstm(case)?,
+        "lnlstm" => lnlstm(case)?,
         _ => return case.unknown_class(),
     }))
 }
 
 /// `wx` [input, 4 units], `wh` [units, 4 units], `b` [4 units]; the state is c, then h, in one tensor.
 fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let order = if case.gate_order.starts_with("f, i, o, u") { FORGET_FIRST } else { ORDER };
     let input = Named { name: "wx", tensor: case.tensor("wx")? };
     let recurrent = Named { name: "wh", tensor: case.tensor("wh")? };
     let units = input.units(4)?;
@@ -31,9 +41,34 @@ fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     recurrent.shaped(&[units, rows], units)?;
     let bias = Named { name: "b", tensor: case.tensor("b")? }.shaped(&[rows], units)?;
     Ok(Layer::new(CellKind::Lstm, size, units)
-        .tensor("input_weights", reordered(&input.transposed(0, size)?, ORDER, LSTM))
-        .tensor("recurrent_weights", reordered(&recurrent.transposed(0, units)?, ORDER, LSTM))
-        .tensor("input_bias", reordered(&bias, ORDER, LSTM))
+        .tensor("input_weights", reordered(&input.transposed(0, size)?, order, LSTM))
+        .tensor("recurrent_weights", reordered(&recurrent.transposed(0, units)?, order, LSTM))
+        .tensor("input_bias", reordered(&bias, order, LSTM))
         .state("cell_state", At::new("state"))
         .state("hidden", At::new("state").from(units)))
+}
+
+/// The same with gains and biases of three normalizations: `gx`, `bx` and `gh`, `bh` [4 units], `gc`, `bc` [units].
+/// `b` and `bx` are added to become the input's bias.
+fn lnlstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let order = if case.gate_order.starts_with("f, i, o, u") { FORGET_FIRST } else { ORDER };
+    let mut layer = lstm(case)?;
+    let units = layer.hidden_size;
+    let mut vector = |name, len| Named { name, tensor: case.tensor(name)? }.shaped(&[len], units);
+    let mut gated = |name| Ok::<_, ImportError>(reordered(&vector(name, 4 * units)?, order, LSTM));
+    let (input_gain, input_bias) = (gated("gx")?, gated("bx")?);
+    let (recurrent_gain, recurrent_bias) = (gated("gh")?, gated("bh")?);
+    let (output_gain, output_bias) = (vector("gc", units)?, vector("bc", units)?);
+    if let Some(bias) = layer.tensors.get_mut("input_bias") {
+        bias.data.iter_mut().zip(&input_bias.data).for_each(|(b, bx)| *b += bx);
+    }
+    Ok(layer
+        .option("joint_norm")
+        .option("output_norm")
+        .param("epsilon", EPSILON)
+        .tensor("input_gain", input_gain)
+        .tensor("recurrent_gain", recurrent_gain)
+        .tensor("recurrent_bias", recurrent_bias)
+        .tensor("output_gain", output_gain)
+        .tensor("output_bias", output_bias))
 }

@@ -87,6 +87,8 @@ pub(crate) struct Case<'a> {
     pub cls: String,
     /// What people should know; some cases say only here how they were run.
     pub notes: String,
+    /// The order of its gates, in words.
+    pub gate_order: String,
     inputs: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
@@ -137,6 +139,7 @@ impl<'a> Case<'a> {
             names: names_of_activations,
             cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
             notes: text("notes").to_owned(),
+            gate_order: text("gate_order").to_owned(),
             inputs: names("input_names")?.into_iter().collect(),
             controls: Vec::new(),
             args,
@@ -276,6 +279,7 @@ impl<'a> Case<'a> {
             names: self.names,
             cls,
             notes: self.notes.clone(),
+            gate_order: self.gate_order.clone(),
             inputs: BTreeSet::new(),
             controls: Vec::new(),
             args,

@@ -3,7 +3,7 @@
 use tidegate::activation::Activation;
 
 use super::cells::{self, LstmOptions};
-use super::wrapper;
+use super::{lstm_golden, wrapper};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::cudnn;
@@ -31,6 +31,10 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "BasicLSTMCell" => basic_lstm(case),
         "LSTMCell" => lstm(case),
         "LSTMBlockCell" | "LSTMBlockFusedCell" => lstm_block(case),
+        "CoupledInputForgetGateLSTMCell" => lstm_golden::coupled(case),
+        "LayerNormBasicLSTMCell" => lstm_golden::layer_norm_basic(case),
+        "LayerNormLSTMCell" => lstm_golden::layer_norm_full(case),
+        "WeightNormLSTMCell" => lstm_golden::weight_norm(case),
         "GRUCell" | "GRUBlockCellV2" => gru(case),
         "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
@@ -51,7 +55,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 /// The layer, whose units the case may give, with its states as TensorFlow hands them over: a tuple (c, h), or where
 /// `state_is_tuple` is false c and then h in one tensor.
-fn with_tuple(case: &mut Case<'_>, layer: Layer) -> Result<Layer, ImportError> {
+pub(super) fn with_tuple(case: &mut Case<'_>, layer: Layer) -> Result<Layer, ImportError> {
     case.units("num_units", layer.hidden_size)?;
     let units = layer.hidden_size;
     Ok(match case.flag("state_is_tuple", true)? {
@@ -74,26 +78,31 @@ fn basic_lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 }
 
 fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let kernel = sharded(case, "kernel", "num_unit_shards")?;
+    // The projection first: its kernel's name ends like the cell's.
     let projection = match case.size("num_proj")? {
         Some(_) => Some(sharded(case, "projection/kernel", "num_proj_shards")?),
         None => None,
     };
+    let kernel = sharded(case, "kernel", "num_unit_shards")?;
+    let options = LstmOptions { projection: projection.as_ref(), ..lstm_options(case)? };
+    let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
+    with_tuple(case, layer)
+}
+
+/// What `LSTMCell` and its variants have beyond kernel, bias and projection.
+pub(super) fn lstm_options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, ImportError> {
     let peepholes = match case.flag("use_peepholes", false)? {
         true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
         false => None,
     };
-    let options = LstmOptions {
+    Ok(LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
         peepholes,
-        projection: projection.as_ref(),
         cell_clip: case.number("cell_clip")?,
         projection_clip: case.number("proj_clip")?,
         activation: case.activation("activation", Activation::Tanh)?,
         ..LstmOptions::default()
-    };
-    let layer = cells::lstm(&kernel, case.tensor("bias")?, options)?;
-    with_tuple(case, layer)
+    })
 }
 
 /// One op a step, or one for the whole sequence. A clip that is not positive is none.

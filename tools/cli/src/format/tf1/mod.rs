@@ -9,6 +9,8 @@ mod graph;
 mod gru;
 mod import;
 mod lstm;
+mod lstm_golden;
+pub mod lstm_variants;
 mod matcher;
 mod while_loop;
 mod wrapper;

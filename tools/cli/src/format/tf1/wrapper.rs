@@ -42,6 +42,20 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
         "OutputProjectionWrapper" => output_projection(case, network, x, direction),
         "ResidualWrapper" => residual(case, network, x, direction),
         "HighwayWrapper" => highway(case, network, x, direction),
+        "DropoutWrapper" => {
+            // It drops only while a network is trained.
+            for name in ["input", "output", "state"] {
+                case.ignore(&format!("{name}_keep_prob"));
+            }
+            for name in ["variational_recurrent", "input_size", "dtype", "seed"] {
+                case.ignore(name);
+            }
+            wrapped(case, network, x, direction)
+        }
+        "DeviceWrapper" => {
+            case.ignore("device");
+            wrapped(case, network, x, direction)
+        }
         "FusedRNNCellAdaptor" => {
             // How TensorFlow runs it.
             case.ignore("use_dynamic_rnn");

@@ -1,0 +1,121 @@
+//! The step with coupled gates or layer normalization, cut into passes over the units: statistics need every unit's
+//! numbers before the first unit can go on.
+
+use super::{CELL_NORM, COUPLED, GATE_NORM, JOINT_NORM, OUTPUT_NORM, clip, param, peepholes, tensor};
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
+use crate::norm::Moments;
+
+/// The options that this file is for.
+pub const ANY: u32 = 1 << COUPLED | 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
+
+/// Every unit: c to c', and m. `work` is `[4 · hidden]` with `gate_norm`, `[8 · hidden]` with `joint_norm`.
+pub fn update<W: Weight>(
+    node: &Node<'_>,
+    x: &[f32],
+    operand: &[f32],
+    cell: &mut [f32],
+    work: &mut [f32],
+    m: &mut [f32],
+) {
+    let epsilon = node.param(param::EPSILON);
+    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
+    let bias = node.vector(tensor::BIAS).iter();
+    let (work, _) = work.as_chunks_mut::<4>();
+    if node.has(GATE_NORM) {
+        for (a, (w, r)) in work.iter_mut().zip(input.zip(recurrent)) {
+            *a = accumulate(accumulate([0.0; 4], w, x), r, operand);
+        }
+        let gates = [0, 1, 2, 3].map(|gate| {
+            let units = work.iter().filter_map(|unit| unit.get(gate).copied());
+            Moments::of(units, epsilon)
+        });
+        let units = work.iter().zip(node.vector(tensor::GATE_GAIN)).zip(bias);
+        remember(node, units.map(|((&a, &gain), &bias)| scaled(gates, a, gain, bias)), cell, m);
+    } else if node.has(JOINT_NORM) {
+        let Some((from_input, from_hidden)) = work.split_at_mut_checked(node.hidden_size) else { return };
+        for (a, w) in from_input.iter_mut().zip(input) {
+            *a = accumulate([0.0; 4], w, x);
+        }
+        for (a, r) in from_hidden.iter_mut().zip(recurrent) {
+            *a = accumulate([0.0; 4], r, operand);
+        }
+        let [of_input, of_hidden] =
+            [&*from_input, &*from_hidden].map(|a| Moments::of(a.as_flattened().iter().copied(), epsilon));
+        let gains = node.vector(tensor::INPUT_GAIN).iter().zip(node.vector(tensor::RECURRENT_GAIN));
+        let units = from_input.iter().zip(from_hidden.iter()).zip(gains).zip(bias);
+        let normalized = units.map(|(((&a, &b), (&input_gain, &recurrent_gain)), &bias)| {
+            let from_hidden = scaled([of_hidden; 4], b, recurrent_gain, bias);
+            scaled([of_input; 4], a, input_gain, from_hidden)
+        });
+        remember(node, normalized, cell, m);
+    } else {
+        let blocks = input.zip(recurrent).zip(bias);
+        remember(node, blocks.map(|((w, r), &b)| accumulate(accumulate(b, w, x), r, operand)), cell, m);
+    }
+    normalize_cell(node, cell);
+    show(node, cell, m);
+}
+
+/// The gates of a unit, each normalized, times its gain, plus `add`.
+fn scaled(moments: [Moments; 4], a: [f32; 4], gain: [f32; 4], add: [f32; 4]) -> [f32; 4] {
+    let ([m_i, m_f, m_g, m_o], [i, f, g, o], [g_i, g_f, g_g, g_o], [a_i, a_f, a_g, a_o]) = (moments, a, gain, add);
+    [m_i.apply(i) * g_i + a_i, m_f.apply(f) * g_f + a_f, m_g.apply(g) * g_g + a_g, m_o.apply(o) * g_o + a_o]
+}
+
+/// c becomes f ⊙ c + i ⊙ g; `output` becomes what o has before its peephole.
+fn remember(node: &Node<'_>, units: impl Iterator<Item = [f32; 4]>, cell: &mut [f32], output: &mut [f32]) {
+    let (gate, candidate) = (node.activation(0), node.activation(1));
+    let coupled = node.has(COUPLED);
+    let mut peepholes = peepholes(node);
+    for ([mut i, mut f, g, o], (c, output)) in units.zip(cell.iter_mut().zip(output)) {
+        if let Some([p_i, p_f, _]) = peepholes.next() {
+            i += p_i * *c;
+            f += p_f * *c;
+        }
+        let f = gate.apply(f);
+        let i = if coupled { 1.0 - f } else { gate.apply(i) };
+        *c = f * *c + i * candidate.apply(g);
+        *output = o;
+    }
+}
+
+/// c becomes what is carried: normalized with `cell_norm`, then clipped.
+fn normalize_cell(node: &Node<'_>, cell: &mut [f32]) {
+    if node.has(CELL_NORM) {
+        let moments = Moments::of(cell.iter().copied(), node.param(param::EPSILON));
+        for (c, (gain, bias)) in cell.iter_mut().zip(elements(node, tensor::CELL_GAIN, tensor::CELL_BIAS)) {
+            *c = moments.apply(*c) * gain + bias;
+        }
+    }
+    let limit = node.param(param::CELL_CLIP);
+    for c in cell {
+        *c = clip(*c, limit);
+    }
+}
+
+/// m, which holds what o has before its peephole, becomes o ⊙ act(c), c normalized here alone with `output_norm`.
+fn show(node: &Node<'_>, cell: &[f32], m: &mut [f32]) {
+    let (gate, output) = (node.activation(0), node.activation(2));
+    let moments = node.has(OUTPUT_NORM).then(|| Moments::of(cell.iter().copied(), node.param(param::EPSILON)));
+    let mut scales = elements(node, tensor::OUTPUT_GAIN, tensor::OUTPUT_BIAS);
+    let mut peepholes = peepholes(node);
+    for (m, &c) in m.iter_mut().zip(cell) {
+        let o = match peepholes.next() {
+            Some([_, _, p_o]) => *m + p_o * c,
+            None => *m,
+        };
+        let shown = match (moments, scales.next()) {
+            (Some(moments), Some((gain, bias))) => moments.apply(c) * gain + bias,
+            _ => c,
+        };
+        *m = gate.apply(o) * output.apply(shown);
+    }
+}
+
+/// The elements of a gain and of its bias.
+fn elements(node: &Node<'_>, gain: usize, bias: usize) -> impl Iterator<Item = (f32, f32)> {
+    let vector = |index| node.vector(index).as_flattened().iter().copied();
+    vector(gain).zip(vector(bias))
+}

@@ -1,0 +1,48 @@
+//! Normalization of a vector to mean 0 and variance 1, as all layers and cells that normalize do it.
+//!
+//! ```text
+//! m = Σ x / n      v = Σ (x - m)² / n      r = 1 / √(v + ε)      y = (x - m) r
+//! ```
+//!
+//! In two passes, so that a small variance far from zero keeps its digits; v is that of the population. Gain and bias
+//! are the caller's.
+
+use crate::math;
+
+/// What normalizes the elements of one vector.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    mean: f32,
+    scale: f32,
+}
+
+impl Moments {
+    /// Of these elements. Without any, or with a variance and an epsilon of 0, nothing can be normalized and the
+    /// results are not numbers.
+    pub fn of(x: impl Iterator<Item = f32> + Clone, epsilon: f32) -> Self {
+        let (count, sum) = x.clone().fold((0_u32, 0.0), |(count, sum), x| (count + 1, sum + x));
+        let len = count as f32;
+        let mean = sum / len;
+        let squares = x.fold(0.0, |sum, x| sum + (x - mean) * (x - mean));
+        Self { mean, scale: 1.0 / math::sqrt(squares / len + epsilon) }
+    }
+
+    /// An element, normalized.
+    pub fn apply(self, x: f32) -> f32 {
+        (x - self.mean) * self.scale
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Moments;
+
+    #[test]
+    fn a_small_variance_far_from_zero_is_not_lost() {
+        let x = [1000.0, 1000.5, 1001.0, 1000.5];
+        let moments = Moments::of(x.iter().copied(), 1e-12);
+        let y = x.map(|x| moments.apply(x));
+        let expected = [-core::f32::consts::SQRT_2, 0.0, core::f32::consts::SQRT_2, 0.0];
+        assert!(y.iter().zip(expected).all(|(y, expected)| (y - expected).abs() < 2e-3), "{y:?}");
+    }
+}
