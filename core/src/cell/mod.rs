@@ -32,6 +32,7 @@ pub mod patch;
 pub mod pool;
 pub mod repeat;
 pub mod scale;
+pub mod slstm;
 pub mod softmax;
 mod spec;
 pub mod sru;
@@ -78,6 +79,8 @@ pub enum CellKind {
     MinGru = 13,
     /// [`min_lstm`]
     MinLstm = 14,
+    /// [`slstm`]
+    Slstm = 15,
     /// [`sru`]
     Sru = 16,
     /// [`cfn`]
@@ -136,6 +139,7 @@ impl CellKind {
         Self::FastGrnn,
         Self::MinGru,
         Self::MinLstm,
+        Self::Slstm,
         Self::Sru,
         Self::Cfn,
         Self::Intersection,
@@ -172,6 +176,7 @@ impl CellKind {
             Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
             Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
             Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
+            Self::Slstm => const { &Cell::new(&slstm::SPEC, slstm::step::<W>) },
             Self::Sru => const { &Cell::new(&sru::SPEC, sru::step::<W>) },
             Self::Cfn => const { &Cell::new(&cfn::SPEC, cfn::step::<W>) },
             Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },

@@ -49,6 +49,7 @@ mod nas;
 mod pool;
 mod repeat;
 mod scale;
+mod slstm;
 mod softmax;
 mod sru;
 mod ugrnn;
@@ -91,6 +92,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),
+        "slstm" => (slstm::step, slstm::state_len),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),
         "ugrnn" => (ugrnn::step, ugrnn::state_len),

@@ -34,7 +34,7 @@ use tidegate::activation::Activation;
 
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch};
+use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch, xlstm};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -57,6 +57,7 @@ pub fn from_case(
         "tf1" => tf1::golden::convert(&mut case)?,
         "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,
+        "xlstm" => xlstm::convert(&mut case)?,
         "keras2" | "keras3" => keras::convert(&mut case)?,
         _ => return Err(ImportError::Unsupported(format!("family {family:?}"))),
     };
