@@ -183,6 +183,16 @@ impl Fit {
         Self { hidden: input / width, output: input, extents }
     }
 
+    /// All features but the first, which is the time.
+    pub fn timed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input - 1)], ..Self::units(input, units) }
+    }
+
+    /// All features but the first two, which are the time.
+    pub fn split_timed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input - 2)], ..Self::units(input, units) }
+    }
+
     /// As few heads as there can be.
     pub fn heads(_: usize, units: usize) -> Self {
         Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
@@ -284,6 +294,16 @@ impl Variant {
                 Self::new(kind, &["highway"]),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
+            CellKind::PhasedLstm => {
+                let timed = |options| Self::new(kind, options).fit(Fit::timed).width(|input, _| input.max(2));
+                let split = |options| Self::new(kind, options).fit(Fit::split_timed).width(|input, _| input.max(3));
+                vec![
+                    timed(&[]),
+                    timed(&["peephole"]).param("leak", 0.25),
+                    split(&["split_time"]).param("leak", 0.001),
+                    split(&["peephole", "split_time"]),
+                ]
+            }
             CellKind::Slstm => vec![
                 Self::new(kind, &[]).fit(Fit::heads),
                 Self::new(kind, &["preactivated"]).fit(Fit::heads).width(|_, units| 4 * units),
@@ -438,7 +458,8 @@ pub fn draw_state(rng: &mut Rng, model: &Canonical) -> Vec<f32> {
     values
 }
 
-/// Every tensor that the node must have, and with `draw.biases` those that it may have.
+/// Every tensor that the node must have, and with `draw.biases` those that it may have. Periods and the parts of them in
+/// which a unit is open are in 1/8 to 7/8.
 pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tensors: &mut BTreeMap<String, Tensor>) {
     let spec = kind.spec();
     let size = |dim| node.dim(spec, dim).expect("a small node's dimensions can be counted");
@@ -451,7 +472,10 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         let rows = size(&tensor.rows) * if tensor.gated { spec.gates.len() } else { 1 };
         let shape: Vec<usize> = [Some(rows), tensor.cols.as_ref().map(size)].into_iter().flatten().collect();
         let limit = draw.weights / (tensor.cols.as_ref().map_or(1, size) as f32).sqrt();
-        let data = rng.numbers(shape.iter().product(), limit);
+        let mut data = rng.numbers(shape.iter().product(), limit);
+        if matches!(tensor.name, "period" | "ratio_on") {
+            data.iter_mut().for_each(|value| *value = 0.125 + 0.75 * (*value / limit).abs());
+        }
         tensors.insert(format!("{}.{}", node.name, tensor.name), Tensor { shape, data });
     }
 }

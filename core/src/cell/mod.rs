@@ -29,6 +29,7 @@ pub mod min_lstm;
 pub mod minimal_rnn;
 pub mod nas;
 pub mod patch;
+pub mod phased_lstm;
 pub mod pool;
 pub mod repeat;
 pub mod scale;
@@ -65,6 +66,8 @@ pub enum CellKind {
     Ugrnn = 4,
     /// [`nas`]
     Nas = 5,
+    /// [`phased_lstm`]
+    PhasedLstm = 6,
     /// [`glstm`]
     Glstm = 7,
     /// [`indrnn`]
@@ -132,6 +135,7 @@ impl CellKind {
         Self::Gru,
         Self::Ugrnn,
         Self::Nas,
+        Self::PhasedLstm,
         Self::Glstm,
         Self::Indrnn,
         Self::MinimalRnn,
@@ -169,6 +173,7 @@ impl CellKind {
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
             Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
             Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
+            Self::PhasedLstm => const { &Cell::new(&phased_lstm::SPEC, phased_lstm::step::<W>) },
             Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
             Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
             Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },

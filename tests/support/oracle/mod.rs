@@ -46,6 +46,7 @@ mod min_gru;
 mod min_lstm;
 mod minimal_rnn;
 mod nas;
+mod phased_lstm;
 mod pool;
 mod repeat;
 mod scale;
@@ -89,6 +90,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "min_gru" => (min_gru::step, min_gru::state_len),
         "min_lstm" => (min_lstm::step, min_lstm::state_len),
         "nas" => (nas::step, nas::state_len),
+        "phased_lstm" => (phased_lstm::step, phased_lstm::state_len),
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),

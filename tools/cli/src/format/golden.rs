@@ -89,6 +89,8 @@ pub(crate) struct Case<'a> {
     /// What people should know; some cases say only here how they were run.
     pub notes: String,
     inputs: BTreeSet<String>,
+    /// Inputs that f32 does not hold exactly: beside `x` there is `x_rest`, what the nearest f32 is short of it.
+    rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
@@ -124,6 +126,8 @@ impl<'a> Case<'a> {
                 params.insert(path.to_owned(), tensor);
             }
         }
+        let inputs: BTreeSet<String> = names("input_names")?.into_iter().collect();
+        let rests = inputs.iter().filter(|name| tensors.contains_key(&format!("{name}_rest"))).cloned().collect();
         let cls = text("cls");
         let mut args = object("constructor_args")?;
         let names_of_activations = Names::of_family(text("family"));
@@ -138,7 +142,8 @@ impl<'a> Case<'a> {
             names: names_of_activations,
             cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
             notes: text("notes").to_owned(),
-            inputs: names("input_names")?.into_iter().collect(),
+            inputs,
+            rests,
             controls: Vec::new(),
             args,
             params,
@@ -278,6 +283,7 @@ impl<'a> Case<'a> {
             cls,
             notes: self.notes.clone(),
             inputs: BTreeSet::new(),
+            rests: BTreeSet::new(),
             controls: Vec::new(),
             args,
             params,
@@ -300,6 +306,11 @@ impl<'a> Case<'a> {
     /// Whether the case has an input of this name. It is taken by an input port of that name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.contains(name)
+    }
+
+    /// Whether beside this input there is what the nearest f32 is short of it, under its name and `_rest`.
+    pub fn has_rest(&self, input: &str) -> bool {
+        self.rests.contains(input)
     }
 
     /// Steps of the case's sequences.

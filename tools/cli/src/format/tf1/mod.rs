@@ -10,6 +10,7 @@ mod gru;
 mod import;
 mod lstm;
 mod matcher;
+mod phased_lstm;
 mod while_loop;
 mod wrapper;
 
