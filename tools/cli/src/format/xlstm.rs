@@ -2,6 +2,7 @@
 //! them wants: `vanilla` has a recurrent kernel [heads, gates × out, in] and a bias [gates, heads, out], `cuda`
 //! [heads, in, gates × out] and [heads, gates, out].
 
+use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::golden::Case;
@@ -17,8 +18,68 @@ const GATES: usize = 4;
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     match case.cls.as_str() {
         "sLSTMCell" | "sLSTMCell(function=slstm)" => Ok(Network::of(cell(case, "state")?)),
+        "sLSTMLayer" => layer(case),
         _ => case.unknown_class(),
     }
+}
+
+/// A causal convolution of each channel in front of the first two gates, the cell, and a normalization of each head.
+///
+/// The authors' layer hands the gates to the cell in the order `fgate`, `igate`, `zgate`, `ogate`, and the cell takes
+/// them for i, f, z, o.
+fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    case.ignore("dropout");
+    let cell = cell(case, "slstm_state")?;
+    let (units, heads) = (cell.hidden_size, cell.extents["heads"]);
+    case.units("embedding_dim", units)?;
+    let mut network = Network::new();
+    let x = network.input("input", units);
+    let convolved = match case.size("conv1d_kernel_size")?.unwrap_or(4) {
+        0 => x.clone(),
+        // The authors' code drops as many steps from the end as it has put before the first: without any, all.
+        1 => return Err(ImportError::Unsupported("argument conv1d_kernel_size = 1".into())),
+        taps => {
+            let window = Layer::new(CellKind::Window, units, taps * units);
+            let rows = window.extent("length", taps).extent("prefill", taps - 1);
+            let rows = network.add(rows, &[&x]);
+            network.add(convolution(case, units, taps)?, &[&rows])
+        }
+    };
+    let mut gates = Vec::with_capacity(GATES);
+    for (name, source) in [("fgate", &convolved), ("igate", &convolved), ("zgate", &x), ("ogate", &x)] {
+        let name = format!("{name}.weight");
+        let weights = Named { name: &name, tensor: case.tensor(&name)? };
+        let part = units / heads;
+        let data = weights.shaped(&[heads, part, part], units)?.data;
+        let dense = Layer::new(CellKind::Dense, units, units).extent("groups", heads);
+        gates.push(network.add(dense.tensor("weights", Tensor { shape: vec![units, part], data }), &[source]));
+    }
+    let y = network.add(cell, &gates.iter().collect::<Vec<_>>());
+    let mut norm = Layer::new(CellKind::LayerNorm, units, units).extent("groups", heads).param("epsilon", 1e-5);
+    if case.flag("group_norm_weight", true)? {
+        // Stored as what it is above 1.
+        let mut gain =
+            Named { name: "group_norm.weight", tensor: case.tensor("group_norm.weight")? }.shaped(&[units], units)?;
+        gain.data.iter_mut().for_each(|gain| *gain += 1.0);
+        norm = norm.option("gain").tensor("gain", gain);
+    }
+    let output = network.add(norm, &[&y]);
+    network.output("output", &output);
+    Ok(network)
+}
+
+/// SiLU of `conv1d.conv`, `[units, 1, taps]`, over the last steps, the oldest first.
+fn convolution(case: &mut Case<'_>, units: usize, taps: usize) -> Result<Layer, ImportError> {
+    let weights = Named { name: "conv1d.conv.weight", tensor: case.tensor("conv1d.conv.weight")? };
+    let data = weights.shaped(&[units, 1, taps], units)?.data;
+    let bias = Named { name: "conv1d.conv.bias", tensor: case.tensor("conv1d.conv.bias")? }.shaped(&[units], units)?;
+    Ok(Layer::new(CellKind::DepthwiseConv, taps * units, units)
+        .extent("in_height", taps)
+        .extent("in_channels", units)
+        .extent("kernel_height", taps)
+        .activation("activation", Activation::Silu)
+        .tensor("weights", Tensor { shape: vec![units, taps], data })
+        .tensor("bias", bias))
 }
 
 /// The cell, whose four states are one tensor. Arguments that change nothing once a network is trained, or that only
