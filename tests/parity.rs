@@ -5,7 +5,7 @@ use half::f16;
 use tidegate::{Numeric, State};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::oracle::{Bounded, Oracle};
-use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::random::{Draw, Rng, Variant, chain, draw_state};
 use tidegate_tests::tolerance::{each_within, same_bits};
 use tidegate_tools::canonical::Canonical;
 
@@ -34,7 +34,7 @@ fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
     let oracle = Oracle::new(model);
     let mut used = 0.0_f64;
     for input_limit in [1.0, 50.0] {
-        let initial = rng.numbers(oracle.state_len(), 1.0);
+        let initial = draw_state(rng, model);
         let x = rng.numbers(model.architecture.inputs[0].size, input_limit);
         let (y, next) = core_step(&image, &initial, &x);
         let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
@@ -127,7 +127,7 @@ fn f16_is_f32_on_rounded_matrices_bit_for_bit() {
                 }
             }
             let (half, full) = (AlignedBytes::pack(&model, Numeric::F16), AlignedBytes::pack(&rounded, Numeric::F32));
-            let initial = rng.numbers(Oracle::new(&model).state_len(), 1.0);
+            let initial = draw_state(&mut rng, &model);
             let x = rng.numbers(input, 2.0);
             let (from_half, from_full) = (core_step(&half, &initial, &x), core_step(&full, &initial, &x));
             let what = format!("{}, input {input}, hidden {hidden}", variant.name());

@@ -78,7 +78,8 @@ const RULE: &str = "abs(a-b) <= tolerance * max(1, max|expected|)";
 
 struct Case {
     metadata: HashMap<String, String>,
-    /// Every tensor as f32: whole numbers and truth values are widened, f64 is rounded.
+    /// Every tensor as f32: whole numbers and truth values are widened, f64 is rounded; what the rounding of a tensor `x`
+    /// left, if anything, is `x_rest`.
     tensors: BTreeMap<String, Tensor>,
     inputs: Vec<String>,
     outputs: Vec<String>,
@@ -93,6 +94,13 @@ impl Case {
         for (name, view) in SafeTensors::deserialize(bytes).map_err(failed)?.iter() {
             let quads = view.data().as_chunks::<4>().0.iter();
             let eights = view.data().as_chunks::<8>().0.iter();
+            if view.dtype() == Dtype::F64 {
+                let rest = |&eight| f64::from_le_bytes(eight) - f64::from(f64::from_le_bytes(eight) as f32);
+                let data: Vec<f32> = eights.clone().map(|eight| rest(eight) as f32).collect();
+                if data.iter().any(|&rest| rest != 0.0) {
+                    tensors.insert(format!("{name}_rest"), Tensor { shape: view.shape().to_vec(), data });
+                }
+            }
             let data = match view.dtype() {
                 Dtype::F32 => quads.map(|&quad| f32::from_le_bytes(quad)).collect(),
                 Dtype::F64 => eights.map(|&eight| f64::from_le_bytes(eight) as f32).collect(),

@@ -60,6 +60,8 @@ pub struct Variant {
     pub activations: BTreeMap<String, String>,
     /// Its sizes and extents, over so many features in, with so many units if it has a choice.
     pub fit: fn(usize, usize) -> Fit,
+    /// Features in that it needs, with so many units, where there are so many: a dense layer makes them of those.
+    pub width: fn(usize, usize) -> usize,
 }
 
 /// Sizes of a node that its cell's rules allow.
@@ -181,6 +183,21 @@ impl Fit {
         Self { hidden: input / width, output: input, extents }
     }
 
+    /// All features but the first, which is the time.
+    pub fn timed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input - 1)], ..Self::units(input, units) }
+    }
+
+    /// All features but the first two, which are the time.
+    pub fn split_timed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input - 2)], ..Self::units(input, units) }
+    }
+
+    /// As few heads as there can be.
+    pub fn heads(_: usize, units: usize) -> Self {
+        Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
+    }
+
     /// Recurrent weights of half the rank, rounded up.
     pub fn low_rank(_: usize, units: usize) -> Self {
         Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
@@ -208,13 +225,20 @@ impl Variant {
     /// Without numbers, its activations the spec's.
     pub fn new(kind: CellKind, options: &[&'static str]) -> Self {
         let (params, activations) = (BTreeMap::new(), BTreeMap::new());
-        Self { kind, options: options.to_vec(), params, activations, fit: Fit::units }
+        Self { kind, options: options.to_vec(), params, activations, fit: Fit::units, width: |input, _| input }
     }
 
     /// The same with other sizes.
     #[must_use]
     pub fn fit(mut self, fit: fn(usize, usize) -> Fit) -> Self {
         self.fit = fit;
+        self
+    }
+
+    /// The same with other features in.
+    #[must_use]
+    pub fn width(mut self, width: fn(usize, usize) -> usize) -> Self {
+        self.width = width;
         self
     }
 
@@ -269,6 +293,20 @@ impl Variant {
                 Self::new(kind, &["cell_gates"]).fit(Fit::elementwise).param("highway_scale", 0.5),
                 Self::new(kind, &["highway"]),
                 Self::new(kind, &["cell_gates", "highway"]),
+            ],
+            CellKind::PhasedLstm => {
+                let timed = |options| Self::new(kind, options).fit(Fit::timed).width(|input, _| input.max(2));
+                let split = |options| Self::new(kind, options).fit(Fit::split_timed).width(|input, _| input.max(3));
+                vec![
+                    timed(&[]),
+                    timed(&["peephole"]).param("leak", 0.25),
+                    split(&["split_time"]).param("leak", 0.001),
+                    split(&["peephole", "split_time"]),
+                ]
+            }
+            CellKind::Slstm => vec![
+                Self::new(kind, &[]).fit(Fit::heads),
+                Self::new(kind, &["preactivated"]).fit(Fit::heads).width(|_, units| 4 * units),
             ],
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
@@ -382,29 +420,35 @@ pub struct Draw {
 }
 
 /// A model of these cells one after the other: each with its units, from `input_size` features on. A projection
-/// halves (rounding up) what comes out. Ports are `in` and `out`, nodes `n0`, `n1`, ...
+/// halves (rounding up) what comes out. Ports are `in` and `out`, nodes `n0`, `n1`, ..., and what makes the features that
+/// `n0` needs is `d0`.
 pub fn chain(rng: &mut Rng, input_size: usize, cells: &[(Variant, usize)], draw: Draw) -> Canonical {
     let mut nodes: Vec<Node> = Vec::new();
     let mut tensors = BTreeMap::new();
     let mut size = input_size;
+    let dense = Variant::new(CellKind::Dense, &[]);
     for (index, (variant, units)) in cells.iter().enumerate() {
-        let fit = (variant.fit)(size, *units);
-        let node = Node {
-            name: format!("n{index}"),
-            cell: variant.kind.spec().name.to_owned(),
-            inputs: vec![if index == 0 { "in".to_owned() } else { format!("n{}", index - 1) }],
-            input_size: size,
-            hidden_size: fit.hidden,
-            output_size: fit.output,
-            options: variant.options.iter().map(|&option| option.to_owned()).collect(),
-            params: variant.params.clone(),
-            activations: variant.activations.clone(),
-            extents: fit.extents.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-            unroll: None,
-        };
-        draw_tensors(rng, &node, variant.kind, draw, &mut tensors);
-        size = node.output_size;
-        nodes.push(node);
+        let width = (variant.width)(size, *units);
+        let wider = (width != size).then(|| (format!("d{index}"), &dense, width));
+        for (name, variant, units) in wider.into_iter().chain([(format!("n{index}"), variant, *units)]) {
+            let fit = (variant.fit)(size, units);
+            let node = Node {
+                name,
+                cell: variant.kind.spec().name.to_owned(),
+                inputs: vec![nodes.last().map_or_else(|| "in".to_owned(), |node| node.name.clone())],
+                input_size: size,
+                hidden_size: fit.hidden,
+                output_size: fit.output,
+                options: variant.options.iter().map(|&option| option.to_owned()).collect(),
+                params: variant.params.clone(),
+                activations: variant.activations.clone(),
+                extents: fit.extents.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                unroll: None,
+            };
+            draw_tensors(rng, &node, variant.kind, draw, &mut tensors);
+            size = node.output_size;
+            nodes.push(node);
+        }
     }
     let from = nodes.last().map(|node| node.name.clone()).unwrap_or_default();
     let architecture = Architecture {
@@ -428,7 +472,22 @@ pub fn port(name: &str, size: usize, from: &str) -> Port {
     Port { name: name.to_owned(), size, from: from.to_owned() }
 }
 
-/// Every tensor that the node must have, and with `draw.biases` those that it may have.
+/// A state of the model: uniform in ±1, and normalizers, which are never below 1 once they have left 0, in 1 to 2.
+pub fn draw_state(rng: &mut Rng, model: &Canonical) -> Vec<f32> {
+    let mut values = Vec::new();
+    for node in &model.architecture.nodes {
+        let spec = CellKind::from_name(&node.cell).expect("a valid model names cells that exist").spec();
+        for state in spec.states {
+            let len = node.dim(spec, &state.len).expect("a small node's dimensions can be counted");
+            let drawn = rng.numbers(len, 1.0).into_iter();
+            values.extend(drawn.map(|value| if state.name == "normalizer" { 1.0 + value.abs() } else { value }));
+        }
+    }
+    values
+}
+
+/// Every tensor that the node must have, and with `draw.biases` those that it may have. Periods and the parts of them in
+/// which a unit is open are in 1/8 to 7/8.
 pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tensors: &mut BTreeMap<String, Tensor>) {
     let spec = kind.spec();
     let size = |dim| node.dim(spec, dim).expect("a small node's dimensions can be counted");
@@ -441,7 +500,10 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         let rows = size(&tensor.rows) * if tensor.gated { spec.gates.len() } else { 1 };
         let shape: Vec<usize> = [Some(rows), tensor.cols.as_ref().map(size)].into_iter().flatten().collect();
         let limit = draw.weights / (tensor.cols.as_ref().map_or(1, size) as f32).sqrt();
-        let data = rng.numbers(shape.iter().product(), limit);
+        let mut data = rng.numbers(shape.iter().product(), limit);
+        if matches!(tensor.name, "period" | "ratio_on") {
+            data.iter_mut().for_each(|value| *value = 0.125 + 0.75 * (*value / limit).abs());
+        }
         tensors.insert(format!("{}.{}", node.name, tensor.name), Tensor { shape, data });
     }
 }

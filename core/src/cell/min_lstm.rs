@@ -24,12 +24,15 @@
 //!
 //! # Known as
 //!
-//! PyTorch: `minLSTM` of minGRU-pytorch, whose `to_out` is a `dense` behind it. That package, given a state and a whole
-//! sequence, first applies g to the state; given single steps it does not, and neither does this cell.
+//! PyTorch: `minLSTM` of minGRU-pytorch, whose `to_out` is a `dense` behind it.
+//!
+//! That package, given a state and a whole sequence, begins with g of the state; given single steps it begins with the
+//! state itself. This cell does as with single steps, however long the sequence. Who has a state for the other begins
+//! with g of it, as the importer of the golden cases does.
 //!
 //! # Golden cases
 //!
-//! `mingru__minLSTM__*`, but for `parallel_prev`, which begins with g of the given state.
+//! `mingru__minLSTM__*`; `parallel_prev` begins with g of the given state.
 
 use super::min_gru::positive;
 use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};

@@ -29,9 +29,11 @@ pub mod min_lstm;
 pub mod minimal_rnn;
 pub mod nas;
 pub mod patch;
+pub mod phased_lstm;
 pub mod pool;
 pub mod repeat;
 pub mod scale;
+pub mod slstm;
 pub mod softmax;
 mod spec;
 pub mod sru;
@@ -64,6 +66,8 @@ pub enum CellKind {
     Ugrnn = 4,
     /// [`nas`]
     Nas = 5,
+    /// [`phased_lstm`]
+    PhasedLstm = 6,
     /// [`glstm`]
     Glstm = 7,
     /// [`indrnn`]
@@ -78,6 +82,8 @@ pub enum CellKind {
     MinGru = 13,
     /// [`min_lstm`]
     MinLstm = 14,
+    /// [`slstm`]
+    Slstm = 15,
     /// [`sru`]
     Sru = 16,
     /// [`cfn`]
@@ -129,6 +135,7 @@ impl CellKind {
         Self::Gru,
         Self::Ugrnn,
         Self::Nas,
+        Self::PhasedLstm,
         Self::Glstm,
         Self::Indrnn,
         Self::MinimalRnn,
@@ -136,6 +143,7 @@ impl CellKind {
         Self::FastGrnn,
         Self::MinGru,
         Self::MinLstm,
+        Self::Slstm,
         Self::Sru,
         Self::Cfn,
         Self::Intersection,
@@ -165,6 +173,7 @@ impl CellKind {
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
             Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
             Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
+            Self::PhasedLstm => const { &Cell::new(&phased_lstm::SPEC, phased_lstm::step::<W>) },
             Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
             Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
             Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },
@@ -172,6 +181,7 @@ impl CellKind {
             Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
             Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
             Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
+            Self::Slstm => const { &Cell::new(&slstm::SPEC, slstm::step::<W>) },
             Self::Sru => const { &Cell::new(&sru::SPEC, sru::step::<W>) },
             Self::Cfn => const { &Cell::new(&cfn::SPEC, cfn::step::<W>) },
             Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },

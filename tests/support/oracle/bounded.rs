@@ -111,10 +111,10 @@ impl Bounded {
     #[must_use]
     pub fn over(self, divisor: Self) -> Self {
         let least = divisor.value.abs() - divisor.error;
+        let value = if divisor.value == 0.0 { 0.0 } else { self.value / divisor.value };
         if !(least > 0.0) {
-            return Self { value: 0.0, error: f64::INFINITY };
+            return Self { value, error: f64::INFINITY };
         }
-        let value = self.value / divisor.value;
         Self::rounded(value, (self.error + value.abs() * divisor.error) / least).underflowing()
     }
 

@@ -46,9 +46,11 @@ mod min_gru;
 mod min_lstm;
 mod minimal_rnn;
 mod nas;
+mod phased_lstm;
 mod pool;
 mod repeat;
 mod scale;
+mod slstm;
 mod softmax;
 mod sru;
 mod ugrnn;
@@ -88,9 +90,11 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "min_gru" => (min_gru::step, min_gru::state_len),
         "min_lstm" => (min_lstm::step, min_lstm::state_len),
         "nas" => (nas::step, nas::state_len),
+        "phased_lstm" => (phased_lstm::step, phased_lstm::state_len),
         "pool" => (pool::step, stateless),
         "repeat" => (repeat::step, stateless),
         "scale" => (scale::step, stateless),
+        "slstm" => (slstm::step, slstm::state_len),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),
         "ugrnn" => (ugrnn::step, ugrnn::state_len),

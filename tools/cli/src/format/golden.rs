@@ -35,7 +35,7 @@ use tidegate::activation::Activation;
 use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch};
+use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch, xlstm};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -58,6 +58,7 @@ pub fn from_case(
         "tf1" => tf1::golden::convert(&mut case)?,
         "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,
+        "xlstm" => xlstm::convert(&mut case)?,
         "keras2" | "keras3" => keras::convert(&mut case)?,
         _ => return Err(ImportError::Unsupported(format!("family {family:?}"))),
     };
@@ -90,6 +91,8 @@ pub(crate) struct Case<'a> {
     /// The order of its gates, in words.
     pub gate_order: String,
     inputs: BTreeSet<String>,
+    /// Inputs that f32 does not hold exactly: beside `x` there is `x_rest`, what the nearest f32 is short of it.
+    rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
@@ -125,6 +128,8 @@ impl<'a> Case<'a> {
                 params.insert(path.to_owned(), tensor);
             }
         }
+        let inputs: BTreeSet<String> = names("input_names")?.into_iter().collect();
+        let rests = inputs.iter().filter(|name| tensors.contains_key(&format!("{name}_rest"))).cloned().collect();
         let cls = text("cls");
         let mut args = object("constructor_args")?;
         let names_of_activations = Names::of_family(text("family"));
@@ -141,6 +146,8 @@ impl<'a> Case<'a> {
             notes: text("notes").to_owned(),
             gate_order: text("gate_order").to_owned(),
             inputs: names("input_names")?.into_iter().collect(),
+            inputs,
+            rests,
             controls: Vec::new(),
             args,
             params,
@@ -281,6 +288,7 @@ impl<'a> Case<'a> {
             notes: self.notes.clone(),
             gate_order: self.gate_order.clone(),
             inputs: BTreeSet::new(),
+            rests: BTreeSet::new(),
             controls: Vec::new(),
             args,
             params,
@@ -303,6 +311,11 @@ impl<'a> Case<'a> {
     /// Whether the case has an input of this name. It is taken by an input port of that name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.contains(name)
+    }
+
+    /// Whether beside this input there is what the nearest f32 is short of it, under its name and `_rest`.
+    pub fn has_rest(&self, input: &str) -> bool {
+        self.rests.contains(input)
     }
 
     /// Steps of the case's sequences.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::activation::Activation;
+use tidegate::activation::{Activation, sigmoid};
 use tidegate::cell::CellKind;
 
 use super::network::Network;
@@ -53,13 +53,33 @@ pub struct At {
     /// Elements; those to the end of the state where it is not said.
     pub len: Option<usize>,
     /// What the framework does with a given initial state before the first step.
-    pub entry: Activation,
+    pub entry: Entry,
+}
+
+/// What a framework does with a given initial state before the first step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    AsGiven,
+    /// v + 0.5 for v ≥ 0, σ(v) below: minLSTM's g.
+    Positive,
+}
+
+impl Entry {
+    /// The state to begin with where `given` is given.
+    pub fn apply(self, given: f32) -> f32 {
+        match self {
+            Self::AsGiven => given,
+            Self::Positive if given < 0.0 => sigmoid(given),
+            Self::Positive => given + 0.5,
+        }
+    }
 }
 
 impl At {
     /// The whole state is the whole tensor, or begins where the tensor begins.
     pub fn new(tensor: impl Into<String>) -> Self {
-        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Activation::Identity }
+        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Entry::AsGiven }
     }
 
     /// The same at this index of a dimension before the batch.
@@ -80,9 +100,9 @@ impl At {
         Self { first, len: Some(len), ..self }
     }
 
-    /// The same for a framework that applies `entry` to a given initial state.
+    /// The same for a framework that does this with a given initial state.
     #[must_use]
-    pub fn entry(self, entry: Activation) -> Self {
+    pub fn entry(self, entry: Entry) -> Self {
         Self { entry, ..self }
     }
 }

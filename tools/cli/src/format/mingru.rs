@@ -6,7 +6,7 @@ use tidegate::cell::CellKind;
 use tidegate::gate::{Gate, MIN_GRU, MIN_LSTM};
 
 use super::golden::Case;
-use super::layer::{At, Layer};
+use super::layer::{At, Entry, Layer};
 use super::network::Network;
 use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
@@ -19,12 +19,13 @@ const MIN_LSTM_ORDER: [Gate; 3] = [Gate::Cell, Gate::Forget, Gate::Input];
 
 /// The network of a `mingru` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    let mut hidden = At::new("h");
     let cell = match case.cls.as_str() {
         "minGRU" => min_gru(case.tensor("to_hidden_and_gate.weight")?)?,
         "minLSTM" => {
-            // Given a state, a whole sequence begins with g of it, which no canonical model says.
-            if case.has_input("initial_h") && case.notes.contains("parallel log-space branch") {
-                return Err(ImportError::Unsupported("minLSTM's parallel branch with a given state".into()));
+            // Over a whole sequence the package begins with g of a given state; over single steps it does not.
+            if case.notes.contains("parallel log-space branch") {
+                hidden = hidden.entry(Entry::Positive);
             }
             min_lstm(case.tensor("to_hidden_and_f_i_gate.weight")?)?
         }
@@ -32,7 +33,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     };
     case.units("dim", cell.input_size)?;
     case.number("expansion_factor")?;
-    let mut layers = vec![cell.state("hidden", At::new("h"))];
+    let mut layers = vec![cell.state("hidden", hidden)];
     if let Some(out) = case.optional("to_out.weight")? {
         Named { name: "to_out.weight", tensor: out }.matrix()?;
         layers.push(Layer::dense(out.clone(), None, Activation::Identity));

@@ -15,6 +15,7 @@ pub mod tf1;
 mod tf2ops;
 mod torch;
 mod weights;
+mod xlstm;
 
 use std::path::Path;
 

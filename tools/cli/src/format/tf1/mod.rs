@@ -12,6 +12,7 @@ mod lstm;
 mod lstm_golden;
 pub mod lstm_variants;
 mod matcher;
+mod phased_lstm;
 mod while_loop;
 mod wrapper;
 

@@ -6,6 +6,7 @@ use tidegate::activation::Activation;
 
 use super::cells;
 use super::golden::{cell, intersection};
+use super::phased_lstm;
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
@@ -19,6 +20,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         "static_bidirectional_rnn" => bidirectional(case, false),
         "stack_bidirectional_dynamic_rnn" | "stack_bidirectional_rnn" => stack_bidirectional(case),
         "TimeReversedFusedRNN" => reversed(case),
+        "PhasedLSTMCell" => phased_lstm::convert(case),
         _ if holds_cells(&case.cls) => {
             let mut network = Network::new();
             let x = network.input("input", case.input_size()?);

@@ -1,0 +1,170 @@
+//! Scalar LSTM of xLSTM (Beck et al. 2024, arXiv:2405.04517): exponential gates, a normalizer, and a recurrence within
+//! heads.
+//!
+//! # Equation
+//!
+//! ```text
+//! i = W_i x + R_i h + b_i        g = tanh(W_g x + R_g h + b_g)      R block-diagonal: a unit sees h of its own head
+//! f = W_f x + R_f h + b_f        o = σ(W_o x + R_o h + b_o)
+//! k = m + ln σ(f)
+//! m' = max(i, k), or i where every n is 0
+//! i' = min(e^(i - m'), 1)        f' = min(e^(k - m'), 1)
+//! c' = f' ⊙ c + i' ⊙ g
+//! n' = f' ⊙ n + i'
+//! h' = o ⊙ c' / n'
+//! ```
+//!
+//! m holds the exponentials at 1 at most. One of i' and f' is 1, so that n is never below 1 once it has left 0. With
+//! `preactivated` W x comes in, the four gates' one after the other.
+//!
+//! The authors' PyTorch code looks at n of the whole batch before it takes m' = i, its CUDA code at n of each unit. This
+//! cell looks at all units of its sequence, which is both in a sequence that begins with a state of zeros. Where the
+//! others of a batch have run before, m, c and n of the authors differ in scale from those here, and h does not.
+//!
+//! # Tensors
+//!
+//! Blocks of rows in the order i, f, g, o.
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_weights` | `[4 × hidden, input]` | without `preactivated` |
+//! | `recurrent_weights` | `[4 × hidden, hidden / heads]` | always |
+//! | `bias` | `[4 × hidden]` | optional |
+//!
+//! # Options
+//!
+//! * `preactivated`: what comes in is W x, `[4 × hidden]`.
+//!
+//! # Extents
+//!
+//! * `heads`: parts of the units; each sees only itself.
+//!
+//! # Known as
+//!
+//! PyTorch: `sLSTMCell` of xlstm, which is `preactivated`. Its `sLSTMLayer` is a window, a depthwise convolution with
+//! SiLU, four grouped dense layers (of which the one called `fgate` makes i, and `igate` f), this cell and a layer
+//! normalization of each head.
+//!
+//! # Golden cases
+//!
+//! `xlstm__sLSTMCell__*`, `xlstm__sLSTMLayer__*`
+
+use super::min_lstm::log_sigmoid;
+use super::{
+    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy, greater,
+};
+use crate::activation::{sigmoid, tanh};
+use crate::gate;
+use crate::kernel::{Weight, accumulate};
+use crate::math;
+use crate::node::Node;
+
+/// Index of the option `preactivated`.
+pub const PREACTIVATED: u32 = 0;
+
+/// Index of the extent `heads`.
+const HEADS: usize = 0;
+/// Units of a head.
+const HEAD: Dim = Dim::Quotient(&[Dim::Hidden, Dim::Extent(HEADS)]);
+
+/// See the [module](self).
+pub const SPEC: CellSpec = CellSpec {
+    name: "slstm",
+    gates: &gate::LSTM,
+    extents: &[ExtentSpec::one("heads")],
+    rules: &[
+        RECURRENT,
+        Rule::Multiple(Dim::Hidden, Dim::Extent(HEADS)),
+        Rule::Equal(
+            Dim::When(PREACTIVATED, &Dim::Input),
+            Dim::When(PREACTIVATED, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
+        ),
+    ],
+    states: &[
+        StateSpec { name: "hidden", len: Dim::Hidden },
+        StateSpec { name: "cell_state", len: Dim::Hidden },
+        StateSpec { name: "normalizer", len: Dim::Hidden },
+        StateSpec { name: "stabilizer", len: Dim::Hidden },
+    ],
+    work: &[],
+    options: &["preactivated"],
+    params: &[],
+    activations: &[],
+    canonical: &[
+        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated().when(Presence::Without(PREACTIVATED)),
+        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, HEAD).gated(),
+        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
+    ],
+    tensors: &[
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input)
+            .gates(&gate::LSTM)
+            .when(Presence::Without(PREACTIVATED)),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, HEAD).gates(&gate::LSTM),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::LSTM),
+    ],
+};
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const INPUT_WEIGHTS: usize = 0;
+    pub const RECURRENT_WEIGHTS: usize = 1;
+    pub const BIAS: usize = 2;
+}
+
+/// One step. `x` is `[input]`, `state` is `[4 × hidden]` (h, c, n, m), `y` is `[hidden]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state, y, .. } = io;
+    let units = node.hidden_size;
+    let Some((hidden, rest)) = state.split_at_mut_checked(units) else { return };
+    let Some((cell, rest)) = rest.split_at_mut_checked(units) else { return };
+    let Some((normalizer, stabilizer)) = rest.split_at_mut_checked(units) else { return };
+    let first = normalizer.iter().all(|&n| n == 0.0);
+    // A block of four rows holds the gates i, f, g, o of one unit.
+    let mut input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
+    let mut given = unit_by_unit(x, units);
+    let mut recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
+    // A head of no units is none: the rules say that there is none.
+    let head = node.dim(&HEAD).max(1);
+    let states = cell.chunks_mut(head).zip(normalizer.chunks_mut(head)).zip(stabilizer.chunks_mut(head));
+    for ((hidden, y), ((cell, normalizer), stabilizer)) in hidden.chunks(head).zip(y.chunks_mut(head)).zip(states) {
+        for ((y, c), (n, m)) in y.iter_mut().zip(cell).zip(normalizer.iter_mut().zip(stabilizer)) {
+            let Some((r, &b)) = recurrent.next() else { return };
+            let wx = if node.has(PREACTIVATED) {
+                let Some(given) = given.next() else { return };
+                sum(b, given)
+            } else {
+                let Some(w) = input.next() else { return };
+                accumulate(b, w, x)
+            };
+            *y = update(accumulate(wx, r, hidden), first, c, n, m);
+        }
+    }
+    copy(hidden, y);
+}
+
+/// One unit: h', and c, n, m to c', n', m'.
+fn update([i, f, g, o]: [f32; 4], first: bool, c: &mut f32, n: &mut f32, m: &mut f32) -> f32 {
+    let kept = *m + log_sigmoid(f);
+    *m = if first { i } else { greater(i, kept) };
+    let (enter, keep) = (exp_at_most_1(i - *m), exp_at_most_1(kept - *m));
+    *c = keep * *c + enter * tanh(g);
+    *n = keep * *n + enter;
+    sigmoid(o) * *c / *n
+}
+
+/// min(e^a, 1), which does not leave the range of f32 on its way.
+fn exp_at_most_1(a: f32) -> f32 {
+    math::exp(if a > 0.0 { 0.0 } else { a })
+}
+
+/// What came in for the gates i, f, g, o of unit after unit.
+fn unit_by_unit(x: &[f32], units: usize) -> impl Iterator<Item = [f32; 4]> {
+    let mut gates = x.chunks(units.max(1));
+    let mut gate = || gates.next().unwrap_or_default();
+    let (i, f, g, o) = (gate(), gate(), gate(), gate());
+    i.iter().zip(f).zip(g.iter().zip(o)).map(|((&i, &f), (&g, &o))| [i, f, g, o])
+}
+
+fn sum([a0, a1, a2, a3]: [f32; 4], [b0, b1, b2, b3]: [f32; 4]) -> [f32; 4] {
+    [a0 + b0, a1 + b1, a2 + b2, a3 + b3]
+}

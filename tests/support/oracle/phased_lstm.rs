@@ -1,0 +1,71 @@
+//! Gates i, f, g, o, and how far each unit is open at the time that comes in first. The state is h, then c.
+//!
+//! The openness k jumps where a period begins anew and where a unit closes. Its bound holds whichever side f32 comes out
+//! on: it is the greatest over all branches that the computed φ may take, which lies in 0 to 1 however wrong it is.
+
+use super::sums::dot;
+use super::{Bounded, Cell};
+
+pub fn state_len(cell: &Cell<'_>) -> usize {
+    2 * cell.hidden_size()
+}
+
+pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
+    let units = cell.hidden_size();
+    let (time, x) = x.split_at(x.len() - cell.extent("features"));
+    let (h, c) = state.split_at_mut(units);
+    let peephole = |name, k, a: Bounded, c: &[Bounded]| match cell.has("peephole") {
+        true => a.plus(dot(Bounded::default(), cell.row(name, k, units), c)),
+        false => a,
+    };
+    let gate = |gate: usize, k: usize| {
+        let row = gate * units + k;
+        let wx = cell.from_input(row, x, cell.element("bias", row));
+        dot(wx, cell.row("recurrent_weights", row, units), h)
+    };
+    let sigmoid = |a| cell.activation("", "sigmoid", a);
+    let tanh = |a| cell.activation("", "tanh", a);
+    let candidate = |k| {
+        let i = sigmoid(peephole("input_peephole", k, gate(0, k), c));
+        let f = sigmoid(peephole("forget_peephole", k, gate(1, k), c));
+        f.times(c[k]).plus(i.times(tanh(gate(2, k))))
+    };
+    let candidates: Vec<Bounded> = (0..units).map(candidate).collect();
+    let output = |k| sigmoid(peephole("output_peephole", k, gate(3, k), &candidates));
+    let outputs: Vec<Bounded> = (0..units).map(output).collect();
+    for k in 0..units {
+        let open = openness(cell, phi(cell, k, time), k);
+        let blend = |new: Bounded, old: Bounded| open.times(new).plus(open.one_minus().times(old));
+        h[k] = blend(outputs[k].times(tanh(candidates[k])), h[k]);
+        c[k] = blend(candidates[k], c[k]);
+    }
+    h.to_vec()
+}
+
+/// Which part of its period has passed.
+fn phi(cell: &Cell<'_>, k: usize, time: &[Bounded]) -> Bounded {
+    let [period, phase] = ["period", "phase"].map(|name| cell.element(name, k));
+    let since = match *time {
+        [time] => time.minus(phase),
+        [time, rest] => time.floor_mod(period).minus(phase.floor_mod(period)).plus(rest),
+        _ => panic!("a time of {} numbers", time.len()),
+    };
+    since.floor_mod(period).over(period).within(0.0, 1.0)
+}
+
+/// k at φ.
+fn openness(cell: &Cell<'_>, phi: Bounded, k: usize) -> Bounded {
+    let (ratio_on, leak) = (cell.element("ratio_on", k), cell.param("leak"));
+    let rising = phi.scaled(2.0).over(ratio_on);
+    let (half, whole) = (ratio_on.value / 2.0, ratio_on.value);
+    let branches = [
+        (f64::NEG_INFINITY, half, rising),
+        (half, whole, Bounded::exact(2.0).minus(rising)),
+        (whole, f64::INFINITY, phi.scaled(leak)),
+    ];
+    let taken = branches.iter().find(|(_, end, _)| phi.value < *end).expect("the last has no end").2;
+    let reached =
+        branches.iter().filter(|(start, end, _)| phi.value + phi.error >= *start && phi.value - phi.error < *end);
+    let off = reached.map(|(_, _, branch)| (branch.value - taken.value).abs() + branch.error);
+    Bounded { error: off.fold(0.0, f64::max), ..taken }.within(0.0, f64::from(leak).max(1.0))
+}

@@ -1,0 +1,145 @@
+//! sLSTM of NX-AI's xlstm. Its gates i, f, z, o are the canonical i, f, g, o. Parameters lie as the backend that made
+//! them wants: `vanilla` has a recurrent kernel [heads, gates × out, in] and a bias [gates, heads, out], `cuda`
+//! [heads, in, gates × out] and [heads, gates, out].
+
+use tidegate::activation::Activation;
+use tidegate::cell::CellKind;
+
+use super::golden::Case;
+use super::layer::{At, Layer};
+use super::network::Network;
+use super::weights::Named;
+use crate::canonical::Tensor;
+use crate::error::ImportError;
+
+const GATES: usize = 4;
+
+/// The network of an `xlstm` case.
+pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    match case.cls.as_str() {
+        "sLSTMCell" | "sLSTMCell(function=slstm)" => Ok(Network::of(cell(case, "state")?)),
+        "sLSTMLayer" => layer(case),
+        _ => case.unknown_class(),
+    }
+}
+
+/// A causal convolution of each channel in front of the first two gates, the cell, and a normalization of each head.
+///
+/// The authors' layer hands the gates to the cell in the order `fgate`, `igate`, `zgate`, `ogate`, and the cell takes
+/// them for i, f, z, o.
+fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    case.ignore("dropout");
+    let cell = cell(case, "slstm_state")?;
+    let (units, heads) = (cell.hidden_size, cell.extents["heads"]);
+    case.units("embedding_dim", units)?;
+    let mut network = Network::new();
+    let x = network.input("input", units);
+    let convolved = match case.size("conv1d_kernel_size")?.unwrap_or(4) {
+        0 => x.clone(),
+        // The authors' code drops as many steps from the end as it has put before the first: without any, all.
+        1 => return Err(ImportError::Unsupported("argument conv1d_kernel_size = 1".into())),
+        taps => {
+            let window = Layer::new(CellKind::Window, units, taps * units);
+            let rows = window.extent("length", taps).extent("prefill", taps - 1);
+            let rows = network.add(rows, &[&x]);
+            network.add(convolution(case, units, taps)?, &[&rows])
+        }
+    };
+    let mut gates = Vec::with_capacity(GATES);
+    for (name, source) in [("fgate", &convolved), ("igate", &convolved), ("zgate", &x), ("ogate", &x)] {
+        let name = format!("{name}.weight");
+        let weights = Named { name: &name, tensor: case.tensor(&name)? };
+        let part = units / heads;
+        let data = weights.shaped(&[heads, part, part], units)?.data;
+        let dense = Layer::new(CellKind::Dense, units, units).extent("groups", heads);
+        gates.push(network.add(dense.tensor("weights", Tensor { shape: vec![units, part], data }), &[source]));
+    }
+    let y = network.add(cell, &gates.iter().collect::<Vec<_>>());
+    let mut norm = Layer::new(CellKind::LayerNorm, units, units).extent("groups", heads).param("epsilon", 1e-5);
+    if case.flag("group_norm_weight", true)? {
+        // Stored as what it is above 1.
+        let mut gain =
+            Named { name: "group_norm.weight", tensor: case.tensor("group_norm.weight")? }.shaped(&[units], units)?;
+        gain.data.iter_mut().for_each(|gain| *gain += 1.0);
+        norm = norm.option("gain").tensor("gain", gain);
+    }
+    let output = network.add(norm, &[&y]);
+    network.output("output", &output);
+    Ok(network)
+}
+
+/// SiLU of `conv1d.conv`, `[units, 1, taps]`, over the last steps, the oldest first.
+fn convolution(case: &mut Case<'_>, units: usize, taps: usize) -> Result<Layer, ImportError> {
+    let weights = Named { name: "conv1d.conv.weight", tensor: case.tensor("conv1d.conv.weight")? };
+    let data = weights.shaped(&[units, 1, taps], units)?.data;
+    let bias = Named { name: "conv1d.conv.bias", tensor: case.tensor("conv1d.conv.bias")? }.shaped(&[units], units)?;
+    Ok(Layer::new(CellKind::DepthwiseConv, taps * units, units)
+        .extent("in_height", taps)
+        .extent("in_channels", units)
+        .extent("kernel_height", taps)
+        .activation("activation", Activation::Silu)
+        .tensor("weights", Tensor { shape: vec![units, taps], data })
+        .tensor("bias", bias))
+}
+
+/// The cell, whose four states are one tensor. Arguments that change nothing once a network is trained, or that only
+/// the other backend's code reads, are ignored.
+fn cell(case: &mut Case<'_>, state: &str) -> Result<Layer, ImportError> {
+    for argument in ["bias_init", "recurrent_weight_init", "_block_idx", "_num_blocks", "gradient_recurrent_cut"] {
+        case.ignore(argument);
+    }
+    for argument in ["backend", "batch_size", "internal_input_shape", "enable_automatic_mixed_precision", "constants"] {
+        case.ignore(argument);
+    }
+    for (argument, only) in [("function", "slstm"), ("input_shape", "BSGNH"), ("output_shape", "BNSH")] {
+        must_be(case, argument, only)?;
+    }
+    for number in ["", "_b", "_r", "_w", "_g", "_s", "_a"] {
+        must_be(case, &format!("dtype{number}"), "float32")?;
+    }
+    case.units("num_states", 4)?;
+    case.units("num_gates", GATES)?;
+    let layer = slstm(case.tensor("_recurrent_kernel_")?, case.tensor("_bias_")?)?;
+    case.units("hidden_size", layer.hidden_size)?;
+    case.units("num_heads", layer.extents["heads"])?;
+    // The same in the layout of the constructor.
+    case.optional("ext/recurrent_kernel")?;
+    case.optional("ext/bias")?;
+    let parts = ["hidden", "cell_state", "normalizer", "stabilizer"].into_iter().enumerate();
+    Ok(parts.fold(layer, |layer, (index, name)| layer.state(name, At::new(state).index(index))))
+}
+
+fn must_be(case: &mut Case<'_>, argument: &str, only: &str) -> Result<(), ImportError> {
+    match case.text(argument)? {
+        Some(found) if found != only => Err(ImportError::Unsupported(format!("argument {argument} = {found:?}"))),
+        _ => Ok(()),
+    }
+}
+
+/// `sLSTMCell` from `_recurrent_kernel_` and `_bias_`, in the layout of either backend.
+pub(crate) fn slstm(kernel: &Tensor, bias: &Tensor) -> Result<Layer, ImportError> {
+    let named = Named { name: "_recurrent_kernel_", tensor: kernel };
+    let (heads, head, is_vanilla) = match *kernel.shape {
+        [heads, rows, cols] if heads > 0 && cols > 0 && rows == GATES * cols => (heads, cols, true),
+        [heads, rows, cols] if heads > 0 && rows > 0 && cols == GATES * rows => (heads, rows, false),
+        _ => return named.refuse("must be [heads, 4 × units, units] or [heads, units, 4 × units]".into()),
+    };
+    let units = heads * head;
+    named.shaped(&kernel.shape, units)?;
+    let bias = Named { name: "_bias_", tensor: bias }.shaped(&[GATES * units], units)?;
+    let mut recurrent = Vec::with_capacity(kernel.data.len());
+    let mut ordered = Vec::with_capacity(bias.data.len());
+    for row in 0..GATES * units {
+        let (gate, part, out) = (row / units, row % units / head, row % head);
+        let own = (part * GATES + gate) * head + out;
+        ordered.push(bias.data[if is_vanilla { row } else { own }]);
+        let at =
+            |col| if is_vanilla { own * head + col } else { (part * head + col) * GATES * head + gate * head + out };
+        recurrent.extend((0..head).map(|col| kernel.data[at(col)]));
+    }
+    Ok(Layer::new(CellKind::Slstm, GATES * units, units)
+        .option("preactivated")
+        .extent("heads", heads)
+        .tensor("recurrent_weights", Tensor { shape: vec![GATES * units, head], data: recurrent })
+        .tensor("bias", Tensor { shape: vec![GATES * units], data: ordered }))
+}
