@@ -6,6 +6,7 @@
 pub mod activation_layer;
 pub mod cfn;
 pub mod conv;
+pub mod conv_lstm;
 pub mod dense;
 pub mod depthwise_conv;
 pub mod elman;
@@ -66,6 +67,8 @@ pub enum CellKind {
     Nas = 5,
     /// [`glstm`]
     Glstm = 7,
+    /// [`conv_lstm`]
+    ConvLstm = 8,
     /// [`indrnn`]
     Indrnn = 9,
     /// [`minimal_rnn`]
@@ -130,6 +133,7 @@ impl CellKind {
         Self::Ugrnn,
         Self::Nas,
         Self::Glstm,
+        Self::ConvLstm,
         Self::Indrnn,
         Self::MinimalRnn,
         Self::FastRnn,
@@ -166,6 +170,7 @@ impl CellKind {
             Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
             Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
             Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
+            Self::ConvLstm => const { &Cell::new(&conv_lstm::SPEC, conv_lstm::step::<W>) },
             Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
             Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },
             Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
