@@ -196,6 +196,40 @@ impl Fit {
     /// As few heads as there can be.
     pub fn heads(_: usize, units: usize) -> Self {
         Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
+    /// A kernel of 2 x 3 x 2 taps that stands at the ends of all three axes.
+    pub fn volume(input: usize, units: usize) -> Self {
+        let width = Self::parts(input);
+        let height = Self::parts(input / width);
+        let depth = Self::parts(input / width / height);
+        let lengths = [depth, height, width];
+        let mut extents = vec![("in_channels", lengths.iter().fold(input, |rest, length| rest / length))];
+        let names = [
+            ["in_depth", "kernel_depth", "stride_depth", "pad_front", "pad_back", "out_depth"],
+            ["in_height", "kernel_height", "stride_height", "pad_top", "pad_bottom", "out_height"],
+            ["in_width", "kernel_width", "stride_width", "pad_left", "pad_right", "out_width"],
+        ];
+        let mut output = units;
+        for ((names, length), kernel) in names.into_iter().zip(lengths).zip([2, 3, 2]) {
+            let (stride, positions) = (length.max(2) - 1, length.min(2));
+            let (before, after) = ((kernel - 1) / 2, kernel / 2);
+            extents.extend(names.into_iter().zip([length, kernel, stride, before, after, positions]));
+            output *= positions;
+        }
+        Self { hidden: units, output, extents }
+    }
+
+    /// A pixel of as many channels as there can be beside each pixel of the output; a kernel of three taps.
+    pub fn beside(input: usize, units: usize) -> Self {
+        let width = Self::parts(input);
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", 3),
+            ("pad_left", 1),
+            ("pad_right", 1),
+            ("out_width", width),
+        ];
+        Self { hidden: units, output: width * units + input, extents }
     }
 
     /// Recurrent weights of half the rank, rounded up.
@@ -318,6 +352,12 @@ impl Variant {
             CellKind::Conv => {
                 [Fit::streamed, Fit::pixel, Fit::dilated].map(|fit| Self::new(kind, &[]).fit(fit)).to_vec()
             }
+            CellKind::ConvLstm => vec![
+                Self::new(kind, &[]).fit(Fit::volume),
+                Self::new(kind, &["channels_first"]).fit(Fit::volume),
+                Self::new(kind, &["skip"]).fit(Fit::beside),
+                Self::new(kind, &[]).fit(Fit::dilated),
+            ],
             CellKind::DepthwiseConv => vec![Self::new(kind, &[]).fit(Fit::depthwise)],
             CellKind::Pool => {
                 [&["max"][..], &["average"]].map(|options| Self::new(kind, options).fit(Fit::pooled)).to_vec()

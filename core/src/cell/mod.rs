@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod cfn;
 pub mod conv;
+pub mod conv_lstm;
 pub mod dense;
 pub mod depthwise_conv;
 pub mod elman;
@@ -70,6 +71,8 @@ pub enum CellKind {
     PhasedLstm = 6,
     /// [`glstm`]
     Glstm = 7,
+    /// [`conv_lstm`]
+    ConvLstm = 8,
     /// [`indrnn`]
     Indrnn = 9,
     /// [`minimal_rnn`]
@@ -137,6 +140,7 @@ impl CellKind {
         Self::Nas,
         Self::PhasedLstm,
         Self::Glstm,
+        Self::ConvLstm,
         Self::Indrnn,
         Self::MinimalRnn,
         Self::FastRnn,
@@ -175,6 +179,7 @@ impl CellKind {
             Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
             Self::PhasedLstm => const { &Cell::new(&phased_lstm::SPEC, phased_lstm::step::<W>) },
             Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
+            Self::ConvLstm => const { &Cell::new(&conv_lstm::SPEC, conv_lstm::step::<W>) },
             Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
             Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },
             Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },

@@ -98,16 +98,19 @@ pub const COLS: Rule = Rule::Convolved {
 
 /// One axis of the way.
 #[derive(Clone, Copy)]
-struct Axis {
-    input: usize,
-    kernel: usize,
-    stride: usize,
-    dilation: usize,
-    before: usize,
-    output: usize,
+pub(super) struct Axis {
+    pub input: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub before: usize,
+    pub output: usize,
 }
 
 impl Axis {
+    /// One position of one tap over one pixel.
+    const ONE: Self = Self { input: 1, kernel: 1, stride: 1, dilation: 1, before: 0, output: 1 };
+
     /// The coordinate that a tap sees; `None` where that is padding.
     fn seen(self, position: usize, tap: usize) -> Option<usize> {
         let at = (position * self.stride + tap * self.dilation).checked_sub(self.before)?;
@@ -115,12 +118,11 @@ impl Axis {
     }
 }
 
-/// The way of a kernel over an image.
+/// The way of a kernel over an image of three axes, of which an image has the last two.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    rows: Axis,
-    cols: Axis,
-    channels: usize,
+    pub axes: [Axis; 3],
+    pub channels: usize,
 }
 
 impl Way {
@@ -141,24 +143,31 @@ impl Way {
             before: node.extent(extent::PAD_LEFT),
             output: node.extent(extent::OUT_WIDTH),
         };
-        Self { rows, cols, channels: node.extent(extent::IN_CHANNELS) }
+        Self { axes: [Axis::ONE, rows, cols], channels: node.extent(extent::IN_CHANNELS) }
     }
 
     /// Every position, row by row.
-    pub fn positions(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.rows.output).flat_map(move |row| (0..self.cols.output).map(move |col| (row, col)))
+    pub fn positions(self) -> impl Iterator<Item = [usize; 3]> {
+        let [slices, rows, cols] = self.axes.map(|axis| axis.output);
+        let of_slice = move |z| (0..rows).flat_map(move |y| (0..cols).map(move |x| [z, y, x]));
+        (0..slices).flat_map(of_slice)
+    }
+
+    /// The pixel that each tap sees at a position, `None` where that is padding. Pixels count row by row.
+    pub fn seen(self, position: [usize; 3]) -> impl Iterator<Item = Option<usize>> {
+        let ([slices, rows, cols], [z, y, x]) = (self.axes, position);
+        let of_row =
+            move |row: Option<usize>| (0..cols.kernel).map(move |tap| Some(row? * cols.input + cols.seen(x, tap)?));
+        let of_slice = move |slice: Option<usize>| {
+            (0..rows.kernel).flat_map(move |tap| of_row(slice.zip(rows.seen(y, tap)).map(|(z, y)| z * rows.input + y)))
+        };
+        (0..slices.kernel).flat_map(move |tap| of_slice(slices.seen(z, tap)))
     }
 
     /// What each tap sees at a position: the channels of a pixel, or padding.
-    pub fn taps(self, x: &[f32], (row, col): (usize, usize)) -> impl Iterator<Item = Option<&[f32]>> {
-        let pixel = move |y: Option<usize>, tap: usize| {
-            let start = (y? * self.cols.input + self.cols.seen(col, tap)?) * self.channels;
-            x.get(start..start + self.channels)
-        };
-        (0..self.rows.kernel).flat_map(move |tap| {
-            let y = self.rows.seen(row, tap);
-            (0..self.cols.kernel).map(move |tap| pixel(y, tap))
-        })
+    pub fn taps(self, x: &[f32], position: [usize; 3]) -> impl Iterator<Item = Option<&[f32]>> {
+        let pixel = move |index: usize| x.get(index * self.channels..(index + 1) * self.channels);
+        self.seen(position).map(move |index| index.and_then(pixel))
     }
 }
 

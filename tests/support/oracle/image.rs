@@ -3,7 +3,7 @@
 use super::Cell;
 
 /// One axis of the kernel's way over the image.
-struct Axis {
+pub(super) struct Axis {
     input: usize,
     kernel: usize,
     stride: usize,
@@ -13,7 +13,7 @@ struct Axis {
 }
 
 impl Axis {
-    fn new(cell: &Cell<'_>, length: &str, before: &str, after: &str) -> Self {
+    pub(super) fn new(cell: &Cell<'_>, length: &str, before: &str, after: &str) -> Self {
         let of = |what: &str| cell.extent(&format!("{what}_{length}"));
         let (input, kernel, stride, dilation) = (of("in"), of("kernel"), of("stride"), of("dilation"));
         let (before, output) = (cell.extent(before), of("out"));
@@ -23,11 +23,15 @@ impl Axis {
         Self { input, kernel, stride, dilation, before, output }
     }
 
+    /// The coordinate that a tap sees; none before the image.
+    pub(super) fn at(&self, position: usize, tap: usize) -> Option<usize> {
+        (position * self.stride + tap * self.dilation).checked_sub(self.before)
+    }
+
     /// The tap and the coordinate of everything that the kernel sees inside the image.
     fn seen(&self, position: usize) -> impl Iterator<Item = (usize, usize)> + Clone + '_ {
-        let coordinate = move |tap: usize| (position * self.stride + tap * self.dilation).checked_sub(self.before);
         let inside = move |&at: &usize| at < self.input;
-        (0..self.kernel).filter_map(move |tap| coordinate(tap).filter(inside).map(|at| (tap, at)))
+        (0..self.kernel).filter_map(move |tap| self.at(position, tap).filter(inside).map(|at| (tap, at)))
     }
 }
 

@@ -25,6 +25,7 @@ mod window;
 mod activation_layer;
 mod cfn;
 mod conv;
+mod conv_lstm;
 mod dense;
 mod depthwise_conv;
 mod elman;
@@ -69,6 +70,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "activation" => (activation_layer::step, stateless),
         "cfn" => (cfn::step, cfn::state_len),
         "conv" => (conv::step, stateless),
+        "conv_lstm" => (conv_lstm::step, conv_lstm::state_len),
         "dense" => (dense::step, stateless),
         "depthwise_conv" => (depthwise_conv::step, stateless),
         "elman" => (elman::step, elman::state_len),

@@ -2,6 +2,9 @@
 
 use tidegate::activation::Activation;
 
+/// What Keras 2 calls the hard sigmoid.
+pub const HARD_SIGMOID_KERAS2: Activation = Activation::HardSigmoid { alpha: 0.2, beta: 0.5 };
+
 /// Whose names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
@@ -44,7 +47,7 @@ impl Names {
     fn keras(self, name: &str) -> Option<Activation> {
         Some(match name {
             "linear" => Activation::Identity,
-            "hard_sigmoid" if self == Self::Keras2 => Activation::HardSigmoid { alpha: 0.2, beta: 0.5 },
+            "hard_sigmoid" if self == Self::Keras2 => HARD_SIGMOID_KERAS2,
             "hard_sigmoid" => Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 },
             "hard_tanh" => Activation::HardTanh,
             "exponential" => Activation::Exp,

@@ -83,7 +83,7 @@ pub enum Control {
 /// A case of which every argument, parameter and input must be taken.
 pub(crate) struct Case<'a> {
     /// What its activations are called.
-    names: Names,
+    pub names: Names,
     /// Class, without its module.
     pub cls: String,
     /// What people should know; some cases say only here how they were run.
@@ -98,7 +98,8 @@ pub(crate) struct Case<'a> {
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
-    input_size: Option<usize>,
+    /// Of one time step.
+    input_shape: Option<Vec<usize>>,
 }
 
 impl<'a> Case<'a> {
@@ -152,7 +153,10 @@ impl<'a> Case<'a> {
             args,
             params,
             sizes: object("sizes")?,
-            input_size: tensors.get("input").and_then(|input| input.shape.last().copied()),
+            input_shape: tensors.get("input").or_else(|| tensors.get("input_0")).and_then(|input| {
+                // Behind batch and time, in either order.
+                input.shape.get(2..).map(<[usize]>::to_vec)
+            }),
         })
     }
 
@@ -173,6 +177,17 @@ impl<'a> Case<'a> {
     pub fn sizes(&mut self, name: &str) -> Result<Option<Vec<usize>>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
         serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
+    }
+
+    /// Takes an argument, if given, that is a number for each axis, or one for all.
+    pub fn per_axis(&mut self, name: &str, axes: usize) -> Result<Option<Vec<usize>>, ImportError> {
+        if self.args.get(name).is_some_and(Value::is_number) {
+            return Ok(self.size(name)?.map(|size| vec![size; axes]));
+        }
+        match self.sizes(name)? {
+            Some(sizes) if sizes.len() != axes => Err(unsupported(name, &sizes.into())),
+            sizes => Ok(sizes),
+        }
     }
 
     /// Takes an argument, if given.
@@ -293,7 +308,7 @@ impl<'a> Case<'a> {
             args,
             params,
             sizes: self.sizes.clone(),
-            input_size: self.input_size,
+            input_shape: self.input_shape.clone(),
         };
         let result = read(&mut inner)?;
         inner.finish()?;
@@ -324,9 +339,14 @@ impl<'a> Case<'a> {
         steps.and_then(|steps| usize::try_from(steps).ok()).ok_or_else(|| malformed("sizes has no T".into()))
     }
 
-    /// Features of the input, where it is one vector a step.
+    /// Features of the input at one step, in all its dimensions.
     pub fn input_size(&self) -> Result<usize, ImportError> {
-        self.input_size.ok_or_else(|| malformed("it has no input".into()))
+        Ok(self.input_shape()?.iter().product())
+    }
+
+    /// Dimensions of the input at one step.
+    pub fn input_shape(&self) -> Result<Vec<usize>, ImportError> {
+        self.input_shape.clone().ok_or_else(|| malformed("it has no input over time".into()))
     }
 
     /// The class is not read.

@@ -1,6 +1,8 @@
 //! Keras's `LSTM` (order i, f, c, o: the canonical one), `GRU` (order z, r, h) and `SimpleRNN`, alike in Keras 2 and
-//! 3, `Bidirectional` over two of them, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`. Over a reversed sequence a network looks
+//! 3, `ConvLSTM`s, `Bidirectional` over two of them, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`. Over a reversed sequence a network looks
 //! at the whole of it as one window.
+
+mod conv_lstm;
 
 use serde_json::Map;
 use tidegate::activation::Activation;
@@ -101,6 +103,9 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "LSTM" => layer(case, CellKind::Lstm),
         "GRU" => layer(case, CellKind::Gru),
         "SimpleRNN" => layer(case, CellKind::Elman),
+        "ConvLSTM1D" => conv_lstm::layer(case, 1),
+        "ConvLSTM2D" => conv_lstm::layer(case, 2),
+        "ConvLSTM3D" => conv_lstm::layer(case, 3),
         _ => case.unknown_class(),
     }
 }
@@ -164,7 +169,11 @@ fn with_both_biases(layer: Layer, both: &Tensor) -> Layer {
 
 fn with_states(layer: Layer) -> Layer {
     let layer = layer.state("hidden", At::new("h"));
-    if layer.kind == CellKind::Lstm { layer.state("cell_state", At::new("c")) } else { layer }
+    if matches!(layer.kind, CellKind::Lstm | CellKind::ConvLstm) {
+        layer.state("cell_state", At::new("c"))
+    } else {
+        layer
+    }
 }
 
 /// `CuDNNLSTM` and `CuDNNGRU`: in each gate's block of columns a kernel holds cuDNN's matrix in its order of memory,

@@ -3,6 +3,7 @@
 mod activation;
 mod baselines;
 mod call;
+mod conv_lstm;
 mod cudnn;
 mod edgeml;
 pub mod golden;

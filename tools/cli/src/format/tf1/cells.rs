@@ -9,6 +9,7 @@ use tidegate::gate::{Gate, LSTM, LSTM_TF1};
 
 use crate::canonical::Tensor;
 use crate::error::ImportError;
+use crate::format::conv_lstm::{self, Axis, Kernel, Padding};
 use crate::format::layer::Layer;
 use crate::format::weights::{Named, reordered, stacked, zeros};
 
@@ -205,6 +206,46 @@ pub fn nas(
         layer.output_size = output;
     }
     Ok(layer)
+}
+
+/// `ConvLSTMCell` over an input [lengths.., channels]: kernel [taps.., channels + filters, 4 * filters], of which the
+/// first channels see x and the others h, and biases [4 * filters], in the order i, j, f, o. With `skip` x stands
+/// beside h in what goes out. (There TensorFlow hands on as h what goes out; its next step then fails.)
+///
+/// # Errors
+/// If a tensor has another shape.
+pub fn conv_lstm(
+    kernel: &Tensor,
+    biases: Option<&Tensor>,
+    input_shape: &[usize],
+    forget_bias: f32,
+    skip: bool,
+) -> Result<Layer, ImportError> {
+    let Some((&channels, lengths)) = input_shape.split_last() else {
+        return Err(ImportError::Unsupported("a ConvLSTM over no axis".into()));
+    };
+    let named = Named { name: "kernel", tensor: kernel };
+    let kernel = Kernel::read(named, lengths.len())?;
+    let filters = kernel.filters;
+    if kernel.channels.checked_sub(filters) != Some(channels) {
+        return named.refuse(format!("{filters} filters over {channels} channels must see {}", filters + channels));
+    }
+    let mut bias = match biases {
+        Some(tensor) => Named { name: "biases", tensor }.shaped(&[4 * filters], filters)?,
+        None => zeros(4 * filters),
+    };
+    bias = reordered(&bias, LSTM_TF1, LSTM);
+    for value in &mut bias.data[FORGET * filters..(FORGET + 1) * filters] {
+        *value += forget_bias;
+    }
+    let axis = |(&length, &kernel)| Axis { length, kernel, stride: 1, dilation: 1 };
+    let axes: Vec<Axis> = lengths.iter().zip(kernel.taps).map(axis).collect();
+    let layer = conv_lstm::layer(&axes, channels, filters, Padding::Same)?
+        .tensor("input_weights", reordered(&kernel.weights(0..channels)?, LSTM_TF1, LSTM))
+        .tensor("recurrent_weights", reordered(&kernel.weights(channels..kernel.channels)?, LSTM_TF1, LSTM))
+        .tensor("bias", bias);
+    let output_size = layer.input_size + layer.output_size;
+    Ok(if skip { Layer { output_size, ..layer.option("skip") } } else { layer })
 }
 
 /// `CudnnCompatibleLSTMCell`: an `LSTMCell` without a forget bias at run time.

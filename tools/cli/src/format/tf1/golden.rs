@@ -40,6 +40,13 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "BasicRNNCell" => basic_rnn(case),
         "GLSTMCell" => glstm(case),
         "NASCell" => nas(case),
+        "ConvLSTMCell" => {
+            let axes = case.size("conv_ndims")?.unwrap_or_default();
+            conv_lstm(case, axes)
+        }
+        "Conv1DLSTMCell" => conv_lstm(case, 1),
+        "Conv2DLSTMCell" => conv_lstm(case, 2),
+        "Conv3DLSTMCell" => conv_lstm(case, 3),
         "CudnnCompatibleLSTMCell" => cudnn_compatible_lstm(case),
         "CudnnCompatibleGRUCell" => cudnn_compatible_gru(case),
         "IndRNNCell" => indrnn(case),
@@ -180,6 +187,28 @@ fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         activation,
     )?;
     with_state(case, layer)
+}
+
+/// Over so many axes.
+fn conv_lstm(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportError> {
+    // What only training sees.
+    for argument in ["initializers", "name"] {
+        case.ignore(argument);
+    }
+    let shape = case.sizes("input_shape")?.unwrap_or_default();
+    let kernel = case.tensor("kernel")?;
+    if shape.len() != axes + 1 || case.sizes("kernel_shape")?.is_some_and(|given| !kernel.shape.starts_with(&given)) {
+        return Err(ImportError::Unsupported(format!(
+            "{} over an input of shape {shape:?} with a kernel of shape {:?}",
+            case.cls, kernel.shape
+        )));
+    }
+    let biases = if case.flag("use_bias", true)? { Some(case.tensor("biases")?) } else { None };
+    let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
+    let skip = case.flag("skip_connection", false)?;
+    let layer = cells::conv_lstm(kernel, biases, &shape, forget_bias, skip)?;
+    case.units("output_channels", layer.hidden_size)?;
+    Ok(layer.state("hidden", At::new("h")).state("cell_state", At::new("c")))
 }
 
 fn cudnn_compatible_lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
