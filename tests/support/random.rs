@@ -99,6 +99,18 @@ impl Fit {
         Self { extents: vec![("steps", Self::parts(input))], ..Self::part(input, 0) }
     }
 
+    /// Half of the input, rounded up, is what matrices read.
+    pub fn residual(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input.div_ceil(2))], ..Self::units(input, units) }
+    }
+
+    /// The same with a highway from the last features that come in.
+    pub fn skipping(input: usize, units: usize) -> Self {
+        let mut fit = Self::residual(input, units.min(input));
+        fit.extents.push(("skip", input - fit.hidden));
+        fit
+    }
+
     /// Twice the input.
     pub fn repeated(input: usize, _: usize) -> Self {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
@@ -263,6 +275,9 @@ impl Variant {
                 Self::new(kind, &[]).fit(Fit::elementwise).param("highway_scale", 1.75),
                 Self::new(kind, &["cell_gates"]).fit(Fit::elementwise).param("highway_scale", 0.5),
                 Self::new(kind, &["highway"]),
+                Self::new(kind, &["no_highway"]),
+                Self::new(kind, &["cell_gates", "highway", "residual"]).fit(Fit::residual),
+                Self::new(kind, &["cell_gates", "residual"]).fit(Fit::skipping).param("highway_scale", 0.5),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],

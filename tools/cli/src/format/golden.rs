@@ -34,7 +34,7 @@ use tidegate::activation::Activation;
 
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch};
+use super::{baselines, edgeml, keras, mingru, sru, tf1, tf2ops, torch};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -54,6 +54,7 @@ pub fn from_case(
         "baselines" => baselines::convert(&mut case)?,
         "edgeml" => edgeml::convert(&mut case)?,
         "mingru" => mingru::convert(&mut case)?,
+        "sru" => sru::convert(&mut case)?,
         "tf1" => tf1::golden::convert(&mut case)?,
         "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,

@@ -10,6 +10,7 @@ mod keras;
 mod layer;
 mod mingru;
 mod network;
+mod sru;
 pub mod tf1;
 mod tf2ops;
 mod torch;
