@@ -111,6 +111,29 @@ impl Fit {
         fit
     }
 
+    /// All that comes in are features of a cell that could be told the time.
+    pub fn untimed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input)], ..Self::units(input, units) }
+    }
+
+    /// All but the last, which is the time.
+    pub fn timed(input: usize, units: usize) -> Self {
+        Self::untimed(input - 1, units)
+    }
+
+    /// The same, but the time takes the place of no only feature.
+    pub fn told(input: usize, units: usize) -> Self {
+        if input > 1 { Self::timed(input, units) } else { Self::untimed(input, units) }
+    }
+
+    /// The same with a backbone of an odd number of units, and so many layers behind its first.
+    #[must_use]
+    pub fn backbone(mut self, further_layers: usize) -> Self {
+        self.extents.push(("backbone_units", self.hidden / 2 * 2 + 1));
+        self.extents.push(("further_layers", further_layers));
+        self
+    }
+
     /// Twice the input.
     pub fn repeated(input: usize, _: usize) -> Self {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
@@ -285,6 +308,30 @@ impl Variant {
                 Self::new(kind, &["cell_gates", "residual"]).fit(Fit::skipping).param("highway_scale", 0.5),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
+            CellKind::Cfc => vec![
+                Self::new(kind, &[]).fit(Fit::untimed),
+                Self::new(kind, &["elapsed"]).fit(Fit::timed),
+                Self::new(kind, &["elapsed", "no_gate"]).fit(Fit::timed),
+                Self::new(kind, &["pure"]).fit(Fit::untimed),
+                Self::new(kind, &["elapsed", "pure"]).fit(Fit::timed),
+                Self::new(kind, &["mixed_memory"]).fit(Fit::untimed),
+                Self::new(kind, &["elapsed", "backbone"]).fit(|input, units| Fit::timed(input, units).backbone(0)),
+                Self::new(kind, &["backbone", "deep"]).fit(|input, units| Fit::untimed(input, units).backbone(1)),
+                Self::new(kind, &["backbone", "deep", "pure", "mixed_memory"])
+                    .fit(|input, units| Fit::untimed(input, units).backbone(1)),
+                Self::new(kind, &["elapsed", "backbone", "deep"])
+                    .fit(|input, units| Fit::timed(input, units).backbone(2)),
+            ],
+            CellKind::Ltc => vec![
+                Self::new(kind, &[]).fit(Fit::told),
+                Self::new(kind, &[])
+                    .fit(|input, units| Fit { output: units.div_ceil(3), ..Fit::untimed(input, units) }),
+                Self::new(kind, &["mixed_memory"]).fit(|input, units| {
+                    let mut fit = Fit::told(input, units);
+                    fit.extents.push(("unfolds", 2));
+                    fit
+                }),
+            ],
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::LayerNorm => {
@@ -428,7 +475,12 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         let rows = size(&tensor.rows) * if tensor.gated { spec.gates.len() } else { 1 };
         let shape: Vec<usize> = [Some(rows), tensor.cols.as_ref().map(size)].into_iter().flatten().collect();
         let limit = draw.weights / (tensor.cols.as_ref().map_or(1, size) as f32).sqrt();
-        let data = rng.numbers(shape.iter().product(), limit);
+        let mut data = rng.numbers(shape.iter().product(), limit);
+        // What a liquid cell divides by is a sum of these.
+        if kind == CellKind::Ltc && ["capacitance", "leak", "input_weights", "recurrent_weights"].contains(&tensor.name)
+        {
+            data.iter_mut().for_each(|value| *value = value.abs());
+        }
         tensors.insert(format!("{}.{}", node.name, tensor.name), Tensor { shape, data });
     }
 }

@@ -10,6 +10,7 @@ pub mod graphdef;
 mod keras;
 mod layer;
 mod mingru;
+mod ncps;
 mod network;
 mod sru;
 pub mod tf1;
