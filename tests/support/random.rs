@@ -101,6 +101,41 @@ impl Fit {
         Self { extents: vec![("steps", Self::parts(input))], ..Self::part(input, 0) }
     }
 
+    /// Half of the input, rounded up, is what matrices read.
+    pub fn residual(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input.div_ceil(2))], ..Self::units(input, units) }
+    }
+
+    /// The same with a highway from the last features that come in.
+    pub fn skipping(input: usize, units: usize) -> Self {
+        let mut fit = Self::residual(input, units.min(input));
+        fit.extents.push(("skip", input - fit.hidden));
+        fit
+    }
+
+    /// All that comes in are features of a cell that could be told the time.
+    pub fn untimed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input)], ..Self::units(input, units) }
+    }
+
+    /// All but the last, which is the time.
+    pub fn timed(input: usize, units: usize) -> Self {
+        Self::untimed(input - 1, units)
+    }
+
+    /// The same, but the time takes the place of no only feature.
+    pub fn told(input: usize, units: usize) -> Self {
+        if input > 1 { Self::timed(input, units) } else { Self::untimed(input, units) }
+    }
+
+    /// The same with a backbone of an odd number of units, and so many layers behind its first.
+    #[must_use]
+    pub fn backbone(mut self, further_layers: usize) -> Self {
+        self.extents.push(("backbone_units", self.hidden / 2 * 2 + 1));
+        self.extents.push(("further_layers", further_layers));
+        self
+    }
+
     /// Twice the input.
     pub fn repeated(input: usize, _: usize) -> Self {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
@@ -326,6 +361,9 @@ impl Variant {
                 Self::new(kind, &[]).fit(Fit::elementwise).param("highway_scale", 1.75),
                 Self::new(kind, &["cell_gates"]).fit(Fit::elementwise).param("highway_scale", 0.5),
                 Self::new(kind, &["highway"]),
+                Self::new(kind, &["no_highway"]),
+                Self::new(kind, &["cell_gates", "highway", "residual"]).fit(Fit::residual),
+                Self::new(kind, &["cell_gates", "residual"]).fit(Fit::skipping).param("highway_scale", 0.5),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
             CellKind::PhasedLstm => {
@@ -341,6 +379,29 @@ impl Variant {
             CellKind::Slstm => vec![
                 Self::new(kind, &[]).fit(Fit::heads),
                 Self::new(kind, &["preactivated"]).fit(Fit::heads).width(|_, units| 4 * units),
+            CellKind::Cfc => vec![
+                Self::new(kind, &[]).fit(Fit::untimed),
+                Self::new(kind, &["elapsed"]).fit(Fit::timed),
+                Self::new(kind, &["elapsed", "no_gate"]).fit(Fit::timed),
+                Self::new(kind, &["pure"]).fit(Fit::untimed),
+                Self::new(kind, &["elapsed", "pure"]).fit(Fit::timed),
+                Self::new(kind, &["mixed_memory"]).fit(Fit::untimed),
+                Self::new(kind, &["elapsed", "backbone"]).fit(|input, units| Fit::timed(input, units).backbone(0)),
+                Self::new(kind, &["backbone", "deep"]).fit(|input, units| Fit::untimed(input, units).backbone(1)),
+                Self::new(kind, &["backbone", "deep", "pure", "mixed_memory"])
+                    .fit(|input, units| Fit::untimed(input, units).backbone(1)),
+                Self::new(kind, &["elapsed", "backbone", "deep"])
+                    .fit(|input, units| Fit::timed(input, units).backbone(2)),
+            ],
+            CellKind::Ltc => vec![
+                Self::new(kind, &[]).fit(Fit::told),
+                Self::new(kind, &[])
+                    .fit(|input, units| Fit { output: units.div_ceil(3), ..Fit::untimed(input, units) }),
+                Self::new(kind, &["mixed_memory"]).fit(|input, units| {
+                    let mut fit = Fit::told(input, units);
+                    fit.extents.push(("unfolds", 2));
+                    fit
+                }),
             ],
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
@@ -543,6 +604,10 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         let mut data = rng.numbers(shape.iter().product(), limit);
         if matches!(tensor.name, "period" | "ratio_on") {
             data.iter_mut().for_each(|value| *value = 0.125 + 0.75 * (*value / limit).abs());
+        // What a liquid cell divides by is a sum of these.
+        if kind == CellKind::Ltc && ["capacitance", "leak", "input_weights", "recurrent_weights"].contains(&tensor.name)
+        {
+            data.iter_mut().for_each(|value| *value = value.abs());
         }
         tensors.insert(format!("{}.{}", node.name, tensor.name), Tensor { shape, data });
     }

@@ -4,6 +4,8 @@
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
 pub mod activation;
+pub mod activation_layer;
+pub mod cfc;
 pub mod cfn;
 pub mod conv;
 pub mod conv_lstm;
@@ -24,10 +26,12 @@ pub mod last;
 pub mod layer_norm;
 pub mod low_rank;
 pub mod lstm;
+pub mod ltc;
 pub mod merge;
 pub mod min_gru;
 pub mod min_lstm;
 pub mod minimal_rnn;
+pub mod mixed_memory;
 pub mod nas;
 pub mod patch;
 pub mod phased_lstm;
@@ -89,6 +93,10 @@ pub enum CellKind {
     Slstm = 15,
     /// [`sru`]
     Sru = 16,
+    /// [`cfc`]
+    Cfc = 17,
+    /// [`ltc`]
+    Ltc = 18,
     /// [`cfn`]
     Cfn = 19,
     /// [`intersection`]
@@ -149,6 +157,8 @@ impl CellKind {
         Self::MinLstm,
         Self::Slstm,
         Self::Sru,
+        Self::Cfc,
+        Self::Ltc,
         Self::Cfn,
         Self::Intersection,
         Self::IndyLstm,
@@ -188,6 +198,8 @@ impl CellKind {
             Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
             Self::Slstm => const { &Cell::new(&slstm::SPEC, slstm::step::<W>) },
             Self::Sru => const { &Cell::new(&sru::SPEC, sru::step::<W>) },
+            Self::Cfc => const { &Cell::new(&cfc::SPEC, cfc::step::<W>) },
+            Self::Ltc => const { &Cell::new(&ltc::SPEC, ltc::step::<W>) },
             Self::Cfn => const { &Cell::new(&cfn::SPEC, cfn::step::<W>) },
             Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },
             Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },

@@ -149,7 +149,7 @@ pub struct ActivationSpec {
 
 /// A tensor of a canonical model: `<node>.<name>`, row-major, one block of rows for each gate of
 /// [`CellSpec::gates`] (one block where there are none).
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct CanonicalSpec {
     /// Its name.
     pub name: &'static str,
@@ -164,7 +164,7 @@ pub struct CanonicalSpec {
 }
 
 /// A tensor of an image. Its rows are unit-major: the gates of unit 0, the gates of unit 1, and so on.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct TensorSpec {
     /// Its name, for reports.
     pub name: &'static str,
@@ -244,6 +244,8 @@ pub enum Presence {
     With(u32),
     /// Exactly when the option of this index is not set.
     Without(u32),
+    /// Exactly when the option of the first index is set and that of the second is not.
+    WithWithout(u32, u32),
 }
 
 impl Presence {
@@ -254,6 +256,7 @@ impl Presence {
             Self::Optional => false,
             Self::With(option) => options >> option & 1 == 1,
             Self::Without(option) => options >> option & 1 == 0,
+            Self::WithWithout(with, without) => options >> with & 1 == 1 && options >> without & 1 == 0,
         }
     }
 

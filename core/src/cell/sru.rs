@@ -9,11 +9,14 @@
 //! r = σ(W_r x + b_r + v_r ⊙ c)
 //! c' = f ⊙ c + (1 - f) ⊙ g
 //! y = r ⊙ act(c') + (1 - r) ⊙ s
-//! s = W_s x                      with the option highway
-//! s = highway_scale · x          without it: as many units as features come in
+//! s = W_s x                            with the option highway
+//! s = highway_scale · in[skip..]       without it: a feature for each unit, from feature skip of all that comes in
+//! s = 0                                with the option no_highway
 //! ```
 //!
-//! Without the option `cell_gates` there is no v ⊙ c. Both gates read the old c.
+//! Without the option `cell_gates` there is no v ⊙ c. Both gates read the old c. x is all that comes in, or with the
+//! option `residual` its first `features`: behind them is what only the highway reads, as where a layer normalization
+//! is on the way to the matrices and not on the highway.
 //!
 //! # Tensors
 //!
@@ -21,16 +24,24 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[3 · hidden, input]` | always |
+//! | `input_weights` | `[3 · hidden, x]` | always |
 //! | `bias` | `[3 · hidden]` | optional |
 //! | `forget_peephole` | \[hidden\]: v_f | `cell_gates` |
 //! | `reset_peephole` | \[hidden\]: v_r | `cell_gates` |
-//! | `highway_weights` | [hidden, input]: W_s | `highway` |
+//! | `highway_weights` | `[hidden, x]`: W_s | `highway` |
 //!
 //! # Options
 //!
 //! * `cell_gates`: the gates read the cell state.
 //! * `highway`: the highway has a projection of its own.
+//! * `no_highway`: there is none.
+//! * `residual`: the matrices read only the first `features` that come in.
+//!
+//! # Extents
+//!
+//! * `features`: of x, with `residual`.
+//! * `skip`: where the highway begins that has no projection. The backward half of a bidirectional layer begins at its
+//!   number of units.
 //!
 //! # Parameters
 //!
@@ -46,14 +57,14 @@
 //! # Known as
 //!
 //! `tf.contrib.rnn.SRUCell` (`highway`); asappresearch's `sru.SRU` (`cell_gates`, and `highway` where the sizes differ;
-//! its activation is the identity unless it has `use_tanh`).
+//! its activation is the identity unless it has `use_tanh`; `no_highway` if not `has_skip_term`).
 //!
 //! # Golden cases
 //!
 //! `tf1__SRUCell__*`, `sru__SRU__*`
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, Rule, StateSpec};
-use super::{TensorSpec, copy};
+use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule};
+use super::{StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::gate::Gate;
 use crate::kernel::{Weight, accumulate};
@@ -63,6 +74,19 @@ use crate::node::Node;
 pub const CELL_GATES: u32 = 0;
 /// Index of the option `highway`.
 pub const HIGHWAY: u32 = 1;
+/// Index of the option `no_highway`.
+pub const NO_HIGHWAY: u32 = 2;
+/// Index of the option `residual`.
+pub const RESIDUAL: u32 = 3;
+
+/// Index of the extent `features`.
+const FEATURES: usize = 0;
+/// Index of the extent `skip`.
+const SKIP: usize = 1;
+/// Features of x.
+const X: Dim = Dim::Sum(&[Dim::When(RESIDUAL, &Dim::Extent(FEATURES)), Dim::Unless(RESIDUAL, &Dim::Input)]);
+/// The end of what a highway without a projection reads.
+const SKIP_END: Dim = Dim::Unless(HIGHWAY, &Dim::Unless(NO_HIGHWAY, &Dim::Sum(&[Dim::Extent(SKIP), Dim::Hidden])));
 
 /// g, f, r
 const GATES: &[Gate] = &[Gate::Cell, Gate::Forget, Gate::Reset];
@@ -71,30 +95,35 @@ const GATES: &[Gate] = &[Gate::Cell, Gate::Forget, Gate::Reset];
 pub const SPEC: CellSpec = CellSpec {
     name: "sru",
     gates: GATES,
-    extents: &[],
-    rules: &[RECURRENT, Rule::EqualUnless(HIGHWAY, Dim::Input, Dim::Hidden)],
+    extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("skip")],
+    rules: &[
+        RECURRENT,
+        Rule::OneOf { options: &[HIGHWAY, NO_HIGHWAY], least: 0 },
+        Rule::AtMost(Dim::When(RESIDUAL, &Dim::Const(1)), Dim::Extent(FEATURES)),
+        Rule::AtMost(Dim::Extent(FEATURES), Dim::When(RESIDUAL, &Dim::Input)),
+        Rule::AtMost(SKIP_END, Dim::Input),
+    ],
     states: &[StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden, Dim::Hidden],
-    options: &["cell_gates", "highway"],
+    options: &["cell_gates", "highway", "no_highway", "residual"],
     params: &[ParamSpec { name: "highway_scale", presence: Presence::Without(HIGHWAY) }],
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
         ActivationSpec { name: "output_activation", default: Activation::Tanh },
     ],
     canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+        CanonicalSpec::matrix("input_weights", Dim::Hidden, X).gated(),
         CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
         CanonicalSpec::vector("forget_peephole", Dim::Hidden).when(Presence::With(CELL_GATES)),
         CanonicalSpec::vector("reset_peephole", Dim::Hidden).when(Presence::With(CELL_GATES)),
-        CanonicalSpec::matrix("highway_weights", Dim::Hidden, Dim::Input).when(Presence::With(HIGHWAY)),
+        CanonicalSpec::matrix("highway_weights", Dim::Hidden, X).when(Presence::With(HIGHWAY)),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, X).gates(GATES),
         TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
         TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
         TensorSpec::vector("reset_peephole", &["reset_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
-        TensorSpec::matrix("highway_weights", &["highway_weights"], Dim::Hidden, Dim::Input)
-            .when(Presence::With(HIGHWAY)),
+        TensorSpec::matrix("highway_weights", &["highway_weights"], Dim::Hidden, X).when(Presence::With(HIGHWAY)),
     ],
 };
 
@@ -107,15 +136,16 @@ mod tensor {
     pub const HIGHWAY_WEIGHTS: usize = 4;
 }
 
-/// One step. `x` is `[input]`, `cell` and `y` are `[hidden]`, `preacts` is `[hidden]` times g, f, r.
+/// One step. What comes in is `[input]`, `cell` and `y` are `[hidden]`, `preacts` is `[hidden]` times g, f, r.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
-    let Io { x, state: cell, work: preacts, y, .. } = io;
+    let Io { x: incoming, state: cell, work: preacts, y, .. } = io;
+    let Some((x, _)) = incoming.split_at_checked(node.dim(&X)) else { return };
     let (gate, output) = (node.activation(0), node.activation(1));
     let blocks = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
     for ((w, &b), preacts) in blocks.zip(preacts.chunks_mut(4)) {
         copy(preacts, &accumulate(b, w, x));
     }
-    highway::<W>(node, x, y);
+    highway::<W>(node, incoming, x, y);
     let peephole = |index| node.vector(index).as_flattened().iter();
     let mut peepholes = peephole(tensor::FORGET_PEEPHOLE).zip(peephole(tensor::RESET_PEEPHOLE));
     let (preacts, _) = preacts.as_chunks::<3>();
@@ -131,15 +161,17 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
 }
 
 /// s of every unit.
-fn highway<W: Weight>(node: &Node<'_>, x: &[f32], y: &mut [f32]) {
+fn highway<W: Weight>(node: &Node<'_>, incoming: &[f32], x: &[f32], y: &mut [f32]) {
     if node.has(HIGHWAY) {
         for (w, y) in node.matrix::<W>(tensor::HIGHWAY_WEIGHTS).blocks().zip(y.chunks_mut(4)) {
             copy(y, &accumulate([0.0; 4], w, x));
         }
+    } else if node.has(NO_HIGHWAY) {
+        y.fill(0.0);
     } else {
-        let scale = node.param(0);
-        for (y, x) in y.iter_mut().zip(x) {
-            *y = x * scale;
+        let (scale, skipped) = (node.param(0), incoming.iter().skip(node.extent(SKIP)));
+        for (y, s) in y.iter_mut().zip(skipped) {
+            *y = s * scale;
         }
     }
 }

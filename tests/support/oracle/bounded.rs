@@ -110,7 +110,13 @@ impl Bounded {
     /// a / b. Where b may have been computed as 0, the error is infinite.
     #[must_use]
     pub fn over(self, divisor: Self) -> Self {
-        let least = divisor.value.abs() - divisor.error;
+        self.over_at_least(divisor, 0.0)
+    }
+
+    /// The same where |b| was never computed below `least`, however far its bound reaches.
+    #[must_use]
+    pub fn over_at_least(self, divisor: Self, least: f64) -> Self {
+        let least = (divisor.value.abs() - divisor.error).max(least);
         let value = if divisor.value == 0.0 { 0.0 } else { self.value / divisor.value };
         if !(least > 0.0) {
             return Self { value, error: f64::INFINITY };
@@ -282,6 +288,7 @@ mod tests {
             if root.is_finite() {
                 hold(root, positive.rsqrt(0.9e-3));
             }
+            hold(x / (y * y + 0.5), a.over_at_least(b.times(b).plus(Bounded::exact(0.5)), 0.5));
             if (x / y).is_finite() {
                 hold(x / y, a.over(b));
             }
@@ -313,6 +320,7 @@ mod tests {
             assert_eq!(result.error, f64::INFINITY, "{result:?}");
         }
         assert!(near_zero.rsqrt(1e-10).error.is_finite());
+        assert!(one.over_at_least(near_zero, 1e-10).error.is_finite());
         assert_eq!(one.over(zero).through(0.5, 0.25, 1e-7).within(0.0, 1.0).error, 0.5);
     }
 }

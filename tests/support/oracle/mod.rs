@@ -23,6 +23,7 @@ mod unroll;
 mod window;
 
 mod activation_layer;
+mod cfc;
 mod cfn;
 mod conv;
 mod conv_lstm;
@@ -42,10 +43,12 @@ mod intersection;
 mod last;
 mod layer_norm;
 mod lstm;
+mod ltc;
 mod merge;
 mod min_gru;
 mod min_lstm;
 mod minimal_rnn;
+mod mixed_memory;
 mod nas;
 mod phased_lstm;
 mod pool;
@@ -68,6 +71,7 @@ type StateLen = fn(&Cell<'_>) -> usize;
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
         "activation" => (activation_layer::step, stateless),
+        "cfc" => (cfc::step, cfc::state_len),
         "cfn" => (cfn::step, cfn::state_len),
         "conv" => (conv::step, stateless),
         "conv_lstm" => (conv_lstm::step, conv_lstm::state_len),
@@ -87,6 +91,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "last" => (last::step, stateless),
         "layer_norm" => (layer_norm::step, stateless),
         "lstm" => (lstm::step, lstm::state_len),
+        "ltc" => (ltc::step, ltc::state_len),
         "merge" => (merge::step, stateless),
         "minimal_rnn" => (minimal_rnn::step, minimal_rnn::state_len),
         "min_gru" => (min_gru::step, min_gru::state_len),

@@ -1,4 +1,4 @@
-//! Gates g, f, r over the input; the state is c, the output is not.
+//! Gates g, f, r over x, the first features that come in; the state is c, the output is not.
 
 use super::sums::dot;
 use super::{Bounded, Cell};
@@ -7,8 +7,9 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
     cell.hidden_size()
 }
 
-pub fn step(cell: &Cell<'_>, x: &[Bounded], c: &mut [Bounded]) -> Vec<Bounded> {
+pub fn step(cell: &Cell<'_>, incoming: &[Bounded], c: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
+    let x = if cell.has("residual") { &incoming[..cell.extent("features")] } else { incoming };
     let mut y = Vec::new();
     for (k, c) in c.iter_mut().enumerate() {
         let [g, mut f, mut r] = [0, 1, 2].map(|gate| {
@@ -21,9 +22,12 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], c: &mut [Bounded]) -> Vec<Bounded> {
         }
         let [f, r] = [f, r].map(|a| cell.activation("gate_activation", "sigmoid", a));
         *c = f.times(*c).plus(f.one_minus().times(g));
-        let highway = match cell.has("highway") {
-            true => dot(Bounded::default(), cell.row("highway_weights", k, x.len()), x),
-            false => x[k].scaled(cell.param("highway_scale")),
+        let highway = if cell.has("highway") {
+            dot(Bounded::default(), cell.row("highway_weights", k, x.len()), x)
+        } else if cell.has("no_highway") {
+            Bounded::default()
+        } else {
+            incoming[cell.extent("skip") + k].scaled(cell.param("highway_scale"))
         };
         let shown = cell.activation("output_activation", "tanh", *c);
         y.push(r.times(shown).plus(r.one_minus().times(highway)));

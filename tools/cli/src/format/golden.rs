@@ -36,6 +36,7 @@ use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
 use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch, xlstm};
+use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -55,6 +56,9 @@ pub fn from_case(
         "baselines" => baselines::convert(&mut case)?,
         "edgeml" => edgeml::convert(&mut case)?,
         "mingru" => mingru::convert(&mut case)?,
+        "ncps" => ncps::convert(&mut case)?,
+        "cfc" => ncps::convert_original(&mut case)?,
+        "sru" => sru::convert(&mut case)?,
         "tf1" => tf1::golden::convert(&mut case)?,
         "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,
@@ -218,6 +222,18 @@ impl<'a> Case<'a> {
         known.ok_or_else(|| unsupported(name, &value))
     }
 
+    /// Takes an argument that is an object: what it holds is among the arguments from then on.
+    pub fn spread(&mut self, name: &str) -> Result<(), ImportError> {
+        match self.args.remove(name) {
+            None => Ok(()),
+            Some(Value::Object(object)) => {
+                self.args.extend(object.into_iter().filter(|(_, value)| !value.is_null()));
+                Ok(())
+            }
+            Some(value) => Err(unsupported(name, &value)),
+        }
+    }
+
     /// Takes an argument that changes nothing once a network is trained.
     pub fn ignore(&mut self, name: &str) {
         self.args.remove(name);
@@ -335,8 +351,12 @@ impl<'a> Case<'a> {
 
     /// Steps of the case's sequences.
     pub fn steps(&self) -> Result<usize, ImportError> {
-        let steps = self.sizes.get("T").and_then(Value::as_u64);
-        steps.and_then(|steps| usize::try_from(steps).ok()).ok_or_else(|| malformed("sizes has no T".into()))
+        self.noted_size("T").ok_or_else(|| malformed("sizes has no T".into()))
+    }
+
+    /// A size that the case notes beside its arguments.
+    pub fn noted_size(&self, name: &str) -> Option<usize> {
+        self.sizes.get(name).and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok())
     }
 
     /// Features of the input at one step, in all its dimensions.

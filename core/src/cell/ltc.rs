@@ -1,0 +1,215 @@
+//! Liquid time-constant cell (Hasani et al. 2021, arXiv:2006.04439): neurons whose synapses pull their potential to a
+//! reversal potential, the faster the more they conduct. A step solves their differential equation over the time since
+//! the last one, by a few semi-implicit Euler steps.
+//!
+//! # Equation
+//!
+//! ```text
+//! w_ij(u) = w_ij σ(a_ij u + s_ij)      of the synapse from source j to unit i
+//! N_i = n_i + Σ_j e_ij σ(a_ij x_j + s_ij)      D_i = g_i + Σ_j w_ij σ(a_ij x_j + s_ij)      over the features
+//! unfolds times, with τ = t / unfolds:
+//!     v_i' = (C_i v_i + τ (N_i + Σ_j e_ij σ(a_ij v_j + s_ij))) / (C_i + τ (D_i + Σ_j w_ij σ(a_ij v_j + s_ij)))
+//! y = v', its first output units
+//! ```
+//!
+//! with a, s, w, e of their own for features and for units. Where more comes in than the `features`, the last of it is
+//! t, the time since the last step; a t below 0 counts as 0: time does not run backwards. Else t is 1. A synapse whose w
+//! and e are 0 takes no time.
+//!
+//! # Tensors
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `input_slope` | `[hidden, features]`: a | always |
+//! | `input_shift` | `[hidden, features]`: s | always |
+//! | `input_weights` | `[hidden, features]`: w, how well a synapse conducts | always |
+//! | `input_drive` | `[hidden, features]`: e, w times the reversal potential | always |
+//! | `recurrent_slope` | `[hidden, hidden]` | always |
+//! | `recurrent_shift` | `[hidden, hidden]` | always |
+//! | `recurrent_weights` | `[hidden, hidden]` | always |
+//! | `recurrent_drive` | `[hidden, hidden]` | always |
+//! | `capacitance` | `[hidden]`: C | always |
+//! | `leak` | `[hidden]`: g | always |
+//! | `leak_drive` | `[hidden]`: n, g times the potential at rest | optional |
+//! | `memory_input_weights` | `[4 · hidden, features]` | `mixed_memory` |
+//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | `mixed_memory` |
+//! | `memory_bias` | `[4 · hidden]` | `mixed_memory` |
+//!
+//! # Options
+//!
+//! * `mixed_memory`: an [LSTM](super::mixed_memory) before each step makes another v of v.
+//!
+//! # Extents
+//!
+//! * `features`: of x, what comes in without the time.
+//! * `unfolds`: Euler steps of a step; 256 at most.
+//!
+//! # Known as
+//!
+//! `ncps.torch.LTC`, and `Cfc` of raminmh/CfC with `use_ltc`. A σ(m - μ) there is a = σ, s = -σ μ; a mask of the wiring
+//! is in w and e; what maps the input is in a and s, and what maps the output a [scale](super::scale) behind the cell.
+//!
+//! # Golden cases
+//!
+//! `ncps__LTC__*`
+
+use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory};
+use crate::activation::{relu, sigmoid};
+use crate::kernel::Weight;
+use crate::node::Node;
+
+/// Index of the option `mixed_memory`.
+pub const MIXED_MEMORY: u32 = 0;
+
+/// x
+const FEATURES: Dim = Dim::Extent(0);
+/// Index of the extent `unfolds`.
+const UNFOLDS: usize = 1;
+
+const MEMORY: [CanonicalSpec; 3] = mixed_memory::canonical(FEATURES, MIXED_MEMORY);
+const MEMORY_TENSORS: [TensorSpec; 3] = mixed_memory::tensors(FEATURES, MIXED_MEMORY);
+
+/// A matrix of every synapse between units, which each unfold goes through.
+const fn recurrent(name: &'static str, from: &'static [&'static str]) -> TensorSpec {
+    TensorSpec::matrix(name, from, Dim::Hidden, Dim::Hidden).passes(Dim::Extent(UNFOLDS))
+}
+
+/// See the [module](self).
+pub const SPEC: CellSpec = CellSpec {
+    name: "ltc",
+    gates: &crate::gate::LSTM,
+    extents: &[ExtentSpec::one("features"), ExtentSpec { name: "unfolds", default: 6, least: 1 }],
+    rules: &[
+        Rule::AtMost(Dim::Output, Dim::Hidden),
+        Rule::AtMost(FEATURES, Dim::Input),
+        Rule::AtMost(Dim::Input, Dim::Sum(&[FEATURES, Dim::Const(1)])),
+        Rule::AtMost(Dim::Extent(UNFOLDS), Dim::Const(256)),
+    ],
+    states: &[StateSpec { name: "hidden", len: Dim::Hidden }, mixed_memory::state(&Dim::Hidden, MIXED_MEMORY)],
+    work: &[Dim::Hidden, Dim::Hidden, Dim::Hidden],
+    options: &["mixed_memory"],
+    params: &[],
+    activations: &[],
+    canonical: &[
+        CanonicalSpec::matrix("input_slope", Dim::Hidden, FEATURES),
+        CanonicalSpec::matrix("input_shift", Dim::Hidden, FEATURES),
+        CanonicalSpec::matrix("input_weights", Dim::Hidden, FEATURES),
+        CanonicalSpec::matrix("input_drive", Dim::Hidden, FEATURES),
+        CanonicalSpec::matrix("recurrent_slope", Dim::Hidden, Dim::Hidden),
+        CanonicalSpec::matrix("recurrent_shift", Dim::Hidden, Dim::Hidden),
+        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden),
+        CanonicalSpec::matrix("recurrent_drive", Dim::Hidden, Dim::Hidden),
+        CanonicalSpec::vector("capacitance", Dim::Hidden),
+        CanonicalSpec::vector("leak", Dim::Hidden),
+        CanonicalSpec::vector("leak_drive", Dim::Hidden).when(Presence::Optional),
+        MEMORY[0],
+        MEMORY[1],
+        MEMORY[2],
+    ],
+    tensors: &[
+        TensorSpec::matrix("input_slope", &["input_slope"], Dim::Hidden, FEATURES),
+        TensorSpec::matrix("input_shift", &["input_shift"], Dim::Hidden, FEATURES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, FEATURES),
+        TensorSpec::matrix("input_drive", &["input_drive"], Dim::Hidden, FEATURES),
+        recurrent("recurrent_slope", &["recurrent_slope"]),
+        recurrent("recurrent_shift", &["recurrent_shift"]),
+        recurrent("recurrent_weights", &["recurrent_weights"]),
+        recurrent("recurrent_drive", &["recurrent_drive"]),
+        TensorSpec::vector("capacitance", &["capacitance"], Dim::Hidden),
+        TensorSpec::vector("leak", &["leak"], Dim::Hidden),
+        TensorSpec::vector("leak_drive", &["leak_drive"], Dim::Hidden),
+        MEMORY_TENSORS[0],
+        MEMORY_TENSORS[1],
+        MEMORY_TENSORS[2],
+    ],
+};
+
+/// Tensors of the spec by name: behind a slope are shift, weights and drive.
+mod tensor {
+    pub const INPUT: usize = 0;
+    pub const RECURRENT: usize = 4;
+    pub const CAPACITANCE: usize = 8;
+    pub const LEAK: usize = 9;
+    pub const LEAK_DRIVE: usize = 10;
+    pub const MEMORY: usize = 11;
+}
+
+/// One step. What comes in is `[input]`, `state` is `[hidden]` (v) and with mixed memory `[hidden]` (c), `work` is three
+/// times `[hidden]` (N, D, v'), `y` is `[output]`.
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x: incoming, state, work, y, .. } = io;
+    let units = node.hidden_size;
+    let Some((x, time)) = incoming.split_at_checked(node.dim(&FEATURES)) else { return };
+    let Some((v, cell)) = state.split_at_mut_checked(units) else { return };
+    let Some((drives, work)) = work.split_at_mut_checked(units) else { return };
+    let Some((conductances, next)) = work.split_at_mut_checked(units) else { return };
+    if node.has(MIXED_MEMORY) {
+        mixed_memory::step::<W>(node, tensor::MEMORY, x, v, cell, next);
+    }
+    let leaks = node.vector(tensor::LEAK_DRIVE).iter().zip(node.vector(tensor::LEAK));
+    let sums = drives.chunks_mut(4).zip(conductances.chunks_mut(4));
+    for ((synapses, (&drive, &leak)), (drives, conductances)) in
+        synapses::<W>(node, tensor::INPUT, x).zip(leaks).zip(sums)
+    {
+        let Synapses { drives: d, conductances: c } = synapses.plus(drive, leak);
+        copy(drives, &d);
+        copy(conductances, &c);
+    }
+    let unfolds = node.extent(UNFOLDS);
+    let tau = relu(time.first().copied().unwrap_or(1.0)) / unfolds as f32;
+    for _ in 0..unfolds {
+        unfold::<W>(node, tau, v, [drives, conductances], next);
+        copy(v, next);
+    }
+    copy(y, v);
+}
+
+/// v' of every unit, after the time `tau`.
+fn unfold<W: Weight>(node: &Node<'_>, tau: f32, v: &[f32], [drives, conductances]: [&[f32]; 2], next: &mut [f32]) {
+    let capacitances = node.vector(tensor::CAPACITANCE).as_flattened().iter();
+    let synapses = synapses::<W>(node, tensor::RECURRENT, v);
+    let synapses = synapses.flat_map(|Synapses { drives, conductances }| drives.into_iter().zip(conductances));
+    let sums = drives.iter().zip(conductances).zip(synapses);
+    for (((v, next), c), ((n, d), (drive, conductance))) in v.iter().zip(next).zip(capacitances).zip(sums) {
+        *next = (c * v + tau * (n + drive)) / (c + tau * (d + conductance));
+    }
+}
+
+/// What all synapses of four units do together.
+struct Synapses {
+    drives: [f32; 4],
+    conductances: [f32; 4],
+}
+
+impl Synapses {
+    fn plus(self, drives: [f32; 4], conductances: [f32; 4]) -> Self {
+        Self { drives: plus(self.drives, drives), conductances: plus(self.conductances, conductances) }
+    }
+}
+
+fn plus([a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) -> [f32; 4] {
+    [a + e, b + f, c + g, d + h]
+}
+
+/// Block by block, the synapses from all sources; `first` is the index of their slope.
+fn synapses<W: Weight>(node: &Node<'_>, first: usize, sources: &[f32]) -> impl Iterator<Item = Synapses> {
+    let matrix = |index: usize| node.matrix::<W>(first + index).blocks();
+    let blocks = matrix(0).zip(matrix(1)).zip(matrix(2).zip(matrix(3)));
+    blocks.map(move |((slopes, shifts), (weights, drives))| {
+        let mut sum = Synapses { drives: [0.0; 4], conductances: [0.0; 4] };
+        let columns = slopes.iter().zip(shifts).zip(weights.iter().zip(drives));
+        for (((slopes, shifts), (weights, drives)), source) in columns.zip(sources) {
+            let synapses = slopes.iter().zip(shifts).zip(weights.iter().zip(drives));
+            let sums = sum.drives.iter_mut().zip(&mut sum.conductances);
+            for (((slope, shift), (weight, drive)), (drives, conductances)) in synapses.zip(sums) {
+                let (weight, drive) = (weight.widen(), drive.widen());
+                if weight != 0.0 || drive != 0.0 {
+                    let open = sigmoid(slope.widen() * source + shift.widen());
+                    *drives += drive * open;
+                    *conductances += weight * open;
+                }
+            }
+        }
+        sum
+    })
+}

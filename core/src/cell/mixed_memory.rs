@@ -1,0 +1,63 @@
+//! The LSTM in front of a continuous-time cell (Lechner and Hasani 2020, arXiv:2006.04418), which several cells have
+//! as their option `mixed_memory`. Its state h is the cell's own, so that both are one cell:
+//!
+//! ```text
+//! i, f, g, o = W_m x + R_m h + b_m
+//! c' = σ(f) ⊙ c + σ(i) ⊙ tanh(g)
+//! h = σ(o) ⊙ tanh(c')          and the cell goes on from this h
+//! ```
+
+use super::{CanonicalSpec, Dim, Presence, StateSpec, TensorSpec};
+use crate::activation::{sigmoid, tanh};
+use crate::gate;
+use crate::kernel::{Weight, accumulate};
+use crate::node::Node;
+
+/// c of every unit, if `option` is set.
+pub const fn state(len: &'static Dim, option: u32) -> StateSpec {
+    StateSpec { name: "cell_state", len: Dim::When(option, len) }
+}
+
+/// The tensors in a canonical model: W_m over `features`, R_m and b_m.
+pub const fn canonical(features: Dim, option: u32) -> [CanonicalSpec; 3] {
+    let presence = Presence::With(option);
+    [
+        CanonicalSpec::matrix("memory_input_weights", Dim::Hidden, features).gated().when(presence),
+        CanonicalSpec::matrix("memory_recurrent_weights", Dim::Hidden, Dim::Hidden).gated().when(presence),
+        CanonicalSpec::vector("memory_bias", Dim::Hidden).gated().when(presence),
+    ]
+}
+
+/// The same in an image.
+pub const fn tensors(features: Dim, option: u32) -> [TensorSpec; 3] {
+    let presence = Presence::With(option);
+    let (gates, units) = (&gate::LSTM, Dim::Hidden);
+    [
+        TensorSpec::matrix("memory_input_weights", &["memory_input_weights"], units, features)
+            .gates(gates)
+            .when(presence),
+        TensorSpec::matrix("memory_recurrent_weights", &["memory_recurrent_weights"], units, units)
+            .gates(gates)
+            .when(presence),
+        TensorSpec::vector("memory_bias", &["memory_bias"], units).gates(gates).when(presence),
+    ]
+}
+
+/// h and c of every unit; `first` is the index of the first of its tensors, `work` is `[hidden]`.
+pub(super) fn step<W: Weight>(
+    node: &Node<'_>,
+    first: usize,
+    x: &[f32],
+    hidden: &mut [f32],
+    cell: &mut [f32],
+    work: &mut [f32],
+) {
+    let blocks = node.matrix::<W>(first).blocks().zip(node.matrix::<W>(first + 1).blocks());
+    let blocks = blocks.zip(node.vector(first + 2));
+    for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(&mut *work)) {
+        let [i, f, g, o] = accumulate(accumulate(b, w, x), r, hidden);
+        *c = sigmoid(f) * *c + sigmoid(i) * tanh(g);
+        *m = sigmoid(o) * tanh(*c);
+    }
+    super::copy(hidden, work);
+}

@@ -1,0 +1,249 @@
+//! `sru.SRU` of asappresearch's package: layers one after the other, each in one or both directions.
+//!
+//! A layer's weights are `[features, directions, units, k]`, k being x̃, f, r, and W_s where the highway has a
+//! projection: where there are not as many features as outputs. `weight_c` and `bias` are `[2, directions, units]` of f and r. Matrices
+//! read the input after the layer normalization and after the projection; a highway without W_s reads it as it came.
+
+use tidegate::activation::Activation;
+use tidegate::cell::CellKind;
+
+use super::golden::{Case, Control};
+use super::layer::{At, Layer};
+use super::network::{Direction, Network, Source};
+use super::weights::{Named, stacked, zeros};
+use crate::canonical::Tensor;
+use crate::error::ImportError;
+
+/// ε of PyTorch's layer normalization.
+const EPSILON: f32 = 1e-5;
+
+/// The network of an `sru` case.
+pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    if case.cls != "SRU" {
+        return case.unknown_class();
+    }
+    // What only training and the first weights see.
+    for argument in ["dropout", "rnn_dropout", "highway_bias", "v1", "weight_c_init"] {
+        case.ignore(argument);
+    }
+    case.must_be("amp_recurrence_fp16", false)?;
+    let bidirectional = case.flag("bidirectional", false)?;
+    let arguments = Arguments {
+        directions: if bidirectional { 2 } else { 1 },
+        activation: if case.flag("use_tanh", false)? { Activation::Tanh } else { Activation::Identity },
+        skip: case.flag("has_skip_term", true)?,
+        rescale: case.flag("rescale", false)?,
+        layer_norm: case.flag("layer_norm", false)?,
+        normalize_after: case.flag("normalize_after", false)?,
+        states: States::read(case, bidirectional)?,
+    };
+    // What the normalization makes of a step that does not count is not zero.
+    if case.has_input("mask_pad") && arguments.layer_norm && arguments.normalize_after {
+        return Err(ImportError::Unsupported("mask_pad with normalize_after".into()));
+    }
+    case.control("mask_pad", Control::Padding);
+    // Weights say by their presence whether they are used.
+    case.size("projection_size")?;
+    let layers = case.size("num_layers")?.unwrap_or(2);
+    let units = case.size("hidden_size")?;
+    let input_size = case.input_size()?;
+    case.units("input_size", input_size)?;
+
+    let mut network = Network::new();
+    let input = network.input("input", input_size);
+    let mut x = if bidirectional { network.window(&input, case.steps()?) } else { input };
+    if case.flag("proj_input_to_hidden_first", false)?
+        && let Some(weights) = case.optional("input_to_hidden.weight")?
+    {
+        Named { name: "input_to_hidden.weight", tensor: weights }.matrix()?;
+        x = network.add(Layer::dense(weights.clone(), None, Activation::Identity), &[&x]);
+    }
+    let mut halves = vec![x];
+    for index in 0..layers {
+        halves = layer(case, &mut network, &arguments, index, &halves)?;
+        if units.is_some_and(|units| units * arguments.directions != size_of(&halves)) {
+            return Err(ImportError::Unsupported("hidden_size that differs from the weights".into()));
+        }
+    }
+    let output = whole(&mut network, &halves)?;
+    network.output("output", &output);
+    Ok(network)
+}
+
+/// What all layers have in common.
+struct Arguments {
+    directions: usize,
+    activation: Activation,
+    skip: bool,
+    rescale: bool,
+    layer_norm: bool,
+    normalize_after: bool,
+    states: States,
+}
+
+/// How `initial_c` and `final_c` hold the states.
+#[derive(Clone, Copy)]
+enum States {
+    /// `[layers, batch, directions · units]`
+    Wide,
+    /// `[layers · directions, batch, units]`
+    Narrow,
+}
+
+impl States {
+    fn read(case: &mut Case<'_>, bidirectional: bool) -> Result<Self, ImportError> {
+        let narrow = case.flag("nn_rnn_compatible_return", false)? && bidirectional;
+        // It changes what comes back and not what is given.
+        if narrow && case.has_input("initial_c") {
+            return Err(ImportError::Unsupported("nn_rnn_compatible_return with an initial state".into()));
+        }
+        Ok(if narrow { Self::Narrow } else { Self::Wide })
+    }
+}
+
+fn size_of(sources: &[Source]) -> usize {
+    sources.iter().map(Source::size).sum()
+}
+
+/// One layer over what comes in, in parts side by side; what goes out, likewise.
+fn layer(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    arguments: &Arguments,
+    index: usize,
+    incoming: &[Source],
+) -> Result<Vec<Source>, ImportError> {
+    let directions = arguments.directions;
+    let name = |tensor: &str| format!("rnn_lst.{index}.{tensor}");
+    let incoming: Vec<&Source> = incoming.iter().collect();
+    let (mut features, mut separate) = (incoming.clone(), false);
+    let normalized;
+    if arguments.layer_norm && !arguments.normalize_after {
+        normalized = network.add(layer_norm(case, &name("layer_norm"))?, &features);
+        (features, separate) = (vec![&normalized], true);
+    }
+    let projected;
+    if let Some(weights) = case.optional(&name("weight_proj"))? {
+        let named = Named { name: "weight_proj", tensor: weights };
+        let projection = named.transposed(0, named.matrix()?.0)?;
+        projected = network.add(Layer::dense(projection, None, Activation::Identity), &features);
+        (features, separate) = (vec![&projected], true);
+    }
+    let weights = Weights::read(case, index, directions)?;
+    let given: usize = incoming.iter().map(|part| part.size()).sum();
+    let found: usize = features.iter().map(|part| part.size()).sum();
+    if weights.features != found {
+        return Err(ImportError::Unsupported(format!("layer {index} of {} features over {found}", weights.features)));
+    }
+    let scale = case.tensor(&name("scale_x"))?;
+    let scale = if arguments.rescale { *scale.data.first().unwrap_or(&1.0) } else { 1.0 };
+    let mut outputs = Vec::new();
+    for direction in 0..directions {
+        let mut cell = weights.cell(direction, arguments.activation);
+        let mut read = features.clone();
+        if weights.blocks == 3 && !arguments.skip {
+            cell = cell.option("no_highway");
+        } else if weights.blocks == 3 {
+            if given != directions * weights.units {
+                return Err(ImportError::Unsupported(format!("a layer of {given} features without W_s")));
+            }
+            let mut skip = direction * weights.units;
+            if separate {
+                cell = cell.option("residual").extent("features", found);
+                cell.input_size += given;
+                read.extend(&incoming);
+                skip += found;
+            }
+            cell = cell.param("highway_scale", scale).extent("skip", skip);
+        }
+        let at = match arguments.states {
+            States::Wide => At::new("c").index(index).from(direction * weights.units),
+            States::Narrow => At::new("c").index(index * directions + direction),
+        };
+        let way = if direction == 0 { Direction::Forward } else { Direction::Backward };
+        outputs.push(network.directed(cell.state("cell_state", at), &read, way));
+    }
+    if arguments.layer_norm && arguments.normalize_after {
+        let parts: Vec<&Source> = outputs.iter().collect();
+        return Ok(vec![network.add(layer_norm(case, &name("layer_norm"))?, &parts)]);
+    }
+    Ok(outputs)
+}
+
+/// The parts as one.
+fn whole(network: &mut Network, parts: &[Source]) -> Result<Source, ImportError> {
+    match parts {
+        [one] => Ok(one.clone()),
+        all => network.concat(&all.iter().collect::<Vec<_>>()),
+    }
+}
+
+/// PyTorch's `nn.LayerNorm` under this name.
+fn layer_norm(case: &mut Case<'_>, name: &str) -> Result<Layer, ImportError> {
+    let gain = case.tensor(&format!("{name}.weight"))?;
+    let size = gain.data.len();
+    let bias = Named { name: "layer_norm.bias", tensor: case.tensor(&format!("{name}.bias"))? };
+    Ok(Layer::new(CellKind::LayerNorm, size, size)
+        .option("gain")
+        .param("epsilon", EPSILON)
+        .tensor("gain", gain.clone())
+        .tensor("bias", bias.shaped(&[size], size)?))
+}
+
+/// The tensors of one layer, checked against each other.
+struct Weights<'a> {
+    /// `[features, directions, units, blocks]`
+    weight: &'a Tensor,
+    /// `[2, directions, units]`
+    peephole: &'a Tensor,
+    /// The same.
+    bias: &'a Tensor,
+    features: usize,
+    directions: usize,
+    units: usize,
+    blocks: usize,
+}
+
+impl<'a> Weights<'a> {
+    fn read(case: &mut Case<'a>, index: usize, directions: usize) -> Result<Self, ImportError> {
+        let mut tensor = |name: &str| case.tensor(&format!("rnn_lst.{index}.{name}"));
+        let (weight, peephole, bias) = (tensor("weight")?, tensor("weight_c")?, tensor("bias")?);
+        let named = Named { name: "weight", tensor: weight };
+        let (features, cols) = named.matrix()?;
+        let units = bias.data.len() / (2 * directions);
+        for (name, tensor) in [("weight_c", peephole), ("bias", bias)] {
+            Named { name, tensor }.shaped(&[2 * directions * units], units)?;
+        }
+        let blocks = [3, 4].into_iter().find(|blocks| units > 0 && cols == directions * units * blocks);
+        match blocks {
+            Some(blocks) => Ok(Self { weight, peephole, bias, features, directions, units, blocks }),
+            None => named.refuse(format!("{directions} times {units} units need 3 or 4 columns each")),
+        }
+    }
+
+    /// The cell of one direction.
+    fn cell(&self, direction: usize, activation: Activation) -> Layer {
+        let Self { features, directions, units, blocks, .. } = *self;
+        let row = |block: usize, unit: usize| {
+            let column = (direction * units + unit) * blocks + block;
+            self.weight.data.iter().skip(column).step_by(directions * units * blocks).copied()
+        };
+        let matrix = |block: usize| Tensor {
+            shape: vec![units, features],
+            data: (0..units).flat_map(|unit| row(block, unit)).collect(),
+        };
+        let part = |tensor: &Tensor, gate: usize| {
+            let start = (gate * directions + direction) * units;
+            Tensor { shape: vec![units], data: tensor.data[start..start + units].to_vec() }
+        };
+        let bias = stacked(&zeros(units), &stacked(&part(self.bias, 0), &part(self.bias, 1)));
+        let cell = Layer::new(CellKind::Sru, features, units)
+            .option("cell_gates")
+            .tensor("input_weights", stacked(&matrix(0), &stacked(&matrix(1), &matrix(2))))
+            .tensor("bias", bias)
+            .tensor("forget_peephole", part(self.peephole, 0))
+            .tensor("reset_peephole", part(self.peephole, 1))
+            .activation("output_activation", activation);
+        if blocks == 4 { cell.option("highway").tensor("highway_weights", matrix(3)) } else { cell }
+    }
+}
