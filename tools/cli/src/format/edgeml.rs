@@ -15,8 +15,7 @@ use crate::error::ImportError;
 
 /// The network of an `edgeml` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
-    let cls = case.cls.strip_suffix(" inside BaseRNN").unwrap_or(&case.cls);
-    let layers = match cls {
+    let layers = match case.cls.as_str() {
         "FastRNNCell" => fast_rnn(case)?,
         "FastGRNNCell" => fast_grnn(case)?,
         "UGRNNLRCell" => ugrnn(case)?,

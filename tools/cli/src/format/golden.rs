@@ -120,7 +120,8 @@ impl<'a> Case<'a> {
                 params.insert(path.to_owned(), tensor);
             }
         }
-        let cls = text("cls");
+        // What stands behind the class says how the framework ran it.
+        let cls = text("cls").split_whitespace().next().unwrap_or_default();
         let mut args = object("constructor_args")?;
         // None means "as if it were not given" in every class that is read.
         args.retain(|_, value| !value.is_null());

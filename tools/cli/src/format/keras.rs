@@ -20,8 +20,6 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("mask", Control::Mask);
     let mut network = match case.cls.as_str() {
         "Bidirectional" => return bidirectional(case),
-        "CuDNNLSTM" => Network::of(cudnn_layer(case, CellKind::Lstm)?),
-        "CuDNNGRU" => Network::of(cudnn_layer(case, CellKind::Gru)?),
         _ => directed(case)?,
     };
     network.idle = Idle::Repeat;
@@ -101,6 +99,8 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "LSTM" => layer(case, CellKind::Lstm),
         "GRU" => layer(case, CellKind::Gru),
         "SimpleRNN" => layer(case, CellKind::Elman),
+        "CuDNNLSTM" => cudnn_layer(case, CellKind::Lstm),
+        "CuDNNGRU" => cudnn_layer(case, CellKind::Gru),
         _ => case.unknown_class(),
     }
 }
