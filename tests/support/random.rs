@@ -181,6 +181,28 @@ impl Fit {
         Self { hidden: input / width, output: input, extents }
     }
 
+    /// Bands of half the features, each half over the next, as wide as `sides` of the units together.
+    fn overlapping(input: usize, units: usize, sides: usize) -> Self {
+        let size = input.div_ceil(2);
+        let hop = size.div_ceil(2);
+        let bands = (input - size) / hop + 1;
+        let extents = vec![("bands", bands), ("band_size", size), ("band_hop", hop)];
+        Self { hidden: units, output: sides * bands * units, extents }
+    }
+
+    /// Three bands, one feature of the first and all but one of the second, and else padding.
+    fn padded(input: usize, units: usize, sides: usize) -> Self {
+        let extents = vec![
+            ("bands", 3),
+            ("band_size", input),
+            ("band_hop", input),
+            ("first", 1),
+            ("pad_before", input),
+            ("pad_after", input + 1),
+        ];
+        Self { hidden: units, output: sides * 3 * units, extents }
+    }
+
     /// Recurrent weights of half the rank, rounded up.
     pub fn low_rank(_: usize, units: usize) -> Self {
         Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
@@ -265,6 +287,24 @@ impl Variant {
                 Self::new(kind, &["highway"]),
                 Self::new(kind, &["cell_gates", "highway"]),
             ],
+            CellKind::GridLstm => {
+                let overlapping =
+                    |options| Self::new(kind, options).fit(|input, units| Fit::overlapping(input, units, 2));
+                let padded = |options| Self::new(kind, options).fit(|input, units| Fit::padded(input, units, 2));
+                vec![
+                    overlapping(&[]),
+                    overlapping(&["peephole"]).param("cell_clip", 0.5),
+                    overlapping(&["shared"]),
+                    padded(&["backwards"]),
+                    padded(&["shared", "peephole", "backwards"]),
+                ]
+            }
+            CellKind::TimeFreqLstm => {
+                let overlapping =
+                    |options| Self::new(kind, options).fit(|input, units| Fit::overlapping(input, units, 1));
+                let padded = |options| Self::new(kind, options).fit(|input, units| Fit::padded(input, units, 1));
+                vec![overlapping(&[]), overlapping(&["peephole"]), padded(&["peephole"]).param("cell_clip", 0.5)]
+            }
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::LayerNorm => {
