@@ -178,10 +178,11 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let units = node.hidden_size.max(1);
     let Some((hidden, cell)) = state.split_at_mut_checked(node.dim(&UNITS)) else { return };
     let states = hidden.chunks_mut(units).zip(cell.chunks_mut(units));
+    let mut outputs = y.chunks_mut(units);
     let mut before: &[f32] = &[];
     d.fill(0.0);
-    for (band, ((h, c), y)) in bands(node, x, node.has(BACKWARDS)).zip(states.zip(y.chunks_mut(2 * units))) {
-        let Some((next, m)) = y.split_at_mut_checked(units) else { return };
+    for (band, (h, c)) in bands(node, x, node.has(BACKWARDS)).zip(states) {
+        let (Some(next), Some(m)) = (outputs.next(), outputs.next()) else { return };
         update::<W>(node, Operand { band, time: h, frequency: before }, [d, c], [m, next]);
         copy(h, next);
         before = m;

@@ -83,7 +83,7 @@ pub enum Control {
 pub(crate) struct Case<'a> {
     /// What its activations are called.
     names: Names,
-    /// Class, without its module.
+    /// Class, without its module and what is said about how it was run.
     pub cls: String,
     /// What people should know; some cases say only here how they were run.
     pub notes: String,
