@@ -118,7 +118,7 @@ impl Fit {
         Self { extents: vec![("features", input)], ..Self::units(input, units) }
     }
 
-    /// All but the last, which is the time.
+    /// All but one, which is the time.
     pub fn timed(input: usize, units: usize) -> Self {
         Self::untimed(input - 1, units)
     }
@@ -218,11 +218,6 @@ impl Fit {
         Self { hidden: input / width, output: input, extents }
     }
 
-    /// All features but the first, which is the time.
-    pub fn timed(input: usize, units: usize) -> Self {
-        Self { extents: vec![("features", input - 1)], ..Self::units(input, units) }
-    }
-
     /// All features but the first two, which are the time.
     pub fn split_timed(input: usize, units: usize) -> Self {
         Self { extents: vec![("features", input - 2)], ..Self::units(input, units) }
@@ -231,6 +226,8 @@ impl Fit {
     /// As few heads as there can be.
     pub fn heads(_: usize, units: usize) -> Self {
         Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
+    }
+
     /// A kernel of 2 x 3 x 2 taps that stands at the ends of all three axes.
     pub fn volume(input: usize, units: usize) -> Self {
         let width = Self::parts(input);
@@ -265,6 +262,28 @@ impl Fit {
             ("out_width", width),
         ];
         Self { hidden: units, output: width * units + input, extents }
+    }
+
+    /// Bands of half the features, each half over the next, as wide as `sides` of the units together.
+    fn overlapping(input: usize, units: usize, sides: usize) -> Self {
+        let size = input.div_ceil(2);
+        let hop = size.div_ceil(2);
+        let bands = (input - size) / hop + 1;
+        let extents = vec![("bands", bands), ("band_size", size), ("band_hop", hop)];
+        Self { hidden: units, output: sides * bands * units, extents }
+    }
+
+    /// Three bands, one feature of the first and all but one of the second, and else padding.
+    fn padded(input: usize, units: usize, sides: usize) -> Self {
+        let extents = vec![
+            ("bands", 3),
+            ("band_size", input),
+            ("band_hop", input),
+            ("first", 1),
+            ("pad_before", input),
+            ("pad_after", input + 1),
+        ];
+        Self { hidden: units, output: sides * 3 * units, extents }
     }
 
     /// Recurrent weights of half the rank, rounded up.
@@ -379,6 +398,7 @@ impl Variant {
             CellKind::Slstm => vec![
                 Self::new(kind, &[]).fit(Fit::heads),
                 Self::new(kind, &["preactivated"]).fit(Fit::heads).width(|_, units| 4 * units),
+            ],
             CellKind::Cfc => vec![
                 Self::new(kind, &[]).fit(Fit::untimed),
                 Self::new(kind, &["elapsed"]).fit(Fit::timed),
@@ -403,6 +423,24 @@ impl Variant {
                     fit
                 }),
             ],
+            CellKind::GridLstm => {
+                let overlapping =
+                    |options| Self::new(kind, options).fit(|input, units| Fit::overlapping(input, units, 2));
+                let padded = |options| Self::new(kind, options).fit(|input, units| Fit::padded(input, units, 2));
+                vec![
+                    overlapping(&[]),
+                    overlapping(&["peephole"]).param("cell_clip", 0.5),
+                    overlapping(&["shared"]),
+                    padded(&["backwards"]),
+                    padded(&["shared", "peephole", "backwards"]),
+                ]
+            }
+            CellKind::TimeFreqLstm => {
+                let overlapping =
+                    |options| Self::new(kind, options).fit(|input, units| Fit::overlapping(input, units, 1));
+                let padded = |options| Self::new(kind, options).fit(|input, units| Fit::padded(input, units, 1));
+                vec![overlapping(&[]), overlapping(&["peephole"]), padded(&["peephole"]).param("cell_clip", 0.5)]
+            }
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::LayerNorm => {
@@ -604,6 +642,7 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         let mut data = rng.numbers(shape.iter().product(), limit);
         if matches!(tensor.name, "period" | "ratio_on") {
             data.iter_mut().for_each(|value| *value = 0.125 + 0.75 * (*value / limit).abs());
+        }
         // What a liquid cell divides by is a sum of these.
         if kind == CellKind::Ltc && ["capacitance", "leak", "input_weights", "recurrent_weights"].contains(&tensor.name)
         {

@@ -280,6 +280,6 @@ fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
 }
 
 /// `x` within `±limit`; no limit is 0. Not-a-number stays what it is, which `min` and `max` would hide.
-fn clip(x: f32, limit: f32) -> f32 {
+pub(super) fn clip(x: f32, limit: f32) -> f32 {
     if limit > 0.0 && x.abs() > limit { limit.copysign(x) } else { x }
 }

@@ -4,7 +4,7 @@
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
 pub mod activation;
-pub mod activation_layer;
+pub mod bands;
 pub mod cfc;
 pub mod cfn;
 pub mod conv;
@@ -16,6 +16,7 @@ pub mod embedding;
 pub mod fast_grnn;
 pub mod fast_rnn;
 pub mod glstm;
+pub mod grid_lstm;
 pub mod gru;
 pub mod identity;
 pub mod indrnn;
@@ -42,6 +43,7 @@ pub mod slstm;
 pub mod softmax;
 mod spec;
 pub mod sru;
+pub mod time_freq_lstm;
 pub mod ugrnn;
 pub mod window;
 
@@ -105,6 +107,10 @@ pub enum CellKind {
     IndyLstm = 21,
     /// [`indy_gru`]
     IndyGru = 22,
+    /// [`grid_lstm`]
+    GridLstm = 23,
+    /// [`time_freq_lstm`]
+    TimeFreqLstm = 25,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -163,6 +169,8 @@ impl CellKind {
         Self::Intersection,
         Self::IndyLstm,
         Self::IndyGru,
+        Self::GridLstm,
+        Self::TimeFreqLstm,
         Self::Dense,
         Self::Softmax,
         Self::Conv,
@@ -204,6 +212,8 @@ impl CellKind {
             Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },
             Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
             Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
+            Self::GridLstm => const { &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>) },
+            Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use tidegate_tools::canonical::{Canonical, Node};
 
 pub mod activation;
+mod bands;
 pub mod bounded;
 mod cell;
 mod image;
@@ -34,6 +35,7 @@ mod embedding;
 mod fast_grnn;
 mod fast_rnn;
 mod glstm;
+mod grid_lstm;
 mod gru;
 mod identity;
 mod indrnn;
@@ -57,6 +59,7 @@ mod scale;
 mod slstm;
 mod softmax;
 mod sru;
+mod time_freq_lstm;
 mod ugrnn;
 
 pub use bounded::Bounded;
@@ -82,6 +85,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "fast_grnn" => (fast_grnn::step, fast_grnn::state_len),
         "fast_rnn" => (fast_rnn::step, fast_rnn::state_len),
         "glstm" => (glstm::step, glstm::state_len),
+        "grid_lstm" => (grid_lstm::step, grid_lstm::state_len),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "indrnn" => (indrnn::step, indrnn::state_len),
@@ -104,6 +108,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "slstm" => (slstm::step, slstm::state_len),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),
+        "time_freq_lstm" => (time_freq_lstm::step, time_freq_lstm::state_len),
         "ugrnn" => (ugrnn::step, ugrnn::state_len),
         other => panic!("the oracle has no cell {other:?}"),
     }

@@ -15,8 +15,11 @@ use crate::error::ImportError;
 
 /// The network of an `edgeml` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
-    let cls = case.cls.strip_suffix(" inside BaseRNN").unwrap_or(&case.cls);
-    let layers = match cls {
+    // What only training sees: where trained numbers begin, and how many weights are set to zero.
+    for argument in ["zetaInit", "nuInit", "alphaInit", "betaInit", "wSparsity", "uSparsity", "name"] {
+        case.ignore(argument);
+    }
+    let layers = match case.cls.as_str() {
         "FastRNNCell" => fast_rnn(case)?,
         "FastGRNNCell" => fast_grnn(case)?,
         "UGRNNLRCell" => ugrnn(case)?,

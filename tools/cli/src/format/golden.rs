@@ -35,8 +35,7 @@ use tidegate::activation::Activation;
 use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
-use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch, xlstm};
-use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch};
+use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch, xlstm};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -88,7 +87,7 @@ pub enum Control {
 pub(crate) struct Case<'a> {
     /// What its activations are called.
     pub names: Names,
-    /// Class, without its module.
+    /// Class, without its module and what is said about how it was run.
     pub cls: String,
     /// What people should know; some cases say only here how they were run.
     pub notes: String,
@@ -135,7 +134,8 @@ impl<'a> Case<'a> {
         }
         let inputs: BTreeSet<String> = names("input_names")?.into_iter().collect();
         let rests = inputs.iter().filter(|name| tensors.contains_key(&format!("{name}_rest"))).cloned().collect();
-        let cls = text("cls");
+        // What stands behind the class says how the framework ran it.
+        let cls = text("cls").split_whitespace().next().unwrap_or_default();
         let mut args = object("constructor_args")?;
         let names_of_activations = Names::of_family(text("family"));
         // None means "as if it were not given" in every class that is read, but no activation in Keras.
@@ -150,7 +150,6 @@ impl<'a> Case<'a> {
             cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
             notes: text("notes").to_owned(),
             gate_order: text("gate_order").to_owned(),
-            inputs: names("input_names")?.into_iter().collect(),
             inputs,
             rests,
             controls: Vec::new(),

@@ -22,8 +22,6 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("mask", Control::Mask);
     let mut network = match case.cls.as_str() {
         "Bidirectional" => return bidirectional(case),
-        "CuDNNLSTM" => Network::of(cudnn_layer(case, CellKind::Lstm)?),
-        "CuDNNGRU" => Network::of(cudnn_layer(case, CellKind::Gru)?),
         _ => directed(case)?,
     };
     network.idle = Idle::Repeat;
@@ -106,6 +104,8 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "ConvLSTM1D" => conv_lstm::layer(case, 1),
         "ConvLSTM2D" => conv_lstm::layer(case, 2),
         "ConvLSTM3D" => conv_lstm::layer(case, 3),
+        "CuDNNLSTM" => cudnn_layer(case, CellKind::Lstm),
+        "CuDNNGRU" => cudnn_layer(case, CellKind::Gru),
         _ => case.unknown_class(),
     }
 }

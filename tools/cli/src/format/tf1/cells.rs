@@ -14,7 +14,7 @@ use crate::format::layer::Layer;
 use crate::format::weights::{Named, reordered, stacked, zeros};
 
 /// Position of the forget gate in the canonical order.
-const FORGET: usize = 1;
+pub(super) const FORGET: usize = 1;
 
 /// What `LSTMCell` can have beyond its kernel and bias.
 #[derive(Clone, Copy, Debug)]
@@ -559,7 +559,7 @@ pub fn unsharded(parts: &[&Tensor]) -> Result<Tensor, ImportError> {
 }
 
 /// Canonical models write "no clip" as 0, so a real clip of 0, which TensorFlow would apply, must be refused.
-fn positive(name: &str, clip: f32) -> Result<f32, ImportError> {
+pub(super) fn positive(name: &str, clip: f32) -> Result<f32, ImportError> {
     if clip > 0.0 {
         return Ok(clip);
     }

@@ -1,6 +1,8 @@
 //! TensorFlow 1: cells from their tensors, and frozen graphs. A graph is read from its output back to its input
 //! by patterns; every node must have been read by one, else the graph is refused by that node's name.
 
+pub mod bands;
+mod bands_golden;
 pub mod cells;
 mod fold;
 mod front_end;

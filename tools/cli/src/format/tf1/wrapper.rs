@@ -4,9 +4,8 @@
 
 use tidegate::activation::Activation;
 
-use super::cells;
 use super::golden::{cell, intersection};
-use super::phased_lstm;
+use super::{bands_golden, cells, phased_lstm};
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
@@ -21,7 +20,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         "stack_bidirectional_dynamic_rnn" | "stack_bidirectional_rnn" => stack_bidirectional(case),
         "TimeReversedFusedRNN" => reversed(case),
         "PhasedLSTMCell" => phased_lstm::convert(case),
-        _ if holds_cells(&case.cls) => {
+        cls if holds_cells(cls) || bands_golden::has(cls) => {
             let mut network = Network::new();
             let x = network.input("input", case.input_size()?);
             let output = add(case, &mut network, &x, Direction::Forward)?;
@@ -68,6 +67,7 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
             let projected = projection.map_or_else(|| x.clone(), |projection| network.add(projection, &[x]));
             Ok(network.directed(layer, &[&projected], direction))
         }
+        cls if bands_golden::has(cls) => bands_golden::add(case, network, x, direction),
         cls if holds_cells(cls) => case.unknown_class(),
         _ => Ok(network.directed(cell(case)?, &[x], direction)),
     }

@@ -1,0 +1,230 @@
+//! Grid LSTM over time and frequency (Kalchbrenner, Danihelka and Graves 2016, arXiv:1507.01526; Sainath and Li 2016 for
+//! the peepholes), as in TensorFlow's `GridLSTMCell`: within a step two LSTMs go through overlapping bands of a spectrum
+//! together. The memory of the one goes from step to step, that of the other from band to band.
+//!
+//! # Equation
+//!
+//! ```text
+//! for every band k, x_k its features, h_k and c_k its states; m and d, what goes from band to band, begin at 0:
+//! side F                                                  side T
+//! i, f, g, o = W x_k + R [h_k, m] + b                     the same with weights of its own; with `shared`: those of F
+//! i = σ(i + p_i ⊙ d + q_i ⊙ c_k)                          f and i of either side see the old d and c_k
+//! f = σ(f + p_f ⊙ d + q_f ⊙ c_k)
+//! d' = clip(f ⊙ d + i ⊙ tanh(g), cell_clip)               c'_k = clip(f ⊙ c_k + i ⊙ tanh(g), cell_clip)
+//! o = σ(o + p_o ⊙ d' + q_o ⊙ c'_k)                        o of either side sees the new ones
+//! m' = o ⊙ tanh(d')                                       h'_k = o ⊙ tanh(c'_k)
+//! y = [h'_0, m'_0, h'_1, m'_1, ...]
+//! ```
+//!
+//! Coupled gates, f = 1 - i, are f = σ(-a) where i = σ(a): the importer writes the weights of i, negated, for those of
+//! f. A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
+//!
+//! # Tensors
+//!
+//! | name | shape | when |
+//! |---|---|---|
+//! | `frequency_input_weights` | `[4 · hidden, band_size]`, i, f, g, o of side F | always |
+//! | `frequency_recurrent_weights` | `[4 · hidden, 2 · hidden]`, columns of h_k, then of m | always |
+//! | `frequency_bias` | `[4 · hidden]` | always |
+//! | `time_input_weights` | `[4 · hidden, band_size]`, i, f, g, o of side T | without `shared` |
+//! | `time_recurrent_weights` | `[4 · hidden, 2 · hidden]` | without `shared` |
+//! | `time_bias` | `[4 · hidden]` | without `shared` |
+//! | `frequency_input_peephole` | `[2 · hidden]`: p_i, then q_i of side F | with `peephole` |
+//! | `frequency_forget_peephole` | `[2 · hidden]` | with `peephole` |
+//! | `frequency_output_peephole` | `[2 · hidden]` | with `peephole` |
+//! | `time_input_peephole` | `[2 · hidden]`: p_i, then q_i of side T | with `peephole` |
+//! | `time_forget_peephole` | `[2 · hidden]` | with `peephole` |
+//! | `time_output_peephole` | `[2 · hidden]` | with `peephole` |
+//!
+//! # Options
+//!
+//! * `shared`: side T has the weights and the bias of side F. Both have peepholes all the same.
+//! * `peephole`: the gates see both memories.
+//! * `backwards`: the last band is the first that it goes through, and the first in the states and in what goes out.
+//!
+//! # Extents
+//!
+//! | name | what |
+//! |---|---|
+//! | `bands` | how many; `output_size` is twice `hidden_size` for each |
+//! | `band_size` | features of a band |
+//! | `band_hop` | from one band to the next |
+//! | `first` | where the first band begins, on the padded features; 0 by default |
+//! | `pad_before` | zeros before the first feature; 0 by default |
+//! | `pad_after` | zeros behind the last feature; 0 by default |
+//!
+//! # Parameters
+//!
+//! * `cell_clip`: c and d stay within plus and minus this.
+//!
+//! # Known as
+//!
+//! TensorFlow 1: `tf.contrib.rnn.GridLSTMCell`, one node for each of its frequency blocks, and
+//! `tf.contrib.rnn.BidirectionalGridLSTMCell`, where each block has a second node, `backwards`.
+//!
+//! # Golden cases
+//!
+//! `tf1__GridLSTMCell__*`, `tf1__BidirectionalGridLSTMCell__*`
+
+use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
+use super::lstm::clip;
+use super::{CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
+use crate::activation::{sigmoid, tanh};
+use crate::gate;
+use crate::kernel::Weight;
+use crate::node::Node;
+
+/// Index of the option `shared`.
+pub const SHARED: u32 = 0;
+/// Index of the option `peephole`.
+pub const PEEPHOLE: u32 = 1;
+/// Index of the option `backwards`.
+pub const BACKWARDS: u32 = 2;
+
+/// A number for each unit of both memories.
+const BOTH: Dim = Dim::Product(&[Dim::Const(2), Dim::Hidden]);
+
+/// See the [module](self).
+pub const SPEC: CellSpec = CellSpec {
+    name: "grid_lstm",
+    gates: &gate::LSTM,
+    extents: &EXTENTS,
+    rules: &[WITHIN, Rule::Equal(Dim::Output, Dim::Product(&[Dim::Const(2), UNITS]))],
+    states: &[StateSpec { name: "hidden", len: UNITS }, StateSpec { name: "cell_state", len: UNITS }],
+    work: &[Dim::Hidden],
+    options: &["shared", "peephole", "backwards"],
+    params: &[ParamSpec { name: "cell_clip", presence: Presence::Optional }],
+    activations: &[],
+    canonical: &[
+        CanonicalSpec::matrix("frequency_input_weights", Dim::Hidden, BAND_SIZE).gated(),
+        CanonicalSpec::matrix("frequency_recurrent_weights", Dim::Hidden, BOTH).gated(),
+        CanonicalSpec::vector("frequency_bias", Dim::Hidden).gated(),
+        CanonicalSpec::matrix("time_input_weights", Dim::Hidden, BAND_SIZE).gated().when(Presence::Without(SHARED)),
+        CanonicalSpec::matrix("time_recurrent_weights", Dim::Hidden, BOTH).gated().when(Presence::Without(SHARED)),
+        CanonicalSpec::vector("time_bias", Dim::Hidden).gated().when(Presence::Without(SHARED)),
+        CanonicalSpec::vector("frequency_input_peephole", BOTH).when(Presence::With(PEEPHOLE)),
+        CanonicalSpec::vector("frequency_forget_peephole", BOTH).when(Presence::With(PEEPHOLE)),
+        CanonicalSpec::vector("frequency_output_peephole", BOTH).when(Presence::With(PEEPHOLE)),
+        CanonicalSpec::vector("time_input_peephole", BOTH).when(Presence::With(PEEPHOLE)),
+        CanonicalSpec::vector("time_forget_peephole", BOTH).when(Presence::With(PEEPHOLE)),
+        CanonicalSpec::vector("time_output_peephole", BOTH).when(Presence::With(PEEPHOLE)),
+    ],
+    tensors: &[
+        matrix("frequency_input_weights", &["frequency_input_weights"], BAND_SIZE),
+        matrix("frequency_recurrent_weights", &["frequency_recurrent_weights"], BOTH),
+        TensorSpec::vector("frequency_bias", &["frequency_bias"], Dim::Hidden).gates(&gate::LSTM),
+        matrix("time_input_weights", &["time_input_weights"], BAND_SIZE).when(Presence::Without(SHARED)),
+        matrix("time_recurrent_weights", &["time_recurrent_weights"], BOTH).when(Presence::Without(SHARED)),
+        TensorSpec::vector("time_bias", &["time_bias"], Dim::Hidden).gates(&gate::LSTM).when(Presence::Without(SHARED)),
+        peephole("frequency_input_peephole", &["frequency_input_peephole"]),
+        peephole("frequency_forget_peephole", &["frequency_forget_peephole"]),
+        peephole("frequency_output_peephole", &["frequency_output_peephole"]),
+        peephole("time_input_peephole", &["time_input_peephole"]),
+        peephole("time_forget_peephole", &["time_forget_peephole"]),
+        peephole("time_output_peephole", &["time_output_peephole"]),
+    ],
+};
+
+/// The four gates of every unit, gone through for each band.
+const fn matrix(name: &'static str, from: &'static [&'static str], cols: Dim) -> TensorSpec {
+    TensorSpec::matrix(name, from, Dim::Hidden, cols).gates(&gate::LSTM).passes(BANDS)
+}
+
+const fn peephole(name: &'static str, from: &'static [&'static str]) -> TensorSpec {
+    TensorSpec::vector(name, from, BOTH).when(Presence::With(PEEPHOLE))
+}
+
+/// The tensors of one side.
+#[derive(Clone, Copy)]
+struct Side {
+    input_weights: usize,
+    recurrent_weights: usize,
+    bias: usize,
+    /// Those of i, f, o.
+    peepholes: [usize; 3],
+}
+
+const FREQUENCY: Side = Side { input_weights: 0, recurrent_weights: 1, bias: 2, peepholes: [6, 7, 8] };
+const TIME: Side = Side { input_weights: 3, recurrent_weights: 4, bias: 5, peepholes: [9, 10, 11] };
+
+/// What i, f and o of a unit see of d, and of c.
+type Peepholes = Option<[[f32; 2]; 3]>;
+
+impl Side {
+    /// `b + W x + R [h, m]` of every unit: i, f, g, o; none with weights that the node does not have.
+    fn sums<'n, W: Weight>(self, node: &Node<'n>, operand: Operand<'n>) -> impl Iterator<Item = [f32; 4]> {
+        let input = node.matrix::<W>(self.input_weights).blocks();
+        let recurrent = node.matrix::<W>(self.recurrent_weights).blocks();
+        input.zip(recurrent).zip(node.vector(self.bias)).map(move |((w, r), &b)| operand.sums(b, w, r))
+    }
+
+    /// Those of every unit; none without peepholes.
+    fn peepholes<'n>(self, node: &Node<'n>) -> impl Iterator<Item = [[f32; 2]; 3]> {
+        let units = node.hidden_size;
+        let [i, f, o] = self.peepholes.map(|index| {
+            let both = node.vector(index).as_flattened();
+            let (of_d, of_c) = both.split_at_checked(units).unwrap_or_default();
+            of_d.iter().zip(of_c).map(|(&p, &q)| [p, q])
+        });
+        i.zip(f).zip(o).map(|((i, f), o)| [i, f, o])
+    }
+}
+
+/// One step. `x` is `[input]`, `state` is `[2 × bands × hidden]` (h, c), `work` is `[hidden]` (d), `y` is
+/// `[bands × 2 × hidden]` (h, m of each band).
+pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    let Io { x, state, work: d, y, .. } = io;
+    // There is at least one unit.
+    let units = node.hidden_size.max(1);
+    let Some((hidden, cell)) = state.split_at_mut_checked(node.dim(&UNITS)) else { return };
+    let states = hidden.chunks_mut(units).zip(cell.chunks_mut(units));
+    let mut outputs = y.chunks_mut(units);
+    let mut before: &[f32] = &[];
+    d.fill(0.0);
+    for (band, (h, c)) in bands(node, x, node.has(BACKWARDS)).zip(states) {
+        let (Some(next), Some(m)) = (outputs.next(), outputs.next()) else { return };
+        update::<W>(node, Operand { band, time: h, frequency: before }, [d, c], [m, next]);
+        copy(h, next);
+        before = m;
+    }
+}
+
+/// Every unit of one band: d and c to d' and c', and m' and h'.
+fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, [d, c]: [&mut [f32]; 2], [m, h]: [&mut [f32]; 2]) {
+    let limit = node.param(0);
+    let frequency = FREQUENCY.sums::<W>(node, operand);
+    let mut time = TIME.sums::<W>(node, operand);
+    let mut peepholes = FREQUENCY.peepholes(node).zip(TIME.peepholes(node));
+    for (sums, ((d, c), (m, h))) in frequency.zip(d.iter_mut().zip(c).zip(m.iter_mut().zip(h))) {
+        let time_sums = time.next().unwrap_or(sums);
+        let (peephole, time_peephole) = peepholes.next().unzip();
+        let old = [*d, *c];
+        *d = clip(memory(sums, peephole, old, *d), limit);
+        *c = clip(memory(time_sums, time_peephole, old, *c), limit);
+        let new = [*d, *c];
+        *m = shown(sums, peephole, new, *d);
+        *h = shown(time_sums, time_peephole, new, *c);
+    }
+}
+
+/// What a side makes of its memory; `both` is d, c.
+fn memory([i, f, g, _]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32) -> f32 {
+    let [i, f] = match peepholes {
+        Some([p_i, p_f, _]) => [i + dot(p_i, both), f + dot(p_f, both)],
+        None => [i, f],
+    };
+    sigmoid(f) * own + sigmoid(i) * tanh(g)
+}
+
+/// What a side shows of its memory; `both` is d', c'.
+fn shown([.., o]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32) -> f32 {
+    let o = match peepholes {
+        Some([.., p_o]) => o + dot(p_o, both),
+        None => o,
+    };
+    sigmoid(o) * tanh(own)
+}
+
+fn dot([p, q]: [f32; 2], [d, c]: [f32; 2]) -> f32 {
+    p * d + q * c
+}

@@ -1,0 +1,11 @@
+//! Bands of features, with zeros where they reach beyond the first or the last.
+
+use super::{Bounded, Cell};
+
+/// The features of every band, from low to high.
+pub fn bands(cell: &Cell<'_>, x: &[Bounded]) -> Vec<Vec<Bounded>> {
+    let zeros = |name| vec![Bounded::default(); cell.extent(name)];
+    let padded = [zeros("pad_before"), x.to_vec(), zeros("pad_after")].concat();
+    let (size, hop, first) = (cell.extent("band_size"), cell.extent("band_hop"), cell.extent("first"));
+    (0..cell.extent("bands")).map(|k| padded[first + k * hop..][..size].to_vec()).collect()
+}
