@@ -25,7 +25,8 @@
 //! Keras's `Dense`, PyTorch's `nn.Linear`, ONNX `Gemm`; a multiplication by a block-diagonal matrix.
 //!
 //! # Golden cases
-//! `*__dense*`, and the projections of the wrappers.
+//! `tf1__InputProjectionWrapper__*`, `tf1__OutputProjectionWrapper__*`, `edgeml__*__lowrank_*`, and where a framework's
+//! layer has a product that its cell does not.
 
 use super::patch::grouped;
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec};

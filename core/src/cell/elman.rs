@@ -35,7 +35,8 @@
 //! TensorFlow's `BasicRNNCell`, PyTorch's `RNN`, Keras's `SimpleRNN`, cuDNN's `RNN_TANH` and `RNN_RELU`.
 //!
 //! # Golden cases
-//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`.
+//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`,
+//! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__lstm_gru_rnn_*`.
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};

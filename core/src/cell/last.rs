@@ -25,7 +25,7 @@
 //! Keras's `return_sequences=False` behind a `Bidirectional`; `outputs[:, -1]`.
 //!
 //! # Golden cases
-//! `keras2__Bidirectional__*`, `keras3__Bidirectional__*`.
+//! None of its own: it is what `return_sequences=False` leaves of a window.
 
 use super::{CellSpec, Dim, ExtentSpec, Io, RECURRENT, Rule, copy};
 use crate::node::Node;
