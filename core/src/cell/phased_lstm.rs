@@ -25,8 +25,9 @@
 //! it is an f32, of 24 bits: where it has grown to 2^20 units, it is known to a sixteenth of one.
 //!
 //! Where that is too coarse, in a stream that goes on for ever, or for a model whose time stamps were f64, the option
-//! `split_time` takes t as the sum of two numbers: the nearest f32, and what that is short of t. The first is reduced by
-//! the period, without an error, before the second is added. (TensorFlow computes φ in the type of the time.)
+//! `split_time` takes t as the sum of two numbers: the nearest f32, and what that is short of t, which an imported model
+//! has as `input_time_rest`. The first is reduced by the period, without an error, before the second is added.
+//! (TensorFlow computes φ in the type of the time.)
 //!
 //! # Tensors
 //!
