@@ -199,8 +199,8 @@ mod tensor {
     pub const BIAS: usize = 2;
 }
 
-/// One step. `x` is the image, `state` is h, then c, `work` is what the two kernels see at a position. `y` is h' of every
-/// position, while others still see h; with the option `skip` x stands beside it.
+/// One step. `x` is the image, `state` is h, then c, `work` is what the two kernels see at a position. `y` takes h' of
+/// every position, for others still see h; with the option `skip` x stands beside it.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.dim(&UNITS)) else { return };

@@ -1,6 +1,6 @@
 //! Keras's `LSTM` (order i, f, c, o: the canonical one), `GRU` (order z, r, h) and `SimpleRNN`, alike in Keras 2 and
-//! 3, `ConvLSTM`s, `Bidirectional` over two of them, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`. Over a reversed sequence a network looks
-//! at the whole of it as one window.
+//! 3, `Bidirectional` over two of them, ConvLSTMs, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`. Over a reversed sequence a
+//! network looks at the whole of it as one window.
 
 mod conv_lstm;
 
@@ -93,9 +93,19 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     for argument in ["stateful", "time_major", "unroll", "zero_output_for_mask"] {
         case.must_be(argument, false)?;
     }
-    // What only training sees: the forget bias is an initial value, baked into the bias.
-    for argument in ["unit_forget_bias", "dropout", "recurrent_dropout", "implementation"] {
+    // A case has every output.
+    case.must_be("return_sequences", true)?;
+    // What only training sees: the forget bias is an initial value, baked into the bias. And what changes no number.
+    for argument in ["unit_forget_bias", "dropout", "recurrent_dropout", "seed", "activity_regularizer", "trainable"] {
         case.ignore(argument);
+    }
+    for argument in ["implementation", "return_state", "name"] {
+        case.ignore(argument);
+    }
+    for tensor in ["kernel", "recurrent", "bias"] {
+        for what in ["initializer", "regularizer", "constraint"] {
+            case.ignore(&format!("{tensor}_{what}"));
+        }
     }
     match case.cls.as_str() {
         "LSTM" => layer(case, CellKind::Lstm),

@@ -208,9 +208,9 @@ pub fn nas(
     Ok(layer)
 }
 
-/// `ConvLSTMCell` over an input [lengths.., channels]: kernel [taps.., channels + filters, 4 * filters], of which the
-/// first channels see x and the others h, and biases [4 * filters], in the order i, j, f, o. With `skip` x stands
-/// beside h in what goes out. (There TensorFlow hands on as h what goes out; its next step then fails.)
+/// `ConvLSTMCell` over an input `[lengths.., channels]`: kernel `[taps.., channels + filters, 4 * filters]`, of which
+/// the first channels see x and the others h, and biases `[4 * filters]`, in the order i, j, f, o. With `skip` x
+/// stands beside h in what goes out. (There TensorFlow hands on as h what goes out; its next step then fails.)
 ///
 /// # Errors
 /// If a tensor has another shape.

@@ -197,7 +197,9 @@ fn conv_lstm(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportError> {
     }
     let shape = case.sizes("input_shape")?.unwrap_or_default();
     let kernel = case.tensor("kernel")?;
-    if shape.len() != axes + 1 || case.sizes("kernel_shape")?.is_some_and(|given| !kernel.shape.starts_with(&given)) {
+    let taps = case.sizes("kernel_shape")?;
+    let differs = |taps: Vec<usize>| taps.len() != axes || !kernel.shape.starts_with(&taps);
+    if shape.len() != axes + 1 || taps.is_some_and(differs) {
         return Err(ImportError::Unsupported(format!(
             "{} over an input of shape {shape:?} with a kernel of shape {:?}",
             case.cls, kernel.shape
