@@ -2,10 +2,10 @@
 
 use tidegate::step::{PortCount, ShapeError, StepError};
 use tidegate::{Batch, BufferTooSmall, Model, Numeric, Schedule, Sequence, State, WrongLength};
-use tidegate_tests::images::{AlignedBytes, two_ports};
+use tidegate_tests::images::{AlignedBytes, over_windows, two_ports};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::same_bits;
-use tidegate_tools::canonical::{self, Canonical, Node, Unroll};
+use tidegate_tools::canonical::{self, Canonical};
 
 const DRAW: Draw = Draw { weights: 1.5, biases: true };
 
@@ -19,31 +19,11 @@ fn stack(rng: &mut Rng, all: &[Variant]) -> Canonical {
 
 /// A recurrent cell that goes backwards through windows of `length` rows, one every `hop` steps.
 fn windowed(rng: &mut Rng, all: &[Variant], length: usize, hop: usize, partial: bool) -> Canonical {
-    let recurrent: Vec<&Variant> = all.iter().filter(|variant| !variant.kind.spec().states.is_empty()).collect();
-    let recurrent: Vec<&&Variant> = recurrent.iter().filter(|variant| !variant.kind.is_buffered()).collect();
-    let cell = recurrent[rng.below(recurrent.len())];
-    let mut model = chain(rng, 3, &[((*cell).clone(), 2)], DRAW);
-    let window = Node {
-        name: "rows".to_owned(),
-        cell: "window".to_owned(),
-        inputs: vec!["in".to_owned()],
-        input_size: 3,
-        hidden_size: 3 * length,
-        output_size: 3 * length,
-        options: if partial { vec!["partial".to_owned()] } else { Vec::new() },
-        params: Default::default(),
-        activations: Default::default(),
-        extents: [("length".to_owned(), length), ("hop".to_owned(), hop)].into(),
-        unroll: None,
-    };
-    let cell = &mut model.architecture.nodes[0];
-    cell.inputs = vec!["rows".to_owned()];
-    let stateful = rng.below(2) == 0;
-    cell.unroll = Some(Unroll { steps: length, read_backwards: true, write_backwards: true, stateful });
-    model.architecture.outputs[0].size = length * cell.output_size;
-    model.architecture.nodes.insert(0, window);
-    model.validate().expect("a cell over windows is a model");
-    model
+    let recurrent = |variant: &&Variant| !variant.kind.spec().states.is_empty() && !variant.kind.is_buffered();
+    let recurrent: Vec<&Variant> = all.iter().filter(recurrent).collect();
+    let cell = recurrent[rng.below(recurrent.len())].clone();
+    let model = chain(rng, 3, &[(cell, 2)], DRAW);
+    over_windows(model, length, hop, partial, rng.below(2) == 0)
 }
 
 fn slices(buffers: &[Vec<f32>]) -> Vec<&[f32]> {
