@@ -6,7 +6,7 @@ use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric};
 use tidegate_tests::fuzz::{self, Outcome, flag};
-use tidegate_tests::images::{AlignedBytes, small_models, two_ports, whole};
+use tidegate_tests::images::{AlignedBytes, over_windows, small_models, two_ports, whole};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tools::canonical;
 
@@ -513,6 +513,37 @@ fn two_models_that_differ_in_anything_have_other_ids() {
     for (index, id) in ids.iter().enumerate() {
         // Softmax has no matrix, but its numeric counts as well.
         assert!(!ids[..index].contains(id), "model {index} has the id of an earlier one");
+    }
+}
+
+/// The fuzz target tries no step that would run long, whatever makes it long.
+#[test]
+fn work_beyond_measure_is_not_tried_though_no_weight_shows_it() {
+    let tried = |model: &canonical::Canonical| {
+        let image = AlignedBytes::pack(model, Numeric::F32);
+        fuzz::parse_then_step(&[&[0], image.get()].concat())
+    };
+    let variant = |cell: &str| Variant::all().into_iter().find(|variant| variant.kind.spec().name == cell);
+    let draw = Draw { weights: 1.0, biases: true };
+    // One pixel, under every tap of a wide kernel in turn.
+    for (taps, expected) in [(64, Outcome::Ran), (512, Outcome::TooLarge)] {
+        let mut model = chain(&mut Rng::new(24), 1, &[(variant("pool").expect("it is there"), 1)], draw);
+        let node = &mut model.architecture.nodes[0];
+        let extents = [("kernel_width", taps), ("pad_left", taps - 1), ("pad_right", taps - 1), ("out_width", taps)];
+        node.extents = extents.map(|(name, value)| (name.to_owned(), value)).into();
+        (node.hidden_size, node.output_size) = (1, taps);
+        model.architecture.outputs[0].size = taps;
+        model.validate().expect("padding is narrower than the kernel");
+        assert_eq!(tried(&model), expected, "{taps} taps");
+    }
+    // A node that is unrolled goes through its weights once a row.
+    for (rows, expected) in [(4, Outcome::Ran), (256, Outcome::TooLarge)] {
+        let cell = chain(&mut Rng::new(25), 4, &[(variant("lstm").expect("it is there"), 12)], draw);
+        let once = AlignedBytes::pack(&cell, Numeric::F32).model().nodes().map(|node| node.macs()).sum::<usize>();
+        let model = over_windows(cell, rows, rows, true, false);
+        let image = AlignedBytes::pack(&model, Numeric::F32);
+        assert_eq!(image.model().nodes().map(|node| node.macs()).sum::<usize>(), rows * once);
+        assert_eq!(tried(&model), expected, "{rows} rows");
     }
 }
 

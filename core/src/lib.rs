@@ -12,6 +12,7 @@ compile_error!("images are little-endian and read in place: this target is not")
 compile_error!("lengths and offsets of an image have 32 bits: this target's usize has 16");
 
 pub mod activation;
+pub mod batch;
 pub mod cell;
 pub mod detector;
 pub mod error;
@@ -27,15 +28,18 @@ mod norm;
 pub mod port;
 mod run;
 pub mod schedule;
+pub mod sequence;
 pub mod state;
 pub mod step;
 mod tensor;
 
+pub use batch::Batch;
 pub use detector::Detector;
 pub use error::{BufferTooSmall, WrongLength};
 pub use front_end::FrontEnd;
 pub use image::{Aligned, ImageBytes, ImageError, Numeric};
 pub use model::Model;
 pub use schedule::Schedule;
+pub use sequence::Sequence;
 pub use state::State;
 pub use step::{Step, StepError};

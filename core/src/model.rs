@@ -1,6 +1,8 @@
 //! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
 
-use crate::cell::Cells;
+use core::ops::Range;
+
+use crate::cell::{Cells, Run};
 use crate::detector::DetectorSettings;
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
@@ -286,6 +288,11 @@ impl<'a> Model<'a> {
         Nodes { left: self.stateful_count, ..self.nodes() }
     }
 
+    /// Whether there are steps without an output, though the schedule is endless.
+    pub(crate) fn has_buffer(&self) -> bool {
+        self.nodes().any(|node| matches!(node.cell.run, Run::Buffered(_)))
+    }
+
     /// The inputs, in the order of [`step_ports`](Self::step_ports).
     pub const fn inputs(&self) -> Ports<'a> {
         Ports::inputs(self.ports)
@@ -314,6 +321,24 @@ impl<'a> Model<'a> {
     /// Names of the nodes, in their order; none where the image has none.
     pub fn node_names(&self) -> core::str::Lines<'a> {
         self.lines(SectionKind::Names)
+    }
+
+    /// Where one state keeps what `node` has under `name`, a name of its [`CellSpec::states`](crate::cell::CellSpec):
+    /// `("lstm", "cell_state")`. None if there is no such node (an image may be without names) or state.
+    pub fn state_range(&self, node: &str, name: &str) -> Option<Range<usize>> {
+        let mut start = 0;
+        for (found, called) in self.nodes().zip(self.node_names()) {
+            let mut from = start;
+            for state in found.spec().states {
+                let to = from + found.dim(&state.len);
+                if called == node && state.name == name {
+                    return Some(from..to);
+                }
+                from = to;
+            }
+            start = from;
+        }
+        None
     }
 
     fn lines(&self, kind: SectionKind) -> core::str::Lines<'a> {

@@ -1,6 +1,7 @@
 //! What a model remembers from step to step, in the caller's memory.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::error::BufferTooSmall;
 use crate::image::ModelId;
@@ -11,7 +12,7 @@ use crate::schedule::Schedule;
 /// Words of [`State::header`].
 const HEADER_WORDS: usize = 7;
 /// The model id among them.
-const ID: core::ops::Range<usize> = 2..4;
+const ID: Range<usize> = 2..4;
 /// The checksum, behind the words of the state.
 const CRC_BYTES: usize = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"TGST");
@@ -65,6 +66,22 @@ impl<'b> State<'b> {
     /// The same, to be set: an initial state that is not zero. Windows begin at zero whatever is set here.
     pub fn values_mut(&mut self) -> &mut [f32] {
         bytemuck::must_cast_slice_mut(self.words.get_mut(1..).unwrap_or_default())
+    }
+
+    /// What one node keeps under one name, `("lstm", "cell_state")`: [`Model::state_range`] of the values. None if
+    /// `model` has nothing of that name, or this is another model's state.
+    pub fn part(&self, model: &Model<'_>, node: &str, name: &str) -> Option<&[f32]> {
+        self.range(model, node, name).and_then(|range| self.values().get(range))
+    }
+
+    /// The same, to be set: the initial state of one node, the encoder's state for a decoder.
+    pub fn part_mut(&mut self, model: &Model<'_>, node: &str, name: &str) -> Option<&mut [f32]> {
+        self.range(model, node, name).and_then(|range| self.values_mut().get_mut(range))
+    }
+
+    fn range(&self, model: &Model<'_>, node: &str, name: &str) -> Option<Range<usize>> {
+        model.check_owner(self.owner, self.words.len()).ok()?;
+        model.state_range(node, name)
     }
 
     /// Bytes that [`save`](Self::save) writes.

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::cell::copy;
-use crate::error::BufferTooSmall;
+use crate::error::{BufferTooSmall, WrongLength};
 use crate::model::Model;
 use crate::run::{Pass, run};
 use crate::schedule::{Schedule, Turn};
@@ -24,7 +24,7 @@ impl Step {
     }
 }
 
-/// Why a step did not run. State and outputs are as they were.
+/// Why a step or a sequence did not run. States and outputs are as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -41,6 +41,19 @@ pub enum StepError {
     Input(ShapeError),
     /// An output of another length.
     Output(ShapeError),
+    /// There are not as many lengths as sequences.
+    Lens(WrongLength),
+    /// A sequence has fewer steps than its length says.
+    Len {
+        /// Which sequence, from 0.
+        sequence: usize,
+        /// The steps that it has.
+        steps: usize,
+        /// The length that was given.
+        given: usize,
+    },
+    /// There are not as many flags as the sequences have steps.
+    Resets(WrongLength),
 }
 
 impl fmt::Display for StepError {
@@ -58,6 +71,11 @@ impl fmt::Display for StepError {
             Self::Output(ShapeError { port, needed, given }) => {
                 write!(f, "output {port} has {needed} elements, not {given}")
             }
+            Self::Lens(WrongLength { expected, given }) => write!(f, "{given} lengths of {expected} sequences"),
+            Self::Len { sequence, steps, given } => {
+                write!(f, "sequence {sequence} has {steps} steps, and its length is given as {given}")
+            }
+            Self::Resets(WrongLength { expected, given }) => write!(f, "{given} resets for {expected} steps"),
         }
     }
 }
@@ -85,6 +103,9 @@ pub struct ShapeError {
     /// Elements that were given.
     pub given: usize,
 }
+
+/// Who does not observe. A name, so that steps and sequences are one piece of code.
+pub(crate) fn unseen(_: usize, _: &[f32]) {}
 
 impl Model<'_> {
     /// One time step of a model with one input and one output, both f32.
@@ -114,7 +135,7 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &mut [&mut [f32]],
     ) -> Result<Step, StepError> {
-        self.step_observed(state, scratch, inputs, outputs, |_, _| {})
+        self.step_observed(state, scratch, inputs, outputs, unseen)
     }
 
     /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
@@ -130,9 +151,24 @@ impl Model<'_> {
         outputs: &mut [&mut [f32]],
         mut observe: impl FnMut(usize, &[f32]),
     ) -> Result<Step, StepError> {
-        let scratch = self.check(state, scratch, inputs, outputs)?;
+        self.check_owner(state.owner, state.words.len())?;
+        let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
+        Ok(Step { output: self.advance(state, scratch, (inputs, 0), (outputs, 0), true, &mut observe) })
+    }
+
+    /// One time step whose buffers have been checked, from a row of the inputs to a row of the outputs. Returns whether
+    /// there is an output; one that is not `wanted` is not computed where only nodes without a state lie before it.
+    pub(crate) fn advance(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [f32],
+        (inputs, from): (&[&[f32]], usize),
+        (outputs, to): (&mut [&mut [f32]], usize),
+        wanted: bool,
+        observe: &mut impl FnMut(usize, &[f32]),
+    ) -> bool {
         let (slots, work) = scratch.split_at_mut_checked(self.slot_elements()).unwrap_or_default();
-        let Some((clock, values)) = state.words.split_first_mut() else { return Err(StepError::OtherState) };
+        let Some((clock, values)) = state.words.split_first_mut() else { return false };
         let values: &mut [f32] = bytemuck::must_cast_slice_mut(values);
         let mut output = false;
         let mut rest = values;
@@ -140,20 +176,22 @@ impl Model<'_> {
             let Some((own, others)) = rest.split_at_mut_checked(self.state_elements()) else { break };
             rest = others;
             let Turn::Step { first, last } = self.schedule().turn(index, *clock) else { continue };
+            let last = last && wanted;
             if first {
                 own.fill(0.0);
             }
             for (place, input) in self.inputs().places().zip(inputs) {
-                copy(slots.get_mut(place).unwrap_or_default(), input);
+                let row = input.get(from * place.len()..(from + 1) * place.len());
+                copy(slots.get_mut(place).unwrap_or_default(), row.unwrap_or_default());
             }
             let nodes = if last { self.nodes() } else { self.stateful_nodes() };
-            if run(nodes, Pass::Step, own, slots, work, &mut observe) && last {
-                self.give(slots, outputs);
+            if run(nodes, Pass::Step, own, slots, work, observe) && last {
+                self.give(slots, outputs, to);
                 output = true;
             }
         }
         *clock = self.schedule().tick(*clock);
-        Ok(Step { output })
+        output
     }
 
     /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
@@ -168,77 +206,61 @@ impl Model<'_> {
         scratch: &mut [u32],
         outputs: &mut [&mut [f32]],
     ) -> Result<Step, StepError> {
-        self.check_owner(state)?;
-        let scratch = self.check_outputs(scratch, outputs)?;
-        if self.schedule() != Schedule::Endless {
-            return Ok(Step { output: false });
-        }
+        self.check_owner(state.owner, state.words.len())?;
+        let scratch = self.check_outputs(scratch, (outputs, 1))?;
+        Ok(Step { output: self.end(state, scratch, (outputs, 0)) })
+    }
+
+    /// [`finish`](Self::finish) with buffers that have been checked, into a row of the outputs.
+    pub(crate) fn end(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [f32],
+        (outputs, to): (&mut [&mut [f32]], usize),
+    ) -> bool {
         let (slots, work) = scratch.split_at_mut_checked(self.slot_elements()).unwrap_or_default();
-        let Some((_, values)) = state.words.split_first_mut() else { return Err(StepError::OtherState) };
+        let Some((_, values)) = state.words.split_first_mut() else { return false };
+        if self.schedule() != Schedule::Endless {
+            return false;
+        }
         let values: &mut [f32] = bytemuck::must_cast_slice_mut(values);
         // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
         slots.fill(0.0);
-        let output = run(self.nodes(), Pass::Finish, values, slots, work, &mut |_, _| {});
+        let output = run(self.nodes(), Pass::Finish, values, slots, work, &mut unseen);
         if output {
-            self.give(slots, outputs);
+            self.give(slots, outputs, to);
         }
-        Ok(Step { output })
+        output
     }
 
-    /// Copies the outputs out of the arena.
-    fn give(&self, slots: &[f32], outputs: &mut [&mut [f32]]) {
+    /// Copies the outputs out of the arena, each to a row.
+    fn give(&self, slots: &[f32], outputs: &mut [&mut [f32]], to: usize) {
         for (place, output) in self.outputs().places().zip(outputs.iter_mut()) {
-            copy(output, slots.get(place).unwrap_or_default());
+            let row = output.get_mut(to * place.len()..(to + 1) * place.len());
+            copy(row.unwrap_or_default(), slots.get(place).unwrap_or_default());
         }
     }
 
-    /// A whole sequence: as many steps as `inputs`, `[time, input_size]`, holds. Each step that has an output
-    /// writes a row of `outputs`, `[time, output_size]`; returns how many did.
-    ///
-    /// # Errors
-    /// As [`step_f32`](Self::step_f32); also if `inputs` ends within a row, or `outputs` has fewer rows.
-    pub fn run_f32(
-        &self,
-        state: &mut State<'_>,
-        scratch: &mut [u32],
-        inputs: &[f32],
-        outputs: &mut [f32],
-    ) -> Result<usize, StepError> {
-        // No size is 0; `max` spares the optimizer the proof.
-        let (input_size, output_size) = (self.input_size().max(1), self.output_size().max(1));
-        let given = inputs.len() % input_size;
-        if given > 0 {
-            return Err(StepError::Input(ShapeError { port: 0, needed: input_size, given }));
-        }
-        let (needed, given) = (inputs.len() / input_size * output_size, outputs.len());
-        if given < needed {
-            return Err(StepError::Output(ShapeError { port: 0, needed, given }));
-        }
-        let mut written = 0;
-        for input in inputs.chunks(input_size) {
-            let output = outputs.chunks_exact_mut(output_size).nth(written).unwrap_or_default();
-            if self.step_f32(state, scratch, input, output)?.has_output() {
-                written += 1;
-            }
-        }
-        Ok(written)
+    /// The id is what the packer says: two images may share one and yet need states of another length.
+    pub(crate) fn check_owner(&self, owner: Owner, words: usize) -> Result<(), StepError> {
+        let own = owner == Owner::of(self) && words == self.state_words();
+        if own { Ok(()) } else { Err(StepError::OtherState) }
     }
 
-    /// Everything that can be wrong with a step, before it changes anything. Returns the scratch as f32.
-    fn check<'s>(
+    /// Everything that can be wrong with the buffers, before anything changes; each has so many rows. Returns the
+    /// scratch as f32.
+    pub(crate) fn check_buffers<'s>(
         &self,
-        state: &State<'_>,
         scratch: &'s mut [u32],
-        inputs: &[&[f32]],
-        outputs: &[&mut [f32]],
+        (inputs, rows): (&[&[f32]], usize),
+        outputs: (&[&mut [f32]], usize),
     ) -> Result<&'s mut [f32], StepError> {
-        self.check_owner(state)?;
         let (needed, given) = (self.inputs().count(), inputs.len());
         if needed != given {
             return Err(StepError::Inputs(PortCount { needed, given }));
         }
         for (port, (place, input)) in self.inputs().places().zip(inputs).enumerate() {
-            let (needed, given) = (place.len(), input.len());
+            let (needed, given) = (place.len().saturating_mul(rows), input.len());
             if needed != given {
                 return Err(StepError::Input(ShapeError { port, needed, given }));
             }
@@ -246,20 +268,18 @@ impl Model<'_> {
         self.check_outputs(scratch, outputs)
     }
 
-    /// The id is what the packer says: two images may share one and yet need states of another length.
-    fn check_owner(&self, state: &State<'_>) -> Result<(), StepError> {
-        let own = state.owner == Owner::of(self) && state.words.len() == self.state_words();
-        if own { Ok(()) } else { Err(StepError::OtherState) }
-    }
-
-    /// The outputs and the scratch; returns the scratch as f32.
-    fn check_outputs<'s>(&self, scratch: &'s mut [u32], outputs: &[&mut [f32]]) -> Result<&'s mut [f32], StepError> {
+    /// The outputs, each of so many rows, and the scratch; returns the scratch as f32.
+    fn check_outputs<'s>(
+        &self,
+        scratch: &'s mut [u32],
+        (outputs, rows): (&[&mut [f32]], usize),
+    ) -> Result<&'s mut [f32], StepError> {
         let (needed, given) = (self.outputs().count(), outputs.len());
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));
         }
         for (port, (place, output)) in self.outputs().places().zip(outputs).enumerate() {
-            let (needed, given) = (place.len(), output.len());
+            let (needed, given) = (place.len().saturating_mul(rows), output.len());
             if needed != given {
                 return Err(StepError::Output(ShapeError { port, needed, given }));
             }

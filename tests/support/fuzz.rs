@@ -3,7 +3,8 @@
 
 use tidegate::image::field::header;
 use tidegate::image::write::seal;
-use tidegate::{Detector, FrontEnd, ImageBytes, Model, State};
+use tidegate::node::Node;
+use tidegate::{Batch, Detector, FrontEnd, ImageBytes, Model, Sequence, State};
 
 /// What came of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,10 @@ pub mod flag {
     pub const LENGTH: u8 = 2;
 }
 
-/// Most words of state and scratch, states, and multiply-accumulates of a step that are tried.
+/// Most words of state and scratch, states, and [`work`] of a step that are tried.
 const MAX_WORDS: usize = 1 << 15;
 const MAX_STATES: u32 = 256;
-const MAX_MACS: usize = 1 << 16;
+const MAX_WORK: usize = 1 << 17;
 const STEPS: usize = 6;
 /// Most samples of each kind that the front end hears.
 const MAX_SAMPLES: usize = 4096;
@@ -71,18 +72,29 @@ pub fn parse_then_step(data: &[u8]) -> Outcome {
     }
     let Ok(bytes) = ImageBytes::new(bytes) else { panic!("the copy is aligned") };
     let Ok(model) = Model::parse(bytes) else { return Outcome::Refused };
-    let macs = model.nodes().fold(0_usize, |macs, node| macs.saturating_add(node.macs()));
+    let work = model.nodes().fold(0_usize, |sum, node| sum.saturating_add(work(&node)));
     if model.state_words() > MAX_WORDS
         || model.scratch_words() > MAX_WORDS
         || model.schedule().states() > MAX_STATES
-        || macs > MAX_MACS
+        || work > MAX_WORK
         || model.inputs().chain(model.outputs()).map(|port| port.size).sum::<usize>() > MAX_WORDS
     {
         return Outcome::TooLarge;
     }
     step(&model, data);
+    sequences(&model, data);
     hear(&model, data);
     Outcome::Ran
+}
+
+/// What a node does in a step at most: its multiply-accumulates, which count every row that it is unrolled over and
+/// every pass over its weights, and the elements that it moves, as often as a kernel without weights sees them.
+fn work(node: &Node<'_>) -> usize {
+    let taps = node.spec().extents.iter().enumerate().filter(|(_, spec)| spec.name.starts_with("kernel_"));
+    let taps = taps.fold(1_usize, |taps, (index, _)| taps.saturating_mul(node.extent(index)));
+    let row = taps.saturating_mul(node.output_size).saturating_add(node.input_size);
+    let moved = row.saturating_mul(node.steps()).saturating_add(node.state_elements());
+    node.macs().saturating_add(moved)
 }
 
 /// Samples from the data, then the loudest there are, through front end and detector, where the image has them.
@@ -154,6 +166,40 @@ fn step(model: &Model<'_>, data: &[u8]) {
     step_on(model, &mut state, &mut scratch);
     state.reset();
     assert!(state.values().iter().all(|value| value.to_bits() == 0));
+}
+
+/// Two sequences at once, in a way that the data says, and each alone: as many rows.
+fn sequences(model: &Model<'_>, data: &[u8]) {
+    const BATCH: usize = 2;
+    const TIME: usize = 3;
+    let byte = |k: usize| data[k % data.len()];
+    let (lens, flags) = ([0, 1].map(|k| usize::from(byte(k)) % (TIME + 1)), byte(BATCH));
+    let resets: Vec<bool> = (0..BATCH * TIME).map(|k| byte(BATCH + 1 + k) & 1 == 1).collect();
+    let (last_only, finish) = (flags & 1 == 1, flags & 2 == 2);
+    let rows = if last_only { 1 } else { TIME };
+    let mut memory = vec![u32::MAX; BATCH * model.state_words()];
+    let mut scratch = vec![u32::MAX; model.scratch_words()];
+    let mut batch = Batch::new(model, BATCH, &mut memory).expect("as many words as its states have");
+    let buffers = |rows: usize, ports: tidegate::port::Ports<'_>| -> Vec<Vec<f32>> {
+        ports.map(|port| vec![0.5; rows * port.size]).collect()
+    };
+    let (inputs, mut outputs) = (buffers(BATCH * TIME, model.inputs()), buffers(BATCH * rows, model.outputs()));
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let how = Sequence { lens: Some(&lens), resets: Some(&resets), last_only, finish };
+    let written =
+        model.run_batch(&mut batch, &mut scratch, &inputs, &mut outputs, &how).expect("every length is right");
+    batch.reset();
+    let (inputs, mut outputs) = (buffers(TIME, model.inputs()), buffers(rows, model.outputs()));
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let mut alone = 0;
+    for (index, mut state) in batch.states().enumerate() {
+        let (lens, resets) = (&lens[index..=index], &resets[index * TIME..][..TIME]);
+        let how = Sequence { lens: Some(lens), resets: Some(resets), last_only, finish };
+        alone += model.run_ports(&mut state, &mut scratch, &inputs, &mut outputs, &how).expect("every length is right");
+    }
+    assert_eq!(written, alone, "a sequence of a batch is a sequence");
 }
 
 fn step_on(model: &Model<'_>, state: &mut State<'_>, scratch: &mut [u32]) {

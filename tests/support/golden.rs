@@ -12,7 +12,7 @@ use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
 use tidegate::{Model, Numeric};
-use tidegate_tools::canonical::Tensor;
+use tidegate_tools::canonical::{Canonical, Tensor};
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::Conversion;
 use tidegate_tools::format::golden::from_case;
@@ -76,7 +76,8 @@ pub fn cells_of(path: &Path) -> BTreeSet<String> {
 /// The tolerance rule that this runner holds.
 const RULE: &str = "abs(a-b) <= tolerance * max(1, max|expected|)";
 
-struct Case {
+/// A case as it lies in its file.
+pub struct Case {
     metadata: HashMap<String, String>,
     /// Every tensor as f32: whole numbers and truth values are widened, f64 is rounded; what the rounding of a tensor `x`
     /// left, if anything, is `x_rest`.
@@ -87,6 +88,30 @@ struct Case {
 }
 
 impl Case {
+    /// The case in a file that is one.
+    pub fn open(path: &Path) -> Self {
+        let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        match Self::read(&bytes) {
+            Ok(case) => case,
+            Err(Stop::Failed(reason) | Stop::Unsupported(reason)) => panic!("{}: {reason}", path.display()),
+        }
+    }
+
+    /// Its model, of a case that the importer knows.
+    pub fn model(&self) -> Canonical {
+        from_case(&self.metadata, &self.tensors).unwrap_or_else(|error| panic!("{error}")).model
+    }
+
+    /// One of its tensors.
+    pub fn get(&self, name: &str) -> &Tensor {
+        self.tensors.get(name).unwrap_or_else(|| panic!("it has no tensor {name:?}"))
+    }
+
+    /// The tolerance for outputs and states that do not leave [-1, 1].
+    pub fn tolerance(&self) -> f64 {
+        self.tolerance
+    }
+
     fn read(bytes: &[u8]) -> Result<Self, Stop> {
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(failed)?;
         let metadata = header.metadata().clone().unwrap_or_default();

@@ -1,7 +1,9 @@
 //! Images of canonical models, and small models that have everything.
 
+use std::collections::BTreeMap;
+
 use tidegate::{ImageBytes, Model, Numeric};
-use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule};
+use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Node, Schedule, Tensor, Unroll};
 use tidegate_tools::pack::pack;
 
 use crate::random::{Draw, Rng, Variant, chain, port};
@@ -56,9 +58,55 @@ pub fn small_models() -> Vec<(String, Canonical)> {
             (name, chain(&mut rng, 3, &[(variant, 2)], draw))
         })
         .collect();
+    let of = |cell: &str| Variant::all().into_iter().find(|variant| variant.kind.spec().name == cell).expect(cell);
+    let lstm = chain(&mut rng, 3, &[(of("lstm"), 2)], draw);
+    models.push(("windows".to_owned(), over_windows(lstm, 3, 3, true, true)));
+    let conv = chain(&mut rng, 3, &[(of("gru"), 2)], draw);
+    models.push(("hops".to_owned(), over_windows(conv, 4, 2, false, false)));
+    models.push(("embedding".to_owned(), embedding(&mut rng)));
     models.push(("whole".to_owned(), whole()));
     models.push(("ports".to_owned(), two_ports()));
     models
+}
+
+/// A model of one node that goes backwards through windows of `length` rows, one every `hop` steps.
+pub fn over_windows(mut model: Canonical, length: usize, hop: usize, partial: bool, stateful: bool) -> Canonical {
+    let input_size = model.architecture.inputs[0].size;
+    let window = Node {
+        name: "rows".to_owned(),
+        cell: "window".to_owned(),
+        inputs: vec![model.architecture.inputs[0].name.clone()],
+        input_size,
+        hidden_size: length * input_size,
+        output_size: length * input_size,
+        options: if partial { vec!["partial".to_owned()] } else { Vec::new() },
+        params: BTreeMap::new(),
+        activations: BTreeMap::new(),
+        extents: [("length".to_owned(), length), ("hop".to_owned(), hop)].into(),
+        unroll: None,
+    };
+    let node = &mut model.architecture.nodes[0];
+    node.inputs = vec!["rows".to_owned()];
+    node.unroll = Some(Unroll { steps: length, read_backwards: true, write_backwards: true, stateful });
+    model.architecture.outputs[0].size = length * node.output_size;
+    model.architecture.nodes.insert(0, window);
+    model.validate().expect("a node over windows is a model");
+    model
+}
+
+/// A table of four rows.
+fn embedding(rng: &mut Rng) -> Canonical {
+    let identity =
+        Variant::all().into_iter().find(|variant| variant.kind.spec().name == "identity").expect("it is there");
+    let mut model = chain(rng, 1, &[(identity, 1)], Draw { weights: 1.0, biases: true });
+    let node = &mut model.architecture.nodes[0];
+    node.cell = "embedding".to_owned();
+    (node.hidden_size, node.output_size) = (3, 3);
+    node.extents = [("vocabulary".to_owned(), 4)].into();
+    model.architecture.outputs[0].size = 3;
+    model.tensors.insert("n0.weights".to_owned(), Tensor { shape: vec![4, 3], data: rng.numbers(12, 1.0) });
+    model.validate().expect("a table is a model");
+    model
 }
 
 /// Every cell kind, every section, a schedule of windows.

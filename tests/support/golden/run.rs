@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use tidegate::Model;
+use tidegate::{Batch, Model};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::format::golden::Control;
 use tidegate_tools::format::{Conversion, Idle, StatePart};
 
 use super::sequence::{Axes, Rows};
-use super::way::{AtOnce, Exact, Stepwise, Way};
+use super::way::{Exact, Steps, Stepwise, Way, at_once};
 use super::{Case, Stop, failed, unsupported};
 use crate::tolerance::{each_within, same_bits};
 
@@ -37,6 +37,8 @@ struct Place<'r> {
 
 /// What a way gave for one sequence.
 struct Got {
+    /// For each output, a row for each step that counts.
+    rows: Vec<Rows>,
     /// For each output, a row for each step of the sequence.
     outputs: Vec<Rows>,
     /// The state after each step that counts.
@@ -74,14 +76,16 @@ impl<'r> Run<'r> {
     pub fn whole(&self) -> Result<f64, Stop> {
         let first = called(&self.conversion.model.architecture.inputs[0].name, self.calls[0]);
         let batch = self.sequences(&first, self.input_axes)?.len();
-        let mut used = 0.0_f64;
+        let (mut used, mut stepped) = (0.0_f64, Vec::new());
         for entry in 0..batch {
-            let part = self.entry(entry).map_err(|stop| match stop {
+            let (part, got) = self.entry(entry).map_err(|stop| match stop {
                 Stop::Failed(reason) => Stop::Failed(format!("batch entry {entry}: {reason}")),
                 other => other,
             })?;
             used = used.max(part);
+            stepped.push(got);
         }
+        self.together(&stepped)?;
         let visited = self.visited.borrow();
         for name in self.case.inputs.iter().chain(&self.case.outputs) {
             if !visited.get(name).is_some_and(|elements| elements.iter().all(|&visited| visited)) {
@@ -91,62 +95,84 @@ impl<'r> Run<'r> {
         Ok(used)
     }
 
-    fn entry(&self, entry: usize) -> Result<f64, Stop> {
+    /// One sequence of the batch, step by step and by the oracle; what each call gave, step by step.
+    fn entry(&self, entry: usize) -> Result<(f64, Vec<Got>), Stop> {
         let initial = self.initial(entry)?;
         let window = self.conversion.window;
         let mut stepwise = Stepwise::new(self.model, window);
         let mut exact = Exact::new(&self.conversion.model, window);
-        let mut at_once = AtOnce::new(self.model, window);
-        let mut ways: Vec<&mut dyn Way> = vec![&mut stepwise, &mut exact];
-        ways.extend(at_once.as_mut().map(|way| way as &mut dyn Way));
-        ways.iter_mut().for_each(|way| way.begin(&initial));
-        let mut used = 0.0_f64;
-        for &call in &self.calls {
-            let inputs = self.inputs(entry, call)?;
-            let all: Vec<Got> =
-                ways.iter_mut().map(|way| self.sequence(*way, entry, &inputs)).collect::<Result<_, _>>()?;
-            if let [stepped, _, whole] = all.as_slice() {
-                let bits = |got: &Got| got.outputs.concat().concat();
-                same_bits(&bits(stepped), &bits(whole))
-                    .map_err(|miss| failed(format!("steps differ from the sequence: {miss}")))?;
-                same_bits(&stepped.last, &whole.last)
-                    .map_err(|miss| failed(format!("final states of steps and sequence differ: {miss}")))?;
-            }
-            for (got, way) in all.iter().zip(&ways).take(2) {
-                let part = self.compare(entry, call, got);
-                used = used.max(part.map_err(|stop| match stop {
+        let (mut used, mut stepped) = (0.0_f64, Vec::new());
+        let ways: [&mut dyn Way; 2] = [&mut exact, &mut stepwise];
+        for way in ways {
+            way.begin(&initial);
+            stepped.clear();
+            for &call in &self.calls {
+                let got = self.sequence(way, entry, call)?;
+                let part = self.compare(entry, call, &got).map_err(|stop| match stop {
                     Stop::Failed(reason) => Stop::Failed(format!("{}: {reason}", way.name())),
                     other => other,
-                })?);
+                })?;
+                used = used.max(part);
+                stepped.push(got);
             }
         }
-        Ok(used)
+        Ok((used, stepped))
     }
 
-    /// One sequence in one way. Steps that do not count are left out; the states are reset where the case says.
-    fn sequence(&self, way: &mut dyn Way, entry: usize, inputs: &[Rows]) -> Result<Got, Stop> {
-        let steps = inputs[0].len();
-        let (counts, resets) = self.controls(entry, steps)?;
+    /// One sequence in one way.
+    fn sequence(&self, way: &mut dyn Way, entry: usize, call: Option<usize>) -> Result<Got, Stop> {
+        let (steps, counts) = self.steps(entry, call)?;
         let mut seen = Vec::new();
-        let mut computed: Vec<Rows> = vec![Rows::new(); self.conversion.model.architecture.outputs.len()];
-        let mut start = 0;
-        while start < steps {
-            if resets[start] != 0.0 {
-                way.scale(1.0 - resets[start]);
-            }
-            let end = (start + 1..steps).find(|&t| resets[t] != 0.0).unwrap_or(steps);
-            let counted = |rows: &Rows| (start..end).filter(|&t| counts[t]).map(|t| rows[t].clone()).collect();
-            let piece: Vec<Rows> = inputs.iter().map(counted).collect();
-            if !piece[0].is_empty() {
-                let rows = way.run(&piece, &mut |state| seen.push(state.to_vec()));
-                computed.iter_mut().zip(rows).for_each(|(all, rows)| all.extend(rows));
-            }
-            start = end;
-        }
+        let rows = way.run(&steps, &mut |state| seen.push(state.to_vec()));
         let window = self.conversion.window.unwrap_or(1);
         let sizes = self.conversion.model.architecture.outputs.iter().map(|port| port.size / window);
-        let outputs = computed.into_iter().zip(sizes).map(|(rows, size)| self.spread(rows, &counts, size)).collect();
-        Ok(Got { outputs, seen, last: way.state() })
+        let outputs = rows.iter().zip(sizes).map(|(rows, size)| self.spread(rows.clone(), &counts, size)).collect();
+        Ok(Got { rows, outputs, seen, last: way.state() })
+    }
+
+    /// All sequences at once, and each alone: bit for bit what the steps gave.
+    fn together(&self, stepped: &[Vec<Got>]) -> Result<(), Stop> {
+        let mut memory = vec![u32::MAX; stepped.len() * self.model.state_words()];
+        let mut batch = Batch::new(self.model, stepped.len(), &mut memory).expect("as many words as its states have");
+        for (entry, mut state) in batch.states().enumerate() {
+            state.values_mut().copy_from_slice(&self.initial(entry)?);
+        }
+        for (index, &call) in self.calls.iter().enumerate() {
+            let mut sequences = Vec::new();
+            let mut time = 0;
+            for entry in 0..stepped.len() {
+                let (steps, counts) = self.steps(entry, call)?;
+                time = counts.len();
+                sequences.push(steps);
+            }
+            let whole = at_once(self.model, self.conversion.window, &mut batch, &sequences, time);
+            for ((entry, rows), mut state) in whole.iter().enumerate().zip(batch.states()) {
+                let got = &stepped[entry][index];
+                let bits = |rows: &[Rows]| rows.concat().concat();
+                same_bits(&bits(&got.rows), &bits(rows))
+                    .map_err(|miss| failed(format!("batch entry {entry}: steps differ from the sequence: {miss}")))?;
+                same_bits(&got.last, state.values_mut()).map_err(|miss| {
+                    failed(format!("batch entry {entry}: final states of steps and sequence differ: {miss}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The steps of a sequence that count, and which those are.
+    fn steps(&self, entry: usize, call: Option<usize>) -> Result<(Steps, Vec<bool>), Stop> {
+        let inputs = self.inputs(entry, call)?;
+        let (counts, resets) = self.controls(entry, inputs[0].len())?;
+        let mut steps = Steps { inputs: vec![Rows::new(); inputs.len()], resets: Vec::new() };
+        let mut reset = false;
+        for (t, &counted) in counts.iter().enumerate() {
+            reset |= resets[t];
+            if counted {
+                steps.inputs.iter_mut().zip(&inputs).for_each(|(rows, all)| rows.push(all[t].clone()));
+                steps.resets.push(std::mem::take(&mut reset));
+            }
+        }
+        Ok((steps, counts))
     }
 
     /// The rows of the steps that count, and what the framework has for the others.
@@ -164,9 +190,9 @@ impl<'r> Run<'r> {
         counts.iter().map(&mut row).collect()
     }
 
-    /// Which steps count, and by how much less than one the states are multiplied before each.
-    fn controls(&self, entry: usize, steps: usize) -> Result<(Vec<bool>, Vec<f32>), Stop> {
-        let (mut counts, mut resets) = (vec![true; steps], vec![0.0; steps]);
+    /// Which steps count, and before which the states are zeroed.
+    fn controls(&self, entry: usize, steps: usize) -> Result<(Vec<bool>, Vec<bool>), Stop> {
+        let (mut counts, mut resets) = (vec![true; steps], vec![false; steps]);
         for (name, control) in &self.conversion.controls {
             let unfit = || failed(format!("{name:?} does not fit the input"));
             if *control == Control::Length {
@@ -186,9 +212,15 @@ impl<'r> Run<'r> {
                     Control::Length => {}
                     Control::Mask => *counts &= row[0] != 0.0,
                     Control::Padding => *counts &= row[0] == 0.0,
-                    Control::Reset => *reset = row[0],
+                    Control::Reset if row[0] != 0.0 && row[0] != 1.0 => {
+                        return Err(unsupported(format!("{name:?} with a value of {}", row[0])));
+                    }
+                    Control::Reset => *reset = row[0] != 0.0,
                 }
             }
+        }
+        if self.conversion.window.is_some() && resets.contains(&true) {
+            return Err(unsupported("states that are zeroed within a window"));
         }
         Ok((counts, resets))
     }
@@ -319,26 +351,14 @@ impl<'r> Run<'r> {
 
 /// Where the model's states hold a part.
 fn place<'r>(model: &Model<'_>, part: &'r StatePart) -> Result<Place<'r>, Stop> {
-    let mut start = 0;
-    for (node, name) in model.nodes().zip(model.node_names()) {
-        if name != part.node {
-            start += node.state_elements();
-            continue;
-        }
-        for state in node.kind.spec().states {
-            let len = node.dim(&state.len);
-            if state.name != part.state {
-                start += len;
-                continue;
-            }
-            let given = part.at.len.unwrap_or(len.saturating_sub(part.at.first));
-            if part.at.first + given > len {
-                return Err(failed(format!("{} of {} has {len} elements", part.state, part.node)));
-            }
-            return Ok(Place { part, first: start + part.at.first, len: given });
-        }
+    let range = model
+        .state_range(&part.node, part.state)
+        .ok_or_else(|| failed(format!("the model has no state {:?} of {:?}", part.state, part.node)))?;
+    let given = part.at.len.unwrap_or(range.len().saturating_sub(part.at.first));
+    if part.at.first + given > range.len() {
+        return Err(failed(format!("{} of {} has {} elements", part.state, part.node, range.len())));
     }
-    Err(failed(format!("the model has no state {:?} of {:?}", part.state, part.node)))
+    Ok(Place { part, first: range.start + part.at.first, len: given })
 }
 
 fn called(name: &str, call: Option<usize>) -> String {

@@ -1,10 +1,25 @@
-//! The ways a model is run: `core` step by step, `core` over the whole sequence, and the f64 oracle.
+//! The ways a model is run: `core` step by step, `core` over a whole batch, and the f64 oracle.
 
-use tidegate::{Model, State};
+use tidegate::{Batch, Model, Sequence, State};
 use tidegate_tools::canonical::Canonical;
 
 use super::sequence::Rows;
 use crate::oracle::{Bounded, Oracle};
+use crate::tolerance::same_bits;
+
+/// The steps of one sequence.
+pub struct Steps {
+    /// The rows of each input.
+    pub inputs: Vec<Rows>,
+    /// Before which steps the state is zeroed.
+    pub resets: Vec<bool>,
+}
+
+impl Steps {
+    fn len(&self) -> usize {
+        self.resets.len()
+    }
+}
 
 /// Runs a model over a sequence, carrying its state on.
 pub trait Way {
@@ -14,11 +29,9 @@ pub trait Way {
     fn state(&self) -> Vec<f32>;
     /// Every state becomes this.
     fn begin(&mut self, state: &[f32]);
-    /// Every state is multiplied.
-    fn scale(&mut self, factor: f32);
-    /// One sequence for each input in; one for each output out, a row for each step. A model that looks at a window
-    /// gives its rows at the end. `seen` is shown the state after each step, by ways that go step by step.
-    fn run(&mut self, inputs: &[Rows], seen: &mut dyn FnMut(&[f32])) -> Vec<Rows>;
+    /// A row of each output for each step. A model that looks at a window gives its rows at the end. `seen` is shown the
+    /// state after each step.
+    fn run(&mut self, steps: &Steps, seen: &mut dyn FnMut(&[f32])) -> Vec<Rows>;
 }
 
 /// The outputs of one port, as they come, as rows: each step's is a row, or the rows of a window of so many, of which
@@ -30,41 +43,17 @@ fn rows(outputs: &[Vec<f32>], window: Option<usize>, steps: usize) -> Rows {
     rows
 }
 
-/// `core`, and the state between its runs.
-struct Core<'m> {
+/// `core`, one step after the other, and the state between its runs.
+pub struct Stepwise<'m> {
     model: &'m Model<'m>,
     window: Option<usize>,
     values: Vec<f32>,
 }
 
-impl<'m> Core<'m> {
-    fn new(model: &'m Model<'m>, window: Option<usize>) -> Self {
-        Self { model, window, values: vec![0.0; model.state_elements()] }
-    }
-
-    /// Memory begins at zero and scratch with what must not matter, whatever ran before.
-    fn with_state<T>(&mut self, act: impl FnOnce(&Model<'_>, &mut State<'_>, &mut [u32]) -> T) -> T {
-        let mut memory = vec![0; self.model.state_words()];
-        let mut scratch = vec![u32::MAX; self.model.scratch_words()];
-        let mut state = State::new(self.model, &mut memory).expect("the memory has the model's own length");
-        state.values_mut().copy_from_slice(&self.values);
-        let result = act(self.model, &mut state, &mut scratch);
-        self.values.copy_from_slice(state.values());
-        result
-    }
-
-    fn scale(&mut self, factor: f32) {
-        self.values.iter_mut().for_each(|value| *value *= factor);
-    }
-}
-
-/// `core`, one step after the other.
-pub struct Stepwise<'m>(Core<'m>);
-
 impl<'m> Stepwise<'m> {
     /// With a state of zeros.
     pub fn new(model: &'m Model<'m>, window: Option<usize>) -> Self {
-        Self(Core::new(model, window))
+        Self { model, window, values: vec![0.0; model.state_elements()] }
     }
 }
 
@@ -74,83 +63,123 @@ impl Way for Stepwise<'_> {
     }
 
     fn state(&self) -> Vec<f32> {
-        self.0.values.clone()
+        self.values.clone()
     }
 
     fn begin(&mut self, state: &[f32]) {
-        self.0.values.copy_from_slice(state);
+        self.values.copy_from_slice(state);
     }
 
-    fn scale(&mut self, factor: f32) {
-        self.0.scale(factor);
-    }
-
-    fn run(&mut self, inputs: &[Rows], seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
-        let (window, steps) = (self.0.window, inputs[0].len());
-        self.0.with_state(|model, state, scratch| {
-            let mut outputs: Vec<Vec<Vec<f32>>> = vec![Vec::new(); model.outputs().count()];
-            for t in 0..=steps {
-                let mut y: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
-                let mut slices: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
-                let step = if t < steps {
-                    let x: Vec<&[f32]> = inputs.iter().map(|rows| rows[t].as_slice()).collect();
-                    model.step_ports(state, scratch, &x, &mut slices)
-                } else {
-                    model.finish(state, scratch, &mut slices)
-                };
-                if step.expect("every length is right").has_output() {
-                    outputs.iter_mut().zip(y).for_each(|(outputs, y)| outputs.push(y));
-                }
-                if t < steps {
-                    seen(state.values());
-                }
+    fn run(&mut self, steps: &Steps, seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
+        // Memory and scratch begin with what must not matter, whatever ran before.
+        let model = self.model;
+        let mut memory = vec![u32::MAX; model.state_words()];
+        let mut scratch = vec![u32::MAX; model.scratch_words()];
+        let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
+        state.values_mut().copy_from_slice(&self.values);
+        let mut outputs: Vec<Vec<Vec<f32>>> = vec![Vec::new(); model.outputs().count()];
+        for t in 0..=steps.len() {
+            if steps.resets.get(t) == Some(&true) {
+                state.reset();
             }
-            outputs.iter().map(|outputs| rows(outputs, window, steps)).collect()
-        })
+            let mut y: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+            let mut slices: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
+            let step = if t < steps.len() {
+                let x: Vec<&[f32]> = steps.inputs.iter().map(|rows| rows[t].as_slice()).collect();
+                model.step_ports(&mut state, &mut scratch, &x, &mut slices)
+            } else {
+                model.finish(&mut state, &mut scratch, &mut slices)
+            };
+            if step.expect("every length is right").has_output() {
+                outputs.iter_mut().zip(y).for_each(|(outputs, y)| outputs.push(y));
+            }
+            if t < steps.len() {
+                seen(state.values());
+            }
+        }
+        self.values.copy_from_slice(state.values());
+        outputs.iter().map(|outputs| rows(outputs, self.window, steps.len())).collect()
     }
 }
 
-/// `core` over a whole sequence at once; a model of one input and one output.
-pub struct AtOnce<'m>(Core<'m>);
-
-impl<'m> AtOnce<'m> {
-    /// With a state of zeros, if the model has one input and one output.
-    pub fn new(model: &'m Model<'m>, window: Option<usize>) -> Option<Self> {
-        (model.inputs().count() == 1 && model.outputs().count() == 1).then(|| Self(Core::new(model, window)))
+/// `core` over a batch of sequences in a buffer of `time` steps each: for each sequence, the rows of each output. What
+/// lies behind a sequence is not a number, which would show if it were read. Each sequence is also run alone for its
+/// last output, which is the same.
+pub fn at_once(
+    model: &Model<'_>,
+    window: Option<usize>,
+    batch: &mut Batch<'_>,
+    sequences: &[Steps],
+    time: usize,
+) -> Vec<Vec<Rows>> {
+    let lens: Vec<usize> = sequences.iter().map(Steps::len).collect();
+    let mut resets = Vec::new();
+    for steps in sequences {
+        resets.extend(&steps.resets);
+        resets.resize(resets.len() + time - steps.len(), false);
     }
-}
-
-impl Way for AtOnce<'_> {
-    fn name(&self) -> &'static str {
-        "core at once"
-    }
-
-    fn state(&self) -> Vec<f32> {
-        self.0.values.clone()
-    }
-
-    fn begin(&mut self, state: &[f32]) {
-        self.0.values.copy_from_slice(state);
-    }
-
-    fn scale(&mut self, factor: f32) {
-        self.0.scale(factor);
-    }
-
-    fn run(&mut self, inputs: &[Rows], _: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
-        let (window, steps) = (self.0.window, inputs[0].len());
-        self.0.with_state(|model, state, scratch| {
-            let size = model.output_size();
-            let mut y = vec![0.0; steps * size];
-            let written = model.run_f32(state, scratch, &inputs[0].concat(), &mut y).expect("every length is right");
-            let mut outputs: Vec<Vec<f32>> = y.chunks(size).take(written).map(<[f32]>::to_vec).collect();
-            let mut last = vec![0.0; size];
-            if model.finish(state, scratch, &mut [&mut last]).expect("every length is right").has_output() {
-                outputs.push(last);
+    let inputs: Vec<Vec<f32>> = model
+        .inputs()
+        .enumerate()
+        .map(|(port, of)| {
+            let mut input = Vec::new();
+            for steps in sequences {
+                input.extend(steps.inputs[port].concat());
+                input.resize(input.len() + (time - steps.len()) * of.size, f32::NAN);
             }
-            vec![rows(&outputs, window, steps)]
+            input
         })
+        .collect();
+    let outputs =
+        |rows: usize| -> Vec<Vec<f32>> { model.outputs().map(|port| vec![f32::NAN; rows * port.size]).collect() };
+    let (mut all, mut last) = (outputs(time * sequences.len()), outputs(sequences.len()));
+    let mut scratch = vec![u32::MAX; model.scratch_words()];
+    for (entry, mut state) in batch.states().enumerate() {
+        let own: Vec<&[f32]> = inputs
+            .iter()
+            .zip(model.inputs())
+            .map(|(input, port)| &input[entry * time * port.size..][..time * port.size])
+            .collect();
+        let mut own_last: Vec<&mut [f32]> = last
+            .iter_mut()
+            .zip(model.outputs())
+            .map(|(last, port)| &mut last[entry * port.size..][..port.size])
+            .collect();
+        let sequence = Sequence {
+            lens: Some(&lens[entry..=entry]),
+            resets: Some(&resets[entry * time..][..time]),
+            last_only: true,
+            finish: true,
+        };
+        let before = state.values().to_vec();
+        model.run_ports(&mut state, &mut scratch, &own, &mut own_last, &sequence).expect("every length is right");
+        state.values_mut().copy_from_slice(&before);
     }
+
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut slices: Vec<&mut [f32]> = all.iter_mut().map(Vec::as_mut_slice).collect();
+    let sequence = Sequence { lens: Some(&lens), resets: Some(&resets), last_only: false, finish: true };
+    let written = model.run_batch(batch, &mut scratch, &inputs, &mut slices, &sequence).expect("every length is right");
+    let counts: Vec<usize> = lens.iter().map(|len| len.div_ceil(window.unwrap_or(1))).collect();
+    assert_eq!(written, counts.iter().sum::<usize>(), "a row for each step or window");
+    let of = |entry: usize| {
+        model
+            .outputs()
+            .zip(&all)
+            .zip(&last)
+            .map(|((port, all), last)| {
+                let own = &all[entry * time * port.size..][..time * port.size];
+                let (own, behind) = own.split_at(counts[entry] * port.size);
+                assert!(behind.iter().all(|value| value.to_bits() == 0), "zeros behind the last output");
+                let last = &last[entry * port.size..][..port.size];
+                let expected = own.rchunks(port.size).next().map_or_else(|| vec![0.0; port.size], <[f32]>::to_vec);
+                same_bits(last, &expected).expect("the last output alone is the last of all");
+                let outputs: Vec<Vec<f32>> = own.chunks(port.size).map(<[f32]>::to_vec).collect();
+                rows(&outputs, window, lens[entry])
+            })
+            .collect()
+    };
+    (0..sequences.len()).map(of).collect()
 }
 
 /// The f64 oracle.
@@ -184,28 +213,25 @@ impl Way for Exact<'_> {
         self.state = state.iter().map(|&value| Bounded::exact(value)).collect();
     }
 
-    fn scale(&mut self, factor: f32) {
-        for bounded in &mut self.state {
-            bounded.value *= f64::from(factor);
-        }
-    }
-
-    fn run(&mut self, inputs: &[Rows], seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
-        let (oracle, steps) = (Oracle::new(self.model), inputs[0].len());
+    fn run(&mut self, steps: &Steps, seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
+        let oracle = Oracle::new(self.model);
         let mut outputs: Vec<Vec<Vec<f32>>> = vec![Vec::new(); self.model.architecture.outputs.len()];
-        for t in 0..=steps {
-            let y = if t < steps {
-                let x: Vec<&[f32]> = inputs.iter().map(|rows| rows[t].as_slice()).collect();
+        for t in 0..=steps.len() {
+            if steps.resets.get(t) == Some(&true) {
+                self.state.fill(Bounded::default());
+            }
+            let y = if t < steps.len() {
+                let x: Vec<&[f32]> = steps.inputs.iter().map(|rows| rows[t].as_slice()).collect();
                 oracle.step(&mut self.state, &x)
             } else {
                 oracle.finish(&mut self.state)
             };
             let y = y.into_iter().flatten();
             outputs.iter_mut().zip(y).for_each(|(outputs, y)| outputs.push(narrow(&y)));
-            if t < steps {
+            if t < steps.len() {
                 seen(&narrow(&self.state));
             }
         }
-        outputs.iter().map(|outputs| rows(outputs, self.window, steps)).collect()
+        outputs.iter().map(|outputs| rows(outputs, self.window, steps.len())).collect()
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tidegate::node::Node;
+use tidegate::node::{Node, Unroll};
 use tidegate::{Model, Schedule};
 use tidegate_tools::data::one_line;
 
@@ -37,8 +37,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             false => format!("{} -> {} -> {}", node.input_size, node.hidden_size, node.output_size),
         };
         let mut more = options(&node);
+        let defaults = node.spec().extents.iter().map(|spec| spec.default as usize);
+        let given = extents(&node).zip(defaults).filter(|((_, value), default)| value != default);
+        more.extend(given.map(|((extent, value), _)| format!("{extent} {value}")));
         more.extend(params(&node).map(|(param, value)| format!("{param} {value}")));
         more.extend(activations(&node).map(|(_, activation)| activation.to_owned()));
+        more.extend(node.unroll.map(unroll_text));
         let (cell, macs) = (node.spec().name, grouped(node.macs()));
         writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{}{}", comma(&more), more.join(", "))?;
     }
@@ -107,6 +111,21 @@ fn activations(node: &Node<'_>) -> impl Iterator<Item = (&'static str, &'static 
     activations.map(|(index, spec)| (spec.name, node.activation(index).name()))
 }
 
+fn extents(node: &Node<'_>) -> impl Iterator<Item = (&'static str, usize)> {
+    node.spec().extents.iter().enumerate().map(|(index, spec)| (spec.name, node.extent(index)))
+}
+
+/// `9 rows a step, read backwards, written backwards, state carried on`
+fn unroll_text(unroll: Unroll) -> String {
+    let flags = [
+        (unroll.read_backwards, ", read backwards"),
+        (unroll.write_backwards, ", written backwards"),
+        (unroll.stateful, ", state carried on"),
+    ];
+    let flags: String = flags.into_iter().filter(|(set, _)| *set).map(|(_, text)| text).collect();
+    format!("{} rows a step{flags}", unroll.steps)
+}
+
 /// Multiply-accumulates of one step of one state.
 pub fn macs_per_step(model: &Model<'_>) -> usize {
     model.nodes().map(|node| node.macs()).sum()
@@ -122,6 +141,13 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
                 "hidden": node.hidden_size,
                 "output": node.output_size,
                 "options": options(&node),
+                "extents": extents(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "unroll": node.unroll.map(|unroll| json!({
+                    "steps": unroll.steps,
+                    "read_backwards": unroll.read_backwards,
+                    "write_backwards": unroll.write_backwards,
+                    "stateful": unroll.stateful,
+                })),
                 "params": params(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
                 "activations": activations(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
                 "macs": node.macs(),

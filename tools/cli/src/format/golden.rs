@@ -79,7 +79,7 @@ pub enum Control {
     Mask,
     /// `[batch, time]`: 0 where a step counts.
     Padding,
-    /// `[batch, time]`: every state is multiplied by one minus this before the step.
+    /// `[batch, time]`: 1 where every state goes back to zero before the step.
     Reset,
 }
 

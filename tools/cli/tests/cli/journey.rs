@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use serde_json::Value;
+use tidegate_tools::canonical::{Canonical, Tensor};
 use tidegate_tools::data::{UNNAMED, read_tensors, write_tensors};
 
 use super::{Workplace, gru_pb, shipped, yes_flac};
@@ -62,6 +63,46 @@ fn inspect_tells_all() {
 }
 
 #[test]
+fn inspect_tells_extents_and_what_is_unrolled() {
+    // Two rows at a time, through which an IndRNN of two units goes backwards.
+    let nodes = serde_json::json!([
+        { "name": "rows", "cell": "window", "inputs": ["x"], "input_size": 2, "hidden_size": 4, "output_size": 4,
+          "options": ["partial"], "extents": { "length": 2, "hop": 2 } },
+        { "name": "back", "cell": "indrnn", "inputs": ["rows"], "input_size": 2, "hidden_size": 2, "output_size": 2,
+          "unroll": { "steps": 2, "read_backwards": true, "write_backwards": true } },
+    ]);
+    let architecture = serde_json::json!({
+        "version": 1, "source": "", "nodes": nodes,
+        "inputs": [{ "name": "x", "size": 2 }], "outputs": [{ "name": "y", "size": 4, "from": "back" }],
+    });
+    let zeros = |shape: &[usize]| Tensor { shape: shape.to_vec(), data: vec![0.0; shape.iter().product()] };
+    let tensors =
+        [("back.input_weights", zeros(&[2, 2])), ("back.recurrent_weights", zeros(&[2])), ("back.bias", zeros(&[2]))];
+    let model = Canonical {
+        architecture: serde_json::from_value(architecture).unwrap(),
+        tensors: tensors.map(|(name, tensor)| (name.to_owned(), tensor)).into(),
+    };
+    let here = Workplace::new();
+    model.save(&here.path("back.safetensors")).unwrap();
+    let found = here.json(&["inspect", "back.safetensors", "--json"]);
+    let layers = found["layers"].as_array().unwrap();
+    for layer in layers {
+        fields(layer, "name cell input hidden output options extents unroll params activations macs");
+    }
+    assert_eq!(layers[0]["extents"], serde_json::json!({ "length": 2, "hop": 2, "prefill": 0 }));
+    assert_eq!((&layers[0]["unroll"], &layers[1]["extents"]), (&Value::Null, &serde_json::json!({})));
+    let unroll = serde_json::json!({ "steps": 2, "read_backwards": true, "write_backwards": true, "stateful": false });
+    assert_eq!(layers[1]["unroll"], unroll);
+    assert_eq!(layers[1]["macs"], 8, "once a row");
+    let text = here.succeed(&["inspect", "back.safetensors"]);
+    assert!(text.contains("rows: window 2 -> 4, 0 MACs; partial, length 2, hop 2\n"), "{text}");
+    assert!(
+        text.contains("back: indrnn 2 -> 2, 8 MACs; tanh, 2 rows a step, read backwards, written backwards\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_saved_state_continues_bit_for_bit() {
     let here = Workplace::new();
     here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
@@ -69,7 +110,7 @@ fn a_saved_state_continues_bit_for_bit() {
         range.flat_map(|step| (0..10).map(move |k| ((step * 10 + k) as f32 * 0.7).sin() * 5.0)).collect()
     };
     for (name, range) in [("all.npy", 0..20), ("first.npy", 0..7), ("rest.csv", 7..20)] {
-        let tensor = tidegate_tools::canonical::Tensor { shape: vec![range.len(), 10], data: rows(range) };
+        let tensor = Tensor { shape: vec![range.len(), 10], data: rows(range) };
         write_tensors(&here.path(name), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
     }
     here.succeed(&["run", "g.tgi", "--input", "all.npy", "--output", "all_out.npy", "--state-out", "all.state"]);

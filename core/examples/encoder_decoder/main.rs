@@ -1,0 +1,57 @@
+//! Encoder, then decoder: one network reads a sequence to its end, and its final state is what another begins with.
+//! Here both are a Keras LSTM; they need only have states of the same length. The encoder's image is checked by the
+//! compiler, the decoder's when it is read.
+//!
+//! `cargo run -p tidegate --example encoder_decoder`
+
+#[rustfmt::skip]
+mod golden;
+
+use std::error::Error;
+
+use tidegate::{Aligned, ImageBytes, Model, Sequence, State};
+
+static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!("lstm.tgi"));
+const ENCODER: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
+    Ok(model) => model,
+    Err(_) => panic!("lstm.tgi is not a valid image"),
+};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (mut memory, mut scratch) = ([0; ENCODER.state_words()], [0; ENCODER.scratch_words()]);
+    let mut encoder = State::new(&ENCODER, &mut memory)?;
+    // Nobody looks at the encoder's outputs; of the last there is a place.
+    let (inputs, mut last) = ([golden::HEARD.as_flattened()], [0.0; ENCODER.output_size()]);
+    let sequence = Sequence { last_only: true, ..Sequence::ALL };
+    ENCODER.run_ports(&mut encoder, &mut scratch, &inputs, &mut [&mut last], &sequence)?;
+    near(encoder.part(&ENCODER, "lstm", "hidden").ok_or("no hidden state")?, &golden::HIDDEN);
+    near(encoder.part(&ENCODER, "lstm", "cell_state").ok_or("no cell state")?, &golden::CELL_STATE);
+
+    let decoder = Model::parse(ImageBytes::new(&IMAGE.0)?)?;
+    let (mut memory, mut scratch) = (vec![0; decoder.state_words()], vec![0; decoder.scratch_words()]);
+    let mut state = State::new(&decoder, &mut memory)?;
+    for name in ["hidden", "cell_state"] {
+        let from = encoder.part(&ENCODER, "lstm", name).ok_or("the encoder lacks a state")?;
+        let to = state.part_mut(&decoder, "lstm", name).filter(|to| to.len() == from.len());
+        to.ok_or("the decoder takes no such state")?.copy_from_slice(from);
+    }
+    let mut outputs = vec![0.0; golden::TOLD.len() * decoder.output_size()];
+    decoder.run_f32(&mut state, &mut scratch, golden::TOLD.as_flattened(), &mut outputs)?;
+    for (t, row) in outputs.chunks(decoder.output_size()).enumerate() {
+        println!("step {t}: {row:7.4?}");
+    }
+    near(&outputs, golden::OUTPUT.as_flattened());
+    Ok(())
+}
+
+fn near(got: &[f32], expected: &[f32]) {
+    assert_eq!(got.len(), expected.len());
+    for (got, expected) in got.iter().zip(expected) {
+        assert!((got - expected).abs() <= golden::TOLERANCE, "{got}, Keras gave {expected}");
+    }
+}
+
+#[test]
+fn it_gives_what_keras_gave() -> Result<(), Box<dyn Error>> {
+    main()
+}

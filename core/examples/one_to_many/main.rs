@@ -1,0 +1,55 @@
+//! One to many: a generator, which hears its own output. A TensorFlow GRU with an output projection begins with a
+//! context for a state and one input; each output is the next input.
+//!
+//! The image is read at run time, as one that came over the air: a damaged one is an error, not a panic.
+//!
+//! `cargo run -p tidegate --example one_to_many`
+
+#[rustfmt::skip]
+mod golden;
+
+use std::error::Error;
+
+use tidegate::{Aligned, ImageBytes, Model, State};
+
+/// As a flash bank holds it; `Aligned` puts it on 16 bytes.
+static BANK: &Aligned<[u8]> = &Aligned(*include_bytes!("gru.tgi"));
+/// What this firmware has for any model that it is sent: states, scratch, and the widest input or output.
+const STATE_WORDS: usize = 64;
+const SCRATCH_WORDS: usize = 256;
+const WIDEST: usize = 16;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let model = Model::parse(ImageBytes::new(&BANK.0)?)?;
+    let (mut memory, mut scratch) = ([0; STATE_WORDS], [0; SCRATCH_WORDS]);
+    let mut state = State::new(&model, &mut memory)?;
+    let hidden = state.part_mut(&model, "gru", "hidden").filter(|hidden| hidden.len() == golden::CONTEXT.len());
+    hidden.ok_or("the model takes no such context")?.copy_from_slice(&golden::CONTEXT);
+
+    let mut buffer = [0.0; WIDEST];
+    let y = buffer.get_mut(..model.output_size()).ok_or("the model is too wide")?;
+    let mut x = golden::FIRST_INPUT;
+    for (step, expected) in golden::GENERATED.iter().enumerate() {
+        if model.step_f32(&mut state, &mut scratch, &x, y)?.has_output() {
+            println!("{step:2}: {y:7.4?}");
+            x.copy_from_slice(y);
+        }
+        near(&x, expected);
+        if step == 0 {
+            near(&x, &golden::FIRST_OUTPUT);
+        }
+    }
+    Ok(())
+}
+
+fn near(got: &[f32], expected: &[f32]) {
+    assert_eq!(got.len(), expected.len());
+    for (got, expected) in got.iter().zip(expected) {
+        assert!((got - expected).abs() <= golden::TOLERANCE, "{got} where {expected} is expected");
+    }
+}
+
+#[test]
+fn it_says_what_tensorflow_and_the_oracle_say() -> Result<(), Box<dyn Error>> {
+    main()
+}
