@@ -372,6 +372,7 @@ impl Variant {
             | CellKind::Cfn
             | CellKind::IndyLstm
             | CellKind::IndyGru
+            | CellKind::Mgu
             | CellKind::MinGru
             | CellKind::MinLstm => vec![Self::new(kind, &[])],
             CellKind::Intersection => vec![Self::new(kind, &[]).fit(Fit::elementwise)],

@@ -29,6 +29,7 @@ pub mod low_rank;
 pub mod lstm;
 pub mod ltc;
 pub mod merge;
+pub mod mgu;
 pub mod min_gru;
 pub mod min_lstm;
 pub mod minimal_rnn;
@@ -111,6 +112,8 @@ pub enum CellKind {
     GridLstm = 23,
     /// [`time_freq_lstm`]
     TimeFreqLstm = 25,
+    /// [`mgu`]
+    Mgu = 24,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -171,6 +174,7 @@ impl CellKind {
         Self::IndyGru,
         Self::GridLstm,
         Self::TimeFreqLstm,
+        Self::Mgu,
         Self::Dense,
         Self::Softmax,
         Self::Conv,
@@ -214,6 +218,7 @@ impl CellKind {
             Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
             Self::GridLstm => const { &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>) },
             Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
+            Self::Mgu => const { &Cell::new(&mgu::SPEC, mgu::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },

@@ -47,6 +47,7 @@ mod layer_norm;
 mod lstm;
 mod ltc;
 mod merge;
+mod mgu;
 mod min_gru;
 mod min_lstm;
 mod minimal_rnn;
@@ -97,6 +98,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "lstm" => (lstm::step, lstm::state_len),
         "ltc" => (ltc::step, ltc::state_len),
         "merge" => (merge::step, stateless),
+        "mgu" => (mgu::step, mgu::state_len),
         "minimal_rnn" => (minimal_rnn::step, minimal_rnn::state_len),
         "min_gru" => (min_gru::step, min_gru::state_len),
         "min_lstm" => (min_lstm::step, min_lstm::state_len),
