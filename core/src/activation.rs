@@ -1,59 +1,198 @@
-//! Activation functions on f32, and their codes in an image.
+//! Activation functions on f32, their codes in an image, their text in a canonical model, and how far each may be off.
+//!
+//! Every one of them keeps not-a-number, has its limit (or what the limit rounds to) at the infinities, and never
+//! panics. `tests/activation.rs` holds them to [`Activation::max_error`] over the whole range of f32.
+
+use core::fmt;
+use core::str::FromStr;
 
 use crate::math;
 
 /// An activation that a cell or a layer can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Its text, which [`Display`](fmt::Display) writes and [`FromStr`] reads, is its name and its parameters:
+/// `tanh`, `hard_sigmoid(0.2,0.5)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[repr(u8)]
 pub enum Activation {
     /// x
-    Identity = 0,
+    Identity,
     /// 1 / (1 + e^-x)
-    Sigmoid = 1,
+    Sigmoid,
     /// tanh(x)
-    Tanh = 2,
+    Tanh,
     /// max(x, 0)
-    Relu = 3,
+    Relu,
     /// x / (1 + |x|)
-    Softsign = 4,
+    Softsign,
+    /// αx + β, clamped to 0 to 1. ONNX and Keras 2 have 0.2 and 0.5, Keras 3 and PyTorch 1/6 and 0.5.
+    HardSigmoid {
+        /// α
+        alpha: f32,
+        /// β
+        beta: f32,
+    },
+    /// x, clamped to ±1.
+    HardTanh,
+    /// x, or αx below 0. ONNX has α 0.01.
+    LeakyRelu {
+        /// α
+        alpha: f32,
+    },
+    /// x where it is greater than α, else 0. ONNX has α 1.
+    ThresholdedRelu {
+        /// α
+        alpha: f32,
+    },
+    /// α tanh(βx). LeCun's has 1.7159 and 2/3, which networks round to 0.666.
+    ScaledTanh {
+        /// α
+        alpha: f32,
+        /// β
+        beta: f32,
+    },
+    /// αx + β
+    Affine {
+        /// α
+        alpha: f32,
+        /// β
+        beta: f32,
+    },
+    /// x, or α (e^x - 1) below 0. ONNX has α 1.
+    Elu {
+        /// α
+        alpha: f32,
+    },
+    /// 1.0507010 times [`Elu`](Self::Elu) with α 1.6732632 (Klambauer et al. 2017).
+    Selu,
+    /// ln(1 + e^x)
+    Softplus,
+    /// x / (1 + e^-x), which is also called swish.
+    Silu,
+    /// x Φ(x), Φ the distribution function of the normal distribution: the exact one, by erf.
+    Gelu,
+    /// x / (1 + e^-2u) with u = √(2/π) (x + 0.044715 x³): GELU as its authors approximate it, by tanh u.
+    GeluTanh,
+    /// x, clamped to 0 to 6.
+    Relu6,
+    /// e^x
+    Exp,
 }
 
 impl Activation {
-    /// Every activation, in the order of their codes.
-    pub const ALL: [Self; 5] = [Self::Identity, Self::Sigmoid, Self::Tanh, Self::Relu, Self::Softsign];
+    /// One of each, in the order of their codes, with usual parameters: ONNX's defaults, for those that have any;
+    /// LeCun's tanh; the identity for [`Affine`](Self::Affine).
+    pub const ALL: [Self; 19] = [
+        Self::Identity,
+        Self::Sigmoid,
+        Self::Tanh,
+        Self::Relu,
+        Self::Softsign,
+        Self::HardSigmoid { alpha: 0.2, beta: 0.5 },
+        Self::HardTanh,
+        Self::LeakyRelu { alpha: 0.01 },
+        Self::ThresholdedRelu { alpha: 1.0 },
+        Self::ScaledTanh { alpha: 1.7159, beta: 0.666 },
+        Self::Affine { alpha: 1.0, beta: 0.0 },
+        Self::Elu { alpha: 1.0 },
+        Self::Selu,
+        Self::Softplus,
+        Self::Silu,
+        Self::Gelu,
+        Self::GeluTanh,
+        Self::Relu6,
+        Self::Exp,
+    ];
 
     /// The code that an image stores.
     pub const fn code(self) -> u8 {
-        self as u8
+        match self {
+            Self::Identity => 0,
+            Self::Sigmoid => 1,
+            Self::Tanh => 2,
+            Self::Relu => 3,
+            Self::Softsign => 4,
+            Self::HardSigmoid { .. } => 5,
+            Self::HardTanh => 6,
+            Self::LeakyRelu { .. } => 7,
+            Self::ThresholdedRelu { .. } => 8,
+            Self::ScaledTanh { .. } => 9,
+            Self::Affine { .. } => 10,
+            Self::Elu { .. } => 11,
+            Self::Selu => 12,
+            Self::Softplus => 13,
+            Self::Silu => 14,
+            Self::Gelu => 15,
+            Self::GeluTanh => 16,
+            Self::Relu6 => 17,
+            Self::Exp => 18,
+        }
     }
 
-    /// The activation with this code.
-    pub const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
+    /// α and β, which an image stores beside the code; 0 where the activation has none.
+    pub const fn parameters(self) -> [f32; 2] {
+        match self {
+            Self::HardSigmoid { alpha, beta } | Self::ScaledTanh { alpha, beta } | Self::Affine { alpha, beta } => {
+                [alpha, beta]
+            }
+            Self::LeakyRelu { alpha } | Self::ThresholdedRelu { alpha } | Self::Elu { alpha } => [alpha, 0.0],
+            Self::Identity
+            | Self::Sigmoid
+            | Self::Tanh
+            | Self::Relu
+            | Self::Softsign
+            | Self::HardTanh
+            | Self::Selu
+            | Self::Softplus
+            | Self::Silu
+            | Self::Gelu
+            | Self::GeluTanh
+            | Self::Relu6
+            | Self::Exp => [0.0; 2],
+        }
+    }
+
+    /// How many parameters it has.
+    const fn parameter_count(self) -> usize {
+        match self {
+            Self::HardSigmoid { .. } | Self::ScaledTanh { .. } | Self::Affine { .. } => 2,
+            Self::LeakyRelu { .. } | Self::ThresholdedRelu { .. } | Self::Elu { .. } => 1,
+            _ => 0,
+        }
+    }
+
+    /// The activation of a code and its parameters, as an image stores them. There is none for an unknown code, for a
+    /// parameter that is not finite, or for one other than 0.0 (not -0.0 either) where the activation has none.
+    pub const fn from_parts(code: u8, parameters: [f32; 2]) -> Option<Self> {
+        let [alpha, beta] = parameters;
+        let activation = match code {
             0 => Self::Identity,
             1 => Self::Sigmoid,
             2 => Self::Tanh,
             3 => Self::Relu,
             4 => Self::Softsign,
+            5 => Self::HardSigmoid { alpha, beta },
+            6 => Self::HardTanh,
+            7 => Self::LeakyRelu { alpha },
+            8 => Self::ThresholdedRelu { alpha },
+            9 => Self::ScaledTanh { alpha, beta },
+            10 => Self::Affine { alpha, beta },
+            11 => Self::Elu { alpha },
+            12 => Self::Selu,
+            13 => Self::Softplus,
+            14 => Self::Silu,
+            15 => Self::Gelu,
+            16 => Self::GeluTanh,
+            17 => Self::Relu6,
+            18 => Self::Exp,
             _ => return None,
-        })
+        };
+        let [kept_alpha, kept_beta] = activation.parameters();
+        let kept = kept_alpha.to_bits() == alpha.to_bits() && kept_beta.to_bits() == beta.to_bits();
+        if kept && alpha.is_finite() && beta.is_finite() { Some(activation) } else { None }
     }
 
-    /// The two numbers that an image stores beside the code.
-    pub const fn parameters(self) -> [f32; 2] {
-        [0.0; 2]
-    }
-
-    /// The activation of this code and these numbers.
-    pub const fn from_parts(code: u8, parameters: [f32; 2]) -> Option<Self> {
-        if parameters[0].to_bits() | parameters[1].to_bits() != 0 {
-            return None;
-        }
-        Self::from_code(code)
-    }
-
-    /// Its name in a canonical model.
+    /// Its name, without its parameters.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -61,15 +200,25 @@ impl Activation {
             Self::Tanh => "tanh",
             Self::Relu => "relu",
             Self::Softsign => "softsign",
+            Self::HardSigmoid { .. } => "hard_sigmoid",
+            Self::HardTanh => "hard_tanh",
+            Self::LeakyRelu { .. } => "leaky_relu",
+            Self::ThresholdedRelu { .. } => "thresholded_relu",
+            Self::ScaledTanh { .. } => "scaled_tanh",
+            Self::Affine { .. } => "affine",
+            Self::Elu { .. } => "elu",
+            Self::Selu => "selu",
+            Self::Softplus => "softplus",
+            Self::Silu => "silu",
+            Self::Gelu => "gelu",
+            Self::GeluTanh => "gelu_tanh",
+            Self::Relu6 => "relu6",
+            Self::Exp => "exp",
         }
     }
 
-    /// The activation with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|activation| activation.name() == name)
-    }
-
     /// Its value at `x`.
+    #[inline]
     pub fn apply(self, x: f32) -> f32 {
         match self {
             Self::Identity => x,
@@ -77,10 +226,177 @@ impl Activation {
             Self::Tanh => tanh(x),
             Self::Relu => relu(x),
             Self::Softsign => softsign(x),
+            Self::HardSigmoid { alpha, beta } => (times(alpha, x) + beta).clamp(0.0, 1.0),
+            Self::HardTanh => x.clamp(-1.0, 1.0),
+            Self::LeakyRelu { alpha } => {
+                if x < 0.0 {
+                    times(alpha, x)
+                } else {
+                    x
+                }
+            }
+            Self::ThresholdedRelu { alpha } => {
+                if x <= alpha {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Self::ScaledTanh { alpha, beta } => alpha * tanh(times(beta, x)),
+            Self::Affine { alpha, beta } => times(alpha, x) + beta,
+            Self::Elu { alpha } => elu(alpha, x),
+            Self::Selu => SELU_SCALE * elu(SELU_ALPHA, x),
+            Self::Softplus => softplus(x),
+            Self::Silu => silu(x),
+            Self::Gelu => gelu(x),
+            Self::GeluTanh => gelu_tanh(x),
+            Self::Relu6 => x.clamp(0.0, 6.0),
+            Self::Exp => math::exp(x),
+        }
+    }
+
+    /// How far [`apply`](Self::apply) may be off: `(absolute, relative)` says that it is within
+    /// `absolute + relative * |exact value|` of the exact value for the parameters as they are stored. So much, and
+    /// no more, may a function that rises also fall from one f32 to the next greater.
+    ///
+    /// Two things are left out: where αx goes beyond the range of f32, and where the exact value does. The result is
+    /// infinite there, or the limit at infinity.
+    ///
+    /// The derivations, with u = 2^-24 the rounding of f32 and v the exact value:
+    ///
+    /// - Clamping, comparing and the identity are exact. αx is off by u|v|.
+    /// - αx + β is off by u|αx| + u|v| at most, and |αx| ≤ |v| + |β|. Clamped to 1 that is u (2 + |β|): a greater v
+    ///   has more error, but less of it than its distance from 1.
+    /// - α tanh(βx): the rounding of y = βx moves tanh y by u |y| (1 - tanh² y) ≤ 0.45 u; the product adds u|v|.
+    /// - The others: beside their constants. [`FLUSHED`] is added wherever a result may be below the normal numbers.
+    pub const fn max_error(self) -> (f32, f32) {
+        match self {
+            Self::Identity | Self::Relu | Self::HardTanh | Self::ThresholdedRelu { .. } | Self::Relu6 => (0.0, 0.0),
+            Self::Sigmoid => (SIGMOID_MAX_ERROR, 0.0),
+            Self::Tanh => (TANH_MAX_ERROR, 0.0),
+            Self::Softsign => (SOFTSIGN_MAX_ERROR, 0.0),
+            Self::HardSigmoid { beta, .. } => ((2.0 + 2.0 * beta.abs()) * UNIT, 0.0),
+            Self::LeakyRelu { .. } => (FLUSHED, UNIT),
+            Self::ScaledTanh { alpha, .. } => (alpha.abs() * (TANH_MAX_ERROR + 0.5 * UNIT) + FLUSHED, 2.0 * UNIT),
+            Self::Affine { beta, .. } => (2.0 * UNIT * beta.abs() + FLUSHED, 3.0 * UNIT),
+            Self::Elu { alpha } => (alpha.abs() * EXP_M1_MAX_ERROR + FLUSHED, ELU_MAX_RELATIVE_ERROR),
+            Self::Selu => (SELU_SLOPE * EXP_M1_MAX_ERROR + FLUSHED, SELU_MAX_RELATIVE_ERROR),
+            Self::Softplus => (FLUSHED, SOFTPLUS_MAX_RELATIVE_ERROR),
+            Self::Silu => (SILU_MAX_ERROR, SILU_MAX_RELATIVE_ERROR),
+            Self::Gelu => (GELU_MAX_ERROR, UNIT),
+            Self::GeluTanh => (GELU_TANH_MAX_ERROR, SILU_MAX_RELATIVE_ERROR),
+            Self::Exp => (FLUSHED, EXP_MAX_RELATIVE_ERROR),
+        }
+    }
+
+    /// The least upper bound of its slope, rounded up: `|f(a) - f(b)| <= lipschitz * |a - b|`. Infinite for
+    /// [`Exp`](Self::Exp), and for [`ThresholdedRelu`](Self::ThresholdedRelu), which jumps unless α is 0.
+    ///
+    /// ```text
+    /// σ' = σ (1 - σ) ≤ 1/4
+    /// silu' = σ + x σ (1 - σ), greatest (1.09984) where x = 2.3994
+    /// gelu' = Φ + x φ, greatest (1.12891) where x = √2; by tanh 1.12900
+    /// selu' → 1.0507010 · 1.6732632 = 1.75810 where x → 0 from below
+    /// ```
+    pub const fn lipschitz(self) -> f32 {
+        match self {
+            Self::Identity
+            | Self::Tanh
+            | Self::Relu
+            | Self::Softsign
+            | Self::HardTanh
+            | Self::Softplus
+            | Self::Relu6 => 1.0,
+            Self::Sigmoid => 0.25,
+            Self::HardSigmoid { alpha, .. } | Self::Affine { alpha, .. } => alpha.abs(),
+            // The product is rounded, up or down.
+            Self::ScaledTanh { alpha, beta } => (alpha * beta).abs() * (1.0 + f32::EPSILON) + f32::MIN_POSITIVE,
+            Self::LeakyRelu { alpha } | Self::Elu { alpha } => alpha.abs().max(1.0),
+            Self::ThresholdedRelu { alpha } => {
+                if alpha == 0.0 {
+                    1.0
+                } else {
+                    f32::INFINITY
+                }
+            }
+            Self::Selu => SELU_SLOPE,
+            Self::Silu => 1.1,
+            Self::Gelu | Self::GeluTanh => 1.13,
+            Self::Exp => f32::INFINITY,
         }
     }
 }
 
+impl fmt::Display for Activation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [alpha, beta] = self.parameters();
+        f.write_str(self.name())?;
+        match self.parameter_count() {
+            0 => Ok(()),
+            1 => write!(f, "({alpha})"),
+            _ => write!(f, "({alpha},{beta})"),
+        }
+    }
+}
+
+/// Why a text is not an activation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum ParseActivationError {
+    /// No activation has this name.
+    UnknownName,
+    /// A parameter is not a finite number, there are too many, or one is missing that has no default.
+    BadParameters,
+}
+
+impl fmt::Display for ParseActivationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownName => "there is no activation of this name",
+            Self::BadParameters => "an activation's parameters are finite numbers, as many as it has: affine(1,0)",
+        })
+    }
+}
+
+impl core::error::Error for ParseActivationError {}
+
+impl FromStr for Activation {
+    type Err = ParseActivationError;
+
+    /// Spaces around names and numbers do not count. Parameters that are left out, from the last on, have ONNX's
+    /// defaults; [`Affine`](Self::Affine) and [`ScaledTanh`](Self::ScaledTanh) have none.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        use ParseActivationError::{BadParameters, UnknownName};
+        let (name, arguments) = match text.trim().split_once('(') {
+            Some((name, rest)) => (name.trim(), Some(rest.strip_suffix(')').ok_or(BadParameters)?)),
+            None => (text.trim(), None),
+        };
+        let known = Self::ALL.into_iter().find(|activation| activation.name() == name).ok_or(UnknownName)?;
+        let mut parameters = known.parameters();
+        let mut missing = known.parameter_count();
+        for argument in arguments.into_iter().flat_map(|arguments| arguments.split(',')) {
+            let index = known.parameter_count() - missing;
+            missing = missing.checked_sub(1).ok_or(BadParameters)?;
+            let parameter = parameters.get_mut(index).ok_or(BadParameters)?;
+            *parameter = argument.trim().parse().map_err(|_| BadParameters)?;
+        }
+        if missing > 0 && matches!(known, Self::Affine { .. } | Self::ScaledTanh { .. }) {
+            return Err(BadParameters);
+        }
+        Self::from_parts(known.code(), parameters).ok_or(BadParameters)
+    }
+}
+
+/// u, the most that a rounding to f32 takes from a number of 1 or more: 2^-24.
+const UNIT: f32 = f32::EPSILON / 2.0;
+/// 2^-23
+const ULP_BELOW_2: f32 = f32::EPSILON;
+
+/// More than any result is off for being below the normal numbers, rounded or taken as 0 there; e^-87 is 1.6e-38.
+pub const FLUSHED: f32 = 2e-38;
+/// Largest relative error of e^x where it is a normal number: within an ulp with `libm`. Four terms of a series with
+/// `micromath`: the bound is measured (2.42e-3).
+pub const EXP_MAX_RELATIVE_ERROR: f32 = if cfg!(feature = "libm") { f32::EPSILON } else { 2.5e-3 };
 /// Largest absolute error of [`sigmoid`].
 ///
 /// With `libm`, whose `expf` is within an ulp: e^-x is off by (1 + 2^-23) at most, the sum and the quotient by
@@ -101,9 +417,36 @@ pub const SIGMOID_MAX_DROP: f32 = if cfg!(feature = "libm") { 0.0 } else { 1e-5 
 pub const TANH_MAX_DROP: f32 = if cfg!(feature = "libm") { ULP_BELOW_2 / 4.0 } else { 1e-5 };
 /// Most that [`softsign`] falls from one f32 to the next greater: where 1 + |x| begins to round.
 pub const SOFTSIGN_MAX_DROP: f32 = ULP_BELOW_2;
+/// Largest relative error of [`Activation::Elu`], beside [`EXP_M1_MAX_ERROR`]: e^x - 1 within an ulp, and a product.
+pub const ELU_MAX_RELATIVE_ERROR: f32 = 4.0 * UNIT;
+/// Absolute error of e^x - 1 for x below 0: none with `libm`, which has a function for it; with `micromath`, which has
+/// not, the whole of the error of e^x.
+pub const EXP_M1_MAX_ERROR: f32 = if cfg!(feature = "libm") { 0.0 } else { EXP_MAX_RELATIVE_ERROR };
+/// Largest relative error of [`Activation::Selu`], beside [`EXP_M1_MAX_ERROR`]: two constants that are rounded and a
+/// second product more than [`ELU_MAX_RELATIVE_ERROR`].
+pub const SELU_MAX_RELATIVE_ERROR: f32 = 7.0 * UNIT;
+/// Largest relative error of [`softplus`]: e^-|x| has its own; the sum, the quotient, the polynomial (whose last
+/// addition is all that counts), its product and the last sum round, about u each; and the fit is off by 4.5e-9.
+pub const SOFTPLUS_MAX_RELATIVE_ERROR: f32 = EXP_MAX_RELATIVE_ERROR + 8.0 * UNIT;
+/// Largest relative error of [`silu`]: that of e^-x counts (1 - σ) times, and to the second order where it is not
+/// small; the sum, the quotient and the product add u each.
+pub const SILU_MAX_RELATIVE_ERROR: f32 = 1.01 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
+/// Absolute error of [`silu`], beside the relative one: below -88.7 σ is 0, where the exact value is -2.7e-37.
+pub const SILU_MAX_ERROR: f32 = 3e-37;
+/// Absolute error of [`gelu`], beside a last rounding of u|v|: the tail |x| Q(|x|), which is 0.17 at most, has the
+/// error of e^(-x²/2), at most 14 u for the quotient, the polynomial and the products, and the fit's 3.4e-9; the
+/// rounding of x² moves it by u |x|³ Q(|x|) / 2, at most 0.12 u.
+pub const GELU_MAX_ERROR: f32 = 0.18 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
+/// Absolute error of [`gelu_tanh`], beside the relative one of [`silu`]: 2u is off by the five roundings of its
+/// constants, sums and products, and moves x σ(2u) by 5 u |x · 2u| σ (1 - σ), at most 5 u · 0.255.
+pub const GELU_TANH_MAX_ERROR: f32 = 2.0 * UNIT;
 
-/// 2^-23
-const ULP_BELOW_2: f32 = f32::EPSILON;
+/// λ of Klambauer et al., *Self-Normalizing Neural Networks*, 2017.
+const SELU_SCALE: f32 = 1.050_701;
+/// α of the same.
+const SELU_ALPHA: f32 = 1.673_263_2;
+/// More than λα, which is 1.7580993.
+const SELU_SLOPE: f32 = 1.7581;
 
 /// The logistic function 1 / (1 + e^-x), in 0 to 1 and within [`SIGMOID_MAX_ERROR`].
 pub fn sigmoid(x: f32) -> f32 {
@@ -122,6 +465,67 @@ pub fn relu(x: f32) -> f32 {
 
 /// x / (1 + |x|), which is ±1 at the infinities: odd bit for bit, and within [`SOFTSIGN_MAX_ERROR`].
 pub fn softsign(x: f32) -> f32 {
-    let x = x.clamp(f32::MIN, f32::MAX);
+    let x = finite(x);
     x / (1.0 + x.abs())
+}
+
+/// ln(1 + e^x), within [`SOFTPLUS_MAX_RELATIVE_ERROR`].
+///
+/// It is max(x, 0) + ln(1 + e), e = e^-|x|; and ln(1 + e) = 2 artanh(s), s = e / (2 + e), which is odd in s.
+pub fn softplus(x: f32) -> f32 {
+    let e = math::exp(-x.abs());
+    let s = e / (2.0 + e);
+    // 2 artanh(s) / s in s², for s up to 1/3: fitted by linear programming for the least relative error, 4.5e-9.
+    relu(x) + s * polynomial(&[2.0, 0.666_664_2, 0.400_215_27, 0.280_018_06, 0.280_119_85], s * s)
+}
+
+/// x σ(x), within [`SILU_MAX_RELATIVE_ERROR`].
+pub fn silu(x: f32) -> f32 {
+    gated(x, x)
+}
+
+/// x Φ(x), within [`GELU_MAX_ERROR`].
+///
+/// It is max(x, 0) - a Q(a), a = |x|, Q(a) = 1 - Φ(a) the tail of the normal distribution; and Q(a) is e^(-a²/2)
+/// times a polynomial in t = 1 / (1 + 0.28 a), the form of Abramowitz and Stegun 7.1.26.
+pub fn gelu(x: f32) -> f32 {
+    // Q(15) is less than the smallest f32, and stays 0 times a finite number at the infinities.
+    let a = if x.abs() > 15.0 { 15.0 } else { x.abs() };
+    let t = 1.0 / (1.0 + GELU_T * a);
+    relu(x) - a * t * polynomial(&GELU_TAIL, t) * math::exp(-0.5 * a * a)
+}
+
+const GELU_T: f32 = 0.28;
+/// Fitted by linear programming for the least error of a Q(a), 3.4e-9; [`GELU_T`] by trying.
+const GELU_TAIL: [f32; 6] = [0.117_109_01, 0.063_791_4, 0.278_182_47, -0.248_518_1, 0.396_990_1, -0.107_554_92];
+
+/// x σ(2u), u = √(2/π) (x + 0.044715 x³): 0.5 x (1 + tanh u), within [`GELU_TANH_MAX_ERROR`].
+pub fn gelu_tanh(x: f32) -> f32 {
+    // √(8/π), and that times 0.044715.
+    gated(x, x * polynomial(&[1.595_769, 0.071_354_816], x * x))
+}
+
+/// x σ(y). Below -89, where σ is 0 for what is passed, -89 stands for x: the product stays 0 at the infinities.
+fn gated(x: f32, y: f32) -> f32 {
+    let x = if x < -89.0 { -89.0 } else { x };
+    x * sigmoid(y)
+}
+
+fn elu(alpha: f32, x: f32) -> f32 {
+    if x < 0.0 { alpha * math::exp_m1(x) } else { x }
+}
+
+/// αx, and 0 for α = 0 even where x is infinite.
+fn times(alpha: f32, x: f32) -> f32 {
+    alpha * if alpha == 0.0 { finite(x) } else { x }
+}
+
+/// The same, or the greatest number of its sign; not-a-number stays.
+fn finite(x: f32) -> f32 {
+    x.clamp(f32::MIN, f32::MAX)
+}
+
+/// Σ c[k] x^k, Horner's way.
+fn polynomial(coefficients: &[f32], x: f32) -> f32 {
+    coefficients.iter().copied().rev().reduce(|sum, c| sum * x + c).unwrap_or(0.0)
 }

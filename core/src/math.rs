@@ -7,6 +7,11 @@ mod imp {
         libm::expf(x)
     }
 
+    /// e^x - 1 within an ulp, small or not; the library's `tanh` is made of it.
+    pub fn exp_m1(x: f32) -> f32 {
+        libm::expm1f(x)
+    }
+
     pub fn ln(x: f32) -> f32 {
         libm::logf(x)
     }
@@ -24,11 +29,24 @@ mod imp {
 mod imp {
     use micromath::F32Ext;
 
-    /// micromath's `exp` has no defined result where e^x leaves the range of f32, and makes 1 of not-a-number.
-    const EXP_RANGE: f32 = 87.0;
+    /// ln of the smallest normal number and of the largest, both rounded inwards.
+    const EXP_RANGE: (f32, f32) = (-87.336, 88.722_83);
 
+    /// micromath's `exp` has no defined result where e^x leaves the normal numbers, and makes 1 of not-a-number.
     pub fn exp(x: f32) -> f32 {
-        if x.is_nan() { x } else { F32Ext::exp(x.clamp(-EXP_RANGE, EXP_RANGE)) }
+        if x < EXP_RANGE.0 {
+            0.0
+        } else if x > EXP_RANGE.1 {
+            f32::INFINITY
+        } else if x.is_nan() {
+            x
+        } else {
+            F32Ext::exp(x)
+        }
+    }
+
+    pub fn exp_m1(x: f32) -> f32 {
+        exp(x) - 1.0
     }
 
     pub fn ln(x: f32) -> f32 {
@@ -46,13 +64,13 @@ mod imp {
     }
 }
 
-pub use imp::{exp, ln, sqrt, tanh};
+pub use imp::{exp, exp_m1, ln, sqrt, tanh};
 
 #[cfg(test)]
 mod tests {
     extern crate std;
 
-    use crate::cell::softmax::EXP_MAX_RELATIVE_ERROR;
+    use crate::activation::EXP_MAX_RELATIVE_ERROR;
 
     /// Every f32 from 0 to -87, where e^x leaves the normal numbers, in release builds; else every 4099th.
     #[test]

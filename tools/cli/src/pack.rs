@@ -227,7 +227,7 @@ fn append_record(
     let spec = kind.spec();
     let params: Vec<f32> = spec.params.iter().map(|of| node.params.get(of.name).copied().unwrap_or(0.0)).collect();
     let activation = |of: &ActivationSpec| {
-        let named = node.activations.get(of.name).and_then(|name| Activation::from_name(name));
+        let named = node.activations.get(of.name).and_then(|text| text.parse().ok());
         named.unwrap_or(of.default)
     };
     let activations: Vec<Activation> = spec.activations.iter().map(activation).collect();

@@ -222,8 +222,8 @@ fn check_settings(node: &Node, spec: &CellSpec) -> Result<u32, Reason> {
         if !spec.activations.iter().any(|known| known.name == place) {
             return refuse(format!("cell {:?} has no activation named {place:?}", spec.name));
         }
-        if Activation::from_name(activation).is_none() {
-            return refuse(format!("there is no activation {activation:?}"));
+        if let Err(error) = activation.parse::<Activation>() {
+            return refuse(format!("activation {activation:?}: {error}"));
         }
     }
     Ok(options)

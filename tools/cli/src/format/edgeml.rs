@@ -28,7 +28,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
 }
 
 fn fast_rnn(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    let activation = nonlinearity(case, "update_nonlinearity", Activation::Tanh)?;
+    let activation = case.activation("update_nonlinearity", Activation::Tanh)?;
     let layers = Matrices::read(case, 1)?.layers(CellKind::FastRnn)?;
     let (alpha, beta) = (scalar(case, "alpha")?, scalar(case, "beta")?);
     of_last(layers, |layer| {
@@ -39,8 +39,8 @@ fn fast_rnn(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
 }
 
 fn fast_grnn(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    let gate = nonlinearity(case, "gate_nonlinearity", Activation::Sigmoid)?;
-    let candidate = nonlinearity(case, "update_nonlinearity", Activation::Tanh)?;
+    let gate = case.activation("gate_nonlinearity", Activation::Sigmoid)?;
+    let candidate = case.activation("update_nonlinearity", Activation::Tanh)?;
     let layers = Matrices::read(case, 1)?.layers(CellKind::FastGrnn)?;
     let (zeta, nu) = (scalar(case, "zeta")?, scalar(case, "nu")?);
     of_last(layers, |layer| {
@@ -57,8 +57,8 @@ fn fast_grnn(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
 
 /// Matrices 1, 2 are those of z, c: the canonical g, c.
 fn ugrnn(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    let gate = nonlinearity(case, "gate_nonlinearity", Activation::Sigmoid)?;
-    let candidate = nonlinearity(case, "update_nonlinearity", Activation::Tanh)?;
+    let gate = case.activation("gate_nonlinearity", Activation::Sigmoid)?;
+    let candidate = case.activation("update_nonlinearity", Activation::Tanh)?;
     let layers = Matrices::read(case, 2)?.layers(CellKind::Ugrnn)?;
     of_last(layers, |layer| {
         let biases = biases(case, ["bias_gate", "bias_update"], layer.hidden_size)?;
@@ -69,8 +69,8 @@ fn ugrnn(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
 
 /// Matrices 1, 2, 3 are those of r, z, c: the canonical r, z, n. The reset is before the product.
 fn gru(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    let gate = nonlinearity(case, "gate_nonlinearity", Activation::Sigmoid)?;
-    let candidate = nonlinearity(case, "update_nonlinearity", Activation::Tanh)?;
+    let gate = case.activation("gate_nonlinearity", Activation::Sigmoid)?;
+    let candidate = case.activation("update_nonlinearity", Activation::Tanh)?;
     let layers = Matrices::read(case, 3)?.layers(CellKind::Gru)?;
     of_last(layers, |layer| {
         let biases = biases(case, ["bias_r", "bias_gate", "bias_update"], layer.hidden_size)?;
@@ -81,8 +81,8 @@ fn gru(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
 
 /// Matrices 1 to 4 are those of i, f, c, o: the canonical i, f, g, o.
 fn lstm(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
-    let gate = nonlinearity(case, "gate_nonlinearity", Activation::Sigmoid)?;
-    let update = nonlinearity(case, "update_nonlinearity", Activation::Tanh)?;
+    let gate = case.activation("gate_nonlinearity", Activation::Sigmoid)?;
+    let update = case.activation("update_nonlinearity", Activation::Tanh)?;
     let layers = Matrices::read(case, 4)?.layers(CellKind::Lstm)?;
     of_last(layers, |layer| {
         let biases = biases(case, ["bias_i", "bias_f", "bias_c", "bias_o"], layer.hidden_size)?;
@@ -202,16 +202,5 @@ fn scalar(case: &mut Case<'_>, name: &str) -> Result<f32, ImportError> {
     match *named.tensor.data {
         [value] => Ok(sigmoid(value)),
         _ => named.refuse("it must be one number".into()),
-    }
-}
-
-/// Takes an argument that is one of EdgeML's names.
-fn nonlinearity(case: &mut Case<'_>, argument: &str, default: Activation) -> Result<Activation, ImportError> {
-    let Some(name) = case.text(argument)? else { return Ok(default) };
-    match name.as_str() {
-        "sigmoid" => Ok(Activation::Sigmoid),
-        "tanh" => Ok(Activation::Tanh),
-        "relu" => Ok(Activation::Relu),
-        _ => Err(ImportError::Unsupported(format!("argument {argument} = {name:?}"))),
     }
 }

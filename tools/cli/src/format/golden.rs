@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Map, Value};
 use tidegate::activation::Activation;
 
+use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
 use super::{baselines, edgeml, keras, mingru, tf1, tf2ops, torch};
@@ -80,6 +81,8 @@ pub enum Control {
 
 /// A case of which every argument, parameter and input must be taken.
 pub(crate) struct Case<'a> {
+    /// What its activations are called.
+    names: Names,
     /// Class, without its module.
     pub cls: String,
     /// What people should know; some cases say only here how they were run.
@@ -124,9 +127,16 @@ impl<'a> Case<'a> {
         }
         let cls = text("cls");
         let mut args = object("constructor_args")?;
-        // None means "as if it were not given" in every class that is read.
+        let names_of_activations = Names::of_family(text("family"));
+        // None means "as if it were not given" in every class that is read, but no activation in Keras.
+        for (_, value) in args.iter_mut().filter(|(name, value)| value.is_null() && name.ends_with("activation")) {
+            if names_of_activations.none_is_linear() {
+                *value = "linear".into();
+            }
+        }
         args.retain(|_, value| !value.is_null());
         Ok(Self {
+            names: names_of_activations,
             cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
             notes: text("notes").to_owned(),
             gate_order: text("gate_order").to_owned(),
@@ -176,12 +186,11 @@ impl<'a> Case<'a> {
         serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
     }
 
-    /// Takes an argument, `default` where it is not given. `linear` is Keras's name for the identity.
+    /// Takes an argument, `default` where it is not given.
     pub fn activation(&mut self, name: &str, default: Activation) -> Result<Activation, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(default) };
         let known = match value.as_str() {
-            Some("linear") => Some(Activation::Identity),
-            Some(text) => Activation::from_name(text),
+            Some(text) => self.names.activation(text),
             None => None,
         };
         known.ok_or_else(|| unsupported(name, &value))
@@ -267,6 +276,7 @@ impl<'a> Case<'a> {
         };
         let params = self.params.extract_if(.., |path, _| within(path)).collect();
         let mut inner = Case {
+            names: self.names,
             cls,
             notes: self.notes.clone(),
             gate_order: self.gate_order.clone(),

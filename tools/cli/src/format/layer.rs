@@ -197,7 +197,7 @@ impl Layer {
                 .activations
                 .iter()
                 .filter(|&(&name, &activation)| differs(name, activation))
-                .map(|(&name, activation)| (name.to_owned(), activation.name().to_owned()))
+                .map(|(&name, activation)| (name.to_owned(), activation.to_string()))
                 .collect(),
             extents: self.extents.iter().map(|(&name, &value)| (name.to_owned(), value)).collect(),
             unroll: self.unroll,

@@ -1,5 +1,6 @@
 //! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
 
+mod activation;
 mod baselines;
 mod call;
 mod cudnn;
