@@ -2,6 +2,7 @@
 //! `support/oracle/` derives, for every cell, option, activation and size. f16 is f32 on rounded weights, bit for bit.
 
 use half::f16;
+use tidegate::cell::CellKind;
 use tidegate::{Numeric, State};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::oracle::{Bounded, Oracle};
@@ -110,6 +111,31 @@ fn a_bound_is_small_enough_to_notice_a_wrong_weight() {
         let (values, bounds): (Vec<f64>, Vec<f64>) = y.iter().map(|bounded| (bounded.value, bounded.error)).unzip();
         let clipped = variant.params.keys().any(|name| name.ends_with("clip"));
         assert!(clipped || each_within(&got, &values, &bounds).is_err(), "{} hides 1e-3", variant.name());
+    }
+}
+
+#[test]
+fn a_plain_lstm_steps_the_same_beside_a_normalized_one_bit_for_bit() {
+    // An image with both links one step that can do both.
+    let draw = Draw { weights: 1.5, biases: true };
+    let lstm = |variant: &Variant| variant.kind == CellKind::Lstm;
+    let (plain, rare): (Vec<_>, Vec<_>) = Variant::all().into_iter().filter(lstm).partition(|variant| {
+        let rare = |&option: &&str| option == "coupled" || option.ends_with("norm");
+        !variant.options.iter().any(rare)
+    });
+    let step = |cells: &[(Variant, usize)]| {
+        let mut rng = Rng::new(6);
+        let model = chain(&mut rng, 5, cells, draw);
+        let initial: Vec<f32> = (0..Oracle::new(&model).state_len()).map(|k| (k as f32).sin()).collect();
+        core_step(&AlignedBytes::pack(&model, Numeric::F32), &initial, &[0.5, -1.0, 2.0, 0.25, -3.0]).1
+    };
+    for variant in plain {
+        let alone = step(&[(variant.clone(), 7)]);
+        for other in &rare {
+            let beside = step(&[(variant.clone(), 7), (other.clone(), 3)]);
+            let what = format!("{} before {}", variant.name(), other.name());
+            same_bits(&beside[..alone.len()], &alone).unwrap_or_else(|miss| panic!("{what}: {miss}"));
+        }
     }
 }
 

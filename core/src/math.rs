@@ -53,8 +53,10 @@ mod imp {
         F32Ext::ln(x)
     }
 
+    /// micromath's is within 6.1 %: of a relative error e, a step of Newton's leaves e² / 2 or less.
     pub fn sqrt(x: f32) -> f32 {
-        F32Ext::sqrt(x)
+        let newton = |root: f32| 0.5 * (root + x / root);
+        if x < f32::INFINITY { newton(newton(F32Ext::sqrt(x))) } else { x }
     }
 
     /// micromath has no `tanh`; 1 - 2/(e^2x + 1), odd by construction.
@@ -83,5 +85,15 @@ mod tests {
         }
         std::println!("e^x for x from -87 to 0: relative error {worst:.4e}");
         assert!(worst <= f64::from(EXP_MAX_RELATIVE_ERROR), "{worst:e}");
+    }
+
+    #[test]
+    fn a_root_is_within_two_millionths() {
+        for bits in (f32::MIN_POSITIVE.to_bits()..f32::INFINITY.to_bits()).step_by(99_991) {
+            let x = f32::from_bits(bits);
+            let exact = f64::from(x).sqrt();
+            assert!((f64::from(super::sqrt(x)) - exact).abs() <= 2e-6 * exact, "{x:e}");
+        }
+        assert!(super::sqrt(0.0) < 1e-19 && super::sqrt(f32::INFINITY) == f32::INFINITY && super::sqrt(-1.0).is_nan());
     }
 }

@@ -145,7 +145,9 @@ impl<'a> Model<'a> {
         let mut records = self.records;
         while place.node < self.node_count {
             match Node::kind_of(records, place) {
-                Ok(kind) => self.shared.cells = self.shared.cells.with(kind, self.image.numeric),
+                Ok((kind, options)) => {
+                    self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric);
+                }
                 Err(error) => return Err(error),
             }
             let (node, rest) = match Node::decode(records, &self.shared, place) {

@@ -87,14 +87,14 @@ pub(crate) struct Shared<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The kind of the record at the start of `records`.
-    pub(crate) const fn kind_of(records: &[u8], place: Place) -> Result<CellKind, ImageError> {
-        match u16_at(records, field::CELL) {
-            None => Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset }),
-            Some(code) => match CellKind::from_code(code) {
+    /// The kind of the record at the start of `records`, and its options.
+    pub(crate) const fn kind_of(records: &[u8], place: Place) -> Result<(CellKind, u32), ImageError> {
+        match (u16_at(records, field::CELL), u32_at(records, field::OPTIONS)) {
+            (Some(code), Some(options)) => match CellKind::from_code(code) {
                 None => Err(ImageError::UnknownCell { node: place.node, code }),
-                Some(kind) => Ok(kind),
+                Some(kind) => Ok((kind, options)),
             },
+            _ => Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset }),
         }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Node<'a> {
     ) -> Result<(Self, &'a [u8]), ImageError> {
         let malformed = ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset };
         let kind = match Self::kind_of(records, place) {
-            Ok(kind) => kind,
+            Ok((kind, _)) => kind,
             Err(error) => return Err(error),
         };
         let Some(cell) = shared.cells.get(kind) else { return Err(malformed) };

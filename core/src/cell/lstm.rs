@@ -219,9 +219,25 @@ mod param {
     pub const EPSILON: usize = 2;
 }
 
-/// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h) and what
-/// [`normalized`] needs, `y` is `[output]`.
+/// The options of [`step_in_passes`].
+pub(super) use normalized::OPTIONS as IN_PASSES;
+
+/// One step without [`IN_PASSES`]: one walk over the units.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    step_by::<W>(node, io, update::<W>);
+}
+
+/// One step with any options.
+pub(crate) fn step_in_passes<W: Weight>(node: &Node<'_>, io: Io<'_>) {
+    step_by::<W>(node, io, normalized::update::<W>);
+}
+
+/// What updates every unit, c to c', and makes m: of the node, x, what the recurrent weights see, c, scratch.
+type Update = fn(&Node<'_>, &[f32], &[f32], &mut [f32], &mut [f32], &mut [f32]);
+
+/// `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h) and what `update`
+/// needs, `y` is `[output]`.
+fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
     let Some((m, work)) = work.split_at_mut_checked(node.hidden_size) else { return };
@@ -229,20 +245,16 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
     let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, projected) } else { &*hidden };
     if node.has(PROJECTION) {
-        update::<W>(node, x, operand, cell, work, m);
+        update(node, x, operand, cell, work, m);
         project::<W>(node, m, y);
     } else {
-        update::<W>(node, x, operand, cell, work, y);
+        update(node, x, operand, cell, work, y);
     }
     copy(hidden, y);
 }
 
-/// Every unit: c to c', and m, from what the recurrent weights see. A block of four rows holds the gates i, f, g, o of
-/// one unit.
-fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], work: &mut [f32], m: &mut [f32]) {
-    if node.options & normalized::ANY != 0 {
-        return normalized::update::<W>(node, x, operand, cell, work, m);
-    }
+/// [`Update`] in one walk. A block of four rows holds the gates i, f, g, o of one unit.
+fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
     let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
     let cell_clip = node.param(param::CELL_CLIP);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();

@@ -191,10 +191,12 @@ impl CellKind {
         Self::Scale,
     ];
 
-    /// What this kind does with weights of type `W`, and all that is known about it.
-    const fn cell<W: Weight>(self) -> &'static Cell {
+    /// What this kind does with weights of type `W`, and all that is known about it. A kind may have a second step for
+    /// nodes with `rare` options, which does all that the first does.
+    const fn cell<W: Weight>(self, rare: bool) -> &'static Cell {
         match self {
             Self::Elman => const { &Cell::new(&elman::SPEC, elman::step::<W>) },
+            Self::Lstm if rare => const { &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>) },
             Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
             Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
             Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
@@ -236,9 +238,14 @@ impl CellKind {
         }
     }
 
+    /// Whether a node with these options needs the second step of its kind.
+    const fn is_rare(self, options: u32) -> bool {
+        matches!(self, Self::Lstm) && options & lstm::IN_PASSES != 0
+    }
+
     /// What is known about this kind.
     pub const fn spec(self) -> &'static CellSpec {
-        self.cell::<f32>().spec
+        self.cell::<f32>(false).spec
     }
 
     /// Its code in an image.
@@ -261,7 +268,7 @@ impl CellKind {
 
     /// Whether a step of this kind may have nothing to give.
     pub const fn is_buffered(self) -> bool {
-        matches!(self.cell::<f32>().run, Run::Buffered(_))
+        matches!(self.cell::<f32>(false).run, Run::Buffered(_))
     }
 }
 
@@ -323,18 +330,22 @@ impl Cell {
 }
 
 /// The cells that one model uses. All code of a cell is reached through this table, so a firmware whose model is a
-/// constant contains the cells of that model and no others.
+/// constant contains the cells of that model, with what its options need, and no others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cells([Option<&'static Cell>; CODES]);
 
 impl Cells {
     pub const NONE: Self = Self([None; CODES]);
 
-    /// The same with this kind.
-    pub const fn with(mut self, kind: CellKind, numeric: Numeric) -> Self {
+    /// The same with this kind, for a node with these options too.
+    pub const fn with(mut self, kind: CellKind, options: u32, numeric: Numeric) -> Self {
+        let rare = kind.is_rare(options);
+        if self.get(kind).is_some() && !rare {
+            return self;
+        }
         let cell = match numeric {
-            Numeric::F32 => kind.cell::<f32>(),
-            Numeric::F16 => kind.cell::<f16>(),
+            Numeric::F32 => kind.cell::<f32>(rare),
+            Numeric::F16 => kind.cell::<f16>(rare),
         };
         let mut code = 0;
         while code < CODES {

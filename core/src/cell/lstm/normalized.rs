@@ -1,13 +1,14 @@
 //! The step with coupled gates or layer normalization, cut into passes over the units: statistics need every unit's
-//! numbers before the first unit can go on.
+//! numbers before the first unit can go on. Without these options it computes what the walk of one pass does, bit for
+//! bit: a model with both kinds of nodes needs no other.
 
 use super::{CELL_NORM, COUPLED, GATE_NORM, JOINT_NORM, OUTPUT_NORM, clip, param, peepholes, tensor};
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
 use crate::norm::Moments;
 
-/// The options that this file is for.
-pub const ANY: u32 = 1 << COUPLED | 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
+/// The options that need it.
+pub const OPTIONS: u32 = 1 << COUPLED | 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
 
 /// Every unit: c to c', and m. `work` is `[4 · hidden]` with `gate_norm`, `[8 · hidden]` with `joint_norm`.
 pub fn update<W: Weight>(
