@@ -1,8 +1,9 @@
 //! `sru.SRU` of asappresearch's package: layers one after the other, each in one or both directions.
 //!
 //! A layer's weights are `[features, directions, units, k]`, k being x̃, f, r, and W_s where the highway has a
-//! projection: where there are not as many features as outputs. `weight_c` and `bias` are `[2, directions, units]` of f and r. Matrices
-//! read the input after the layer normalization and after the projection; a highway without W_s reads it as it came.
+//! projection: where there are not as many features as outputs. `weight_c` and `bias` are `[2, directions, units]` of f
+//! and r. Matrices read the input after the layer normalization and after the projection; a highway without W_s reads
+//! it as it came.
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
