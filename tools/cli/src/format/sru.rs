@@ -43,6 +43,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         return Err(ImportError::Unsupported("mask_pad with normalize_after".into()));
     }
     case.control("mask_pad", Control::Padding);
+    // Packed sequences.
+    case.control("sequence_length", Control::Length);
     // Weights say by their presence whether they are used.
     case.size("projection_size")?;
     let layers = case.size("num_layers")?.unwrap_or(2);
