@@ -14,8 +14,8 @@
 //! ```
 //!
 //! With the option `elapsed` t is the last feature that comes in, and x the others; a t below 0 counts as 0: time does
-//! not run backwards. Without it the steps are equally far apart, t is 1, and s is σ(W_s z + b_s): W_r, b_r belong
-//! to W_s, b_s. h' goes out.
+//! not run backwards. Without it the steps are equally far apart: t is 1, and s is σ(W_s z + b_s), where W_s and b_s
+//! hold what is W_r T + W_s and b_r T + b_s of a network trained with steps of the length T. h' goes out.
 //!
 //! # Tensors
 //!

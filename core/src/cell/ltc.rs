@@ -13,8 +13,8 @@
 //! ```
 //!
 //! with a, s, w, e of their own for features and for units. Where more comes in than the `features`, the last of it is
-//! t, the time since the last step; a t below 0 counts as 0: time does not run backwards. Else t is 1. A synapse whose w
-//! and e are 0 takes no time.
+//! t, the time since the last step; a t below 0 counts as 0: time does not run backwards. Else t is 1; for steps of
+//! another length T, always the same, divide C by T. A synapse whose w and e are 0 is passed over.
 //!
 //! # Tensors
 //!

@@ -26,8 +26,8 @@
 //! |---|---|---|
 //! | `input_weights` | `[3 · hidden, x]` | always |
 //! | `bias` | `[3 · hidden]` | optional |
-//! | `forget_peephole` | \[hidden\]: v_f | `cell_gates` |
-//! | `reset_peephole` | \[hidden\]: v_r | `cell_gates` |
+//! | `forget_peephole` | `[hidden]`: v_f | `cell_gates` |
+//! | `reset_peephole` | `[hidden]`: v_r | `cell_gates` |
 //! | `highway_weights` | `[hidden, x]`: W_s | `highway` |
 //!
 //! # Options

@@ -221,16 +221,22 @@ impl<'a> Case<'a> {
         known.ok_or_else(|| unsupported(name, &value))
     }
 
-    /// Takes an argument that is an object: what it holds is among the arguments from then on.
+    /// Takes an argument that is an object: what it holds are arguments named `name.member` from then on.
     pub fn spread(&mut self, name: &str) -> Result<(), ImportError> {
         match self.args.remove(name) {
             None => Ok(()),
             Some(Value::Object(object)) => {
-                self.args.extend(object.into_iter().filter(|(_, value)| !value.is_null()));
+                let given = object.into_iter().filter(|(_, value)| !value.is_null());
+                self.args.extend(given.map(|(member, value)| (format!("{name}.{member}"), value)));
                 Ok(())
             }
             Some(value) => Err(unsupported(name, &value)),
         }
+    }
+
+    /// Takes an argument of which only matters whether it is given: the tensors tell the rest.
+    pub fn given(&mut self, name: &str) -> bool {
+        self.args.remove(name).is_some()
     }
 
     /// Takes an argument that changes nothing once a network is trained.

@@ -1,8 +1,9 @@
 //! `sru.SRU` of asappresearch's package: layers one after the other, each in one or both directions.
 //!
 //! A layer's weights are `[features, directions, units, k]`, k being x̃, f, r, and W_s where the highway has a
-//! projection: where there are not as many features as outputs. `weight_c` and `bias` are `[2, directions, units]` of f and r. Matrices
-//! read the input after the layer normalization and after the projection; a highway without W_s reads it as it came.
+//! projection: where there are not as many features as outputs. `weight_c` and `bias` are `[2, directions, units]` of f
+//! and r. Matrices read the input after the layer normalization and after the projection; a highway without W_s reads
+//! it as it came.
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
@@ -42,6 +43,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         return Err(ImportError::Unsupported("mask_pad with normalize_after".into()));
     }
     case.control("mask_pad", Control::Padding);
+    // Packed sequences.
+    case.control("sequence_length", Control::Length);
     // Weights say by their presence whether they are used.
     case.size("projection_size")?;
     let layers = case.size("num_layers")?.unwrap_or(2);
