@@ -92,6 +92,9 @@
 
 mod normalized;
 
+/// The options of [`step_in_passes`].
+pub(super) use normalized::OPTIONS as IN_PASSES;
+
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
@@ -218,9 +221,6 @@ mod param {
     pub const PROJECTION_CLIP: usize = 1;
     pub const EPSILON: usize = 2;
 }
-
-/// The options of [`step_in_passes`].
-pub(super) use normalized::OPTIONS as IN_PASSES;
 
 /// One step without [`IN_PASSES`]: one walk over the units.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {

@@ -83,7 +83,10 @@ pub fn weight_norm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     };
     let kernel = case.tensor("kernel")?;
     let (rows, cols) = Named { name: "kernel", tensor: kernel }.matrix()?;
-    let output = projection.as_ref().map_or(cols / 4, |projection| projection.shape[1]);
+    let output = match &projection {
+        Some(projection) => Named { name: "projection/kernel", tensor: projection }.matrix()?.1,
+        None => cols / 4,
+    };
     let input = rows.saturating_sub(output);
     let kernel = match normalized {
         true => stacked(
