@@ -335,7 +335,7 @@ fn a_wrong_node_is_refused_by_its_number() {
     assert_eq!(unknown, Err(ImageError::UnknownCell { node: 1, code: 77 }));
 
     let option = |index: usize| Err(ImageError::BadOption { node: index as u32 });
-    assert_eq!(with32(at(LSTM, node::OPTIONS), 8), option(LSTM));
+    assert_eq!(with32(at(LSTM, node::OPTIONS), 1 << CellKind::Lstm.spec().options.len()), option(LSTM));
     assert_eq!(with32(at(ELMAN, node::OPTIONS), 1 << 31), option(ELMAN));
     // These cells have one extent. Their activations follow it, their numbers follow those.
     let activation =
