@@ -403,7 +403,7 @@ fn arguments_and_tensors_that_are_not_known_are_refused_by_name() {
         ("a.LSTMCell", r#"{"layer_norm": true}"#, r#"["input"]"#, "argument layer_norm = true"),
         ("a.LSTMCell", r#"{"activation": "mish"}"#, r#"["input"]"#, "argument activation = \"mish\""),
         ("a.LSTMCell", r#"{"cell_clip": 0.0}"#, r#"["input"]"#, "argument cell_clip = 0"),
-        ("a.AttentionCellWrapper", "{}", r#"["input"]"#, "class \"AttentionCellWrapper\""),
+        ("a.AttentionCell", "{}", r#"["input"]"#, "class \"AttentionCell\""),
         ("a.LSTMCell", "{}", r#"["input", "mask"]"#, "an input \"mask\""),
         ("a.LSTMCell", r#"{"use_peepholes": true}"#, r#"["input"]"#, "\"w_i_diag\" is missing"),
         ("a.GRUCell", "{}", r#"["input"]"#, "\"gates/kernel\" is missing"),
