@@ -1,13 +1,14 @@
-//! The pages of the cells and README's table against the code: what a cell is named and made of stands on its page, the
+//! The pages of the cells, README's table and FORMAT.md's list of cells against the code: what a cell is named and made of stands on its page, the
 //! golden cases a page claims are there and are of that cell, and the table is made from both.
 //!
-//! `TIDEGATE_OVERWRITE_README=1 cargo test -p tidegate-tests --test docs` writes the table anew.
+//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test -p tidegate-tests --test docs` writes README's table and FORMAT.md's list anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate::cell::{CellKind, CellSpec};
+use tidegate::cell::{CellKind, CellSpec, Dim, Presence, TensorSpec};
+use tidegate::gate::Gate;
 use tidegate_tests::golden::cells_of;
 
 /// The sections of a page, by their headings; what stands before the first is under the empty one.
@@ -111,23 +112,85 @@ fn table() -> String {
     table
 }
 
-/// Where README's table stands.
-const MARKS: [&str; 2] = ["<!-- cells -->\n", "<!-- end of cells -->\n"];
+/// What the marks `<!-- {what} -->` and `<!-- end of {what} -->` of a file must hold between them.
+fn holds(file: &str, what: &str, expected: &str) {
+    let path = repository().join(file);
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let [start, end] = [format!("<!-- {what} -->\n"), format!("<!-- end of {what} -->\n")];
+    let parts = text.split_once(&start).and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
+    let (before, (found, after)) = parts.unwrap_or_else(|| panic!("{file} has no marks of {what}"));
+    let expected = format!("\n{expected}\n");
+    if std::env::var_os("TIDEGATE_OVERWRITE_DOCS").is_some() {
+        fs::write(&path, [before, &start, &expected, &end, after].concat())
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
+    } else {
+        assert!(found == expected, "{file} is old: TIDEGATE_OVERWRITE_DOCS=1 writes it anew. It should be\n{expected}");
+    }
+}
 
 #[test]
 fn the_table_in_readme_is_what_the_golden_cases_show() {
-    let path = repository().join("README.md");
-    let readme = fs::read_to_string(&path).expect("README.md can be read");
-    let parts = readme.split_once(MARKS[0]).and_then(|(before, rest)| Some((before, rest.split_once(MARKS[1])?)));
-    let (before, (found, after)) = parts.expect("README.md has the marks of the table");
-    let table = format!("\n{}\n", table());
-    if std::env::var_os("TIDEGATE_OVERWRITE_README").is_some() {
-        fs::write(&path, [before, MARKS[0], &table, MARKS[1], after].concat()).expect("README.md can be written");
-    } else {
-        assert!(
-            found == table,
-            "README's table is old: TIDEGATE_OVERWRITE_README=1 writes it anew. It should be\n{table}"
-        );
+    holds("README.md", "cells", &table());
+}
+
+#[test]
+fn the_format_lists_what_the_specs_say() {
+    let nodes: Vec<String> = CellKind::ALL.iter().map(|&kind| node_format(kind)).collect();
+    holds("core/FORMAT.md", "cells", &nodes.join("\n"));
+}
+
+/// What a node record of this cell has, in order.
+fn node_format(kind: CellKind) -> String {
+    let spec = kind.spec();
+    let presence = |presence: Presence| match presence {
+        Presence::Always => String::new(),
+        Presence::Optional => " or 0".to_owned(),
+        Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
+        Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        Presence::WithWithout(with, without) => {
+            format!(" with `{}` without `{}`", spec.options[with as usize], spec.options[without as usize])
+        }
+    };
+    let rows = |gates: usize, rows: &Dim| match gates {
+        0 | 1 => dim(spec, rows),
+        gates => format!("{gates} · {}", dim(spec, rows)),
+    };
+    let tensor = |of: &TensorSpec| {
+        let cols = of.cols.as_ref().map_or_else(String::new, |cols| format!(" × {}", dim(spec, cols)));
+        let gates = if of.gates.len() > 1 { format!(" ({})", gates(of.gates)) } else { String::new() };
+        format!("`{}` \\[{}{cols}\\]{gates}{}", of.name, rows(of.gates.len(), &of.rows), presence(of.presence))
+    };
+    let lists = [
+        ("options, from bit 0", spec.options.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>()),
+        ("extents", spec.extents.iter().map(|of| format!("`{}`", of.name)).collect()),
+        ("activations", spec.activations.iter().map(|of| format!("`{}`", of.name)).collect()),
+        ("numbers", spec.params.iter().map(|of| format!("`{}`{}", of.name, presence(of.presence))).collect()),
+        ("states", spec.states.iter().map(|of| format!("`{}` \\[{}\\]", of.name, dim(spec, &of.len))).collect()),
+        ("tensors", spec.tensors.iter().map(tensor).collect()),
+    ];
+    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
+    let lists = lists.map(|(what, names)| format!("- {what}: {}\n", names.join("; ")));
+    format!("## {} `{}`\n\n{}", kind.code(), spec.name, lists.collect::<String>())
+}
+
+fn gates(gates: &[Gate]) -> String {
+    gates.iter().map(|gate| format!("{gate:?}").to_lowercase()).collect::<Vec<_>>().join(", ")
+}
+
+/// A dimension in words.
+fn dim(spec: &CellSpec, of: &Dim) -> String {
+    let all = |dims: &[Dim], sign: &str| dims.iter().map(|of| dim(spec, of)).collect::<Vec<_>>().join(sign);
+    match of {
+        Dim::Input => "I".to_owned(),
+        Dim::Hidden => "H".to_owned(),
+        Dim::Output => "O".to_owned(),
+        Dim::Extent(index) => spec.extents[*index].name.to_owned(),
+        Dim::Const(number) => number.to_string(),
+        Dim::Product(dims) => all(dims, " · "),
+        Dim::Sum(dims) => format!("({})", all(dims, " + ")),
+        Dim::Quotient([by, of]) => format!("{} / {}", dim(spec, by), dim(spec, of)),
+        Dim::When(option, of) => format!("{} with `{}`", dim(spec, of), spec.options[*option as usize]),
+        Dim::Unless(option, of) => format!("{} without `{}`", dim(spec, of), spec.options[*option as usize]),
     }
 }
 
