@@ -135,7 +135,9 @@ fn tensors_of_absurd_sizes_are_refused() {
         r#"{"inputs": [{"name": "x", "size": 2}], "layers": [{"name": "w", "class": "Linear", "prefix": "", "args": {"bias": false}}]}"#,
     );
     let zip = |pickle: &[u8]| archive(&[("a/data.pkl", pickle), ("a/data/0", &[0; 16])], false);
-    let rows: [(i32, i32, &[i32], &[i32], &str); 7] = [
+    // numbers of the storage, offset, size, strides, what is said
+    type Row = (i32, i32, &'static [i32], &'static [i32], &'static str);
+    let rows: [Row; 7] = [
         (4, 0, &[i32::MAX, i32::MAX, i32::MAX], &[0, 0, 0], "reaches beyond"),
         (4, 0, &[60_000, 60_000], &[0, 0], "more numbers than it has bytes"),
         (4, 1, &[2, 2], &[2, 1], "reaches beyond its storage of 4"),
