@@ -166,6 +166,20 @@ fn a_missing_tensor_is_named_with_the_nearest() {
 }
 
 #[test]
+fn what_the_tensors_say_an_architecture_need_not() {
+    let with = |args: &str| {
+        let layers = format!(r#"[{{"name": "rnn", "class": "LSTM", "prefix": "", "args": {args}}}]"#);
+        let mut options = described(&format!(r#"{{"inputs": [{{"name": "x", "size": 6}}], "layers": {layers}}}"#));
+        options.window = Some(5);
+        import(&sample("lstm_projection_stack_bidirectional.pt"), &options)
+    };
+    let whole = with(r#"{"num_layers": 2, "bidirectional": true, "proj_size": 2}"#).unwrap();
+    assert_eq!(with("{}").unwrap(), whole);
+    let line = with(r#"{"bidirectional": false}"#).unwrap_err().to_string();
+    assert!(line.contains("an input of 2 features where weight_ih_l1 takes 4"), "{line}");
+}
+
+#[test]
 fn what_is_left_over_is_named() {
     let alone = r#"{"inputs": [{"name": "x", "size": 7}], "layers": [{"name": "rnn", "class": "LSTM"}]}"#;
     let line = refusal(&sample("classifier.pth"), &described(alone));
