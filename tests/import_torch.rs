@@ -84,6 +84,20 @@ fn a_pickle_that_calls_is_refused_by_what_it_calls() {
 }
 
 #[test]
+fn a_pickle_without_end_takes_no_memory_without_end() {
+    let put: Vec<u8> = (0..1_u32 << 19).flat_map(|k| [&b"r"[..], &k.to_le_bytes()].concat()).collect();
+    for (start, rest) in [
+        (&b"\x80\x02"[..], vec![b'N'; 1 << 20]),
+        (b"\x80\x02N", vec![b'2'; 1 << 20]),
+        (b"\x80\x02", vec![b'('; 1 << 20]),
+        (b"\x80\x02N", put),
+    ] {
+        let line = refusal(&[start, &rest].concat(), &ALONE);
+        assert!(line.contains("more than 262144 objects"), "{line}");
+    }
+}
+
+#[test]
 fn a_module_or_a_program_is_refused_with_a_way_out() {
     let module = b"\x80\x02ctorch.nn.modules.rnn\nLSTM\nq\x00)\x81q\x01.";
     let line = refusal(&archive(&[("archive/data.pkl", module)], false), &ALONE);
