@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::state::State;
+use crate::data::one_line;
 use crate::error::ImportError;
 use crate::format::description::{Description, Input, LayerDescription, Size};
 
@@ -49,7 +50,7 @@ pub(super) fn found(state: &State) -> Result<(Description, String), ImportError>
             if draft.len() > MAX_DRAFT_BYTES || draft.contains(char::is_control) {
                 draft = "(too long to be shown)".into();
             }
-            Err(ImportError::NeedsArchitecture { reason, draft })
+            Err(ImportError::NeedsArchitecture { reason: one_line(&reason), draft })
         }
     }
 }
