@@ -11,29 +11,30 @@
 //!
 //! # Tensors
 //!
-//! A block for each of θ, η, in this order.
+//! Blocks of rows in the order θ, η.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[2 · hidden, input]` | always |
 //! | `recurrent_weights` | `[2 · hidden, hidden]` | always |
 //! | `bias` | `[2 · hidden]` | optional |
-//! | `candidate_weights` | [hidden, input]: W | always |
+//! | `candidate_weights` | `[hidden, input]`: W | always |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | θ, η | `sigmoid` |
-//! | `activation` | h, W x | `tanh` |
+//! | `gate_activation` | `sigmoid` | θ, η |
+//! | `activation` | `tanh` | h, W x |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.CFNCell`, which has 1 - η for η: as 1 - σ(a) is σ(-a), the importer negates W_η, R_η and b_η.
+//! TensorFlow 1's `tf.contrib.rnn.CFNCell`, which has 1 - η for η: as 1 - σ(a) is σ(-a), the importer negates W_η, R_η
+//! and b_η.
 //!
 //! # Golden cases
 //!
-//! `tf1__CFNCell__*`
+//! `tf1__CFNCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;

@@ -2,49 +2,58 @@
 //! "FastGRNN: A Fast, Accurate, Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network", 2018).
 //!
 //! # Equation
+//!
 //! ```text
 //! a = W x + R h
 //! z = σ(a + b_z)
 //! c = tanh(a + b_c)
 //! h' = z ⊙ h + (ζ (1 - z) + ν) ⊙ c
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[hidden, input]` | always |
-//! | `recurrent_weights` | [hidden, hidden], with `low_rank` [hidden, rank] | always |
+//! | `recurrent_weights` | `[hidden, hidden]`, with `low_rank` `[hidden, rank]` | always |
 //! | `gate_bias` | `[hidden]` | optional |
 //! | `candidate_bias` | `[hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Parameters
+//!
 //! | name | what |
 //! |---|---|
 //! | `zeta` | ζ; EdgeML stores the number whose sigmoid it is |
 //! | `nu` | ν; EdgeML stores the number whose sigmoid it is |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | sigmoid | z |
-//! | `candidate_activation` | tanh | c |
+//! | `gate_activation` | `sigmoid` | z |
+//! | `candidate_activation` | `tanh` | c |
 //!
 //! # Known as
+//!
 //! EdgeML's `FastGRNNCell`.
 //!
 //! # Golden cases
+//!
 //! `edgeml__FastGRNNCell__*`.
 
 use super::low_rank::{self, RANK};

@@ -2,46 +2,55 @@
 //! "FastGRNN: A Fast, Accurate, Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network", 2018).
 //!
 //! # Equation
+//!
 //! ```text
 //! c = tanh(W x + R h + b)
 //! h' = β h + α c
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[hidden, input]` | always |
-//! | `recurrent_weights` | [hidden, hidden], with `low_rank` [hidden, rank] | always |
+//! | `recurrent_weights` | `[hidden, hidden]`, with `low_rank` `[hidden, rank]` | always |
 //! | `input_bias` | `[hidden]` | optional |
 //! | `recurrent_bias` | `[hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Parameters
+//!
 //! | name | what |
 //! |---|---|
 //! | `alpha` | α; EdgeML stores the number whose sigmoid it is |
 //! | `beta` | β; EdgeML stores the number whose sigmoid it is |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `activation` | tanh | c |
+//! | `activation` | `tanh` | c |
 //!
 //! # Known as
+//!
 //! EdgeML's `FastRNNCell`.
 //!
 //! # Golden cases
+//!
 //! `edgeml__FastRNNCell__*`.
 
 use super::low_rank::{self, RANK};

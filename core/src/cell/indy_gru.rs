@@ -12,28 +12,28 @@
 //!
 //! # Tensors
 //!
-//! A block for each of r, z, n, in this order.
+//! Blocks of rows in the order r, z, n.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[3 · hidden, input]` | always |
-//! | `recurrent_weights` | [3 · hidden]: u | always |
+//! | `recurrent_weights` | `[3 · hidden]`: u | always |
 //! | `bias` | `[3 · hidden]` | optional |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | r, z | `sigmoid` |
-//! | `new_activation` | n | `tanh` |
+//! | `gate_activation` | `sigmoid` | r, z |
+//! | `new_activation` | `tanh` | n |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.IndyGRUCell`.
+//! TensorFlow 1's `tf.contrib.rnn.IndyGRUCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__IndyGRUCell__*`
+//! `tf1__IndyGRUCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;

@@ -20,48 +20,56 @@
 //!
 //! # Tensors
 //!
-//! A block for each of g, f, r, in this order.
+//! Blocks of rows in the order g, f, r.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[3 · hidden, x]` | always |
 //! | `bias` | `[3 · hidden]` | optional |
-//! | `forget_peephole` | `[hidden]`: v_f | `cell_gates` |
-//! | `reset_peephole` | `[hidden]`: v_r | `cell_gates` |
-//! | `highway_weights` | `[hidden, x]`: W_s | `highway` |
+//! | `forget_peephole` | `[hidden]`: v_f | with `cell_gates` |
+//! | `reset_peephole` | `[hidden]`: v_r | with `cell_gates` |
+//! | `highway_weights` | `[hidden, x]`: W_s | with `highway` |
 //!
 //! # Options
 //!
-//! * `cell_gates`: the gates read the cell state.
-//! * `highway`: the highway has a projection of its own.
-//! * `no_highway`: there is none.
-//! * `residual`: the matrices read only the first `features` that come in.
+//! | name | what |
+//! |---|---|
+//! | `cell_gates` | the gates read the cell state |
+//! | `highway` | the highway has a projection of its own |
+//! | `no_highway` | there is none |
+//! | `residual` | the matrices read only the first `features` that come in |
 //!
 //! # Extents
 //!
-//! * `features`: of x, with `residual`.
-//! * `skip`: where the highway begins that has no projection. The backward half of a bidirectional layer begins at its
-//!   number of units.
+//! | name | what |
+//! |---|---|
+//! | `features` | of x, with `residual` |
+//! | `skip` | where a highway without a projection begins |
+//!
+//! The `skip` of the backward half of a bidirectional layer is its number of units.
 //!
 //! # Parameters
 //!
-//! `highway_scale`: of the highway, where it has no projection.
+//! | name | what |
+//! |---|---|
+//! | `highway_scale` | of a highway without a projection |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | f, r | `sigmoid` |
-//! | `output_activation` | c' | `tanh` |
+//! | `gate_activation` | `sigmoid` | f, r |
+//! | `output_activation` | `tanh` | c' |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.SRUCell` (`highway`); asappresearch's `sru.SRU` (`cell_gates`, and `highway` where the sizes differ;
-//! its activation is the identity unless it has `use_tanh`; `no_highway` if not `has_skip_term`).
+//! TensorFlow 1's `tf.contrib.rnn.SRUCell` (`highway`); asappresearch's `sru.SRU` (`cell_gates`, and `highway` where
+//! the sizes differ; `no_highway` without its `has_skip_term`; `output_activation` is the identity without its
+//! `use_tanh`).
 //!
 //! # Golden cases
 //!
-//! `tf1__SRUCell__*`, `sru__SRU__*`
+//! `tf1__SRUCell__*`, `sru__SRU__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule};
 use super::{StateSpec, TensorSpec, copy};

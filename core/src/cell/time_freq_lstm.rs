@@ -19,9 +19,11 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order i, f, g, o.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[4 · hidden, band_size]`, i, f, g, o | always |
+//! | `input_weights` | `[4 · hidden, band_size]` | always |
 //! | `recurrent_weights` | `[4 · hidden, 2 · hidden]`, columns of h_k, then of h'_{k-1} | always |
 //! | `input_bias` | `[4 · hidden]` | optional |
 //! | `input_peephole` | `[hidden]` | with `peephole` |
@@ -30,7 +32,9 @@
 //!
 //! # Options
 //!
-//! * `peephole`: the gates see the cell state of their band.
+//! | name | what |
+//! |---|---|
+//! | `peephole` | the gates see the cell state of their band |
 //!
 //! # Extents
 //!
@@ -45,15 +49,17 @@
 //!
 //! # Parameters
 //!
-//! * `cell_clip`: c stays within plus and minus this.
+//! | name | what |
+//! |---|---|
+//! | `cell_clip` | c stays within plus and minus this |
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.TimeFreqLSTMCell`.
+//! TensorFlow 1's `tf.contrib.rnn.TimeFreqLSTMCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__TimeFreqLSTMCell__*`
+//! `tf1__TimeFreqLSTMCell__*`.
 
 use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
 use super::lstm::clip;
@@ -112,7 +118,7 @@ mod tensor {
     pub const OUTPUT_PEEPHOLE: usize = 5;
 }
 
-/// One step. `x` is `[input]`, `state` is `[2 × bands × hidden]` (h, c), `y` is `[bands × hidden]`.
+/// One step. `x` is `[input]`, `state` is `[2 · bands · hidden]` (h, c), `y` is `[bands · hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;
     // There is at least one unit.
