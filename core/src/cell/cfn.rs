@@ -38,17 +38,14 @@
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
-use crate::gate::Gate;
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
-
-/// θ, η
-const GATES: &[Gate] = &[Gate::Forget, Gate::Input];
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "cfn",
-    gates: GATES,
+    gates: &gate::CFN,
     extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -66,9 +63,9 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::matrix("candidate_weights", Dim::Hidden, Dim::Input),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(GATES),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(GATES),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::CFN),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(&gate::CFN),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::CFN),
         TensorSpec::matrix("candidate_weights", &["candidate_weights"], Dim::Hidden, Dim::Input),
     ],
 };

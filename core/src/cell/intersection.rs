@@ -43,17 +43,14 @@
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
-use crate::gate::Gate;
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
-
-/// z, n, g, m
-const GATES: &[Gate] = &[Gate::Update, Gate::New, Gate::Carry, Gate::Emitted];
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "intersection",
-    gates: GATES,
+    gates: &gate::INTERSECTION,
     extents: &[],
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Hidden)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -71,9 +68,9 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(GATES),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(GATES),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::INTERSECTION),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(&gate::INTERSECTION),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::INTERSECTION),
     ],
 };
 

@@ -31,7 +31,7 @@
 
 use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::{sigmoid, tanh};
-use crate::gate::Gate;
+use crate::gate::{Gate, MGU};
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
 
@@ -41,7 +41,7 @@ const NEW: &[Gate] = &[Gate::New];
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "mgu",
-    gates: &[Gate::Forget, Gate::New],
+    gates: &MGU,
     extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],

@@ -74,7 +74,7 @@
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule};
 use super::{StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
-use crate::gate::Gate;
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
 
@@ -96,13 +96,10 @@ const X: Dim = Dim::Sum(&[Dim::When(RESIDUAL, &Dim::Extent(FEATURES)), Dim::Unle
 /// The end of what a highway without a projection reads.
 const SKIP_END: Dim = Dim::Unless(HIGHWAY, &Dim::Unless(NO_HIGHWAY, &Dim::Sum(&[Dim::Extent(SKIP), Dim::Hidden])));
 
-/// g, f, r
-const GATES: &[Gate] = &[Gate::Cell, Gate::Forget, Gate::Reset];
-
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "sru",
-    gates: GATES,
+    gates: &gate::SRU,
     extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("skip")],
     rules: &[
         RECURRENT,
@@ -127,8 +124,8 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::matrix("highway_weights", Dim::Hidden, X).when(Presence::With(HIGHWAY)),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, X).gates(GATES),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, X).gates(&gate::SRU),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::SRU),
         TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
         TensorSpec::vector("reset_peephole", &["reset_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
         TensorSpec::matrix("highway_weights", &["highway_weights"], Dim::Hidden, X).when(Presence::With(HIGHWAY)),
