@@ -168,8 +168,7 @@ impl Side {
     fn peepholes<'n>(self, node: &Node<'n>) -> impl Iterator<Item = [[f32; 2]; 3]> {
         let units = node.hidden_size;
         let [i, f, o] = self.peepholes.map(|index| {
-            let both = node.vector(index).as_flattened();
-            let (of_d, of_c) = both.split_at_checked(units).unwrap_or_default();
+            let (of_d, of_c) = node.elements(index).split_at_checked(units).unwrap_or_default();
             of_d.iter().zip(of_c).map(|(&p, &q)| [p, q])
         });
         i.zip(f).zip(o).map(|((i, f), o)| [i, f, o])

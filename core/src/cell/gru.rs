@@ -153,9 +153,9 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     }
 }
 
-/// What the recurrent weights see in place of `h`, which may be r ⊙ h: with `low_rank` B h, in `projected`.
+/// What the recurrent weights see in place of `h`, which may be r ⊙ h.
 fn operand<'w, W: Weight>(node: &Node<'_>, h: &'w [f32], projected: &'w mut [f32]) -> &'w [f32] {
-    if node.has(LOW_RANK) { low_rank::project(node.matrix::<W>(tensor::RECURRENT_BASIS), h, projected) } else { h }
+    low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, h, projected)
 }
 
 /// r and z of every unit. A block of four rows holds r, z of two units.

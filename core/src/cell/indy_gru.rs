@@ -83,7 +83,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
         copy(preacts, &accumulate(b, w, x));
     }
     let (preacts, _) = preacts.as_chunks::<3>();
-    let (recurrent, _) = node.vector(tensor::RECURRENT_WEIGHTS).as_flattened().as_chunks::<3>();
+    let (recurrent, _) = node.elements(tensor::RECURRENT_WEIGHTS).as_chunks::<3>();
     for ((&[r, z, n], &[u_r, u_z, u_n]), (h, y)) in preacts.iter().zip(recurrent).zip(hidden.iter_mut().zip(y)) {
         let [r, z] = [gate.apply(r + u_r * *h), gate.apply(z + u_z * *h)];
         let n = new.apply(n + u_n * (r * *h));

@@ -69,7 +69,8 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::INTERSECTION),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(&gate::INTERSECTION),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
+            .gates(&gate::INTERSECTION),
         TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::INTERSECTION),
     ],
 };

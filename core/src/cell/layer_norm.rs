@@ -94,10 +94,10 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         }
         (from, to) = (others, behind);
     }
-    for (y, &gain) in y.iter_mut().zip(node.vector(tensor::GAIN).as_flattened()) {
+    for (y, &gain) in y.iter_mut().zip(node.elements(tensor::GAIN)) {
         *y *= gain;
     }
-    for (y, &bias) in y.iter_mut().zip(node.vector(tensor::BIAS).as_flattened()) {
+    for (y, &bias) in y.iter_mut().zip(node.elements(tensor::BIAS)) {
         *y += bias;
     }
 }

@@ -210,9 +210,8 @@ mod tensor {
     pub const INPUT_WEIGHTS: usize = 0;
     pub const RECURRENT_WEIGHTS: usize = 1;
     pub const BIAS: usize = 2;
-    pub const INPUT_PEEPHOLE: usize = 3;
-    pub const FORGET_PEEPHOLE: usize = 4;
-    pub const OUTPUT_PEEPHOLE: usize = 5;
+    /// The first of three: those of i, f, o.
+    pub const PEEPHOLES: usize = 3;
     pub const PROJECTION_WEIGHTS: usize = 6;
     pub const RECURRENT_BASIS: usize = 7;
     pub const GATE_GAIN: usize = 8;
@@ -251,8 +250,7 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
     let Some((m, work)) = work.split_at_mut_checked(node.hidden_size) else { return };
     let Some((projected, work)) = work.split_at_mut_checked(node.dim(&PROJECTED)) else { return };
-    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
-    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, projected) } else { &*hidden };
+    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, projected);
     if node.has(PROJECTION) {
         update(node, x, operand, cell, work, m);
         project::<W>(node, m, y);
@@ -268,7 +266,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
     let cell_clip = node.param(param::CELL_CLIP);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let mut peepholes = peepholes(node);
+    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
         let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
@@ -285,13 +283,10 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
     }
 }
 
-/// p_i, p_f, p_o of every unit; none without peepholes.
-fn peepholes(node: &Node<'_>) -> impl Iterator<Item = [f32; 3]> {
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    peephole(tensor::INPUT_PEEPHOLE)
-        .zip(peephole(tensor::FORGET_PEEPHOLE))
-        .zip(peephole(tensor::OUTPUT_PEEPHOLE))
-        .map(|((&i, &f), &o)| [i, f, o])
+/// p_i, p_f, p_o of every unit; none without peepholes. They are three tensors in a row, from this one on.
+pub(super) fn peepholes(node: &Node<'_>, first: usize) -> impl Iterator<Item = [f32; 3]> {
+    let peephole = |index| node.elements(first + index).iter();
+    peephole(0).zip(peephole(1)).zip(peephole(2)).map(|((&i, &f), &o)| [i, f, o])
 }
 
 /// y = clip(P m)

@@ -62,7 +62,9 @@
 //!
 //! `ncps__LTC__*`.
 
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory};
+use super::{
+    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory, sum,
+};
 use crate::activation::{relu, sigmoid};
 use crate::kernel::Weight;
 use crate::node::Node;
@@ -175,7 +177,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
 
 /// v' of every unit, after the time `tau`.
 fn unfold<W: Weight>(node: &Node<'_>, tau: f32, v: &[f32], [drives, conductances]: [&[f32]; 2], next: &mut [f32]) {
-    let capacitances = node.vector(tensor::CAPACITANCE).as_flattened().iter();
+    let capacitances = node.elements(tensor::CAPACITANCE).iter();
     let synapses = synapses::<W>(node, tensor::RECURRENT, v);
     let synapses = synapses.flat_map(|Synapses { drives, conductances }| drives.into_iter().zip(conductances));
     let sums = drives.iter().zip(conductances).zip(synapses);
@@ -192,12 +194,8 @@ struct Synapses {
 
 impl Synapses {
     fn plus(self, drives: [f32; 4], conductances: [f32; 4]) -> Self {
-        Self { drives: plus(self.drives, drives), conductances: plus(self.conductances, conductances) }
+        Self { drives: sum(self.drives, drives), conductances: sum(self.conductances, conductances) }
     }
-}
-
-fn plus([a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) -> [f32; 4] {
-    [a + e, b + f, c + g, d + h]
 }
 
 /// Block by block, the synapses from all sources; `first` is the index of their slope.

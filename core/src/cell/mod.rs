@@ -372,6 +372,11 @@ pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
     }
 }
 
+/// The sums of two blocks of four rows.
+pub(crate) fn sum([a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) -> [f32; 4] {
+    [a + e, b + f, c + g, d + h]
+}
+
 /// The greater of two; not a number if one is not, which `f32::max` would hide.
 pub(crate) fn greater(a: f32, b: f32) -> f32 {
     if a > b || a.is_nan() { a } else { b }

@@ -161,8 +161,8 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     add::<W>(node, tensor::FORGET_PEEPHOLE, cell, output);
     update::<W>(node, x, hidden, cell, candidate, output);
     add::<W>(node, tensor::OUTPUT_PEEPHOLE, candidate, output);
-    let vector = |index| node.vector(index).as_flattened().iter();
-    let rhythm = vector(tensor::PERIOD).zip(vector(tensor::PHASE)).zip(vector(tensor::RATIO_ON));
+    let rhythm = node.elements(tensor::PERIOD).iter().zip(node.elements(tensor::PHASE));
+    let rhythm = rhythm.zip(node.elements(tensor::RATIO_ON));
     let leak = node.param(0);
     let candidates = candidate.iter().zip(output.iter());
     let states = hidden.iter().zip(cell).zip(y.iter_mut());

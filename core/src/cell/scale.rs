@@ -71,7 +71,7 @@ mod tensor {
 
 /// One step. `x` and `y` have the same length.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
-    let (gains, biases) = (node.vector(tensor::GAIN).as_flattened(), node.vector(tensor::BIAS).as_flattened());
+    let (gains, biases) = (node.elements(tensor::GAIN), node.elements(tensor::BIAS));
     copy(io.y, io.x);
     let (mut rest, channels) = (io.y, node.extent(CHANNELS));
     while let Some((y, others)) = rest.split_at_mut_checked(channels).filter(|(y, _)| !y.is_empty()) {

@@ -57,7 +57,7 @@
 
 use super::min_lstm::log_sigmoid;
 use super::{
-    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy, greater,
+    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy, greater, sum,
 };
 use crate::activation::{sigmoid, tanh};
 use crate::gate;
@@ -169,8 +169,4 @@ fn unit_by_unit(x: &[f32], units: usize) -> impl Iterator<Item = [f32; 4]> {
     let mut gate = || gates.next().unwrap_or_default();
     let (i, f, g, o) = (gate(), gate(), gate(), gate());
     i.iter().zip(f).zip(g.iter().zip(o)).map(|((&i, &f), (&g, &o))| [i, f, g, o])
-}
-
-fn sum([a0, a1, a2, a3]: [f32; 4], [b0, b1, b2, b3]: [f32; 4]) -> [f32; 4] {
-    [a0 + b0, a1 + b1, a2 + b2, a3 + b3]
 }

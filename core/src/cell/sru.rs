@@ -151,8 +151,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
         copy(preacts, &accumulate(b, w, x));
     }
     highway::<W>(node, incoming, x, y);
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    let mut peepholes = peephole(tensor::FORGET_PEEPHOLE).zip(peephole(tensor::RESET_PEEPHOLE));
+    let mut peepholes = node.elements(tensor::FORGET_PEEPHOLE).iter().zip(node.elements(tensor::RESET_PEEPHOLE));
     let (preacts, _) = preacts.as_chunks::<3>();
     for (&[g, mut f, mut r], (c, y)) in preacts.iter().zip(cell.iter_mut().zip(y)) {
         if let Some((v_f, v_r)) = peepholes.next() {

@@ -62,7 +62,7 @@
 //! `tf1__TimeFreqLSTMCell__*`.
 
 use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
-use super::lstm::clip;
+use super::lstm::{clip, peepholes};
 use super::{CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::{sigmoid, tanh};
 use crate::gate;
@@ -113,9 +113,8 @@ mod tensor {
     pub const INPUT_WEIGHTS: usize = 0;
     pub const RECURRENT_WEIGHTS: usize = 1;
     pub const BIAS: usize = 2;
-    pub const INPUT_PEEPHOLE: usize = 3;
-    pub const FORGET_PEEPHOLE: usize = 4;
-    pub const OUTPUT_PEEPHOLE: usize = 5;
+    /// The first of three: those of i, f, o.
+    pub const PEEPHOLES: usize = 3;
 }
 
 /// One step. `x` is `[input]`, `state` is `[2 · bands · hidden]` (h, c), `y` is `[bands · hidden]`.
@@ -138,19 +137,17 @@ fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, cell: &mut [f32], h:
     let limit = node.param(0);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    let mut peepholes =
-        peephole(tensor::INPUT_PEEPHOLE).zip(peephole(tensor::FORGET_PEEPHOLE)).zip(peephole(tensor::OUTPUT_PEEPHOLE));
+    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, h)) in blocks.zip(cell.iter_mut().zip(h)) {
         let [mut i, mut f, g, mut o] = operand.sums(b, w, r);
         let peephole = peepholes.next();
-        if let Some(((p_i, p_f), _)) = peephole {
+        if let Some([p_i, p_f, _]) = peephole {
             i += p_i * *c;
             f += p_f * *c;
         }
         *c = clip(sigmoid(f) * *c + sigmoid(i) * tanh(g), limit);
-        if let Some((_, p_o)) = peephole {
+        if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
         *h = sigmoid(o) * tanh(*c);
