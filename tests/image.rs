@@ -523,11 +523,10 @@ fn work_beyond_measure_is_not_tried_though_no_weight_shows_it() {
         let image = AlignedBytes::pack(model, Numeric::F32);
         fuzz::parse_then_step(&[&[0], image.get()].concat())
     };
-    let variant = |cell: &str| Variant::all().into_iter().find(|variant| variant.kind.spec().name == cell);
     let draw = Draw { weights: 1.0, biases: true };
     // One pixel, under every tap of a wide kernel in turn.
     for (taps, expected) in [(64, Outcome::Ran), (512, Outcome::TooLarge)] {
-        let mut model = chain(&mut Rng::new(24), 1, &[(variant("pool").expect("it is there"), 1)], draw);
+        let mut model = chain(&mut Rng::new(24), 1, &[(Variant::plain("pool"), 1)], draw);
         let node = &mut model.architecture.nodes[0];
         let extents = [("kernel_width", taps), ("pad_left", taps - 1), ("pad_right", taps - 1), ("out_width", taps)];
         node.extents = extents.map(|(name, value)| (name.to_owned(), value)).into();
@@ -538,7 +537,7 @@ fn work_beyond_measure_is_not_tried_though_no_weight_shows_it() {
     }
     // A node that is unrolled goes through its weights once a row.
     for (rows, expected) in [(4, Outcome::Ran), (256, Outcome::TooLarge)] {
-        let cell = chain(&mut Rng::new(25), 4, &[(variant("lstm").expect("it is there"), 12)], draw);
+        let cell = chain(&mut Rng::new(25), 4, &[(Variant::plain("lstm"), 12)], draw);
         let once = AlignedBytes::pack(&cell, Numeric::F32).model().nodes().map(|node| node.macs()).sum::<usize>();
         let model = over_windows(cell, rows, rows, true, false);
         let image = AlignedBytes::pack(&model, Numeric::F32);

@@ -419,6 +419,11 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
+    /// Vector `index` of the spec, element by element, with the zeros that fill its last block up.
+    pub(crate) fn elements(&self, index: usize) -> &'a [f32] {
+        self.vector(index).as_flattened()
+    }
+
     /// What one of its dimensions is worth.
     pub const fn dim(&self, dim: &Dim) -> usize {
         match self.sizes().dim(dim) {

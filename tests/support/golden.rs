@@ -1,5 +1,5 @@
 //! One golden case: a file of parameters, inputs, initial states and what the framework itself computed, run
-//! through importer, packer, `core` and the oracle. `data/README.md` and the cases' metadata say how they were made.
+//! through importer, packer, `core` and the oracle. `golden/README.md` and the cases' metadata say how they were made.
 //! What a class or a cell is, only the importer knows: it says where the case's tensors hold inputs, outputs and
 //! states ([`Conversion`]). Every element of every input and output must have been used or compared.
 

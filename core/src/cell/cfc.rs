@@ -13,9 +13,9 @@
 //! h' = A - A ⊙ exp(-t (|w| + |a|)) ⊙ a         pure
 //! ```
 //!
-//! With the option `elapsed` t is the last feature that comes in, and x the others; a t below 0 counts as 0: time does
-//! not run backwards. Without it the steps are equally far apart: t is 1, and s is σ(W_s z + b_s), where W_s and b_s
-//! hold what is W_r T + W_s and b_r T + b_s of a network trained with steps of the length T. h' goes out.
+//! With the option `elapsed` t is the last feature that comes in, and x the others; a t below 0 counts as 0. Without it
+//! the steps are equally far apart: t is 1, and s is σ(W_s z + b_s), where W_s and b_s hold what is W_r T + W_s and
+//! b_r T + b_s of a network trained with steps of the length T. h' goes out.
 //!
 //! # Tensors
 //!
@@ -23,50 +23,58 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `backbone_weights` | `[backbone_units, features + hidden]` | `backbone` |
-//! | `backbone_bias` | `[backbone_units]` | `backbone` |
-//! | `deep_weights` | `[further_layers · backbone_units, backbone_units]`: D_1, D_2, ... | `deep` |
-//! | `deep_bias` | `[further_layers · backbone_units]` | `deep` |
+//! | `backbone_weights` | `[backbone_units, features + hidden]` | with `backbone` |
+//! | `backbone_bias` | `[backbone_units]` | with `backbone` |
+//! | `deep_weights` | `[further_layers · backbone_units, backbone_units]`: D_1, D_2, ... | with `deep` |
+//! | `deep_bias` | `[further_layers · backbone_units]` | with `deep` |
 //! | `start_weights` | `[hidden, z]`: W_a | always |
 //! | `start_bias` | `[hidden]`: b_a | optional |
-//! | `end_weights` | `[hidden, z]`: W_e | unless `pure` |
-//! | `end_bias` | `[hidden]`: b_e | unless `pure` |
-//! | `shift_weights` | `[hidden, z]`: W_s | unless `pure` |
-//! | `shift_bias` | `[hidden]`: b_s | unless `pure` |
-//! | `rate_weights` | `[hidden, z]`: W_r | `elapsed`, unless `pure` |
-//! | `rate_bias` | `[hidden]`: b_r | `elapsed`, unless `pure` |
-//! | `time_constant` | `[hidden]`: w | `pure` |
-//! | `asymptote` | `[hidden]`: A | `pure` |
-//! | `memory_input_weights` | `[4 · hidden, features]` | `mixed_memory` |
-//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | `mixed_memory` |
-//! | `memory_bias` | `[4 · hidden]` | `mixed_memory` |
+//! | `end_weights` | `[hidden, z]`: W_e | without `pure` |
+//! | `end_bias` | `[hidden]`: b_e | without `pure` |
+//! | `shift_weights` | `[hidden, z]`: W_s | without `pure` |
+//! | `shift_bias` | `[hidden]`: b_s | without `pure` |
+//! | `rate_weights` | `[hidden, z]`: W_r | with `elapsed`, without `pure` |
+//! | `rate_bias` | `[hidden]`: b_r | with `elapsed`, without `pure` |
+//! | `time_constant` | `[hidden]`: w | with `pure` |
+//! | `asymptote` | `[hidden]`: A | with `pure` |
+//! | `memory_input_weights` | `[4 · hidden, features]` | with `mixed_memory` |
+//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | with `mixed_memory` |
+//! | `memory_bias` | `[4 · hidden]` | with `mixed_memory` |
 //!
 //! # Options
 //!
-//! * `elapsed`: the last feature that comes in is the time since the last step.
-//! * `backbone`: a layer in front of the others.
-//! * `deep`: `further_layers` behind it.
-//! * `no_gate`, `pure`: other equations of h', see above.
-//! * `mixed_memory`: an [LSTM](super::mixed_memory) before each step makes another h of h.
+//! | name | what |
+//! |---|---|
+//! | `elapsed` | the last feature that comes in is the time since the last step |
+//! | `backbone` | a layer in front of the others |
+//! | `deep` | `further_layers` behind it |
+//! | `no_gate`, `pure` | other equations of h', see above |
+//! | `mixed_memory` | an [LSTM](super::mixed_memory) before each step makes another h of h |
 //!
 //! # Extents
 //!
-//! * `features`: of x, what comes in without the time.
-//! * `backbone_units`, `further_layers`: of the backbone; 0 where there is none.
+//! | name | what |
+//! |---|---|
+//! | `features` | of x, what comes in without the time |
+//! | `backbone_units`, `further_layers` | of the backbone; 0 where there is none |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `backbone_activation` | layers of the backbone | `tanh` |
+//! | `backbone_activation` | `tanh` | layers of the backbone |
 //!
 //! # Known as
 //!
-//! `ncps.torch.CfC` (a wiring with layers is a chain of cells), `Cfc` of raminmh/CfC (`minimal` is `pure`).
+//! ncps's `ncps.torch.CfC` (a wiring with layers is a chain of cells); `Cfc` of raminmh/CfC (`minimal` is `pure`).
+//!
+//! # Deviations
+//!
+//! Both of them compute with a time below 0 as it is. Here it counts as 0: time does not run backwards.
 //!
 //! # Golden cases
 //!
-//! `ncps__CfC__*`, `cfc__Cfc__*`
+//! `ncps__CfC__*`, `cfc__Cfc__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec};
 use super::{TensorSpec, copy, mixed_memory};

@@ -13,33 +13,39 @@
 //! h' = P m   with a projection, else m
 //! ```
 //!
-//! The projection is a whole matrix: only there do groups meet. A forget bias that a framework adds at run time is folded
-//! into `b_f` by the importer.
+//! The projection is a whole matrix: only there do groups meet. A forget bias that a framework adds at run time is
+//! folded into `b_f` by the importer.
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order i, f, g, o.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[4 × hidden, input / groups]`, i, f, g, o | always |
-//! | `recurrent_weights` | `[4 × hidden, output / groups]` | always |
-//! | `input_bias` | `[4 × hidden]` | optional |
+//! | `input_weights` | `[4 · hidden, input / groups]` | always |
+//! | `recurrent_weights` | `[4 · hidden, output / groups]` | always |
+//! | `input_bias` | `[4 · hidden]` | optional |
 //! | `projection_weights` | `[output, hidden]` | with `projection` |
 //!
 //! # Options
 //!
-//! * `projection`: what goes out, and comes back as h, is P m.
+//! | name | what |
+//! |---|---|
+//! | `projection` | what goes out, and comes back as h, is P m |
 //!
 //! # Extents
 //!
-//! * `groups`: how many; it divides the three sizes. 1 by default.
+//! | name | what |
+//! |---|---|
+//! | `groups` | how many; it divides the three sizes; 1 by default |
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.GLSTMCell`.
+//! TensorFlow 1's `tf.contrib.rnn.GLSTMCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__GLSTMCell__*`
+//! `tf1__GLSTMCell__*`.
 
 use super::nas::project;
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy};

@@ -110,10 +110,10 @@ pub enum CellKind {
     IndyGru = 22,
     /// [`grid_lstm`]
     GridLstm = 23,
-    /// [`time_freq_lstm`]
-    TimeFreqLstm = 25,
     /// [`mgu`]
     Mgu = 24,
+    /// [`time_freq_lstm`]
+    TimeFreqLstm = 25,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -219,8 +219,8 @@ impl CellKind {
             Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
             Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
             Self::GridLstm => const { &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>) },
-            Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
             Self::Mgu => const { &Cell::new(&mgu::SPEC, mgu::step::<W>) },
+            Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },
@@ -370,6 +370,11 @@ pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = from;
     }
+}
+
+/// The sums of two blocks of four rows.
+pub(crate) fn sum([a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) -> [f32; 4] {
+    [a + e, b + f, c + g, d + h]
 }
 
 /// The greater of two; not a number if one is not, which `f32::max` would hide.

@@ -5,6 +5,9 @@ use tidegate::activation::Activation;
 /// What Keras 2 calls the hard sigmoid.
 pub const HARD_SIGMOID_KERAS2: Activation = Activation::HardSigmoid { alpha: 0.2, beta: 0.5 };
 
+/// LeCun's tanh with the digits of ncps, where it is the activation of a backbone that has none given.
+pub const LECUN_TANH: Activation = Activation::ScaledTanh { alpha: 1.7159, beta: 0.666 };
+
 /// Whose names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
@@ -62,8 +65,7 @@ impl Names {
 fn functions(name: &str) -> Option<Activation> {
     Some(match name {
         "gelu" => Activation::Gelu,
-        // LeCun's, with the digits of ncps.
-        "lecun_tanh" => Activation::ScaledTanh { alpha: 1.7159, beta: 0.666 },
+        "lecun_tanh" => LECUN_TANH,
         _ => return None,
     })
 }

@@ -125,11 +125,7 @@ struct Matrices {
 
 impl Matrices {
     fn read(case: &mut Case<'_>, gates: usize) -> Result<Self, ImportError> {
-        let needed = |name: &str, size: Option<usize>| {
-            size.ok_or_else(|| ImportError::Unsupported(format!("{name} that is not given")))
-        };
-        let input_size = needed("input_size", case.size("input_size")?)?;
-        let units = needed("hidden_size", case.size("hidden_size")?)?;
+        let (input_size, units) = (case.needed_size("input_size")?, case.needed_size("hidden_size")?);
         let ranks = [case.size("wRank")?, case.size("uRank")?];
         let input = side(case, "W", gates, [input_size, units], ranks[0])?;
         let recurrent = side(case, "U", gates, [units, units], ranks[1])?;
@@ -179,9 +175,7 @@ fn side(
         }
     };
     let blocks: Vec<Tensor> = names.iter().map(|name| matrix(name, rows, units)).collect::<Result<_, _>>()?;
-    let weights = blocks.into_iter().reduce(|top, bottom| stacked(&top, &bottom));
-    let weights = weights.ok_or_else(|| ImportError::MissingTensor { tensor: letter.to_owned() })?;
-    Ok(Side { basis, weights })
+    Ok(Side { basis, weights: stacked(&blocks) })
 }
 
 /// A bias `[1, units]`.
@@ -192,11 +186,8 @@ fn bias(case: &mut Case<'_>, name: &str, units: usize) -> Result<Tensor, ImportE
 
 /// Biases end to end.
 fn biases<const N: usize>(case: &mut Case<'_>, names: [&str; N], units: usize) -> Result<Tensor, ImportError> {
-    let mut data = Vec::new();
-    for name in names {
-        data.extend(bias(case, name, units)?.data);
-    }
-    Ok(Tensor { shape: vec![data.len()], data })
+    let blocks = names.into_iter().map(|name| bias(case, name, units)).collect::<Result<Vec<_>, _>>()?;
+    Ok(stacked(&blocks))
 }
 
 /// A trained number `[1, 1]`, which the cells put through σ.

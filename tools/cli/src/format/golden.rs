@@ -53,16 +53,16 @@ pub fn from_case(
     let mut case = Case::new(metadata, tensors)?;
     let network = match family {
         "baselines" => baselines::convert(&mut case)?,
+        "cfc" => ncps::convert_original(&mut case)?,
         "edgeml" => edgeml::convert(&mut case)?,
+        "keras2" | "keras3" => keras::convert(&mut case)?,
         "mingru" => mingru::convert(&mut case)?,
         "ncps" => ncps::convert(&mut case)?,
-        "cfc" => ncps::convert_original(&mut case)?,
         "sru" => sru::convert(&mut case)?,
         "tf1" => tf1::golden::convert(&mut case)?,
         "tf2ops" => tf2ops::convert(&mut case)?,
         "torch" => torch::convert(&mut case)?,
         "xlstm" => xlstm::convert(&mut case)?,
-        "keras2" | "keras3" => keras::convert(&mut case)?,
         _ => return Err(ImportError::Unsupported(format!("family {family:?}"))),
     };
     case.finish()?;
@@ -176,6 +176,11 @@ impl<'a> Case<'a> {
         size.map(Some).ok_or_else(|| unsupported(name, &value))
     }
 
+    /// Takes an argument that the class cannot do without.
+    pub fn needed_size(&mut self, name: &str) -> Result<usize, ImportError> {
+        self.size(name)?.ok_or_else(|| ImportError::Unsupported(format!("{} without {name}", self.cls)))
+    }
+
     /// Takes an argument that is a list, if given.
     pub fn sizes(&mut self, name: &str) -> Result<Option<Vec<usize>>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
@@ -252,13 +257,11 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Takes the number of units, which the tensors say too.
+    /// Takes a size that something else says too: the number of units, which the tensors have.
     pub fn units(&mut self, name: &str, found: usize) -> Result<(), ImportError> {
         match self.size(name)? {
-            Some(given) if given != found => {
-                Err(ImportError::Unsupported(format!("{name} = {given} with tensors of {found} units")))
-            }
-            _ => Ok(()),
+            Some(given) => agree(name, given, found),
+            None => Ok(()),
         }
     }
 
@@ -277,7 +280,7 @@ impl<'a> Case<'a> {
         match (names.next().cloned(), names.next()) {
             (None, _) => Ok(None),
             (Some(name), None) => Ok(self.params.remove(&name)),
-            (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("several tensors named {path:?}"))),
+            (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("more than one tensor named {path:?}"))),
         }
     }
 
@@ -407,6 +410,14 @@ impl<'a> Case<'a> {
 
 fn unsupported(name: &str, value: &Value) -> ImportError {
     ImportError::Unsupported(format!("argument {} = {value}", name.escape_debug()))
+}
+
+/// Refuses a size that differs from what the tensors have.
+pub(super) fn agree(name: &str, given: usize, found: usize) -> Result<(), ImportError> {
+    if given == found {
+        return Ok(());
+    }
+    Err(ImportError::Unsupported(format!("argument {name} = {given} with tensors of {found}")))
 }
 
 fn malformed(reason: String) -> ImportError {

@@ -78,10 +78,10 @@ fn bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let size = parts.first().map_or(0, |part| part.size());
     let how = case.text("merge_mode")?.unwrap_or_else(|| "concat".to_owned());
     let output = match how.as_str() {
-        "concat" => network.concat(&parts)?,
-        "sum" => network.add(Layer::merge("add", parts.len(), size)?, &parts),
-        "mul" => network.add(Layer::merge("multiply", parts.len(), size)?, &parts),
-        "ave" => network.add(Layer::merge("average", parts.len(), size)?, &parts),
+        "concat" => network.concat(&outputs),
+        "sum" => network.add(Layer::merge("add", parts.len(), size), &parts),
+        "mul" => network.add(Layer::merge("multiply", parts.len(), size), &parts),
+        "ave" => network.add(Layer::merge("average", parts.len(), size), &parts),
         other => return Err(ImportError::Unsupported(format!("merge_mode {other:?}"))),
     };
     network.output("output", &output);

@@ -138,15 +138,13 @@ impl Layer {
     }
 
     /// What puts its inputs one after the other.
-    pub fn identity(size: usize) -> Result<Self, ImportError> {
-        Ok(Self::new(kind("identity")?, size, size))
+    pub fn identity(size: usize) -> Self {
+        Self::new(CellKind::Identity, size, size)
     }
 
     /// What makes one of `parts` inputs of `size` features each, as the cell's option `how` says.
-    pub fn merge(how: &'static str, parts: usize, size: usize) -> Result<Self, ImportError> {
-        let mut layer = Self::new(kind("merge")?, parts * size, size).option(how);
-        layer.output_size = size;
-        Ok(layer)
+    pub fn merge(how: &'static str, parts: usize, size: usize) -> Self {
+        Self::new(CellKind::Merge, parts * size, size).option(how)
     }
 
     /// The same with a tensor.
@@ -223,10 +221,6 @@ impl Layer {
             unroll: self.unroll,
         }
     }
-}
-
-fn kind(name: &str) -> Result<CellKind, ImportError> {
-    CellKind::from_name(name).ok_or_else(|| ImportError::Unsupported(format!("cell {name:?}")))
 }
 
 /// A model of `layers` one after the other, from input port `input` to output port `output`. Nodes are named

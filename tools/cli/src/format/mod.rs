@@ -1,4 +1,4 @@
-//! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
+//! Foreign files to canonical models. A file is recognized by its content; what is not read is refused by name.
 
 mod activation;
 mod baselines;
@@ -45,7 +45,7 @@ pub fn import(path: &Path) -> Result<Canonical, ImportError> {
 /// # Errors
 /// As [`import`].
 pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> {
-    match recognise(bytes) {
+    match recognize(bytes) {
         Some(Kind::Safetensors) => Canonical::from_bytes(bytes).map_err(|error| match error {
             ModelError::NotCanonical => {
                 ImportError::NotReadYet { found: "a safetensors file of another program (no key 'tidegate')" }
@@ -65,7 +65,7 @@ enum Kind {
 }
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
-fn recognise(bytes: &[u8]) -> Option<Kind> {
+fn recognize(bytes: &[u8]) -> Option<Kind> {
     const MAGIC: [(&[u8], &str); 12] = [
         (b"PK\x03\x04", "a zip archive (a PyTorch checkpoint, a .keras file or an .npz)"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),

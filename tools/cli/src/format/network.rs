@@ -172,12 +172,15 @@ impl Network {
         Source { name, size: layer.output_size, rows }
     }
 
-    /// These, one after the other, as one.
-    ///
-    /// # Errors
-    /// If this build has no cell that does so.
-    pub fn concat(&mut self, parts: &[&Source]) -> Result<Source, ImportError> {
-        Ok(self.add(Layer::identity(parts.iter().map(|part| part.size).sum())?, parts))
+    /// These, one after the other, as one; nothing is added for one alone.
+    pub fn concat(&mut self, parts: &[Source]) -> Source {
+        match parts {
+            [one] => one.clone(),
+            parts => {
+                let size = parts.iter().map(Source::size).sum();
+                self.add(Layer::identity(size), &parts.iter().collect::<Vec<_>>())
+            }
+        }
     }
 
     /// What `add` adds, whose states have other names in the case of the whole network.

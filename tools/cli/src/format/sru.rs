@@ -8,9 +8,10 @@
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
-use super::golden::{Case, Control};
+use super::golden::{Case, Control, agree};
 use super::layer::{At, Layer};
 use super::network::{Direction, Network, Source};
+use super::torch;
 use super::weights::{Named, stacked, zeros};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -56,19 +57,18 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let input = network.input("input", input_size);
     let mut x = if bidirectional { network.window(&input, case.steps()?) } else { input };
     if case.flag("proj_input_to_hidden_first", false)?
-        && let Some(weights) = case.optional("input_to_hidden.weight")?
+        && let Some(projection) = torch::linear(case, "input_to_hidden")?
     {
-        Named { name: "input_to_hidden.weight", tensor: weights }.matrix()?;
-        x = network.add(Layer::dense(weights.clone(), None, Activation::Identity), &[&x]);
+        x = network.add(projection, &[&x]);
     }
     let mut halves = vec![x];
     for index in 0..layers {
         halves = layer(case, &mut network, &arguments, index, &halves)?;
-        if units.is_some_and(|units| units * arguments.directions != size_of(&halves)) {
-            return Err(ImportError::Unsupported("hidden_size that differs from the weights".into()));
+        if let Some(units) = units {
+            agree("hidden_size", units, size_of(&halves) / arguments.directions)?;
         }
     }
-    let output = whole(&mut network, &halves)?;
+    let output = network.concat(&halves);
     network.output("output", &output);
     Ok(network)
 }
@@ -136,7 +136,10 @@ fn layer(
     let given: usize = incoming.iter().map(|part| part.size()).sum();
     let found: usize = features.iter().map(|part| part.size()).sum();
     if weights.features != found {
-        return Err(ImportError::Unsupported(format!("layer {index} of {} features over {found}", weights.features)));
+        return Err(ImportError::Unsupported(format!(
+            "layer {index} with weights of {} features over {found}",
+            weights.features
+        )));
     }
     let scale = case.tensor(&name("scale_x"))?;
     let scale = if arguments.rescale { *scale.data.first().unwrap_or(&1.0) } else { 1.0 };
@@ -148,7 +151,9 @@ fn layer(
             cell = cell.option("no_highway");
         } else if weights.blocks == 3 {
             if given != directions * weights.units {
-                return Err(ImportError::Unsupported(format!("a layer of {given} features without W_s")));
+                return Err(ImportError::Unsupported(format!(
+                    "layer {index} over {given} features without the weights of its highway"
+                )));
             }
             let mut skip = direction * weights.units;
             if separate {
@@ -171,14 +176,6 @@ fn layer(
         return Ok(vec![network.add(layer_norm(case, &name("layer_norm"))?, &parts)]);
     }
     Ok(outputs)
-}
-
-/// The parts as one.
-fn whole(network: &mut Network, parts: &[Source]) -> Result<Source, ImportError> {
-    match parts {
-        [one] => Ok(one.clone()),
-        all => network.concat(&all.iter().collect::<Vec<_>>()),
-    }
 }
 
 /// PyTorch's `nn.LayerNorm` under this name.
@@ -239,10 +236,10 @@ impl<'a> Weights<'a> {
             let start = (gate * directions + direction) * units;
             Tensor { shape: vec![units], data: tensor.data[start..start + units].to_vec() }
         };
-        let bias = stacked(&zeros(units), &stacked(&part(self.bias, 0), &part(self.bias, 1)));
+        let bias = stacked([&zeros(units), &part(self.bias, 0), &part(self.bias, 1)]);
         let cell = Layer::new(CellKind::Sru, features, units)
             .option("cell_gates")
-            .tensor("input_weights", stacked(&matrix(0), &stacked(&matrix(1), &matrix(2))))
+            .tensor("input_weights", stacked(&[0, 1, 2].map(matrix)))
             .tensor("bias", bias)
             .tensor("forget_peephole", part(self.peephole, 0))
             .tensor("reset_peephole", part(self.peephole, 1))

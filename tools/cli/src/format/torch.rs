@@ -4,7 +4,7 @@
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
-use super::golden::{Case, Control};
+use super::golden::{Case, Control, agree};
 use super::layer::{At, Layer};
 use super::network::{Direction, Network, Source};
 use super::weights::Named;
@@ -46,12 +46,11 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
                 continue;
             }
             let layer = layer(case, arguments, &format!("_l{k}{suffix}"), k * directions + outputs.len())?;
-            for (argument, given, found) in
-                [("input_size", input.filter(|_| k == 0), layer.input_size), ("hidden_size", hidden, layer.hidden_size)]
-            {
-                if given.is_some_and(|given| given != found) {
-                    return Err(ImportError::Unsupported(format!("{argument} that differs from the weights")));
-                }
+            if let Some(input) = input.filter(|_| k == 0) {
+                agree("input_size", input, layer.input_size)?;
+            }
+            if let Some(hidden) = hidden {
+                agree("hidden_size", hidden, layer.hidden_size)?;
             }
             if sources.is_empty() {
                 let x = network.input("input", layer.input_size);
@@ -62,13 +61,25 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         }
         sources = outputs;
     }
-    let output = match sources.as_slice() {
-        [] => return Err(ImportError::Unsupported("a network without layers".into())),
-        [one] => one.clone(),
-        all => network.concat(&all.iter().collect::<Vec<_>>())?,
-    };
+    if sources.is_empty() {
+        return Err(ImportError::Unsupported("a network without layers".into()));
+    }
+    let output = network.concat(&sources);
     network.output("output", &output);
     Ok(network)
+}
+
+/// `nn.Linear` of this name, if there is one, with its bias if it has one.
+pub(super) fn linear(case: &mut Case<'_>, name: &str) -> Result<Option<Layer>, ImportError> {
+    let weight = format!("{name}.weight");
+    let Some(weights) = case.optional(&weight)? else { return Ok(None) };
+    let (rows, _) = Named { name: &weight, tensor: weights }.matrix()?;
+    let name = format!("{name}.bias");
+    let bias = match case.optional(&name)? {
+        Some(tensor) => Some(Named { name: &name, tensor }.shaped(&[rows], rows)?),
+        None => None,
+    };
+    Ok(Some(Layer::dense(weights.clone(), bias, Activation::Identity)))
 }
 
 /// What all layers have in common.

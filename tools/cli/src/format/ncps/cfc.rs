@@ -164,8 +164,8 @@ fn cell(case: &mut Case<'_>, scope: &str, arguments: &Cfc, timed: bool) -> Resul
         layer = layer.tensor("backbone_weights", front.weights).tensor("backbone_bias", front.bias);
         let further = backbone.len();
         let stack = |top: Linear, bottom: Linear| Linear {
-            weights: stacked(&top.weights, &bottom.weights),
-            bias: stacked(&top.bias, &bottom.bias),
+            weights: stacked([&top.weights, &bottom.weights]),
+            bias: stacked([&top.bias, &bottom.bias]),
         };
         if let Some(deep) = backbone.reduce(stack) {
             layer = layer.option("deep").extent("further_layers", further);

@@ -9,21 +9,19 @@ mod cfc;
 mod ltc;
 
 use tidegate::activation::Activation;
-use tidegate::gate::{Gate, LSTM};
+use tidegate::gate::{LSTM, LSTM_NCPS};
 
+use super::activation::LECUN_TANH;
 use super::golden::Case;
 use super::layer::{At, Layer};
 use super::network::{Network, Source};
-use super::weights::{Named, reordered};
+use super::torch;
+use super::weights::{Named, add_forget_bias, reordered};
 use crate::error::ImportError;
 use cfc::{Cfc, Mode};
 
-/// The order of the gates in the LSTM of a mixed memory.
-const MEMORY_ORDER: [Gate; 4] = [Gate::Cell, Gate::Input, Gate::Forget, Gate::Output];
-/// What that LSTM adds to its forget gate.
+/// What the LSTM of a mixed memory adds to its forget gate.
 const FORGET_BIAS: f32 = 1.0;
-/// The activation of a backbone, where it is not given.
-const LECUN_TANH: Activation = Activation::ScaledTanh { alpha: 1.7159, beta: 0.666 };
 
 /// What tensors, the class's own arguments, or only training know of the original's hyperparameters.
 const TOLD: [&str; 17] = [
@@ -100,15 +98,10 @@ pub(crate) fn convert_original(case: &mut Case<'_>) -> Result<Network, ImportErr
 
 /// `fc`, where there is one.
 fn readout(case: &mut Case<'_>, network: &mut Network, y: Source) -> Result<Source, ImportError> {
-    match case.optional("fc.weight")? {
-        None => Ok(y),
-        Some(weights) => {
-            let name = "fc.weight";
-            let (rows, _) = Named { name, tensor: weights }.matrix()?;
-            let bias = Named { name: "fc.bias", tensor: case.tensor("fc.bias")? }.shaped(&[rows], rows)?;
-            Ok(network.add(Layer::dense(weights.clone(), Some(bias), Activation::Identity), &[&y]))
-        }
-    }
+    Ok(match torch::linear(case, "fc")? {
+        Some(layer) => network.add(layer, &[&y]),
+        None => y,
+    })
 }
 
 /// The layer with the LSTM in front of it.
@@ -117,12 +110,12 @@ fn mixed_memory(case: &mut Case<'_>, layer: Layer, features: usize) -> Result<La
     let mut tensor = |name: &str, shape: &[usize]| Named { name, tensor: case.tensor(name)? }.shaped(shape, units);
     let input = tensor("lstm.input_map.weight", &[4 * units, features])?;
     let recurrent = tensor("lstm.recurrent_map.weight", &[4 * units, units])?;
-    let mut bias = reordered(&tensor("lstm.input_map.bias", &[4 * units])?, MEMORY_ORDER, LSTM);
-    bias.data[units..2 * units].iter_mut().for_each(|bias| *bias += FORGET_BIAS);
+    let mut bias = reordered(&tensor("lstm.input_map.bias", &[4 * units])?, LSTM_NCPS, LSTM);
+    add_forget_bias(&mut bias, FORGET_BIAS);
     Ok(layer
         .option("mixed_memory")
-        .tensor("memory_input_weights", reordered(&input, MEMORY_ORDER, LSTM))
-        .tensor("memory_recurrent_weights", reordered(&recurrent, MEMORY_ORDER, LSTM))
+        .tensor("memory_input_weights", reordered(&input, LSTM_NCPS, LSTM))
+        .tensor("memory_recurrent_weights", reordered(&recurrent, LSTM_NCPS, LSTM))
         .tensor("memory_bias", bias)
         .state("cell_state", At::new("c")))
 }

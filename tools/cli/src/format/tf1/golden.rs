@@ -36,7 +36,10 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "LayerNormLSTMCell" => lstm_golden::layer_norm_full(case),
         "WeightNormLSTMCell" => lstm_golden::weight_norm(case),
         "GRUCell" | "GRUBlockCellV2" => gru(case),
-        "GRUBlockCell" => gru_block(case),
+        "GRUBlockCell" => {
+            let layer = gru_op(case)?;
+            with_state(case, layer)
+        }
         "BasicRNNCell" => basic_rnn(case),
         "GLSTMCell" => glstm(case),
         "NASCell" => nas(case),
@@ -98,13 +101,9 @@ fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 /// What `LSTMCell` and its variants have beyond kernel, bias and projection.
 pub(super) fn lstm_options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, ImportError> {
-    let peepholes = match case.flag("use_peepholes", false)? {
-        true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
-        false => None,
-    };
     Ok(LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
-        peepholes,
+        peepholes: peepholes(case, "use_peepholes")?,
         cell_clip: case.number("cell_clip")?,
         projection_clip: case.number("proj_clip")?,
         activation: case.activation("activation", Activation::Tanh)?,
@@ -112,15 +111,27 @@ pub(super) fn lstm_options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, I
     })
 }
 
-/// One op a step, or one for the whole sequence. A clip that is not positive is none.
-fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let peepholes = match case.flag("use_peephole", false)? {
+/// The diagonals that the gates of an `LSTMCell` have where `argument` is set.
+fn peepholes<'a>(case: &mut Case<'a>, argument: &str) -> Result<Option<[&'a Tensor; 3]>, ImportError> {
+    Ok(match case.flag(argument, false)? {
         true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
         false => None,
-    };
+    })
+}
+
+/// The weights of a projection, where there is one. To be taken first: their name may end like that of the cell's.
+pub(super) fn projection<'a>(case: &mut Case<'a>, path: &str) -> Result<Option<&'a Tensor>, ImportError> {
+    Ok(match case.size("num_proj")? {
+        Some(_) => Some(case.tensor(path)?),
+        None => None,
+    })
+}
+
+/// One op a step, or one for the whole sequence. A clip that is not positive is none.
+fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let options = LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
-        peepholes,
+        peepholes: peepholes(case, "use_peephole")?,
         cell_clip: case.number("cell_clip")?.filter(|&clip| clip > 0.0),
         ..LstmOptions::default()
     };
@@ -132,35 +143,29 @@ fn glstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let groups = case.size("number_of_groups")?.unwrap_or(1);
     let kernels = (0..groups).map(|k| case.tensor(&format!("group{k}/kernel"))).collect::<Result<Vec<_>, _>>()?;
     let biases = [case.tensor("bias_i")?, case.tensor("bias_f")?, case.tensor("bias_j")?, case.tensor("bias_o")?];
-    let projection = match case.size("num_proj")? {
-        Some(_) => Some(case.tensor("projection/kernel")?),
-        None => None,
-    };
+    let projection = projection(case, "projection/kernel")?;
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
     let layer = cells::glstm(&kernels, biases, forget_bias, projection)?;
     with_tuple(case, layer)
 }
 
 fn nas(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let projection = match case.size("num_proj")? {
-        Some(_) => Some(case.tensor("projection_weights")?),
-        None => None,
-    };
+    let projection = projection(case, "projection_weights")?;
     let bias = if case.flag("use_bias", false)? { Some(case.tensor("bias")?) } else { None };
     let layer = cells::nas(case.tensor("kernel")?, case.tensor("recurrent_kernel")?, bias, projection)?;
     with_tuple(case, layer)
 }
 
-/// As `GRUCell`, with older names.
-fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let layer = cells::gru(
-        case.tensor("w_ru")?,
-        case.tensor("b_ru")?,
-        case.tensor("w_c")?,
-        case.tensor("b_c")?,
-        Activation::Tanh,
-    )?;
-    with_state(case, layer)
+/// As `GRUCell`, with the names of the op's operands.
+pub(crate) fn gru_op(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let (gates, gates_bias) = (case.tensor("w_ru")?, case.tensor("b_ru")?);
+    cells::gru(gates, gates_bias, case.tensor("w_c")?, case.tensor("b_c")?, Activation::Tanh)
+}
+
+/// A kernel that is cut by rows into `path_0`, `path_1`, ..., so many.
+pub(super) fn numbered(case: &mut Case<'_>, path: &str, count: usize) -> Result<Tensor, ImportError> {
+    let parts = (0..count).map(|k| case.tensor(&format!("{path}_{k}"))).collect::<Result<Vec<_>, _>>()?;
+    cells::unsharded(&parts)
 }
 
 /// A kernel that may be cut into `path/part_0`, `path/part_1`, ...
@@ -295,6 +300,7 @@ fn sru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     case.units("num_units", layer.hidden_size)?;
     Ok(layer.state("cell_state", At::new("state")))
 }
+
 fn ugrnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
     let activation = case.activation("activation", Activation::Tanh)?;

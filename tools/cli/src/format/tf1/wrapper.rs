@@ -109,7 +109,7 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
         network.output("output_fw", &forward);
         network.output("output_bw", &backward);
     } else {
-        let both = network.concat(&[&forward, &backward])?;
+        let both = network.concat(&[forward, backward]);
         network.output("output", &both);
     }
     Ok(network)
@@ -125,7 +125,7 @@ fn stack_bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
         for direction in [Direction::Forward, Direction::Backward] {
             both.push(one_direction(case, &mut network, &last, call, Some(k), direction)?);
         }
-        last = network.concat(&both.iter().collect::<Vec<_>>())?;
+        last = network.concat(&both);
     }
     network.output("output", &last);
     Ok(network)
@@ -197,7 +197,7 @@ fn residual(
     direction: Direction,
 ) -> Result<Source, ImportError> {
     let output = wrapped(case, network, x, direction)?;
-    Ok(network.add(Layer::merge("add", 2, output.size())?, &[x, &output]))
+    Ok(network.add(Layer::merge("add", 2, output.size()), &[x, &output]))
 }
 
 /// `y = t x + (1 - t) cell(x)` with `t = σ(x carry_w + carry_b)`; where the gates are not coupled, the cell's own is
@@ -221,13 +221,13 @@ fn highway(
     let carry = gate("carry", case, network)?;
     if case.flag("couple_carry_transform_gates", true)? {
         let output = wrapped(case, network, x, direction)?;
-        return Ok(network.add(Layer::merge("blend", 3, x.size())?, &[x, &output, &carry]));
+        return Ok(network.add(Layer::merge("blend", 3, x.size()), &[x, &output, &carry]));
     }
     let transform = gate("transform", case, network)?;
     let output = wrapped(case, network, x, direction)?;
-    let carried = network.add(Layer::merge("multiply", 2, x.size())?, &[x, &carry]);
-    let transformed = network.add(Layer::merge("multiply", 2, x.size())?, &[&output, &transform]);
-    Ok(network.add(Layer::merge("add", 2, x.size())?, &[&carried, &transformed]))
+    let carried = network.add(Layer::merge("multiply", 2, x.size()), &[x, &carry]);
+    let transformed = network.add(Layer::merge("multiply", 2, x.size()), &[&output, &transform]);
+    Ok(network.add(Layer::merge("add", 2, x.size()), &[&carried, &transformed]))
 }
 
 /// The only cell within a wrapper, with the parameters that the wrapper has left.
