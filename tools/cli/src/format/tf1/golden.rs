@@ -151,7 +151,7 @@ fn nas(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     with_tuple(case, layer)
 }
 
-/// As `GRUCell`, with older names.
+/// As `GRUCell`, with older names; `cell_size` is one of `num_units`.
 fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let layer = cells::gru(
         case.tensor("w_ru")?,
@@ -160,6 +160,7 @@ fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         case.tensor("b_c")?,
         Activation::Tanh,
     )?;
+    case.units("cell_size", layer.hidden_size)?;
     with_state(case, layer)
 }
 

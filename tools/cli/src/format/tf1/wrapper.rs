@@ -141,17 +141,19 @@ fn reversed(case: &mut Case<'_>) -> Result<Network, ImportError> {
     Ok(network)
 }
 
-/// The output of a cell is the input of the next.
+/// The output of a cell is the input of the next. Their states are a tuple, or one after the other in one tensor.
 fn multi(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
-    case.must_be("state_is_tuple", true)?;
+    let tuple = case.flag("state_is_tuple", true)?;
     let calls = case.texts("cells")?.unwrap_or_default();
-    let mut last = x.clone();
+    let (mut last, mut end) = (x.clone(), 0);
     for (k, call) in calls.iter().enumerate() {
         let scope = format!("cell_{k}");
-        last = network.renamed(
-            |state| within(&scope, state),
-            |network| case.cell(call, &[&scope], |case| add(case, network, &last, direction)),
-        )?;
+        let cell = |network: &mut Network| case.cell(call, &[&scope], |case| add(case, network, &last, direction));
+        if tuple {
+            last = network.renamed(|state| within(&scope, state), cell)?;
+        } else {
+            (last, end) = network.states_from(end, cell)?;
+        }
     }
     Ok(last)
 }
