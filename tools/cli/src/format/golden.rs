@@ -98,7 +98,7 @@ pub(crate) struct Case<'a> {
     rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
-    /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
+    /// Without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
     /// Of one time step.
@@ -127,9 +127,10 @@ impl<'a> Case<'a> {
         let mut params = BTreeMap::new();
         for name in names("param_names")? {
             let tensor = tensors.get(&name).ok_or_else(|| ImportError::MissingTensor { tensor: name.clone() })?;
+            // Those may be named as they are behind the prefix that the case's variables share.
             let path = name.strip_prefix(prefix).unwrap_or(&name);
             if !unused.iter().any(|unused| unused == path || *unused == name) {
-                params.insert(path.to_owned(), tensor);
+                params.insert(name, tensor);
             }
         }
         let inputs: BTreeSet<String> = names("input_names")?.into_iter().collect();
