@@ -137,7 +137,8 @@ fn glstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         None => None,
     };
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
-    let layer = cells::glstm(&kernels, biases, forget_bias, projection)?;
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::glstm(&kernels, biases, forget_bias, projection, activation)?;
     with_tuple(case, layer)
 }
 
@@ -193,9 +194,7 @@ fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 /// Over so many axes.
 fn conv_lstm(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportError> {
     // What only training sees.
-    for argument in ["initializers", "name"] {
-        case.ignore(argument);
-    }
+    case.ignore("initializers");
     let shape = case.sizes("input_shape")?.unwrap_or_default();
     let kernel = case.tensor("kernel")?;
     let taps = case.sizes("kernel_shape")?;
