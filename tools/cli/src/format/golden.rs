@@ -98,7 +98,7 @@ pub(crate) struct Case<'a> {
     rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
-    /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
+    /// Without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
     /// Of one time step.
@@ -127,9 +127,10 @@ impl<'a> Case<'a> {
         let mut params = BTreeMap::new();
         for name in names("param_names")? {
             let tensor = tensors.get(&name).ok_or_else(|| ImportError::MissingTensor { tensor: name.clone() })?;
+            // Those may be named as they are behind the prefix that the case's variables share.
             let path = name.strip_prefix(prefix).unwrap_or(&name);
             if !unused.iter().any(|unused| unused == path || *unused == name) {
-                params.insert(path.to_owned(), tensor);
+                params.insert(name, tensor);
             }
         }
         let inputs: BTreeSet<String> = names("input_names")?.into_iter().collect();
@@ -265,7 +266,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Takes the parameter that is called `path`, or the only one whose name ends in `/path` or `.path`.
+    /// Takes the parameter that is called `path`, or the one whose name ends in `/path` or `.path` in the fewest scopes: a
+    /// wrapper's own `kernel`, not that of the cell within.
     pub fn tensor(&mut self, path: &str) -> Result<&'a Tensor, ImportError> {
         self.optional(path)?.ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })
     }
@@ -281,6 +283,18 @@ impl<'a> Case<'a> {
             (None, _) => Ok(None),
             (Some(name), None) => Ok(self.params.remove(&name)),
             (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("more than one tensor named {path:?}"))),
+        let scopes = |name: &str| name.matches(['/', '.']).count();
+        let mut names: Vec<&String> = self.params.keys().filter(|name| ends(name)).collect();
+        names.sort_by_key(|name| scopes(name));
+        match names.as_slice() {
+            [] => Ok(None),
+            [first, second, ..] if scopes(first) == scopes(second) => {
+                Err(ImportError::Unsupported(format!("several tensors named {path:?}")))
+            }
+            [first, ..] => {
+                let name = (*first).clone();
+                Ok(self.params.remove(&name))
+            }
         }
     }
 
@@ -295,8 +309,8 @@ impl<'a> Case<'a> {
     }
 
     /// A cell within this case: `call` is how its constructor was called, `"LSTMCell(5, use_peepholes=True)"`; it has
-    /// the parameters whose paths hold the segments of `scope` in this order. `read` must take all of them and all
-    /// arguments.
+    /// the parameters whose paths hold the segments of `scope` in this order, as near the front as any path does, under
+    /// what stands behind them. `read` must take all of them and all arguments.
     pub fn cell<T>(
         &mut self,
         call: &str,
@@ -316,11 +330,17 @@ impl<'a> Case<'a> {
         scope: &[&str],
         read: impl FnOnce(&mut Case<'a>) -> Result<T, ImportError>,
     ) -> Result<T, ImportError> {
-        let within = |path: &str| {
-            let mut segments = path.split('/');
-            scope.iter().all(|part| segments.any(|segment| segment == *part))
+        // How many segments go before what stands behind the scope.
+        let depth = |path: &str| {
+            let mut segments = path.split('/').enumerate();
+            scope.iter().try_fold(0, |_, part| segments.find(|(_, segment)| segment == part).map(|(at, _)| at + 1))
         };
-        let params = self.params.extract_if(.., |path, _| within(path)).collect();
+        let nearest = self.params.keys().filter_map(|path| depth(path)).min();
+        let params = self
+            .params
+            .extract_if(.., |path, _| nearest.is_some() && depth(path) == nearest)
+            .map(|(path, tensor)| (path.split('/').skip(nearest.unwrap_or(0)).collect::<Vec<_>>().join("/"), tensor))
+            .collect();
         let mut inner = Case {
             names: self.names,
             cls,

@@ -200,6 +200,31 @@ impl Network {
         Ok(added)
     }
 
+    /// What `add` adds, whose states stand from the feature `from` on in the tensor that holds them, and where they end.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub fn states_from<T>(
+        &mut self,
+        from: usize,
+        add: impl FnOnce(&mut Self) -> Result<T, ImportError>,
+    ) -> Result<(T, usize), ImportError> {
+        let before = self.states.len();
+        let added = add(self)?;
+        let mut end = from;
+        for part in &mut self.states[before..] {
+            let whole = || {
+                let node = self.nodes.iter().find(|node| node.name == part.node)?;
+                let spec = CellKind::from_name(&node.cell)?.spec();
+                let state = spec.states.iter().find(|state| state.name == part.state)?;
+                node.dim(spec, &state.len)
+            };
+            part.at.from += from;
+            end = end.max(part.at.from + part.at.len.or_else(whole).unwrap_or(0));
+        }
+        Ok((added, end))
+    }
+
     /// A new output port.
     pub fn output(&mut self, name: &str, from: &Source) {
         self.outputs.push(Port {

@@ -20,9 +20,6 @@ pub(crate) fn add(
     x: &Source,
     direction: Direction,
 ) -> Result<Source, ImportError> {
-    for argument in ["initializer", "reuse"] {
-        case.ignore(argument);
-    }
     let layers = match case.cls.as_str() {
         "GridLSTMCell" => grid(case, x.size())?,
         "BidirectionalGridLSTMCell" => bidirectional_grid(case, x.size())?,

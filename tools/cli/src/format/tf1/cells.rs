@@ -105,7 +105,7 @@ pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<
 }
 
 /// `GLSTMCell`: for each group a kernel [(input + output) / groups, 4 * units / groups] in the order i, j, f, o; biases
-/// i, f, j, o of all units; projection [units, output].
+/// i, f, j, o of all units; projection [units, output]. The activation is that of the output; the candidate has tanh.
 ///
 /// # Errors
 /// If there is no kernel, or a tensor has another shape.
@@ -114,6 +114,7 @@ pub fn glstm(
     biases: [&Tensor; 4],
     forget_bias: f32,
     projection: Option<&Tensor>,
+    activation: Activation,
 ) -> Result<Layer, ImportError> {
     let Some(&first) = kernels.first() else {
         return Err(ImportError::MissingTensor { tensor: "group0/kernel".into() });
@@ -145,7 +146,8 @@ pub fn glstm(
         .extent("groups", groups)
         .tensor("input_weights", input_weights)
         .tensor("recurrent_weights", interleaved(&recurrents, LSTM.len()))
-        .tensor("input_bias", bias);
+        .tensor("input_bias", bias)
+        .activation("output_activation", activation);
     if let Some(projection) = projection {
         projection.shaped(&[units, output], units)?;
         layer = layer.option("projection").tensor("projection_weights", projection.transposed(0, units)?);

@@ -145,7 +145,8 @@ fn glstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let biases = [case.tensor("bias_i")?, case.tensor("bias_f")?, case.tensor("bias_j")?, case.tensor("bias_o")?];
     let projection = projection(case, "projection/kernel")?;
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
-    let layer = cells::glstm(&kernels, biases, forget_bias, projection)?;
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::glstm(&kernels, biases, forget_bias, projection, activation)?;
     with_tuple(case, layer)
 }
 
@@ -166,6 +167,17 @@ pub(crate) fn gru_op(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 pub(super) fn numbered(case: &mut Case<'_>, path: &str, count: usize) -> Result<Tensor, ImportError> {
     let parts = (0..count).map(|k| case.tensor(&format!("{path}_{k}"))).collect::<Result<Vec<_>, _>>()?;
     cells::unsharded(&parts)
+/// As `GRUCell`, with older names; `cell_size` is one of `num_units`.
+fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let layer = cells::gru(
+        case.tensor("w_ru")?,
+        case.tensor("b_ru")?,
+        case.tensor("w_c")?,
+        case.tensor("b_c")?,
+        Activation::Tanh,
+    )?;
+    case.units("cell_size", layer.hidden_size)?;
+    with_state(case, layer)
 }
 
 /// A kernel that may be cut into `path/part_0`, `path/part_1`, ...
@@ -197,9 +209,7 @@ fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 /// Over so many axes.
 fn conv_lstm(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportError> {
     // What only training sees.
-    for argument in ["initializers", "name"] {
-        case.ignore(argument);
-    }
+    case.ignore("initializers");
     let shape = case.sizes("input_shape")?.unwrap_or_default();
     let kernel = case.tensor("kernel")?;
     let taps = case.sizes("kernel_shape")?;

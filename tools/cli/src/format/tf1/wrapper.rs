@@ -14,6 +14,7 @@ use crate::format::weights::Named;
 
 /// The network of a cell of any kind, or of a function that runs cells.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    ignore_making(case)?;
     match case.cls.as_str() {
         "bidirectional_dynamic_rnn" => bidirectional(case, true),
         "static_bidirectional_rnn" => bidirectional(case, false),
@@ -31,12 +32,24 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     }
 }
 
+/// Takes what says only how variables are called and begin, and the type of all numbers.
+fn ignore_making(case: &mut Case<'_>) -> Result<(), ImportError> {
+    for name in ["initializer", "kernel_initializer", "bias_initializer", "name", "reuse", "_reuse", "trainable"] {
+        case.ignore(name);
+    }
+    match case.text("dtype")? {
+        Some(dtype) if dtype != "float32" => Err(ImportError::Unsupported(format!("argument dtype = {dtype:?}"))),
+        _ => Ok(()),
+    }
+}
+
 fn holds_cells(cls: &str) -> bool {
     cls == "MultiRNNCell" || cls == "IntersectionRNNCell" || cls.ends_with("Wrapper") || cls.ends_with("Adaptor")
 }
 
 /// Adds a cell of any kind that reads `x`; returns its output.
 fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
+    ignore_making(case)?;
     match case.cls.as_str() {
         "MultiRNNCell" => multi(case, network, x, direction),
         "InputProjectionWrapper" => input_projection(case, network, x, direction),
@@ -48,7 +61,7 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
             for name in ["input", "output", "state"] {
                 case.ignore(&format!("{name}_keep_prob"));
             }
-            for name in ["variational_recurrent", "input_size", "dtype", "seed"] {
+            for name in ["variational_recurrent", "input_size", "seed", "dropout_state_filter_visitor"] {
                 case.ignore(name);
             }
             wrapped(case, network, x, direction)
@@ -141,17 +154,19 @@ fn reversed(case: &mut Case<'_>) -> Result<Network, ImportError> {
     Ok(network)
 }
 
-/// The output of a cell is the input of the next.
+/// The output of a cell is the input of the next. Their states are a tuple, or one after the other in one tensor.
 fn multi(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
-    case.must_be("state_is_tuple", true)?;
+    let tuple = case.flag("state_is_tuple", true)?;
     let calls = case.texts("cells")?.unwrap_or_default();
-    let mut last = x.clone();
+    let (mut last, mut end) = (x.clone(), 0);
     for (k, call) in calls.iter().enumerate() {
         let scope = format!("cell_{k}");
-        last = network.renamed(
-            |state| within(&scope, state),
-            |network| case.cell(call, &[&scope], |case| add(case, network, &last, direction)),
-        )?;
+        let cell = |network: &mut Network| case.cell(call, &[&scope], |case| add(case, network, &last, direction));
+        if tuple {
+            last = network.renamed(|state| within(&scope, state), cell)?;
+        } else {
+            (last, end) = network.states_from(end, cell)?;
+        }
     }
     Ok(last)
 }
