@@ -94,10 +94,13 @@ pub(crate) struct Case<'a> {
     /// The order of its gates, in words.
     pub gate_order: String,
     inputs: BTreeSet<String>,
+    outputs: BTreeSet<String>,
     /// Inputs that f32 does not hold exactly: beside `x` there is `x_rest`, what the nearest f32 is short of it.
     rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
+    /// Arguments that are given as None.
+    nulls: BTreeSet<String>,
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
@@ -144,6 +147,7 @@ impl<'a> Case<'a> {
                 *value = "linear".into();
             }
         }
+        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
         args.retain(|_, value| !value.is_null());
         Ok(Self {
             names: names_of_activations,
@@ -151,9 +155,11 @@ impl<'a> Case<'a> {
             notes: text("notes").to_owned(),
             gate_order: text("gate_order").to_owned(),
             inputs,
+            outputs: names("output_names")?.into_iter().collect(),
             rests,
             controls: Vec::new(),
             args,
+            nulls,
             params,
             sizes: object("sizes")?,
             input_shape: tensors.get("input").or_else(|| tensors.get("input_0")).and_then(|input| {
@@ -239,6 +245,16 @@ impl<'a> Case<'a> {
         self.args.remove(name).is_some()
     }
 
+    /// Whether None is given for this argument.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.nulls.contains(name)
+    }
+
+    /// Takes all arguments that have not been taken.
+    pub fn remaining(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.args)
+    }
+
     /// Takes an argument that changes nothing once a network is trained.
     pub fn ignore(&mut self, name: &str) {
         self.args.remove(name);
@@ -279,6 +295,12 @@ impl<'a> Case<'a> {
             (Some(name), None) => Ok(self.params.remove(&name)),
             (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("several tensors named {path:?}"))),
         }
+    }
+
+    /// The first part of a parameter's path that begins so.
+    pub fn segment(&self, begins: &str) -> Option<String> {
+        let mut segments = self.params.keys().flat_map(|path| path.split('/'));
+        segments.find(|segment| segment.starts_with(begins)).map(str::to_owned)
     }
 
     /// Looks at a parameter, of which this is the whole name.
@@ -324,9 +346,11 @@ impl<'a> Case<'a> {
             notes: self.notes.clone(),
             gate_order: self.gate_order.clone(),
             inputs: BTreeSet::new(),
+            outputs: BTreeSet::new(),
             rests: BTreeSet::new(),
             controls: Vec::new(),
             args,
+            nulls: BTreeSet::new(),
             params,
             sizes: self.sizes.clone(),
             input_shape: self.input_shape.clone(),
@@ -347,6 +371,11 @@ impl<'a> Case<'a> {
     /// Whether the case has an input of this name. It is taken by an input port of that name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.contains(name)
+    }
+
+    /// Whether the case has an output of this name.
+    pub fn has_output(&self, name: &str) -> bool {
+        self.outputs.contains(name)
     }
 
     /// Whether beside this input there is what the nearest f32 is short of it, under its name and `_rest`.
