@@ -131,7 +131,7 @@ impl Case {
                 Dtype::F64 => eights.map(|&eight| f64::from_le_bytes(eight) as f32).collect(),
                 Dtype::I32 => quads.map(|&quad| i32::from_le_bytes(quad) as f32).collect(),
                 Dtype::I64 => eights.map(|&eight| i64::from_le_bytes(eight) as f32).collect(),
-                Dtype::BOOL => view.data().iter().map(|&truth| f32::from(truth)).collect(),
+                Dtype::BOOL | Dtype::U8 => view.data().iter().map(|&truth| f32::from(truth)).collect(),
                 // Refused by name as soon as someone asks for it.
                 _ => continue,
             };

@@ -94,11 +94,15 @@ pub(crate) struct Case<'a> {
     /// The order of its gates, in words.
     pub gate_order: String,
     inputs: BTreeSet<String>,
+    outputs: BTreeSet<String>,
     /// Inputs that f32 does not hold exactly: beside `x` there is `x_rest`, what the nearest f32 is short of it.
     rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
     /// Without `unused_params`, which no framework reads.
+    /// Arguments that are given as None.
+    nulls: BTreeSet<String>,
+    /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
     /// Of one time step.
@@ -145,6 +149,7 @@ impl<'a> Case<'a> {
                 *value = "linear".into();
             }
         }
+        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
         args.retain(|_, value| !value.is_null());
         Ok(Self {
             names: names_of_activations,
@@ -152,9 +157,11 @@ impl<'a> Case<'a> {
             notes: text("notes").to_owned(),
             gate_order: text("gate_order").to_owned(),
             inputs,
+            outputs: names("output_names")?.into_iter().collect(),
             rests,
             controls: Vec::new(),
             args,
+            nulls,
             params,
             sizes: object("sizes")?,
             input_shape: tensors.get("input").or_else(|| tensors.get("input_0")).and_then(|input| {
@@ -245,17 +252,19 @@ impl<'a> Case<'a> {
         self.args.remove(name).is_some()
     }
 
+    /// Whether None is given for this argument.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.nulls.contains(name)
+    }
+
+    /// Takes all arguments that have not been taken.
+    pub fn remaining(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.args)
+    }
+
     /// Takes an argument that changes nothing once a network is trained.
     pub fn ignore(&mut self, name: &str) {
         self.args.remove(name);
-    }
-
-    /// Takes an argument that must have its default.
-    pub fn must_be(&mut self, name: &str, default: bool) -> Result<(), ImportError> {
-        match self.flag(name, default)? {
-            value if value == default => Ok(()),
-            value => Err(unsupported(name, &Value::Bool(value))),
-        }
     }
 
     /// Takes a size that something else says too: the number of units, which the tensors have.
@@ -278,11 +287,6 @@ impl<'a> Case<'a> {
             return Ok(Some(tensor));
         }
         let ends = |name: &str| name.strip_suffix(path).is_some_and(|scope| scope.ends_with(['/', '.']));
-        let mut names = self.params.keys().filter(|name| ends(name));
-        match (names.next().cloned(), names.next()) {
-            (None, _) => Ok(None),
-            (Some(name), None) => Ok(self.params.remove(&name)),
-            (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("more than one tensor named {path:?}"))),
         let scopes = |name: &str| name.matches(['/', '.']).count();
         let mut names: Vec<&String> = self.params.keys().filter(|name| ends(name)).collect();
         names.sort_by_key(|name| scopes(name));
@@ -296,6 +300,12 @@ impl<'a> Case<'a> {
                 Ok(self.params.remove(&name))
             }
         }
+    }
+
+    /// The first part of a parameter's path that begins so.
+    pub fn segment(&self, begins: &str) -> Option<String> {
+        let mut segments = self.params.keys().flat_map(|path| path.split('/'));
+        segments.find(|segment| segment.starts_with(begins)).map(str::to_owned)
     }
 
     /// Looks at a parameter, of which this is the whole name.
@@ -347,9 +357,11 @@ impl<'a> Case<'a> {
             notes: self.notes.clone(),
             gate_order: self.gate_order.clone(),
             inputs: BTreeSet::new(),
+            outputs: BTreeSet::new(),
             rests: BTreeSet::new(),
             controls: Vec::new(),
             args,
+            nulls: BTreeSet::new(),
             params,
             sizes: self.sizes.clone(),
             input_shape: self.input_shape.clone(),
@@ -370,6 +382,11 @@ impl<'a> Case<'a> {
     /// Whether the case has an input of this name. It is taken by an input port of that name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.contains(name)
+    }
+
+    /// Whether the case has an output of this name.
+    pub fn has_output(&self, name: &str) -> bool {
+        self.outputs.contains(name)
     }
 
     /// Whether beside this input there is what the nearest f32 is short of it, under its name and `_rest`.

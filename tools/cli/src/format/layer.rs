@@ -54,6 +54,8 @@ pub struct At {
     pub len: Option<usize>,
     /// What the framework does with a given initial state before the first step.
     pub entry: Entry,
+    /// Index and first feature in the tensor `initial_*`, where it has another shape than `final_*`.
+    pub given: Option<(Option<usize>, usize)>,
 }
 
 /// What a framework does with a given initial state before the first step.
@@ -79,7 +81,14 @@ impl Entry {
 impl At {
     /// The whole state is the whole tensor, or begins where the tensor begins.
     pub fn new(tensor: impl Into<String>) -> Self {
-        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Entry::AsGiven }
+        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Entry::AsGiven, given: None }
+    }
+
+    /// The same where the initial state is.
+    #[must_use]
+    pub fn initial(&self) -> Self {
+        let (index, from) = self.given.unwrap_or((self.index, self.from));
+        Self { index, from, ..self.clone() }
     }
 
     /// The same at this index of a dimension before the batch.

@@ -18,8 +18,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let cell = match case.cls.as_str() {
         "minGRU" => min_gru(case.tensor("to_hidden_and_gate.weight")?)?,
         "minLSTM" => {
-            // Over a whole sequence the package begins with g of a given state; over single steps it does not.
-            if case.notes.contains("parallel log-space branch") {
+            // Over a sequence the package begins with g of a given state; over one step, or single ones, it does not.
+            if case.notes.contains("parallel log-space branch") && case.steps()? > 1 {
                 hidden = hidden.entry(Entry::Positive);
             }
             min_lstm(case.tensor("to_hidden_and_f_i_gate.weight")?)?
@@ -28,6 +28,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     };
     case.units("dim", cell.input_size)?;
     case.number("expansion_factor")?;
+    // Weights say by their presence whether there is one.
+    case.flag("proj_out", true)?;
     let cell = cell.state("hidden", hidden);
     let layers = [Some(cell), torch::linear(case, "to_out")?];
     Network::chain("input", layers.into_iter().flatten().collect(), "output")

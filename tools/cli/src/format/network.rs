@@ -23,19 +23,25 @@ pub struct Conversion {
     pub controls: Vec<(String, Control)>,
     /// What a step gives that does not count.
     pub idle: Idle,
+    /// Whether the framework has only what the last step that counts gives, `[batch, ...]`.
+    pub last_only: bool,
+    /// Whether outputs stand in the order in which they are made while time goes from the last step to the first.
+    pub reversed: bool,
     /// Rows of the window that the model looks at, and of each of its outputs: it gives them once the window is full,
     /// or at the end of the sequence. None: each step gives an output.
     pub window: Option<usize>,
 }
 
 /// What the framework has for an output where a step does not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Idle {
     /// Zeros.
     #[default]
     Zero,
     /// The output of the step before; zeros where there is none.
     Repeat,
+    /// This.
+    Always(Vec<f32>),
 }
 
 /// Where the tensors of a case hold a state of a node.
@@ -87,6 +93,10 @@ pub struct Network {
     traces: Vec<StatePart>,
     /// What a step gives that does not count.
     pub idle: Idle,
+    /// Whether the framework has only what the last step that counts gives.
+    pub last_only: bool,
+    /// Whether outputs stand in the order in which they are made while time goes from the last step to the first.
+    pub reversed: bool,
     window: Option<usize>,
 }
 
@@ -268,7 +278,8 @@ impl Conversion {
     /// If the layers do not make a valid model.
     pub fn new(source: String, mut network: Network, controls: Vec<(String, Control)>) -> Result<Self, ImportError> {
         let (states, traces) = (std::mem::take(&mut network.states), std::mem::take(&mut network.traces));
-        let (idle, window) = (network.idle, network.window);
-        Ok(Self { model: network.model(source)?, states, traces, controls, idle, window })
+        let (idle, window) = (std::mem::take(&mut network.idle), network.window);
+        let (last_only, reversed) = (network.last_only, network.reversed);
+        Ok(Self { model: network.model(source)?, states, traces, controls, idle, last_only, reversed, window })
     }
 }

@@ -10,7 +10,7 @@ use tidegate::cell::CellKind;
 
 use super::golden::{Case, Control, agree};
 use super::layer::{At, Layer};
-use super::network::{Direction, Network, Source};
+use super::network::{Direction, Idle, Network, Source};
 use super::torch;
 use super::weights::{Named, stacked, zeros};
 use crate::canonical::Tensor;
@@ -28,7 +28,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     for argument in ["dropout", "rnn_dropout", "highway_bias", "v1", "weight_c_init"] {
         case.ignore(argument);
     }
-    case.must_be("amp_recurrence_fp16", false)?;
+    // Says what mixed precision does, and the cases are of single precision.
+    case.ignore("amp_recurrence_fp16");
     let bidirectional = case.flag("bidirectional", false)?;
     let arguments = Arguments {
         directions: if bidirectional { 2 } else { 1 },
@@ -37,12 +38,9 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         rescale: case.flag("rescale", false)?,
         layer_norm: case.flag("layer_norm", false)?,
         normalize_after: case.flag("normalize_after", false)?,
-        states: States::read(case, bidirectional)?,
+        narrow: case.flag("nn_rnn_compatible_return", false)? && bidirectional,
     };
-    // What the normalization makes of a step that does not count is not zero.
-    if case.has_input("mask_pad") && arguments.layer_norm && arguments.normalize_after {
-        return Err(ImportError::Unsupported("mask_pad with normalize_after".into()));
-    }
+    let padded = case.has_input("mask_pad");
     case.control("mask_pad", Control::Padding);
     // Packed sequences.
     case.control("sequence_length", Control::Length);
@@ -54,6 +52,11 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.units("input_size", input_size)?;
 
     let mut network = Network::new();
+    if padded && arguments.layer_norm && arguments.normalize_after {
+        // What the normalization makes of the zeros of a step that does not count.
+        let bias = case.peek(&format!("rnn_lst.{}.layer_norm.bias", layers.saturating_sub(1)))?;
+        network.idle = Idle::Always(bias.data.clone());
+    }
     let input = network.input("input", input_size);
     let mut x = if bidirectional { network.window(&input, case.steps()?) } else { input };
     if case.flag("proj_input_to_hidden_first", false)?
@@ -81,27 +84,9 @@ struct Arguments {
     rescale: bool,
     layer_norm: bool,
     normalize_after: bool,
-    states: States,
-}
-
-/// How `initial_c` and `final_c` hold the states.
-#[derive(Clone, Copy)]
-enum States {
-    /// `[layers, batch, directions · units]`
-    Wide,
-    /// `[layers · directions, batch, units]`
-    Narrow,
-}
-
-impl States {
-    fn read(case: &mut Case<'_>, bidirectional: bool) -> Result<Self, ImportError> {
-        let narrow = case.flag("nn_rnn_compatible_return", false)? && bidirectional;
-        // It changes what comes back and not what is given.
-        if narrow && case.has_input("initial_c") {
-            return Err(ImportError::Unsupported("nn_rnn_compatible_return with an initial state".into()));
-        }
-        Ok(if narrow { Self::Narrow } else { Self::Wide })
-    }
+    /// Whether the states that come back are `[layers · directions, batch, units]`. Those that are given are
+    /// `[layers, batch, directions · units]` all the same.
+    narrow: bool,
 }
 
 fn size_of(sources: &[Source]) -> usize {
@@ -164,10 +149,11 @@ fn layer(
             }
             cell = cell.param("highway_scale", scale).extent("skip", skip);
         }
-        let at = match arguments.states {
-            States::Wide => At::new("c").index(index).from(direction * weights.units),
-            States::Narrow => At::new("c").index(index * directions + direction),
-        };
+        let mut at = At::new("c").index(index).from(direction * weights.units);
+        if arguments.narrow {
+            let given = Some((at.index, at.from));
+            at = At { given, ..At::new("c").index(index * directions + direction) };
+        }
         let way = if direction == 0 { Direction::Forward } else { Direction::Backward };
         outputs.push(network.directed(cell.state("cell_state", at), &read, way));
     }

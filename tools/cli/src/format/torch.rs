@@ -18,6 +18,9 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         "LSTM" => CellKind::Lstm,
         "GRU" => CellKind::Gru,
         "RNN" => CellKind::Elman,
+        "LSTMCell" => return cell(case, CellKind::Lstm),
+        "GRUCell" => return cell(case, CellKind::Gru),
+        "RNNCell" => return cell(case, CellKind::Elman),
         _ => return case.unknown_class(),
     };
     // How data are handed over, and what only training sees.
@@ -25,15 +28,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         case.ignore(argument);
     }
     let (input, hidden) = (case.size("input_size")?, case.size("hidden_size")?);
-    let arguments = Arguments {
-        kind,
-        bias: case.flag("bias", true)?,
-        projected: kind == CellKind::Lstm && case.size("proj_size")?.is_some_and(|size| size > 0),
-        nonlinearity: match kind {
-            CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
-            _ => None,
-        },
-    };
+    let arguments = Arguments::read(case, kind)?;
     let count = case.size("num_layers")?.unwrap_or(1);
     let bidirectional = case.flag("bidirectional", false)?;
     let directions = if bidirectional { 2 } else { 1 };
@@ -45,13 +40,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
             if direction == Direction::Backward && !bidirectional {
                 continue;
             }
-            let layer = layer(case, arguments, &format!("_l{k}{suffix}"), k * directions + outputs.len())?;
-            if let Some(input) = input.filter(|_| k == 0) {
-                agree("input_size", input, layer.input_size)?;
-            }
-            if let Some(hidden) = hidden {
-                agree("hidden_size", hidden, layer.hidden_size)?;
-            }
+            let layer = layer(case, arguments, &format!("_l{k}{suffix}"), Some(k * directions + outputs.len()))?;
+            sizes_agree(input.filter(|_| k == 0), hidden, &layer)?;
             if sources.is_empty() {
                 let x = network.input("input", layer.input_size);
                 sources.push(if bidirectional { network.window(&x, case.steps()?) } else { x });
@@ -67,6 +57,26 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let output = network.concat(&sources);
     network.output("output", &output);
     Ok(network)
+}
+
+/// A cell that was called step after step: its tensors and states belong to no layer.
+fn cell(case: &mut Case<'_>, kind: CellKind) -> Result<Network, ImportError> {
+    let (input, hidden) = (case.size("input_size")?, case.size("hidden_size")?);
+    let arguments = Arguments::read(case, kind)?;
+    let layer = layer(case, arguments, "", None)?;
+    sizes_agree(input, hidden, &layer)?;
+    Ok(Network::of(layer))
+}
+
+/// Refuses sizes that are not those of the weights.
+fn sizes_agree(input: Option<usize>, hidden: Option<usize>, layer: &Layer) -> Result<(), ImportError> {
+    if let Some(input) = input {
+        agree("input_size", input, layer.input_size)?;
+    }
+    if let Some(hidden) = hidden {
+        agree("hidden_size", hidden, layer.hidden_size)?;
+    }
+    Ok(())
 }
 
 /// `nn.Linear` of this name, if there is one, with its bias if it has one.
@@ -91,8 +101,22 @@ struct Arguments {
     nonlinearity: Option<Activation>,
 }
 
-/// The layer whose tensors end in `suffix` and whose states are at `index`.
-fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: usize) -> Result<Layer, ImportError> {
+impl Arguments {
+    fn read(case: &mut Case<'_>, kind: CellKind) -> Result<Self, ImportError> {
+        Ok(Self {
+            kind,
+            bias: case.flag("bias", true)?,
+            projected: kind == CellKind::Lstm && case.size("proj_size")?.is_some_and(|size| size > 0),
+            nonlinearity: match kind {
+                CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
+                _ => None,
+            },
+        })
+    }
+}
+
+/// The layer whose tensors end in `suffix` and whose states are at `index`, where there are several.
+fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: Option<usize>) -> Result<Layer, ImportError> {
     let Arguments { kind, bias, projected, nonlinearity } = arguments;
     let gates = kind.spec().gates.len().max(1);
     let weights = Named { name: "weight_ih", tensor: case.tensor(&format!("weight_ih{suffix}"))? };
@@ -121,9 +145,9 @@ fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: usize) 
     if kind == CellKind::Gru {
         layer.options.push("reset_after");
     }
-    layer = layer.state("hidden", At::new("h").index(index));
+    layer = layer.state("hidden", At { index, ..At::new("h") });
     if kind == CellKind::Lstm {
-        layer = layer.state("cell_state", At::new("c").index(index));
+        layer = layer.state("cell_state", At { index, ..At::new("c") });
     }
     Ok(match nonlinearity {
         Some(nonlinearity) => layer.activation("activation", nonlinearity),

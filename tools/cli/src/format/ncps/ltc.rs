@@ -18,11 +18,13 @@ pub(super) fn convert(case: &mut Case<'_>, wired: bool, mixed: bool) -> Result<N
     let implicit = case.flag("implicit_param_constraints", true)?;
     let epsilon = case.number("epsilon")?.unwrap_or(EPSILON);
     let unfolds = case.size("ode_unfolds")?.unwrap_or(6);
-    let mapped = |name: Option<String>| name.is_none_or(|name| matches!(name.as_str(), "affine" | "linear"));
-    let (input, output) = (mapped(case.text("input_mapping")?), mapped(case.text("output_mapping")?));
+    // Weights say by their presence whether input and output are mapped, and how.
+    case.text("input_mapping")?;
+    case.text("output_mapping")?;
+    let mapped = ["input_w", "output_w"].map(|name| case.peek(&format!("rnn_cell.{name}")).is_ok());
     let features = case.input_size()?;
     case.units("input_size", features)?;
-    let synapses = Ltc { implicit, epsilon, unfolds, mapped: [input, output] };
+    let synapses = Ltc { implicit, epsilon, unfolds, mapped };
     let timed = case.has_input("timespans");
     let mut layer = synapses.read(case, features, timed)?;
     if wired {
@@ -39,7 +41,7 @@ pub(super) fn convert(case: &mut Case<'_>, wired: bool, mixed: bool) -> Result<N
     let time = timed.then(|| network.input("timespans", 1));
     let motor = layer.output_size;
     let mut y = network.add(layer, &[Some(&x), time.as_ref()].into_iter().flatten().collect::<Vec<_>>());
-    if let Some(scale) = output_mapping(case, output, motor)? {
+    if let Some(scale) = output_mapping(case, mapped[1], motor)? {
         y = network.add(scale, &[&y]);
     }
     network.output("output", &y);

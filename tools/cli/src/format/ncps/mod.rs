@@ -24,7 +24,7 @@ use cfc::{Cfc, Mode};
 const FORGET_BIAS: f32 = 1.0;
 
 /// What tensors, the class's own arguments, or only training know of the original's hyperparameters.
-const TOLD: [&str; 17] = [
+const TOLD: [&str; 18] = [
     "backbone_dr",
     "backbone_layers",
     "backbone_units",
@@ -38,6 +38,7 @@ const TOLD: [&str; 17] = [
     "hidden_size",
     "init",
     "optim",
+    "size",
     "tau",
     "use_ltc",
     "use_mixed",
@@ -47,10 +48,10 @@ const TOLD: [&str; 17] = [
 /// The network of an `ncps` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.ignore("batch_first");
-    case.must_be("return_sequences", true)?;
+    let last_only = !case.flag("return_sequences", true)?;
     let wired = case.given("wiring");
     let mixed = case.flag("mixed_memory", false)?;
-    match case.cls.as_str() {
+    let mut network = match case.cls.as_str() {
         "CfC" => {
             let mode = Mode::read(case.text("mode")?.as_deref())?;
             let activation = case.activation("activation", LECUN_TANH)?;
@@ -58,11 +59,13 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
             for argument in ["backbone_units", "backbone_layers", "backbone_dropout", "proj_size"] {
                 case.ignore(argument);
             }
-            cfc::convert(case, &Cfc { wired, mixed, mode, activation, units: "units", input_size: "input_size" })
+            cfc::convert(case, &Cfc { wired, mixed, mode, activation, units: "units", input_size: "input_size" })?
         }
-        "LTC" => ltc::convert(case, wired, mixed),
-        _ => case.unknown_class(),
-    }
+        "LTC" => ltc::convert(case, wired, mixed)?,
+        _ => return case.unknown_class(),
+    };
+    network.last_only = last_only;
+    Ok(network)
 }
 
 /// The network of a `cfc` case.
@@ -70,7 +73,8 @@ pub(crate) fn convert_original(case: &mut Case<'_>) -> Result<Network, ImportErr
     if case.cls != "Cfc" {
         return case.unknown_class();
     }
-    case.ignore("return_sequences");
+    // A case that does not say has every output, whatever the class's default.
+    let last_only = !case.flag("return_sequences", true)?;
     case.size("out_feature")?;
     case.spread("hparams")?;
     for argument in TOLD {
@@ -87,13 +91,18 @@ pub(crate) fn convert_original(case: &mut Case<'_>) -> Result<Network, ImportErr
         Some("silu") => Activation::Silu,
         Some("relu") => Activation::Relu,
         Some("tanh") => Activation::Tanh,
+        Some("gelu") => Activation::Gelu,
         Some(name) => return Err(ImportError::Unsupported(format!("argument backbone_activation = {name:?}"))),
     };
-    if case.flag("use_ltc", false)? {
-        return ltc::convert_original(case, mixed);
-    }
-    let (units, input_size) = ("hidden_size", "in_features");
-    cfc::convert(case, &Cfc { wired: false, mixed, mode, activation, units, input_size })
+    let mut network = match case.flag("use_ltc", false)? {
+        true => ltc::convert_original(case, mixed)?,
+        false => {
+            let (units, input_size) = ("hidden_size", "in_features");
+            cfc::convert(case, &Cfc { wired: false, mixed, mode, activation, units, input_size })?
+        }
+    };
+    network.last_only = last_only;
+    Ok(network)
 }
 
 /// `fc`, where there is one.

@@ -36,10 +36,7 @@ pub(crate) fn cell(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "LayerNormLSTMCell" => lstm_golden::layer_norm_full(case),
         "WeightNormLSTMCell" => lstm_golden::weight_norm(case),
         "GRUCell" | "GRUBlockCellV2" => gru(case),
-        "GRUBlockCell" => {
-            let layer = gru_op(case)?;
-            with_state(case, layer)
-        }
+        "GRUBlockCell" => gru_block(case),
         "BasicRNNCell" => basic_rnn(case),
         "GLSTMCell" => glstm(case),
         "NASCell" => nas(case),
@@ -167,15 +164,11 @@ pub(crate) fn gru_op(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 pub(super) fn numbered(case: &mut Case<'_>, path: &str, count: usize) -> Result<Tensor, ImportError> {
     let parts = (0..count).map(|k| case.tensor(&format!("{path}_{k}"))).collect::<Result<Vec<_>, _>>()?;
     cells::unsharded(&parts)
-/// As `GRUCell`, with older names; `cell_size` is one of `num_units`.
+}
+
+/// The op as a cell; `cell_size` is one of `num_units`.
 fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let layer = cells::gru(
-        case.tensor("w_ru")?,
-        case.tensor("b_ru")?,
-        case.tensor("w_c")?,
-        case.tensor("b_c")?,
-        Activation::Tanh,
-    )?;
+    let layer = gru_op(case)?;
     case.units("cell_size", layer.hidden_size)?;
     with_state(case, layer)
 }
