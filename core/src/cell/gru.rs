@@ -41,8 +41,8 @@
 //! | `new_activation` | tanh | n |
 //!
 //! # Known as
-//! TensorFlow's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`, Keras's and PyTorch's `GRU`, EdgeML's
-//! `GRULRCell`.
+//! TensorFlow's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`, Keras's and PyTorch's `GRU`, PyTorch's
+//! `GRUCell`, EdgeML's `GRULRCell`.
 //!
 //! # Golden cases
 //! `tf1__GRUCell__*`, `tf1__CudnnCompatibleGRUCell__*`, `keras2__GRU__*`, `keras3__GRU__*`, `torch__GRU__*`,
