@@ -84,7 +84,8 @@
 //! `tf1__WeightNormLSTMCell__*`, `tf1__CoupledInputForgetGateLSTMCell__*`, `tf1__LayerNormBasicLSTMCell__*`,
 //! `tf1__LayerNormLSTMCell__*`, `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `torch__LSTMCell__*`,
 //! `xlstm__sLSTMCell__lstm_*`, `edgeml__LSTMLRCell__*`, `baselines__lstm__*`, `baselines__lnlstm__*`,
-//! `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`, `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`, `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`;
+//! `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`, `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`,
+//! `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`;
 //! with other cells or within wrappers: `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`,
 //! `tf1__InputProjectionWrapper__lstm_*`, `tf1__ResidualWrapper__lstm_*`, `tf1__SequenceLength__*_lstm_*`,
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
