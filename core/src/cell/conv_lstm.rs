@@ -68,7 +68,7 @@
 //! # Golden cases
 //!
 //! `tf1__Conv1DLSTMCell__*`, `tf1__Conv2DLSTMCell__*`, `tf1__Conv3DLSTMCell__*`, `keras2__ConvLSTM1D__*`,
-//! `keras2__ConvLSTM2D__*`, `keras3__ConvLSTM1D__*`, `keras3__ConvLSTM2D__*`.
+//! `keras2__ConvLSTM2D__*`, `keras3__ConvLSTM1D__*`, `keras3__ConvLSTM2D__*`, `keras3__ConvLSTM3D__*`.
 
 use super::patch::{Axis, Way};
 use super::{

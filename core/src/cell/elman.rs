@@ -39,11 +39,11 @@
 //!
 //! # Known as
 //!
-//! TensorFlow 1's `BasicRNNCell`; PyTorch's `RNN`; Keras's `SimpleRNN`; cuDNN's `RNN_TANH` and `RNN_RELU`.
+//! TensorFlow 1's `BasicRNNCell`; PyTorch's `RNN` and `RNNCell`; Keras's `SimpleRNN`; cuDNN's `RNN_TANH` and `RNN_RELU`.
 //!
 //! # Golden cases
 //!
-//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`,
+//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`, `torch__RNNCell__*`,
 //! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__lstm_gru_rnn_*`.
 
 use super::low_rank::{self, RANK};

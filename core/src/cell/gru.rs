@@ -48,8 +48,8 @@
 //!
 //! # Known as
 //!
-//! TensorFlow 1's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`; Keras's and PyTorch's `GRU`; EdgeML's
-//! `GRULRCell`.
+//! TensorFlow 1's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`; Keras's and PyTorch's `GRU`, PyTorch's
+//! `GRUCell`; EdgeML's `GRULRCell`.
 //!
 //! # Golden cases
 //!

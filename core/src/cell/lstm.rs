@@ -85,20 +85,21 @@
 //!
 //! TensorFlow 1's `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`, `CudnnCompatibleLSTMCell`, `WeightNormLSTMCell` (its
 //! norms folded into the weights), `CoupledInputForgetGateLSTMCell` (`coupled`), `LayerNormBasicLSTMCell` and
-//! `LayerNormLSTMCell` (`gate_norm` and `cell_norm`); Keras's and PyTorch's `LSTM`; EdgeML's `LSTMLRCell`; `lstm` and
-//! `lnlstm` (`joint_norm` and `output_norm`) of OpenAI's baselines.
+//! `LayerNormLSTMCell` (`gate_norm` and `cell_norm`); Keras's and PyTorch's `LSTM`, PyTorch's `LSTMCell`; EdgeML's
+//! `LSTMLRCell`; `lstm` and `lnlstm` (`joint_norm` and `output_norm`) of OpenAI's baselines.
 //!
 //! # Golden cases
 //!
 //! `tf1__BasicLSTMCell__*`, `tf1__LSTMCell__*`, `tf1__LSTMBlockCell__*`, `tf1__CudnnCompatibleLSTMCell__*`,
 //! `tf1__WeightNormLSTMCell__*`, `tf1__CoupledInputForgetGateLSTMCell__*`, `tf1__LayerNormBasicLSTMCell__*`,
-//! `tf1__LayerNormLSTMCell__*`, `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `edgeml__LSTMLRCell__*`,
-//! `baselines__lstm__*`, `baselines__lnlstm__*`, `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`,
-//! `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`, `keras2__CuDNNLSTM__*`,
-//! `tf1__CudnnParamsFormatConverter__lstm_*`; with other cells or within wrappers: `tf1__MultiRNNCell__*`,
-//! `tf1__HighwayWrapper__lstm_*`, `tf1__InputProjectionWrapper__lstm_*`, `tf1__ResidualWrapper__lstm_*`,
-//! `tf1__SequenceLength__*_lstm_*`, `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`,
-//! `tf1__TimeReversedFusedRNN__*`, `keras2__Bidirectional__lstm_*`, `keras3__Bidirectional__lstm_*`.
+//! `tf1__LayerNormLSTMCell__*`, `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `torch__LSTMCell__*`,
+//! `xlstm__sLSTMCell__lstm_*`, `edgeml__LSTMLRCell__*`, `baselines__lstm__*`, `baselines__lnlstm__*`,
+//! `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`, `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`,
+//! `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`; with other cells or within wrappers:
+//! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`,
+//! `tf1__InputProjectionWrapper__lstm_*`, `tf1__ResidualWrapper__lstm_*`, `tf1__SequenceLength__*_lstm_*`,
+//! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
+//! `keras2__Bidirectional__lstm_*`, `keras3__Bidirectional__lstm_*`.
 
 mod normalized;
 
