@@ -21,15 +21,15 @@ impl Choices<'_> {
         self.0.next().copied().unwrap_or(0)
     }
 
-    /// Mostly small; at times as great as can be, or too great.
-    fn size(&mut self) -> u32 {
+    /// Mostly below `end`; at times as great as can be, or too great.
+    fn size(&mut self, end: u8) -> u32 {
         match self.byte() {
             255 => u32::MAX,
             254 => 1 << 31,
             253 => (1 << 20) + 1,
             252 => 1 << 20,
             251 => 1 << 16,
-            byte => u32::from(byte % 9),
+            byte => u32::from(byte % end),
         }
     }
 }
@@ -52,6 +52,7 @@ impl Draft {
 
     /// Gives a dimension a value, where it is a size, an extent, or a sum that has one; whether it could.
     fn set(&mut self, dim: &Dim, value: usize) -> bool {
+        let value = value as u32 as usize; // no more can be written
         match dim {
             Dim::Input => self.input = value,
             Dim::Hidden => self.hidden = value,
@@ -63,7 +64,7 @@ impl Draft {
                 let Some(now) = self.sizes().dim(dim) else { return false };
                 return parts.iter().any(|part| {
                     let Some(own) = self.sizes().dim(part) else { return false };
-                    let Some(own) = (own + value).checked_sub(now) else { return false };
+                    let Some(own) = own.checked_add(value).and_then(|sum| sum.checked_sub(now)) else { return false };
                     self.set(part, own)
                 });
             }
@@ -118,9 +119,11 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let spec = kind.spec();
     let numeric = Numeric::ALL[usize::from(choices.byte() & 1)];
     let options = u32::from_le_bytes([choices.byte(), choices.byte(), 0, 0]) & ((1 << spec.options.len()) - 1);
-    let mut size = || choices.size().max(1) as usize;
+    // Images of three axes are large soon.
+    let end = if spec.extents.len() > 6 { 4 } else { 9 };
+    let mut size = || choices.size(end).max(1) as usize;
     let mut draft = Draft { spec, options, input: size(), hidden: size(), output: size(), extents: Vec::new() };
-    draft.extents = spec.extents.iter().map(|extent| choices.size().max(extent.least).to_le_bytes()).collect();
+    draft.extents = spec.extents.iter().map(|extent| choices.size(end).max(extent.least).to_le_bytes()).collect();
     for _ in 0..ROUNDS {
         for rule in draft.spec.rules {
             if !draft.sizes().holds(rule) {
