@@ -44,7 +44,7 @@
 //! # Golden cases
 //!
 //! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`, `torch__RNNCell__*`,
-//! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__lstm_gru_rnn_*`.
+//! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__*`.
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};

@@ -56,7 +56,7 @@
 //! `tf1__GRUCell__*`, `tf1__CudnnCompatibleGRUCell__*`, `keras2__GRU__*`, `keras3__GRU__*`, `torch__GRU__*`,
 //! `edgeml__GRULRCell__*`, `tf1__GRUBlockCell__*`, `tf1__GRUBlockCellV2__*`, `tf2ops__GRUBlockCell__*`,
 //! `keras2__CuDNNGRU__*`, `tf1__CudnnParamsFormatConverter__gru_*`; with other cells or within wrappers:
-//! `tf1__MultiRNNCell__lstm_gru_rnn_*`, `tf1__HighwayWrapper__gru_*`, `tf1__OutputProjectionWrapper__gru_*`,
+//! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__gru_*`, `tf1__OutputProjectionWrapper__*`,
 //! `tf1__SequenceLength__*`, `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`,
 //! `keras2__Bidirectional__*gru_*`, `keras3__Bidirectional__gru_*`.
 

@@ -97,7 +97,8 @@
 //! `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`, `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`,
 //! `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`; with other cells or within wrappers:
 //! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`,
-//! `tf1__InputProjectionWrapper__lstm_*`, `tf1__ResidualWrapper__lstm_*`, `tf1__SequenceLength__*_lstm_*`,
+//! `tf1__InputProjectionWrapper__lstm_*`, `tf1__OutputProjectionWrapper__*`, `tf1__ResidualWrapper__*`,
+//! `tf1__SequenceLength__*_lstm_*`,
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__lstm_*`, `keras3__Bidirectional__lstm_*`.
 

@@ -49,7 +49,7 @@
 //!
 //! # Golden cases
 //!
-//! `tf1__UGRNNCell__*`, `edgeml__UGRNNLRCell__*`.
+//! `tf1__UGRNNCell__*`, `tf1__BidirectionalRNN__static_lens_stack_ugrnn_*`, `edgeml__UGRNNLRCell__*`.
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
