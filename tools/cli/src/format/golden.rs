@@ -35,6 +35,7 @@ use tidegate::activation::Activation;
 use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
+use super::weights::Named;
 use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch, xlstm};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -282,6 +283,14 @@ impl<'a> Case<'a> {
             (Some(name), None) => Ok(self.params.remove(&name)),
             (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("more than one tensor named {path:?}"))),
         }
+    }
+
+    /// As [`Case::tensor`], with its name.
+    pub fn named<'n>(&mut self, path: &'n str) -> Result<Named<'n>, ImportError>
+    where
+        'a: 'n,
+    {
+        Ok(Named { name: path, tensor: self.tensor(path)? })
     }
 
     /// Looks at a parameter, of which this is the whole name.
