@@ -48,7 +48,8 @@
 //! | `elapsed` | the last feature that comes in is the time since the last step |
 //! | `backbone` | a layer in front of the others |
 //! | `deep` | `further_layers` behind it |
-//! | `no_gate`, `pure` | other equations of h', see above |
+//! | `no_gate` | h' by the second of its equations |
+//! | `pure` | h' by the third of its equations |
 //! | `mixed_memory` | an [LSTM](super::mixed_memory) before each step makes another h of h |
 //!
 //! # Extents
@@ -56,7 +57,8 @@
 //! | name | what |
 //! |---|---|
 //! | `features` | of x, what comes in without the time |
-//! | `backbone_units`, `further_layers` | of the backbone; 0 where there is none |
+//! | `backbone_units` | of each layer of the backbone; 0 without one |
+//! | `further_layers` | of the backbone, behind its first; 0 without `deep` |
 //!
 //! # Activations
 //!
@@ -76,9 +78,12 @@
 //!
 //! `ncps__CfC__*`, `cfc__Cfc__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec};
-use super::{TensorSpec, copy, mixed_memory};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec,
+    copy, mixed_memory,
+};
 use crate::activation::{Activation, relu, sigmoid, tanh};
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::math;
 use crate::node::Node;
@@ -97,7 +102,7 @@ pub const PURE: u32 = 4;
 /// Index of the option `mixed_memory`.
 pub const MIXED_MEMORY: u32 = 5;
 
-/// x
+/// Features of x.
 const FEATURES: Dim = Dim::Extent(0);
 /// Units of each layer of the backbone.
 const UNITS: Dim = Dim::Extent(1);
@@ -105,9 +110,9 @@ const UNITS: Dim = Dim::Extent(1);
 const FURTHER_LAYERS: usize = 2;
 /// Rows of the matrices of all further layers.
 const DEEP_ROWS: Dim = Dim::Product(&[Dim::Extent(FURTHER_LAYERS), UNITS]);
-/// x and h.
+/// Elements of x and h.
 const OPERAND: Dim = Dim::Sum(&[FEATURES, Dim::Hidden]);
-/// z
+/// Elements of z.
 const Z: Dim = Dim::Sum(&[Dim::When(BACKBONE, &UNITS), Dim::Unless(BACKBONE, &OPERAND)]);
 
 const GATED: Presence = Presence::Without(PURE);
@@ -119,7 +124,7 @@ const MEMORY_TENSORS: [TensorSpec; 3] = mixed_memory::tensors(FEATURES, MIXED_ME
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "cfc",
-    gates: &crate::gate::LSTM,
+    gates: &gate::LSTM,
     extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("backbone_units"), ExtentSpec::zero("further_layers")],
     rules: &[
         RECURRENT,
@@ -208,7 +213,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     copy(hidden, y);
 }
 
-/// z
+/// z of x and h, in `work`.
 fn features<'w, W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], work: &'w mut [f32]) -> &'w [f32] {
     let Some((operand, layers)) = work.split_at_mut_checked(x.len() + hidden.len()) else { return &[] };
     for (operand, &value) in operand.iter_mut().zip(x.iter().chain(hidden)) {

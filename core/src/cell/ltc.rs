@@ -66,13 +66,14 @@ use super::{
     CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory, sum,
 };
 use crate::activation::{relu, sigmoid};
+use crate::gate;
 use crate::kernel::Weight;
 use crate::node::Node;
 
 /// Index of the option `mixed_memory`.
 pub const MIXED_MEMORY: u32 = 0;
 
-/// x
+/// Features of x.
 const FEATURES: Dim = Dim::Extent(0);
 /// Index of the extent `unfolds`.
 const UNFOLDS: usize = 1;
@@ -88,7 +89,7 @@ const fn recurrent(name: &'static str, from: &'static [&'static str]) -> TensorS
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "ltc",
-    gates: &crate::gate::LSTM,
+    gates: &gate::LSTM,
     extents: &[ExtentSpec::one("features"), ExtentSpec { name: "unfolds", default: 6, least: 1 }],
     rules: &[
         Rule::AtMost(Dim::Output, Dim::Hidden),

@@ -148,7 +148,7 @@ pub enum CellKind {
 const CODES: usize = 64;
 
 impl CellKind {
-    /// Every kind.
+    /// Every kind, in the order of codes.
     pub const ALL: &[Self] = &[
         Self::Elman,
         Self::Lstm,
@@ -173,8 +173,8 @@ impl CellKind {
         Self::IndyLstm,
         Self::IndyGru,
         Self::GridLstm,
-        Self::TimeFreqLstm,
         Self::Mgu,
+        Self::TimeFreqLstm,
         Self::Dense,
         Self::Softmax,
         Self::Conv,

@@ -71,8 +71,10 @@
 //!
 //! `tf1__SRUCell__*`, `sru__SRU__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule};
-use super::{StateSpec, TensorSpec, copy};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, StateSpec,
+    TensorSpec, copy,
+};
 use crate::activation::Activation;
 use crate::gate;
 use crate::kernel::{Weight, accumulate};

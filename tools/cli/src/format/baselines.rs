@@ -6,7 +6,7 @@ use tidegate::gate::{Gate, LSTM, LSTM_BASELINES, LSTM_BASELINES_EDITED};
 use super::golden::{Case, Control};
 use super::layer::{At, Layer};
 use super::network::Network;
-use super::weights::{Named, reordered};
+use super::weights::reordered;
 use crate::error::ImportError;
 
 /// Of every normalization.
@@ -33,13 +33,13 @@ fn order(case: &Case<'_>) -> [Gate; 4] {
 /// `wx` [input, 4 units], `wh` [units, 4 units], `b` [4 units]; the state is c, then h, in one tensor.
 fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let order = order(case);
-    let input = Named { name: "wx", tensor: case.tensor("wx")? };
-    let recurrent = Named { name: "wh", tensor: case.tensor("wh")? };
+    let input = case.named("wx")?;
+    let recurrent = case.named("wh")?;
     let units = input.units(4)?;
     case.units("nh", units)?;
     let (size, rows) = input.matrix()?;
     recurrent.shaped(&[units, rows], units)?;
-    let bias = Named { name: "b", tensor: case.tensor("b")? }.shaped(&[rows], units)?;
+    let bias = case.named("b")?.shaped(&[rows], units)?;
     Ok(Layer::new(CellKind::Lstm, size, units)
         .tensor("input_weights", reordered(&input.transposed(0, size)?, order, LSTM))
         .tensor("recurrent_weights", reordered(&recurrent.transposed(0, units)?, order, LSTM))
@@ -54,7 +54,7 @@ fn lnlstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let order = order(case);
     let mut layer = lstm(case)?;
     let units = layer.hidden_size;
-    let mut vector = |name, len| Named { name, tensor: case.tensor(name)? }.shaped(&[len], units);
+    let mut vector = |name, len| case.named(name)?.shaped(&[len], units);
     let mut gated = |name| Ok::<_, ImportError>(reordered(&vector(name, 4 * units)?, order, LSTM));
     let (input_gain, input_bias) = (gated("gx")?, gated("bx")?);
     let (recurrent_gain, recurrent_bias) = (gated("gh")?, gated("bh")?);

@@ -38,7 +38,7 @@ fn gates(case: &mut Case<'_>, kind: CellKind, names: &[&str]) -> Result<Layer, I
         let mut blocks = Vec::new();
         for gate in names {
             let name = format!("cudnn/{side}_{gate}");
-            blocks.push(Named { name: &name, tensor: case.tensor(&name)? }.shaped(shape, units)?);
+            blocks.push(case.named(&name)?.shaped(shape, units)?);
         }
         Ok(stacked(&blocks))
     };

@@ -9,7 +9,7 @@ use tidegate::cell::CellKind;
 use super::golden::Case;
 use super::layer::{At, Layer};
 use super::network::Network;
-use super::weights::{Named, stacked};
+use super::weights::stacked;
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -161,7 +161,7 @@ fn side(
     rank: Option<usize>,
 ) -> Result<Side, ImportError> {
     let mut matrix = |name: &str, rows: usize, cols: usize| {
-        let named = Named { name, tensor: case.tensor(name)? };
+        let named = case.named(name)?;
         named.shaped(&[rows, cols], units)?;
         named.transposed(0, rows)
     };
@@ -180,7 +180,7 @@ fn side(
 
 /// A bias `[1, units]`.
 fn bias(case: &mut Case<'_>, name: &str, units: usize) -> Result<Tensor, ImportError> {
-    let tensor = Named { name, tensor: case.tensor(name)? }.shaped(&[1, units], units)?;
+    let tensor = case.named(name)?.shaped(&[1, units], units)?;
     Ok(Tensor { shape: vec![units], data: tensor.data })
 }
 
@@ -192,7 +192,7 @@ fn biases<const N: usize>(case: &mut Case<'_>, names: [&str; N], units: usize) -
 
 /// A trained number `[1, 1]`, which the cells put through σ.
 fn scalar(case: &mut Case<'_>, name: &str) -> Result<f32, ImportError> {
-    let named = Named { name, tensor: case.tensor(name)? };
+    let named = case.named(name)?;
     match *named.tensor.data {
         [value] => Ok(sigmoid(value)),
         _ => named.refuse("it must be one number".into()),

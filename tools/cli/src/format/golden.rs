@@ -35,6 +35,7 @@ use tidegate::activation::Activation;
 use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
+use super::weights::Named;
 use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch, xlstm};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -306,6 +307,14 @@ impl<'a> Case<'a> {
     pub fn segment(&self, begins: &str) -> Option<String> {
         let mut segments = self.params.keys().flat_map(|path| path.split('/'));
         segments.find(|segment| segment.starts_with(begins)).map(str::to_owned)
+    }
+
+    /// As [`Case::tensor`], with its name.
+    pub fn named<'n>(&mut self, path: &'n str) -> Result<Named<'n>, ImportError>
+    where
+        'a: 'n,
+    {
+        Ok(Named { name: path, tensor: self.tensor(path)? })
     }
 
     /// Looks at a parameter, of which this is the whole name.

@@ -102,7 +102,7 @@ fn bidirectional(case: &mut Case<'_>, last_only: bool) -> Result<Network, Import
         Some("sum") => network.add(Layer::merge("add", parts.len(), size), &parts),
         Some("mul") => network.add(Layer::merge("multiply", parts.len(), size), &parts),
         Some("ave") => network.add(Layer::merge("average", parts.len(), size), &parts),
-        Some(other) => return Err(ImportError::Unsupported(format!("merge_mode {other:?}"))),
+        Some(other) => return Err(ImportError::Unsupported(format!("argument merge_mode = {other:?}"))),
     };
     network.output("output", &output);
     Ok(network)
@@ -141,8 +141,8 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let gates = kind.spec().gates.len().max(1);
-    let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
-    let recurrent = Named { name: "recurrent_kernel", tensor: case.tensor("recurrent_kernel")? };
+    let kernel = case.named("kernel")?;
+    let recurrent = case.named("recurrent_kernel")?;
     let units = kernel.units(gates)?;
     case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;
@@ -155,7 +155,7 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
         layer.options.push("reset_after");
     }
     if case.flag("use_bias", true)? {
-        let bias = Named { name: "bias", tensor: case.tensor("bias")? };
+        let bias = case.named("bias")?;
         layer = match reset_after {
             true => with_both_biases(layer, &bias.shaped(&[2, rows], units)?),
             false => layer.tensor("input_bias", ordered(kind, bias.shaped(&[rows], units)?)),
@@ -209,9 +209,9 @@ fn with_states(layer: Layer) -> Layer {
 /// which is the canonical one. The case has the parameters of the layer that Keras loads them into as well.
 fn cudnn_layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let gates = kind.spec().gates.len();
-    let kernel = Named { name: "cudnn/kernel", tensor: case.tensor("cudnn/kernel")? };
-    let recurrent = Named { name: "cudnn/recurrent_kernel", tensor: case.tensor("cudnn/recurrent_kernel")? };
-    let bias = Named { name: "cudnn/bias", tensor: case.tensor("cudnn/bias")? };
+    let kernel = case.named("cudnn/kernel")?;
+    let recurrent = case.named("cudnn/recurrent_kernel")?;
+    let bias = case.named("cudnn/bias")?;
     let units = kernel.units(gates)?;
     case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;

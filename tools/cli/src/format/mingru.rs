@@ -9,20 +9,19 @@ use super::layer::{At, Entry, Layer};
 use super::network::Network;
 use super::torch;
 use super::weights::{Named, reordered};
-use crate::canonical::Tensor;
 use crate::error::ImportError;
 
 /// The network of a `mingru` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut hidden = At::new("h");
     let cell = match case.cls.as_str() {
-        "minGRU" => min_gru(case.tensor("to_hidden_and_gate.weight")?)?,
+        "minGRU" => min_gru(case.named("to_hidden_and_gate.weight")?)?,
         "minLSTM" => {
             // Over a sequence the package begins with g of a given state; over one step, or single ones, it does not.
             if case.notes.contains("parallel log-space branch") && case.steps()? > 1 {
                 hidden = hidden.entry(Entry::Positive);
             }
-            min_lstm(case.tensor("to_hidden_and_f_i_gate.weight")?)?
+            min_lstm(case.named("to_hidden_and_f_i_gate.weight")?)?
         }
         _ => return case.unknown_class(),
     };
@@ -36,21 +35,21 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
 }
 
 /// `to_hidden_and_gate` [2 * units, input].
-pub(crate) fn min_gru(weights: &Tensor) -> Result<Layer, ImportError> {
+fn min_gru(weights: Named<'_>) -> Result<Layer, ImportError> {
     let (units, input) = units(weights, 2)?;
-    Ok(Layer::new(CellKind::MinGru, input, units).tensor("input_weights", reordered(weights, MIN_GRU_PYTORCH, MIN_GRU)))
+    Ok(Layer::new(CellKind::MinGru, input, units)
+        .tensor("input_weights", reordered(weights.tensor, MIN_GRU_PYTORCH, MIN_GRU)))
 }
 
 /// `to_hidden_and_f_i_gate` [3 * units, input].
-pub(crate) fn min_lstm(weights: &Tensor) -> Result<Layer, ImportError> {
+fn min_lstm(weights: Named<'_>) -> Result<Layer, ImportError> {
     let (units, input) = units(weights, 3)?;
     Ok(Layer::new(CellKind::MinLstm, input, units)
-        .tensor("input_weights", reordered(weights, MIN_LSTM_PYTORCH, MIN_LSTM)))
+        .tensor("input_weights", reordered(weights.tensor, MIN_LSTM_PYTORCH, MIN_LSTM)))
 }
 
 /// Units, and features in, of a matrix with so many blocks of rows.
-fn units(weights: &Tensor, blocks: usize) -> Result<(usize, usize), ImportError> {
-    let named = Named { name: "to_hidden_and_gate.weight", tensor: weights };
+fn units(named: Named<'_>, blocks: usize) -> Result<(usize, usize), ImportError> {
     let (rows, cols) = named.matrix()?;
     if rows % blocks != 0 {
         return named.refuse(format!("its rows must be {blocks} blocks of equal height"));

@@ -111,8 +111,9 @@ fn layer(
         (features, separate) = (vec![&normalized], true);
     }
     let projected;
-    if let Some(weights) = case.optional(&name("weight_proj"))? {
-        let named = Named { name: "weight_proj", tensor: weights };
+    let weight_proj = name("weight_proj");
+    if let Some(tensor) = case.optional(&weight_proj)? {
+        let named = Named { name: &weight_proj, tensor };
         let projection = named.transposed(0, named.matrix()?.0)?;
         projected = network.add(Layer::dense(projection, None, Activation::Identity), &features);
         (features, separate) = (vec![&projected], true);
@@ -166,9 +167,10 @@ fn layer(
 
 /// PyTorch's `nn.LayerNorm` under this name.
 fn layer_norm(case: &mut Case<'_>, name: &str) -> Result<Layer, ImportError> {
-    let gain = case.tensor(&format!("{name}.weight"))?;
+    let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
+    let gain = case.tensor(&weight)?;
     let size = gain.data.len();
-    let bias = Named { name: "layer_norm.bias", tensor: case.tensor(&format!("{name}.bias"))? };
+    let bias = case.named(&bias)?;
     Ok(Layer::new(CellKind::LayerNorm, size, size)
         .option("gain")
         .param("epsilon", EPSILON)
@@ -192,18 +194,20 @@ struct Weights<'a> {
 
 impl<'a> Weights<'a> {
     fn read(case: &mut Case<'a>, index: usize, directions: usize) -> Result<Self, ImportError> {
-        let mut tensor = |name: &str| case.tensor(&format!("rnn_lst.{index}.{name}"));
+        let name = |tensor: &str| format!("rnn_lst.{index}.{tensor}");
+        let mut tensor = |tensor: &str| case.tensor(&name(tensor));
         let (weight, peephole, bias) = (tensor("weight")?, tensor("weight_c")?, tensor("bias")?);
-        let named = Named { name: "weight", tensor: weight };
+        let of_weight = name("weight");
+        let named = Named { name: &of_weight, tensor: weight };
         let (features, cols) = named.matrix()?;
         let units = bias.data.len() / (2 * directions);
-        for (name, tensor) in [("weight_c", peephole), ("bias", bias)] {
-            Named { name, tensor }.shaped(&[2 * directions * units], units)?;
+        for (vector, tensor) in [("weight_c", peephole), ("bias", bias)] {
+            Named { name: &name(vector), tensor }.shaped(&[2 * directions * units], units)?;
         }
         let blocks = [3, 4].into_iter().find(|blocks| units > 0 && cols == directions * units * blocks);
         match blocks {
             Some(blocks) => Ok(Self { weight, peephole, bias, features, directions, units, blocks }),
-            None => named.refuse(format!("{directions} times {units} units need 3 or 4 columns each")),
+            None => named.refuse(format!("each of {directions} times {units} units needs 3 or 4 columns")),
         }
     }
 

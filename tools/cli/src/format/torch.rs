@@ -119,17 +119,19 @@ impl Arguments {
 fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: Option<usize>) -> Result<Layer, ImportError> {
     let Arguments { kind, bias, projected, nonlinearity } = arguments;
     let gates = kind.spec().gates.len().max(1);
-    let weights = Named { name: "weight_ih", tensor: case.tensor(&format!("weight_ih{suffix}"))? };
+    let named = |tensor: &str| format!("{tensor}{suffix}");
+    let (weight_ih, weight_hh, weight_hr) = (named("weight_ih"), named("weight_hh"), named("weight_hr"));
+    let weights = case.named(&weight_ih)?;
     let (rows, input) = weights.matrix()?;
     if rows % gates != 0 {
         return weights.refuse(format!("its rows must be {gates} gates of equal height"));
     }
     let units = rows / gates;
-    let recurrent = Named { name: "weight_hh", tensor: case.tensor(&format!("weight_hh{suffix}"))? };
+    let recurrent = case.named(&weight_hh)?;
     let mut output = units;
     let mut layer = Layer::new(kind, input, units).tensor("input_weights", weights.tensor.clone());
     if projected {
-        let projection = Named { name: "weight_hr", tensor: case.tensor(&format!("weight_hr{suffix}"))? };
+        let projection = case.named(&weight_hr)?;
         output = projection.matrix()?.0;
         layer.options.push("projection");
         layer = layer.tensor("projection_weights", projection.shaped(&[output, units], units)?);
@@ -138,8 +140,8 @@ fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: Option<
     layer = layer.tensor("recurrent_weights", recurrent.shaped(&[rows, output], units)?);
     if bias {
         for (name, canonical) in [("bias_ih", "input_bias"), ("bias_hh", "recurrent_bias")] {
-            let tensor = case.tensor(&format!("{name}{suffix}"))?;
-            layer = layer.tensor(canonical, Named { name, tensor }.shaped(&[rows], units)?);
+            let name = named(name);
+            layer = layer.tensor(canonical, case.named(&name)?.shaped(&[rows], units)?);
         }
     }
     if kind == CellKind::Gru {

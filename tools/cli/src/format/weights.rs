@@ -30,7 +30,7 @@ impl Named<'_> {
             [rows, cols] if rows > 0 && cols > 0 && rows.checked_mul(cols) == Some(self.tensor.data.len()) => {
                 Ok((rows, cols))
             }
-            _ => self.refuse("must be a matrix".into()),
+            _ => self.refuse("it must be a matrix".into()),
         }
     }
 

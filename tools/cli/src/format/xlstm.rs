@@ -51,7 +51,7 @@ fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut gates = Vec::with_capacity(GATES);
     for (name, source) in [("fgate", &convolved), ("igate", &convolved), ("zgate", &x), ("ogate", &x)] {
         let name = format!("{name}.weight");
-        let weights = Named { name: &name, tensor: case.tensor(&name)? };
+        let weights = case.named(&name)?;
         let part = units / heads;
         let data = weights.shaped(&[heads, part, part], units)?.data;
         let dense = Layer::new(CellKind::Dense, units, units).extent("groups", heads);
@@ -61,8 +61,7 @@ fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut norm = Layer::new(CellKind::LayerNorm, units, units).extent("groups", heads).param("epsilon", 1e-5);
     if case.flag("group_norm_weight", true)? {
         // Stored as what it is above 1.
-        let mut gain =
-            Named { name: "group_norm.weight", tensor: case.tensor("group_norm.weight")? }.shaped(&[units], units)?;
+        let mut gain = case.named("group_norm.weight")?.shaped(&[units], units)?;
         gain.data.iter_mut().for_each(|gain| *gain += 1.0);
         norm = norm.option("gain").tensor("gain", gain);
     }
@@ -73,9 +72,9 @@ fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
 
 /// SiLU of `conv1d.conv`, `[units, 1, taps]`, over the last steps, the oldest first.
 fn convolution(case: &mut Case<'_>, units: usize, taps: usize) -> Result<Layer, ImportError> {
-    let weights = Named { name: "conv1d.conv.weight", tensor: case.tensor("conv1d.conv.weight")? };
+    let weights = case.named("conv1d.conv.weight")?;
     let data = weights.shaped(&[units, 1, taps], units)?.data;
-    let bias = Named { name: "conv1d.conv.bias", tensor: case.tensor("conv1d.conv.bias")? }.shaped(&[units], units)?;
+    let bias = case.named("conv1d.conv.bias")?.shaped(&[units], units)?;
     Ok(Layer::new(CellKind::DepthwiseConv, taps * units, units)
         .extent("in_height", taps)
         .extent("in_channels", units)
@@ -161,7 +160,7 @@ pub(crate) fn slstm(kernel: &Tensor, bias: &Tensor) -> Result<Layer, ImportError
     let (heads, head, is_vanilla) = match *kernel.shape {
         [heads, rows, cols] if heads > 0 && cols > 0 && rows == GATES * cols => (heads, cols, true),
         [heads, rows, cols] if heads > 0 && rows > 0 && cols == GATES * rows => (heads, rows, false),
-        _ => return named.refuse("must be [heads, 4 × units, units] or [heads, units, 4 × units]".into()),
+        _ => return named.refuse("it must be [heads, 4 · units, units] or [heads, units, 4 · units]".into()),
     };
     let units = heads * head;
     named.shaped(&kernel.shape, units)?;

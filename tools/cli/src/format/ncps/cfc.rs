@@ -87,10 +87,10 @@ struct Linear {
 impl Linear {
     fn read(case: &mut Case<'_>, name: &str) -> Result<Self, ImportError> {
         let weight = format!("{name}.weight");
-        let named = Named { name: &weight, tensor: case.tensor(&weight)? };
+        let named = case.named(&weight)?;
         let (rows, _) = named.matrix()?;
         let bias = format!("{name}.bias");
-        let bias = Named { name: &bias, tensor: case.tensor(&bias)? }.shaped(&[rows], rows)?;
+        let bias = case.named(&bias)?.shaped(&[rows], rows)?;
         Ok(Self { weights: named.tensor.clone(), bias })
     }
 

@@ -93,7 +93,7 @@ impl Ltc {
         let positive = |value: f32| if self.implicit { softplus(value) } else { f64::from(value) };
         let vector = |case: &mut Case<'_>, name: &str, len: usize| {
             let name = format!("rnn_cell.{name}");
-            Ok::<_, ImportError>(Named { name: &name, tensor: case.tensor(&name)? }.shaped(&[len], units)?.data)
+            Ok::<_, ImportError>(case.named(&name)?.shaped(&[len], units)?.data)
         };
         let mut layer = Layer::new(CellKind::Ltc, features + usize::from(timed), units)
             .extent("features", features)
@@ -139,7 +139,7 @@ impl Ltc {
     ) -> Result<[Tensor; 4], ImportError> {
         let mut matrix = |name: &str| {
             let name = format!("rnn_cell.{side}{name}");
-            let named = Named { name: &name, tensor: case.tensor(&name)? };
+            let named = case.named(&name)?;
             named.shaped(&[sources, units], units)?;
             named.transposed(0, sources)
         };
@@ -148,7 +148,7 @@ impl Ltc {
         // The original has no wiring.
         let name = format!("rnn_cell.{side}sparsity_mask");
         let mask = if case.peek(&name).is_ok() {
-            let named = Named { name: &name, tensor: case.tensor(&name)? };
+            let named = case.named(&name)?;
             named.shaped(&[sources, units], units)?;
             named.transposed(0, sources)?.data
         } else {
@@ -178,7 +178,7 @@ fn output_mapping(case: &mut Case<'_>, mapped: bool, motor: usize) -> Result<Opt
     if !mapped {
         return Ok(None);
     }
-    let mut vector = |name: &str| Named { name, tensor: case.tensor(name)? }.shaped(&[motor], motor);
+    let mut vector = |name: &str| case.named(name)?.shaped(&[motor], motor);
     let mut layer = Layer::new(CellKind::Scale, motor, motor).option("gain").extent("channels", motor);
     layer = layer.tensor("gain", vector("rnn_cell.output_w")?);
     if case.peek("rnn_cell.output_b").is_ok() {

@@ -16,7 +16,7 @@ use super::golden::Case;
 use super::layer::{At, Layer};
 use super::network::{Network, Source};
 use super::torch;
-use super::weights::{Named, add_forget_bias, reordered};
+use super::weights::{add_forget_bias, reordered};
 use crate::error::ImportError;
 use cfc::{Cfc, Mode};
 
@@ -116,7 +116,7 @@ fn readout(case: &mut Case<'_>, network: &mut Network, y: Source) -> Result<Sour
 /// The layer with the LSTM in front of it.
 fn mixed_memory(case: &mut Case<'_>, layer: Layer, features: usize) -> Result<Layer, ImportError> {
     let units = layer.hidden_size;
-    let mut tensor = |name: &str, shape: &[usize]| Named { name, tensor: case.tensor(name)? }.shaped(shape, units);
+    let mut tensor = |name: &str, shape: &[usize]| case.named(name)?.shaped(shape, units);
     let input = tensor("lstm.input_map.weight", &[4 * units, features])?;
     let recurrent = tensor("lstm.recurrent_map.weight", &[4 * units, units])?;
     let mut bias = reordered(&tensor("lstm.input_map.bias", &[4 * units])?, LSTM_NCPS, LSTM);

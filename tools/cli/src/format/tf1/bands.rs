@@ -39,7 +39,7 @@ impl Bands {
     pub fn between([from, to]: [usize; 2], input: usize, size: usize, hop: usize) -> Result<Self, ImportError> {
         let room = to.checked_sub(from).and_then(|len| len.checked_sub(size)).filter(|_| to <= input && size > 0);
         let Some(steps) = room.and_then(|room| room.checked_div(hop)) else {
-            let refused = format!("bands of {size} features, {hop} apart, from {from} to {to} of {input} features");
+            let refused = format!("a row of bands of {size} features, {hop} apart, from {from} to {to} of {input}");
             return Err(ImportError::Unsupported(refused));
         };
         Ok(Self { input, count: steps + 1, size, hop, first: from, pad_before: 0, pad_after: 0 })

@@ -86,14 +86,14 @@ impl Grid {
         // Without starts the class does not look at the ends.
         let (starts, ends) = if starts.is_empty() { (vec![0], vec![input]) } else { (starts, ends) };
         if counts.len() != starts.len() || starts.len() != ends.len() {
-            let lists = format!("frequency blocks {counts:?} from {starts:?} to {ends:?}");
+            let lists = format!("argument num_frequency_blocks = {counts:?} from {starts:?} to {ends:?}");
             return Err(ImportError::Unsupported(lists));
         }
         let mut blocks = Vec::new();
         for (&count, (from, to)) in counts.iter().zip(starts.into_iter().zip(ends)) {
             let bands = Bands::between([from, to], input, size, hop)?;
             if bands.count != count {
-                let refused = format!("num_frequency_blocks of {count} where there is room for {}", bands.count);
+                let refused = format!("argument num_frequency_blocks = {count} with room for {}", bands.count);
                 return Err(ImportError::Unsupported(refused));
             }
             blocks.push(bands);

@@ -127,7 +127,7 @@ pub fn glstm(
         None => units,
     };
     if output % groups != 0 {
-        return Err(ImportError::Unsupported(format!("{output} features out in {groups} groups")));
+        return Err(ImportError::Unsupported(format!("an output of {output} features in {groups} groups")));
     }
     let mut parts = Vec::new();
     for &tensor in kernels {

@@ -10,7 +10,6 @@ use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
 use crate::format::network::{Direction, Network, Source};
-use crate::format::weights::Named;
 
 /// The network of a cell of any kind, or of a function that runs cells.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
@@ -113,7 +112,7 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
     let x = network.input("input", case.input_size()?);
     let rows = network.window(&x, case.steps()?);
     let mut direction = |name, direction| {
-        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("no {name}")))?;
+        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("{} without {name}", case.cls)))?;
         one_direction(case, &mut network, &rows, &call, None, direction)
     };
     let forward = direction("cell_fw", Direction::Forward)?;
@@ -227,9 +226,9 @@ fn highway(
     case.ignore("carry_bias_init");
     let gate = |name: &str, case: &mut Case<'_>, network: &mut Network| -> Result<Source, ImportError> {
         let weights = format!("{name}_w");
-        let weights = Named { name: &weights, tensor: case.tensor(&weights)? };
+        let weights = case.named(&weights)?;
         let bias = format!("{name}_b");
-        let bias = Named { name: &bias, tensor: case.tensor(&bias)? }.shaped(&[x.size()], x.size())?;
+        let bias = case.named(&bias)?.shaped(&[x.size()], x.size())?;
         let weights = weights.transposed(0, weights.matrix()?.0)?;
         Ok(network.add(Layer::dense(weights, Some(bias), Activation::Sigmoid), &[x]))
     };
