@@ -298,6 +298,11 @@ impl Fit {
         Self { output: (units / groups).div_ceil(2) * groups, ..fit }
     }
 
+    /// Half as many features out, of which the last three steps' are attended to.
+    pub fn attending(input: usize, units: usize) -> Self {
+        Self { extents: vec![("length", 3), ("features", input.min(units))], ..Self::projected(input, units) }
+    }
+
     /// Half as many features out, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
@@ -375,6 +380,7 @@ impl Variant {
             | CellKind::Mgu
             | CellKind::MinGru
             | CellKind::MinLstm => vec![Self::new(kind, &[])],
+            CellKind::AttentionLstm => vec![Self::new(kind, &[]).fit(Fit::attending)],
             CellKind::Intersection => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Sru => vec![
                 Self::new(kind, &[]).fit(Fit::elementwise),
