@@ -119,8 +119,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Some((seen, memory)) = state.split_at_mut_checked(2 * units + output) else { return };
     let Some((shown, rest)) = work.split_at_mut_checked(units) else { return };
     let Some((query, scores)) = rest.split_at_mut_checked(node.dim(&FEATURES)) else { return };
-    {
-        let Some((cell, beside)) = seen.split_at_mut_checked(units) else { return };
+    if let Some((cell, beside)) = seen.split_at_mut_checked(units) {
         lstm::<W>(node, x, beside, cell, shown);
         copy(beside, shown);
     }
@@ -132,12 +131,9 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     if let Some((_, beside)) = seen.split_at_checked(units) {
         affine::<W>(node, [tensor::OUTPUT_WEIGHTS, tensor::OUTPUT_BIAS], beside, y);
     }
-    if let Some(newest) = memory.len().checked_sub(output) {
-        memory.rotate_left(output);
-        if let Some((_, newest)) = memory.split_at_mut_checked(newest) {
-            copy(newest, y);
-        }
-    }
+    memory.copy_within(output.min(memory.len()).., 0);
+    let newest = memory.len().saturating_sub(output);
+    copy(memory.get_mut(newest..).unwrap_or_default(), y);
 }
 
 /// c to c', and h'. A block of four rows holds the gates i, f, g, o of one unit.
