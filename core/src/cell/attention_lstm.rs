@@ -24,8 +24,8 @@
 //! | `input_bias` | `[4 × hidden]` | optional |
 //! | `query_weights` | `[features, 2 × hidden]`: of c', then of h' | always |
 //! | `query_bias` | `[features]` | optional |
-//! | `memory_weights` | [features, output]: M | always |
-//! | `score_weights` | [features]: v | always |
+//! | `memory_weights` | `[features, output]`: M | always |
+//! | `score_weights` | `[features]`: v | always |
 //! | `output_weights` | `[output, hidden + output]`: of h', then of a' | always |
 //! | `output_bias` | `[output]` | optional |
 //!
