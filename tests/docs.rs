@@ -102,9 +102,6 @@ const SOURCES: [(&str, &str); 12] = [
     ("sru", "SRU's authors"),
 ];
 
-/// README's rows of what is not there.
-const NOT_THERE: [(&str, &str); 1] = [("attention wrapper", "TensorFlow 1 `AttentionCellWrapper`")];
-
 /// README's table: every cell, how many golden cases of which source it passes, in which numerics it runs where.
 fn table() -> String {
     let cases = golden_cases();
@@ -126,9 +123,6 @@ fn table() -> String {
         }
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
         table += &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | no | no | no |\n");
-    }
-    for (name, of) in NOT_THERE {
-        table += &format!("| {name}: {of} | no | no | no | no | no |\n");
     }
     table
 }

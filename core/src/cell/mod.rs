@@ -4,6 +4,7 @@
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
 pub mod activation;
+pub mod attention_lstm;
 pub mod bands;
 pub mod cfc;
 pub mod cfn;
@@ -114,6 +115,8 @@ pub enum CellKind {
     Mgu = 24,
     /// [`time_freq_lstm`]
     TimeFreqLstm = 25,
+    /// [`attention_lstm`]
+    AttentionLstm = 26,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -175,6 +178,7 @@ impl CellKind {
         Self::GridLstm,
         Self::Mgu,
         Self::TimeFreqLstm,
+        Self::AttentionLstm,
         Self::Dense,
         Self::Softmax,
         Self::Conv,
@@ -221,6 +225,7 @@ impl CellKind {
             Self::GridLstm => const { &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>) },
             Self::Mgu => const { &Cell::new(&mgu::SPEC, mgu::step::<W>) },
             Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
+            Self::AttentionLstm => const { &Cell::new(&attention_lstm::SPEC, attention_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },

@@ -24,6 +24,7 @@ mod unroll;
 mod window;
 
 mod activation_layer;
+mod attention_lstm;
 mod cfc;
 mod cfn;
 mod conv;
@@ -75,6 +76,7 @@ type StateLen = fn(&Cell<'_>) -> usize;
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
         "activation" => (activation_layer::step, stateless),
+        "attention_lstm" => (attention_lstm::step, attention_lstm::state_len),
         "cfc" => (cfc::step, mixed_memory::state_len),
         "cfn" => (cfn::step, cfn::state_len),
         "conv" => (conv::step, stateless),

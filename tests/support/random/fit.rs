@@ -22,6 +22,11 @@ impl Fit {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
     }
 
+    /// The same, of which the last three steps' are attended to.
+    pub fn attending(input: usize, units: usize) -> Self {
+        Self { extents: vec![("length", 3), ("features", input.min(units))], ..Self::projected(input, units) }
+    }
+
     /// Recurrent weights of half the rank, rounded up.
     pub fn low_rank(_: usize, units: usize) -> Self {
         Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }

@@ -217,6 +217,7 @@ impl Variant {
                 let padded = |options| Self::new(kind, options).fit(|input, units| Fit::padded(input, units, 1));
                 vec![overlapping(&[]), overlapping(&["peephole"]), padded(&["peephole"]).param("cell_clip", 0.5)]
             }
+            CellKind::AttentionLstm => vec![Self::new(kind, &[]).fit(Fit::attending)],
             CellKind::Dense => vec![Self::new(kind, &[]), Self::new(kind, &[]).fit(Fit::grouped)],
             CellKind::Softmax => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Conv => {

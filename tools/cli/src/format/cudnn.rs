@@ -3,6 +3,7 @@
 //! ones. Where a case has the same parameters in the framework's own form too, both must make the same layer.
 
 use serde_json::Map;
+use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::golden::Case;
@@ -24,9 +25,9 @@ pub(crate) fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     converted(case, layer, "CudnnCompatibleGRUCell")
 }
 
-/// `CudnnParamsFormatConverterTanh`
-pub(crate) fn tanh(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let layer = gates(case, CellKind::Elman, &["h"])?;
+/// `CudnnParamsFormatConverterTanh` and `CudnnParamsFormatConverterRelu`
+pub(crate) fn basic(case: &mut Case<'_>, activation: Activation) -> Result<Layer, ImportError> {
+    let layer = gates(case, CellKind::Elman, &["h"])?.activation("activation", activation);
     converted(case, layer, "BasicRNNCell")
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         return Ok(Network::of(match kind {
             "LSTM" => cudnn::lstm(case)?,
             "GRU" => cudnn::gru(case)?,
-            "Tanh" => cudnn::tanh(case)?,
+            "Tanh" => cudnn::basic(case, Activation::Tanh)?,
+            "Relu" => cudnn::basic(case, Activation::Relu)?,
             _ => return case.unknown_class(),
         }));
     }

@@ -5,7 +5,7 @@
 use tidegate::activation::Activation;
 
 use super::golden::{cell, intersection};
-use super::{bands_golden, cells, phased_lstm};
+use super::{attention, bands_golden, cells, phased_lstm};
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
@@ -51,6 +51,7 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
     ignore_making(case)?;
     match case.cls.as_str() {
         "MultiRNNCell" => multi(case, network, x, direction),
+        "AttentionCellWrapper" => Ok(network.directed(attention::layer(case)?, &[x], direction)),
         "InputProjectionWrapper" => input_projection(case, network, x, direction),
         "OutputProjectionWrapper" => output_projection(case, network, x, direction),
         "ResidualWrapper" => residual(case, network, x, direction),
