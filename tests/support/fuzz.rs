@@ -33,7 +33,7 @@ pub mod flag {
 /// Most words of state and scratch, states, and [`work`] of a step that are tried.
 const MAX_WORDS: usize = 1 << 12;
 const MAX_STATES: u32 = 256;
-const MAX_WORK: usize = 1 << 12;
+const MAX_WORK: usize = 1 << 13;
 const STEPS: usize = 6;
 /// Most samples of each kind that the front end hears.
 const MAX_SAMPLES: usize = 4096;
