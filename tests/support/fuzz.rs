@@ -191,8 +191,8 @@ fn trace(model: &Model<'_>, data: &[u8], state: &mut State<'_>, fill: u32, saved
             model.finish(state, &mut scratch, &mut outputs)
         };
         trace.push(u32::from(step.expect("every length is right").has_output()));
-        trace
-            .extend(outputs.iter().flat_map(|output| output.iter()).chain(state.values()).map(|value| value.to_bits()));
+        outputs.iter().for_each(|output| trace.extend(bits(output)));
+        trace.extend(bits(state.values()));
         if round == STEPS / 2 {
             assert_eq!(state.save(saved), Ok(saved.len()));
         }
