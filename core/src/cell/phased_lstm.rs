@@ -20,7 +20,9 @@
 //!
 //! The first of the features that come in is the time t, in the unit of `period` and `phase`; x is what follows. In an
 //! imported model the time is an input port of its own, `input_time`. Steps need not be regular. Like all that comes in
-//! it is an f32, of 24 bits: where it has grown to 2^20 units, it is known to a sixteenth of one.
+//! it is an f32, of 24 bits: where it has grown to 2^20 units, it is known to a sixteenth of one. TensorFlow computes
+//! (t - s) mod τ as ((t - s) mod τ - (t - s)) + (t - s), for the sake of its gradient, and so does this cell: in f32 the
+//! sum rounds what the remainder did not.
 //!
 //! Where that is too coarse, in a stream that goes on for ever, or for a model whose time stamps were f64, the option
 //! `split_time` takes t as the sum of two numbers: the nearest f32, and what that is short of t, which an imported
@@ -203,13 +205,15 @@ fn update<W: Weight>(
     }
 }
 
-/// What has passed of the period, 0 to `period`.
+/// What has passed of the period, 0 to `period` but for the rounding of a great time.
 fn passed(time: f32, rest: Option<f32>, phase: f32, period: f32) -> f32 {
-    let since = match rest {
-        Some(rest) => floor_mod(time, period) - floor_mod(phase, period) + rest,
-        None => time - phase,
-    };
-    floor_mod(since, period)
+    match rest {
+        Some(rest) => floor_mod(floor_mod(time, period) - floor_mod(phase, period) + rest, period),
+        None => {
+            let since = time - phase;
+            (floor_mod(since, period) - since) + since
+        }
+    }
 }
 
 /// a - ⌊a/b⌋ b for b > 0, from 0 up to but not b. `%` is exact.
