@@ -103,7 +103,6 @@ fn arguments_that_are_not_known_are_refused_by_name() {
         ("kernel_size", 5.into()),
         ("strides", vec![1, 2].into()),
         ("filters", 7.into()),
-        ("return_sequences", false.into()),
         ("recurrent_activation", "nothing".into()),
         ("groups", 2.into()),
     ] {

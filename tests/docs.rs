@@ -11,25 +11,46 @@ use tidegate::cell::{CellKind, CellSpec, Dim, Presence, TensorSpec};
 use tidegate::gate::Gate;
 use tidegate_tests::golden::cells_of;
 
-/// The sections of a page, by their headings; what stands before the first is under the empty one.
-struct Page(BTreeMap<String, String>);
+/// The headings of a page, in this order; those of what a cell does not have may be missing.
+const HEADINGS: [&str; 9] = [
+    "Equation",
+    "Tensors",
+    "Options",
+    "Extents",
+    "Parameters",
+    "Activations",
+    "Known as",
+    "Deviations",
+    "Golden cases",
+];
+
+/// The page of a cell.
+struct Page {
+    /// As they stand there.
+    headings: Vec<String>,
+    /// What stands under a heading; what stands before the first is under the empty one.
+    sections: BTreeMap<String, String>,
+}
 
 impl Page {
     fn of(kind: CellKind) -> Self {
         let path = repository().join(format!("core/src/cell/{}.rs", kind.spec().name));
         let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let (mut sections, mut heading) = (BTreeMap::new(), String::new());
+        let (mut headings, mut sections) = (Vec::new(), BTreeMap::new());
         for line in source.lines().map_while(|line| line.strip_prefix("//!")) {
             match line.strip_prefix(" # ") {
-                Some(next) => next.clone_into(&mut heading),
-                None => sections.entry(heading.clone()).or_insert_with(String::new).extend([line, "\n"]),
+                Some(heading) => headings.push(heading.to_owned()),
+                None => {
+                    let heading = headings.last().cloned().unwrap_or_default();
+                    sections.entry(heading).or_insert_with(String::new).extend([line, "\n"]);
+                }
             }
         }
-        Self(sections)
+        Self { headings, sections }
     }
 
     fn section(&self, heading: &str) -> &str {
-        self.0.get(heading).map_or("", String::as_str)
+        self.sections.get(heading).map_or("", String::as_str)
     }
 
     /// What stands in backticks in a section.
@@ -81,9 +102,6 @@ const SOURCES: [(&str, &str); 12] = [
     ("sru", "SRU's authors"),
 ];
 
-/// README's rows of what is not there.
-const NOT_THERE: [(&str, &str); 1] = [("attention wrapper", "TensorFlow 1 `AttentionCellWrapper`")];
-
 /// README's table: every cell, how many golden cases of which source it passes, in which numerics it runs where.
 fn table() -> String {
     let cases = golden_cases();
@@ -105,9 +123,6 @@ fn table() -> String {
         }
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
         table += &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | no | no | no |\n");
-    }
-    for (name, of) in NOT_THERE {
-        table += &format!("| {name}: {of} | no | no | no | no | no |\n");
     }
     table
 }
@@ -234,6 +249,15 @@ fn every_cell_has_a_page_that_names_all_its_parts() {
         }
     }
     assert!(missing.is_empty(), "the pages lack:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn every_page_has_its_sections_in_the_same_order() {
+    for &kind in CellKind::ALL {
+        let headings = Page::of(kind).headings;
+        let ordered: Vec<&str> = HEADINGS.into_iter().filter(|known| headings.iter().any(|of| of == known)).collect();
+        assert_eq!(headings, ordered, "{}.rs", kind.spec().name);
+    }
 }
 
 #[test]

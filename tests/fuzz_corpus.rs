@@ -3,12 +3,15 @@
 //! `cargo test -p tidegate-tests --test fuzz_corpus -- --ignored` writes the seeds and `data/tiny.tgi` anew, after the
 //! format or the packer has changed.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidegate::Numeric;
+use tidegate::cell::CellKind;
 use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
 use tidegate_tests::images::{AlignedBytes, small_models, whole};
+use tidegate_tests::random::Rng;
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
@@ -50,6 +53,23 @@ fn the_corpus_of_image_parse_passes() {
 #[test]
 fn the_corpus_of_parse_then_step_passes() {
     replay("parse_then_step", parse_then_step);
+}
+
+/// Bytes that choose nodes, many of each kind.
+#[test]
+fn nodes_that_bytes_choose_run() {
+    let mut rng = Rng::new(21);
+    let mut tally = BTreeMap::new();
+    for (index, kind) in CellKind::ALL.iter().enumerate() {
+        let ran = tally.entry(kind.spec().name).or_insert(0);
+        for _ in 0..if cfg!(debug_assertions) { 100 } else { 2000 } {
+            let mut data = vec![flag::NODE, index as u8];
+            data.extend((0..64).map(|_| rng.below(256) as u8));
+            *ran += usize::from(parse_then_step(&data) == Outcome::Ran);
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.values().all(|&ran| ran > 5), "{tally:?}");
 }
 
 #[test]

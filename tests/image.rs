@@ -4,7 +4,7 @@ use tidegate::cell::CellKind;
 use tidegate::image::field::{self, activation, header, node, nodes, port, ports, schedule, section, slot};
 use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
-use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric};
+use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric, Schedule};
 use tidegate_tests::fuzz::{self, Outcome, flag};
 use tidegate_tests::images::{AlignedBytes, over_windows, small_models, two_ports, whole};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
@@ -113,7 +113,7 @@ fn a_packed_image_says_what_its_model_said() {
     let image = AlignedBytes::pack(&canonical, Numeric::F16);
     let model = image.model();
     assert_eq!((model.numeric(), model.layout()), (Numeric::F16, Layout::Portable));
-    assert_eq!(model.schedule(), tidegate::Schedule::Windows { frames: 3, every: 2 });
+    assert_eq!(model.schedule(), Schedule::Windows { frames: 3, every: 2 });
     assert_eq!(model.labels().collect::<Vec<_>>(), canonical.architecture.labels);
     assert_eq!(model.node_names().collect::<Vec<_>>(), ["n0", "n1", "n2", "n3", "n4"]);
     assert_eq!(model.nodes().count(), canonical.architecture.nodes.len());
@@ -488,6 +488,34 @@ fn a_model_beyond_the_address_space_is_refused() {
     }
 }
 
+/// One pixel under every tap of a large kernel: an image of 300 bytes, and what would take days.
+#[test]
+fn a_step_that_would_not_end_is_refused() {
+    let mut model = pool_of_one_pixel(60_000);
+    let image = AlignedBytes::pack(&model, Numeric::F32);
+    let windows = |frames| image.model().with_schedule(Schedule::Windows { frames, every: 1 }).map(drop);
+    // 19 states that each do 60,000² are 2^36 nearly.
+    assert_eq!((windows(19), windows(20)), (Ok(()), Err(ImageError::TooLarge { node: 0 })));
+    let node = &mut model.architecture.nodes[0];
+    node.extents.extend([("kernel_height", 60_000), ("pad_top", 59_999)].map(|(name, value)| (name.to_owned(), value)));
+    model.validate().expect("padding is narrower than the kernel");
+    let image = AlignedBytes::pack(&model, Numeric::F32);
+    assert_eq!(parse(image.get()), Err(ImageError::TooLarge { node: 0 }));
+}
+
+fn pool_of_one_pixel(taps: usize) -> canonical::Canonical {
+    let draw = Draw { weights: 1.0, biases: true };
+    let pool = Variant::all().into_iter().find(|variant| variant.kind.spec().name == "pool").expect("it is there");
+    let mut model = chain(&mut Rng::new(24), 1, &[(pool, 1)], draw);
+    let node = &mut model.architecture.nodes[0];
+    let extents = [("kernel_width", taps), ("pad_left", taps - 1), ("pad_right", taps - 1), ("out_width", taps)];
+    node.extents = extents.map(|(name, value)| (name.to_owned(), value)).into();
+    (node.hidden_size, node.output_size) = (1, taps);
+    model.architecture.outputs[0].size = taps;
+    model.validate().expect("padding is narrower than the kernel");
+    model
+}
+
 #[test]
 fn errors_read_as_sentences_with_their_numbers() {
     let error = ImageError::BadSlot { node: 3, start: 40, elements: 5 };
@@ -523,22 +551,14 @@ fn work_beyond_measure_is_not_tried_though_no_weight_shows_it() {
         let image = AlignedBytes::pack(model, Numeric::F32);
         fuzz::parse_then_step(&[&[0], image.get()].concat())
     };
-    let variant = |cell: &str| Variant::all().into_iter().find(|variant| variant.kind.spec().name == cell);
     let draw = Draw { weights: 1.0, biases: true };
     // One pixel, under every tap of a wide kernel in turn.
     for (taps, expected) in [(64, Outcome::Ran), (512, Outcome::TooLarge)] {
-        let mut model = chain(&mut Rng::new(24), 1, &[(variant("pool").expect("it is there"), 1)], draw);
-        let node = &mut model.architecture.nodes[0];
-        let extents = [("kernel_width", taps), ("pad_left", taps - 1), ("pad_right", taps - 1), ("out_width", taps)];
-        node.extents = extents.map(|(name, value)| (name.to_owned(), value)).into();
-        (node.hidden_size, node.output_size) = (1, taps);
-        model.architecture.outputs[0].size = taps;
-        model.validate().expect("padding is narrower than the kernel");
-        assert_eq!(tried(&model), expected, "{taps} taps");
+        assert_eq!(tried(&pool_of_one_pixel(taps)), expected, "{taps} taps");
     }
     // A node that is unrolled goes through its weights once a row.
     for (rows, expected) in [(4, Outcome::Ran), (256, Outcome::TooLarge)] {
-        let cell = chain(&mut Rng::new(25), 4, &[(variant("lstm").expect("it is there"), 12)], draw);
+        let cell = chain(&mut Rng::new(25), 4, &[(Variant::plain("lstm"), 12)], draw);
         let once = AlignedBytes::pack(&cell, Numeric::F32).model().nodes().map(|node| node.macs()).sum::<usize>();
         let model = over_windows(cell, rows, rows, true, false);
         let image = AlignedBytes::pack(&model, Numeric::F32);

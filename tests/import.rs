@@ -453,9 +453,9 @@ fn a_network_of_cells_takes_what_each_of_them_has() {
         ]
     );
     for (args, expected) in [
-        (r#"{"cells": ["LSTMCell(2)"]}"#, "tensor \"cell_1/lstm_cell/bias\" of MultiRNNCell"),
+        (r#"{"cells": ["LSTMCell(2)"]}"#, "tensor \"rnn/cell_1/lstm_cell/bias\" of MultiRNNCell"),
         (r#"{"cells": ["LSTMCell(2, layer_norm=True)"]}"#, "argument layer_norm = true"),
-        (r#"{"cells": ["LSTMCell(3)"]}"#, "num_units = 3 with tensors of 2 units"),
+        (r#"{"cells": ["LSTMCell(3)"]}"#, "num_units = 3 with tensors of 2"),
         (r#"{"cells": ["ZoneoutWrapper(LSTMCell(2))"]}"#, "class \"ZoneoutWrapper\""),
         (r#"{"cells": ["LSTMCell(2"]}"#, "cell \"LSTMCell(2\""),
     ] {

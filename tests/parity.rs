@@ -166,7 +166,7 @@ fn f16_is_f32_on_rounded_matrices_bit_for_bit() {
 #[test]
 fn f16_holds_subnormal_weights_and_refuses_what_it_cannot() {
     let mut rng = Rng::new(5);
-    let dense = Variant::all().into_iter().find(|variant| variant.kind.spec().name == "dense").expect("it is there");
+    let dense = Variant::plain("dense");
     let mut model = chain(&mut rng, 2, &[(dense, 1)], Draw { weights: 1.0, biases: true });
     model.tensors.get_mut("n0.weights").expect("it is there").data.copy_from_slice(&[5.960_464_5e-8, 65504.0]);
     let image = AlignedBytes::pack(&model, Numeric::F16);

@@ -50,17 +50,34 @@ pub enum Gate {
 pub const LSTM: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output];
 /// i, j, f, o: the kernels of TensorFlow 1's LSTM cells.
 pub const LSTM_TF1: [Gate; 4] = [Gate::Input, Gate::Cell, Gate::Forget, Gate::Output];
+/// i, f, o, u: the `lstm` and `lnlstm` of OpenAI's baselines.
+pub const LSTM_BASELINES: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Output, Gate::Cell];
+/// f, i, o, u: the same where one line of them was edited.
+pub const LSTM_BASELINES_EDITED: [Gate; 4] = [Gate::Forget, Gate::Input, Gate::Output, Gate::Cell];
+/// Candidate, i, f, o: the mixed memory of ncps and of the authors of CfC.
+pub const LSTM_NCPS: [Gate; 4] = [Gate::Cell, Gate::Input, Gate::Forget, Gate::Output];
 /// Row order of the three GRU gates in every canonical model and image.
 pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
-/// Row order of the UGRNN's gate and candidate in every canonical model and image.
-pub const UGRNN: [Gate; 2] = [Gate::Gate, Gate::Candidate];
 /// z, r, h: Keras's and ONNX's GRU.
 pub const GRU_KERAS: [Gate; 3] = [Gate::Update, Gate::Reset, Gate::New];
-
+/// Row order of the UGRNN's gate and candidate in every canonical model and image.
+pub const UGRNN: [Gate; 2] = [Gate::Gate, Gate::Candidate];
+/// Row order of the minimal gated unit in every canonical model and image.
+pub const MGU: [Gate; 2] = [Gate::Forget, Gate::New];
 /// Row order of the minimal gated recurrent unit in every canonical model and image.
 pub const MIN_GRU: [Gate; 2] = [Gate::Update, Gate::New];
+/// Candidate, gate: minGRU-pytorch's `minGRU`.
+pub const MIN_GRU_PYTORCH: [Gate; 2] = [Gate::New, Gate::Update];
 /// Row order of the minimal LSTM in every canonical model and image.
 pub const MIN_LSTM: [Gate; 3] = [Gate::Input, Gate::Forget, Gate::Cell];
+/// Candidate, f, i: minGRU-pytorch's `minLSTM`.
+pub const MIN_LSTM_PYTORCH: [Gate; 3] = [Gate::Cell, Gate::Forget, Gate::Input];
+/// Row order of the simple recurrent unit in every canonical model and image: g, f, r.
+pub const SRU: [Gate; 3] = [Gate::Cell, Gate::Forget, Gate::Reset];
+/// Row order of the chaos-free network in every canonical model and image: θ, η.
+pub const CFN: [Gate; 2] = [Gate::Forget, Gate::Input];
+/// Row order of the intersection RNN in every canonical model and image: z, n, g, m.
+pub const INTERSECTION: [Gate; 4] = [Gate::Update, Gate::New, Gate::Carry, Gate::Emitted];
 /// Row order of the eight blocks of the NAS cell in every canonical model and image, and in TensorFlow.
 pub const NAS: [Gate; 8] =
     [Gate::Nas0, Gate::Nas1, Gate::Nas2, Gate::Nas3, Gate::Nas4, Gate::Nas5, Gate::Nas6, Gate::Nas7];

@@ -16,6 +16,10 @@ use crate::schedule::Schedule;
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
 const MAX_ELEMENTS: usize = 1 << 26;
 
+/// Most [`work`](Node::work) of a step: about a minute of a desktop computer. Weights may be gone through as often as
+/// an image says, so that its size is no bound.
+const MAX_WORK: u64 = 1 << 36;
+
 /// A checked model, read in place from its image.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
@@ -33,6 +37,8 @@ pub struct Model<'a> {
     work_elements: usize,
     /// Elements of one state.
     state_elements: usize,
+    /// What all nodes do in one step of one state.
+    work: u64,
 }
 
 impl<'a> Model<'a> {
@@ -115,6 +121,7 @@ impl<'a> Model<'a> {
             slot_elements: slot_elements as usize,
             work_elements: 0,
             state_elements: 0,
+            work: 0,
         };
         let model = match model.check_nodes() {
             Ok(model) => model,
@@ -163,6 +170,7 @@ impl<'a> Model<'a> {
             };
             let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
             self.state_elements = state_elements;
+            self.work = self.work.saturating_add(node.work());
             if state > 0 {
                 self.stateful_count = place.node + 1;
             }
@@ -199,8 +207,11 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// Arena and states stay below [`MAX_ELEMENTS`].
+    /// Arena and states stay below [`MAX_ELEMENTS`], and a step, in which every state may take part, within [`MAX_WORK`].
     const fn fits(&self) -> bool {
+        if self.work.saturating_mul(self.schedule.states() as u64) > MAX_WORK {
+            return false;
+        }
         match self.state_elements.checked_mul(self.schedule.states() as usize) {
             Some(states) => {
                 states < MAX_ELEMENTS && self.slot_elements < MAX_ELEMENTS && self.work_elements < MAX_ELEMENTS

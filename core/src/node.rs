@@ -3,12 +3,16 @@
 use core::ops::Range;
 
 use crate::activation::Activation;
+use crate::cell::patch::TAPS;
 use crate::cell::{Cell, CellKind, CellSpec, Cells, Dim, Run, Sizes};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Numeric, SectionKind};
 use crate::kernel::Weight;
 use crate::tensor::Matrix;
+
+/// Work of a row beside its elements: finding the tensors of its node.
+const ROW_WORK: u64 = 64;
 
 /// One cell of a model.
 #[derive(Clone, Copy, Debug)]
@@ -355,15 +359,36 @@ impl<'a> Node<'a> {
     }
 
     /// Multiply-accumulates of one step with its weights.
-    pub fn macs(&self) -> usize {
-        let of = |tensor: &crate::cell::TensorSpec| match &tensor.cols {
-            Some(cols) if tensor.presence.required(self.options) => [&tensor.rows, cols, &tensor.passes]
-                .into_iter()
-                .fold(tensor.gates.len().max(1), |macs, dim| macs.saturating_mul(self.dim(dim))),
-            _ => 0,
-        };
-        let one = self.spec().tensors.iter().map(of).fold(0, usize::saturating_add);
-        one.saturating_mul(self.steps())
+    pub const fn macs(&self) -> usize {
+        let macs = self.row_macs().saturating_mul(self.steps() as u64);
+        if macs > usize::MAX as u64 { usize::MAX } else { macs as usize }
+    }
+
+    /// What a step does at most, in units that take a desktop computer about a nanosecond: multiply-accumulates,
+    /// elements that are moved, and [`ROW_WORK`] for each row.
+    pub(crate) const fn work(&self) -> u64 {
+        // A pool has no weights, and looks at the image once for each tap.
+        let taps = if matches!(self.kind, CellKind::Pool) { self.dim(&TAPS) } else { 1 };
+        let moved = (taps as u64).saturating_mul(self.output_size as u64).saturating_add(self.input_size as u64);
+        let row = self.row_macs().saturating_add(moved).saturating_add(self.state_elements() as u64);
+        row.saturating_add(ROW_WORK).saturating_mul(self.steps() as u64)
+    }
+
+    /// Multiply-accumulates of one row.
+    const fn row_macs(&self) -> u64 {
+        let (mut rest, mut total) = (self.spec().tensors, 0_u64);
+        while let [tensor, others @ ..] = rest {
+            if let Some(cols) = &tensor.cols
+                && tensor.presence.required(self.options)
+            {
+                let gates = if tensor.gates.is_empty() { 1 } else { tensor.gates.len() as u64 };
+                let rows = gates.saturating_mul(self.dim(&tensor.rows) as u64);
+                let macs = rows.saturating_mul(self.dim(cols) as u64).saturating_mul(self.dim(&tensor.passes) as u64);
+                total = total.saturating_add(macs);
+            }
+            rest = others;
+        }
+        total
     }
 
     /// All that is known about its cell.
@@ -417,6 +442,11 @@ impl<'a> Node<'a> {
     /// Vector `index` of the spec, in blocks of four rows; the last is filled up with zeros.
     pub(crate) fn vector(&self, index: usize) -> &'a [[f32; 4]] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// Vector `index` of the spec, element by element, with the zeros that fill its last block up.
+    pub(crate) fn elements(&self, index: usize) -> &'a [f32] {
+        self.vector(index).as_flattened()
     }
 
     /// What one of its dimensions is worth.

@@ -1,6 +1,9 @@
 //! The bodies of the fuzz targets: pure functions of bytes that must neither panic nor run long, whatever the bytes.
 //! The targets in `tests/fuzz` include this file; `fuzz_corpus.rs` replays their corpus on stable.
 
+#[path = "fuzz_node.rs"]
+mod node;
+
 use tidegate::image::field::header;
 use tidegate::image::write::seal;
 use tidegate::node::Node;
@@ -23,12 +26,14 @@ pub mod flag {
     pub const SEAL: u8 = 1;
     /// Write the length of the data into the header before that.
     pub const LENGTH: u8 = 2;
+    /// The data are no image, but choose one of a single node.
+    pub const NODE: u8 = 4;
 }
 
 /// Most words of state and scratch, states, and [`work`] of a step that are tried.
-const MAX_WORDS: usize = 1 << 15;
+const MAX_WORDS: usize = 1 << 12;
 const MAX_STATES: u32 = 256;
-const MAX_WORK: usize = 1 << 17;
+const MAX_WORK: usize = 1 << 13;
 const STEPS: usize = 6;
 /// Most samples of each kind that the front end hears.
 const MAX_SAMPLES: usize = 4096;
@@ -54,7 +59,13 @@ pub fn image_parse(data: &[u8]) -> Outcome {
 
 /// A byte of flags, then an image: it is refused, or it steps on finite and other input, is saved and restored.
 pub fn parse_then_step(data: &[u8]) -> Outcome {
-    let Some((&flags, data)) = data.split_first() else { return Outcome::Refused };
+    let Some((&flags, data)) = data.split_first().filter(|(_, data)| !data.is_empty()) else { return Outcome::Refused };
+    let built = if flags & flag::NODE != 0 { Some(node::image(data)) } else { None };
+    let data = match &built {
+        Some(None) => return Outcome::TooLarge,
+        Some(Some(image)) => image,
+        None => data,
+    };
     let mut buffer = Vec::new();
     let bytes = aligned(&mut buffer, data);
     if flags & flag::LENGTH != 0
@@ -132,26 +143,14 @@ fn hear(model: &Model<'_>, data: &[u8]) {
 
 fn step(model: &Model<'_>, data: &[u8]) {
     let mut memory = vec![u32::MAX; model.state_words()];
-    let mut scratch = vec![u32::MAX; model.scratch_words()];
     let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
-    // Finite numbers from the data, then what is not finite or nearly so.
-    let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, -0.0, 1e-45];
-    let number = |k: usize, round: usize| match round {
-        0..3 => f32::from(data[k % data.len()]) / 64.0 - 2.0,
-        _ => odd[(k + round) % odd.len()],
-    };
     let mut saved = vec![0; state.saved_bytes()];
-    for round in 0..STEPS {
-        let inputs: Vec<Vec<f32>> =
-            model.inputs().map(|port| (0..port.size).map(|k| number(k + round, round)).collect()).collect();
-        let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
-        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        model.step_ports(&mut state, &mut scratch, &inputs, &mut outputs).map(drop).expect("every length is right");
-        if round == STEPS / 2 {
-            assert_eq!(state.save(&mut saved), Ok(saved.len()));
-        }
-    }
+    let seen = trace(model, data, &mut state, u32::MAX, &mut saved);
+    let mut memory = vec![0; model.state_words()];
+    let mut other = State::new(model, &mut memory).expect("the memory has the model's own length");
+    let again = trace(model, data, &mut other, 1.0_f32.to_bits(), &mut saved);
+    assert!(seen == again, "what was in the scratch shows");
+    let mut scratch = vec![u32::MAX; model.scratch_words()];
     state.restore(&saved).expect("what was saved can be restored");
     let mut again = vec![0; saved.len()];
     assert_eq!(state.save(&mut again), Ok(again.len()));
@@ -168,7 +167,40 @@ fn step(model: &Model<'_>, data: &[u8]) {
     assert!(state.values().iter().all(|value| value.to_bits() == 0));
 }
 
-/// Two sequences at once, in a way that the data says, and each alone: as many rows.
+/// The bits of every output and of the state after it, from steps whose scratch is filled with `fill` before each. The
+/// state in the middle is saved.
+fn trace(model: &Model<'_>, data: &[u8], state: &mut State<'_>, fill: u32, saved: &mut [u8]) -> Vec<u32> {
+    // Finite numbers from the data, then what is not finite or nearly so.
+    let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, -0.0, 1e-45];
+    let number = |k: usize, round: usize| match round {
+        0..3 => f32::from(data[k % data.len()]) / 64.0 - 2.0,
+        _ => odd[(k + round) % odd.len()],
+    };
+    let mut trace = Vec::new();
+    let mut scratch = vec![0; model.scratch_words()];
+    for round in 0..=STEPS {
+        let inputs: Vec<Vec<f32>> =
+            model.inputs().map(|port| (0..port.size).map(|k| number(k + round, round)).collect()).collect();
+        let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        scratch.fill(fill);
+        let step = if round < STEPS {
+            model.step_ports(state, &mut scratch, &inputs, &mut outputs)
+        } else {
+            model.finish(state, &mut scratch, &mut outputs)
+        };
+        trace.push(u32::from(step.expect("every length is right").has_output()));
+        outputs.iter().for_each(|output| trace.extend(bits(output)));
+        trace.extend(bits(state.values()));
+        if round == STEPS / 2 {
+            assert_eq!(state.save(saved), Ok(saved.len()));
+        }
+    }
+    trace
+}
+
+/// Two sequences at once, in a way that the data says, and each alone, and step by step: the same rows.
 fn sequences(model: &Model<'_>, data: &[u8]) {
     const BATCH: usize = 2;
     const TIME: usize = 3;
@@ -180,26 +212,93 @@ fn sequences(model: &Model<'_>, data: &[u8]) {
     let mut memory = vec![u32::MAX; BATCH * model.state_words()];
     let mut scratch = vec![u32::MAX; model.scratch_words()];
     let mut batch = Batch::new(model, BATCH, &mut memory).expect("as many words as its states have");
-    let buffers = |rows: usize, ports: tidegate::port::Ports<'_>| -> Vec<Vec<f32>> {
-        ports.map(|port| vec![0.5; rows * port.size]).collect()
-    };
-    let (inputs, mut outputs) = (buffers(BATCH * TIME, model.inputs()), buffers(BATCH * rows, model.outputs()));
-    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    let (time_inputs, outputs) = (BATCH * TIME, BATCH * rows);
+    let inputs: Vec<Vec<f32>> = model
+        .inputs()
+        .map(|port| (0..time_inputs * port.size).map(|k| f32::from(byte(k + k / port.size)) / 64.0 - 2.0).collect())
+        .collect();
+    let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.5; outputs * port.size]).collect();
     let how = Sequence { lens: Some(&lens), resets: Some(&resets), last_only, finish };
-    let written =
-        model.run_batch(&mut batch, &mut scratch, &inputs, &mut outputs, &how).expect("every length is right");
+    let written = model
+        .run_batch(&mut batch, &mut scratch, &slices(&inputs, 0, 1), &mut slices_mut(&mut outputs), &how)
+        .expect("every length is right");
+    let states: Vec<Vec<u32>> = batch.states().map(|state| bits(state.values())).collect();
     batch.reset();
-    let (inputs, mut outputs) = (buffers(TIME, model.inputs()), buffers(rows, model.outputs()));
-    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     let mut alone = 0;
     for (index, mut state) in batch.states().enumerate() {
         let (lens, resets) = (&lens[index..=index], &resets[index * TIME..][..TIME]);
         let how = Sequence { lens: Some(lens), resets: Some(resets), last_only, finish };
-        alone += model.run_ports(&mut state, &mut scratch, &inputs, &mut outputs, &how).expect("every length is right");
+        let inputs: Vec<Vec<f32>> = slices(&inputs, index, BATCH).into_iter().map(<[f32]>::to_vec).collect();
+        let mut own: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.25; rows * port.size]).collect();
+        scratch.fill(0);
+        let count = model
+            .run_ports(&mut state, &mut scratch, &slices(&inputs, 0, 1), &mut slices_mut(&mut own), &how)
+            .expect("every length is right");
+        alone += count;
+        assert!(bits(state.values()) == states[index], "a state of a batch is not that of its sequence");
+        for (own, output) in own.iter().zip(slices(&outputs, index, BATCH)) {
+            assert!(bits(own) == bits(output), "a sequence of a batch is a sequence");
+        }
+        state.reset();
+        let stepped = by_steps(model, &mut state, &inputs, TIME, &how);
+        assert!(bits(state.values()) == states[index], "the state of a sequence is not that of its steps");
+        assert_eq!(count, if last_only { stepped.len().min(1) } else { stepped.len().min(rows) });
+        let stepped = if last_only { &stepped[stepped.len() - count..] } else { &stepped[..count] };
+        for (k, row) in stepped.iter().enumerate() {
+            for (own, row) in slices(&own, k, rows).into_iter().zip(row) {
+                assert!(bits(own) == bits(row), "a sequence is its steps");
+            }
+        }
+        let rest = own.iter().flat_map(|output| &output[count * output.len() / rows..]);
+        assert!(rest.map(|value| value.to_bits()).all(|bits| bits == 0), "a row that was not written is not zero");
     }
     assert_eq!(written, alone, "a sequence of a batch is a sequence");
+}
+
+/// The outputs of a sequence, row by row, from single steps.
+fn by_steps(
+    model: &Model<'_>,
+    state: &mut State<'_>,
+    inputs: &[Vec<f32>],
+    time: usize,
+    how: &Sequence<'_>,
+) -> Vec<Vec<Vec<f32>>> {
+    let mut scratch = vec![u32::MAX; model.scratch_words()];
+    let mut rows = Vec::new();
+    let len = how.lens.map_or(time, |lens| lens[0]);
+    for t in 0..len {
+        if how.resets.is_some_and(|resets| resets[t]) {
+            state.reset();
+        }
+        let mut row: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+        let step = model.step_ports(state, &mut scratch, &slices(inputs, t, time), &mut slices_mut(&mut row));
+        if step.expect("every length is right").has_output() {
+            rows.push(row);
+        }
+    }
+    let mut row: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+    if how.finish
+        && len > 0
+        && model.finish(state, &mut scratch, &mut slices_mut(&mut row)).expect("every length is right").has_output()
+    {
+        rows.push(row);
+    }
+    rows
+}
+
+/// Part `index` of each buffer, cut into `parts`.
+fn slices(buffers: &[Vec<f32>], index: usize, parts: usize) -> Vec<&[f32]> {
+    let of = |buffer: &Vec<f32>| buffer.len() / parts;
+    buffers.iter().map(|buffer| &buffer[index * of(buffer)..][..of(buffer)]).collect()
+}
+
+fn slices_mut(buffers: &mut [Vec<f32>]) -> Vec<&mut [f32]> {
+    buffers.iter_mut().map(Vec::as_mut_slice).collect()
+}
+
+/// Two that are no numbers are the same.
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }).collect()
 }
 
 fn step_on(model: &Model<'_>, state: &mut State<'_>, scratch: &mut [u32]) {

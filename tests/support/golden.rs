@@ -1,5 +1,5 @@
 //! One golden case: a file of parameters, inputs, initial states and what the framework itself computed, run
-//! through importer, packer, `core` and the oracle. `data/README.md` and the cases' metadata say how they were made.
+//! through importer, packer, `core` and the oracle. `golden/README.md` and the cases' metadata say how they were made.
 //! What a class or a cell is, only the importer knows: it says where the case's tensors hold inputs, outputs and
 //! states ([`Conversion`]). Every element of every input and output must have been used or compared.
 
@@ -131,7 +131,7 @@ impl Case {
                 Dtype::F64 => eights.map(|&eight| f64::from_le_bytes(eight) as f32).collect(),
                 Dtype::I32 => quads.map(|&quad| i32::from_le_bytes(quad) as f32).collect(),
                 Dtype::I64 => eights.map(|&eight| i64::from_le_bytes(eight) as f32).collect(),
-                Dtype::BOOL => view.data().iter().map(|&truth| f32::from(truth)).collect(),
+                Dtype::BOOL | Dtype::U8 => view.data().iter().map(|&truth| f32::from(truth)).collect(),
                 // Refused by name as soon as someone asks for it.
                 _ => continue,
             };

@@ -62,10 +62,9 @@ pub fn small_models() -> Vec<(String, Canonical)> {
             (name, chain(&mut rng, 3, &[(variant, 2)], draw))
         })
         .collect();
-    let of = |cell: &str| Variant::all().into_iter().find(|variant| variant.kind.spec().name == cell).expect(cell);
-    let lstm = chain(&mut rng, 3, &[(of("lstm"), 2)], draw);
+    let lstm = chain(&mut rng, 3, &[(Variant::plain("lstm"), 2)], draw);
     models.push(("windows".to_owned(), over_windows(lstm, 3, 3, true, true)));
-    let conv = chain(&mut rng, 3, &[(of("gru"), 2)], draw);
+    let conv = chain(&mut rng, 3, &[(Variant::plain("gru"), 2)], draw);
     models.push(("hops".to_owned(), over_windows(conv, 4, 2, false, false)));
     models.push(("embedding".to_owned(), embedding(&mut rng)));
     models.push(("whole".to_owned(), whole()));
@@ -100,9 +99,7 @@ pub fn over_windows(mut model: Canonical, length: usize, hop: usize, partial: bo
 
 /// A table of four rows.
 fn embedding(rng: &mut Rng) -> Canonical {
-    let identity =
-        Variant::all().into_iter().find(|variant| variant.kind.spec().name == "identity").expect("it is there");
-    let mut model = chain(rng, 1, &[(identity, 1)], Draw { weights: 1.0, biases: true });
+    let mut model = chain(rng, 1, &[(Variant::plain("identity"), 1)], Draw { weights: 1.0, biases: true });
     let node = &mut model.architecture.nodes[0];
     node.cell = "embedding".to_owned();
     (node.hidden_size, node.output_size) = (3, 3);
@@ -113,16 +110,9 @@ fn embedding(rng: &mut Rng) -> Canonical {
     model
 }
 
-/// Every cell kind, every section, a schedule of windows.
+/// A keyword spotter of several layers: every section, a schedule of windows.
 pub fn whole() -> Canonical {
-    let all = Variant::all();
-    let plain = |cell: &str| {
-        let plain = |variant: &&Variant| {
-            variant.kind.spec().name == cell && variant.params.is_empty() && variant.activations.is_empty()
-        };
-        all.iter().find(plain).expect("every cell is there without options").clone()
-    };
-    let cells: Vec<_> = ["elman", "lstm", "gru", "dense", "softmax"].map(|cell| (plain(cell), 3)).to_vec();
+    let cells = ["elman", "lstm", "gru", "dense", "softmax"].map(|cell| (Variant::plain(cell), 3));
     let mut model = chain(&mut Rng::new(8), 2, &cells, Draw { weights: 1.0, biases: true });
     model.architecture.labels = ["_silence_", "ja", "nein"].map(str::to_owned).to_vec();
     model.architecture.schedule = Schedule::Windows { frames: 3, every: 2 };
@@ -144,11 +134,9 @@ pub fn whole() -> Canonical {
 /// Two inputs and three outputs: two chains side by side, and one of the inputs itself.
 pub fn two_ports() -> Canonical {
     let mut rng = Rng::new(9);
-    let all = Variant::all();
-    let of = |cell: &str| all.iter().find(|variant| variant.kind.spec().name == cell).expect("it is there").clone();
     let draw = Draw { weights: 1.0, biases: true };
-    let mut model = chain(&mut rng, 3, &[(of("gru"), 2), (of("dense"), 4)], draw);
-    let other = chain(&mut rng, 5, &[(of("lstm"), 3)], draw);
+    let mut model = chain(&mut rng, 3, &[(Variant::plain("gru"), 2), (Variant::plain("dense"), 4)], draw);
+    let other = chain(&mut rng, 5, &[(Variant::plain("lstm"), 3)], draw);
     for mut node in other.architecture.nodes {
         for (name, tensor) in &other.tensors {
             model.tensors.insert(name.replace(&node.name, "side"), tensor.clone());

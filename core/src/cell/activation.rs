@@ -1,22 +1,27 @@
 //! An activation by itself.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = act(x)
 //! ```
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Activations
+//!
 //! | name | default |
 //! |---|---|
 //! | `activation` | `identity` |
 //!
 //! # Known as
+//!
 //! Keras's `Activation` and `ReLU`, PyTorch's `nn.Tanh` and its like.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::{ActivationSpec, CellSpec, Dim, Io, RECURRENT, Rule};

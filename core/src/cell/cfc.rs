@@ -13,9 +13,9 @@
 //! h' = A - A ⊙ exp(-t (|w| + |a|)) ⊙ a         pure
 //! ```
 //!
-//! With the option `elapsed` t is the last feature that comes in, and x the others; a t below 0 counts as 0: time does
-//! not run backwards. Without it the steps are equally far apart: t is 1, and s is σ(W_s z + b_s), where W_s and b_s
-//! hold what is W_r T + W_s and b_r T + b_s of a network trained with steps of the length T. h' goes out.
+//! With the option `elapsed` t is the last feature that comes in, and x the others; a t below 0 counts as 0. Without it
+//! the steps are equally far apart: t is 1, and s is σ(W_s z + b_s), where W_s and b_s hold what is W_r T + W_s and
+//! b_r T + b_s of a network trained with steps of the length T. h' goes out.
 //!
 //! # Tensors
 //!
@@ -23,54 +23,67 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `backbone_weights` | `[backbone_units, features + hidden]` | `backbone` |
-//! | `backbone_bias` | `[backbone_units]` | `backbone` |
-//! | `deep_weights` | `[further_layers · backbone_units, backbone_units]`: D_1, D_2, ... | `deep` |
-//! | `deep_bias` | `[further_layers · backbone_units]` | `deep` |
+//! | `backbone_weights` | `[backbone_units, features + hidden]` | with `backbone` |
+//! | `backbone_bias` | `[backbone_units]` | with `backbone` |
+//! | `deep_weights` | `[further_layers · backbone_units, backbone_units]`: D_1, D_2, ... | with `deep` |
+//! | `deep_bias` | `[further_layers · backbone_units]` | with `deep` |
 //! | `start_weights` | `[hidden, z]`: W_a | always |
 //! | `start_bias` | `[hidden]`: b_a | optional |
-//! | `end_weights` | `[hidden, z]`: W_e | unless `pure` |
-//! | `end_bias` | `[hidden]`: b_e | unless `pure` |
-//! | `shift_weights` | `[hidden, z]`: W_s | unless `pure` |
-//! | `shift_bias` | `[hidden]`: b_s | unless `pure` |
-//! | `rate_weights` | `[hidden, z]`: W_r | `elapsed`, unless `pure` |
-//! | `rate_bias` | `[hidden]`: b_r | `elapsed`, unless `pure` |
-//! | `time_constant` | `[hidden]`: w | `pure` |
-//! | `asymptote` | `[hidden]`: A | `pure` |
-//! | `memory_input_weights` | `[4 · hidden, features]` | `mixed_memory` |
-//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | `mixed_memory` |
-//! | `memory_bias` | `[4 · hidden]` | `mixed_memory` |
+//! | `end_weights` | `[hidden, z]`: W_e | without `pure` |
+//! | `end_bias` | `[hidden]`: b_e | without `pure` |
+//! | `shift_weights` | `[hidden, z]`: W_s | without `pure` |
+//! | `shift_bias` | `[hidden]`: b_s | without `pure` |
+//! | `rate_weights` | `[hidden, z]`: W_r | with `elapsed`, without `pure` |
+//! | `rate_bias` | `[hidden]`: b_r | with `elapsed`, without `pure` |
+//! | `time_constant` | `[hidden]`: w | with `pure` |
+//! | `asymptote` | `[hidden]`: A | with `pure` |
+//! | `memory_input_weights` | `[4 · hidden, features]` | with `mixed_memory` |
+//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | with `mixed_memory` |
+//! | `memory_bias` | `[4 · hidden]` | with `mixed_memory` |
 //!
 //! # Options
 //!
-//! * `elapsed`: the last feature that comes in is the time since the last step.
-//! * `backbone`: a layer in front of the others.
-//! * `deep`: `further_layers` behind it.
-//! * `no_gate`, `pure`: other equations of h', see above.
-//! * `mixed_memory`: an [LSTM](super::mixed_memory) before each step makes another h of h.
+//! | name | what |
+//! |---|---|
+//! | `elapsed` | the last feature that comes in is the time since the last step |
+//! | `backbone` | a layer in front of the others |
+//! | `deep` | `further_layers` behind it |
+//! | `no_gate` | h' by the second of its equations |
+//! | `pure` | h' by the third of its equations |
+//! | `mixed_memory` | an [LSTM](super::mixed_memory) before each step makes another h of h |
 //!
 //! # Extents
 //!
-//! * `features`: of x, what comes in without the time.
-//! * `backbone_units`, `further_layers`: of the backbone; 0 where there is none.
+//! | name | what |
+//! |---|---|
+//! | `features` | of x, what comes in without the time |
+//! | `backbone_units` | of each layer of the backbone; 0 without one |
+//! | `further_layers` | of the backbone, behind its first; 0 without `deep` |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `backbone_activation` | layers of the backbone | `tanh` |
+//! | `backbone_activation` | `tanh` | layers of the backbone |
 //!
 //! # Known as
 //!
-//! `ncps.torch.CfC` (a wiring with layers is a chain of cells), `Cfc` of raminmh/CfC (`minimal` is `pure`).
+//! ncps's `ncps.torch.CfC` (a wiring with layers is a chain of cells); `Cfc` of raminmh/CfC (`minimal` is `pure`).
+//!
+//! # Deviations
+//!
+//! Both of them compute with a time below 0 as it is. Here it counts as 0: time does not run backwards.
 //!
 //! # Golden cases
 //!
-//! `ncps__CfC__*`, `cfc__Cfc__*`
+//! `ncps__CfC__*`, `cfc__Cfc__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec};
-use super::{TensorSpec, copy, mixed_memory};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec,
+    copy, mixed_memory,
+};
 use crate::activation::{Activation, relu, sigmoid, tanh};
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::math;
 use crate::node::Node;
@@ -89,7 +102,7 @@ pub const PURE: u32 = 4;
 /// Index of the option `mixed_memory`.
 pub const MIXED_MEMORY: u32 = 5;
 
-/// x
+/// Features of x.
 const FEATURES: Dim = Dim::Extent(0);
 /// Units of each layer of the backbone.
 const UNITS: Dim = Dim::Extent(1);
@@ -97,9 +110,9 @@ const UNITS: Dim = Dim::Extent(1);
 const FURTHER_LAYERS: usize = 2;
 /// Rows of the matrices of all further layers.
 const DEEP_ROWS: Dim = Dim::Product(&[Dim::Extent(FURTHER_LAYERS), UNITS]);
-/// x and h.
+/// Elements of x and h.
 const OPERAND: Dim = Dim::Sum(&[FEATURES, Dim::Hidden]);
-/// z
+/// Elements of z.
 const Z: Dim = Dim::Sum(&[Dim::When(BACKBONE, &UNITS), Dim::Unless(BACKBONE, &OPERAND)]);
 
 const GATED: Presence = Presence::Without(PURE);
@@ -111,7 +124,7 @@ const MEMORY_TENSORS: [TensorSpec; 3] = mixed_memory::tensors(FEATURES, MIXED_ME
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "cfc",
-    gates: &crate::gate::LSTM,
+    gates: &gate::LSTM,
     extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("backbone_units"), ExtentSpec::zero("further_layers")],
     rules: &[
         RECURRENT,
@@ -200,7 +213,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     copy(hidden, y);
 }
 
-/// z
+/// z of x and h, in `work`.
 fn features<'w, W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], work: &'w mut [f32]) -> &'w [f32] {
     let Some((operand, layers)) = work.split_at_mut_checked(x.len() + hidden.len()) else { return &[] };
     for (operand, &value) in operand.iter_mut().zip(x.iter().chain(hidden)) {

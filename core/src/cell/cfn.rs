@@ -11,43 +11,41 @@
 //!
 //! # Tensors
 //!
-//! A block for each of θ, η, in this order.
+//! Blocks of rows in the order θ, η.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[2 · hidden, input]` | always |
 //! | `recurrent_weights` | `[2 · hidden, hidden]` | always |
 //! | `bias` | `[2 · hidden]` | optional |
-//! | `candidate_weights` | [hidden, input]: W | always |
+//! | `candidate_weights` | `[hidden, input]`: W | always |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | θ, η | `sigmoid` |
-//! | `activation` | h, W x | `tanh` |
+//! | `gate_activation` | `sigmoid` | θ, η |
+//! | `activation` | `tanh` | h, W x |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.CFNCell`, which has 1 - η for η: as 1 - σ(a) is σ(-a), the importer negates W_η, R_η and b_η.
+//! TensorFlow 1's `tf.contrib.rnn.CFNCell`, which has 1 - η for η: as 1 - σ(a) is σ(-a), the importer negates W_η, R_η
+//! and b_η.
 //!
 //! # Golden cases
 //!
-//! `tf1__CFNCell__*`
+//! `tf1__CFNCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
-use crate::gate::Gate;
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
-
-/// θ, η
-const GATES: &[Gate] = &[Gate::Forget, Gate::Input];
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "cfn",
-    gates: GATES,
+    gates: &gate::CFN,
     extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -65,9 +63,9 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::matrix("candidate_weights", Dim::Hidden, Dim::Input),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(GATES),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(GATES),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::CFN),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(&gate::CFN),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::CFN),
         TensorSpec::matrix("candidate_weights", &["candidate_weights"], Dim::Hidden, Dim::Input),
     ],
 };

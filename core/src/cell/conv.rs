@@ -2,18 +2,22 @@
 //! as many rows as the kernel has taps it streams.
 //!
 //! # Equation
+//!
 //! ```text
 //! y[row, col, f] = act(bias[f] + Σ weights[f, tap, c] · x[row · stride + tap · dilation - padding, …, c])
 //! ```
+//!
 //! c runs over the channels of the group of filter f.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[hidden, kernel_height · kernel_width · in_channels / groups]` | always |
 //! | `bias` | `[hidden]` | optional; else 0 |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `in_height`, `in_width`, `in_channels` | the image, `[height, width, channels]` |
@@ -27,14 +31,17 @@
 //! `hidden_size` is the number of filters, `output_size` that of all positions.
 //!
 //! # Activations
+//!
 //! | name | default |
 //! |---|---|
 //! | `activation` | `identity` |
 //!
 //! # Known as
+//!
 //! `Conv1D` and `Conv2D` of Keras, `nn.Conv1d` and `nn.Conv2d` of PyTorch (after their channels were moved to the end).
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::patch::{self, COLS, IMAGE, IN_CHANNELS, LAST, PATCH, POSITIONED, POSITIONS, ROWS, TAPS};
@@ -69,7 +76,7 @@ pub const SPEC: CellSpec = CellSpec {
     ],
 };
 
-/// One step. `x` is the image, `work` is `[taps × channels]`, `y` is `[out_height, out_width, hidden]`.
+/// One step. `x` is the image, `work` is `[taps · channels]`, `y` is `[out_height, out_width, hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     patch::convolve::<W>(node, io, node.dim(&LAST), &CHANNELS);
 }

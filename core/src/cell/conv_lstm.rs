@@ -2,6 +2,7 @@
 //! (Shi 2015, arXiv:1506.04214, without its peepholes), over one, two or three axes.
 //!
 //! # Equation
+//!
 //! ```text
 //! i = σ(W_i * x + R_i ⊛ h + b_i)
 //! f = σ(W_f * x + R_f ⊛ h + b_f)
@@ -21,6 +22,7 @@
 //! the height, one of two has a depth of 1.
 //!
 //! # Tensors
+//!
 //! Blocks of rows in the order i, f, g, o. Columns run over the taps `[depth, height, width]`, and for each over the
 //! channels that it sees.
 //!
@@ -31,12 +33,14 @@
 //! | `bias` | `[4 · hidden]` | optional; else 0 |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `skip` | what goes out has the channels of h', then those of x, at every position |
 //! | `channels_first` | the images are `[channels, depth, height, width]` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `in_depth`, `in_height`, `in_width`, `in_channels` | the image x |
@@ -49,19 +53,22 @@
 //! `hidden_size` is the number of filters, `output_size` that of all features of all positions.
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | sigmoid | i, f, o |
-//! | `cell_activation` | tanh | g |
-//! | `output_activation` | tanh | c' in h' |
+//! | `gate_activation` | `sigmoid` | i, f, o |
+//! | `cell_activation` | `tanh` | g |
+//! | `output_activation` | `tanh` | c' in h' |
 //!
 //! # Known as
+//!
 //! TensorFlow 1's `tf.contrib.rnn.Conv1DLSTMCell`, `Conv2DLSTMCell` and `Conv3DLSTMCell`; Keras's `ConvLSTM1D`,
 //! `ConvLSTM2D` and `ConvLSTM3D`.
 //!
 //! # Golden cases
+//!
 //! `tf1__Conv1DLSTMCell__*`, `tf1__Conv2DLSTMCell__*`, `tf1__Conv3DLSTMCell__*`, `keras2__ConvLSTM1D__*`,
-//! `keras2__ConvLSTM2D__*`, `keras3__ConvLSTM1D__*`, `keras3__ConvLSTM2D__*`.
+//! `keras2__ConvLSTM2D__*`, `keras3__ConvLSTM1D__*`, `keras3__ConvLSTM2D__*`, `keras3__ConvLSTM3D__*`.
 
 use super::patch::{Axis, Way};
 use super::{

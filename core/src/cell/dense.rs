@@ -1,30 +1,36 @@
 //! A fully connected layer, or several of them side by side.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = act(W x + b)      W block-diagonal where there are groups
 //! ```
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[output, input / groups]` | always |
 //! | `bias` | `[output]` | optional; else 0 |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `groups` | parts of the input and of the output; each part of the output sees its own of the input |
 //!
 //! # Activations
+//!
 //! | name | default |
 //! |---|---|
 //! | `activation` | `identity` |
 //!
 //! # Known as
+//!
 //! Keras's `Dense`, PyTorch's `nn.Linear`, ONNX `Gemm`; a multiplication by a block-diagonal matrix.
 //!
 //! # Golden cases
+//!
 //! `tf1__InputProjectionWrapper__*`, `tf1__OutputProjectionWrapper__*`, `edgeml__*__lowrank_*`, and where a framework's
 //! layer has a product that its cell does not.
 

@@ -1,18 +1,21 @@
 //! A convolution of every channel by itself.
 //!
 //! # Equation
+//!
 //! ```text
 //! y[row, col, f] = act(bias[f] + Σ weights[f, tap] · x[row · stride + tap · dilation - padding, …, c])
 //! f = c · multiplier + k
 //! ```
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[hidden, kernel_height · kernel_width]` | always |
 //! | `bias` | `[hidden]` | optional; else 0 |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `in_height`, `in_width`, `in_channels` | the image, `[height, width, channels]` |
@@ -24,14 +27,17 @@
 //! | `multiplier` | filters of a channel, `hidden_size = multiplier · in_channels` |
 //!
 //! # Activations
+//!
 //! | name | default |
 //! |---|---|
 //! | `activation` | `identity` |
 //!
 //! # Known as
+//!
 //! Keras's `DepthwiseConv1D` and `DepthwiseConv2D`, and the first half of its `SeparableConv2D`.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::patch::{self, COLS, IMAGE, IN_CHANNELS, LAST, PATCH, POSITIONED, POSITIONS, ROWS, TAPS};
@@ -61,7 +67,7 @@ pub const SPEC: CellSpec = CellSpec {
     ],
 };
 
-/// One step. `x` is the image, `work` is `[channels × taps]`, `y` is `[out_height, out_width, hidden]`.
+/// One step. `x` is the image, `work` is `[channels · taps]`, `y` is `[out_height, out_width, hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     patch::convolve::<W>(node, io, node.dim(&IN_CHANNELS), &Dim::Const(1));
 }

@@ -2,41 +2,49 @@
 //! PyTorch's `RNN`, Keras's `SimpleRNN` and cuDNN.
 //!
 //! # Equation
+//!
 //! ```text
 //! h' = act(W x + R h + b)
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[hidden, input]` | always |
-//! | `recurrent_weights` | [hidden, hidden], with `low_rank` [hidden, rank] | always |
+//! | `recurrent_weights` | `[hidden, hidden]`, with `low_rank` `[hidden, rank]` | always |
 //! | `input_bias` | `[hidden]` | optional |
 //! | `recurrent_bias` | `[hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `activation` | tanh | h' |
+//! | `activation` | `tanh` | h' |
 //!
 //! # Known as
-//! TensorFlow's `BasicRNNCell`, PyTorch's `RNN`, Keras's `SimpleRNN`, cuDNN's `RNN_TANH` and `RNN_RELU`.
+//!
+//! TensorFlow 1's `BasicRNNCell`; PyTorch's `RNN` and `RNNCell`; Keras's `SimpleRNN`; cuDNN's `RNN_TANH` and `RNN_RELU`.
 //!
 //! # Golden cases
-//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`,
-//! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__lstm_gru_rnn_*`.
+//!
+//! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`, `torch__RNNCell__*`,
+//! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__*`.
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
@@ -88,8 +96,7 @@ mod tensor {
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let activation = node.activation(0);
-    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
-    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, work) } else { &*hidden };
+    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));

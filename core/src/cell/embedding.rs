@@ -1,25 +1,31 @@
 //! A row of a table: the vector of a word, a symbol or a speaker.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = weights[min(max(round(x), 0), vocabulary - 1)]      halves away from zero
 //! ```
+//!
 //! What is not a number is index 0.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[vocabulary, output]` | always |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `vocabulary` | rows of the table |
 //!
 //! # Known as
+//!
 //! Keras's `Embedding`, PyTorch's `nn.Embedding`, TensorFlow's `embedding_lookup`.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, RECURRENT, Rule, TensorSpec};

@@ -2,49 +2,58 @@
 //! "FastGRNN: A Fast, Accurate, Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network", 2018).
 //!
 //! # Equation
+//!
 //! ```text
 //! a = W x + R h
 //! z = σ(a + b_z)
 //! c = tanh(a + b_c)
 //! h' = z ⊙ h + (ζ (1 - z) + ν) ⊙ c
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[hidden, input]` | always |
-//! | `recurrent_weights` | [hidden, hidden], with `low_rank` [hidden, rank] | always |
+//! | `recurrent_weights` | `[hidden, hidden]`, with `low_rank` `[hidden, rank]` | always |
 //! | `gate_bias` | `[hidden]` | optional |
 //! | `candidate_bias` | `[hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Parameters
+//!
 //! | name | what |
 //! |---|---|
 //! | `zeta` | ζ; EdgeML stores the number whose sigmoid it is |
 //! | `nu` | ν; EdgeML stores the number whose sigmoid it is |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | sigmoid | z |
-//! | `candidate_activation` | tanh | c |
+//! | `gate_activation` | `sigmoid` | z |
+//! | `candidate_activation` | `tanh` | c |
 //!
 //! # Known as
+//!
 //! EdgeML's `FastGRNNCell`.
 //!
 //! # Golden cases
+//!
 //! `edgeml__FastGRNNCell__*`.
 
 use super::low_rank::{self, RANK};
@@ -108,8 +117,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let (gate, candidate) = (node.activation(0), node.activation(1));
     let (zeta, nu) = (node.param(0), node.param(1));
-    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
-    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, work) } else { &*hidden };
+    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
     let biases = node.vector(tensor::GATE_BIAS).iter().zip(node.vector(tensor::CANDIDATE_BIAS));

@@ -2,46 +2,55 @@
 //! "FastGRNN: A Fast, Accurate, Stable and Tiny Kilobyte Sized Gated Recurrent Neural Network", 2018).
 //!
 //! # Equation
+//!
 //! ```text
 //! c = tanh(W x + R h + b)
 //! h' = β h + α c
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[hidden, input]` | always |
-//! | `recurrent_weights` | [hidden, hidden], with `low_rank` [hidden, rank] | always |
+//! | `recurrent_weights` | `[hidden, hidden]`, with `low_rank` `[hidden, rank]` | always |
 //! | `input_bias` | `[hidden]` | optional |
 //! | `recurrent_bias` | `[hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Parameters
+//!
 //! | name | what |
 //! |---|---|
 //! | `alpha` | α; EdgeML stores the number whose sigmoid it is |
 //! | `beta` | β; EdgeML stores the number whose sigmoid it is |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `activation` | tanh | c |
+//! | `activation` | `tanh` | c |
 //!
 //! # Known as
+//!
 //! EdgeML's `FastRNNCell`.
 //!
 //! # Golden cases
+//!
 //! `edgeml__FastRNNCell__*`.
 
 use super::low_rank::{self, RANK};
@@ -100,8 +109,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let activation = node.activation(0);
     let (alpha, beta) = (node.param(0), node.param(1));
-    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
-    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, work) } else { &*hidden };
+    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));

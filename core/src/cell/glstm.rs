@@ -9,41 +9,53 @@
 //! g = tanh(W_g x + R_g h + b_g)
 //! o = σ(W_o x + R_o h + b_o)
 //! c' = f ⊙ c + i ⊙ g
-//! m = o ⊙ tanh(c')
+//! m = o ⊙ act(c')              act = output_activation
 //! h' = P m   with a projection, else m
 //! ```
 //!
-//! The projection is a whole matrix: only there do groups meet. A forget bias that a framework adds at run time is folded
-//! into `b_f` by the importer.
+//! The projection is a whole matrix: only there do groups meet. A forget bias that a framework adds at run time is
+//! folded into `b_f` by the importer.
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order i, f, g, o.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[4 × hidden, input / groups]`, i, f, g, o | always |
-//! | `recurrent_weights` | `[4 × hidden, output / groups]` | always |
-//! | `input_bias` | `[4 × hidden]` | optional |
+//! | `input_weights` | `[4 · hidden, input / groups]` | always |
+//! | `recurrent_weights` | `[4 · hidden, output / groups]` | always |
+//! | `input_bias` | `[4 · hidden]` | optional |
 //! | `projection_weights` | `[output, hidden]` | with `projection` |
 //!
 //! # Options
 //!
-//! * `projection`: what goes out, and comes back as h, is P m.
+//! | name | what |
+//! |---|---|
+//! | `projection` | what goes out, and comes back as h, is P m |
 //!
 //! # Extents
 //!
-//! * `groups`: how many; it divides the three sizes. 1 by default.
+//! | name | what |
+//! |---|---|
+//! | `groups` | how many; it divides the three sizes; 1 by default |
+//!
+//! # Activations
+//!
+//! * `output_activation`: of c' in m. Tanh by default.
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.GLSTMCell`.
+//! TensorFlow 1's `tf.contrib.rnn.GLSTMCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__GLSTMCell__*`
+//! `tf1__GLSTMCell__*`.
 
 use super::nas::project;
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy};
-use crate::activation::{sigmoid, tanh};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy,
+};
+use crate::activation::{Activation, sigmoid, tanh};
 use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
@@ -72,7 +84,7 @@ pub const SPEC: CellSpec = CellSpec {
     work: &[Dim::Hidden],
     options: &["projection"],
     params: &[],
-    activations: &[],
+    activations: &[ActivationSpec { name: "output_activation", default: Activation::Tanh }],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, INPUT_PART).gated(),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, OUTPUT_PART).gated(),
@@ -116,6 +128,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32
     let (x_part, h_part, units) = (part(&INPUT_PART), part(&OUTPUT_PART), part(&HIDDEN_PART));
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
+    let output = node.activation(0);
     let mut blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     let groups = x.chunks(x_part).zip(hidden.chunks(h_part)).zip(cell.chunks_mut(units).zip(m.chunks_mut(units)));
     for ((x, hidden), (cell, m)) in groups {
@@ -123,7 +136,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32
             let Some(((w, r), &b)) = blocks.next() else { return };
             let [i, f, g, o] = accumulate(accumulate(b, w, x), r, hidden);
             *c = sigmoid(f) * *c + sigmoid(i) * tanh(g);
-            *m = sigmoid(o) * tanh(*c);
+            *m = sigmoid(o) * output.apply(*c);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Grid LSTM over time and frequency (Kalchbrenner, Danihelka and Graves 2016, arXiv:1507.01526; Sainath and Li 2016 for
-//! the peepholes), as in TensorFlow's `GridLSTMCell`: within a step two LSTMs go through overlapping bands of a spectrum
-//! together. The memory of the one goes from step to step, that of the other from band to band.
+//! Grid LSTM over time and frequency (Kalchbrenner, Danihelka and Graves 2016, arXiv:1507.01526; Sainath and Li 2016
+//! for the peepholes), as in TensorFlow's `GridLSTMCell`: within a step two LSTMs go through overlapping bands of a
+//! spectrum together. The memory of the one goes from step to step, that of the other from band to band.
 //!
 //! # Equation
 //!
@@ -21,12 +21,14 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order i, f, g, o.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `frequency_input_weights` | `[4 · hidden, band_size]`, i, f, g, o of side F | always |
+//! | `frequency_input_weights` | `[4 · hidden, band_size]`, of side F | always |
 //! | `frequency_recurrent_weights` | `[4 · hidden, 2 · hidden]`, columns of h_k, then of m | always |
 //! | `frequency_bias` | `[4 · hidden]` | always |
-//! | `time_input_weights` | `[4 · hidden, band_size]`, i, f, g, o of side T | without `shared` |
+//! | `time_input_weights` | `[4 · hidden, band_size]`, of side T | without `shared` |
 //! | `time_recurrent_weights` | `[4 · hidden, 2 · hidden]` | without `shared` |
 //! | `time_bias` | `[4 · hidden]` | without `shared` |
 //! | `frequency_input_peephole` | `[2 · hidden]`: p_i, then q_i of side F | with `peephole` |
@@ -38,9 +40,11 @@
 //!
 //! # Options
 //!
-//! * `shared`: side T has the weights and the bias of side F. Both have peepholes all the same.
-//! * `peephole`: the gates see both memories.
-//! * `backwards`: the last band is the first that it goes through, and the first in the states and in what goes out.
+//! | name | what |
+//! |---|---|
+//! | `shared` | side T has the weights and the bias of side F; both have peepholes all the same |
+//! | `peephole` | the gates see both memories |
+//! | `backwards` | the last band is the first that it goes through, and the first in the states and in what goes out |
 //!
 //! # Extents
 //!
@@ -55,16 +59,18 @@
 //!
 //! # Parameters
 //!
-//! * `cell_clip`: c and d stay within plus and minus this.
+//! | name | what |
+//! |---|---|
+//! | `cell_clip` | c and d stay within plus and minus this |
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.GridLSTMCell`, one node for each of its frequency blocks, and
+//! TensorFlow 1's `tf.contrib.rnn.GridLSTMCell`, one node for each of its frequency blocks, and
 //! `tf.contrib.rnn.BidirectionalGridLSTMCell`, where each block has a second node, `backwards`.
 //!
 //! # Golden cases
 //!
-//! `tf1__GridLSTMCell__*`, `tf1__BidirectionalGridLSTMCell__*`
+//! `tf1__GridLSTMCell__*`, `tf1__BidirectionalGridLSTMCell__*`.
 
 use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
 use super::lstm::clip;
@@ -162,16 +168,15 @@ impl Side {
     fn peepholes<'n>(self, node: &Node<'n>) -> impl Iterator<Item = [[f32; 2]; 3]> {
         let units = node.hidden_size;
         let [i, f, o] = self.peepholes.map(|index| {
-            let both = node.vector(index).as_flattened();
-            let (of_d, of_c) = both.split_at_checked(units).unwrap_or_default();
+            let (of_d, of_c) = node.elements(index).split_at_checked(units).unwrap_or_default();
             of_d.iter().zip(of_c).map(|(&p, &q)| [p, q])
         });
         i.zip(f).zip(o).map(|((i, f), o)| [i, f, o])
     }
 }
 
-/// One step. `x` is `[input]`, `state` is `[2 × bands × hidden]` (h, c), `work` is `[hidden]` (d), `y` is
-/// `[bands × 2 × hidden]` (h, m of each band).
+/// One step. `x` is `[input]`, `state` is `[2 · bands · hidden]` (h, c), `work` is `[hidden]` (d), `y` is
+/// `[bands · 2 · hidden]` (h, m of each band).
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work: d, y, .. } = io;
     // There is at least one unit.

@@ -3,6 +3,7 @@
 //! (cuDNN, PyTorch, Keras's default).
 //!
 //! # Equation
+//!
 //! ```text
 //! r = σ(W_r x + R_r h + b_r)
 //! z = σ(W_z x + R_z h + b_z)
@@ -10,47 +11,54 @@
 //! n = tanh(W_n x + b_n + r ⊙ (R_n h + b_rn))     reset after
 //! h' = z ⊙ h + (1 - z) ⊙ n
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h, and B (r ⊙ h) instead of r ⊙ h.
 //!
 //! # Tensors
+//!
 //! Blocks of rows in the order r, z, n.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[3 · hidden, input]` | always |
-//! | `recurrent_weights` | [3 · hidden, hidden], with `low_rank` [3 · hidden, rank] | always |
+//! | `recurrent_weights` | `[3 · hidden, hidden]`, with `low_rank` `[3 · hidden, rank]` | always |
 //! | `input_bias` | `[3 · hidden]` | optional |
 //! | `recurrent_bias` | `[3 · hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `reset_after` | the reset gate comes after the recurrent product |
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | sigmoid | r, z |
-//! | `new_activation` | tanh | n |
+//! | `gate_activation` | `sigmoid` | r, z |
+//! | `new_activation` | `tanh` | n |
 //!
 //! # Known as
-//! TensorFlow's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`, Keras's and PyTorch's `GRU`, EdgeML's
-//! `GRULRCell`.
+//!
+//! TensorFlow 1's `GRUCell`, `GRUBlockCell` and `CudnnCompatibleGRUCell`; Keras's and PyTorch's `GRU`, PyTorch's
+//! `GRUCell`; EdgeML's `GRULRCell`.
 //!
 //! # Golden cases
+//!
 //! `tf1__GRUCell__*`, `tf1__CudnnCompatibleGRUCell__*`, `keras2__GRU__*`, `keras3__GRU__*`, `torch__GRU__*`,
 //! `edgeml__GRULRCell__*`, `tf1__GRUBlockCell__*`, `tf1__GRUBlockCellV2__*`, `tf2ops__GRUBlockCell__*`,
 //! `keras2__CuDNNGRU__*`, `tf1__CudnnParamsFormatConverter__gru_*`; with other cells or within wrappers:
-//! `tf1__MultiRNNCell__lstm_gru_rnn_*`, `tf1__HighwayWrapper__gru_*`, `tf1__OutputProjectionWrapper__gru_*`,
-//! `tf1__SequenceLength__*`, `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `keras2__Bidirectional__*gru_*`,
-//! `keras3__Bidirectional__gru_*`.
+//! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__gru_*`, `tf1__OutputProjectionWrapper__*`,
+//! `tf1__SequenceLength__*`, `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`,
+//! `keras2__Bidirectional__*gru_*`, `keras3__Bidirectional__gru_*`.
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
@@ -123,7 +131,7 @@ mod tensor {
     pub const RECURRENT_BASIS: usize = 8;
 }
 
-/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 × hidden + rank]` (r, z, and
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden + rank]` (r, z, and
 /// what the recurrent weights see with `low_rank`).
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
@@ -145,9 +153,9 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     }
 }
 
-/// What the recurrent weights see in place of `h`, which may be r ⊙ h: with `low_rank` B h, in `projected`.
+/// What the recurrent weights see in place of `h`, which may be r ⊙ h.
 fn operand<'w, W: Weight>(node: &Node<'_>, h: &'w [f32], projected: &'w mut [f32]) -> &'w [f32] {
-    if node.has(LOW_RANK) { low_rank::project(node.matrix::<W>(tensor::RECURRENT_BASIS), h, projected) } else { h }
+    low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, h, projected)
 }
 
 /// r and z of every unit. A block of four rows holds r, z of two units.

@@ -1,17 +1,21 @@
 //! What comes in goes out: several inputs become one, one behind the other (a concatenation).
 //!
 //! # Equation
+//!
 //! ```text
 //! y = x
 //! ```
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Known as
+//!
 //! Keras's `Concatenate` and `Flatten`, ONNX `Concat`, PyTorch's `cat`; `Dropout` at inference.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy};

@@ -12,20 +12,22 @@
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[hidden, input]` | always |
-//! | `recurrent_weights` | \[hidden\]: u | always |
-//! | `bias` | \[hidden\] | optional |
+//! | `recurrent_weights` | `[hidden]`: u | always |
+//! | `bias` | `[hidden]` | optional |
 //!
 //! # Activations
 //!
-//! `activation`: act, by default `tanh`; the paper has `relu`.
+//! | name | default | of |
+//! |---|---|---|
+//! | `activation` | `tanh`; the paper has relu | h' |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.IndRNNCell`.
+//! TensorFlow 1's `tf.contrib.rnn.IndRNNCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__IndRNNCell__*`
+//! `tf1__IndRNNCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;

@@ -12,28 +12,28 @@
 //!
 //! # Tensors
 //!
-//! A block for each of r, z, n, in this order.
+//! Blocks of rows in the order r, z, n.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[3 · hidden, input]` | always |
-//! | `recurrent_weights` | [3 · hidden]: u | always |
+//! | `recurrent_weights` | `[3 · hidden]`: u | always |
 //! | `bias` | `[3 · hidden]` | optional |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | r, z | `sigmoid` |
-//! | `new_activation` | n | `tanh` |
+//! | `gate_activation` | `sigmoid` | r, z |
+//! | `new_activation` | `tanh` | n |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.IndyGRUCell`.
+//! TensorFlow 1's `tf.contrib.rnn.IndyGRUCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__IndyGRUCell__*`
+//! `tf1__IndyGRUCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
@@ -83,7 +83,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
         copy(preacts, &accumulate(b, w, x));
     }
     let (preacts, _) = preacts.as_chunks::<3>();
-    let (recurrent, _) = node.vector(tensor::RECURRENT_WEIGHTS).as_flattened().as_chunks::<3>();
+    let (recurrent, _) = node.elements(tensor::RECURRENT_WEIGHTS).as_chunks::<3>();
     for ((&[r, z, n], &[u_r, u_z, u_n]), (h, y)) in preacts.iter().zip(recurrent).zip(hidden.iter_mut().zip(y)) {
         let [r, z] = [gate.apply(r + u_r * *h), gate.apply(z + u_z * *h)];
         let n = new.apply(n + u_n * (r * *h));

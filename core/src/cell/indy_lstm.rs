@@ -12,31 +12,33 @@
 //! h' = o ⊙ tanh(c')
 //! ```
 //!
+//! A forget bias that a framework adds at run time is folded into `b_f` by the importer.
+//!
 //! # Tensors
 //!
-//! A block for each of i, f, g, o, in this order.
+//! Blocks of rows in the order i, f, g, o.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[4 · hidden, input]` | always |
-//! | `recurrent_weights` | [4 · hidden]: u | always |
-//! | `bias` | [4 · hidden]; a forget bias that a framework adds at run time is in b_f | optional |
+//! | `recurrent_weights` | `[4 · hidden]`: u | always |
+//! | `bias` | `[4 · hidden]` | optional |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | i, f, o | `sigmoid` |
-//! | `cell_activation` | g | `tanh` |
-//! | `output_activation` | c' | `tanh` |
+//! | `gate_activation` | `sigmoid` | i, f, o |
+//! | `cell_activation` | `tanh` | g |
+//! | `output_activation` | `tanh` | c' |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.IndyLSTMCell`.
+//! TensorFlow 1's `tf.contrib.rnn.IndyLSTMCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__IndyLSTMCell__*`
+//! `tf1__IndyLSTMCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
 use crate::activation::Activation;
@@ -78,7 +80,7 @@ mod tensor {
     pub const BIAS: usize = 2;
 }
 
-/// One step. `x` is `[input]`, `state` is `[2 × hidden]` (h, c), `y` is `[hidden]`. A block of four rows holds the
+/// One step. `x` is `[input]`, `state` is `[2 · hidden]` (h, c), `y` is `[hidden]`. A block of four rows holds the
 /// gates i, f, g, o of one unit.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;

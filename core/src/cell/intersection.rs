@@ -12,47 +12,45 @@
 //! y = g ⊙ x + (1 - g) ⊙ m
 //! ```
 //!
-//! There are as many units as features come in; where a framework projects the input first, that is a `dense` node.
+//! There are as many units as features come in; where a framework projects the input first, that is a `dense` node. A
+//! forget bias that a framework adds at run time is folded into `b_z` and `b_g` by the importer.
 //!
 //! # Tensors
 //!
-//! A block for each of z, n, g, m, in this order.
+//! Blocks of rows in the order z, n, g, m.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[4 · hidden, input]` | always |
 //! | `recurrent_weights` | `[4 · hidden, hidden]` | always |
-//! | `bias` | [4 · hidden]; a bias that a framework adds at run time is in b_z and b_g | optional |
+//! | `bias` | `[4 · hidden]` | optional |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | z, g | `sigmoid` |
-//! | `new_activation` | n | `tanh` |
-//! | `output_activation` | m | `relu` |
+//! | `gate_activation` | `sigmoid` | z, g |
+//! | `new_activation` | `tanh` | n |
+//! | `output_activation` | `relu` | m |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.IntersectionRNNCell`.
+//! TensorFlow 1's `tf.contrib.rnn.IntersectionRNNCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__IntersectionRNNCell__*`
+//! `tf1__IntersectionRNNCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
-use crate::gate::Gate;
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
-
-/// z, n, g, m
-const GATES: &[Gate] = &[Gate::Update, Gate::New, Gate::Carry, Gate::Emitted];
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "intersection",
-    gates: GATES,
+    gates: &gate::INTERSECTION,
     extents: &[],
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Hidden)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -70,9 +68,10 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(GATES),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(GATES),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::INTERSECTION),
+        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
+            .gates(&gate::INTERSECTION),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::INTERSECTION),
     ],
 };
 

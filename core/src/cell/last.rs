@@ -2,6 +2,7 @@
 //! last output counts.
 //!
 //! # Equation
+//!
 //! ```text
 //! x = [x_1, x_2, …, x_steps]
 //! y = x_L      L the rows that are valid: `steps`, or fewer at the end of a sequence
@@ -9,22 +10,27 @@
 //! ```
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `first` | the first row: the last output of a layer that runs backwards, beside its inputs |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `steps` | rows of the input, `input_size = steps · output_size` |
 //!
 //! # Known as
+//!
 //! Keras's `return_sequences=False` behind a `Bidirectional`; `outputs[:, -1]`.
 //!
 //! # Golden cases
+//!
 //! None of its own: it is what `return_sequences=False` leaves of a window.
 
 use super::{CellSpec, Dim, ExtentSpec, Io, RECURRENT, Rule, copy};
@@ -51,7 +57,7 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
-/// One step. `x` is `[steps × output]`, `y` is `[output]`.
+/// One step. `x` is `[steps · output]`, `y` is `[output]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
     let Io { x, y, rows, .. } = io;
     let row = if node.has(FIRST) { 0 } else { rows.min(node.extent(STEPS)).saturating_sub(1) };

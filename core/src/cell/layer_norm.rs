@@ -1,36 +1,43 @@
 //! Layer normalization (Ba 2016), of all features or of groups that stand side by side (Wu 2018).
 //!
 //! # Equation
+//!
 //! ```text
 //! m = Σ x / n      v = Σ (x - m)² / n      over the n features of a group
 //! y = (x - m) / √(v + ε) ⊙ gain + bias
 //! ```
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `gain` | `[input]` | with the option `gain`; else 1 |
+//! | `gain` | `[input]` | with `gain`; else 1 |
 //! | `bias` | `[input]` | optional; else 0 |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `gain` | features have a gain each |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `groups` | parts of the input, each with a mean and a variance of its own |
 //!
 //! # Parameters
+//!
 //! | name | what |
 //! |---|---|
 //! | `epsilon` | ε, added to the variance |
 //!
 //! # Known as
+//!
 //! `LayerNormalization` of Keras and ONNX, PyTorch's `nn.LayerNorm` and `nn.GroupNorm` over one pixel.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, TensorSpec};
@@ -87,10 +94,10 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         }
         (from, to) = (others, behind);
     }
-    for (y, &gain) in y.iter_mut().zip(node.vector(tensor::GAIN).as_flattened()) {
+    for (y, &gain) in y.iter_mut().zip(node.elements(tensor::GAIN)) {
         *y *= gain;
     }
-    for (y, &bias) in y.iter_mut().zip(node.vector(tensor::BIAS).as_flattened()) {
+    for (y, &bias) in y.iter_mut().zip(node.elements(tensor::BIAS)) {
         *y += bias;
     }
 }

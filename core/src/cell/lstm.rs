@@ -2,6 +2,7 @@
 //! Sak 2014 for the projection), as in TensorFlow's `LSTMCell`, Keras, PyTorch and cuDNN.
 //!
 //! # Equation
+//!
 //! ```text
 //! i = σ(W_i x + R_i h + b_i + p_i ⊙ c)              coupled: i = 1 - f
 //! f = σ(W_f x + R_f h + b_f + p_f ⊙ c)
@@ -21,12 +22,13 @@
 //! numbers, instead of h.
 //!
 //! # Tensors
+//!
 //! Blocks of rows in the order i, f, g, o.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[4 · hidden, input]` | always |
-//! | `recurrent_weights` | [4 · hidden, output], with `low_rank` [4 · hidden, rank] | always |
+//! | `recurrent_weights` | `[4 · hidden, output]`, with `low_rank` `[4 · hidden, rank]` | always |
 //! | `input_bias` | `[4 · hidden]` | optional |
 //! | `recurrent_bias` | `[4 · hidden]` | optional |
 //! | `input_peephole` | `[hidden]` | with `peephole` |
@@ -43,23 +45,28 @@
 //! | `output_bias` | `[hidden]`: β_o | with `output_norm` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `peephole` | the gates see the cell state |
 //! | `projection` | h is P m, of `output` features |
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
-//! | `coupled` | what the forget gate does not keep, enters; weights of the input gate mean nothing and should be 0; not with `joint_norm`, which would count them |
+//! | `coupled` | what the forget gate does not keep, enters; not with `joint_norm` |
 //! | `gate_norm` | each gate is normalized over the units; not with `joint_norm` |
 //! | `joint_norm` | what comes from x, and what comes from h, is normalized over all gates and units |
 //! | `cell_norm` | the cell state is normalized, and carried so |
 //! | `output_norm` | the cell state is normalized where the output sees it, and carried as it is |
 //!
+//! With `coupled` the weights of the input gate mean nothing and should be 0; `joint_norm` would count them.
+//!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Parameters
+//!
 //! | name | what |
 //! |---|---|
 //! | `cell_clip` | c stays within plus and minus this |
@@ -67,26 +74,31 @@
 //! | `epsilon` | of every normalization; where it is 0, equal numbers have none |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | sigmoid | i, f, o |
-//! | `cell_activation` | tanh | g |
-//! | `output_activation` | tanh | c' in m |
+//! | `gate_activation` | `sigmoid` | i, f, o |
+//! | `cell_activation` | `tanh` | g |
+//! | `output_activation` | `tanh` | c' in m |
 //!
 //! # Known as
-//! TensorFlow's `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`, `CudnnCompatibleLSTMCell`, `WeightNormLSTMCell` (its norms
-//! folded into the weights), `CoupledInputForgetGateLSTMCell` (`coupled`), `LayerNormBasicLSTMCell` and
-//! `LayerNormLSTMCell` (`gate_norm` and `cell_norm`), Keras's and PyTorch's `LSTM`, EdgeML's `LSTMLRCell`, `lstm` and
-//! `lnlstm` (`joint_norm` and `output_norm`) of OpenAI's baselines.
+//!
+//! TensorFlow 1's `BasicLSTMCell`, `LSTMCell`, `LSTMBlockCell`, `CudnnCompatibleLSTMCell`, `WeightNormLSTMCell` (its
+//! norms folded into the weights), `CoupledInputForgetGateLSTMCell` (`coupled`), `LayerNormBasicLSTMCell` and
+//! `LayerNormLSTMCell` (`gate_norm` and `cell_norm`); Keras's and PyTorch's `LSTM`, PyTorch's `LSTMCell`; EdgeML's
+//! `LSTMLRCell`; `lstm` and `lnlstm` (`joint_norm` and `output_norm`) of OpenAI's baselines.
 //!
 //! # Golden cases
+//!
 //! `tf1__BasicLSTMCell__*`, `tf1__LSTMCell__*`, `tf1__LSTMBlockCell__*`, `tf1__CudnnCompatibleLSTMCell__*`,
 //! `tf1__WeightNormLSTMCell__*`, `tf1__CoupledInputForgetGateLSTMCell__*`, `tf1__LayerNormBasicLSTMCell__*`,
-//! `tf1__LayerNormLSTMCell__*`, `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `edgeml__LSTMLRCell__*`,
-//! `baselines__lstm__*`, `baselines__lnlstm__*`, `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`,
-//! `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`, `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`;
-//! with other cells or within wrappers: `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`,
-//! `tf1__InputProjectionWrapper__lstm_*`, `tf1__ResidualWrapper__lstm_*`, `tf1__SequenceLength__*_lstm_*`,
+//! `tf1__LayerNormLSTMCell__*`, `keras2__LSTM__*`, `keras3__LSTM__*`, `torch__LSTM__*`, `torch__LSTMCell__*`,
+//! `xlstm__sLSTMCell__lstm_*`, `edgeml__LSTMLRCell__*`, `baselines__lstm__*`, `baselines__lnlstm__*`,
+//! `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`, `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`,
+//! `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`; with other cells or within wrappers:
+//! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`,
+//! `tf1__InputProjectionWrapper__lstm_*`, `tf1__OutputProjectionWrapper__*`, `tf1__ResidualWrapper__*`,
+//! `tf1__SequenceLength__*_lstm_*`,
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__lstm_*`, `keras3__Bidirectional__lstm_*`.
 
@@ -106,7 +118,6 @@ use crate::node::Node;
 pub const PEEPHOLE: u32 = 0;
 /// Index of the option `projection`.
 pub const PROJECTION: u32 = 1;
-
 /// Index of the option `low_rank`.
 pub const LOW_RANK: u32 = 2;
 /// Index of the option `coupled`.
@@ -201,9 +212,8 @@ mod tensor {
     pub const INPUT_WEIGHTS: usize = 0;
     pub const RECURRENT_WEIGHTS: usize = 1;
     pub const BIAS: usize = 2;
-    pub const INPUT_PEEPHOLE: usize = 3;
-    pub const FORGET_PEEPHOLE: usize = 4;
-    pub const OUTPUT_PEEPHOLE: usize = 5;
+    /// The first of three: those of i, f, o.
+    pub const PEEPHOLES: usize = 3;
     pub const PROJECTION_WEIGHTS: usize = 6;
     pub const RECURRENT_BASIS: usize = 7;
     pub const GATE_GAIN: usize = 8;
@@ -242,8 +252,7 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
     let Some((m, work)) = work.split_at_mut_checked(node.hidden_size) else { return };
     let Some((projected, work)) = work.split_at_mut_checked(node.dim(&PROJECTED)) else { return };
-    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
-    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, projected) } else { &*hidden };
+    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, projected);
     if node.has(PROJECTION) {
         update(node, x, operand, cell, work, m);
         project::<W>(node, m, y);
@@ -259,7 +268,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
     let cell_clip = node.param(param::CELL_CLIP);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let mut peepholes = peepholes(node);
+    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
         let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
@@ -276,13 +285,10 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
     }
 }
 
-/// p_i, p_f, p_o of every unit; none without peepholes.
-fn peepholes(node: &Node<'_>) -> impl Iterator<Item = [f32; 3]> {
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    peephole(tensor::INPUT_PEEPHOLE)
-        .zip(peephole(tensor::FORGET_PEEPHOLE))
-        .zip(peephole(tensor::OUTPUT_PEEPHOLE))
-        .map(|((&i, &f), &o)| [i, f, o])
+/// p_i, p_f, p_o of every unit; none without peepholes. They are three tensors in a row, from this one on.
+pub(super) fn peepholes(node: &Node<'_>, first: usize) -> impl Iterator<Item = [f32; 3]> {
+    let peephole = |index| node.elements(first + index).iter();
+    peephole(0).zip(peephole(1)).zip(peephole(2)).map(|((&i, &f), &o)| [i, f, o])
 }
 
 /// y = clip(P m)

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! with a, s, w, e of their own for features and for units. Where more comes in than the `features`, the last of it is
-//! t, the time since the last step; a t below 0 counts as 0: time does not run backwards. Else t is 1; for steps of
-//! another length T, always the same, divide C by T. A synapse whose w and e are 0 is passed over.
+//! t, the time since the last step; a t below 0 counts as 0. Else t is 1; for steps of another length T, always the
+//! same, divide C by T. A synapse whose w and e are 0 is passed over.
 //!
 //! # Tensors
 //!
@@ -31,37 +31,49 @@
 //! | `capacitance` | `[hidden]`: C | always |
 //! | `leak` | `[hidden]`: g | always |
 //! | `leak_drive` | `[hidden]`: n, g times the potential at rest | optional |
-//! | `memory_input_weights` | `[4 · hidden, features]` | `mixed_memory` |
-//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | `mixed_memory` |
-//! | `memory_bias` | `[4 · hidden]` | `mixed_memory` |
+//! | `memory_input_weights` | `[4 · hidden, features]` | with `mixed_memory` |
+//! | `memory_recurrent_weights` | `[4 · hidden, hidden]` | with `mixed_memory` |
+//! | `memory_bias` | `[4 · hidden]` | with `mixed_memory` |
 //!
 //! # Options
 //!
-//! * `mixed_memory`: an [LSTM](super::mixed_memory) before each step makes another v of v.
+//! | name | what |
+//! |---|---|
+//! | `mixed_memory` | an [LSTM](super::mixed_memory) before each step makes another v of v |
 //!
 //! # Extents
 //!
-//! * `features`: of x, what comes in without the time.
-//! * `unfolds`: Euler steps of a step; 256 at most.
+//! | name | what |
+//! |---|---|
+//! | `features` | of x, what comes in without the time |
+//! | `unfolds` | Euler steps of a step; 256 at most |
 //!
 //! # Known as
 //!
-//! `ncps.torch.LTC`, and `Cfc` of raminmh/CfC with `use_ltc`. A σ(m - μ) there is a = σ, s = -σ μ; a mask of the wiring
-//! is in w and e; what maps the input is in a and s, and what maps the output a [scale](super::scale) behind the cell.
+//! ncps's `ncps.torch.LTC`; `Cfc` of raminmh/CfC with `use_ltc`. A σ(m - μ) there is a = σ, s = -σ μ; a mask of the
+//! wiring is in w and e; what maps the input is in a and s, and what maps the output a [scale](super::scale) behind the
+//! cell.
+//!
+//! # Deviations
+//!
+//! Both of them compute with a time below 0 as it is. Here it counts as 0: time does not run backwards.
 //!
 //! # Golden cases
 //!
-//! `ncps__LTC__*`
+//! `ncps__LTC__*`.
 
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory};
+use super::{
+    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory, sum,
+};
 use crate::activation::{relu, sigmoid};
+use crate::gate;
 use crate::kernel::Weight;
 use crate::node::Node;
 
 /// Index of the option `mixed_memory`.
 pub const MIXED_MEMORY: u32 = 0;
 
-/// x
+/// Features of x.
 const FEATURES: Dim = Dim::Extent(0);
 /// Index of the extent `unfolds`.
 const UNFOLDS: usize = 1;
@@ -77,7 +89,7 @@ const fn recurrent(name: &'static str, from: &'static [&'static str]) -> TensorS
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "ltc",
-    gates: &crate::gate::LSTM,
+    gates: &gate::LSTM,
     extents: &[ExtentSpec::one("features"), ExtentSpec { name: "unfolds", default: 6, least: 1 }],
     rules: &[
         Rule::AtMost(Dim::Output, Dim::Hidden),
@@ -166,7 +178,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
 
 /// v' of every unit, after the time `tau`.
 fn unfold<W: Weight>(node: &Node<'_>, tau: f32, v: &[f32], [drives, conductances]: [&[f32]; 2], next: &mut [f32]) {
-    let capacitances = node.vector(tensor::CAPACITANCE).as_flattened().iter();
+    let capacitances = node.elements(tensor::CAPACITANCE).iter();
     let synapses = synapses::<W>(node, tensor::RECURRENT, v);
     let synapses = synapses.flat_map(|Synapses { drives, conductances }| drives.into_iter().zip(conductances));
     let sums = drives.iter().zip(conductances).zip(synapses);
@@ -183,12 +195,8 @@ struct Synapses {
 
 impl Synapses {
     fn plus(self, drives: [f32; 4], conductances: [f32; 4]) -> Self {
-        Self { drives: plus(self.drives, drives), conductances: plus(self.conductances, conductances) }
+        Self { drives: sum(self.drives, drives), conductances: sum(self.conductances, conductances) }
     }
-}
-
-fn plus([a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) -> [f32; 4] {
-    [a + e, b + f, c + g, d + h]
 }
 
 /// Block by block, the synapses from all sources; `first` is the index of their slope.

@@ -1,6 +1,7 @@
 //! Parts of the same length become one: a residual connection, a highway, an attention over two.
 //!
 //! # Equation
+//!
 //! ```text
 //! x = [x_1, x_2, …, x_k]                       each as long as y
 //! y = x_1 + x_2 + … + x_k                      add, and without an option
@@ -11,9 +12,11 @@
 //! ```
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Options
+//!
 //! One of them, or none.
 //!
 //! | name | what |
@@ -25,10 +28,12 @@
 //! | `blend` | the third part says how much of the first, the rest is the second |
 //!
 //! # Known as
+//!
 //! Keras's `Add`, `Multiply`, `Average`, `Maximum` and the `merge_mode` of `Bidirectional`; the sum of TensorFlow's
 //! `ResidualWrapper`, the blend of its `HighwayWrapper`.
 //!
 //! # Golden cases
+//!
 //! `tf1__ResidualWrapper__*`, `tf1__HighwayWrapper__*`, `keras2__Bidirectional__*`, `keras3__Bidirectional__*`.
 
 use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy, greater};
@@ -65,7 +70,7 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
-/// One step. `x` is `[parts × output]`, `y` is `[output]`.
+/// One step. `x` is `[parts · output]`, `y` is `[output]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
     let Io { x, y, .. } = io;
     let Some((first, others)) = x.split_at_checked(y.len()) else { return };

@@ -13,11 +13,13 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order f, n.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[2 × hidden, input]`, f before n | always |
-//! | `recurrent_weights` | `[2 × hidden, hidden]` | always |
-//! | `bias` | `[2 × hidden]` | optional |
+//! | `input_weights` | `[2 · hidden, input]` | always |
+//! | `recurrent_weights` | `[2 · hidden, hidden]` | always |
+//! | `bias` | `[2 · hidden]` | optional |
 //!
 //! # Known as
 //!
@@ -29,7 +31,7 @@
 
 use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::{sigmoid, tanh};
-use crate::gate::Gate;
+use crate::gate::{Gate, MGU};
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
 
@@ -39,7 +41,7 @@ const NEW: &[Gate] = &[Gate::New];
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "mgu",
-    gates: &[Gate::Forget, Gate::New],
+    gates: &MGU,
     extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
@@ -68,7 +70,7 @@ mod tensor {
     pub const NEW: usize = 3;
 }
 
-/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 × hidden]` (f, f ⊙ h).
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden]` (f, f ⊙ h).
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let Some((forget, gated)) = work.split_at_mut_checked(node.hidden_size) else { return };

@@ -14,18 +14,20 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order z, n.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[2 × hidden, input]`, z before n | always |
-//! | `input_bias` | `[2 × hidden]` | optional |
+//! | `input_weights` | `[2 · hidden, input]` | always |
+//! | `input_bias` | `[2 · hidden]` | optional |
 //!
 //! # Known as
 //!
-//! PyTorch: `minGRU` of minGRU-pytorch, whose `to_out` is a `dense` behind it.
+//! minGRU-pytorch's `minGRU`, whose `to_out` is a `dense` behind it.
 //!
 //! # Golden cases
 //!
-//! `mingru__minGRU__*`
+//! `mingru__minGRU__*`.
 
 use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::sigmoid;

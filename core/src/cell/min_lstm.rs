@@ -17,14 +17,18 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order i, f, g.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[3 × hidden, input]`, i, f, g | always |
-//! | `input_bias` | `[3 × hidden]` | optional |
+//! | `input_weights` | `[3 · hidden, input]` | always |
+//! | `input_bias` | `[3 · hidden]` | optional |
 //!
 //! # Known as
 //!
-//! PyTorch: `minLSTM` of minGRU-pytorch, whose `to_out` is a `dense` behind it.
+//! minGRU-pytorch's `minLSTM`, whose `to_out` is a `dense` behind it.
+//!
+//! # Deviations
 //!
 //! That package, given a state and a whole sequence, begins with g of the state; given single steps it begins with the
 //! state itself. This cell does as with single steps, however long the sequence. Who has a state for the other begins

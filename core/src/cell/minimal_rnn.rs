@@ -12,26 +12,26 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | [hidden, input]: W | always |
-//! | `input_bias` | \[hidden\]: b_z | optional |
-//! | `latent_weights` | [hidden, hidden]: U_z | always |
-//! | `recurrent_weights` | [hidden, hidden]: U_h | always |
-//! | `bias` | \[hidden\]: b | optional |
+//! | `input_weights` | `[hidden, input]`: W | always |
+//! | `input_bias` | `[hidden]`: b_z | optional |
+//! | `latent_weights` | `[hidden, hidden]`: U_z | always |
+//! | `recurrent_weights` | `[hidden, hidden]`: U_h | always |
+//! | `bias` | `[hidden]`: b | optional |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | u | `sigmoid` |
-//! | `activation` | z | `tanh` |
+//! | `gate_activation` | `sigmoid` | u |
+//! | `activation` | `tanh` | z |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.MinimalRNNCell`, which has no `input_bias`.
+//! TensorFlow 1's `tf.contrib.rnn.MinimalRNNCell`, which has no `input_bias`.
 //!
 //! # Golden cases
 //!
-//! `tf1__MinimalRNNCell__*`
+//! `tf1__MinimalRNNCell__*`.
 
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;

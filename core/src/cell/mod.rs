@@ -4,6 +4,7 @@
 //! Layers without a state (dense, softmax) are kinds like the others, with no states in their spec.
 
 pub mod activation;
+pub mod attention_lstm;
 pub mod bands;
 pub mod cfc;
 pub mod cfn;
@@ -110,10 +111,12 @@ pub enum CellKind {
     IndyGru = 22,
     /// [`grid_lstm`]
     GridLstm = 23,
-    /// [`time_freq_lstm`]
-    TimeFreqLstm = 25,
     /// [`mgu`]
     Mgu = 24,
+    /// [`time_freq_lstm`]
+    TimeFreqLstm = 25,
+    /// [`attention_lstm`]
+    AttentionLstm = 26,
     /// [`dense`]
     Dense = 32,
     /// [`softmax`]
@@ -148,7 +151,7 @@ pub enum CellKind {
 const CODES: usize = 64;
 
 impl CellKind {
-    /// Every kind.
+    /// Every kind, in the order of codes.
     pub const ALL: &[Self] = &[
         Self::Elman,
         Self::Lstm,
@@ -173,8 +176,9 @@ impl CellKind {
         Self::IndyLstm,
         Self::IndyGru,
         Self::GridLstm,
-        Self::TimeFreqLstm,
         Self::Mgu,
+        Self::TimeFreqLstm,
+        Self::AttentionLstm,
         Self::Dense,
         Self::Softmax,
         Self::Conv,
@@ -219,8 +223,9 @@ impl CellKind {
             Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
             Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
             Self::GridLstm => const { &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>) },
-            Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
             Self::Mgu => const { &Cell::new(&mgu::SPEC, mgu::step::<W>) },
+            Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
+            Self::AttentionLstm => const { &Cell::new(&attention_lstm::SPEC, attention_lstm::step::<W>) },
             Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
             Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },
@@ -370,6 +375,11 @@ pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = from;
     }
+}
+
+/// The sums of two blocks of four rows.
+pub(crate) fn sum([a, b, c, d]: [f32; 4], [e, f, g, h]: [f32; 4]) -> [f32; 4] {
+    [a + e, b + f, c + g, d + h]
 }
 
 /// The greater of two; not a number if one is not, which `f32::max` would hide.

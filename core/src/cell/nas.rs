@@ -15,24 +15,28 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order 0 to 7.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[8 × hidden, input]`, blocks 0 to 7 | always |
-//! | `recurrent_weights` | `[8 × hidden, output]` | always |
-//! | `recurrent_bias` | `[8 × hidden]` | optional |
+//! | `input_weights` | `[8 · hidden, input]` | always |
+//! | `recurrent_weights` | `[8 · hidden, output]` | always |
+//! | `recurrent_bias` | `[8 · hidden]` | optional |
 //! | `projection_weights` | `[output, hidden]` | with `projection` |
 //!
 //! # Options
 //!
-//! * `projection`: what goes out, and comes back as h, is P m.
+//! | name | what |
+//! |---|---|
+//! | `projection` | what goes out, and comes back as h, is P m |
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.NASCell`.
+//! TensorFlow 1's `tf.contrib.rnn.NASCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__NASCell__*`
+//! `tf1__NASCell__*`.
 
 use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::{relu, sigmoid, tanh};

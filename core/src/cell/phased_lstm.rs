@@ -1,5 +1,5 @@
-//! Phased LSTM (Neil et al. 2016, arXiv:1610.09513), as in TensorFlow's `PhasedLSTMCell`: each unit opens once a period,
-//! and keeps its state while it is closed, so that steps may come at any time.
+//! Phased LSTM (Neil et al. 2016, arXiv:1610.09513), as in TensorFlow's `PhasedLSTMCell`: each unit opens once a
+//! period, and keeps its state while it is closed, so that steps may come at any time.
 //!
 //! # Equation
 //!
@@ -18,16 +18,15 @@
 //!
 //! P are full matrices. `period` must be greater than 0.
 //!
-//! # The time
-//!
 //! The first of the features that come in is the time t, in the unit of `period` and `phase`; x is what follows. In an
 //! imported model the time is an input port of its own, `input_time`. Steps need not be regular. Like all that comes in
-//! it is an f32, of 24 bits: where it has grown to 2^20 units, it is known to a sixteenth of one.
+//! it is an f32, of 24 bits: where it has grown to 2^20 units, it is known to a sixteenth of one. TensorFlow computes
+//! (t - s) mod τ as ((t - s) mod τ - (t - s)) + (t - s), for the sake of its gradient, and so does this cell: in f32 the
+//! sum rounds what the remainder did not.
 //!
 //! Where that is too coarse, in a stream that goes on for ever, or for a model whose time stamps were f64, the option
-//! `split_time` takes t as the sum of two numbers: the nearest f32, and what that is short of t, which an imported model
-//! has as `input_time_rest`. The first is reduced by the period, without an error, before the second is added.
-//! (TensorFlow computes φ in the type of the time.)
+//! `split_time` takes t as the sum of two numbers: the nearest f32, and what that is short of t, which an imported
+//! model has as `input_time_rest`. The first is reduced by the period, without an error, before the second is added.
 //!
 //! # Tensors
 //!
@@ -35,9 +34,9 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[4 × hidden, features]` | always |
-//! | `recurrent_weights` | `[4 × hidden, hidden]` | always |
-//! | `bias` | `[4 × hidden]` | optional |
+//! | `input_weights` | `[4 · hidden, features]` | always |
+//! | `recurrent_weights` | `[4 · hidden, hidden]` | always |
+//! | `bias` | `[4 · hidden]` | optional |
 //! | `input_peephole` | `[hidden, hidden]` | with `peephole` |
 //! | `forget_peephole` | `[hidden, hidden]` | with `peephole` |
 //! | `output_peephole` | `[hidden, hidden]` | with `peephole` |
@@ -47,24 +46,34 @@
 //!
 //! # Options
 //!
-//! * `peephole`: the gates see the cell state.
-//! * `split_time`: two numbers before x are the time: it is their sum.
+//! | name | what |
+//! |---|---|
+//! | `peephole` | the gates see the cell state |
+//! | `split_time` | two numbers before x are the time: it is their sum |
 //!
 //! # Extents
 //!
-//! * `features`: those of x, without the time.
+//! | name | what |
+//! |---|---|
+//! | `features` | those of x, without the time |
 //!
 //! # Parameters
 //!
-//! * `leak`: how far a closed unit is open at the end of its period; TensorFlow's default is 0.001.
+//! | name | what |
+//! |---|---|
+//! | `leak` | how far a closed unit is open at the end of its period; TensorFlow's default is 0.001 |
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.PhasedLSTMCell`, whose input is a pair of time and x.
+//! TensorFlow 1's `tf.contrib.rnn.PhasedLSTMCell`, whose input is a pair of time and x.
+//!
+//! # Deviations
+//!
+//! TensorFlow computes φ in the type of the time, which may be f64; this cell always in f32, see `split_time` above.
 //!
 //! # Golden cases
 //!
-//! `tf1__PhasedLSTMCell__*`
+//! `tf1__PhasedLSTMCell__*`.
 
 use super::{
     CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy,
@@ -136,7 +145,7 @@ mod tensor {
     pub const RATIO_ON: usize = 8;
 }
 
-/// One step. `x` is the time and `[features]`, `state` is `[2 × hidden]` (h, c), `work` is `[2 × hidden]`, `y` is
+/// One step. `x` is the time and `[features]`, `state` is `[2 · hidden]` (h, c), `work` is `[2 · hidden]`, `y` is
 /// `[hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work, y, .. } = io;
@@ -154,8 +163,8 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     add::<W>(node, tensor::FORGET_PEEPHOLE, cell, output);
     update::<W>(node, x, hidden, cell, candidate, output);
     add::<W>(node, tensor::OUTPUT_PEEPHOLE, candidate, output);
-    let vector = |index| node.vector(index).as_flattened().iter();
-    let rhythm = vector(tensor::PERIOD).zip(vector(tensor::PHASE)).zip(vector(tensor::RATIO_ON));
+    let rhythm = node.elements(tensor::PERIOD).iter().zip(node.elements(tensor::PHASE));
+    let rhythm = rhythm.zip(node.elements(tensor::RATIO_ON));
     let leak = node.param(0);
     let candidates = candidate.iter().zip(output.iter());
     let states = hidden.iter().zip(cell).zip(y.iter_mut());
@@ -196,13 +205,15 @@ fn update<W: Weight>(
     }
 }
 
-/// What has passed of the period, 0 to `period`.
+/// What has passed of the period, 0 to `period` but for the rounding of a great time.
 fn passed(time: f32, rest: Option<f32>, phase: f32, period: f32) -> f32 {
-    let since = match rest {
-        Some(rest) => floor_mod(time, period) - floor_mod(phase, period) + rest,
-        None => time - phase,
-    };
-    floor_mod(since, period)
+    match rest {
+        Some(rest) => floor_mod(floor_mod(time, period) - floor_mod(phase, period) + rest, period),
+        None => {
+            let since = time - phase;
+            (floor_mod(since, period) - since) + since
+        }
+    }
 }
 
 /// a - ⌊a/b⌋ b for b > 0, from 0 up to but not b. `%` is exact.

@@ -1,15 +1,18 @@
 //! What a kernel sees of every channel of an image, at every position: its greatest, or its mean. Padding is not seen.
 //!
 //! # Equation
+//!
 //! ```text
 //! y[row, col, c] = max  x[row · stride + tap · dilation - padding, …, c]      over the taps inside the image
 //! y[row, col, c] = mean x[row · stride + tap · dilation - padding, …, c]      average
 //! ```
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Options
+//!
 //! One of them.
 //!
 //! | name | what |
@@ -18,6 +21,7 @@
 //! | `average` | the mean of what is inside the image |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `in_height`, `in_width`, `in_channels` | the image, `[height, width, channels]` |
@@ -28,10 +32,12 @@
 //! | `out_height`, `out_width` | positions of the kernel |
 //!
 //! # Known as
+//!
 //! Keras's `MaxPooling1D`, `AveragePooling2D` and the global ones, PyTorch's `nn.MaxPool2d`; `nn.AvgPool2d` with
 //! `count_include_pad=False`.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::patch::{COLS, EXTENTS, IMAGE, IN_CHANNELS, POSITIONED, ROWS, Way, extent};

@@ -1,23 +1,29 @@
 //! The input as several rows that are all the same: what a decoder is unrolled over.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = [x, x, …, x]      `times` rows
 //! ```
+//!
 //! All of its rows are valid, however many of those in front of it were.
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `times` | rows of the output, `output_size = times · input_size` |
 //!
 //! # Known as
+//!
 //! Keras's `RepeatVector`.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::{CellSpec, Dim, ExtentSpec, RECURRENT, Rule, copy};
@@ -41,7 +47,7 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
-/// One step. `x` is `[input]`, `y` is `[times × input]`. At the end of a sequence it has nothing of its own to give.
+/// One step. `x` is `[input]`, `y` is `[times · input]`. At the end of a sequence it has nothing of its own to give.
 pub(crate) fn step(node: &Node<'_>, x: Option<&[f32]>, _: &mut [f32], y: &mut [f32]) -> Option<usize> {
     let x = x?;
     let mut rest = y;

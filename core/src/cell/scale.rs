@@ -1,30 +1,36 @@
 //! A gain and a shift for every channel: a batch normalization that no layer in front could take in.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = gain ⊙ x + bias      the channels follow each other again and again
 //! ```
 //!
 //! # Tensors
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `gain` | `[channels]` | with the option `gain`; else 1 |
+//! | `gain` | `[channels]` | with `gain`; else 1 |
 //! | `bias` | `[channels]` | optional; else 0 |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `gain` | channels have a gain each |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `channels` | gains; the input is a multiple of them |
 //!
 //! # Known as
+//!
 //! `BatchNormalization` at inference, Keras's `Rescaling` and `Normalization`.
 //!
 //! # Golden cases
+//!
 //! None of its own.
 
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec, copy};
@@ -65,7 +71,7 @@ mod tensor {
 
 /// One step. `x` and `y` have the same length.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
-    let (gains, biases) = (node.vector(tensor::GAIN).as_flattened(), node.vector(tensor::BIAS).as_flattened());
+    let (gains, biases) = (node.elements(tensor::GAIN), node.elements(tensor::BIAS));
     copy(io.y, io.x);
     let (mut rest, channels) = (io.y, node.extent(CHANNELS));
     while let Some((y, others)) = rest.split_at_mut_checked(channels).filter(|(y, _)| !y.is_empty()) {

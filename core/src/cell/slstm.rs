@@ -17,41 +17,47 @@
 //! m holds the exponentials at 1 at most. One of i' and f' is 1, so that n is never below 1 once it has left 0. With
 //! `preactivated` W x comes in, the four gates' one after the other.
 //!
-//! The authors' PyTorch code looks at n of the whole batch before it takes m' = i, its CUDA code at n of each unit. This
-//! cell looks at all units of its sequence, which is both in a sequence that begins with a state of zeros. Where the
-//! others of a batch have run before, m, c and n of the authors differ in scale from those here, and h does not.
-//!
 //! # Tensors
 //!
 //! Blocks of rows in the order i, f, g, o.
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[4 × hidden, input]` | without `preactivated` |
-//! | `recurrent_weights` | `[4 × hidden, hidden / heads]` | always |
-//! | `bias` | `[4 × hidden]` | optional |
+//! | `input_weights` | `[4 · hidden, input]` | without `preactivated` |
+//! | `recurrent_weights` | `[4 · hidden, hidden / heads]` | always |
+//! | `bias` | `[4 · hidden]` | optional |
 //!
 //! # Options
 //!
-//! * `preactivated`: what comes in is W x, `[4 × hidden]`.
+//! | name | what |
+//! |---|---|
+//! | `preactivated` | what comes in is W x, `[4 · hidden]` |
 //!
 //! # Extents
 //!
-//! * `heads`: parts of the units; each sees only itself.
+//! | name | what |
+//! |---|---|
+//! | `heads` | parts of the units; each sees only itself |
 //!
 //! # Known as
 //!
-//! PyTorch: `sLSTMCell` of xlstm, which is `preactivated`. Its `sLSTMLayer` is a window, a depthwise convolution with
+//! xlstm's `sLSTMCell`, which is `preactivated`. Its `sLSTMLayer` is a window, a depthwise convolution with
 //! SiLU, four grouped dense layers (of which the one called `fgate` makes i, and `igate` f), this cell and a layer
 //! normalization of each head.
 //!
+//! # Deviations
+//!
+//! The authors' PyTorch code looks at n of the whole batch before it takes m' = i, its CUDA code at n of each unit.
+//! This cell looks at all units of its sequence, which is both in a sequence that begins with a state of zeros. Where
+//! the others of a batch have run before, m, c and n of the authors differ in scale from those here, and h does not.
+//!
 //! # Golden cases
 //!
-//! `xlstm__sLSTMCell__*`, `xlstm__sLSTMLayer__*`
+//! `xlstm__sLSTMCell__*`, `xlstm__sLSTMLayer__*`.
 
 use super::min_lstm::log_sigmoid;
 use super::{
-    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy, greater,
+    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy, greater, sum,
 };
 use crate::activation::{sigmoid, tanh};
 use crate::gate;
@@ -111,7 +117,7 @@ mod tensor {
     pub const BIAS: usize = 2;
 }
 
-/// One step. `x` is `[input]`, `state` is `[4 × hidden]` (h, c, n, m), `y` is `[hidden]`.
+/// One step. `x` is `[input]`, `state` is `[4 · hidden]` (h, c, n, m), `y` is `[hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;
     let units = node.hidden_size;
@@ -163,8 +169,4 @@ fn unit_by_unit(x: &[f32], units: usize) -> impl Iterator<Item = [f32; 4]> {
     let mut gate = || gates.next().unwrap_or_default();
     let (i, f, g, o) = (gate(), gate(), gate(), gate());
     i.iter().zip(f).zip(g.iter().zip(o)).map(|((&i, &f), (&g, &o))| [i, f, g, o])
-}
-
-fn sum([a0, a1, a2, a3]: [f32; 4], [b0, b1, b2, b3]: [f32; 4]) -> [f32; 4] {
-    [a0 + b0, a1 + b1, a2 + b2, a3 + b3]
 }

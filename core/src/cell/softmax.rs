@@ -1,17 +1,21 @@
 //! Numbers to probabilities: positive, their sum 1.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = e^(x - max x) / Σ e^(x - max x)
 //! ```
 //!
 //! # Tensors
+//!
 //! None.
 //!
 //! # Known as
+//!
 //! Keras's and PyTorch's `Softmax`, TensorFlow's `tf.nn.softmax`, ONNX's `Softmax`.
 //!
 //! # Golden cases
+//!
 //! None of its own: models with a softmax are compared as a whole.
 
 use super::{CellSpec, Dim, Io, RECURRENT, Rule};

@@ -20,53 +20,63 @@
 //!
 //! # Tensors
 //!
-//! A block for each of g, f, r, in this order.
+//! Blocks of rows in the order g, f, r.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[3 · hidden, x]` | always |
 //! | `bias` | `[3 · hidden]` | optional |
-//! | `forget_peephole` | `[hidden]`: v_f | `cell_gates` |
-//! | `reset_peephole` | `[hidden]`: v_r | `cell_gates` |
-//! | `highway_weights` | `[hidden, x]`: W_s | `highway` |
+//! | `forget_peephole` | `[hidden]`: v_f | with `cell_gates` |
+//! | `reset_peephole` | `[hidden]`: v_r | with `cell_gates` |
+//! | `highway_weights` | `[hidden, x]`: W_s | with `highway` |
 //!
 //! # Options
 //!
-//! * `cell_gates`: the gates read the cell state.
-//! * `highway`: the highway has a projection of its own.
-//! * `no_highway`: there is none.
-//! * `residual`: the matrices read only the first `features` that come in.
+//! | name | what |
+//! |---|---|
+//! | `cell_gates` | the gates read the cell state |
+//! | `highway` | the highway has a projection of its own |
+//! | `no_highway` | there is none |
+//! | `residual` | the matrices read only the first `features` that come in |
 //!
 //! # Extents
 //!
-//! * `features`: of x, with `residual`.
-//! * `skip`: where the highway begins that has no projection. The backward half of a bidirectional layer begins at its
-//!   number of units.
+//! | name | what |
+//! |---|---|
+//! | `features` | of x, with `residual` |
+//! | `skip` | where a highway without a projection begins |
+//!
+//! The `skip` of the backward half of a bidirectional layer is its number of units.
 //!
 //! # Parameters
 //!
-//! `highway_scale`: of the highway, where it has no projection.
+//! | name | what |
+//! |---|---|
+//! | `highway_scale` | of a highway without a projection |
 //!
 //! # Activations
 //!
-//! | name | of | default |
+//! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | f, r | `sigmoid` |
-//! | `output_activation` | c' | `tanh` |
+//! | `gate_activation` | `sigmoid` | f, r |
+//! | `output_activation` | `tanh` | c' |
 //!
 //! # Known as
 //!
-//! `tf.contrib.rnn.SRUCell` (`highway`); asappresearch's `sru.SRU` (`cell_gates`, and `highway` where the sizes differ;
-//! its activation is the identity unless it has `use_tanh`; `no_highway` if not `has_skip_term`).
+//! TensorFlow 1's `tf.contrib.rnn.SRUCell` (`highway`); asappresearch's `sru.SRU` (`cell_gates`, and `highway` where
+//! the sizes differ; `no_highway` without its `has_skip_term`; `output_activation` is the identity without its
+//! `use_tanh`).
 //!
 //! # Golden cases
 //!
-//! `tf1__SRUCell__*`, `sru__SRU__*`
+//! `tf1__SRUCell__*`, `sru__SRU__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule};
-use super::{StateSpec, TensorSpec, copy};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, StateSpec,
+    TensorSpec, copy,
+};
 use crate::activation::Activation;
-use crate::gate::Gate;
+use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
 
@@ -88,13 +98,10 @@ const X: Dim = Dim::Sum(&[Dim::When(RESIDUAL, &Dim::Extent(FEATURES)), Dim::Unle
 /// The end of what a highway without a projection reads.
 const SKIP_END: Dim = Dim::Unless(HIGHWAY, &Dim::Unless(NO_HIGHWAY, &Dim::Sum(&[Dim::Extent(SKIP), Dim::Hidden])));
 
-/// g, f, r
-const GATES: &[Gate] = &[Gate::Cell, Gate::Forget, Gate::Reset];
-
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {
     name: "sru",
-    gates: GATES,
+    gates: &gate::SRU,
     extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("skip")],
     rules: &[
         RECURRENT,
@@ -119,8 +126,8 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::matrix("highway_weights", Dim::Hidden, X).when(Presence::With(HIGHWAY)),
     ],
     tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, X).gates(GATES),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(GATES),
+        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, X).gates(&gate::SRU),
+        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::SRU),
         TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
         TensorSpec::vector("reset_peephole", &["reset_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
         TensorSpec::matrix("highway_weights", &["highway_weights"], Dim::Hidden, X).when(Presence::With(HIGHWAY)),
@@ -146,8 +153,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
         copy(preacts, &accumulate(b, w, x));
     }
     highway::<W>(node, incoming, x, y);
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    let mut peepholes = peephole(tensor::FORGET_PEEPHOLE).zip(peephole(tensor::RESET_PEEPHOLE));
+    let mut peepholes = node.elements(tensor::FORGET_PEEPHOLE).iter().zip(node.elements(tensor::RESET_PEEPHOLE));
     let (preacts, _) = preacts.as_chunks::<3>();
     for (&[g, mut f, mut r], (c, y)) in preacts.iter().zip(cell.iter_mut().zip(y)) {
         if let Some((v_f, v_r)) = peepholes.next() {

@@ -19,9 +19,11 @@
 //!
 //! # Tensors
 //!
+//! Blocks of rows in the order i, f, g, o.
+//!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `input_weights` | `[4 · hidden, band_size]`, i, f, g, o | always |
+//! | `input_weights` | `[4 · hidden, band_size]` | always |
 //! | `recurrent_weights` | `[4 · hidden, 2 · hidden]`, columns of h_k, then of h'_{k-1} | always |
 //! | `input_bias` | `[4 · hidden]` | optional |
 //! | `input_peephole` | `[hidden]` | with `peephole` |
@@ -30,7 +32,9 @@
 //!
 //! # Options
 //!
-//! * `peephole`: the gates see the cell state of their band.
+//! | name | what |
+//! |---|---|
+//! | `peephole` | the gates see the cell state of their band |
 //!
 //! # Extents
 //!
@@ -45,18 +49,20 @@
 //!
 //! # Parameters
 //!
-//! * `cell_clip`: c stays within plus and minus this.
+//! | name | what |
+//! |---|---|
+//! | `cell_clip` | c stays within plus and minus this |
 //!
 //! # Known as
 //!
-//! TensorFlow 1: `tf.contrib.rnn.TimeFreqLSTMCell`.
+//! TensorFlow 1's `tf.contrib.rnn.TimeFreqLSTMCell`.
 //!
 //! # Golden cases
 //!
-//! `tf1__TimeFreqLSTMCell__*`
+//! `tf1__TimeFreqLSTMCell__*`.
 
 use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
-use super::lstm::clip;
+use super::lstm::{clip, peepholes};
 use super::{CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::{sigmoid, tanh};
 use crate::gate;
@@ -107,12 +113,11 @@ mod tensor {
     pub const INPUT_WEIGHTS: usize = 0;
     pub const RECURRENT_WEIGHTS: usize = 1;
     pub const BIAS: usize = 2;
-    pub const INPUT_PEEPHOLE: usize = 3;
-    pub const FORGET_PEEPHOLE: usize = 4;
-    pub const OUTPUT_PEEPHOLE: usize = 5;
+    /// The first of three: those of i, f, o.
+    pub const PEEPHOLES: usize = 3;
 }
 
-/// One step. `x` is `[input]`, `state` is `[2 × bands × hidden]` (h, c), `y` is `[bands × hidden]`.
+/// One step. `x` is `[input]`, `state` is `[2 · bands · hidden]` (h, c), `y` is `[bands · hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;
     // There is at least one unit.
@@ -132,19 +137,17 @@ fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, cell: &mut [f32], h:
     let limit = node.param(0);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let peephole = |index| node.vector(index).as_flattened().iter();
-    let mut peepholes =
-        peephole(tensor::INPUT_PEEPHOLE).zip(peephole(tensor::FORGET_PEEPHOLE)).zip(peephole(tensor::OUTPUT_PEEPHOLE));
+    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, h)) in blocks.zip(cell.iter_mut().zip(h)) {
         let [mut i, mut f, g, mut o] = operand.sums(b, w, r);
         let peephole = peepholes.next();
-        if let Some(((p_i, p_f), _)) = peephole {
+        if let Some([p_i, p_f, _]) = peephole {
             i += p_i * *c;
             f += p_f * *c;
         }
         *c = clip(sigmoid(f) * *c + sigmoid(i) * tanh(g), limit);
-        if let Some((_, p_o)) = peephole {
+        if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
         *h = sigmoid(o) * tanh(*c);

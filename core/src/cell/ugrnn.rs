@@ -2,46 +2,54 @@
 //! Trainability in Recurrent Neural Networks", 2017).
 //!
 //! # Equation
+//!
 //! ```text
 //! g = σ(W_g x + R_g h + b_g)
 //! c = tanh(W_c x + R_c h + b_c)
 //! h' = g ⊙ h + (1 - g) ⊙ c
 //! ```
+//!
 //! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h. A forget bias that a framework adds at
 //! run time is folded into `b_g` by the importer.
 //!
 //! # Tensors
+//!
 //! Blocks of rows in the order g, c.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[2 · hidden, input]` | always |
-//! | `recurrent_weights` | [2 · hidden, hidden], with `low_rank` [2 · hidden, rank] | always |
+//! | `recurrent_weights` | `[2 · hidden, hidden]`, with `low_rank` `[2 · hidden, rank]` | always |
 //! | `input_bias` | `[2 · hidden]` | optional |
 //! | `recurrent_bias` | `[2 · hidden]` | optional |
 //! | `recurrent_basis` | `[rank, hidden]` | with `low_rank` |
 //!
 //! # Options
+//!
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
 //!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `rank` | rows of the basis; 1 without `low_rank` |
 //!
 //! # Activations
+//!
 //! | name | default | of |
 //! |---|---|---|
-//! | `gate_activation` | sigmoid | g |
-//! | `candidate_activation` | tanh | c |
+//! | `gate_activation` | `sigmoid` | g |
+//! | `candidate_activation` | `tanh` | c |
 //!
 //! # Known as
-//! TensorFlow's `contrib.rnn.UGRNNCell`, EdgeML's `UGRNNLRCell`.
+//!
+//! TensorFlow 1's `tf.contrib.rnn.UGRNNCell`; EdgeML's `UGRNNLRCell`.
 //!
 //! # Golden cases
-//! `tf1__UGRNNCell__*`, `edgeml__UGRNNLRCell__*`.
+//!
+//! `tf1__UGRNNCell__*`, `tf1__BidirectionalRNN__static_lens_stack_ugrnn_*`, `edgeml__UGRNNLRCell__*`.
 
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
@@ -99,8 +107,7 @@ mod tensor {
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let (gate, candidate) = (node.activation(0), node.activation(1));
-    let basis = node.matrix::<W>(tensor::RECURRENT_BASIS);
-    let operand = if node.has(LOW_RANK) { low_rank::project(basis, hidden, work) } else { &*hidden };
+    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));

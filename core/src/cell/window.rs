@@ -2,33 +2,40 @@
 //! convolutions along time, look at.
 //!
 //! # Equation
+//!
 //! ```text
 //! y = [x(t - length + 1), …, x(t - 1), x(t)]     every `hop` steps, once `length` rows are there
 //! ```
+//!
 //! A step in between has no output, and the nodes behind it do not run. `prefill` rows of zeros are there from the
 //! start: the padding of a causal convolution. With the option `partial` the end of a sequence
 //! ([`Model::finish`](crate::Model::finish)) gives the rows that no window has held yet, and zeros behind them.
 //!
 //! # Tensors
+//!
 //! None.
 //!
+//! # Options
+//!
+//! | name | what |
+//! |---|---|
+//! | `partial` | the end of a sequence gives a window that is not full; `hop` is `length`, `prefill` 0 |
+//!
 //! # Extents
+//!
 //! | name | what |
 //! |---|---|
 //! | `length` | rows of the output, `output_size = length · input_size` |
 //! | `hop` | steps from one output to the next |
 //! | `prefill` | rows of zeros before the first step, less than `length` |
 //!
-//! # Options
-//! | name | what |
-//! |---|---|
-//! | `partial` | the end of a sequence gives a window that is not full; `hop` is `length`, `prefill` 0 |
-//!
 //! # Known as
+//!
 //! The buffer in front of TensorFlow's `bidirectional_dynamic_rnn`, Keras's `Bidirectional` and `go_backwards`,
 //! PyTorch's `bidirectional=True`; the line buffer of a streaming convolution.
 //!
 //! # Golden cases
+//!
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__*`, `keras3__Bidirectional__*`, `torch__*__bi*`.
 
@@ -72,8 +79,8 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
-/// One step. `x` is `[input]`, `state` is `[length × input]` (the oldest row first), then the rows that are there, then
-/// the steps since the last output; `y` is `[length × input]`.
+/// One step. `x` is `[input]`, `state` is `[length · input]` (the oldest row first), then the rows that are there, then
+/// the steps since the last output; `y` is `[length · input]`.
 pub(crate) fn step(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f32], y: &mut [f32]) -> Option<usize> {
     let (length, hop) = (node.extent(extent::LENGTH), node.extent(extent::HOP));
     let (rows, [filled, since]) = state.split_last_chunk_mut::<2>()?;

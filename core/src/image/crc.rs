@@ -47,7 +47,7 @@ mod tests {
     use super::Crc32;
 
     #[test]
-    fn the_check_value_of_the_catalogue_comes_out() {
+    fn the_check_value_of_the_catalog_comes_out() {
         assert_eq!(Crc32::NEW.update(b"1234").update(b"56789").finish(), 0xCBF4_3926);
     }
 }

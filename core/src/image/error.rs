@@ -160,7 +160,8 @@ pub enum ImageError {
         /// Labels of the detector.
         given: usize,
     },
-    /// State or arena would have 2^26 elements or more, or a tensor more bytes than this machine can address.
+    /// State or arena would have 2^26 elements or more, a tensor more bytes than this machine can address, or a step
+    /// more than 2^36 multiply-accumulates.
     TooLarge {
         /// Which node, from 0.
         node: u32,
@@ -217,7 +218,9 @@ impl fmt::Display for ImageError {
             Self::BadDetector { needed, given } => {
                 write!(f, "the detector has {given} labels, the first output {needed} features")
             }
-            Self::TooLarge { node } => write!(f, "up to node {node} the model needs more memory than is supported"),
+            Self::TooLarge { node } => {
+                write!(f, "up to node {node} the model needs more memory or work than is supported")
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidegate::{Batch, Model};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::format::golden::Control;
-use tidegate_tools::format::{Conversion, Idle, StatePart};
+use tidegate_tools::format::{At, Conversion, Idle, StatePart};
 
 use super::sequence::{Axes, Rows};
 use super::way::{Exact, Steps, Stepwise, Way, at_once};
@@ -124,6 +124,10 @@ impl<'r> Run<'r> {
         let (steps, counts) = self.steps(entry, call)?;
         let mut seen = Vec::new();
         let rows = way.run(&steps, &mut |state| seen.push(state.to_vec()));
+        let counts = match self.conversion.reversed {
+            true => counts.into_iter().rev().collect(),
+            false => counts,
+        };
         let window = self.conversion.window.unwrap_or(1);
         let sizes = self.conversion.model.architecture.outputs.iter().map(|port| port.size / window);
         let outputs = rows.iter().zip(sizes).map(|(rows, size)| self.spread(rows.clone(), &counts, size)).collect();
@@ -180,10 +184,11 @@ impl<'r> Run<'r> {
         let mut rows = rows.into_iter();
         let mut last = vec![0.0; size];
         let mut row = |&counts: &bool| {
-            match (counts, self.conversion.idle) {
+            match (counts, &self.conversion.idle) {
                 (true, _) => last = rows.next().expect("a row for every step that counts"),
                 (false, Idle::Zero) => last.fill(0.0),
                 (false, Idle::Repeat) => {}
+                (false, Idle::Always(row)) => last.clone_from(row),
             }
             last.clone()
         };
@@ -257,7 +262,7 @@ impl<'r> Run<'r> {
         for place in &self.states {
             let name = format!("initial_{}", place.part.at.tensor);
             if self.case.has_input(&name) {
-                let given = self.part(&name, place, entry)?;
+                let given = self.part(&name, &place.part.at.initial(), place.len, entry)?;
                 for (value, given) in values[place.first..].iter_mut().zip(given) {
                     *value = place.part.at.entry.apply(given);
                 }
@@ -269,8 +274,12 @@ impl<'r> Run<'r> {
     /// Outputs, traces and final states; the largest part of the tolerance that was used.
     fn compare(&self, entry: usize, call: Option<usize>, got: &Got) -> Result<f64, Stop> {
         let mut used = 0.0_f64;
-        for (port, rows) in self.conversion.model.architecture.outputs.iter().zip(&got.outputs) {
-            used = used.max(self.compare_rows(&called(&port.name, call), entry, rows)?);
+        for ((port, rows), made) in self.conversion.model.architecture.outputs.iter().zip(&got.outputs).zip(&got.rows) {
+            let name = called(&port.name, call);
+            used = used.max(match self.conversion.last_only {
+                true => self.compare_last(&name, entry, made, port.size / self.conversion.window.unwrap_or(1))?,
+                false => self.compare_rows(&name, entry, rows)?,
+            });
         }
         for place in &self.traces {
             let rows: Rows = got.seen.iter().map(|state| state[place.first..][..place.len].to_vec()).collect();
@@ -287,7 +296,7 @@ impl<'r> Run<'r> {
                 Some(call) => format!("state_after_{call}_{tensor}"),
             };
             if self.case.has_output(&name) {
-                let expected = self.part(&name, place, entry)?;
+                let expected = self.part(&name, &place.part.at, place.len, entry)?;
                 let last = &got.last[place.first..][..place.len];
                 used = used.max(self.within(&name, self.case.tensor(&name)?, last, &expected)?);
             }
@@ -311,6 +320,20 @@ impl<'r> Run<'r> {
         self.within(name, self.case.tensor(name)?, &rows[..expected.len()].concat(), &expected.concat())
     }
 
+    /// The last row that was made, zeros if none was.
+    fn compare_last(&self, name: &str, entry: usize, made: &Rows, size: usize) -> Result<f64, Stop> {
+        let tensor = self.case.tensor(name)?;
+        let Some(&batch) = tensor.shape.first().filter(|&&batch| tensor.data.len() == batch * size) else {
+            return Err(unsupported(format!("{name:?} of shape {:?}", tensor.shape)));
+        };
+        if entry >= batch {
+            return Err(failed(format!("{name:?} has a smaller batch")));
+        }
+        let own = entry * size..(entry + 1) * size;
+        self.visit(name, own.clone());
+        self.within(name, tensor, made.last().unwrap_or(&vec![0.0; size]), &tensor.data[own])
+    }
+
     fn within(&self, name: &str, whole: &Tensor, got: &[f32], expected: &[f32]) -> Result<f64, Stop> {
         let scale = whole.data.iter().fold(1.0_f64, |scale, &value| scale.max(f64::from(value).abs()));
         let expected: Vec<f64> = expected.iter().copied().map(f64::from).collect();
@@ -319,9 +342,8 @@ impl<'r> Run<'r> {
     }
 
     /// The elements of a tensor that hold a part of a state, for one entry of the batch.
-    fn part(&self, name: &str, place: &Place<'_>, entry: usize) -> Result<Vec<f32>, Stop> {
+    fn part(&self, name: &str, at: &At, len: usize, entry: usize) -> Result<Vec<f32>, Stop> {
         let tensor = self.case.tensor(name)?;
-        let at = &place.part.at;
         let (lead, dims) = match (at.index, tensor.shape.as_slice()) {
             (None, dims) => (0, dims),
             (Some(index), [of, dims @ ..]) if index < *of => (index, dims),
@@ -331,15 +353,15 @@ impl<'r> Run<'r> {
             return Err(unsupported(format!("{name} of shape {:?}", tensor.shape)));
         };
         let features: usize = features.iter().product();
-        if entry >= *batch || at.from + place.len > features {
+        if entry >= *batch || at.from + len > features {
             return Err(failed(format!(
                 "{name} of shape {:?} does not hold {} elements from {} on",
-                tensor.shape, place.len, at.from
+                tensor.shape, len, at.from
             )));
         }
         let start = (lead * batch + entry) * features + at.from;
-        self.visit(name, start..start + place.len);
-        Ok(tensor.data[start..start + place.len].to_vec())
+        self.visit(name, start..start + len);
+        Ok(tensor.data[start..start + len].to_vec())
     }
 
     fn visit(&self, name: &str, elements: std::ops::Range<usize>) {

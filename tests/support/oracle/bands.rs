@@ -2,6 +2,11 @@
 
 use super::{Bounded, Cell};
 
+/// h and c of every band.
+pub fn state_len(cell: &Cell<'_>) -> usize {
+    2 * cell.extent("bands") * cell.hidden_size()
+}
+
 /// The features of every band, from low to high.
 pub fn bands(cell: &Cell<'_>, x: &[Bounded]) -> Vec<Vec<Bounded>> {
     let zeros = |name| vec![Bounded::default(); cell.extent(name)];

@@ -5,10 +5,6 @@ use super::bounded::EXP_ERROR;
 use super::sums::dot;
 use super::{Bounded, Cell, mixed_memory};
 
-pub fn state_len(cell: &Cell<'_>) -> usize {
-    cell.hidden_size() * if cell.has("mixed_memory") { 2 } else { 1 }
-}
-
 pub fn step(cell: &Cell<'_>, incoming: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
     let (x, time) = incoming.split_at(cell.extent("features"));

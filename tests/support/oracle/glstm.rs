@@ -18,7 +18,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
         let [i, f, g, o] = [0, 1, 2, 3].map(|gate| cell.preactivation(gate * units + k, &x, &h));
         let [i, f, o] = [i, f, o].map(|a| cell.activation("", "sigmoid", a));
         *c = f.times(*c).plus(i.times(cell.activation("", "tanh", g)));
-        m.push(o.times(cell.activation("", "tanh", *c)));
+        m.push(o.times(cell.activation("output_activation", "tanh", *c)));
     }
     if cell.has("projection") {
         let row = |k| dot(Bounded::default(), cell.row("projection_weights", k, units), &m);

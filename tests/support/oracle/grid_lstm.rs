@@ -5,10 +5,6 @@ use super::bands::bands;
 use super::sums::{dot, dot_of};
 use super::{Bounded, Cell};
 
-pub fn state_len(cell: &Cell<'_>) -> usize {
-    2 * cell.extent("bands") * cell.hidden_size()
-}
-
 pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
     let mut bands = bands(cell, x);

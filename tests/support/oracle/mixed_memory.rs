@@ -3,6 +3,11 @@
 use super::sums::dot;
 use super::{Bounded, Cell};
 
+/// Of a cell that may have it: its own state, then c.
+pub fn state_len(cell: &Cell<'_>) -> usize {
+    cell.hidden_size() * if cell.has("mixed_memory") { 2 } else { 1 }
+}
+
 pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded], c: &mut [Bounded]) {
     let units = h.len();
     let old = h.to_vec();

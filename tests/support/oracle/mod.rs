@@ -7,7 +7,7 @@
 //! [`bounded`] has the arithmetic, [`sums`] what is summed, [`activation`] the activations.
 //!
 //! A cell is one file, `<cell>.rs`, and one line in the table of cells: `step` computes the output and updates the
-//! state, `state_len` (where it has one) says how long that is. [`Cell`] gives them the node's tensors, options and
+//! state, `state_len` (where there is one) says how long that is. [`Cell`] gives them the node's tensors, options and
 //! sizes.
 
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ mod unroll;
 mod window;
 
 mod activation_layer;
+mod attention_lstm;
 mod cfc;
 mod cfn;
 mod conv;
@@ -75,7 +76,8 @@ type StateLen = fn(&Cell<'_>) -> usize;
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
         "activation" => (activation_layer::step, stateless),
-        "cfc" => (cfc::step, cfc::state_len),
+        "attention_lstm" => (attention_lstm::step, attention_lstm::state_len),
+        "cfc" => (cfc::step, mixed_memory::state_len),
         "cfn" => (cfn::step, cfn::state_len),
         "conv" => (conv::step, stateless),
         "conv_lstm" => (conv_lstm::step, conv_lstm::state_len),
@@ -86,7 +88,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "fast_grnn" => (fast_grnn::step, fast_grnn::state_len),
         "fast_rnn" => (fast_rnn::step, fast_rnn::state_len),
         "glstm" => (glstm::step, glstm::state_len),
-        "grid_lstm" => (grid_lstm::step, grid_lstm::state_len),
+        "grid_lstm" => (grid_lstm::step, bands::state_len),
         "gru" => (gru::step, gru::state_len),
         "identity" => (identity::step, stateless),
         "indrnn" => (indrnn::step, indrnn::state_len),
@@ -96,12 +98,12 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "last" => (last::step, stateless),
         "layer_norm" => (layer_norm::step, stateless),
         "lstm" => (lstm::step, lstm::state_len),
-        "ltc" => (ltc::step, ltc::state_len),
+        "ltc" => (ltc::step, mixed_memory::state_len),
         "merge" => (merge::step, stateless),
         "mgu" => (mgu::step, mgu::state_len),
-        "minimal_rnn" => (minimal_rnn::step, minimal_rnn::state_len),
         "min_gru" => (min_gru::step, min_gru::state_len),
         "min_lstm" => (min_lstm::step, min_lstm::state_len),
+        "minimal_rnn" => (minimal_rnn::step, minimal_rnn::state_len),
         "nas" => (nas::step, nas::state_len),
         "phased_lstm" => (phased_lstm::step, phased_lstm::state_len),
         "pool" => (pool::step, stateless),
@@ -110,7 +112,7 @@ fn cell_named(name: &str) -> (Step, StateLen) {
         "slstm" => (slstm::step, slstm::state_len),
         "softmax" => (softmax::step, stateless),
         "sru" => (sru::step, sru::state_len),
-        "time_freq_lstm" => (time_freq_lstm::step, time_freq_lstm::state_len),
+        "time_freq_lstm" => (time_freq_lstm::step, bands::state_len),
         "ugrnn" => (ugrnn::step, ugrnn::state_len),
         other => panic!("the oracle has no cell {other:?}"),
     }

@@ -42,15 +42,26 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
     h.to_vec()
 }
 
-/// Which part of its period has passed.
+/// Which part of its period has passed. Where the time is one exact number, that each step up to the division is an f32
+/// is part of the equation, as it is in TensorFlow: of a great t the rounding is more than any bound on what follows.
 fn phi(cell: &Cell<'_>, k: usize, time: &[Bounded]) -> Bounded {
     let [period, phase] = ["period", "phase"].map(|name| cell.element(name, k));
-    let since = match *time {
-        [time] => time.minus(phase),
-        [time, rest] => time.floor_mod(period).minus(phase.floor_mod(period)).plus(rest),
+    let rounded = |value: f64| f64::from(value as f32);
+    let passed = match *time {
+        [time] if time.error == 0.0 => {
+            let since = rounded(time.value - phase.value);
+            let passed = rounded(since.rem_euclid(period.value));
+            let passed = if passed < period.value { passed } else { 0.0 };
+            Bounded::exact((rounded(passed - since) + since) as f32)
+        }
+        [time] => {
+            let since = time.minus(phase);
+            since.floor_mod(period).minus(since).plus(since)
+        }
+        [time, rest] => time.floor_mod(period).minus(phase.floor_mod(period)).plus(rest).floor_mod(period),
         _ => panic!("a time of {} numbers", time.len()),
     };
-    since.floor_mod(period).over(period).within(0.0, 1.0)
+    passed.over(period)
 }
 
 /// k at φ.

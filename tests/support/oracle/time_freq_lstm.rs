@@ -4,10 +4,6 @@
 use super::bands::bands;
 use super::{Bounded, Cell};
 
-pub fn state_len(cell: &Cell<'_>) -> usize {
-    2 * cell.extent("bands") * cell.hidden_size()
-}
-
 pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
     let (h, c) = state.split_at_mut(cell.output_size());

@@ -37,7 +37,7 @@ pub struct Canonical {
 pub struct Architecture {
     /// Version of this JSON: 1.
     pub version: u32,
-    /// Where the network comes from, for people: file name, framework, licence.
+    /// Where the network comes from, for people: file name, framework, license.
     pub source: String,
     /// What comes in at each step.
     pub inputs: Vec<Port>,

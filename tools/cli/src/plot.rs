@@ -92,7 +92,7 @@ const PALETTE: [RGBColor; 10] = [
     RGBColor(0x99, 0x99, 0x33),
     RGBColor(0x00, 0x00, 0x00),
 ];
-const GREYS: [RGBColor; 2] = [RGBColor(0xb8, 0xb8, 0xb8), RGBColor(0x8c, 0x8c, 0x8c)];
+const GRAYS: [RGBColor; 2] = [RGBColor(0xb8, 0xb8, 0xb8), RGBColor(0x8c, 0x8c, 0x8c)];
 const INK: RGBColor = RGBColor(0x22, 0x26, 0x2b);
 const QUIET: RGBColor = RGBColor(0x5f, 0x66, 0x6e);
 const GRID: RGBColor = RGBColor(0xe4, 0xe7, 0xea);
@@ -318,11 +318,11 @@ impl<'a> Scene<'a> {
             canvas.dashes(&[(LEFT, y), (RIGHT, y)], QUIET.stroke_width(5))?;
             canvas.text(&format!("threshold {threshold}"), (RIGHT + 8.0, y), &QUIET, Look::default())?;
         }
-        // Grey first, so that it lies below.
-        let grey = |label: &usize| self.timeline.labels[*label].starts_with('_');
-        let (below, above): (Vec<_>, Vec<_>) = self.shown.iter().partition(|(label, _)| grey(label));
+        // Gray first, so that it lies below.
+        let gray = |label: &usize| self.timeline.labels[*label].starts_with('_');
+        let (below, above): (Vec<_>, Vec<_>) = self.shown.iter().partition(|(label, _)| gray(label));
         for (label, color) in below.into_iter().chain(above) {
-            let width = if grey(&label) { 5 } else { 8 };
+            let width = if gray(&label) { 5 } else { 8 };
             canvas.line(&self.curve(label), color.stroke_width(width))?;
         }
         Ok(())
@@ -380,11 +380,11 @@ impl<'a> Scene<'a> {
 /// The classes that matter: those that ever exceed [`MATTERS`] and those with an event.
 fn colored(timeline: &Timeline<'_>) -> Vec<(usize, RGBColor)> {
     let exceeds = |label: usize| timeline.decisions.iter().any(|(_, p)| p.get(label).is_some_and(|&p| p > MATTERS));
-    let (mut colors, mut greys) = (PALETTE.iter().cycle(), GREYS.iter().cycle());
+    let (mut colors, mut grays) = (PALETTE.iter().cycle(), GRAYS.iter().cycle());
     (0..timeline.labels.len())
         .filter(|&label| exceeds(label) || timeline.events.iter().any(|e| e.label == label))
         .filter_map(|label| {
-            let colors = if timeline.labels[label].starts_with('_') { &mut greys } else { &mut colors };
+            let colors = if timeline.labels[label].starts_with('_') { &mut grays } else { &mut colors };
             Some((label, *colors.next()?))
         })
         .collect()

@@ -57,7 +57,7 @@ pub fn build() -> Result<(), Failure> {
     shell::run("firmware builds", cargo_in_workspace(&["build", "--release", "--locked"]))
 }
 
-/// Builds every program without optimisation.
+/// Builds every program without optimization.
 pub fn build_debug() -> Result<(), Failure> {
     shell::run("firmware builds in the debug profile", cargo_in_workspace(&["build", "--locked"]))
 }

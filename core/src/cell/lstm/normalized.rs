@@ -69,7 +69,7 @@ fn scaled(moments: [Moments; 4], a: [f32; 4], gain: [f32; 4], add: [f32; 4]) -> 
 fn remember(node: &Node<'_>, units: impl Iterator<Item = [f32; 4]>, cell: &mut [f32], output: &mut [f32]) {
     let (gate, candidate) = (node.activation(0), node.activation(1));
     let coupled = node.has(COUPLED);
-    let mut peepholes = peepholes(node);
+    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     for ([mut i, mut f, g, o], (c, output)) in units.zip(cell.iter_mut().zip(output)) {
         if let Some([p_i, p_f, _]) = peepholes.next() {
             i += p_i * *c;
@@ -101,7 +101,7 @@ fn show(node: &Node<'_>, cell: &[f32], m: &mut [f32]) {
     let (gate, output) = (node.activation(0), node.activation(2));
     let moments = node.has(OUTPUT_NORM).then(|| Moments::of(cell.iter().copied(), node.param(param::EPSILON)));
     let mut scales = elements(node, tensor::OUTPUT_GAIN, tensor::OUTPUT_BIAS);
-    let mut peepholes = peepholes(node);
+    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     for (m, &c) in m.iter_mut().zip(cell) {
         let o = match peepholes.next() {
             Some([_, _, p_o]) => *m + p_o * c,
@@ -117,6 +117,5 @@ fn show(node: &Node<'_>, cell: &[f32], m: &mut [f32]) {
 
 /// The elements of a gain and of its bias.
 fn elements(node: &Node<'_>, gain: usize, bias: usize) -> impl Iterator<Item = (f32, f32)> {
-    let vector = |index| node.vector(index).as_flattened().iter().copied();
-    vector(gain).zip(vector(bias))
+    node.elements(gain).iter().copied().zip(node.elements(bias).iter().copied())
 }

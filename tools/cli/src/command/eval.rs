@@ -12,7 +12,7 @@ use tidegate_tools::score::{ClipLen, Confusion, StreamPlan, StreamScore, best};
 
 use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
 
-/// Scores a model on labelled clips: accuracy and confusion matrix, or with --stream the events of one long stream
+/// Scores a model on labeled clips: accuracy and confusion matrix, or with --stream the events of one long stream
 ///
 /// The index is a CSV with the columns `file` and `label`. As a stream every clip comes once, in an order and with
 /// gaps of 0.6 to 1.4 s drawn from the seed. A keyword is right when exactly one event, of its label, falls between

@@ -5,11 +5,16 @@ use tidegate::activation::Activation;
 /// What Keras 2 calls the hard sigmoid.
 pub const HARD_SIGMOID_KERAS2: Activation = Activation::HardSigmoid { alpha: 0.2, beta: 0.5 };
 
+/// LeCun's tanh with the digits of ncps, where it is the activation of a backbone that has none given.
+pub const LECUN_TANH: Activation = Activation::ScaledTanh { alpha: 1.7159, beta: 0.666 };
+
 /// Whose names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// TensorFlow's functions (`tf.nn`), PyTorch's and ncps's: those that take no argument, or as they are without one.
+    /// PyTorch's functions and ncps's: those that take no argument, or as they are without one.
     Functions,
+    /// TensorFlow 1's functions (`tf.nn`) and what its cells know by a text, which is what Keras 2 knows.
+    Tensorflow1,
     /// tf_keras's `keras.activations`.
     Keras2,
     /// The same of Keras 3, whose hard sigmoid has another slope.
@@ -22,6 +27,7 @@ impl Names {
     /// Those of a family of golden cases.
     pub fn of_family(family: &str) -> Self {
         match family {
+            "tf1" => Self::Tensorflow1,
             "keras2" => Self::Keras2,
             "keras3" => Self::Keras3,
             "edgeml" => Self::Edgeml,
@@ -33,7 +39,7 @@ impl Names {
     pub fn activation(self, name: &str) -> Option<Activation> {
         let known = match self {
             Self::Functions => functions(name),
-            Self::Keras2 | Self::Keras3 => self.keras(name),
+            Self::Tensorflow1 | Self::Keras2 | Self::Keras3 => self.keras(name),
             Self::Edgeml => edgeml(name),
         };
         known.or_else(|| everywhere(name))
@@ -47,10 +53,11 @@ impl Names {
     fn keras(self, name: &str) -> Option<Activation> {
         Some(match name {
             "linear" => Activation::Identity,
-            "hard_sigmoid" if self == Self::Keras2 => HARD_SIGMOID_KERAS2,
+            "hard_sigmoid" if self != Self::Keras3 => HARD_SIGMOID_KERAS2,
             "hard_sigmoid" => Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 },
             "hard_tanh" => Activation::HardTanh,
             "exponential" => Activation::Exp,
+            "exp" if self == Self::Tensorflow1 => Activation::Exp,
             "leaky_relu" => Activation::LeakyRelu { alpha: 0.2 },
             "gelu" => Activation::Gelu,
             "celu" => Activation::Elu { alpha: 1.0 },
@@ -62,8 +69,7 @@ impl Names {
 fn functions(name: &str) -> Option<Activation> {
     Some(match name {
         "gelu" => Activation::Gelu,
-        // LeCun's, with the digits of ncps.
-        "lecun_tanh" => Activation::ScaledTanh { alpha: 1.7159, beta: 0.666 },
+        "lecun_tanh" => LECUN_TANH,
         _ => return None,
     })
 }
@@ -103,6 +109,7 @@ mod tests {
         let of = |names: Names, x: f32| names.activation("hard_sigmoid").map(|activation| activation.apply(x));
         assert_eq!(of(Names::Keras2, 1.0), Some(0.7));
         assert!(of(Names::Keras3, 1.0).is_some_and(|y| (y - 4.0 / 6.0).abs() < 1e-7));
+        assert_eq!(of(Names::Tensorflow1, 1.0), Some(0.7));
         assert_eq!(of(Names::Edgeml, 1.0), None);
         assert_eq!(
             Names::of_family("edgeml").activation("quantSigm4"),
@@ -114,5 +121,6 @@ mod tests {
     fn what_is_not_known_is_not_guessed() {
         assert_eq!(Names::Keras3.activation("mish"), None);
         assert_eq!(Names::Functions.activation("linear"), None);
+        assert_eq!(Names::Functions.activation("leaky_relu"), None);
     }
 }

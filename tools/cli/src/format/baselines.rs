@@ -1,18 +1,13 @@
 //! The recurrent functions of OpenAI's baselines, which are given a mask that resets the state where an episode ended.
 
 use tidegate::cell::CellKind;
-use tidegate::gate::{Gate, LSTM};
+use tidegate::gate::{Gate, LSTM, LSTM_BASELINES, LSTM_BASELINES_EDITED};
 
 use super::golden::{Case, Control};
 use super::layer::{At, Layer};
 use super::network::Network;
-use super::weights::{Named, reordered};
+use super::weights::reordered;
 use crate::error::ImportError;
-
-/// i, f, o, u; u is the candidate.
-const ORDER: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Output, Gate::Cell];
-/// f, i, o, u: of those who edited that one line.
-const FORGET_FIRST: [Gate; 4] = [Gate::Forget, Gate::Input, Gate::Output, Gate::Cell];
 
 /// Of every normalization.
 const EPSILON: f32 = 1e-5;
@@ -30,16 +25,21 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     }))
 }
 
+/// The order of the gates; whoever edited it says so beside the arguments.
+fn order(case: &Case<'_>) -> [Gate; 4] {
+    if case.gate_order.starts_with("f, i, o, u") { LSTM_BASELINES_EDITED } else { LSTM_BASELINES }
+}
+
 /// `wx` [input, 4 units], `wh` [units, 4 units], `b` [4 units]; the state is c, then h, in one tensor.
 fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let order = if case.gate_order.starts_with("f, i, o, u") { FORGET_FIRST } else { ORDER };
-    let input = Named { name: "wx", tensor: case.tensor("wx")? };
-    let recurrent = Named { name: "wh", tensor: case.tensor("wh")? };
+    let order = order(case);
+    let input = case.named("wx")?;
+    let recurrent = case.named("wh")?;
     let units = input.units(4)?;
     case.units("nh", units)?;
     let (size, rows) = input.matrix()?;
     recurrent.shaped(&[units, rows], units)?;
-    let bias = Named { name: "b", tensor: case.tensor("b")? }.shaped(&[rows], units)?;
+    let bias = case.named("b")?.shaped(&[rows], units)?;
     Ok(Layer::new(CellKind::Lstm, size, units)
         .tensor("input_weights", reordered(&input.transposed(0, size)?, order, LSTM))
         .tensor("recurrent_weights", reordered(&recurrent.transposed(0, units)?, order, LSTM))
@@ -51,10 +51,10 @@ fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 /// The same with gains and biases of three normalizations: `gx`, `bx` and `gh`, `bh` [4 units], `gc`, `bc` [units].
 /// `b` and `bx` are added to become the input's bias.
 fn lnlstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let order = if case.gate_order.starts_with("f, i, o, u") { FORGET_FIRST } else { ORDER };
+    let order = order(case);
     let mut layer = lstm(case)?;
     let units = layer.hidden_size;
-    let mut vector = |name, len| Named { name, tensor: case.tensor(name)? }.shaped(&[len], units);
+    let mut vector = |name, len| case.named(name)?.shaped(&[len], units);
     let mut gated = |name| Ok::<_, ImportError>(reordered(&vector(name, 4 * units)?, order, LSTM));
     let (input_gain, input_bias) = (gated("gx")?, gated("bx")?);
     let (recurrent_gain, recurrent_bias) = (gated("gh")?, gated("bh")?);

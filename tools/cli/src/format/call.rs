@@ -9,7 +9,7 @@ use crate::error::ImportError;
 pub struct Call {
     /// Class.
     pub cls: String,
-    /// By name. An argument that is itself a call is its text.
+    /// By name. An argument that is itself a call is its text, and a list of calls a list of texts.
     pub args: Map<String, Value>,
 }
 
@@ -17,7 +17,7 @@ impl Call {
     /// Reads a call. An argument without a name must be the first.
     ///
     /// # Errors
-    /// If it is no call, or an argument is neither a number, a text, `True`, `False`, `None` nor a call.
+    /// If it is no call, or an argument is neither a number, a text, `True`, `False`, `None`, a call nor a list.
     pub fn parse(text: &str) -> Result<Self, ImportError> {
         let refuse = || ImportError::Unsupported(format!("cell {text:?}"));
         let (cls, rest) = text.trim().split_once('(').ok_or_else(refuse)?;
@@ -29,7 +29,7 @@ impl Call {
         let mut args = Map::new();
         for (k, argument) in arguments(inner).ok_or_else(refuse)?.into_iter().enumerate() {
             // An equals sign within a nested call is the nested call's.
-            let named = argument.split_once('=').filter(|(name, _)| !name.contains(['(', '\'', '"']));
+            let named = argument.split_once('=').filter(|(name, _)| !name.contains(['(', '[', '\'', '"']));
             let (name, value) = match named {
                 Some((name, value)) => (name.trim(), value.trim()),
                 None if k == 0 => (first_argument(&cls), argument),
@@ -47,6 +47,7 @@ impl Call {
 fn first_argument(cls: &str) -> &'static str {
     match cls {
         "CFNCell" | "MinimalRNNCell" => "units",
+        "MultiRNNCell" => "cells",
         _ if cls.ends_with("Wrapper") || cls.ends_with("Adaptor") => "cell",
         _ => "num_units",
     }
@@ -82,9 +83,13 @@ fn literal(text: &str) -> Option<Value> {
         "False" => Some(Value::Bool(false)),
         "None" => Some(Value::Null),
         _ if text.ends_with(')') => Some(Value::String(text.to_owned())),
+        _ if text.starts_with('[') => {
+            let items = arguments(text.strip_prefix('[')?.strip_suffix(']')?)?;
+            items.into_iter().map(literal).collect::<Option<Vec<_>>>().map(Value::Array)
+        }
         _ => match quoted('\'').or_else(|| quoted('"')) {
             Some(inner) => Some(Value::String(inner.to_owned())),
-            // Numbers and lists of numbers are written alike in Python and JSON.
+            // Numbers are written alike in Python and JSON.
             None => serde_json::from_str(text).ok(),
         },
     }
@@ -118,6 +123,15 @@ mod tests {
             parsed("FusedRNNCellAdaptor(LSTMCell(5, use_peepholes=True), use_dynamic_rnn=True)"),
             json!(["FusedRNNCellAdaptor", {"cell": "LSTMCell(5, use_peepholes=True)", "use_dynamic_rnn": true}])
         );
+    }
+
+    #[test]
+    fn a_list_is_a_list_of_what_it_holds() {
+        assert_eq!(
+            parsed("MultiRNNCell([GRUCell(4), LSTMCell(3, activation='relu')])"),
+            json!(["MultiRNNCell", {"cells": ["GRUCell(4)", "LSTMCell(3, activation='relu')"]}])
+        );
+        assert_eq!(parsed("C(2, shape=[4, 3,], none=[])"), json!(["C", {"num_units": 2, "shape": [4, 3], "none": []}]));
     }
 
     #[test]

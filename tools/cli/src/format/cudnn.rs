@@ -3,6 +3,7 @@
 //! ones. Where a case has the same parameters in the framework's own form too, both must make the same layer.
 
 use serde_json::Map;
+use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::golden::Case;
@@ -24,9 +25,9 @@ pub(crate) fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     converted(case, layer, "CudnnCompatibleGRUCell")
 }
 
-/// `CudnnParamsFormatConverterTanh`
-pub(crate) fn tanh(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let layer = gates(case, CellKind::Elman, &["h"])?;
+/// `CudnnParamsFormatConverterTanh` and `CudnnParamsFormatConverterRelu`
+pub(crate) fn basic(case: &mut Case<'_>, activation: Activation) -> Result<Layer, ImportError> {
+    let layer = gates(case, CellKind::Elman, &["h"])?.activation("activation", activation);
     converted(case, layer, "BasicRNNCell")
 }
 
@@ -35,13 +36,12 @@ fn gates(case: &mut Case<'_>, kind: CellKind, names: &[&str]) -> Result<Layer, I
     let first = Named { name: "w", tensor: case.peek(&format!("cudnn/w_{}", names[0]))? };
     let (units, input) = first.matrix()?;
     let mut all = |side: &str, shape: &[usize]| -> Result<Tensor, ImportError> {
-        let mut whole: Option<Tensor> = None;
+        let mut blocks = Vec::new();
         for gate in names {
             let name = format!("cudnn/{side}_{gate}");
-            let block = Named { name: &name, tensor: case.tensor(&name)? }.shaped(shape, units)?;
-            whole = Some(whole.map_or_else(|| block.clone(), |whole| stacked(&whole, &block)));
+            blocks.push(case.named(&name)?.shaped(shape, units)?);
         }
-        whole.ok_or(ImportError::MissingTensor { tensor: side.to_owned() })
+        Ok(stacked(&blocks))
     };
     Ok(Layer::new(kind, input, units)
         .tensor("input_weights", all("w", &[units, input])?)
@@ -67,7 +67,7 @@ fn converted(case: &mut Case<'_>, layer: Layer, cls: &str) -> Result<Layer, Impo
 /// If they differ in a weight, or in what the sum of their biases is.
 pub(crate) fn agreeing(layer: Layer, native: Layer) -> Result<Layer, ImportError> {
     if folded(&layer) != folded(&native) {
-        return Err(ImportError::Unsupported("parameters whose two forms differ".into()));
+        return Err(ImportError::Unsupported("a layer whose parameters differ between its two forms".into()));
     }
     Ok(Layer { states: native.states, ..layer })
 }

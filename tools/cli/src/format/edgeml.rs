@@ -9,7 +9,7 @@ use tidegate::cell::CellKind;
 use super::golden::Case;
 use super::layer::{At, Layer};
 use super::network::Network;
-use super::weights::{Named, stacked};
+use super::weights::stacked;
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
@@ -125,11 +125,7 @@ struct Matrices {
 
 impl Matrices {
     fn read(case: &mut Case<'_>, gates: usize) -> Result<Self, ImportError> {
-        let needed = |name: &str, size: Option<usize>| {
-            size.ok_or_else(|| ImportError::Unsupported(format!("{name} that is not given")))
-        };
-        let input_size = needed("input_size", case.size("input_size")?)?;
-        let units = needed("hidden_size", case.size("hidden_size")?)?;
+        let (input_size, units) = (case.needed_size("input_size")?, case.needed_size("hidden_size")?);
         let ranks = [case.size("wRank")?, case.size("uRank")?];
         let input = side(case, "W", gates, [input_size, units], ranks[0])?;
         let recurrent = side(case, "U", gates, [units, units], ranks[1])?;
@@ -165,7 +161,7 @@ fn side(
     rank: Option<usize>,
 ) -> Result<Side, ImportError> {
     let mut matrix = |name: &str, rows: usize, cols: usize| {
-        let named = Named { name, tensor: case.tensor(name)? };
+        let named = case.named(name)?;
         named.shaped(&[rows, cols], units)?;
         named.transposed(0, rows)
     };
@@ -179,29 +175,24 @@ fn side(
         }
     };
     let blocks: Vec<Tensor> = names.iter().map(|name| matrix(name, rows, units)).collect::<Result<_, _>>()?;
-    let weights = blocks.into_iter().reduce(|top, bottom| stacked(&top, &bottom));
-    let weights = weights.ok_or_else(|| ImportError::MissingTensor { tensor: letter.to_owned() })?;
-    Ok(Side { basis, weights })
+    Ok(Side { basis, weights: stacked(&blocks) })
 }
 
 /// A bias `[1, units]`.
 fn bias(case: &mut Case<'_>, name: &str, units: usize) -> Result<Tensor, ImportError> {
-    let tensor = Named { name, tensor: case.tensor(name)? }.shaped(&[1, units], units)?;
+    let tensor = case.named(name)?.shaped(&[1, units], units)?;
     Ok(Tensor { shape: vec![units], data: tensor.data })
 }
 
 /// Biases end to end.
 fn biases<const N: usize>(case: &mut Case<'_>, names: [&str; N], units: usize) -> Result<Tensor, ImportError> {
-    let mut data = Vec::new();
-    for name in names {
-        data.extend(bias(case, name, units)?.data);
-    }
-    Ok(Tensor { shape: vec![data.len()], data })
+    let blocks = names.into_iter().map(|name| bias(case, name, units)).collect::<Result<Vec<_>, _>>()?;
+    Ok(stacked(&blocks))
 }
 
 /// A trained number `[1, 1]`, which the cells put through σ.
 fn scalar(case: &mut Case<'_>, name: &str) -> Result<f32, ImportError> {
-    let named = Named { name, tensor: case.tensor(name)? };
+    let named = case.named(name)?;
     match *named.tensor.data {
         [value] => Ok(sigmoid(value)),
         _ => named.refuse("it must be one number".into()),

@@ -103,10 +103,14 @@ pub(crate) struct Case<'a> {
     /// The order of its gates, in words.
     pub gate_order: String,
     inputs: BTreeSet<String>,
+    outputs: BTreeSet<String>,
     /// Inputs that f32 does not hold exactly: beside `x` there is `x_rest`, what the nearest f32 is short of it.
     rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
+    /// Without `unused_params`, which no framework reads.
+    /// Arguments that are given as None.
+    nulls: BTreeSet<String>,
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
     params: BTreeMap<String, &'a Tensor>,
     sizes: Map<String, Value>,
@@ -136,9 +140,10 @@ impl<'a> Case<'a> {
         let mut params = BTreeMap::new();
         for name in names("param_names")? {
             let tensor = tensors.get(&name).ok_or_else(|| ImportError::MissingTensor { tensor: name.clone() })?;
+            // Those may be named as they are behind the prefix that the case's variables share.
             let path = name.strip_prefix(prefix).unwrap_or(&name);
             if !unused.iter().any(|unused| unused == path || *unused == name) {
-                params.insert(path.to_owned(), tensor);
+                params.insert(name, tensor);
             }
         }
         let inputs: BTreeSet<String> = names("input_names")?.into_iter().collect();
@@ -153,6 +158,7 @@ impl<'a> Case<'a> {
                 *value = "linear".into();
             }
         }
+        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
         args.retain(|_, value| !value.is_null());
         Ok(Self {
             names: names_of_activations,
@@ -160,9 +166,11 @@ impl<'a> Case<'a> {
             notes: text("notes").to_owned(),
             gate_order: text("gate_order").to_owned(),
             inputs,
+            outputs: names("output_names")?.into_iter().collect(),
             rests,
             controls: Vec::new(),
             args,
+            nulls,
             params,
             sizes: object("sizes")?,
             input_shape: tensors.get("input").or_else(|| tensors.get("input_0")).and_then(|input| {
@@ -183,6 +191,7 @@ impl<'a> Case<'a> {
         input_shape: Vec<usize>,
     ) -> Self {
         let names = Names::of_family(family);
+        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
         args.retain(|name, value| !value.is_null() || (name.ends_with("activation") && names.none_is_linear()));
         for (_, value) in args.iter_mut().filter(|(_, value)| value.is_null()) {
             *value = "linear".into();
@@ -193,9 +202,11 @@ impl<'a> Case<'a> {
             notes: String::new(),
             gate_order: String::new(),
             inputs: BTreeSet::new(),
+            outputs: BTreeSet::new(),
             rests: BTreeSet::new(),
             controls: Vec::new(),
             args,
+            nulls,
             params,
             sizes: steps.map(|steps| ("T".to_owned(), steps.into())).into_iter().collect(),
             input_shape: Some(input_shape),
@@ -218,6 +229,11 @@ impl<'a> Case<'a> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
         let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
         size.map(Some).ok_or_else(|| unsupported(name, &value))
+    }
+
+    /// Takes an argument that the class cannot do without.
+    pub fn needed_size(&mut self, name: &str) -> Result<usize, ImportError> {
+        self.size(name)?.ok_or_else(|| ImportError::Unsupported(format!("{} without {name}", self.cls)))
     }
 
     /// Takes an argument that is a list, if given.
@@ -314,6 +330,16 @@ impl<'a> Case<'a> {
         self.args.remove(name).is_some()
     }
 
+    /// Whether None is given for this argument.
+    pub fn is_null(&self, name: &str) -> bool {
+        self.nulls.contains(name)
+    }
+
+    /// Takes all arguments that have not been taken.
+    pub fn remaining(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.args)
+    }
+
     /// Takes an argument that changes nothing once a network is trained.
     pub fn ignore(&mut self, name: &str) {
         self.args.remove(name);
@@ -327,17 +353,16 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Takes the number of units, which the tensors say too.
+    /// Takes a size that something else says too: the number of units, which the tensors have.
     pub fn units(&mut self, name: &str, found: usize) -> Result<(), ImportError> {
         match self.size(name)? {
-            Some(given) if given != found => {
-                Err(ImportError::Unsupported(format!("{name} = {given} with tensors of {found} units")))
-            }
-            _ => Ok(()),
+            Some(given) => agree(name, given, found),
+            None => Ok(()),
         }
     }
 
-    /// Takes the parameter that is called `path`, or the only one whose name ends in `/path` or `.path`.
+    /// Takes the parameter that is called `path`, or the one whose name ends in `/path` or `.path` in the fewest scopes: a
+    /// wrapper's own `kernel`, not that of the cell within.
     pub fn tensor(&mut self, path: &str) -> Result<&'a Tensor, ImportError> {
         self.optional(path)?.ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })
     }
@@ -348,17 +373,38 @@ impl<'a> Case<'a> {
             return Ok(Some(tensor));
         }
         let ends = |name: &str| name.strip_suffix(path).is_some_and(|scope| scope.ends_with(['/', '.']));
-        let mut names = self.params.keys().filter(|name| ends(name));
-        match (names.next().cloned(), names.next()) {
-            (None, _) => Ok(None),
-            (Some(name), None) => Ok(self.params.remove(&name)),
-            (Some(_), Some(_)) => Err(ImportError::Unsupported(format!("several tensors named {path:?}"))),
+        let scopes = |name: &str| name.matches(['/', '.']).count();
+        let mut names: Vec<&String> = self.params.keys().filter(|name| ends(name)).collect();
+        names.sort_by_key(|name| scopes(name));
+        match names.as_slice() {
+            [] => Ok(None),
+            [first, second, ..] if scopes(first) == scopes(second) => {
+                Err(ImportError::Unsupported(format!("several tensors named {path:?}")))
+            }
+            [first, ..] => {
+                let name = (*first).clone();
+                Ok(self.params.remove(&name))
+            }
         }
     }
 
     /// Whether there is a parameter of just this name; it is not taken.
     pub fn has_tensor(&self, path: &str) -> bool {
         self.params.contains_key(path)
+    }
+
+    /// The first part of a parameter's path that begins so.
+    pub fn segment(&self, begins: &str) -> Option<String> {
+        let mut segments = self.params.keys().flat_map(|path| path.split('/'));
+        segments.find(|segment| segment.starts_with(begins)).map(str::to_owned)
+    }
+
+    /// As [`Case::tensor`], with its name.
+    pub fn named<'n>(&mut self, path: &'n str) -> Result<Named<'n>, ImportError>
+    where
+        'a: 'n,
+    {
+        Ok(Named { name: path, tensor: self.tensor(path)? })
     }
 
     /// Looks at a parameter, of which this is the whole name.
@@ -372,8 +418,8 @@ impl<'a> Case<'a> {
     }
 
     /// A cell within this case: `call` is how its constructor was called, `"LSTMCell(5, use_peepholes=True)"`; it has
-    /// the parameters whose paths hold the segments of `scope` in this order. `read` must take all of them and all
-    /// arguments.
+    /// the parameters whose paths hold the segments of `scope` in this order, as near the front as any path does, under
+    /// what stands behind them. `read` must take all of them and all arguments.
     pub fn cell<T>(
         &mut self,
         call: &str,
@@ -393,20 +439,28 @@ impl<'a> Case<'a> {
         scope: &[&str],
         read: impl FnOnce(&mut Case<'a>) -> Result<T, ImportError>,
     ) -> Result<T, ImportError> {
-        let within = |path: &str| {
-            let mut segments = path.split('/');
-            scope.iter().all(|part| segments.any(|segment| segment == *part))
+        // How many segments go before what stands behind the scope.
+        let depth = |path: &str| {
+            let mut segments = path.split('/').enumerate();
+            scope.iter().try_fold(0, |_, part| segments.find(|(_, segment)| segment == part).map(|(at, _)| at + 1))
         };
-        let params = self.params.extract_if(.., |path, _| within(path)).collect();
+        let nearest = self.params.keys().filter_map(|path| depth(path)).min();
+        let params = self
+            .params
+            .extract_if(.., |path, _| nearest.is_some() && depth(path) == nearest)
+            .map(|(path, tensor)| (path.split('/').skip(nearest.unwrap_or(0)).collect::<Vec<_>>().join("/"), tensor))
+            .collect();
         let mut inner = Case {
             names: self.names,
             cls,
             notes: self.notes.clone(),
             gate_order: self.gate_order.clone(),
             inputs: BTreeSet::new(),
+            outputs: BTreeSet::new(),
             rests: BTreeSet::new(),
             controls: Vec::new(),
             args,
+            nulls: BTreeSet::new(),
             params,
             sizes: self.sizes.clone(),
             input_shape: self.input_shape.clone(),
@@ -427,6 +481,11 @@ impl<'a> Case<'a> {
     /// Whether the case has an input of this name. It is taken by an input port of that name.
     pub fn has_input(&self, name: &str) -> bool {
         self.inputs.contains(name)
+    }
+
+    /// Whether the case has an output of this name.
+    pub fn has_output(&self, name: &str) -> bool {
+        self.outputs.contains(name)
     }
 
     /// Whether beside this input there is what the nearest f32 is short of it, under its name and `_rest`.
@@ -488,6 +547,14 @@ impl<'a> Case<'a> {
 
 fn unsupported(name: &str, value: &Value) -> ImportError {
     ImportError::Unsupported(format!("argument {} = {value}", name.escape_debug()))
+}
+
+/// Refuses a size that differs from what the tensors have.
+pub(super) fn agree(name: &str, given: usize, found: usize) -> Result<(), ImportError> {
+    if given == found {
+        return Ok(());
+    }
+    Err(ImportError::Unsupported(format!("argument {name} = {given} with tensors of {found}")))
 }
 
 fn malformed(reason: String) -> ImportError {

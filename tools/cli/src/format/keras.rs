@@ -20,11 +20,18 @@ use crate::error::ImportError;
 /// The network of a `keras2` or `keras3` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("mask", Control::Mask);
+    // A case that does not say has every output, whatever the class's default.
+    let last_only = !case.flag("return_sequences", true)?;
     let mut network = match case.cls.as_str() {
-        "Bidirectional" => return bidirectional(case),
-        _ => directed(case)?,
+        "Bidirectional" => bidirectional(case, last_only)?,
+        _ => {
+            let zero = case.flag("zero_output_for_mask", false)?;
+            let mut network = directed(case)?;
+            network.idle = if zero { Idle::Zero } else { Idle::Repeat };
+            network
+        }
     };
-    network.idle = Idle::Repeat;
+    network.last_only = last_only;
     Ok(network)
 }
 
@@ -39,28 +46,34 @@ fn directed(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let rows = network.window(&x, case.steps()?);
     let output = network.directed(layer, &[&rows], Direction::BackwardAsProcessed);
     network.output("output", &output);
+    network.reversed = true;
     Ok(network)
 }
 
-/// A layer in each direction; outputs of steps that do not count are zero.
-fn bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
+/// A layer in each direction, which share what arguments there are beside those of `Bidirectional`; outputs of steps
+/// that do not count are zero. The only output, where there is one, is what each layer gives at the end of its way.
+fn bidirectional(case: &mut Case<'_>, last_only: bool) -> Result<Network, ImportError> {
     let units = case.sizes("units")?.unwrap_or_default();
     let class = |case: &mut Case<'_>, name| case.text(name).map(Option::unwrap_or_default);
     let (forward, backward) = (class(case, "forward")?, class(case, "backward")?);
-    // Keras names the forward layer after its class; the other one may have a name of its own.
-    let scope = match forward.as_str() {
-        "SimpleRNN" => "forward_simple_rnn".to_owned(),
-        other => format!("forward_{}", other.to_lowercase()),
+    let how = match case.is_null("merge_mode") {
+        true => None,
+        false => Some(case.text("merge_mode")?.unwrap_or_else(|| "concat".to_owned())),
     };
+    // Keras begins the forward layer's name with this; the other one may have any.
+    let scope = case.segment("forward_");
+    let back = if last_only { Direction::BackwardAsProcessed } else { Direction::Backward };
+    let shared = case.remaining();
     let mut network = Network::new();
     let mut outputs = Vec::new();
     let mut rows: Option<Source> = None;
     let directions = [
-        ("forward", forward, Direction::Forward, vec![scope.as_str()]),
-        ("backward", backward, Direction::Backward, vec![]),
+        ("forward", forward, Direction::Forward, scope.as_deref().into_iter().collect()),
+        ("backward", backward, back, vec![]),
     ];
     for (k, (name, class, direction, scope)) in directions.into_iter().enumerate() {
-        let args = units.get(k).map(|&units| ("units".to_owned(), units.into())).into_iter().collect();
+        let mut args = shared.clone();
+        args.extend(units.get(k).map(|&units| ("units".to_owned(), units.into())));
         let layer = case.scoped(class, args, &scope, recurrent)?;
         let x = match rows.take() {
             Some(rows) => rows,
@@ -76,13 +89,20 @@ fn bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
     }
     let parts: Vec<&Source> = outputs.iter().collect();
     let size = parts.first().map_or(0, |part| part.size());
-    let how = case.text("merge_mode")?.unwrap_or_else(|| "concat".to_owned());
-    let output = match how.as_str() {
-        "concat" => network.concat(&parts)?,
-        "sum" => network.add(Layer::merge("add", parts.len(), size)?, &parts),
-        "mul" => network.add(Layer::merge("multiply", parts.len(), size)?, &parts),
-        "ave" => network.add(Layer::merge("average", parts.len(), size)?, &parts),
-        other => return Err(ImportError::Unsupported(format!("merge_mode {other:?}"))),
+    let output = match how.as_deref() {
+        None => {
+            let numbered = case.has_output("output_0");
+            let names = if numbered { ["output_0", "output_1"] } else { ["output_forward", "output_backward"] };
+            for (name, part) in names.into_iter().zip(parts) {
+                network.output(name, part);
+            }
+            return Ok(network);
+        }
+        Some("concat") => network.concat(&outputs),
+        Some("sum") => network.add(Layer::merge("add", parts.len(), size), &parts),
+        Some("mul") => network.add(Layer::merge("multiply", parts.len(), size), &parts),
+        Some("ave") => network.add(Layer::merge("average", parts.len(), size), &parts),
+        Some(other) => return Err(ImportError::Unsupported(format!("argument merge_mode = {other:?}"))),
     };
     network.output("output", &output);
     Ok(network)
@@ -90,11 +110,10 @@ fn bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
 
 /// A recurrent layer.
 fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    for argument in ["stateful", "time_major", "unroll", "zero_output_for_mask"] {
-        case.must_be(argument, false)?;
+    // A case has successive calls or not, and its layout says which dimension is time.
+    for argument in ["stateful", "time_major", "unroll"] {
+        case.ignore(argument);
     }
-    // A case has every output.
-    case.must_be("return_sequences", true)?;
     // What only training sees: the forget bias is an initial value, baked into the bias. And what changes no number.
     for argument in ["unit_forget_bias", "dropout", "recurrent_dropout", "seed", "activity_regularizer", "trainable"] {
         case.ignore(argument);
@@ -122,8 +141,8 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let gates = kind.spec().gates.len().max(1);
-    let kernel = Named { name: "kernel", tensor: case.tensor("kernel")? };
-    let recurrent = Named { name: "recurrent_kernel", tensor: case.tensor("recurrent_kernel")? };
+    let kernel = case.named("kernel")?;
+    let recurrent = case.named("recurrent_kernel")?;
     let units = kernel.units(gates)?;
     case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;
@@ -136,7 +155,7 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
         layer.options.push("reset_after");
     }
     if case.flag("use_bias", true)? {
-        let bias = Named { name: "bias", tensor: case.tensor("bias")? };
+        let bias = case.named("bias")?;
         layer = match reset_after {
             true => with_both_biases(layer, &bias.shaped(&[2, rows], units)?),
             false => layer.tensor("input_bias", ordered(kind, bias.shaped(&[rows], units)?)),
@@ -190,9 +209,9 @@ fn with_states(layer: Layer) -> Layer {
 /// which is the canonical one. The case has the parameters of the layer that Keras loads them into as well.
 fn cudnn_layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let gates = kind.spec().gates.len();
-    let kernel = Named { name: "cudnn/kernel", tensor: case.tensor("cudnn/kernel")? };
-    let recurrent = Named { name: "cudnn/recurrent_kernel", tensor: case.tensor("cudnn/recurrent_kernel")? };
-    let bias = Named { name: "cudnn/bias", tensor: case.tensor("cudnn/bias")? };
+    let kernel = case.named("cudnn/kernel")?;
+    let recurrent = case.named("cudnn/recurrent_kernel")?;
+    let bias = case.named("cudnn/bias")?;
     let units = kernel.units(gates)?;
     case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;

@@ -54,6 +54,8 @@ pub struct At {
     pub len: Option<usize>,
     /// What the framework does with a given initial state before the first step.
     pub entry: Entry,
+    /// Index and first feature in the tensor `initial_*`, where it has another shape than `final_*`.
+    pub given: Option<(Option<usize>, usize)>,
 }
 
 /// What a framework does with a given initial state before the first step.
@@ -79,7 +81,14 @@ impl Entry {
 impl At {
     /// The whole state is the whole tensor, or begins where the tensor begins.
     pub fn new(tensor: impl Into<String>) -> Self {
-        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Entry::AsGiven }
+        Self { tensor: tensor.into(), index: None, from: 0, first: 0, len: None, entry: Entry::AsGiven, given: None }
+    }
+
+    /// The same where the initial state is.
+    #[must_use]
+    pub fn initial(&self) -> Self {
+        let (index, from) = self.given.unwrap_or((self.index, self.from));
+        Self { index, from, ..self.clone() }
     }
 
     /// The same at this index of a dimension before the batch.
@@ -138,15 +147,13 @@ impl Layer {
     }
 
     /// What puts its inputs one after the other.
-    pub fn identity(size: usize) -> Result<Self, ImportError> {
-        Ok(Self::new(kind("identity")?, size, size))
+    pub fn identity(size: usize) -> Self {
+        Self::new(CellKind::Identity, size, size)
     }
 
     /// What makes one of `parts` inputs of `size` features each, as the cell's option `how` says.
-    pub fn merge(how: &'static str, parts: usize, size: usize) -> Result<Self, ImportError> {
-        let mut layer = Self::new(kind("merge")?, parts * size, size).option(how);
-        layer.output_size = size;
-        Ok(layer)
+    pub fn merge(how: &'static str, parts: usize, size: usize) -> Self {
+        Self::new(CellKind::Merge, parts * size, size).option(how)
     }
 
     /// The same with a tensor.
@@ -223,10 +230,6 @@ impl Layer {
             unroll: self.unroll,
         }
     }
-}
-
-fn kind(name: &str) -> Result<CellKind, ImportError> {
-    CellKind::from_name(name).ok_or_else(|| ImportError::Unsupported(format!("cell {name:?}")))
 }
 
 /// A model of `layers` one after the other, from input port `input` to output port `output`. Nodes are named

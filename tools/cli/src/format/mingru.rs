@@ -1,62 +1,55 @@
 //! minGRU and minLSTM of minGRU-pytorch: one matrix for gates and candidate, no bias, and with another expansion
 //! factor than 1 a matrix `to_out` behind the cell. The state is h before it.
 
-use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
-use tidegate::gate::{Gate, MIN_GRU, MIN_LSTM};
+use tidegate::gate::{MIN_GRU, MIN_GRU_PYTORCH, MIN_LSTM, MIN_LSTM_PYTORCH};
 
 use super::golden::Case;
 use super::layer::{At, Entry, Layer};
 use super::network::Network;
+use super::torch;
 use super::weights::{Named, reordered};
-use crate::canonical::Tensor;
 use crate::error::ImportError;
-
-/// Candidate, then gate.
-const MIN_GRU_ORDER: [Gate; 2] = [Gate::New, Gate::Update];
-/// Candidate, f, i.
-const MIN_LSTM_ORDER: [Gate; 3] = [Gate::Cell, Gate::Forget, Gate::Input];
 
 /// The network of a `mingru` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut hidden = At::new("h");
     let cell = match case.cls.as_str() {
-        "minGRU" => min_gru(case.tensor("to_hidden_and_gate.weight")?)?,
+        "minGRU" => min_gru(case.named("to_hidden_and_gate.weight")?)?,
         "minLSTM" => {
-            // Over a whole sequence the package begins with g of a given state; over single steps it does not.
-            if case.notes.contains("parallel log-space branch") {
+            // Over a sequence the package begins with g of a given state; over one step, or single ones, it does not.
+            if case.notes.contains("parallel log-space branch") && case.steps()? > 1 {
                 hidden = hidden.entry(Entry::Positive);
             }
-            min_lstm(case.tensor("to_hidden_and_f_i_gate.weight")?)?
+            min_lstm(case.named("to_hidden_and_f_i_gate.weight")?)?
         }
         _ => return case.unknown_class(),
     };
     case.units("dim", cell.input_size)?;
     case.number("expansion_factor")?;
-    let mut layers = vec![cell.state("hidden", hidden)];
-    if let Some(out) = case.optional("to_out.weight")? {
-        Named { name: "to_out.weight", tensor: out }.matrix()?;
-        layers.push(Layer::dense(out.clone(), None, Activation::Identity));
-    }
-    Network::chain("input", layers, "output")
+    // Weights say by their presence whether there is one.
+    case.flag("proj_out", true)?;
+    let cell = cell.state("hidden", hidden);
+    let layers = [Some(cell), torch::linear(case, "to_out")?];
+    Network::chain("input", layers.into_iter().flatten().collect(), "output")
 }
 
 /// `to_hidden_and_gate` [2 * units, input].
-pub(crate) fn min_gru(weights: &Tensor) -> Result<Layer, ImportError> {
+fn min_gru(weights: Named<'_>) -> Result<Layer, ImportError> {
     let (units, input) = units(weights, 2)?;
-    Ok(Layer::new(CellKind::MinGru, input, units).tensor("input_weights", reordered(weights, MIN_GRU_ORDER, MIN_GRU)))
+    Ok(Layer::new(CellKind::MinGru, input, units)
+        .tensor("input_weights", reordered(weights.tensor, MIN_GRU_PYTORCH, MIN_GRU)))
 }
 
 /// `to_hidden_and_f_i_gate` [3 * units, input].
-pub(crate) fn min_lstm(weights: &Tensor) -> Result<Layer, ImportError> {
+fn min_lstm(weights: Named<'_>) -> Result<Layer, ImportError> {
     let (units, input) = units(weights, 3)?;
     Ok(Layer::new(CellKind::MinLstm, input, units)
-        .tensor("input_weights", reordered(weights, MIN_LSTM_ORDER, MIN_LSTM)))
+        .tensor("input_weights", reordered(weights.tensor, MIN_LSTM_PYTORCH, MIN_LSTM)))
 }
 
 /// Units, and features in, of a matrix with so many blocks of rows.
-fn units(weights: &Tensor, blocks: usize) -> Result<(usize, usize), ImportError> {
-    let named = Named { name: "to_hidden_and_gate.weight", tensor: weights };
+fn units(named: Named<'_>, blocks: usize) -> Result<(usize, usize), ImportError> {
     let (rows, cols) = named.matrix()?;
     if rows % blocks != 0 {
         return named.refuse(format!("its rows must be {blocks} blocks of equal height"));

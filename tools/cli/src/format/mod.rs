@@ -1,4 +1,4 @@
-//! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
+//! Foreign files to canonical models. A file is recognized by its content; what is not read is refused by name.
 
 mod activation;
 mod archive;
@@ -95,7 +95,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         }
         _ => Ok(Imported { model, notes: Vec::new() }),
     };
-    match recognise(bytes) {
+    match recognize(bytes) {
         Some(Kind::Safetensors) => match Canonical::from_bytes(bytes) {
             Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
             model => whole(model?),
@@ -129,7 +129,7 @@ enum Kind {
 }
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
-fn recognise(bytes: &[u8]) -> Option<Kind> {
+fn recognize(bytes: &[u8]) -> Option<Kind> {
     const MAGIC: [(&[u8], &str); 10] = [
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),
         (b"\x93NUMPY", "a NumPy array"),

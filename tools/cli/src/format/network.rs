@@ -23,19 +23,25 @@ pub struct Conversion {
     pub controls: Vec<(String, Control)>,
     /// What a step gives that does not count.
     pub idle: Idle,
+    /// Whether the framework has only what the last step that counts gives, `[batch, ...]`.
+    pub last_only: bool,
+    /// Whether outputs stand in the order in which they are made while time goes from the last step to the first.
+    pub reversed: bool,
     /// Rows of the window that the model looks at, and of each of its outputs: it gives them once the window is full,
     /// or at the end of the sequence. None: each step gives an output.
     pub window: Option<usize>,
 }
 
 /// What the framework has for an output where a step does not count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Idle {
     /// Zeros.
     #[default]
     Zero,
     /// The output of the step before; zeros where there is none.
     Repeat,
+    /// This.
+    Always(Vec<f32>),
 }
 
 /// Where the tensors of a case hold a state of a node.
@@ -104,6 +110,10 @@ pub struct Network {
     traces: Vec<StatePart>,
     /// What a step gives that does not count.
     pub idle: Idle,
+    /// Whether the framework has only what the last step that counts gives.
+    pub last_only: bool,
+    /// Whether outputs stand in the order in which they are made while time goes from the last step to the first.
+    pub reversed: bool,
     window: Option<usize>,
     /// Whether layers over the rows of a window begin each at zero; else the state is carried from window to window.
     pub fresh: bool,
@@ -281,12 +291,15 @@ impl Network {
         Source { name, size: layer.output_size, rows: None }
     }
 
-    /// These, one after the other, as one.
-    ///
-    /// # Errors
-    /// If this build has no cell that does so.
-    pub fn concat(&mut self, parts: &[&Source]) -> Result<Source, ImportError> {
-        Ok(self.add(Layer::identity(parts.iter().map(|part| part.size).sum())?, parts))
+    /// These, one after the other, as one; nothing is added for one alone.
+    pub fn concat(&mut self, parts: &[Source]) -> Source {
+        match parts {
+            [one] => one.clone(),
+            parts => {
+                let size = parts.iter().map(Source::size).sum();
+                self.add(Layer::identity(size), &parts.iter().collect::<Vec<_>>())
+            }
+        }
     }
 
     /// What `add` adds, whose states have other names in the case of the whole network.
@@ -304,6 +317,31 @@ impl Network {
             part.at.tensor = rename(&part.at.tensor);
         }
         Ok(added)
+    }
+
+    /// What `add` adds, whose states stand from the feature `from` on in the tensor that holds them, and where they end.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub fn states_from<T>(
+        &mut self,
+        from: usize,
+        add: impl FnOnce(&mut Self) -> Result<T, ImportError>,
+    ) -> Result<(T, usize), ImportError> {
+        let before = self.states.len();
+        let added = add(self)?;
+        let mut end = from;
+        for part in &mut self.states[before..] {
+            let whole = || {
+                let node = self.nodes.iter().find(|node| node.name == part.node)?;
+                let spec = CellKind::from_name(&node.cell)?.spec();
+                let state = spec.states.iter().find(|state| state.name == part.state)?;
+                node.dim(spec, &state.len)
+            };
+            part.at.from += from;
+            end = end.max(part.at.from + part.at.len.or_else(whole).unwrap_or(0));
+        }
+        Ok((added, end))
     }
 
     /// A new output port.
@@ -349,7 +387,8 @@ impl Conversion {
     /// If the layers do not make a valid model.
     pub fn new(source: String, mut network: Network, controls: Vec<(String, Control)>) -> Result<Self, ImportError> {
         let (states, traces) = (std::mem::take(&mut network.states), std::mem::take(&mut network.traces));
-        let (idle, window) = (network.idle, network.window);
-        Ok(Self { model: network.model(source)?, states, traces, controls, idle, window })
+        let (idle, window) = (std::mem::take(&mut network.idle), network.window);
+        let (last_only, reversed) = (network.last_only, network.reversed);
+        Ok(Self { model: network.model(source)?, states, traces, controls, idle, last_only, reversed, window })
     }
 }

@@ -8,9 +8,10 @@
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
-use super::golden::{Case, Control};
+use super::golden::{Case, Control, agree};
 use super::layer::{At, Layer};
-use super::network::{Direction, Network, Source};
+use super::network::{Direction, Idle, Network, Source};
+use super::torch;
 use super::weights::{Named, stacked, zeros};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -27,7 +28,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     for argument in ["dropout", "rnn_dropout", "highway_bias", "v1", "weight_c_init"] {
         case.ignore(argument);
     }
-    case.must_be("amp_recurrence_fp16", false)?;
+    // Says what mixed precision does, and the cases are of single precision.
+    case.ignore("amp_recurrence_fp16");
     let bidirectional = case.flag("bidirectional", false)?;
     let arguments = Arguments {
         directions: if bidirectional { 2 } else { 1 },
@@ -36,12 +38,9 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         rescale: case.flag("rescale", false)?,
         layer_norm: case.flag("layer_norm", false)?,
         normalize_after: case.flag("normalize_after", false)?,
-        states: States::read(case, bidirectional)?,
+        narrow: case.flag("nn_rnn_compatible_return", false)? && bidirectional,
     };
-    // What the normalization makes of a step that does not count is not zero.
-    if case.has_input("mask_pad") && arguments.layer_norm && arguments.normalize_after {
-        return Err(ImportError::Unsupported("mask_pad with normalize_after".into()));
-    }
+    let padded = case.has_input("mask_pad");
     case.control("mask_pad", Control::Padding);
     // Packed sequences.
     case.control("sequence_length", Control::Length);
@@ -53,22 +52,26 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.units("input_size", input_size)?;
 
     let mut network = Network::new();
+    if padded && arguments.layer_norm && arguments.normalize_after {
+        // What the normalization makes of the zeros of a step that does not count.
+        let bias = case.peek(&format!("rnn_lst.{}.layer_norm.bias", layers.saturating_sub(1)))?;
+        network.idle = Idle::Always(bias.data.clone());
+    }
     let input = network.input("input", input_size);
     let mut x = if bidirectional { network.window(&input, case.steps()?) } else { input };
     if case.flag("proj_input_to_hidden_first", false)?
-        && let Some(weights) = case.optional("input_to_hidden.weight")?
+        && let Some(projection) = torch::linear(case, "input_to_hidden")?
     {
-        Named { name: "input_to_hidden.weight", tensor: weights }.matrix()?;
-        x = network.add(Layer::dense(weights.clone(), None, Activation::Identity), &[&x]);
+        x = network.add(projection, &[&x]);
     }
     let mut halves = vec![x];
     for index in 0..layers {
         halves = layer(case, &mut network, &arguments, index, &halves)?;
-        if units.is_some_and(|units| units * arguments.directions != size_of(&halves)) {
-            return Err(ImportError::Unsupported("hidden_size that differs from the weights".into()));
+        if let Some(units) = units {
+            agree("hidden_size", units, size_of(&halves) / arguments.directions)?;
         }
     }
-    let output = whole(&mut network, &halves)?;
+    let output = network.concat(&halves);
     network.output("output", &output);
     Ok(network)
 }
@@ -81,27 +84,9 @@ struct Arguments {
     rescale: bool,
     layer_norm: bool,
     normalize_after: bool,
-    states: States,
-}
-
-/// How `initial_c` and `final_c` hold the states.
-#[derive(Clone, Copy)]
-enum States {
-    /// `[layers, batch, directions · units]`
-    Wide,
-    /// `[layers · directions, batch, units]`
-    Narrow,
-}
-
-impl States {
-    fn read(case: &mut Case<'_>, bidirectional: bool) -> Result<Self, ImportError> {
-        let narrow = case.flag("nn_rnn_compatible_return", false)? && bidirectional;
-        // It changes what comes back and not what is given.
-        if narrow && case.has_input("initial_c") {
-            return Err(ImportError::Unsupported("nn_rnn_compatible_return with an initial state".into()));
-        }
-        Ok(if narrow { Self::Narrow } else { Self::Wide })
-    }
+    /// Whether the states that come back are `[layers · directions, batch, units]`. Those that are given are
+    /// `[layers, batch, directions · units]` all the same.
+    narrow: bool,
 }
 
 fn size_of(sources: &[Source]) -> usize {
@@ -126,8 +111,9 @@ fn layer(
         (features, separate) = (vec![&normalized], true);
     }
     let projected;
-    if let Some(weights) = case.optional(&name("weight_proj"))? {
-        let named = Named { name: "weight_proj", tensor: weights };
+    let weight_proj = name("weight_proj");
+    if let Some(tensor) = case.optional(&weight_proj)? {
+        let named = Named { name: &weight_proj, tensor };
         let projection = named.transposed(0, named.matrix()?.0)?;
         projected = network.add(Layer::dense(projection, None, Activation::Identity), &features);
         (features, separate) = (vec![&projected], true);
@@ -136,7 +122,10 @@ fn layer(
     let given: usize = incoming.iter().map(|part| part.size()).sum();
     let found: usize = features.iter().map(|part| part.size()).sum();
     if weights.features != found {
-        return Err(ImportError::Unsupported(format!("layer {index} of {} features over {found}", weights.features)));
+        return Err(ImportError::Unsupported(format!(
+            "layer {index} with weights of {} features over {found}",
+            weights.features
+        )));
     }
     let scale = case.tensor(&name("scale_x"))?;
     let scale = if arguments.rescale { *scale.data.first().unwrap_or(&1.0) } else { 1.0 };
@@ -148,7 +137,9 @@ fn layer(
             cell = cell.option("no_highway");
         } else if weights.blocks == 3 {
             if given != directions * weights.units {
-                return Err(ImportError::Unsupported(format!("a layer of {given} features without W_s")));
+                return Err(ImportError::Unsupported(format!(
+                    "layer {index} over {given} features without the weights of its highway"
+                )));
             }
             let mut skip = direction * weights.units;
             if separate {
@@ -159,10 +150,11 @@ fn layer(
             }
             cell = cell.param("highway_scale", scale).extent("skip", skip);
         }
-        let at = match arguments.states {
-            States::Wide => At::new("c").index(index).from(direction * weights.units),
-            States::Narrow => At::new("c").index(index * directions + direction),
-        };
+        let mut at = At::new("c").index(index).from(direction * weights.units);
+        if arguments.narrow {
+            let given = Some((at.index, at.from));
+            at = At { given, ..At::new("c").index(index * directions + direction) };
+        }
         let way = if direction == 0 { Direction::Forward } else { Direction::Backward };
         outputs.push(network.directed(cell.state("cell_state", at), &read, way));
     }
@@ -173,19 +165,12 @@ fn layer(
     Ok(outputs)
 }
 
-/// The parts as one.
-fn whole(network: &mut Network, parts: &[Source]) -> Result<Source, ImportError> {
-    match parts {
-        [one] => Ok(one.clone()),
-        all => network.concat(&all.iter().collect::<Vec<_>>()),
-    }
-}
-
 /// PyTorch's `nn.LayerNorm` under this name.
 fn layer_norm(case: &mut Case<'_>, name: &str) -> Result<Layer, ImportError> {
-    let gain = case.tensor(&format!("{name}.weight"))?;
+    let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
+    let gain = case.tensor(&weight)?;
     let size = gain.data.len();
-    let bias = Named { name: "layer_norm.bias", tensor: case.tensor(&format!("{name}.bias"))? };
+    let bias = case.named(&bias)?;
     Ok(Layer::new(CellKind::LayerNorm, size, size)
         .option("gain")
         .param("epsilon", EPSILON)
@@ -209,18 +194,20 @@ struct Weights<'a> {
 
 impl<'a> Weights<'a> {
     fn read(case: &mut Case<'a>, index: usize, directions: usize) -> Result<Self, ImportError> {
-        let mut tensor = |name: &str| case.tensor(&format!("rnn_lst.{index}.{name}"));
+        let name = |tensor: &str| format!("rnn_lst.{index}.{tensor}");
+        let mut tensor = |tensor: &str| case.tensor(&name(tensor));
         let (weight, peephole, bias) = (tensor("weight")?, tensor("weight_c")?, tensor("bias")?);
-        let named = Named { name: "weight", tensor: weight };
+        let of_weight = name("weight");
+        let named = Named { name: &of_weight, tensor: weight };
         let (features, cols) = named.matrix()?;
         let units = bias.data.len() / (2 * directions);
-        for (name, tensor) in [("weight_c", peephole), ("bias", bias)] {
-            Named { name, tensor }.shaped(&[2 * directions * units], units)?;
+        for (vector, tensor) in [("weight_c", peephole), ("bias", bias)] {
+            Named { name: &name(vector), tensor }.shaped(&[2 * directions * units], units)?;
         }
         let blocks = [3, 4].into_iter().find(|blocks| units > 0 && cols == directions * units * blocks);
         match blocks {
             Some(blocks) => Ok(Self { weight, peephole, bias, features, directions, units, blocks }),
-            None => named.refuse(format!("{directions} times {units} units need 3 or 4 columns each")),
+            None => named.refuse(format!("each of {directions} times {units} units needs 3 or 4 columns")),
         }
     }
 
@@ -239,10 +226,10 @@ impl<'a> Weights<'a> {
             let start = (gate * directions + direction) * units;
             Tensor { shape: vec![units], data: tensor.data[start..start + units].to_vec() }
         };
-        let bias = stacked(&zeros(units), &stacked(&part(self.bias, 0), &part(self.bias, 1)));
+        let bias = stacked([&zeros(units), &part(self.bias, 0), &part(self.bias, 1)]);
         let cell = Layer::new(CellKind::Sru, features, units)
             .option("cell_gates")
-            .tensor("input_weights", stacked(&matrix(0), &stacked(&matrix(1), &matrix(2))))
+            .tensor("input_weights", stacked(&[0, 1, 2].map(matrix)))
             .tensor("bias", bias)
             .tensor("forget_peephole", part(self.peephole, 0))
             .tensor("reset_peephole", part(self.peephole, 1))

@@ -1,25 +1,23 @@
 //! TensorFlow's fused recurrent ops, called with raw tensors: the cells of TensorFlow 1 under other names.
 
-use tidegate::activation::Activation;
-use tidegate::gate::{Gate, LSTM_TF1};
+use tidegate::gate::{Gate, LSTM, LSTM_TF1};
 
 use super::golden::{Case, Control};
 use super::layer::{At, Layer};
 use super::network::Network;
 use super::tf1::cells::{self, LstmOptions};
+use super::tf1::golden::gru_op;
 use crate::error::ImportError;
-
-/// i, f, ci, o: `BlockLSTMV2`.
-const LSTM_V2: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output];
 
 /// The network of a `tf2ops` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.control("seq_len_max", Control::Length);
     match case.cls.as_str() {
-        "GRUBlockCell" => Ok(Network::of(gru(case)?)),
+        "GRUBlockCell" => Ok(Network::of(gru_op(case)?.state("hidden", At::new("h")))),
         "LSTMBlockCell" => Ok(Network::of(lstm(case, LSTM_TF1, 1.0, 3.0)?)),
         "BlockLSTM" => sequence(case, LSTM_TF1, 1.0, 3.0),
-        "BlockLSTMV2" => sequence(case, LSTM_V2, 0.0, 0.0),
+        // i, f, ci, o
+        "BlockLSTMV2" => sequence(case, LSTM, 0.0, 0.0),
         _ => case.unknown_class(),
     }
 }
@@ -52,15 +50,4 @@ fn lstm(case: &mut Case<'_>, order: [Gate; 4], forget_bias: f32, clip: f32) -> R
     };
     let layer = cells::lstm(case.tensor("w")?, case.tensor("b")?, options)?;
     Ok(layer.state("hidden", At::new("h")).state("cell_state", At::new("c")))
-}
-
-fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let layer = cells::gru(
-        case.tensor("w_ru")?,
-        case.tensor("b_ru")?,
-        case.tensor("w_c")?,
-        case.tensor("b_c")?,
-        Activation::Tanh,
-    )?;
-    Ok(layer.state("hidden", At::new("h")))
 }

@@ -1,10 +1,15 @@
 //! Moves that importers make with weights: checks of shape, transposes, blocks of rows. Every function checks
 //! the tensor that it is given, so that importers read like the equations.
 
-use tidegate::gate::{Gate, permutation};
+use tidegate::gate::{Gate, LSTM, permutation};
 
 use crate::canonical::Tensor;
 use crate::error::{ImportError, Shape};
+
+/// Position of the forget gate in the canonical order.
+const FORGET: usize = 1;
+
+const _: () = assert!(matches!(LSTM[FORGET], Gate::Forget));
 
 /// A foreign tensor and the name to blame.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +30,7 @@ impl Named<'_> {
             [rows, cols] if rows > 0 && cols > 0 && rows.checked_mul(cols) == Some(self.tensor.data.len()) => {
                 Ok((rows, cols))
             }
-            _ => self.refuse("must be a matrix".into()),
+            _ => self.refuse("it must be a matrix".into()),
         }
     }
 
@@ -85,12 +90,24 @@ pub fn reordered<const N: usize>(tensor: &Tensor, from: [Gate; N], to: [Gate; N]
     Tensor { shape: tensor.shape.clone(), data }
 }
 
-/// Rows of `top`, then of `bottom`; or two vectors end to end. Trailing dimensions must be equal.
-pub fn stacked(top: &Tensor, bottom: &Tensor) -> Tensor {
-    debug_assert_eq!(top.shape[1..], bottom.shape[1..]);
-    let mut shape = top.shape.clone();
-    shape[0] += bottom.shape[0];
-    Tensor { shape, data: [top.data.as_slice(), &bottom.data].concat() }
+/// The rows of one part after those of another, or vectors end to end. Trailing dimensions must be equal.
+pub fn stacked<'a>(parts: impl IntoIterator<Item = &'a Tensor>) -> Tensor {
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next().cloned().unwrap_or_else(|| zeros(0));
+    for part in parts {
+        debug_assert_eq!(whole.shape[1..], part.shape[1..]);
+        whole.shape[0] += part.shape[0];
+        whole.data.extend(&part.data);
+    }
+    whole
+}
+
+/// Adds a forget bias to the bias of an LSTM, which is in canonical order.
+pub fn add_forget_bias(bias: &mut Tensor, forget_bias: f32) {
+    let units = bias.data.len() / LSTM.len();
+    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
+        *value += forget_bias;
+    }
 }
 
 /// A vector of zeros.

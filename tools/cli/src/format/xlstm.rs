@@ -1,4 +1,4 @@
-//! sLSTM of NX-AI's xlstm. Its gates i, f, z, o are the canonical i, f, g, o. Parameters lie as the backend that made
+//! sLSTM of NX-AI's xlstm, and the LSTM with heads that its cell is by its argument `function`. Its gates i, f, z, o are the canonical i, f, g, o. Parameters lie as the backend that made
 //! them wants: `vanilla` has a recurrent kernel [heads, gates × out, in] and a bias [gates, heads, out], `cuda`
 //! [heads, in, gates × out] and [heads, gates, out].
 
@@ -17,7 +17,7 @@ const GATES: usize = 4;
 /// The network of an `xlstm` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     match case.cls.as_str() {
-        "sLSTMCell" | "sLSTMCell(function=slstm)" => Ok(Network::of(cell(case, "state")?)),
+        "sLSTMCell" | "sLSTMCell(function=slstm)" | "sLSTMCell(function=lstm)" => Ok(Network::of(cell(case, "state")?)),
         "sLSTMLayer" => layer(case),
         _ => case.unknown_class(),
     }
@@ -30,7 +30,10 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
 fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.ignore("dropout");
     let cell = cell(case, "slstm_state")?;
-    let (units, heads) = (cell.hidden_size, cell.extents["heads"]);
+    let Some(&heads) = cell.extents.get("heads") else {
+        return Err(ImportError::Unsupported("argument function = \"lstm\" of a layer".into()));
+    };
+    let units = cell.hidden_size;
     case.units("embedding_dim", units)?;
     let mut network = Network::new();
     let x = network.input("input", units);
@@ -48,7 +51,7 @@ fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut gates = Vec::with_capacity(GATES);
     for (name, source) in [("fgate", &convolved), ("igate", &convolved), ("zgate", &x), ("ogate", &x)] {
         let name = format!("{name}.weight");
-        let weights = Named { name: &name, tensor: case.tensor(&name)? };
+        let weights = case.named(&name)?;
         let part = units / heads;
         let data = weights.shaped(&[heads, part, part], units)?.data;
         let dense = Layer::new(CellKind::Dense, units, units).extent("groups", heads);
@@ -58,8 +61,7 @@ fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut norm = Layer::new(CellKind::LayerNorm, units, units).extent("groups", heads).param("epsilon", 1e-5);
     if case.flag("group_norm_weight", true)? {
         // Stored as what it is above 1.
-        let mut gain =
-            Named { name: "group_norm.weight", tensor: case.tensor("group_norm.weight")? }.shaped(&[units], units)?;
+        let mut gain = case.named("group_norm.weight")?.shaped(&[units], units)?;
         gain.data.iter_mut().for_each(|gain| *gain += 1.0);
         norm = norm.option("gain").tensor("gain", gain);
     }
@@ -70,9 +72,9 @@ fn layer(case: &mut Case<'_>) -> Result<Network, ImportError> {
 
 /// SiLU of `conv1d.conv`, `[units, 1, taps]`, over the last steps, the oldest first.
 fn convolution(case: &mut Case<'_>, units: usize, taps: usize) -> Result<Layer, ImportError> {
-    let weights = Named { name: "conv1d.conv.weight", tensor: case.tensor("conv1d.conv.weight")? };
+    let weights = case.named("conv1d.conv.weight")?;
     let data = weights.shaped(&[units, 1, taps], units)?.data;
-    let bias = Named { name: "conv1d.conv.bias", tensor: case.tensor("conv1d.conv.bias")? }.shaped(&[units], units)?;
+    let bias = case.named("conv1d.conv.bias")?.shaped(&[units], units)?;
     Ok(Layer::new(CellKind::DepthwiseConv, taps * units, units)
         .extent("in_height", taps)
         .extent("in_channels", units)
@@ -88,16 +90,31 @@ fn cell(case: &mut Case<'_>, state: &str) -> Result<Layer, ImportError> {
     for argument in ["bias_init", "recurrent_weight_init", "_block_idx", "_num_blocks", "gradient_recurrent_cut"] {
         case.ignore(argument);
     }
-    for argument in ["backend", "batch_size", "internal_input_shape", "enable_automatic_mixed_precision", "constants"] {
+    for argument in ["batch_size", "internal_input_shape", "enable_automatic_mixed_precision", "constants"] {
         case.ignore(argument);
     }
-    for (argument, only) in [("function", "slstm"), ("input_shape", "BSGNH"), ("output_shape", "BNSH")] {
-        must_be(case, argument, only)?;
+    // The case's layout says which dimension is which.
+    for argument in ["gradient_recurrent_clipval", "input_shape", "output_shape"] {
+        case.ignore(argument);
     }
+    // Only the other backend clips.
+    if case.text("backend")?.as_deref() == Some("vanilla") {
+        case.ignore("forward_clipval");
+    }
+    if case.number("initial_val")?.is_some_and(|value| value != 0.0) {
+        return Err(ImportError::Unsupported("argument initial_val that is not zero".into()));
+    }
+    let plain = match case.text("function")?.as_deref() {
+        None => case.cls.contains("function=lstm"),
+        Some("slstm") => false,
+        Some("lstm") => true,
+        Some(other) => return Err(ImportError::Unsupported(format!("argument function = {other:?}"))),
+    };
     for number in ["", "_b", "_r", "_w", "_g", "_s", "_a"] {
         must_be(case, &format!("dtype{number}"), "float32")?;
     }
-    case.units("num_states", 4)?;
+    // The function tells it, whatever is given.
+    case.size("num_states")?;
     case.units("num_gates", GATES)?;
     let layer = slstm(case.tensor("_recurrent_kernel_")?, case.tensor("_bias_")?)?;
     case.units("hidden_size", layer.hidden_size)?;
@@ -105,8 +122,29 @@ fn cell(case: &mut Case<'_>, state: &str) -> Result<Layer, ImportError> {
     // The same in the layout of the constructor.
     case.optional("ext/recurrent_kernel")?;
     case.optional("ext/bias")?;
-    let parts = ["hidden", "cell_state", "normalizer", "stabilizer"].into_iter().enumerate();
+    let states: &[&str] =
+        if plain { &["hidden", "cell_state"] } else { &["hidden", "cell_state", "normalizer", "stabilizer"] };
+    let layer = if plain { lstm(&layer) } else { layer };
+    let parts = states.iter().enumerate();
     Ok(parts.fold(layer, |layer, (index, name)| layer.state(name, At::new(state).index(index))))
+}
+
+/// An LSTM with the recurrent weights and the bias of this sLSTM, and its preactivations for input.
+fn lstm(slstm: &Layer) -> Layer {
+    let (units, heads) = (slstm.hidden_size, slstm.extents["heads"]);
+    let (head, rows) = (units / heads, GATES * units);
+    let mut input = vec![0.0; rows * rows];
+    input.iter_mut().step_by(rows + 1).for_each(|weight| *weight = 1.0);
+    let mut recurrent = vec![0.0; rows * units];
+    let parts = slstm.tensors["recurrent_weights"].data.chunks(head);
+    for ((row, weights), part) in recurrent.chunks_mut(units).enumerate().zip(parts) {
+        let first = row % units / head * head;
+        weights[first..first + head].copy_from_slice(part);
+    }
+    Layer::new(CellKind::Lstm, rows, units)
+        .tensor("input_weights", Tensor { shape: vec![rows, rows], data: input })
+        .tensor("recurrent_weights", Tensor { shape: vec![rows, units], data: recurrent })
+        .tensor("input_bias", slstm.tensors["bias"].clone())
 }
 
 fn must_be(case: &mut Case<'_>, argument: &str, only: &str) -> Result<(), ImportError> {
@@ -122,7 +160,7 @@ pub(crate) fn slstm(kernel: &Tensor, bias: &Tensor) -> Result<Layer, ImportError
     let (heads, head, is_vanilla) = match *kernel.shape {
         [heads, rows, cols] if heads > 0 && cols > 0 && rows == GATES * cols => (heads, cols, true),
         [heads, rows, cols] if heads > 0 && rows > 0 && cols == GATES * rows => (heads, rows, false),
-        _ => return named.refuse("must be [heads, 4 × units, units] or [heads, units, 4 × units]".into()),
+        _ => return named.refuse("it must be [heads, 4 · units, units] or [heads, units, 4 · units]".into()),
     };
     let units = heads * head;
     named.shaped(&kernel.shape, units)?;

@@ -9,18 +9,19 @@ use crate::format::activation::{HARD_SIGMOID_KERAS2, Names};
 use crate::format::conv_lstm::{self, Axis, Kernel, Padding};
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
-use crate::format::weights::Named;
 
 /// The layer over so many axes; the case's input says how long they are.
 pub(super) fn layer(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportError> {
-    let kernel = Kernel::read(Named { name: "kernel", tensor: case.tensor("kernel")? }, axes)?;
-    let recurrent = Named { name: "recurrent_kernel", tensor: case.tensor("recurrent_kernel")? };
+    let kernel = Kernel::read(case.named("kernel")?, axes)?;
+    let recurrent = case.named("recurrent_kernel")?;
     let (taps, filters) = (kernel.taps, kernel.filters);
     recurrent.shaped(&[taps, &[filters, 4 * filters]].concat(), filters)?;
     let recurrent = Kernel::read(recurrent, axes)?;
     case.units("filters", filters)?;
-    if case.per_axis("kernel_size", axes)?.is_some_and(|given| given != taps) {
-        return Err(ImportError::Unsupported(format!("kernel_size with a kernel of {taps:?} taps")));
+    if let Some(given) = case.per_axis("kernel_size", axes)?.filter(|given| given != taps) {
+        return Err(ImportError::Unsupported(format!(
+            "argument kernel_size = {given:?} with a kernel of {taps:?} taps"
+        )));
     }
     let channels_first = match case.text("data_format")?.as_deref() {
         None | Some("channels_last") => false,
@@ -53,7 +54,7 @@ pub(super) fn layer(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportErr
         .activation("cell_activation", activation)
         .activation("output_activation", activation);
     if case.flag("use_bias", true)? {
-        let bias = Named { name: "bias", tensor: case.tensor("bias")? };
+        let bias = case.named("bias")?;
         layer = layer.tensor("bias", bias.shaped(&[4 * filters], filters)?);
     }
     Ok(with_states(if channels_first { layer.option("channels_first") } else { layer }))

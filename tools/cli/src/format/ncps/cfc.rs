@@ -87,10 +87,10 @@ struct Linear {
 impl Linear {
     fn read(case: &mut Case<'_>, name: &str) -> Result<Self, ImportError> {
         let weight = format!("{name}.weight");
-        let named = Named { name: &weight, tensor: case.tensor(&weight)? };
+        let named = case.named(&weight)?;
         let (rows, _) = named.matrix()?;
         let bias = format!("{name}.bias");
-        let bias = Named { name: &bias, tensor: case.tensor(&bias)? }.shaped(&[rows], rows)?;
+        let bias = case.named(&bias)?.shaped(&[rows], rows)?;
         Ok(Self { weights: named.tensor.clone(), bias })
     }
 
@@ -164,8 +164,8 @@ fn cell(case: &mut Case<'_>, scope: &str, arguments: &Cfc, timed: bool) -> Resul
         layer = layer.tensor("backbone_weights", front.weights).tensor("backbone_bias", front.bias);
         let further = backbone.len();
         let stack = |top: Linear, bottom: Linear| Linear {
-            weights: stacked(&top.weights, &bottom.weights),
-            bias: stacked(&top.bias, &bottom.bias),
+            weights: stacked([&top.weights, &bottom.weights]),
+            bias: stacked([&top.bias, &bottom.bias]),
         };
         if let Some(deep) = backbone.reduce(stack) {
             layer = layer.option("deep").extent("further_layers", further);

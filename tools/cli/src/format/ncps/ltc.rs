@@ -18,11 +18,13 @@ pub(super) fn convert(case: &mut Case<'_>, wired: bool, mixed: bool) -> Result<N
     let implicit = case.flag("implicit_param_constraints", true)?;
     let epsilon = case.number("epsilon")?.unwrap_or(EPSILON);
     let unfolds = case.size("ode_unfolds")?.unwrap_or(6);
-    let mapped = |name: Option<String>| name.is_none_or(|name| matches!(name.as_str(), "affine" | "linear"));
-    let (input, output) = (mapped(case.text("input_mapping")?), mapped(case.text("output_mapping")?));
+    // Weights say by their presence whether input and output are mapped, and how.
+    case.text("input_mapping")?;
+    case.text("output_mapping")?;
+    let mapped = ["input_w", "output_w"].map(|name| case.peek(&format!("rnn_cell.{name}")).is_ok());
     let features = case.input_size()?;
     case.units("input_size", features)?;
-    let synapses = Ltc { implicit, epsilon, unfolds, mapped: [input, output] };
+    let synapses = Ltc { implicit, epsilon, unfolds, mapped };
     let timed = case.has_input("timespans");
     let mut layer = synapses.read(case, features, timed)?;
     if wired {
@@ -39,7 +41,7 @@ pub(super) fn convert(case: &mut Case<'_>, wired: bool, mixed: bool) -> Result<N
     let time = timed.then(|| network.input("timespans", 1));
     let motor = layer.output_size;
     let mut y = network.add(layer, &[Some(&x), time.as_ref()].into_iter().flatten().collect::<Vec<_>>());
-    if let Some(scale) = output_mapping(case, output, motor)? {
+    if let Some(scale) = output_mapping(case, mapped[1], motor)? {
         y = network.add(scale, &[&y]);
     }
     network.output("output", &y);
@@ -91,7 +93,7 @@ impl Ltc {
         let positive = |value: f32| if self.implicit { softplus(value) } else { f64::from(value) };
         let vector = |case: &mut Case<'_>, name: &str, len: usize| {
             let name = format!("rnn_cell.{name}");
-            Ok::<_, ImportError>(Named { name: &name, tensor: case.tensor(&name)? }.shaped(&[len], units)?.data)
+            Ok::<_, ImportError>(case.named(&name)?.shaped(&[len], units)?.data)
         };
         let mut layer = Layer::new(CellKind::Ltc, features + usize::from(timed), units)
             .extent("features", features)
@@ -137,7 +139,7 @@ impl Ltc {
     ) -> Result<[Tensor; 4], ImportError> {
         let mut matrix = |name: &str| {
             let name = format!("rnn_cell.{side}{name}");
-            let named = Named { name: &name, tensor: case.tensor(&name)? };
+            let named = case.named(&name)?;
             named.shaped(&[sources, units], units)?;
             named.transposed(0, sources)
         };
@@ -146,7 +148,7 @@ impl Ltc {
         // The original has no wiring.
         let name = format!("rnn_cell.{side}sparsity_mask");
         let mask = if case.peek(&name).is_ok() {
-            let named = Named { name: &name, tensor: case.tensor(&name)? };
+            let named = case.named(&name)?;
             named.shaped(&[sources, units], units)?;
             named.transposed(0, sources)?.data
         } else {
@@ -176,7 +178,7 @@ fn output_mapping(case: &mut Case<'_>, mapped: bool, motor: usize) -> Result<Opt
     if !mapped {
         return Ok(None);
     }
-    let mut vector = |name: &str| Named { name, tensor: case.tensor(name)? }.shaped(&[motor], motor);
+    let mut vector = |name: &str| case.named(name)?.shaped(&[motor], motor);
     let mut layer = Layer::new(CellKind::Scale, motor, motor).option("gain").extent("channels", motor);
     layer = layer.tensor("gain", vector("rnn_cell.output_w")?);
     if case.peek("rnn_cell.output_b").is_ok() {

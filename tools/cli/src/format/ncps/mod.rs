@@ -9,24 +9,22 @@ mod cfc;
 mod ltc;
 
 use tidegate::activation::Activation;
-use tidegate::gate::{Gate, LSTM};
+use tidegate::gate::{LSTM, LSTM_NCPS};
 
+use super::activation::LECUN_TANH;
 use super::golden::Case;
 use super::layer::{At, Layer};
 use super::network::{Network, Source};
-use super::weights::{Named, reordered};
+use super::torch;
+use super::weights::{add_forget_bias, reordered};
 use crate::error::ImportError;
 use cfc::{Cfc, Mode};
 
-/// The order of the gates in the LSTM of a mixed memory.
-const MEMORY_ORDER: [Gate; 4] = [Gate::Cell, Gate::Input, Gate::Forget, Gate::Output];
-/// What that LSTM adds to its forget gate.
+/// What the LSTM of a mixed memory adds to its forget gate.
 const FORGET_BIAS: f32 = 1.0;
-/// The activation of a backbone, where it is not given.
-const LECUN_TANH: Activation = Activation::ScaledTanh { alpha: 1.7159, beta: 0.666 };
 
 /// What tensors, the class's own arguments, or only training know of the original's hyperparameters.
-const TOLD: [&str; 17] = [
+const TOLD: [&str; 18] = [
     "backbone_dr",
     "backbone_layers",
     "backbone_units",
@@ -40,6 +38,7 @@ const TOLD: [&str; 17] = [
     "hidden_size",
     "init",
     "optim",
+    "size",
     "tau",
     "use_ltc",
     "use_mixed",
@@ -49,10 +48,10 @@ const TOLD: [&str; 17] = [
 /// The network of an `ncps` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     case.ignore("batch_first");
-    case.must_be("return_sequences", true)?;
+    let last_only = !case.flag("return_sequences", true)?;
     let wired = case.given("wiring");
     let mixed = case.flag("mixed_memory", false)?;
-    match case.cls.as_str() {
+    let mut network = match case.cls.as_str() {
         "CfC" => {
             let mode = Mode::read(case.text("mode")?.as_deref())?;
             let activation = case.activation("activation", LECUN_TANH)?;
@@ -60,11 +59,13 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
             for argument in ["backbone_units", "backbone_layers", "backbone_dropout", "proj_size"] {
                 case.ignore(argument);
             }
-            cfc::convert(case, &Cfc { wired, mixed, mode, activation, units: "units", input_size: "input_size" })
+            cfc::convert(case, &Cfc { wired, mixed, mode, activation, units: "units", input_size: "input_size" })?
         }
-        "LTC" => ltc::convert(case, wired, mixed),
-        _ => case.unknown_class(),
-    }
+        "LTC" => ltc::convert(case, wired, mixed)?,
+        _ => return case.unknown_class(),
+    };
+    network.last_only = last_only;
+    Ok(network)
 }
 
 /// The network of a `cfc` case.
@@ -72,7 +73,8 @@ pub(crate) fn convert_original(case: &mut Case<'_>) -> Result<Network, ImportErr
     if case.cls != "Cfc" {
         return case.unknown_class();
     }
-    case.ignore("return_sequences");
+    // A case that does not say has every output, whatever the class's default.
+    let last_only = !case.flag("return_sequences", true)?;
     case.size("out_feature")?;
     case.spread("hparams")?;
     for argument in TOLD {
@@ -89,40 +91,40 @@ pub(crate) fn convert_original(case: &mut Case<'_>) -> Result<Network, ImportErr
         Some("silu") => Activation::Silu,
         Some("relu") => Activation::Relu,
         Some("tanh") => Activation::Tanh,
+        Some("gelu") => Activation::Gelu,
         Some(name) => return Err(ImportError::Unsupported(format!("argument backbone_activation = {name:?}"))),
     };
-    if case.flag("use_ltc", false)? {
-        return ltc::convert_original(case, mixed);
-    }
-    let (units, input_size) = ("hidden_size", "in_features");
-    cfc::convert(case, &Cfc { wired: false, mixed, mode, activation, units, input_size })
+    let mut network = match case.flag("use_ltc", false)? {
+        true => ltc::convert_original(case, mixed)?,
+        false => {
+            let (units, input_size) = ("hidden_size", "in_features");
+            cfc::convert(case, &Cfc { wired: false, mixed, mode, activation, units, input_size })?
+        }
+    };
+    network.last_only = last_only;
+    Ok(network)
 }
 
 /// `fc`, where there is one.
 fn readout(case: &mut Case<'_>, network: &mut Network, y: Source) -> Result<Source, ImportError> {
-    match case.optional("fc.weight")? {
-        None => Ok(y),
-        Some(weights) => {
-            let name = "fc.weight";
-            let (rows, _) = Named { name, tensor: weights }.matrix()?;
-            let bias = Named { name: "fc.bias", tensor: case.tensor("fc.bias")? }.shaped(&[rows], rows)?;
-            Ok(network.add(Layer::dense(weights.clone(), Some(bias), Activation::Identity), &[&y]))
-        }
-    }
+    Ok(match torch::linear(case, "fc")? {
+        Some(layer) => network.add(layer, &[&y]),
+        None => y,
+    })
 }
 
 /// The layer with the LSTM in front of it.
 fn mixed_memory(case: &mut Case<'_>, layer: Layer, features: usize) -> Result<Layer, ImportError> {
     let units = layer.hidden_size;
-    let mut tensor = |name: &str, shape: &[usize]| Named { name, tensor: case.tensor(name)? }.shaped(shape, units);
+    let mut tensor = |name: &str, shape: &[usize]| case.named(name)?.shaped(shape, units);
     let input = tensor("lstm.input_map.weight", &[4 * units, features])?;
     let recurrent = tensor("lstm.recurrent_map.weight", &[4 * units, units])?;
-    let mut bias = reordered(&tensor("lstm.input_map.bias", &[4 * units])?, MEMORY_ORDER, LSTM);
-    bias.data[units..2 * units].iter_mut().for_each(|bias| *bias += FORGET_BIAS);
+    let mut bias = reordered(&tensor("lstm.input_map.bias", &[4 * units])?, LSTM_NCPS, LSTM);
+    add_forget_bias(&mut bias, FORGET_BIAS);
     Ok(layer
         .option("mixed_memory")
-        .tensor("memory_input_weights", reordered(&input, MEMORY_ORDER, LSTM))
-        .tensor("memory_recurrent_weights", reordered(&recurrent, MEMORY_ORDER, LSTM))
+        .tensor("memory_input_weights", reordered(&input, LSTM_NCPS, LSTM))
+        .tensor("memory_recurrent_weights", reordered(&recurrent, LSTM_NCPS, LSTM))
         .tensor("memory_bias", bias)
         .state("cell_state", At::new("c")))
 }

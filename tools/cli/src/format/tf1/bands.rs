@@ -6,11 +6,11 @@
 use tidegate::cell::CellKind;
 use tidegate::gate::{LSTM, LSTM_TF1};
 
-use super::cells::{FORGET, positive};
+use super::cells::positive;
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::layer::Layer;
-use crate::format::weights::{Named, reordered, stacked};
+use crate::format::weights::{Named, add_forget_bias, reordered, stacked};
 
 /// Where the bands lie among the features.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Bands {
     pub fn between([from, to]: [usize; 2], input: usize, size: usize, hop: usize) -> Result<Self, ImportError> {
         let room = to.checked_sub(from).and_then(|len| len.checked_sub(size)).filter(|_| to <= input && size > 0);
         let Some(steps) = room.and_then(|room| room.checked_div(hop)) else {
-            let refused = format!("bands of {size} features, {hop} apart, from {from} to {to} of {input} features");
+            let refused = format!("a row of bands of {size} features, {hop} apart, from {from} to {to} of {input}");
             return Err(ImportError::Unsupported(refused));
         };
         Ok(Self { input, count: steps + 1, size, hop, first: from, pad_before: 0, pad_after: 0 })
@@ -116,7 +116,7 @@ pub fn grid_lstm(
     let convert = |side: Side<'_>, names: [&str; 2]| {
         let [input, recurrent, mut bias] = blocks(side.kernel, side.bias, names, [gates, units], bands.size)?;
         if !coupled {
-            add(&mut bias, units, options.forget_bias);
+            add_forget_bias(&mut bias, options.forget_bias);
         }
         Ok::<_, ImportError>([input, recurrent, bias])
     };
@@ -157,7 +157,7 @@ pub fn time_freq_lstm(
 ) -> Result<Layer, ImportError> {
     let units = Named { name: "W", tensor: kernel }.units(4)?;
     let [input, recurrent, mut bias] = blocks(kernel, bias, ["W", "B"], [4, units], bands.size)?;
-    add(&mut bias, units, options.forget_bias);
+    add_forget_bias(&mut bias, options.forget_bias);
     let mut layer = bands
         .layer(CellKind::TimeFreqLstm, units, 1)
         .tensor("input_weights", input)
@@ -200,18 +200,11 @@ fn uncoupled(tensor: &Tensor) -> Tensor {
     Tensor { shape, data: [input, &opposite, rest].concat() }
 }
 
-/// Adds to the bias of the forget gate.
-fn add(bias: &mut Tensor, units: usize, forget_bias: f32) {
-    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
-        *value += forget_bias;
-    }
-}
-
 fn with_peepholes(layer: Layer, peepholes: Peepholes<'_>, names: [&'static str; 3]) -> Result<Layer, ImportError> {
     let units = layer.hidden_size;
     let both = |name, [of_frequency, of_time]: [&Tensor; 2]| {
         let vector = |tensor| Named { name, tensor }.shaped(&[units], units);
-        Ok::<_, ImportError>(stacked(&vector(of_frequency)?, &vector(of_time)?))
+        Ok::<_, ImportError>(stacked([&vector(of_frequency)?, &vector(of_time)?]))
     };
     let input = both("W_I_diag", peepholes.input)?;
     let forget = match peepholes.forget {

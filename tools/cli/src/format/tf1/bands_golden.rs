@@ -2,10 +2,9 @@
 //! each of its frequency blocks, a `BidirectionalGridLSTMCell` two.
 
 use super::bands::{Bands, Options, Peepholes, Side, grid_lstm, time_freq_lstm};
-use super::cells;
-use crate::canonical::Tensor;
+use super::golden::numbered;
 use crate::error::ImportError;
-use crate::format::golden::Case;
+use crate::format::golden::{Case, agree};
 use crate::format::layer::{At, Layer};
 use crate::format::network::{Direction, Network, Source};
 
@@ -21,9 +20,6 @@ pub(crate) fn add(
     x: &Source,
     direction: Direction,
 ) -> Result<Source, ImportError> {
-    for argument in ["initializer", "reuse"] {
-        case.ignore(argument);
-    }
     let layers = match case.cls.as_str() {
         "GridLSTMCell" => grid(case, x.size())?,
         "BidirectionalGridLSTMCell" => bidirectional_grid(case, x.size())?,
@@ -31,14 +27,11 @@ pub(crate) fn add(
         _ => return case.unknown_class(),
     };
     let outputs: Vec<Source> = layers.into_iter().map(|layer| network.directed(layer, &[x], direction)).collect();
-    match outputs.as_slice() {
-        [output] => Ok(output.clone()),
-        outputs => network.concat(&outputs.iter().collect::<Vec<_>>()),
-    }
+    Ok(network.concat(&outputs))
 }
 
 fn time_freq(case: &mut Case<'_>, input: usize) -> Result<Layer, ImportError> {
-    let (size, hop) = (needed(case, "feature_size")?, case.size("frequency_skip")?.unwrap_or(1));
+    let (size, hop) = (case.needed_size("feature_size")?, case.size("frequency_skip")?.unwrap_or(1));
     let bands = Bands::between([0, input], input, size, hop)?;
     let shards = case.size("num_unit_shards")?.unwrap_or(1);
     let peepholes = match case.flag("use_peepholes", false)? {
@@ -46,7 +39,7 @@ fn time_freq(case: &mut Case<'_>, input: usize) -> Result<Layer, ImportError> {
         false => None,
     };
     let options = options(case)?;
-    let layer = time_freq_lstm(&sharded(case, "W", shards)?, case.tensor("B")?, peepholes, bands, options)?;
+    let layer = time_freq_lstm(&numbered(case, "W", shards)?, case.tensor("B")?, peepholes, bands, options)?;
     case.units("num_units", layer.hidden_size)?;
     Ok(in_one(layer, bands.count))
 }
@@ -86,21 +79,21 @@ struct Grid {
 
 impl Grid {
     fn read(case: &mut Case<'_>, input: usize) -> Result<Self, ImportError> {
-        let (size, hop) = (needed(case, "feature_size")?, needed(case, "frequency_skip")?);
+        let (size, hop) = (case.needed_size("feature_size")?, case.needed_size("frequency_skip")?);
         let counts = case.sizes("num_frequency_blocks")?.unwrap_or_default();
         let starts = case.sizes("start_freqindex_list")?.unwrap_or_default();
         let ends = case.sizes("end_freqindex_list")?.unwrap_or_default();
         // Without starts the class does not look at the ends.
         let (starts, ends) = if starts.is_empty() { (vec![0], vec![input]) } else { (starts, ends) };
         if counts.len() != starts.len() || starts.len() != ends.len() {
-            let lists = format!("frequency blocks {counts:?} from {starts:?} to {ends:?}");
+            let lists = format!("argument num_frequency_blocks = {counts:?} from {starts:?} to {ends:?}");
             return Err(ImportError::Unsupported(lists));
         }
         let mut blocks = Vec::new();
         for (&count, (from, to)) in counts.iter().zip(starts.into_iter().zip(ends)) {
             let bands = Bands::between([from, to], input, size, hop)?;
             if bands.count != count {
-                let refused = format!("num_frequency_blocks of {count} where there is room for {}", bands.count);
+                let refused = format!("argument num_frequency_blocks = {count} with room for {}", bands.count);
                 return Err(ImportError::Unsupported(refused));
             }
             blocks.push(bands);
@@ -111,7 +104,7 @@ impl Grid {
             peepholes: case.flag("use_peepholes", false)?,
             shared: case.flag("share_time_frequency_weights", false)?,
             coupled: case.flag("couple_input_forget_gates", false)?,
-            units: needed(case, "num_units")?,
+            units: case.needed_size("num_units")?,
             options: options(case)?,
         })
     }
@@ -119,11 +112,11 @@ impl Grid {
     /// A layer for each block, of the tensors in `scope`.
     fn layers(&self, case: &mut Case<'_>, scope: &str, offset: isize) -> Result<Vec<Layer>, ImportError> {
         let layer = |(block, &bands): (usize, &Bands)| {
-            let frequency_kernel = sharded(case, &format!("{scope}W_f_{block}"), self.shards)?;
+            let frequency_kernel = numbered(case, &format!("{scope}W_f_{block}"), self.shards)?;
             let frequency = Side { kernel: &frequency_kernel, bias: case.tensor(&format!("{scope}B_f_{block}"))? };
             let time_kernel = match self.shared {
                 true => None,
-                false => Some(sharded(case, &format!("{scope}W_t_{block}"), self.shards)?),
+                false => Some(numbered(case, &format!("{scope}W_t_{block}"), self.shards)?),
             };
             let time = match &time_kernel {
                 Some(kernel) => Some(Side { kernel, bias: case.tensor(&format!("{scope}B_t_{block}"))? }),
@@ -131,10 +124,7 @@ impl Grid {
             };
             let peepholes = if self.peepholes { Some(self.peepholes(case, scope, block)?) } else { None };
             let layer = grid_lstm(frequency, time, peepholes, self.coupled, bands.shifted(offset), self.options)?;
-            if layer.hidden_size != self.units {
-                let (given, found) = (self.units, layer.hidden_size);
-                return Err(ImportError::Unsupported(format!("num_units = {given} with tensors of {found} units")));
-            }
+            agree("num_units", self.units, layer.hidden_size)?;
             Ok(layer)
         };
         self.blocks.iter().enumerate().map(layer).collect()
@@ -185,15 +175,4 @@ fn in_one(layer: Layer, bands: usize) -> Layer {
 
 fn options(case: &mut Case<'_>) -> Result<Options, ImportError> {
     Ok(Options { forget_bias: case.number("forget_bias")?.unwrap_or(1.0), cell_clip: case.number("cell_clip")? })
-}
-
-/// An argument that the class cannot do without.
-fn needed(case: &mut Case<'_>, name: &str) -> Result<usize, ImportError> {
-    case.size(name)?.ok_or_else(|| ImportError::Unsupported(format!("{name} that is not given")))
-}
-
-/// A kernel in `shards` parts, `path_0`, `path_1`, ...
-fn sharded(case: &mut Case<'_>, path: &str, shards: usize) -> Result<Tensor, ImportError> {
-    let parts = (0..shards).map(|part| case.tensor(&format!("{path}_{part}"))).collect::<Result<Vec<_>, _>>()?;
-    cells::unsharded(&parts)
 }

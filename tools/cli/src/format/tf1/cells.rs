@@ -11,10 +11,7 @@ use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::conv_lstm::{self, Axis, Kernel, Padding};
 use crate::format::layer::Layer;
-use crate::format::weights::{Named, reordered, stacked, zeros};
-
-/// Position of the forget gate in the canonical order.
-pub(super) const FORGET: usize = 1;
+use crate::format::weights::{Named, add_forget_bias, reordered, stacked, zeros};
 
 /// What `LSTMCell` can have beyond its kernel and bias.
 #[derive(Clone, Copy, Debug)]
@@ -78,9 +75,7 @@ pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<
     let (input_weights, recurrent_weights) = kernel.split_kernel(output)?;
     let ordered = |tensor: &Tensor| reordered(tensor, options.order, LSTM);
     let mut bias = ordered(&Named { name: "bias", tensor: bias }.shaped(&[4 * units], units)?);
-    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
-        *value += options.forget_bias;
-    }
+    add_forget_bias(&mut bias, options.forget_bias);
     let mut layer = Layer::new(CellKind::Lstm, input_weights.shape[1], units)
         .tensor("input_weights", ordered(&input_weights))
         .tensor("recurrent_weights", ordered(&recurrent_weights))
@@ -110,7 +105,7 @@ pub fn lstm(kernel: &Tensor, bias: &Tensor, options: LstmOptions<'_>) -> Result<
 }
 
 /// `GLSTMCell`: for each group a kernel [(input + output) / groups, 4 * units / groups] in the order i, j, f, o; biases
-/// i, f, j, o of all units; projection [units, output].
+/// i, f, j, o of all units; projection [units, output]. The activation is that of the output; the candidate has tanh.
 ///
 /// # Errors
 /// If there is no kernel, or a tensor has another shape.
@@ -119,6 +114,7 @@ pub fn glstm(
     biases: [&Tensor; 4],
     forget_bias: f32,
     projection: Option<&Tensor>,
+    activation: Activation,
 ) -> Result<Layer, ImportError> {
     let Some(&first) = kernels.first() else {
         return Err(ImportError::MissingTensor { tensor: "group0/kernel".into() });
@@ -131,7 +127,7 @@ pub fn glstm(
         None => units,
     };
     if output % groups != 0 {
-        return Err(ImportError::Unsupported(format!("{output} features out in {groups} groups")));
+        return Err(ImportError::Unsupported(format!("an output of {output} features in {groups} groups")));
     }
     let mut parts = Vec::new();
     for &tensor in kernels {
@@ -142,18 +138,16 @@ pub fn glstm(
     }
     let (inputs, recurrents): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let input_weights = interleaved(&inputs, LSTM.len());
-    let mut bias = zeros(0);
-    for tensor in biases {
-        bias = stacked(&bias, &Named { name: "bias", tensor }.shaped(&[units], units)?);
-    }
-    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
-        *value += forget_bias;
-    }
+    let vector = |tensor| Named { name: "bias", tensor }.shaped(&[units], units);
+    let biases = biases.into_iter().map(vector).collect::<Result<Vec<_>, _>>()?;
+    let mut bias = stacked(&biases);
+    add_forget_bias(&mut bias, forget_bias);
     let mut layer = Layer::new(CellKind::Glstm, groups * input_weights.shape[1], units)
         .extent("groups", groups)
         .tensor("input_weights", input_weights)
         .tensor("recurrent_weights", interleaved(&recurrents, LSTM.len()))
-        .tensor("input_bias", bias);
+        .tensor("input_bias", bias)
+        .activation("output_activation", activation);
     if let Some(projection) = projection {
         projection.shaped(&[units, output], units)?;
         layer = layer.option("projection").tensor("projection_weights", projection.transposed(0, units)?);
@@ -235,9 +229,7 @@ pub fn conv_lstm(
         None => zeros(4 * filters),
     };
     bias = reordered(&bias, LSTM_TF1, LSTM);
-    for value in &mut bias.data[FORGET * filters..(FORGET + 1) * filters] {
-        *value += forget_bias;
-    }
+    add_forget_bias(&mut bias, forget_bias);
     let axis = |(&length, &kernel)| Axis { length, kernel, stride: 1, dilation: 1 };
     let axes: Vec<Axis> = lengths.iter().zip(kernel.taps).map(axis).collect();
     let layer = conv_lstm::layer(&axes, channels, filters, Padding::Same)?
@@ -278,9 +270,9 @@ pub fn gru(
     let gates_bias = Named { name: "gates/bias", tensor: gates_bias }.shaped(&[2 * units], units)?;
     let candidate_bias = Named { name: "candidate/bias", tensor: candidate_bias }.shaped(&[units], units)?;
     Ok(Layer::new(CellKind::Gru, input, units)
-        .tensor("input_weights", stacked(&gates_input, &candidate_input))
-        .tensor("recurrent_weights", stacked(&gates_recurrent, &candidate_recurrent))
-        .tensor("input_bias", stacked(&gates_bias, &candidate_bias))
+        .tensor("input_weights", stacked([&gates_input, &candidate_input]))
+        .tensor("recurrent_weights", stacked([&gates_recurrent, &candidate_recurrent]))
+        .tensor("input_bias", stacked([&gates_bias, &candidate_bias]))
         .activation("new_activation", activation))
 }
 
@@ -308,10 +300,10 @@ pub fn cudnn_compatible_gru(
     let recurrent_bias = part("candidate/hidden_projection/bias", hidden_projection[1], &[units])?;
     let transposed = |tensor: &Tensor, rows| Named { name: "candidate", tensor }.transposed(0, rows);
     let mut layer = Layer::new(CellKind::Gru, input, units)
-        .tensor("input_weights", stacked(&gates_input, &transposed(&kernel, input)?))
-        .tensor("recurrent_weights", stacked(&gates_recurrent, &transposed(&recurrent, units)?))
-        .tensor("input_bias", stacked(&gates_bias, &input_bias))
-        .tensor("recurrent_bias", stacked(&zeros(2 * units), &recurrent_bias))
+        .tensor("input_weights", stacked([&gates_input, &transposed(&kernel, input)?]))
+        .tensor("recurrent_weights", stacked([&gates_recurrent, &transposed(&recurrent, units)?]))
+        .tensor("input_bias", stacked([&gates_bias, &input_bias]))
+        .tensor("recurrent_bias", stacked([&zeros(2 * units), &recurrent_bias]))
         .activation("new_activation", activation);
     layer.options.push("reset_after");
     Ok(layer)
@@ -383,9 +375,7 @@ pub fn indy_lstm(
     let (input_weights, recurrent_weights, bias) = independent(kernel_w, kernel_u, bias, 4)?;
     let units = bias.shape[0] / 4;
     let mut bias = reordered(&bias, LSTM_TF1, LSTM);
-    for value in &mut bias.data[FORGET * units..(FORGET + 1) * units] {
-        *value += forget_bias;
-    }
+    add_forget_bias(&mut bias, forget_bias);
     Ok(Layer::new(CellKind::IndyLstm, input_weights.shape[1], units)
         .tensor("input_weights", reordered(&input_weights, LSTM_TF1, LSTM))
         .tensor("recurrent_weights", reordered(&recurrent_weights, LSTM_TF1, LSTM))
@@ -405,9 +395,9 @@ pub fn indy_gru(gates: [&Tensor; 3], candidate: [&Tensor; 3], activation: Activa
     Named { name: "candidate/kernel", tensor: candidate[0] }.shaped(&[input, units], units)?;
     let (new_input, new_recurrent, new_bias) = independent(candidate[0], candidate[1], candidate[2], 1)?;
     Ok(Layer::new(CellKind::IndyGru, input, units)
-        .tensor("input_weights", stacked(&gates_input, &new_input))
-        .tensor("recurrent_weights", stacked(&gates_recurrent, &new_recurrent))
-        .tensor("bias", stacked(&gates_bias, &new_bias))
+        .tensor("input_weights", stacked([&gates_input, &new_input]))
+        .tensor("recurrent_weights", stacked([&gates_recurrent, &new_recurrent]))
+        .tensor("bias", stacked([&gates_bias, &new_bias]))
         .activation("new_activation", activation))
 }
 
@@ -521,7 +511,7 @@ pub fn sru(kernel: &Tensor, bias: &Tensor, activation: Activation) -> Result<Lay
     let bias = Named { name: "bias", tensor: bias }.shaped(&[2 * units], units)?;
     Ok(Layer::new(CellKind::Sru, input, units)
         .tensor("input_weights", input_weights)
-        .tensor("bias", stacked(&zeros(units), &bias))
+        .tensor("bias", stacked([&zeros(units), &bias]))
         .option("highway")
         .tensor("highway_weights", highway)
         .activation("output_activation", activation))
@@ -547,15 +537,13 @@ pub fn unsharded(parts: &[&Tensor]) -> Result<Tensor, ImportError> {
         return Err(ImportError::MissingTensor { tensor: "kernel/part_0".into() });
     };
     let (_, width) = Named { name: "kernel/part_0", tensor: first }.matrix()?;
-    let mut whole = (*first).clone();
     for tensor in rest {
         let part = Named { name: "kernel/part", tensor };
         if part.matrix()?.1 != width {
             return part.refuse(format!("part 0 has {width} columns"));
         }
-        whole = stacked(&whole, tensor);
     }
-    Ok(whole)
+    Ok(stacked(parts.iter().copied()))
 }
 
 /// Canonical models write "no clip" as 0, so a real clip of 0, which TensorFlow would apply, must be refused.

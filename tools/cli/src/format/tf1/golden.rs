@@ -18,7 +18,8 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
         return Ok(Network::of(match kind {
             "LSTM" => cudnn::lstm(case)?,
             "GRU" => cudnn::gru(case)?,
-            "Tanh" => cudnn::tanh(case)?,
+            "Tanh" => cudnn::basic(case, Activation::Tanh)?,
+            "Relu" => cudnn::basic(case, Activation::Relu)?,
             _ => return case.unknown_class(),
         }));
     }
@@ -98,13 +99,9 @@ fn lstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 /// What `LSTMCell` and its variants have beyond kernel, bias and projection.
 pub(super) fn lstm_options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, ImportError> {
-    let peepholes = match case.flag("use_peepholes", false)? {
-        true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
-        false => None,
-    };
     Ok(LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
-        peepholes,
+        peepholes: peepholes(case, "use_peepholes")?,
         cell_clip: case.number("cell_clip")?,
         projection_clip: case.number("proj_clip")?,
         activation: case.activation("activation", Activation::Tanh)?,
@@ -112,15 +109,27 @@ pub(super) fn lstm_options<'a>(case: &mut Case<'a>) -> Result<LstmOptions<'a>, I
     })
 }
 
-/// One op a step, or one for the whole sequence. A clip that is not positive is none.
-fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let peepholes = match case.flag("use_peephole", false)? {
+/// The diagonals that the gates of an `LSTMCell` have where `argument` is set.
+fn peepholes<'a>(case: &mut Case<'a>, argument: &str) -> Result<Option<[&'a Tensor; 3]>, ImportError> {
+    Ok(match case.flag(argument, false)? {
         true => Some([case.tensor("w_i_diag")?, case.tensor("w_f_diag")?, case.tensor("w_o_diag")?]),
         false => None,
-    };
+    })
+}
+
+/// The weights of a projection, where there is one. To be taken first: their name may end like that of the cell's.
+pub(super) fn projection<'a>(case: &mut Case<'a>, path: &str) -> Result<Option<&'a Tensor>, ImportError> {
+    Ok(match case.size("num_proj")? {
+        Some(_) => Some(case.tensor(path)?),
+        None => None,
+    })
+}
+
+/// One op a step, or one for the whole sequence. A clip that is not positive is none.
+fn lstm_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let options = LstmOptions {
         forget_bias: case.number("forget_bias")?.unwrap_or(1.0),
-        peepholes,
+        peepholes: peepholes(case, "use_peephole")?,
         cell_clip: case.number("cell_clip")?.filter(|&clip| clip > 0.0),
         ..LstmOptions::default()
     };
@@ -132,34 +141,36 @@ fn glstm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let groups = case.size("number_of_groups")?.unwrap_or(1);
     let kernels = (0..groups).map(|k| case.tensor(&format!("group{k}/kernel"))).collect::<Result<Vec<_>, _>>()?;
     let biases = [case.tensor("bias_i")?, case.tensor("bias_f")?, case.tensor("bias_j")?, case.tensor("bias_o")?];
-    let projection = match case.size("num_proj")? {
-        Some(_) => Some(case.tensor("projection/kernel")?),
-        None => None,
-    };
+    let projection = projection(case, "projection/kernel")?;
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
-    let layer = cells::glstm(&kernels, biases, forget_bias, projection)?;
+    let activation = case.activation("activation", Activation::Tanh)?;
+    let layer = cells::glstm(&kernels, biases, forget_bias, projection, activation)?;
     with_tuple(case, layer)
 }
 
 fn nas(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let projection = match case.size("num_proj")? {
-        Some(_) => Some(case.tensor("projection_weights")?),
-        None => None,
-    };
+    let projection = projection(case, "projection_weights")?;
     let bias = if case.flag("use_bias", false)? { Some(case.tensor("bias")?) } else { None };
     let layer = cells::nas(case.tensor("kernel")?, case.tensor("recurrent_kernel")?, bias, projection)?;
     with_tuple(case, layer)
 }
 
-/// As `GRUCell`, with older names.
+/// As `GRUCell`, with the names of the op's operands.
+pub(crate) fn gru_op(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+    let (gates, gates_bias) = (case.tensor("w_ru")?, case.tensor("b_ru")?);
+    cells::gru(gates, gates_bias, case.tensor("w_c")?, case.tensor("b_c")?, Activation::Tanh)
+}
+
+/// A kernel that is cut by rows into `path_0`, `path_1`, ..., so many.
+pub(super) fn numbered(case: &mut Case<'_>, path: &str, count: usize) -> Result<Tensor, ImportError> {
+    let parts = (0..count).map(|k| case.tensor(&format!("{path}_{k}"))).collect::<Result<Vec<_>, _>>()?;
+    cells::unsharded(&parts)
+}
+
+/// The op as a cell; `cell_size` is one of `num_units`.
 fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
-    let layer = cells::gru(
-        case.tensor("w_ru")?,
-        case.tensor("b_ru")?,
-        case.tensor("w_c")?,
-        case.tensor("b_c")?,
-        Activation::Tanh,
-    )?;
+    let layer = gru_op(case)?;
+    case.units("cell_size", layer.hidden_size)?;
     with_state(case, layer)
 }
 
@@ -192,9 +203,7 @@ fn gru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 /// Over so many axes.
 fn conv_lstm(case: &mut Case<'_>, axes: usize) -> Result<Layer, ImportError> {
     // What only training sees.
-    for argument in ["initializers", "name"] {
-        case.ignore(argument);
-    }
+    case.ignore("initializers");
     let shape = case.sizes("input_shape")?.unwrap_or_default();
     let kernel = case.tensor("kernel")?;
     let taps = case.sizes("kernel_shape")?;
@@ -295,6 +304,7 @@ fn sru(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     case.units("num_units", layer.hidden_size)?;
     Ok(layer.state("cell_state", At::new("state")))
 }
+
 fn ugrnn(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let forget_bias = case.number("forget_bias")?.unwrap_or(1.0);
     let activation = case.activation("activation", Activation::Tanh)?;

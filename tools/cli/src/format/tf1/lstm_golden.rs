@@ -3,9 +3,8 @@
 use tidegate::activation::Activation;
 
 use super::cells::{self, LstmOptions};
-use super::golden::{lstm_options, with_tuple};
+use super::golden::{lstm_options, numbered, projection, with_tuple};
 use super::lstm_variants::{LayerNorm, LayerNorms, coupled_lstm, layer_norm_lstm, weight_normalized};
-use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
@@ -52,11 +51,7 @@ pub fn layer_norm_basic(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 pub fn layer_norm_full(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     ignore_training(case);
-    // The projection first: its kernel's name ends like the cell's.
-    let projection = match case.size("num_proj")? {
-        Some(_) => Some(case.tensor("projection/kernel")?),
-        None => None,
-    };
+    let projection = projection(case, "projection/kernel")?;
     let kernel = case.tensor("kernel")?;
     let options = LstmOptions { projection, ..lstm_options(case)? };
     let layer = match case.flag("layer_norm", false)? {
@@ -89,10 +84,10 @@ pub fn weight_norm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     };
     let input = rows.saturating_sub(output);
     let kernel = match normalized {
-        true => stacked(
+        true => stacked([
             &weight_normalized(kernel, 0..input, case.tensor("norm_0")?, "norm_0")?,
             &weight_normalized(kernel, input..rows, case.tensor("norm_1")?, "norm_1")?,
-        ),
+        ]),
         false => kernel.clone(),
     };
     let options = LstmOptions { projection: projection.as_ref(), ..lstm_options(case)? };
@@ -102,9 +97,13 @@ pub fn weight_norm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 pub fn coupled(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     ignore_training(case);
-    let kernel = shards(case, "W", "num_unit_shards")?;
+    let shards = case.size("num_unit_shards")?.unwrap_or(1);
+    let kernel = numbered(case, "W", shards)?;
     let projection = match case.size("num_proj")? {
-        Some(_) => Some(shards(case, "W_P", "num_proj_shards")?),
+        Some(_) => {
+            let shards = case.size("num_proj_shards")?.unwrap_or(1);
+            Some(numbered(case, "W_P", shards)?)
+        }
         None => None,
     };
     let peepholes = match case.flag("use_peepholes", false)? {
@@ -133,11 +132,4 @@ pub fn coupled(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 /// Takes a bias that the cell makes and saves, but does not add, with layer normalization.
 fn saved_only(case: &mut Case<'_>, name: &str) -> Result<(), ImportError> {
     case.optional(name).map(drop)
-}
-
-/// A kernel that is cut by rows into `name_0`, `name_1`, ...
-fn shards(case: &mut Case<'_>, name: &str, argument: &str) -> Result<Tensor, ImportError> {
-    let count = case.size(argument)?.unwrap_or(1);
-    let parts = (0..count).map(|k| case.tensor(&format!("{name}_{k}"))).collect::<Result<Vec<_>, _>>()?;
-    cells::unsharded(&parts)
 }

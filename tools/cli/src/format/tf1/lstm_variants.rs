@@ -47,14 +47,11 @@ pub struct LayerNorms<'a> {
 /// If a tensor has another shape, or a clip is not positive.
 pub fn layer_norm_lstm(kernel: &Tensor, norms: LayerNorms<'_>, options: LstmOptions<'_>) -> Result<Layer, ImportError> {
     let units = Named { name: "kernel", tensor: kernel }.units(4)?;
-    let (mut gain, mut bias) = (zeros(0), zeros(0));
-    for gate in norms.gates {
-        let (gamma, beta) = gate.checked(units)?;
-        (gain, bias) = (stacked(&gain, &gamma), stacked(&bias, &beta));
-    }
+    let gates = norms.gates.into_iter().map(|gate| gate.checked(units)).collect::<Result<Vec<_>, _>>()?;
+    let (gains, biases): (Vec<_>, Vec<_>) = gates.into_iter().unzip();
     let (cell_gain, cell_bias) = norms.state.checked(units)?;
-    let gate_gain = reordered(&gain, options.order, LSTM);
-    Ok(cells::lstm(kernel, &bias, options)?
+    let gate_gain = reordered(&stacked(&gains), options.order, LSTM);
+    Ok(cells::lstm(kernel, &stacked(&biases), options)?
         .option("gate_norm")
         .option("cell_norm")
         .param("epsilon", LAYER_NORM_EPSILON)
@@ -90,7 +87,7 @@ pub fn coupled_lstm(
         }
         (None, Some(bias)) => {
             let bias = Named { name: "bias", tensor: bias }.shaped(&[3 * units], units)?;
-            cells::lstm(&kernel, &stacked(&none, &bias), options)
+            cells::lstm(&kernel, &stacked([&none, &bias]), options)
         }
         (None, None) => Err(ImportError::MissingTensor { tensor: "bias".into() }),
     };

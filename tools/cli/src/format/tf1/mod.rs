@@ -1,6 +1,7 @@
 //! TensorFlow 1: cells from their tensors, and frozen graphs. A graph is read from its output back to its input
 //! by patterns; every node must have been read by one, else the graph is refused by that node's name.
 
+mod attention;
 pub mod bands;
 mod bands_golden;
 pub mod cells;

@@ -53,16 +53,14 @@ impl PhasedLstm<'_> {
         mask_gates.shaped(&[seen, 2 * units], units)?;
         let output_gate = named("output_gate/kernel", output_gate);
         output_gate.shaped(&[seen, units], units)?;
-        let bias = stacked(
-            &stacked(
-                &named("mask_gates/bias", mask_bias).shaped(&[2 * units], units)?,
-                &named("new_input/bias", new_bias).shaped(&[units], units)?,
-            ),
+        let bias = stacked([
+            &named("mask_gates/bias", mask_bias).shaped(&[2 * units], units)?,
+            &named("new_input/bias", new_bias).shaped(&[units], units)?,
             &named("output_gate/bias", output_bias).shaped(&[units], units)?,
-        );
+        ]);
         // Rows of x or of h of all gates.
         let blocks = |from, to, new: &Tensor| -> Result<Tensor, ImportError> {
-            Ok(stacked(&stacked(&mask_gates.transposed(from, to)?, new), &output_gate.transposed(from, to)?))
+            Ok(stacked([&mask_gates.transposed(from, to)?, new, &output_gate.transposed(from, to)?]))
         };
         if let Some(bad) = self.period.data.iter().find(|&&period| !(period > 0.0)) {
             return Err(ImportError::Unsupported(format!("a period of {bad}")));

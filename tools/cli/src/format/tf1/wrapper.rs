@@ -5,15 +5,15 @@
 use tidegate::activation::Activation;
 
 use super::golden::{cell, intersection};
-use super::{bands_golden, cells, phased_lstm};
+use super::{attention, bands_golden, cells, phased_lstm};
 use crate::error::ImportError;
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
 use crate::format::network::{Direction, Network, Source};
-use crate::format::weights::Named;
 
 /// The network of a cell of any kind, or of a function that runs cells.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
+    ignore_making(case)?;
     match case.cls.as_str() {
         "bidirectional_dynamic_rnn" => bidirectional(case, true),
         "static_bidirectional_rnn" => bidirectional(case, false),
@@ -31,14 +31,27 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     }
 }
 
+/// Takes what says only how variables are called and begin, and the type of all numbers.
+fn ignore_making(case: &mut Case<'_>) -> Result<(), ImportError> {
+    for name in ["initializer", "kernel_initializer", "bias_initializer", "name", "reuse", "_reuse", "trainable"] {
+        case.ignore(name);
+    }
+    match case.text("dtype")? {
+        Some(dtype) if dtype != "float32" => Err(ImportError::Unsupported(format!("argument dtype = {dtype:?}"))),
+        _ => Ok(()),
+    }
+}
+
 fn holds_cells(cls: &str) -> bool {
     cls == "MultiRNNCell" || cls == "IntersectionRNNCell" || cls.ends_with("Wrapper") || cls.ends_with("Adaptor")
 }
 
 /// Adds a cell of any kind that reads `x`; returns its output.
 fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
+    ignore_making(case)?;
     match case.cls.as_str() {
         "MultiRNNCell" => multi(case, network, x, direction),
+        "AttentionCellWrapper" => Ok(network.directed(attention::layer(case)?, &[x], direction)),
         "InputProjectionWrapper" => input_projection(case, network, x, direction),
         "OutputProjectionWrapper" => output_projection(case, network, x, direction),
         "ResidualWrapper" => residual(case, network, x, direction),
@@ -48,7 +61,7 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
             for name in ["input", "output", "state"] {
                 case.ignore(&format!("{name}_keep_prob"));
             }
-            for name in ["variational_recurrent", "input_size", "dtype", "seed"] {
+            for name in ["variational_recurrent", "input_size", "seed", "dropout_state_filter_visitor"] {
                 case.ignore(name);
             }
             wrapped(case, network, x, direction)
@@ -100,7 +113,7 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
     let x = network.input("input", case.input_size()?);
     let rows = network.window(&x, case.steps()?);
     let mut direction = |name, direction| {
-        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("no {name}")))?;
+        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("{} without {name}", case.cls)))?;
         one_direction(case, &mut network, &rows, &call, None, direction)
     };
     let forward = direction("cell_fw", Direction::Forward)?;
@@ -109,7 +122,7 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
         network.output("output_fw", &forward);
         network.output("output_bw", &backward);
     } else {
-        let both = network.concat(&[&forward, &backward])?;
+        let both = network.concat(&[forward, backward]);
         network.output("output", &both);
     }
     Ok(network)
@@ -125,7 +138,7 @@ fn stack_bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
         for direction in [Direction::Forward, Direction::Backward] {
             both.push(one_direction(case, &mut network, &last, call, Some(k), direction)?);
         }
-        last = network.concat(&both.iter().collect::<Vec<_>>())?;
+        last = network.concat(&both);
     }
     network.output("output", &last);
     Ok(network)
@@ -141,17 +154,19 @@ fn reversed(case: &mut Case<'_>) -> Result<Network, ImportError> {
     Ok(network)
 }
 
-/// The output of a cell is the input of the next.
+/// The output of a cell is the input of the next. Their states are a tuple, or one after the other in one tensor.
 fn multi(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direction) -> Result<Source, ImportError> {
-    case.must_be("state_is_tuple", true)?;
+    let tuple = case.flag("state_is_tuple", true)?;
     let calls = case.texts("cells")?.unwrap_or_default();
-    let mut last = x.clone();
+    let (mut last, mut end) = (x.clone(), 0);
     for (k, call) in calls.iter().enumerate() {
         let scope = format!("cell_{k}");
-        last = network.renamed(
-            |state| within(&scope, state),
-            |network| case.cell(call, &[&scope], |case| add(case, network, &last, direction)),
-        )?;
+        let cell = |network: &mut Network| case.cell(call, &[&scope], |case| add(case, network, &last, direction));
+        if tuple {
+            last = network.renamed(|state| within(&scope, state), cell)?;
+        } else {
+            (last, end) = network.states_from(end, cell)?;
+        }
     }
     Ok(last)
 }
@@ -197,7 +212,7 @@ fn residual(
     direction: Direction,
 ) -> Result<Source, ImportError> {
     let output = wrapped(case, network, x, direction)?;
-    Ok(network.add(Layer::merge("add", 2, output.size())?, &[x, &output]))
+    Ok(network.add(Layer::merge("add", 2, output.size()), &[x, &output]))
 }
 
 /// `y = t x + (1 - t) cell(x)` with `t = σ(x carry_w + carry_b)`; where the gates are not coupled, the cell's own is
@@ -212,22 +227,22 @@ fn highway(
     case.ignore("carry_bias_init");
     let gate = |name: &str, case: &mut Case<'_>, network: &mut Network| -> Result<Source, ImportError> {
         let weights = format!("{name}_w");
-        let weights = Named { name: &weights, tensor: case.tensor(&weights)? };
+        let weights = case.named(&weights)?;
         let bias = format!("{name}_b");
-        let bias = Named { name: &bias, tensor: case.tensor(&bias)? }.shaped(&[x.size()], x.size())?;
+        let bias = case.named(&bias)?.shaped(&[x.size()], x.size())?;
         let weights = weights.transposed(0, weights.matrix()?.0)?;
         Ok(network.add(Layer::dense(weights, Some(bias), Activation::Sigmoid), &[x]))
     };
     let carry = gate("carry", case, network)?;
     if case.flag("couple_carry_transform_gates", true)? {
         let output = wrapped(case, network, x, direction)?;
-        return Ok(network.add(Layer::merge("blend", 3, x.size())?, &[x, &output, &carry]));
+        return Ok(network.add(Layer::merge("blend", 3, x.size()), &[x, &output, &carry]));
     }
     let transform = gate("transform", case, network)?;
     let output = wrapped(case, network, x, direction)?;
-    let carried = network.add(Layer::merge("multiply", 2, x.size())?, &[x, &carry]);
-    let transformed = network.add(Layer::merge("multiply", 2, x.size())?, &[&output, &transform]);
-    Ok(network.add(Layer::merge("add", 2, x.size())?, &[&carried, &transformed]))
+    let carried = network.add(Layer::merge("multiply", 2, x.size()), &[x, &carry]);
+    let transformed = network.add(Layer::merge("multiply", 2, x.size()), &[&output, &transform]);
+    Ok(network.add(Layer::merge("add", 2, x.size()), &[&carried, &transformed]))
 }
 
 /// The only cell within a wrapper, with the parameters that the wrapper has left.

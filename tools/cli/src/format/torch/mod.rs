@@ -13,7 +13,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::description::{Take, Value};
-use super::golden::{Case, Control};
+use super::golden::{Case, Control, agree};
 use super::layer::{At, Layer};
 use super::network::{Direction, Network, Source};
 use super::weights::Named;
@@ -102,17 +102,12 @@ fn recurrent(
                 continue;
             }
             let suffix = if cell { String::new() } else { format!("_l{k}{suffix}") };
-            let mut layer = layer(case, arguments, &suffix, k * directions + outputs.len())?;
+            let index = (!cell).then_some(k * directions + outputs.len());
+            let mut layer = layer(case, arguments, &suffix, index)?;
             if let (0, Some(order)) = (k, &x.order) {
                 reorder(&mut layer, "input_weights", order);
             }
-            for (argument, given, found) in
-                [("input_size", input.filter(|_| k == 0), layer.input_size), ("hidden_size", hidden, layer.hidden_size)]
-            {
-                if given.is_some_and(|given| given != found) {
-                    return Err(ImportError::Unsupported(format!("{argument} that differs from the weights")));
-                }
-            }
+            sizes_agree(input.filter(|_| k == 0), hidden, &layer)?;
             let given: usize = sources.iter().map(Source::size).sum();
             if given != layer.input_size {
                 let (of, name) = (layer.input_size, format!("weight_ih{suffix}"));
@@ -130,12 +125,33 @@ fn recurrent(
         // The backward direction gives the first row last.
         sources = sources.iter().enumerate().map(|(k, source)| network.last(source, k == 1)).collect();
     }
-    let output = match sources.as_slice() {
-        [one] => one.clone(),
-        all => network.concat(&all.iter().collect::<Vec<_>>())?,
-    };
+    let output = network.concat(&sources);
     let value = x.with(if take == Take::Last { network.last(&output, false) } else { output });
     Ok(Value { sequence: take == Take::Sequence && x.sequence, ..value })
+}
+
+/// Refuses sizes that are not those of the weights.
+fn sizes_agree(input: Option<usize>, hidden: Option<usize>, layer: &Layer) -> Result<(), ImportError> {
+    if let Some(input) = input {
+        agree("input_size", input, layer.input_size)?;
+    }
+    if let Some(hidden) = hidden {
+        agree("hidden_size", hidden, layer.hidden_size)?;
+    }
+    Ok(())
+}
+
+/// `nn.Linear` of this name, if there is one, with its bias if it has one.
+pub(super) fn linear(case: &mut Case<'_>, name: &str) -> Result<Option<Layer>, ImportError> {
+    let weight = format!("{name}.weight");
+    let Some(weights) = case.optional(&weight)? else { return Ok(None) };
+    let (rows, _) = Named { name: &weight, tensor: weights }.matrix()?;
+    let name = format!("{name}.bias");
+    let bias = match case.optional(&name)? {
+        Some(tensor) => Some(Named { name: &name, tensor }.shaped(&[rows], rows)?),
+        None => None,
+    };
+    Ok(Some(Layer::dense(weights.clone(), bias, Activation::Identity)))
 }
 
 /// The columns of weights whose input has the framework's k-th feature at `order[k]`.
@@ -158,21 +174,23 @@ struct Arguments {
     nonlinearity: Option<Activation>,
 }
 
-/// The layer whose tensors end in `suffix` and whose states are at `index`.
-fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: usize) -> Result<Layer, ImportError> {
+/// The layer whose tensors end in `suffix` and whose states are at `index`, where there are several.
+fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: Option<usize>) -> Result<Layer, ImportError> {
     let Arguments { kind, bias, projected, nonlinearity } = arguments;
     let gates = kind.spec().gates.len().max(1);
-    let weights = Named { name: "weight_ih", tensor: case.tensor(&format!("weight_ih{suffix}"))? };
+    let named = |tensor: &str| format!("{tensor}{suffix}");
+    let (weight_ih, weight_hh, weight_hr) = (named("weight_ih"), named("weight_hh"), named("weight_hr"));
+    let weights = case.named(&weight_ih)?;
     let (rows, input) = weights.matrix()?;
     if rows % gates != 0 {
         return weights.refuse(format!("its rows must be {gates} gates of equal height"));
     }
     let units = rows / gates;
-    let recurrent = Named { name: "weight_hh", tensor: case.tensor(&format!("weight_hh{suffix}"))? };
+    let recurrent = case.named(&weight_hh)?;
     let mut output = units;
     let mut layer = Layer::new(kind, input, units).tensor("input_weights", weights.tensor.clone());
     if projected {
-        let projection = Named { name: "weight_hr", tensor: case.tensor(&format!("weight_hr{suffix}"))? };
+        let projection = case.named(&weight_hr)?;
         output = projection.matrix()?.0;
         layer.options.push("projection");
         layer = layer.tensor("projection_weights", projection.shaped(&[output, units], units)?);
@@ -181,16 +199,16 @@ fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: usize) 
     layer = layer.tensor("recurrent_weights", recurrent.shaped(&[rows, output], units)?);
     if bias {
         for (name, canonical) in [("bias_ih", "input_bias"), ("bias_hh", "recurrent_bias")] {
-            let tensor = case.tensor(&format!("{name}{suffix}"))?;
-            layer = layer.tensor(canonical, Named { name, tensor }.shaped(&[rows], units)?);
+            let name = named(name);
+            layer = layer.tensor(canonical, case.named(&name)?.shaped(&[rows], units)?);
         }
     }
     if kind == CellKind::Gru {
         layer.options.push("reset_after");
     }
-    layer = layer.state("hidden", At::new("h").index(index));
+    layer = layer.state("hidden", At { index, ..At::new("h") });
     if kind == CellKind::Lstm {
-        layer = layer.state("cell_state", At::new("c").index(index));
+        layer = layer.state("cell_state", At { index, ..At::new("c") });
     }
     Ok(match nonlinearity {
         Some(nonlinearity) => layer.activation("activation", nonlinearity),

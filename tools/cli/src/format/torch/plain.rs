@@ -86,14 +86,17 @@ fn several(case: &mut Case<'_>, network: &mut Network, inputs: &[Value]) -> Resu
         return Err(ImportError::Unsupported("no input".into()));
     };
     let how = match case.cls.as_str() {
-        "Concat" => return Ok(first.with(network.concat(&sources)?)),
+        "Concat" => {
+            let sources: Vec<Source> = sources.into_iter().cloned().collect();
+            return Ok(first.with(network.concat(&sources)));
+        }
         "Add" => "add",
         _ => "multiply",
     };
     if sources.iter().any(|source| source.size() != size) {
         return Err(ImportError::Unsupported("inputs of different sizes".into()));
     }
-    let source = network.add(Layer::merge(how, sources.len(), size)?, &sources);
+    let source = network.add(Layer::merge(how, sources.len(), size), &sources);
     Ok(Value { source, ..first.clone() })
 }
 

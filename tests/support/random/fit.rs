@@ -1,0 +1,246 @@
+//! Sizes and extents that the rules of cells allow, for any number of features in and of units.
+
+/// Sizes of a node that its cell's rules allow.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// Units.
+    pub hidden: usize,
+    /// Features out.
+    pub output: usize,
+    /// By name.
+    pub extents: Vec<(&'static str, usize)>,
+}
+
+impl Fit {
+    /// As many features out as units.
+    pub fn units(_: usize, units: usize) -> Self {
+        Self { hidden: units, output: units, extents: Vec::new() }
+    }
+
+    /// Half as many features out as units, rounded up.
+    pub fn projected(_: usize, units: usize) -> Self {
+        Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
+    }
+
+    /// The same, of which the last three steps' are attended to.
+    pub fn attending(input: usize, units: usize) -> Self {
+        Self { extents: vec![("length", 3), ("features", input.min(units))], ..Self::projected(input, units) }
+    }
+
+    /// Recurrent weights of half the rank, rounded up.
+    pub fn low_rank(_: usize, units: usize) -> Self {
+        Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
+    }
+
+    /// As many groups as there can be.
+    pub fn grouped(input: usize, units: usize) -> Self {
+        let groups = (1..=input).rev().find(|&groups| input.is_multiple_of(groups) && units.is_multiple_of(groups));
+        Self { extents: vec![("groups", groups.unwrap_or(1))], ..Self::units(input, units) }
+    }
+
+    /// The same with half as many features out, rounded up to whole groups.
+    pub fn grouped_projected(input: usize, units: usize) -> Self {
+        let fit = Self::grouped(input, units);
+        let groups = fit.extents.first().map_or(1, |&(_, groups)| groups);
+        Self { output: (units / groups).div_ceil(2) * groups, ..fit }
+    }
+
+    /// As few heads as there can be.
+    pub fn heads(_: usize, units: usize) -> Self {
+        Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
+    }
+
+    /// All that comes in are features of a cell that could be told the time.
+    pub fn untimed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input)], ..Self::units(input, units) }
+    }
+
+    /// All but one, which is the time.
+    pub fn timed(input: usize, units: usize) -> Self {
+        Self::untimed(input - 1, units)
+    }
+
+    /// The same, unless that one is all that comes in.
+    pub fn told(input: usize, units: usize) -> Self {
+        if input > 1 { Self::timed(input, units) } else { Self::untimed(input, units) }
+    }
+
+    /// All features but the first two, which are the time.
+    pub fn split_timed(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input - 2)], ..Self::units(input, units) }
+    }
+
+    /// The same with a backbone of an odd number of units, and so many layers behind its first.
+    #[must_use]
+    pub fn backbone(mut self, further_layers: usize) -> Self {
+        self.extents.push(("backbone_units", self.hidden / 2 * 2 + 1));
+        self.extents.push(("further_layers", further_layers));
+        self
+    }
+
+    /// Half of the input, rounded up, is what matrices read.
+    pub fn residual(input: usize, units: usize) -> Self {
+        Self { extents: vec![("features", input.div_ceil(2))], ..Self::units(input, units) }
+    }
+
+    /// The same with a highway from the last features that come in.
+    pub fn skipping(input: usize, units: usize) -> Self {
+        let mut fit = Self::residual(input, units.min(input));
+        fit.extents.push(("skip", input - fit.hidden));
+        fit
+    }
+
+    /// Bands of half the features, each half over the next, as wide as `sides` of the units together.
+    pub fn overlapping(input: usize, units: usize, sides: usize) -> Self {
+        let size = input.div_ceil(2);
+        let hop = size.div_ceil(2);
+        let bands = (input - size) / hop + 1;
+        let extents = vec![("bands", bands), ("band_size", size), ("band_hop", hop)];
+        Self { hidden: units, output: sides * bands * units, extents }
+    }
+
+    /// Three bands, one feature of the first and all but one of the second, and else padding.
+    pub fn padded(input: usize, units: usize, sides: usize) -> Self {
+        let extents = vec![
+            ("bands", 3),
+            ("band_size", input),
+            ("band_hop", input),
+            ("first", 1),
+            ("pad_before", input),
+            ("pad_after", input + 1),
+        ];
+        Self { hidden: units, output: sides * 3 * units, extents }
+    }
+
+    /// As many units as features in.
+    pub fn elementwise(input: usize, _: usize) -> Self {
+        Self::units(input, input)
+    }
+
+    /// The least divisor of the features in: as few parts as there can be.
+    fn parts(input: usize) -> usize {
+        (2..=input).find(|&parts| input.is_multiple_of(parts)).unwrap_or(1)
+    }
+
+    /// As many features out as one of the parts of the input has.
+    pub fn part(input: usize, _: usize) -> Self {
+        Self::units(input, input / Self::parts(input))
+    }
+
+    /// The same, with rows for parts.
+    pub fn row(input: usize, _: usize) -> Self {
+        Self { extents: vec![("steps", Self::parts(input))], ..Self::part(input, 0) }
+    }
+
+    /// Twice the input.
+    pub fn repeated(input: usize, _: usize) -> Self {
+        Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
+    }
+
+    /// As many groups of the input as it has parts.
+    pub fn normalized(input: usize, _: usize) -> Self {
+        Self { extents: vec![("groups", Self::parts(input))], ..Self::units(input, input) }
+    }
+
+    /// Channels that repeat.
+    pub fn channels(input: usize, _: usize) -> Self {
+        Self { extents: vec![("channels", input / Self::parts(input))], ..Self::units(input, input) }
+    }
+
+    /// Three taps along the height, at both ends.
+    pub fn streamed(input: usize, units: usize) -> Self {
+        let (stride, positions) = (input.max(2) - 1, input.min(2));
+        let extents = vec![
+            ("in_height", input),
+            ("kernel_height", 3),
+            ("stride_height", stride),
+            ("pad_top", 1),
+            ("pad_bottom", 1),
+            ("out_height", positions),
+        ];
+        Self { hidden: units, output: positions * units, extents }
+    }
+
+    /// One pixel, in groups.
+    pub fn pixel(input: usize, units: usize) -> Self {
+        let mut fit = Self::grouped(input, units);
+        fit.extents.push(("in_channels", input));
+        fit
+    }
+
+    /// Two taps, as far apart as they can be, over a row of pixels.
+    pub fn dilated(input: usize, units: usize) -> Self {
+        let width = Self::parts(input);
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", 2),
+            ("dilation_width", width),
+            ("pad_right", 1),
+            ("out_width", 1),
+        ];
+        Self { hidden: units, output: units, extents }
+    }
+
+    /// One or two filters for each channel of a row of pixels, over all of it.
+    pub fn depthwise(input: usize, units: usize) -> Self {
+        let (width, multiplier) = (Self::parts(input), 1 + units % 2);
+        let filters = input / width * multiplier;
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", width),
+            ("multiplier", multiplier),
+        ];
+        Self { hidden: filters, output: filters, extents }
+    }
+
+    /// Every pixel of a row with the one before it.
+    pub fn pooled(input: usize, _: usize) -> Self {
+        let width = Self::parts(input);
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", 2),
+            ("pad_left", 1),
+            ("out_width", width),
+        ];
+        Self { hidden: input / width, output: input, extents }
+    }
+
+    /// A kernel of 2 x 3 x 2 taps that stands at the ends of all three axes.
+    pub fn volume(input: usize, units: usize) -> Self {
+        let width = Self::parts(input);
+        let height = Self::parts(input / width);
+        let depth = Self::parts(input / width / height);
+        let lengths = [depth, height, width];
+        let mut extents = vec![("in_channels", lengths.iter().fold(input, |rest, length| rest / length))];
+        let names = [
+            ["in_depth", "kernel_depth", "stride_depth", "pad_front", "pad_back", "out_depth"],
+            ["in_height", "kernel_height", "stride_height", "pad_top", "pad_bottom", "out_height"],
+            ["in_width", "kernel_width", "stride_width", "pad_left", "pad_right", "out_width"],
+        ];
+        let mut output = units;
+        for ((names, length), kernel) in names.into_iter().zip(lengths).zip([2, 3, 2]) {
+            let (stride, positions) = (length.max(2) - 1, length.min(2));
+            let (before, after) = ((kernel - 1) / 2, kernel / 2);
+            extents.extend(names.into_iter().zip([length, kernel, stride, before, after, positions]));
+            output *= positions;
+        }
+        Self { hidden: units, output, extents }
+    }
+
+    /// A pixel of as many channels as there can be beside each pixel of the output; a kernel of three taps.
+    pub fn beside(input: usize, units: usize) -> Self {
+        let width = Self::parts(input);
+        let extents = vec![
+            ("in_width", width),
+            ("in_channels", input / width),
+            ("kernel_width", 3),
+            ("pad_left", 1),
+            ("pad_right", 1),
+            ("out_width", width),
+        ];
+        Self { hidden: units, output: width * units + input, extents }
+    }
+}
