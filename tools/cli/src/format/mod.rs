@@ -3,6 +3,7 @@
 mod activation;
 mod baselines;
 mod call;
+pub mod checkpoint;
 mod conv_lstm;
 mod cudnn;
 mod edgeml;
