@@ -5,7 +5,7 @@
 //! whatever is in them gives a value or a [`DataError`].
 
 mod audio;
-mod element;
+pub(crate) mod element;
 mod error;
 mod index;
 mod npy;

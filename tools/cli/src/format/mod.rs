@@ -6,6 +6,7 @@ mod call;
 pub mod checkpoint;
 mod conv_lstm;
 mod cudnn;
+pub mod description;
 mod edgeml;
 pub mod golden;
 pub mod graphdef;
@@ -25,20 +26,48 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
+pub use description::{Description, Imported};
 pub use layer::{At, Layer, chain};
 pub use network::{Conversion, Direction, Idle, Network, Source, StatePart};
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
 use crate::error::{ImportError, ModelError};
 
+/// What a person says about a file that the file does not.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The architecture of a file that holds only weights.
+    pub description: Option<Description>,
+    /// Steps of the sequences that the network looks at as a whole.
+    pub window: Option<usize>,
+}
+
+impl Options {
+    /// The same from the arguments of a command: `arch` is the file with the description.
+    ///
+    /// # Errors
+    /// If that file holds no description.
+    pub fn new(arch: Option<&Path>, window: Option<usize>) -> Result<Self, ImportError> {
+        Ok(Self { description: arch.map(Description::read).transpose()?, window })
+    }
+}
+
 /// Reads a model in any format that is known. Labels that lie beside the file are the caller's business.
 ///
 /// # Errors
 /// If the file cannot be read, is in a format that is not read, or holds what Tidegate does not have.
 pub fn import(path: &Path) -> Result<Canonical, ImportError> {
+    Ok(import_with(path, &Options::default())?.model)
+}
+
+/// As [`import`], with what a person says about the file.
+///
+/// # Errors
+/// As [`import`]; and if the file has no use for what is said.
+pub fn import_with(path: &Path, options: &Options) -> Result<Imported, ImportError> {
     let bytes = read_bounded(path)?.ok_or(ImportError::TooLarge { limit: MAX_FILE_BYTES })?;
     let name = path.file_name().map_or_else(|| "a file".into(), |name| name.to_string_lossy());
-    import_bytes(&bytes, &name)
+    import_bytes_with(&bytes, &name, options)
 }
 
 /// As [`import`], from bytes; `name` is for the model's `source`.
@@ -46,14 +75,30 @@ pub fn import(path: &Path) -> Result<Canonical, ImportError> {
 /// # Errors
 /// As [`import`].
 pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> {
+    Ok(import_bytes_with(bytes, name, &Options::default())?.model)
+}
+
+/// As [`import_bytes`], with what a person says about the file.
+///
+/// # Errors
+/// As [`import_with`].
+pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
+    // What says its architecture itself takes none.
+    let whole = |model: Canonical| match options {
+        Options { description: Some(_), .. } => {
+            Err(ImportError::Unsupported("--arch with a file that holds its architecture".into()))
+        }
+        Options { window: Some(_), .. } => {
+            Err(ImportError::Unsupported("--window with a file whose sequences have a length".into()))
+        }
+        _ => Ok(Imported { model, notes: Vec::new() }),
+    };
     match recognise(bytes) {
-        Some(Kind::Safetensors) => Canonical::from_bytes(bytes).map_err(|error| match error {
-            ModelError::NotCanonical => {
-                ImportError::NotReadYet { found: "a safetensors file of another program (no key 'tidegate')" }
-            }
-            other => other.into(),
-        }),
-        Some(Kind::GraphDef) => tf1::import_graph(&graphdef::decode(bytes)?, name),
+        Some(Kind::Safetensors) => match Canonical::from_bytes(bytes) {
+            Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
+            model => whole(model?),
+        },
+        Some(Kind::GraphDef) => whole(tf1::import_graph(&graphdef::decode(bytes)?, name)?),
         Some(Kind::Other(found)) => Err(ImportError::NotReadYet { found }),
         None => Err(ImportError::Unrecognized),
     }

@@ -1,25 +1,66 @@
-//! `torch.nn.LSTM`, `GRU` and `RNN`, whose gate orders are the canonical ones: one layer for each of `num_layers` and
-//! each direction. Over both directions a network looks at the whole sequence as one window.
+//! PyTorch's `nn.LSTM`, `nn.GRU` and `nn.RNN`, their cells, and plain layers: gate orders i, f, g, o and r, z, n are the
+//! canonical ones; a GRU resets after its product. A bidirectional network looks at the whole sequence as one window.
+
+mod names;
+mod plain;
+mod state;
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
+use super::description::{Take, Value};
 use super::golden::{Case, Control};
 use super::layer::{At, Layer};
 use super::network::{Direction, Network, Source};
 use super::weights::Named;
 use crate::error::ImportError;
 
+pub(crate) use state::import_safetensors;
+
 /// The network of a `torch` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     // Packed sequences.
     case.control("sequence_length", Control::Length);
-    let kind = match case.cls.as_str() {
-        "LSTM" => CellKind::Lstm,
-        "GRU" => CellKind::Gru,
-        "RNN" => CellKind::Elman,
-        _ => return case.unknown_class(),
+    let mut network = Network::new();
+    let shape = case.input_shape()?;
+    let mut source = network.input("input", shape.iter().product());
+    if case.has_flag("bidirectional") {
+        source = network.window(&source, case.steps()?);
+    }
+    let x = Value { source, shape, steps: None, sequence: true, pace: 0 };
+    let output = add(case, &mut network, &[x], Take::Sequence)?;
+    network.output("output", &output.source);
+    Ok(network)
+}
+
+/// Adds a layer.
+pub(crate) fn add(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    inputs: &[Value],
+    take: Take,
+) -> Result<Value, ImportError> {
+    let (kind, cell) = match case.cls.as_str() {
+        "LSTM" => (CellKind::Lstm, false),
+        "GRU" => (CellKind::Gru, false),
+        "RNN" => (CellKind::Elman, false),
+        "LSTMCell" => (CellKind::Lstm, true),
+        "GRUCell" => (CellKind::Gru, true),
+        "RNNCell" => (CellKind::Elman, true),
+        _ => return plain::add(case, network, inputs, take)?.map_or_else(|| case.unknown_class(), Ok),
     };
+    let [x] = inputs else { return Err(ImportError::Unsupported(format!("{} inputs", inputs.len()))) };
+    recurrent(case, network, x, take, (kind, cell))
+}
+
+/// Layers one above the other, in one direction or both; or a cell, whose tensors bear no number.
+fn recurrent(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    x: &Value,
+    take: Take,
+    (kind, cell): (CellKind, bool),
+) -> Result<Value, ImportError> {
     // How data are handed over, and what only training sees.
     for argument in ["batch_first", "dropout"] {
         case.ignore(argument);
@@ -28,24 +69,30 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let arguments = Arguments {
         kind,
         bias: case.flag("bias", true)?,
-        projected: kind == CellKind::Lstm && case.size("proj_size")?.is_some_and(|size| size > 0),
+        projected: kind == CellKind::Lstm && !cell && case.size("proj_size")?.is_some_and(|size| size > 0),
         nonlinearity: match kind {
             CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
             _ => None,
         },
     };
-    let count = case.size("num_layers")?.unwrap_or(1);
-    let bidirectional = case.flag("bidirectional", false)?;
+    if arguments.nonlinearity.is_some_and(|given| !matches!(given, Activation::Tanh | Activation::Relu)) {
+        return Err(ImportError::Unsupported("a nonlinearity that is neither tanh nor relu".into()));
+    }
+    let count = if cell { 1 } else { case.size("num_layers")?.unwrap_or(1) };
+    let bidirectional = !cell && case.flag("bidirectional", false)?;
+    if bidirectional && x.source.rows().is_none() {
+        return Err(ImportError::NeedsWindow { what: "a bidirectional network".into() });
+    }
     let directions = if bidirectional { 2 } else { 1 };
-    let mut network = Network::new();
-    let mut sources: Vec<Source> = Vec::new();
+    let mut sources: Vec<Source> = vec![x.source.clone()];
     for k in 0..count {
         let mut outputs = Vec::new();
         for (direction, suffix) in [(Direction::Forward, ""), (Direction::Backward, "_reverse")] {
             if direction == Direction::Backward && !bidirectional {
                 continue;
             }
-            let layer = layer(case, arguments, &format!("_l{k}{suffix}"), k * directions + outputs.len())?;
+            let suffix = if cell { String::new() } else { format!("_l{k}{suffix}") };
+            let layer = layer(case, arguments, &suffix, k * directions + outputs.len())?;
             for (argument, given, found) in
                 [("input_size", input.filter(|_| k == 0), layer.input_size), ("hidden_size", hidden, layer.hidden_size)]
             {
@@ -53,22 +100,29 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
                     return Err(ImportError::Unsupported(format!("{argument} that differs from the weights")));
                 }
             }
-            if sources.is_empty() {
-                let x = network.input("input", layer.input_size);
-                sources.push(if bidirectional { network.window(&x, case.steps()?) } else { x });
+            let given: usize = sources.iter().map(Source::size).sum();
+            if given != layer.input_size {
+                let (of, name) = (layer.input_size, format!("weight_ih{suffix}"));
+                return Err(ImportError::Unsupported(format!("an input of {given} features where {name} takes {of}")));
             }
             let inputs: Vec<&Source> = sources.iter().collect();
             outputs.push(network.directed(layer, &inputs, direction));
         }
         sources = outputs;
     }
+    if count == 0 {
+        return Err(ImportError::Unsupported("a network without layers".into()));
+    }
+    if take == Take::Final {
+        // The backward direction gives the first row last.
+        sources = sources.iter().enumerate().map(|(k, source)| network.last(source, k == 1)).collect();
+    }
     let output = match sources.as_slice() {
-        [] => return Err(ImportError::Unsupported("a network without layers".into())),
         [one] => one.clone(),
         all => network.concat(&all.iter().collect::<Vec<_>>())?,
     };
-    network.output("output", &output);
-    Ok(network)
+    let value = x.with(if take == Take::Last { network.last(&output, false) } else { output });
+    Ok(Value { sequence: take == Take::Sequence && x.sequence, ..value })
 }
 
 /// What all layers have in common.
