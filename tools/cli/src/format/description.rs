@@ -29,7 +29,7 @@ use serde_json::{Map, Value as Json};
 
 use super::golden::{self, Case};
 use super::network::{Network, Source};
-use super::torch;
+use super::{tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
 use crate::error::ImportError;
 
@@ -434,6 +434,7 @@ impl Builder<'_> {
         network.fresh = !layer.stateful;
         let value = match framework {
             "torch" => torch::add(&mut case, network, inputs, layer.take),
+            "tf1" => tf1::layers::add(&mut case, network, inputs, layer.take),
             _ => foreign(framework, &mut case, network, inputs, layer.take),
         };
         let value = value.and_then(|value| case.finish().map(|()| value));
@@ -453,7 +454,7 @@ impl Builder<'_> {
 }
 
 /// A layer of a family that has networks of its own for its classes.
-fn foreign(
+pub(crate) fn foreign(
     family: &str,
     case: &mut Case<'_>,
     network: &mut Network,

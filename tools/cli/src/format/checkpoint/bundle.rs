@@ -199,6 +199,11 @@ impl Bundle {
         }
     }
 
+    /// Every variable.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
     /// What no weight is, each with its type.
     pub fn skipped(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.entries.iter().filter_map(|(name, entry)| Some((name.as_str(), dtype(entry.dtype).err()?)))
@@ -212,7 +217,7 @@ impl Bundle {
         &self,
         wanted: impl Fn(&str) -> bool,
         mut open: impl FnMut(u32) -> Result<R, ImportError>,
-    ) -> Result<BTreeMap<String, Tensor>, ImportError> {
+    ) -> Result<Values, ImportError> {
         // Every part of every variable, in the order in which it lies in the shards.
         let mut parts: Vec<(&str, &Entry, Option<&[(usize, usize)]>)> = Vec::new();
         let floats = self.entries.iter().filter(|(name, entry)| dtype(entry.dtype).is_ok() && wanted(name));
@@ -254,10 +259,14 @@ impl Bundle {
             free = (shard, end);
         }
         let mut tensors = BTreeMap::new();
+        let mut rounded: Vec<(String, usize, usize)> = Vec::new();
         for (name, part, slice) in parts {
             let Some((file, _)) = shards.get_mut(&part.shard) else { continue };
-            let values = part.values(name, file)?;
-            let whole = &self.entries[name];
+            let (values, lost) = part.values(name, file)?;
+            if lost > 0 {
+                rounded.push((name.to_owned(), lost, values.len()));
+            }
+            let Some(whole) = self.entries.get(name) else { continue };
             match (slice, tensors.entry(name.to_owned())) {
                 (None, place) => drop(place.insert_entry(Tensor { shape: whole.shape.clone(), data: values })),
                 (Some(slice), place) => {
@@ -272,8 +281,17 @@ impl Bundle {
                 }
             }
         }
-        Ok(tensors)
+        Ok(Values { tensors, rounded })
     }
+}
+
+/// The float variables of a checkpoint.
+#[derive(Debug)]
+pub struct Values {
+    /// By their names.
+    pub tensors: BTreeMap<String, Tensor>,
+    /// Which of them are not what they were, how many numbers of each, and of how many.
+    pub rounded: Vec<(String, usize, usize)>,
 }
 
 fn decode<T: Message + Default>(what: &str, value: &[u8]) -> Result<T, ImportError> {
@@ -330,8 +348,8 @@ impl Entry {
         Ok(entry)
     }
 
-    /// The values, read and checked. They lie within the shard.
-    fn values(&self, name: &str, shard: &mut (impl Read + Seek)) -> Result<Vec<f32>, ImportError> {
+    /// The values, read and checked, and how many are rounded. They lie within the shard.
+    fn values(&self, name: &str, shard: &mut (impl Read + Seek)) -> Result<(Vec<f32>, usize), ImportError> {
         let mut bytes = Vec::new();
         shard.seek(SeekFrom::Start(self.offset))?;
         let read = io::copy(&mut shard.take(self.size), &mut bytes)?;
@@ -342,12 +360,21 @@ impl Entry {
             return malformed(format!("the checksum of {name:?} is wrong"));
         }
         let Ok(float) = dtype(self.dtype) else { return malformed(format!("{name:?} is no float")) };
-        Ok(match float {
+        let mut lost = 0;
+        let values = match float {
             Float::F32 => bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value)).collect(),
-            Float::F64 => bytes.as_chunks().0.iter().map(|&value| f64::from_le_bytes(value) as f32).collect(),
+            Float::F64 => {
+                let mut nearest = |wide: f64| {
+                    let value = wide as f32;
+                    lost += usize::from(f64::from(value) != wide && !wide.is_nan());
+                    value
+                };
+                bytes.as_chunks().0.iter().map(|&value| nearest(f64::from_le_bytes(value))).collect()
+            }
             Float::F16 => bytes.as_chunks().0.iter().map(|&value| half::f16::from_le_bytes(value).to_f32()).collect(),
             Float::BF16 => bytes.as_chunks().0.iter().map(|&value| half::bf16::from_le_bytes(value).to_f32()).collect(),
-        })
+        };
+        Ok((values, lost))
     }
 }
 
