@@ -137,7 +137,16 @@ struct Entry {
     offset: u64,
     size: u64,
     crc: u32,
-    slices: Vec<Vec<(usize, usize)>>,
+    slices: Vec<Vec<Extent>>,
+}
+
+/// What a slice has of a dimension.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    start: usize,
+    len: usize,
+    /// Whether the index has it as all of the dimension, without a length.
+    full: bool,
 }
 
 /// The index of a checkpoint.
@@ -216,18 +225,18 @@ impl Bundle {
     pub fn tensors<R: Read + Seek>(
         &self,
         wanted: impl Fn(&str) -> bool,
-        mut open: impl FnMut(u32) -> Result<R, ImportError>,
+        open: impl FnMut(u32) -> Result<R, ImportError>,
     ) -> Result<Values, ImportError> {
         // Every part of every variable, in the order in which it lies in the shards.
-        let mut parts: Vec<(&str, &Entry, Option<&[(usize, usize)]>)> = Vec::new();
+        let mut parts: Vec<(&str, &Entry, Option<&[Extent]>)> = Vec::new();
         let floats = self.entries.iter().filter(|(name, entry)| dtype(entry.dtype).is_ok() && wanted(name));
         for (name, entry) in floats {
             if entry.slices.is_empty() {
                 parts.push((name, entry, None));
             }
             for slice in &entry.slices {
-                let shape: Vec<usize> = slice.iter().map(|&(_, len)| len).collect();
-                let found = self.slices.get(&slice_key(name, slice, &entry.shape));
+                let shape: Vec<usize> = slice.iter().map(|extent| extent.len).collect();
+                let found = self.slices.get(&slice_key(name, slice));
                 match found.filter(|part| part.slices.is_empty()) {
                     Some(part) if part.shape == shape && part.dtype == entry.dtype => {
                         parts.push((name, part, Some(slice)));
@@ -237,31 +246,19 @@ impl Bundle {
             }
         }
         parts.sort_by_key(|(_, part, _)| (part.shard, part.offset));
-        // Each within its shard and apart from the others, before there is memory for any.
-        let mut shards: BTreeMap<u32, (R, u64)> = BTreeMap::new();
+        let mut shards = self.opened(open)?;
+        // Apart from each other, so that all values together are no more than the shards, before there is memory for any.
         let mut free = (0, 0);
         for &(name, part, _) in &parts {
-            let len = match shards.entry(part.shard) {
-                btree_map::Entry::Occupied(open) => open.get().1,
-                btree_map::Entry::Vacant(place) => {
-                    let mut file = open(part.shard)?;
-                    let len = file.seek(SeekFrom::End(0))?;
-                    place.insert((file, len)).1
-                }
-            };
-            let &Entry { shard, offset, size, .. } = part;
-            let Some(end) = offset.checked_add(size).filter(|&end| end <= len) else {
-                return malformed(format!("{name:?} has {size} bytes at byte {offset} of shard {shard}, which has {len}"));
-            };
-            if (shard, offset) < free {
-                return malformed(format!("{name:?} lies where another variable does, at byte {offset}"));
+            if (part.shard, part.offset) < free {
+                return malformed(format!("{name:?} lies where another variable does, at byte {}", part.offset));
             }
-            free = (shard, end);
+            free = (part.shard, part.offset.saturating_add(part.size));
         }
         let mut tensors = BTreeMap::new();
         let mut rounded: Vec<(String, usize, usize)> = Vec::new();
         for (name, part, slice) in parts {
-            let Some((file, _)) = shards.get_mut(&part.shard) else { continue };
+            let Some(file) = shards.get_mut(&part.shard) else { continue };
             let (values, lost) = part.values(name, file)?;
             if lost > 0 {
                 rounded.push((name.to_owned(), lost, values.len()));
@@ -282,6 +279,32 @@ impl Bundle {
             }
         }
         Ok(Values { tensors, rounded })
+    }
+
+    /// The shards, which hold all that the index says, whether it is wanted or not.
+    fn opened<R: Read + Seek>(
+        &self,
+        mut open: impl FnMut(u32) -> Result<R, ImportError>,
+    ) -> Result<BTreeMap<u32, R>, ImportError> {
+        let mut shards: BTreeMap<u32, (R, u64)> = BTreeMap::new();
+        let slices = self.slices.iter().map(|(key, entry)| (String::from_utf8_lossy(key), entry));
+        let entries = self.entries.iter().map(|(name, entry)| (name.into(), entry));
+        for (name, entry) in entries.chain(slices).filter(|(_, entry)| entry.slices.is_empty()) {
+            let &Entry { shard, offset, size, .. } = entry;
+            let len = match shards.entry(shard) {
+                btree_map::Entry::Occupied(open) => open.get().1,
+                btree_map::Entry::Vacant(place) => {
+                    let mut file = open(shard)?;
+                    let len = file.seek(SeekFrom::End(0))?;
+                    place.insert((file, len)).1
+                }
+            };
+            if offset.checked_add(size).is_none_or(|end| end > len) {
+                let place = format!("{size} bytes at byte {offset} of shard {shard}, which has {len}");
+                return malformed(format!("{name:?} has {place}"));
+            }
+        }
+        Ok(shards.into_iter().map(|(shard, (file, _))| (shard, file)).collect())
     }
 }
 
@@ -310,7 +333,9 @@ impl Entry {
         }
         let dims: Result<Vec<usize>, _> = shape.dim.iter().map(|dim| usize::try_from(dim.size)).collect();
         let Ok(shape) = dims else { return refuse("a dimension is not known".into()) };
-        let volume = shape.iter().try_fold(1_usize, |volume, &dim| volume.checked_mul(dim));
+        let Some(volume) = shape.iter().try_fold(1_usize, |volume, &dim| volume.checked_mul(dim)) else {
+            return refuse("it has more values than can be counted".into());
+        };
         let mut entry =
             Self { dtype: code, shape, shard: 0, offset: 0, size: 0, crc: crc32c, slices: Vec::new() };
         if !slices.is_empty() {
@@ -324,10 +349,10 @@ impl Entry {
                 entry.slices.push(slice);
             }
             // Apart from each other and as large as the whole: then they are the whole.
-            let volume_of = |slice: &Vec<(usize, usize)>| slice.iter().map(|&(_, len)| len).product::<usize>();
+            let volume_of = |slice: &Vec<Extent>| slice.iter().map(|extent| extent.len).product::<usize>();
             let covered = entry.slices.iter().try_fold(0_usize, |sum, slice| sum.checked_add(volume_of(slice)));
             let apart = entry.slices.iter().enumerate().all(|(k, a)| entry.slices[..k].iter().all(|b| !overlap(a, b)));
-            if volume.is_none() || covered != volume || !apart {
+            if covered != Some(volume) || !apart {
                 return refuse("its slices do not make the whole".into());
             }
             return Ok(entry);
@@ -339,7 +364,7 @@ impl Entry {
         };
         (entry.shard, entry.offset, entry.size) = (shard, offset, size);
         if let Ok(float) = dtype(code) {
-            let needed = volume.and_then(|volume| volume.checked_mul(float.bytes()));
+            let needed = volume.checked_mul(float.bytes());
             if needed.and_then(|needed| u64::try_from(needed).ok()) != Some(size) {
                 let shape = crate::error::Shape(entry.shape);
                 return refuse(format!("it is {shape}, which does not make {size} bytes"));
@@ -379,25 +404,25 @@ impl Entry {
 }
 
 /// Start and length in each dimension, if the slice is within `shape`.
-fn slice_of(slice: &SliceProto, shape: &[usize]) -> Option<Vec<(usize, usize)>> {
+fn slice_of(slice: &SliceProto, shape: &[usize]) -> Option<Vec<Extent>> {
     if slice.extent.len() != shape.len() {
         return None;
     }
     let within = |(extent, &dim): (&ExtentProto, &usize)| {
-        let Some(len) = extent.length else { return Some((0, dim)) };
+        let Some(len) = extent.length else { return Some(Extent { start: 0, len: dim, full: true }) };
         let (start, len) = (usize::try_from(extent.start).ok()?, usize::try_from(len).ok()?);
-        (start.checked_add(len)? <= dim).then_some((start, len))
+        (start.checked_add(len)? <= dim).then_some(Extent { start, len, full: false })
     };
     slice.extent.iter().zip(shape).map(within).collect()
 }
 
-fn overlap(a: &[(usize, usize)], b: &[(usize, usize)]) -> bool {
-    a.iter().zip(b).all(|(&(a, a_len), &(b, b_len))| a < b + b_len && b < a + a_len)
+fn overlap(a: &[Extent], b: &[Extent]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.start < b.start + b.len && b.start < a.start + a.len)
 }
 
 /// Writes the values of a slice to where they are in the whole, a row of the last dimension at a time.
-fn copy_slice(shape: &[usize], slice: &[(usize, usize)], values: &[f32], whole: &mut [f32]) {
-    let Some((&(first, width), outer)) = slice.split_last() else {
+fn copy_slice(shape: &[usize], slice: &[Extent], values: &[f32], whole: &mut [f32]) {
+    let Some((&Extent { start: first, len: width, .. }, outer)) = slice.split_last() else {
         whole.copy_from_slice(values);
         return;
     };
@@ -407,7 +432,7 @@ fn copy_slice(shape: &[usize], slice: &[(usize, usize)], values: &[f32], whole: 
     for (number, row) in values.chunks(width).enumerate() {
         // The row's place in the outer dimensions of the slice, the last one fastest.
         let (mut rest, mut at, mut stride) = (number, first, shape.last().copied().unwrap_or(1));
-        for (&(start, len), &dim) in outer.iter().zip(shape).rev() {
+        for (&Extent { start, len, .. }, &dim) in outer.iter().zip(shape).rev() {
             at += (start + rest % len) * stride;
             rest /= len;
             stride *= dim;
@@ -418,7 +443,7 @@ fn copy_slice(shape: &[usize], slice: &[(usize, usize)], values: &[f32], whole: 
 
 /// The key of a slice: a zero, the variable's name, and start and length in each dimension, each in a code whose
 /// bytes are in the order of what they stand for (tensorflow/core/util/saved_tensor_slice_util.cc).
-fn slice_key(name: &str, slice: &[(usize, usize)], shape: &[usize]) -> Vec<u8> {
+fn slice_key(name: &str, slice: &[Extent]) -> Vec<u8> {
     let mut key = vec![0];
     for &byte in name.as_bytes() {
         match byte {
@@ -433,11 +458,9 @@ fn slice_key(name: &str, slice: &[(usize, usize)], shape: &[usize]) -> Vec<u8> {
         0 => key.push(0),
         rank => key.extend([1, rank as u8]),
     }
-    for (&(start, len), &dim) in slice.iter().zip(shape) {
-        // All of a dimension has no start and the length -1.
-        let (start, len) = if len == dim { (0, -1) } else { (start as i64, len as i64) };
-        push_signed(&mut key, start);
-        push_signed(&mut key, len);
+    for &Extent { start, len, full } in slice {
+        push_signed(&mut key, start as i64);
+        push_signed(&mut key, if full { -1 } else { len as i64 });
     }
     key
 }

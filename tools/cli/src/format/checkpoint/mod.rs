@@ -4,7 +4,7 @@
 
 mod bundle;
 mod names;
-mod table;
+pub mod table;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -174,6 +174,9 @@ fn sharded(case: &mut Case<'_>, path: &str, argument: &str) -> Result<Tensor, Im
     while let Some(part) = case.optional(&format!("{path}/part_{}", parts.len()))? {
         parts.push(part);
     }
+    if parts.is_empty() {
+        return Err(ImportError::MissingTensor { tensor: path.to_owned() });
+    }
     cells::unsharded(&parts)
 }
 
