@@ -37,6 +37,7 @@
 
 pub mod checkpoint;
 pub mod fuzz;
+pub mod fuzz_import;
 pub mod golden;
 pub mod images;
 pub mod oracle;

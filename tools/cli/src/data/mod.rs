@@ -185,7 +185,7 @@ fn tensor(shape: Vec<usize>, bytes: &[u8], element: Element, endian: Endian) -> 
 
 /// Runs a decoder of someone else's. A panic in it (an overflow that only debug builds notice, say) is a damaged
 /// file, not the end of the program.
-fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     GUARDED.set(true);
     // Nothing outlives a panic but bytes that were only read, and an archive that is dropped.
     let decoded = catch_unwind(AssertUnwindSafe(decode));
@@ -211,7 +211,7 @@ pub fn hide_guarded_panics() {
 
 /// Why bytes are refused; [`of`](Self::of) adds whose they are.
 #[derive(Debug)]
-struct Reason {
+pub(crate) struct Reason {
     line: Option<u64>,
     text: String,
 }

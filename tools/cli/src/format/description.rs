@@ -149,12 +149,14 @@ pub(crate) struct Value {
     pub sequence: bool,
     /// How many buffers of frames are before it: it steps when the last of them gives.
     pub pace: usize,
+    /// Where the framework's features are among these, if they are in another order.
+    pub order: Option<Vec<usize>>,
 }
 
 impl Value {
     /// The same with other features.
     pub fn with(&self, source: Source) -> Self {
-        Self { shape: vec![source.size()], source, ..self.clone() }
+        Self { shape: vec![source.size()], source, order: None, ..self.clone() }
     }
 }
 
@@ -296,7 +298,7 @@ fn fits(name: &str, pattern: &str) -> bool {
 }
 
 fn wrong(reason: String) -> ImportError {
-    ImportError::Description(reason)
+    ImportError::Description(reason.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
 }
 
 /// The names that differ least from this one, nearest first.
@@ -358,7 +360,7 @@ impl Builder<'_> {
                 .collect::<Result<_, _>>()?;
             let value = self.layer(&mut network, layer, &inputs, pace).map_err(|error| ImportError::Layer {
                 layer: layer.name.clone(),
-                class: layer.class.clone(),
+                class: layer.class.escape_debug().to_string(),
                 source: Box::new(error),
             })?;
             pace = pace.max(value.pace);
@@ -401,7 +403,7 @@ impl Builder<'_> {
         if let (Some(steps), true) = (input.steps, self.whole) {
             source = network.window(&source, steps);
         }
-        Value { source, shape, steps: input.steps, sequence: true, pace: 0 }
+        Value { source, shape, steps: input.steps, sequence: true, pace: 0, order: None }
     }
 
     fn no_such(&self, layer: &LayerDescription, name: &str) -> String {
@@ -461,6 +463,9 @@ pub(crate) fn foreign(
     inputs: &[Value],
     take: Take,
 ) -> Result<Value, ImportError> {
+    if inputs.iter().any(|input| input.order.is_some()) {
+        return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
+    }
     let part = golden::convert(family, case)?;
     let sources: Vec<&Source> = inputs.iter().map(|input| &input.source).collect();
     let outputs = network.embed(part, &sources)?;

@@ -35,6 +35,7 @@ use tidegate::activation::Activation;
 use super::activation::Names;
 use super::call::Call;
 use super::network::{Conversion, Network};
+use super::weights::Named;
 use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch, xlstm};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -228,6 +229,23 @@ impl<'a> Case<'a> {
     pub fn sizes(&mut self, name: &str) -> Result<Option<Vec<usize>>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
         serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
+    }
+
+    /// Takes an argument, if given.
+    pub fn given_flag(&mut self, name: &str) -> Result<Option<bool>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| unsupported(name, &value))
+    }
+
+    /// Whether an argument is a text; it is not taken.
+    pub fn is_text(&self, name: &str) -> bool {
+        self.args.get(name).is_some_and(Value::is_string)
+    }
+
+    /// Takes a parameter that is a vector of this length.
+    pub fn vector(&mut self, name: &str, len: usize) -> Result<Tensor, ImportError> {
+        let tensor = self.tensor(name)?;
+        Named { name, tensor }.shaped(&[len], len)
     }
 
     /// Takes an argument that is a list or one number, if given.

@@ -1,6 +1,7 @@
 //! Foreign files to canonical models. A file is recognised by its content; what is not read is refused by name.
 
 mod activation;
+mod archive;
 mod baselines;
 mod call;
 pub mod checkpoint;
@@ -29,6 +30,8 @@ use safetensors::SafeTensors;
 pub use description::{Description, Imported};
 pub use layer::{At, Layer, chain};
 pub use network::{Conversion, Direction, Idle, Network, Source, StatePart};
+
+use archive::Archive;
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
 use crate::error::{ImportError, ModelError};
@@ -108,6 +111,20 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             model => whole(model?),
         },
         Some(Kind::GraphDef) => whole(tf1::import_graph(&graphdef::decode(bytes)?, name)?),
+        Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
+        Some(Kind::Zip) => {
+            let mut archive = Archive::open(bytes)?;
+            if torch::is_torch(&archive) {
+                return torch::import_archive(&mut archive, bytes.len(), name, options);
+            }
+            let has = |end: &str| archive.names().iter().any(|name| name.ends_with(end));
+            let found = match () {
+                () if has("config.json") => "a .keras file",
+                () if has(".npy") => "an .npz archive of NumPy",
+                () => "a zip archive, but not one of PyTorch",
+            };
+            Err(ImportError::NotReadYet { found })
+        }
         Some(Kind::Other(found)) => Err(ImportError::NotReadYet { found }),
         None => Err(ImportError::Unrecognized),
     }
@@ -117,17 +134,17 @@ enum Kind {
     Checkpoint,
     Safetensors,
     GraphDef,
+    Zip,
+    Pickle,
     Other(&'static str),
 }
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
 fn recognise(bytes: &[u8]) -> Option<Kind> {
-    const MAGIC: [(&[u8], &str); 12] = [
-        (b"PK\x03\x04", "a zip archive (a PyTorch checkpoint, a .keras file or an .npz)"),
+    const MAGIC: [(&[u8], &str); 10] = [
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x1f\x8b", "a gzip archive"),
-        (b"\x80\x02", "a pickle (an old PyTorch checkpoint)"),
         (b"GGUF", "a GGUF file"),
         (b"RIFF", "a wav file"),
         (b"fLaC", "a FLAC file"),
@@ -145,6 +162,13 @@ fn recognise(bytes: &[u8]) -> Option<Kind> {
     }
     if is_safetensors(bytes) {
         return Some(Kind::Safetensors);
+    }
+    // A pickle of protocol 2 to 5. An empty archive has only the end of its directory.
+    if let [0x80, 2..=5, ..] = bytes {
+        return Some(Kind::Pickle);
+    }
+    if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+        return Some(Kind::Zip);
     }
     if let Some((_, found)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Some(Kind::Other(found));

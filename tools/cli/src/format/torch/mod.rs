@@ -1,7 +1,11 @@
 //! PyTorch's `nn.LSTM`, `nn.GRU` and `nn.RNN`, their cells, and plain layers: gate orders i, f, g, o and r, z, n are the
 //! canonical ones; a GRU resets after its product. A bidirectional network looks at the whole sequence as one window.
 
+mod dict;
+mod file;
+mod kernel;
 mod names;
+mod pickle;
 mod plain;
 mod state;
 
@@ -15,6 +19,7 @@ use super::network::{Direction, Network, Source};
 use super::weights::Named;
 use crate::error::ImportError;
 
+pub(crate) use file::{import_archive, import_pickles, is_torch};
 pub(crate) use state::import_safetensors;
 
 /// The network of a `torch` case.
@@ -27,7 +32,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     if case.has_flag("bidirectional") {
         source = network.window(&source, case.steps()?);
     }
-    let x = Value { source, shape, steps: None, sequence: true, pace: 0 };
+    let x = Value { source, shape, steps: None, sequence: true, pace: 0, order: None };
     let output = add(case, &mut network, &[x], Take::Sequence)?;
     network.output("output", &output.source);
     Ok(network)
@@ -92,7 +97,10 @@ fn recurrent(
                 continue;
             }
             let suffix = if cell { String::new() } else { format!("_l{k}{suffix}") };
-            let layer = layer(case, arguments, &suffix, k * directions + outputs.len())?;
+            let mut layer = layer(case, arguments, &suffix, k * directions + outputs.len())?;
+            if let (0, Some(order)) = (k, &x.order) {
+                reorder(&mut layer, "input_weights", order);
+            }
             for (argument, given, found) in
                 [("input_size", input.filter(|_| k == 0), layer.input_size), ("hidden_size", hidden, layer.hidden_size)]
             {
@@ -123,6 +131,17 @@ fn recurrent(
     };
     let value = x.with(if take == Take::Last { network.last(&output, false) } else { output });
     Ok(Value { sequence: take == Take::Sequence && x.sequence, ..value })
+}
+
+/// The columns of weights whose input has the framework's k-th feature at `order[k]`.
+fn reorder(layer: &mut Layer, tensor: &'static str, order: &[usize]) {
+    let Some(weights) = layer.tensors.get_mut(tensor).filter(|_| order.len() == layer.input_size) else { return };
+    for row in weights.data.chunks_mut(order.len()) {
+        let given = row.to_vec();
+        for (value, &at) in given.into_iter().zip(order) {
+            row[at] = value;
+        }
+    }
 }
 
 /// What all layers have in common.

@@ -12,6 +12,8 @@ use crate::format::description::{Description, Input, LayerDescription, Size};
 
 /// Most modules that a description to start from lists: it is one line.
 const MAX_DRAFT: usize = 32;
+/// Most bytes of it.
+const MAX_DRAFT_BYTES: usize = 1 << 13;
 
 /// A module as its tensors tell it.
 struct Module {
@@ -43,7 +45,10 @@ pub(super) fn found(state: &State) -> Result<(Description, String), ImportError>
     match doubt {
         None => Ok((description, format!("found from the names: {}, no activation behind", classes.join(" -> ")))),
         Some(reason) => {
-            let draft = serde_json::to_string(&description).unwrap_or_default();
+            let mut draft = serde_json::to_string(&description).unwrap_or_default();
+            if draft.len() > MAX_DRAFT_BYTES || draft.contains(char::is_control) {
+                draft = "(too long to be shown)".into();
+            }
             Err(ImportError::NeedsArchitecture { reason, draft })
         }
     }

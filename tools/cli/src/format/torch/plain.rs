@@ -4,6 +4,7 @@
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
+use super::{kernel, reorder};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::{Take, Value, last};
@@ -29,18 +30,28 @@ pub(super) fn add(
             case.ignore("inplace");
             x.clone()
         }
-        "Linear" => simple(linear(case)?, network, x)?,
+        "Linear" => {
+            let mut layer = linear(case)?;
+            if let Some(order) = &x.order {
+                reorder(&mut layer, "weights", order);
+            }
+            Value { order: None, ..simple(layer, network, x)? }
+        }
+        "LayerNorm" | "Softmax" if x.order.is_some() => {
+            return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
+        }
         "Embedding" => simple(embedding(case)?, network, x)?,
         "LayerNorm" => simple(layer_norm(case, &x.shape)?, network, x)?,
-        "BatchNorm1d" => simple(batch_norm(case)?, network, x)?,
+        "BatchNorm1d" | "BatchNorm2d" => batch_norm(case, network, x)?,
         "Softmax" => simple(softmax(case, x)?, network, x)?,
         "Last" => last(network, x.clone()),
-        _ => match activation(case)? {
-            Some(activation) => {
+        _ => match (activation(case)?, kernel::add(case, network, x)?) {
+            (Some(activation), _) => {
                 let size = x.source.size();
                 simple(Layer::new(CellKind::Activation, size, size).activation("activation", activation), network, x)?
             }
-            None => return Ok(None),
+            (None, Some(value)) => value,
+            (None, None) => return Ok(None),
         },
     };
     Ok(Some(if take == Take::Sequence { value } else { last(network, value) }))
@@ -49,9 +60,12 @@ pub(super) fn add(
 /// A layer at every step.
 fn simple(layer: Layer, network: &mut Network, x: &Value) -> Result<Value, ImportError> {
     fitting(&layer, &x.source)?;
-    let shape = if layer.output_size == x.source.size() { x.shape.clone() } else { vec![layer.output_size] };
+    let (shape, order) = match layer.output_size == x.source.size() {
+        true => (x.shape.clone(), x.order.clone()),
+        false => (vec![layer.output_size], None),
+    };
     let source = network.add(layer, &[&x.source]);
-    Ok(Value { shape, ..x.with(source) })
+    Ok(Value { source, shape, order, ..x.clone() })
 }
 
 /// A layer must take what is there.
@@ -65,6 +79,9 @@ pub(super) fn fitting(layer: &Layer, x: &Source) -> Result<(), ImportError> {
 fn several(case: &mut Case<'_>, network: &mut Network, inputs: &[Value]) -> Result<Value, ImportError> {
     case.ignore("dim");
     let sources: Vec<&Source> = inputs.iter().map(|input| &input.source).collect();
+    if inputs.iter().any(|input| input.order.is_some()) {
+        return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
+    }
     let (Some(first), Some(size)) = (inputs.first(), sources.first().map(|source| source.size())) else {
         return Err(ImportError::Unsupported("no input".into()));
     };
@@ -126,7 +143,10 @@ fn layer_norm(case: &mut Case<'_>, shape: &[usize]) -> Result<Layer, ImportError
 }
 
 /// What is left of it at inference: `(x - mean) / √(var + ε) ⊙ weight + bias`.
-fn batch_norm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
+fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Value, ImportError> {
+    if x.order.is_some() {
+        return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
+    }
     case.ignore("momentum");
     case.must_be("track_running_stats", true)?;
     let epsilon = f64::from(case.number("eps")?.unwrap_or(1e-5));
@@ -149,8 +169,14 @@ fn batch_norm(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let bias = bias.iter().zip(&mean.tensor.data).zip(&gain);
     let bias = bias.map(|((&bias, &mean), gain)| (f64::from(bias) - f64::from(mean) * gain) as f32).collect();
     let vector = |data: Vec<f32>| Tensor { shape: vec![size], data };
-    let layer = Layer::new(CellKind::Scale, size, size).extent("channels", size).option("gain");
-    Ok(layer.tensor("gain", vector(gain.iter().map(|&gain| gain as f32).collect())).tensor("bias", vector(bias)))
+    // Channels are last: those of every pixel follow each other.
+    let all = x.source.size();
+    if x.shape.last() != Some(&size) {
+        return Err(ImportError::Unsupported(format!("{:?} channels where its tensors have {size}", x.shape.last())));
+    }
+    let layer = Layer::new(CellKind::Scale, all, all).extent("channels", size).option("gain");
+    let gain = gain.iter().map(|&gain| gain as f32).collect();
+    simple(layer.tensor("gain", vector(gain)).tensor("bias", vector(bias)), network, x)
 }
 
 /// Over the features.
