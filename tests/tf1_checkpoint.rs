@@ -109,11 +109,14 @@ fn check(folder: &Path, name: &str) -> f64 {
 
 #[test]
 fn what_tensorflow_saved_computes_what_tensorflow_computed() {
-    let mut folders = vec![sample()];
+    let mut folders = vec![sample(), sample().with_file_name("tf1_checkpoint_contrib")];
     if let Some(more) = std::env::var_os("TIDEGATE_FRAMEWORKS_DIR").map(PathBuf::from) {
         let folder = fs::read_dir(&more).unwrap_or_else(|error| panic!("{}: {error}", more.display()));
-        let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tf1_checkpoint"));
-        folders.extend(folder.map(|entry| entry.expect("it can be read").path()).filter(|path| path.is_dir() && named(path)));
+        let named =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tf1_checkpoint"));
+        folders.extend(
+            folder.map(|entry| entry.expect("it can be read").path()).filter(|path| path.is_dir() && named(path)),
+        );
     }
     for folder in folders {
         let (names, mut most) = (models(&folder), 0.0_f64);
@@ -142,10 +145,12 @@ fn the_names_of_cudnn_tell_the_architecture() {
 fn a_person_names_the_prefix_the_index_a_shard_or_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     for end in [".index", ".data-00000-of-00001"] {
-        fs::copy(sample().join(format!("cudnn_lstm_1.ckpt{end}")), folder.path().join(format!("m.ckpt-7{end}"))).unwrap();
+        fs::copy(sample().join(format!("cudnn_lstm_1.ckpt{end}")), folder.path().join(format!("m.ckpt-7{end}")))
+            .unwrap();
     }
     let latest = folder.path().join("checkpoint");
-    fs::write(&latest, "model_checkpoint_path: \"/gone/train/m.ckpt-7\"\nall_model_checkpoint_paths: \"m.ckpt-7\"\n").unwrap();
+    fs::write(&latest, "model_checkpoint_path: \"/gone/train/m.ckpt-7\"\nall_model_checkpoint_paths: \"m.ckpt-7\"\n")
+        .unwrap();
     let models = ["m.ckpt-7", "m.ckpt-7.index", "m.ckpt-7.data-00000-of-00001", "checkpoint", ""].map(|name| {
         import(&folder.path().join(name)).unwrap_or_else(|error| panic!("{name:?}: {error}")).to_bytes().unwrap()
     });

@@ -175,7 +175,9 @@ impl Bundle {
             }
             names += key.len();
             if bundle.entries.len() + bundle.slices.len() == MAX_ENTRIES || names > MAX_NAME_BYTES {
-                return malformed(format!("it has more than {MAX_ENTRIES} variables or {MAX_NAME_BYTES} bytes of names"));
+                return malformed(format!(
+                    "it has more than {MAX_ENTRIES} variables or {MAX_NAME_BYTES} bytes of names"
+                ));
             }
             let name = String::from_utf8_lossy(key);
             let entry = Entry::new(&name, decode::<EntryProto>("an entry", value)?)?;
@@ -336,8 +338,7 @@ impl Entry {
         let Some(volume) = shape.iter().try_fold(1_usize, |volume, &dim| volume.checked_mul(dim)) else {
             return refuse("it has more values than can be counted".into());
         };
-        let mut entry =
-            Self { dtype: code, shape, shard: 0, offset: 0, size: 0, crc: crc32c, slices: Vec::new() };
+        let mut entry = Self { dtype: code, shape, shard: 0, offset: 0, size: 0, crc: crc32c, slices: Vec::new() };
         if !slices.is_empty() {
             if slices.len() > MAX_SLICES {
                 return refuse(format!("it has {} slices, at most {MAX_SLICES} are read", slices.len()));
@@ -357,8 +358,7 @@ impl Entry {
             }
             return Ok(entry);
         }
-        let (Ok(shard), Ok(offset), Ok(size)) =
-            (u32::try_from(shard_id), u64::try_from(offset), u64::try_from(size))
+        let (Ok(shard), Ok(offset), Ok(size)) = (u32::try_from(shard_id), u64::try_from(offset), u64::try_from(size))
         else {
             return refuse("its place is negative".into());
         };

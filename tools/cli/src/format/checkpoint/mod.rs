@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use super::description::Imported;
 use super::Options;
+use super::description::Imported;
 use crate::error::ImportError;
 
 pub use bundle::Bundle;
@@ -46,9 +46,9 @@ pub fn index_of(path: &Path) -> Option<PathBuf> {
     }
     // `.data-00000-of-00001`
     let digits = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let shard = name.rsplit_once(".data-").filter(|(_, of)| {
-        of.split_once("-of-").is_some_and(|(shard, shards)| digits(shard) && digits(shards))
-    });
+    let shard = name
+        .rsplit_once(".data-")
+        .filter(|(_, of)| of.split_once("-of-").is_some_and(|(shard, shards)| digits(shard) && digits(shards)));
     let prefix = match shard {
         Some((prefix, _)) => path.with_file_name(prefix),
         None if path.exists() => return None,

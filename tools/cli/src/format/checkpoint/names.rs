@@ -124,7 +124,8 @@ fn parse(name: &str) -> Option<(&str, bool, &'static str, usize)> {
         true => rest.strip_prefix("bidirectional_rnn/")?.strip_prefix(['f', 'b'])?.strip_prefix("w/")?,
         false => rest,
     };
-    let cell = [LSTM, GRU].into_iter().find(|known| cell.strip_prefix(known).is_some_and(|rest| rest.starts_with('/')))?;
+    let cell =
+        [LSTM, GRU].into_iter().find(|known| cell.strip_prefix(known).is_some_and(|rest| rest.starts_with('/')))?;
     Some((scope.trim_end_matches('/'), bidirectional, cell, layer.parse().ok()?))
 }
 
@@ -189,7 +190,10 @@ struct Module {
 
 impl Module {
     fn is_dense(&self, input: usize) -> bool {
-        self.layer.class == "Dense" && self.bias && self.tensors == 2 && self.kernel.is_some_and(|(rows, _)| rows == input)
+        self.layer.class == "Dense"
+            && self.bias
+            && self.tensors == 2
+            && self.kernel.is_some_and(|(rows, _)| rows == input)
     }
 }
 
@@ -264,7 +268,12 @@ fn draft(
     }
     if layers.is_empty() {
         let prefix = tensors.keys().next().map(|name| name.split('/').next().unwrap_or(name).to_owned());
-        layers.push(LayerDescription { name: "rnn".into(), class: "LSTMCell".into(), prefix, ..LayerDescription::default() });
+        layers.push(LayerDescription {
+            name: "rnn".into(),
+            class: "LSTMCell".into(),
+            prefix,
+            ..LayerDescription::default()
+        });
     }
     layers.truncate(MAX_DRAFT);
     let input = Input { name: "input".into(), size: Size::One(input.unwrap_or(1).max(1)), steps: None };
@@ -285,7 +294,9 @@ mod tests {
 
     #[test]
     fn slots_of_optimizers_are_known_by_their_last_name() {
-        for name in ["rnn/kernel/Adam", "rnn/kernel/Adam_1", "rnn/kernel/RMSProp_2", "beta1_power", "train/beta2_power_1"] {
+        for name in
+            ["rnn/kernel/Adam", "rnn/kernel/Adam_1", "rnn/kernel/RMSProp_2", "beta1_power", "train/beta2_power_1"]
+        {
             assert!(is_slot(name), "{name}");
         }
         for name in ["Adam", "rnn/kernel", "Adam/kernel", "rnn/Adam_x", "rnn/Adam_", "global_step", "beta_power"] {
@@ -298,7 +309,10 @@ mod tests {
         let fw = "a/stack_bidirectional_rnn/cell_1/bidirectional_rnn/fw/cudnn_compatible_gru_cell/gates/bias";
         assert_eq!(parse(fw), Some(("a", true, GRU, 1)));
         assert_eq!(parse("rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell/kernel"), Some(("", false, LSTM, 0)));
-        assert_eq!(parse("b/c/rnn/multi_rnn_cell/cell_12/cudnn_compatible_lstm_cell/x"), Some(("b/c", false, LSTM, 12)));
+        assert_eq!(
+            parse("b/c/rnn/multi_rnn_cell/cell_12/cudnn_compatible_lstm_cell/x"),
+            Some(("b/c", false, LSTM, 12))
+        );
         for name in [
             "rnn/multi_rnn_cell/cell_0/lstm_cell/kernel",
             "arnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell/kernel",

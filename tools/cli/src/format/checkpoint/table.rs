@@ -37,10 +37,7 @@ pub fn masked(crc: u32) -> u32 {
 ///
 /// # Errors
 /// If the bytes are no table, and those of `each`.
-pub fn read(
-    bytes: &[u8],
-    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
+pub fn read(bytes: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> Result<(), ImportError>) -> Result<(), ImportError> {
     if !is_table(bytes) {
         return malformed("its index does not end in the magic number of a table");
     }
@@ -116,10 +113,7 @@ fn block(bytes: &[u8], Handle { offset, len }: Handle) -> Result<Cow<'_, [u8]>, 
 }
 
 /// Gives every key and value of a block to `each`.
-fn entries(
-    block: &[u8],
-    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
+fn entries(block: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> Result<(), ImportError>) -> Result<(), ImportError> {
     // Behind the entries: where a key is written in full, as u32 each, and how many such places there are.
     let restarts = block.split_last_chunk::<4>().and_then(|(rest, count)| {
         let bytes = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(4)?;

@@ -165,7 +165,7 @@ fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 /// A kernel that may be cut into `path/part_0`, `path/part_1`, ...
 fn sharded(case: &mut Case<'_>, path: &str, argument: &str) -> Result<Tensor, ImportError> {
-    case.ignore(argument);
+    case.size(argument)?;
     // A saver writes the shards as slices of one variable.
     if let Some(whole) = case.optional(path)? {
         return Ok(whole.clone());

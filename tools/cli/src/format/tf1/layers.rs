@@ -150,18 +150,19 @@ fn cudnn(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Vec<So
                 None => format!("rnn/multi_rnn_cell/{cell}/{scope}"),
             };
             let segments: Vec<&str> = [cell.as_str()].into_iter().chain(side).chain([scope]).collect();
-            let layer = case.scoped(class.to_owned(), args.clone(), &segments, golden::cell).map_err(|error| {
-                match error {
+            let layer =
+                case.scoped(class.to_owned(), args.clone(), &segments, golden::cell).map_err(|error| match error {
                     ImportError::MissingTensor { tensor } => {
                         ImportError::MissingTensor { tensor: format!("{path}/{tensor}") }
                     }
                     other => other,
-                }
-            })?;
+                })?;
             let given: usize = sources.iter().map(Source::size).sum();
             if given != layer.input_size {
                 let needed = layer.input_size;
-                return Err(ImportError::Unsupported(format!("an input of {given} features where {path} takes {needed}")));
+                return Err(ImportError::Unsupported(format!(
+                    "an input of {given} features where {path} takes {needed}"
+                )));
             }
             outputs.push(network.directed(layer, &sources.iter().collect::<Vec<_>>(), direction));
         }
