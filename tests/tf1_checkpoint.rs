@@ -1,25 +1,16 @@
-//! Checkpoints that TensorFlow wrote (`frameworks/tf1_checkpoint.py`) against what TensorFlow computed, checkpoints of
-//! our own hand, and damaged ones.
-//!
-//! `TIDEGATE_FRAMEWORKS_DIR` names a folder with more, whose folders that begin with `tf1_checkpoint` are read.
+//! TensorFlow's checkpoints: how they are named and what is said about them, some of our own hand, and damaged ones.
+//! What those that TensorFlow wrote compute is compared in `frameworks.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use safetensors::SafeTensors;
-use tidegate::{Model, Numeric, State};
 use tidegate_tests::checkpoint::{Entry, Pair, assert_line, flag, header, import_checkpoint, table, written};
-use tidegate_tests::tolerance::all_within;
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::checkpoint::{self, import_parts};
-use tidegate_tools::format::{Description, Imported, Options, import, import_with};
-use tidegate_tools::load::packed;
-
-/// The project's bar for what a framework computes in f32.
-const TOLERANCE: f64 = 1e-5;
+use tidegate_tools::format::{Description, Imported, Options, import};
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint")
@@ -34,106 +25,10 @@ fn models(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What TensorFlow computed.
-struct Expected {
-    /// `[batch][time][features]`
-    input: Vec<Vec<Vec<f32>>>,
-    output: Vec<Vec<Vec<f32>>>,
-    lens: Vec<usize>,
-    window: Option<usize>,
-}
-
-impl Expected {
-    fn read(path: &Path) -> Self {
-        let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let file = SafeTensors::deserialize(&bytes).expect("it is safetensors");
-        let (_, header) = SafeTensors::read_metadata(&bytes).expect("it is safetensors");
-        let window = header.metadata().as_ref().and_then(|metadata| metadata.get("window"));
-        let rows = |name: &str| -> Vec<Vec<Vec<f32>>> {
-            let tensor = file.tensor(name).expect("it is there");
-            let [_, time, features] = *tensor.shape() else { panic!("{name}: {:?}", tensor.shape()) };
-            let values: Vec<f32> = tensor.data().as_chunks().0.iter().map(|&value| f32::from_le_bytes(value)).collect();
-            let rows: Vec<Vec<f32>> = values.chunks(features).map(<[f32]>::to_vec).collect();
-            rows.chunks(time).map(<[_]>::to_vec).collect()
-        };
-        let (input, output) = (rows("input"), rows("output"));
-        let lens = match file.tensor("lens") {
-            Ok(lens) => lens.data().as_chunks().0.iter().map(|&len| i32::from_le_bytes(len) as usize).collect(),
-            Err(_) => input.iter().map(Vec::len).collect(),
-        };
-        Self { input, output, lens, window: window.map(|window| window.parse().expect("it is a number")) }
-    }
-}
-
-/// One sequence, step by step: a row for each step. A window gives its rows when it is full, or at the end.
-fn run(model: &Model<'_>, rows: &[Vec<f32>], window: Option<usize>) -> Vec<Vec<f32>> {
-    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-    let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
-    let size: usize = model.outputs().map(|port| port.size).sum();
-    let mut outputs = Vec::new();
-    for t in 0..=rows.len() {
-        let mut y = vec![0.0; size];
-        let step = match rows.get(t) {
-            Some(row) => model.step_ports(&mut state, &mut scratch, &[row], &mut [&mut y]),
-            None => model.finish(&mut state, &mut scratch, &mut [&mut y]),
-        };
-        if step.expect("every length is right").has_output() {
-            outputs.extend(y.chunks(size / window.unwrap_or(1)).map(<[f32]>::to_vec));
-        }
-    }
-    outputs.truncate(rows.len());
-    outputs
-}
-
-/// Imports a model without a hand on it and compares what it computes. Gives how much of the tolerance was used.
-fn check(folder: &Path, name: &str) -> f64 {
-    let file = |end: &str| folder.join(format!("{name}{end}"));
-    let expected = Expected::read(&file(".expected.safetensors"));
-    let arch = Some(file(".arch.json")).filter(|arch| arch.is_file());
-    let options = Options::new(arch.as_deref(), expected.window).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let Imported { model, notes } =
-        import_with(&file(".ckpt"), &options).unwrap_or_else(|error| panic!("{name}: {error}"));
-    assert!(notes.iter().any(|note| note.contains("global_step (int64)")), "{name}: {notes:?}");
-    let image = packed(&file(".ckpt"), &model, Numeric::F32).expect("it can be packed");
-    let image = image.model().expect("it is an image");
-    let mut used = 0.0_f64;
-    for (k, (input, output)) in expected.input.iter().zip(&expected.output).enumerate() {
-        let len = expected.lens[k];
-        let got = run(&image, &input[..len], expected.window).concat();
-        let exact: Vec<f64> = output[..len].concat().into_iter().map(f64::from).collect();
-        let part = all_within(&got, &exact, TOLERANCE).unwrap_or_else(|miss| panic!("{name}, sequence {k}: {miss:?}"));
-        used = used.max(part);
-    }
-    used
-}
-
-#[test]
-fn what_tensorflow_saved_computes_what_tensorflow_computed() {
-    let mut folders = vec![sample(), sample().with_file_name("tf1_checkpoint_contrib")];
-    if let Some(more) = std::env::var_os("TIDEGATE_FRAMEWORKS_DIR").map(PathBuf::from) {
-        let folder = fs::read_dir(&more).unwrap_or_else(|error| panic!("{}: {error}", more.display()));
-        let named =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tf1_checkpoint"));
-        folders.extend(
-            folder.map(|entry| entry.expect("it can be read").path()).filter(|path| path.is_dir() && named(path)),
-        );
-    }
-    for folder in folders {
-        let (names, mut most) = (models(&folder), 0.0_f64);
-        assert!(names.len() >= 20, "{} has {} models", folder.display(), names.len());
-        for name in &names {
-            let used = check(&folder, name);
-            println!("{name}: {:.0} % of the tolerance", 100.0 * used);
-            most = most.max(used);
-        }
-        println!("{}: {} models, at most {:.0} % of the tolerance", folder.display(), names.len(), 100.0 * most);
-    }
-}
-
 #[test]
 fn the_names_of_cudnn_tell_the_architecture() {
     for name in models(&sample()).iter().filter(|name| name.starts_with("cudnn")) {
-        let described = sample().join(format!("{name}.arch.json")).is_file();
+        let described = sample().join(format!("{name}.json")).is_file();
         assert_eq!(described, name.contains("classifier"), "{name}");
     }
     // Both directions look at the whole: of how many steps, only a person knows.
@@ -176,7 +71,7 @@ fn parts(name: &str) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn options(name: &str) -> Options {
-    let path = sample().join(format!("{name}.arch.json"));
+    let path = sample().join(format!("{name}.json"));
     Options::new(Some(path.as_path()).filter(|path| path.is_file()), None).expect("it is a description")
 }
 

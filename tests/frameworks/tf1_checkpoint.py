@@ -1,17 +1,18 @@
-"""Checkpoints written by TensorFlow itself, with what the networks in them compute.
+"""Checkpoints that TensorFlow itself has written, and what it computes with the networks in them.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/tf1_checkpoint.requirements.txt
-    venv/bin/python tests/frameworks/tf1_checkpoint.py --seed 1 --out tests/frameworks/tf1_checkpoint
+    venv/bin/python tests/frameworks/tf1_checkpoint.py FOLDER [SEED]
 
 Each network is trained for a few steps by an optimizer, so that its slots are in the file too, and saved by
-`tf.compat.v1.train.Saver`. Beside NAME.ckpt.* lie NAME.expected.safetensors (`input` [batch, time, features] and
-`output`; `window` in its metadata where the network looks at whole sequences) and, where the names in the checkpoint
-do not tell the architecture, NAME.arch.json.
+`tf.compat.v1.train.Saver` as NAME.ckpt.*. Beside it lie NAME.json with the architecture where the names do not tell it
+(`--arch`), and NAME.golden.safetensors with an input of one sequence [steps, features], the output, and in its metadata
+`model`, `arch` and `window`. The sample in tests/frameworks/tf1_checkpoint is that of seed 1.
 
 CudnnLSTM and CudnnGRU run on a GPU only. Their checkpoints hold the variables of the cells that TensorFlow has for
 running them elsewhere, under names of their own: here those variables are made by the same names.
 
-Under TensorFlow 1.15 (tf1_checkpoint.contrib.requirements.txt) the cells of tf.contrib are written too, and those only.
+Under TensorFlow 1.15 (tf1_checkpoint.contrib.requirements.txt) the networks are those of tf.contrib's cells, among them
+the ones that TensorFlow has for running cuDNN's elsewhere: tests/frameworks/tf1_checkpoint_contrib.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def size(rng, low=3, high=9):
 
 
 class Net:
-    """What a builder gives: tensors of the graph, and what a person would write into arch.json."""
+    """What a builder gives: tensors of the graph, and what a person would write into a description."""
 
     def __init__(self, output, layers=None, window=None, feed=None, variables=None, lens=None, unused=()):
         self.output, self.layers, self.window = output, layers, window
@@ -140,7 +141,7 @@ def lengths(x, rng):
 def bidirectional(make, call, lens=None):
     def build(x, rng):
         steps = int(x.shape[1])
-        length = None if lens is None else np.array([steps, steps - 3], np.int32)
+        length = None if lens is None else np.array([steps - 3, steps], np.int32)
         given = None if lens is None else tf.constant(length)
         outputs, _ = tf.nn.bidirectional_dynamic_rnn(make(), make(), x, sequence_length=given, dtype=x.dtype)
         layers = [layer("rnn", "bidirectional_dynamic_rnn", "bidirectional_rnn", cell_fw=call, cell_bw=call)]
@@ -416,34 +417,34 @@ def write(name, build, seed, out):
         assert made_here <= set(variable.name for variable in saved)
         saver = tf.train.Saver(saved, sharded=shards > 1)
         saver.save(session, os.path.join(out, name + ".ckpt"), write_meta_graph=False, write_state=False)
-    tensors = {"input": data.astype(np.float32), "output": output.astype(np.float32)}
-    metadata = {"tensorflow": tensorflow.__version__, "seed": str(seed)}
+    # The first sequence, as far as it goes. A window has zeros behind its end.
+    end = steps if net.lens is None else int(net.lens[0])
+    tensors = {"input": data[0, :end], "output": output[0] if net.window else output[0, :end]}
+    tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in tensors.items()}
+    metadata = {"model": name + ".ckpt", "seed": str(seed), "tensorflow": tensorflow.__version__}
     if net.window:
         metadata["window"] = str(net.window)
-    if net.lens is not None:
-        tensors["lens"] = net.lens.astype(np.int32)
-    save_file(tensors, os.path.join(out, name + ".expected.safetensors"), metadata)
     if net.layers:
         arch = {"inputs": [{"name": "input", "size": inputs}], "layers": net.layers}
         if net.unused:
             arch["unused"] = net.unused
-        with open(os.path.join(out, name + ".arch.json"), "w") as file:
+        metadata["arch"] = name + ".json"
+        with open(os.path.join(out, name + ".json"), "w") as file:
             json.dump(arch, file, indent=1)
             file.write("\n")
+    save_file(tensors, os.path.join(out, name + ".golden.safetensors"), metadata)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--only", help="one model's name")
+    parser.add_argument("folder")
+    parser.add_argument("seed", type=int, nargs="?", default=1)
     options = parser.parse_args()
-    os.makedirs(options.out, exist_ok=True)
+    os.makedirs(options.folder, exist_ok=True)
     models = contrib() if tensorflow.__version__.startswith("1.") else CORE
     for number, (name, build) in enumerate(models.items()):
-        if options.only in (None, name):
-            write(name, build, 1000 * options.seed + number, options.out)
-            print(name)
+        write(name, build, 1000 * options.seed + number, options.folder)
+        print(name)
 
 
 main()
