@@ -25,7 +25,6 @@ use std::{
 
 pub use audio::{Audio, read_audio, read_audio_at};
 pub use error::DataError;
-#[cfg(feature = "cli")]
 pub use error::one_line;
 pub use index::{Clip, read_index, read_index_files};
 

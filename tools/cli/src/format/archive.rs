@@ -4,8 +4,9 @@
 use std::io::{Cursor, Read};
 
 use zip::ZipArchive;
+use zip::read::{ArchiveOffset, Config};
 
-use crate::data::guarded;
+use crate::data::{guarded, one_line};
 use crate::error::ImportError;
 
 /// Most bytes that an archive unpacks to, as a multiple of its own; frameworks store weights as they are.
@@ -22,7 +23,10 @@ pub(crate) struct Archive<'a> {
 impl<'a> Archive<'a> {
     /// Reads the directory.
     pub fn open(bytes: &'a [u8]) -> Result<Self, ImportError> {
-        let mut zip = guarded(|| ZipArchive::new(Cursor::new(bytes)))
+        // Nothing is in front of a model's archive. Left to look for it, the reader takes the second entry of some of
+        // PyTorch's for the first: they say their sizes in two ways, of which it reads the shorter.
+        let config = Config { archive_offset: ArchiveOffset::Known(0) };
+        let mut zip = guarded(|| ZipArchive::with_config(config, Cursor::new(bytes)))
             .map_err(|_| damaged("its directory is damaged".into()))?
             .map_err(|error| damaged(error.to_string()))?;
         let limit = MAX_RATIO * bytes.len() as u64;
@@ -70,7 +74,7 @@ impl<'a> Archive<'a> {
 }
 
 fn damaged(reason: String) -> ImportError {
-    ImportError::Malformed { format: "zip archive", reason: reason.escape_debug().to_string() }
+    ImportError::Malformed { format: "zip archive", reason: one_line(&reason) }
 }
 
 fn bomb(unpacked: u64, packed: usize) -> ImportError {

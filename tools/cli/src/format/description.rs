@@ -31,6 +31,7 @@ use super::golden::{self, Case};
 use super::network::{Network, Source};
 use super::{tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
+use crate::data::one_line;
 use crate::error::ImportError;
 
 /// Most bytes of a file with a description.
@@ -298,7 +299,7 @@ fn fits(name: &str, pattern: &str) -> bool {
 }
 
 fn wrong(reason: String) -> ImportError {
-    ImportError::Description(reason.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    ImportError::Description(one_line(&reason))
 }
 
 /// The names that differ least from this one, nearest first.

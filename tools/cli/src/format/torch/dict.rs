@@ -8,6 +8,7 @@ use super::pickle::{Id, Object, Pickle, Refusal};
 use super::state::{State, decoded, malformed};
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
+use crate::data::one_line;
 use crate::error::ImportError;
 
 /// Under which key a checkpoint has its weights.
@@ -44,7 +45,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Pickle<'_>, ImportError> {
     };
     Pickle::parse(bytes, known).map_err(|refusal| match refusal {
         Refusal::Malformed(reason) => {
-            ImportError::Malformed { format: super::state::FORMAT, reason: reason.escape_debug().to_string() }
+            ImportError::Malformed { format: super::state::FORMAT, reason: one_line(&reason) }
         }
         Refusal::Global(module, name) => {
             let short = |text: &str| text.chars().take(64).collect::<String>().escape_debug().to_string();

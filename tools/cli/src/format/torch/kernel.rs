@@ -115,7 +115,8 @@ impl Kernel {
                 // In a stream nothing comes before the first step or behind the last, and the last output is due at
                 // the last step.
                 let length = self.covers(0);
-                let due = x.steps.is_none_or(|steps| steps >= length && (steps - length) % self.stride[0] == 0);
+                let due =
+                    x.steps.is_none_or(|steps| steps >= length && (steps - length).is_multiple_of(self.stride[0]));
                 if self.before[0] + self.after[0] > 0 || !due {
                     return Err(ImportError::NeedsWindow { what: "a kernel over the ends of a sequence".into() });
                 }

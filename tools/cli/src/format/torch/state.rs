@@ -7,6 +7,7 @@ use safetensors::{Dtype, SafeTensors};
 use super::names;
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
+use crate::data::one_line;
 use crate::error::ImportError;
 use crate::format::{Imported, Options};
 
@@ -23,7 +24,7 @@ pub(super) struct State {
 pub(super) const FORMAT: &str = "PyTorch file";
 
 pub(super) fn malformed<T>(reason: impl Into<String>) -> Result<T, ImportError> {
-    Err(ImportError::Malformed { format: FORMAT, reason: reason.into().escape_debug().to_string() })
+    Err(ImportError::Malformed { format: FORMAT, reason: one_line(&reason.into()) })
 }
 
 /// Numbers as f32: each the nearest, and how many are not what they were.
@@ -80,8 +81,8 @@ impl State {
 
 /// A safetensors file of another program than this.
 pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
-    let wrong = |reason: String| ImportError::Malformed { format: "safetensors file", reason };
-    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string().escape_debug().to_string()))?;
+    let wrong = |reason: String| ImportError::Malformed { format: "safetensors file", reason: one_line(&reason) };
+    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
     let mut state = State::default();
     for (name, view) in file.iter() {
         let element = element(view.dtype())
