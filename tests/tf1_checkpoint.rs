@@ -107,12 +107,14 @@ fn a_name_that_is_missing_is_refused_with_the_nearest() {
 
 #[test]
 fn a_checkpoint_whose_names_do_not_tell_gives_a_description_to_start_from() {
-    let (index, shard) = parts("lstm");
-    let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
-    assert!(text.contains("its names do not tell the arguments of its layers"), "{text}");
-    let draft = &text[text.find('{').expect("it has a description")..];
-    from_parts(&index, &shard, &arch(draft)).expect("the description is one");
-
+    for name in ["lstm", "multi_mixed", "classifier", "layers_apart", "bidirectional_stack"] {
+        let (index, shard) = parts(name);
+        let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
+        assert!(text.contains("its names do not tell the arguments of its layers"), "{text}");
+        let draft = &text[text.find('{').expect("it has a description")..];
+        let draft = Options { window: name.starts_with("bi").then_some(4), ..arch(draft) };
+        from_parts(&index, &shard, &draft).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
     let (index, shard) = parts("cudnn_lstm_classifier_bidirectional");
     let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
     let draft = &text[text.find('{').expect("it has a description")..];

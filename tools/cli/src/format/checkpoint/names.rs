@@ -184,6 +184,8 @@ struct Module {
     layer: LayerDescription,
     /// Of its kernel, if that is a matrix.
     kernel: Option<(usize, usize)>,
+    /// Features that go in, as far as that tells.
+    input: Option<usize>,
     bias: bool,
     tensors: usize,
 }
@@ -197,29 +199,50 @@ impl Module {
     }
 }
 
-/// The cells and dense layers that `names` belong to, in the order of the names.
+/// The cells that `names` belong to, then the dense layers, each in the order of the names.
 fn modules(tensors: &BTreeMap<String, Tensor>, names: &BTreeSet<&str>) -> Vec<Module> {
-    let mut modules: BTreeMap<&str, Module> = BTreeMap::new();
+    let mut modules: BTreeMap<(bool, &str), Module> = BTreeMap::new();
     for &name in names {
         let cell = CELLS.iter().find_map(|(scope, class)| Some((cell_path(name, scope)?, *class)));
-        let Some((prefix, class)) = cell.or_else(|| Some((name.rsplit_once('/')?.0, "Dense"))) else { continue };
-        let module = modules.entry(prefix).or_insert_with(|| {
+        let Some((own, class)) = cell.or_else(|| Some((name.rsplit_once('/')?.0, "Dense"))) else { continue };
+        // Cells of both directions are one layer.
+        let side = [("bidirectional_rnn/fw/", "cell_fw"), ("bidirectional_rnn/bw/", "cell_bw")]
+            .into_iter()
+            .find_map(|(scope, side)| Some((own.find(scope)? + scope.len() - "/fw/".len(), side)))
+            .filter(|_| class != "Dense");
+        let prefix = side.and_then(|(end, _)| own.get(..end)).unwrap_or(own);
+        let module = modules.entry((class == "Dense", prefix)).or_insert_with(|| {
             let name = match prefix.rsplit('/').next() {
                 Some(last) if class == "Dense" => last.to_owned(),
                 _ => prefix.replace('/', "_"),
             };
-            let own = (name != prefix).then(|| prefix.to_owned());
-            let layer = LayerDescription { name, class: class.to_owned(), prefix: own, ..LayerDescription::default() };
-            Module { layer, kernel: None, bias: false, tensors: 0 }
+            let other = (name != prefix).then(|| prefix.to_owned());
+            let class = if side.is_some() { "bidirectional_dynamic_rnn" } else { class };
+            let layer =
+                LayerDescription { name, class: class.to_owned(), prefix: other, ..LayerDescription::default() };
+            Module { layer, kernel: None, input: None, bias: false, tensors: 0 }
         });
+        if let Some((_, side)) = side {
+            module.layer.args.insert(side.to_owned(), format!("{class}()").into());
+        }
         module.tensors += 1;
-        if name == format!("{prefix}/kernel") || name == format!("{prefix}/gates/kernel") {
+        if name == format!("{own}/kernel") || name == format!("{own}/gates/kernel") {
             module.kernel = tensors.get(name).and_then(|kernel| match *kernel.shape {
                 [rows, cols] => Some((rows, cols)),
                 _ => None,
             });
+            // A cell's kernel has rows for its input and for its own output.
+            let gates = match class {
+                _ if class.contains("LSTM") => 4,
+                _ if class.contains("GRU") => 2,
+                _ => 1,
+            };
+            let input = |(rows, cols): (usize, usize)| {
+                if class == "Dense" { Some(rows) } else { rows.checked_sub(cols / gates) }
+            };
+            module.input = module.kernel.and_then(input);
         }
-        module.bias |= name == format!("{prefix}/bias");
+        module.bias |= name == format!("{own}/bias");
     }
     // What has no kernel is no layer that is known.
     modules.into_values().filter(|module| module.kernel.is_some()).collect()
@@ -245,18 +268,7 @@ fn draft(
     sizes: Option<(usize, usize)>,
     tensors: &BTreeMap<String, Tensor>,
 ) -> String {
-    // A cell's kernel has rows for its input and for its own output.
-    let input = sizes.map(|(input, _)| input).or_else(|| {
-        let first = modules.first()?;
-        let (rows, cols) = first.kernel?;
-        let gates = match first.layer.class.as_str() {
-            "Dense" => return Some(rows),
-            class if class.contains("LSTM") => 4,
-            class if class.contains("GRU") => 2,
-            _ => 1,
-        };
-        rows.checked_sub(cols / gates)
-    });
+    let input = sizes.map(|(input, _)| input).or_else(|| modules.first()?.input);
     let mut layers: Vec<LayerDescription> = stacks.iter().map(Stack::description).collect();
     layers.extend(modules.into_iter().map(|module| module.layer));
     let mut names = BTreeSet::new();
