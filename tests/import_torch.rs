@@ -84,6 +84,20 @@ fn a_pickle_that_calls_is_refused_by_what_it_calls() {
 }
 
 #[test]
+fn a_pickle_without_end_takes_no_memory_without_end() {
+    let put: Vec<u8> = (0..1_u32 << 19).flat_map(|k| [&b"r"[..], &k.to_le_bytes()].concat()).collect();
+    for (start, rest) in [
+        (&b"\x80\x02"[..], vec![b'N'; 1 << 20]),
+        (b"\x80\x02N", vec![b'2'; 1 << 20]),
+        (b"\x80\x02", vec![b'('; 1 << 20]),
+        (b"\x80\x02N", put),
+    ] {
+        let line = refusal(&[start, &rest].concat(), &ALONE);
+        assert!(line.contains("more than 262144 objects"), "{line}");
+    }
+}
+
+#[test]
 fn a_module_or_a_program_is_refused_with_a_way_out() {
     let module = b"\x80\x02ctorch.nn.modules.rnn\nLSTM\nq\x00)\x81q\x01.";
     let line = refusal(&archive(&[("archive/data.pkl", module)], false), &ALONE);
@@ -163,6 +177,20 @@ fn a_missing_tensor_is_named_with_the_nearest() {
         {"name": "rnn", "class": "LSTM", "args": {"num_layers": 2}}, {"name": "fc", "class": "Linear"}]}"#;
     let line = refusal(&sample("classifier.pth"), &described(arch));
     assert!(line.contains("\"rnn.weight_ih_l1\"") && line.contains("the nearest are rnn.weight_ih_l0"), "{line}");
+}
+
+#[test]
+fn what_the_tensors_say_an_architecture_need_not() {
+    let with = |args: &str| {
+        let layers = format!(r#"[{{"name": "rnn", "class": "LSTM", "prefix": "", "args": {args}}}]"#);
+        let mut options = described(&format!(r#"{{"inputs": [{{"name": "x", "size": 6}}], "layers": {layers}}}"#));
+        options.window = Some(5);
+        import(&sample("lstm_projection_stack_bidirectional.pt"), &options)
+    };
+    let whole = with(r#"{"num_layers": 2, "bidirectional": true, "proj_size": 2}"#).unwrap();
+    assert_eq!(with("{}").unwrap(), whole);
+    let line = with(r#"{"bidirectional": false}"#).unwrap_err().to_string();
+    assert!(line.contains("an input of 2 features where weight_ih_l1 takes 4"), "{line}");
 }
 
 #[test]

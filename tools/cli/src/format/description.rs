@@ -192,13 +192,16 @@ impl Description {
         source: &str,
     ) -> Result<Imported, ImportError> {
         let framework = if self.framework.is_empty() { framework } else { &self.framework };
-        let notes = self.check(tensors)?;
+        let owners = tensors.keys().map(|tensor| self.owner(tensor)).collect::<Vec<_>>();
+        let notes = self.check(tensors, &owners)?;
         let mut inputs = self.inputs.clone();
         for input in inputs.iter_mut().filter(|_| window.is_some()) {
             input.steps = window;
         }
         let steps = inputs.iter().find_map(|input| input.steps);
-        let build = |whole| Builder { description: self, inputs: &inputs, framework, tensors, whole }.build(source);
+        let build = |whole| {
+            Builder { description: self, inputs: &inputs, framework, tensors, owners: &owners, whole }.build(source)
+        };
         let model = match build(false) {
             // Only if they are known; else the error says which layer needs to know.
             Err(error) if steps.is_some() && error.needs_window() => build(true)?,
@@ -208,7 +211,7 @@ impl Description {
     }
 
     /// What does not depend on how it is built. Gives notes on what is not used.
-    fn check(&self, tensors: &BTreeMap<String, Tensor>) -> Result<Vec<String>, ImportError> {
+    fn check(&self, tensors: &BTreeMap<String, Tensor>, owners: &[Option<&str>]) -> Result<Vec<String>, ImportError> {
         if self.inputs.is_empty() || self.layers.is_empty() {
             return Err(wrong("list of inputs or of layers is empty".into()));
         }
@@ -233,7 +236,7 @@ impl Description {
                 return Err(wrong(format!("input {:?} has steps that are not from 1 to {MAX_SIZE}", input.name)));
             }
         }
-        let of_no_layer = tensors.keys().filter(|tensor| self.owner(tensor).is_none());
+        let of_no_layer = tensors.keys().zip(owners).filter(|(_, owner)| owner.is_none()).map(|(tensor, _)| tensor);
         let (unused, unknown): (Vec<&String>, Vec<&String>) = of_no_layer.partition(|tensor| self.is_unused(tensor));
         if let Some(tensor) = unknown.first() {
             let more = if unknown.len() > 1 { format!(" (and {} more)", unknown.len() - 1) } else { String::new() };
@@ -334,6 +337,8 @@ struct Builder<'a> {
     inputs: &'a [Input],
     framework: &'a str,
     tensors: &'a BTreeMap<String, Tensor>,
+    /// For each tensor the prefix of the layers that have it.
+    owners: &'a [Option<&'a str>],
     /// Whether the model looks at whole sequences in a window.
     whole: bool,
 }
@@ -421,8 +426,9 @@ impl Builder<'_> {
         pace: usize,
     ) -> Result<Value, ImportError> {
         let prefix = layer.prefix();
-        let params = self.tensors.iter().filter(|(name, _)| self.description.owner(name) == Some(prefix));
-        let params = params.filter_map(|(name, tensor)| Some((within(prefix, name)?.to_owned(), tensor))).collect();
+        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(prefix));
+        let params =
+            params.filter_map(|((name, tensor), _)| Some((within(prefix, name)?.to_owned(), tensor))).collect();
         let framework = if layer.framework.is_empty() { self.framework } else { &layer.framework };
         let Some(first) = inputs.first() else { return Err(wrong("layer without an input".into())) };
         if inputs.iter().any(|input| input.pace < pace) {

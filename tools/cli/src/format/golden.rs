@@ -361,6 +361,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Whether there is a parameter of just this name; it is not taken.
+    pub fn has_tensor(&self, path: &str) -> bool {
+        self.params.contains_key(path)
+    }
+
     /// Looks at a parameter, of which this is the whole name.
     pub fn peek(&self, path: &str) -> Result<&'a Tensor, ImportError> {
         self.params.get(path).copied().ok_or_else(|| ImportError::MissingTensor { tensor: path.to_owned() })

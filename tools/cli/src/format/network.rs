@@ -174,13 +174,16 @@ impl Network {
         Source { rows, ..self.push(layer, inputs) }
     }
 
-    /// A layer that reads all rows of `input` at once; its own output are `rows` rows, if any.
-    ///
-    /// A window whose rows are looked at so is full or is not looked at.
-    pub fn whole(&mut self, layer: Layer, input: &Source, rows: Option<usize>) -> Source {
+    /// From now on a window that is not full at the end of a sequence gives nothing: its rows are looked at together.
+    pub fn only_full_windows(&mut self) {
         for node in self.nodes.iter_mut().filter(|node| node.cell == CellKind::Window.spec().name) {
             node.options.clear();
         }
+    }
+
+    /// A layer that reads all rows of `input` at once; its own output are `rows` rows, if any.
+    pub fn whole(&mut self, layer: Layer, input: &Source, rows: Option<usize>) -> Source {
+        self.only_full_windows();
         let size = layer.output_size / rows.unwrap_or(1).max(1);
         Source { rows, size, ..self.push(layer, &[input]) }
     }

@@ -31,7 +31,7 @@ pub(super) fn add(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Resu
         "AvgPool2d" => pool(case, network, x, 2, "average")?,
         "AdaptiveMaxPool1d" => over_time(case, network, x, "max")?,
         "AdaptiveAvgPool1d" => over_time(case, network, x, "average")?,
-        "Flatten" => flatten(case, x)?,
+        "Flatten" => flatten(case, network, x)?,
         _ => return Ok(None),
     }))
 }
@@ -247,7 +247,7 @@ fn over_time(case: &mut Case<'_>, network: &mut Network, x: &Value, how: &'stati
 
 /// The features of a step (`start_dim` 2) or of the whole sequence (1) one after the other, in the order that PyTorch has
 /// them in: `channels_first` says whether the channels are before the other dimensions then.
-fn flatten(case: &mut Case<'_>, x: &Value) -> Result<Value, ImportError> {
+fn flatten(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Value, ImportError> {
     case.ignore("end_dim");
     let start = case.size("start_dim")?.unwrap_or(1);
     let first = match case.given_flag("channels_first")? {
@@ -267,6 +267,9 @@ fn flatten(case: &mut Case<'_>, x: &Value) -> Result<Value, ImportError> {
         return Err(ImportError::Unsupported("a second Flatten".into()));
     }
     let whole = start == 1 && x.sequence;
+    if whole {
+        network.only_full_windows();
+    }
     let source = if whole { x.source.clone().flat() } else { x.source.clone() };
     let (size, channels) = (source.size(), x.shape.last().copied().unwrap_or(1));
     let pixels = size / channels.max(1);

@@ -71,10 +71,15 @@ fn recurrent(
         case.ignore(argument);
     }
     let (input, hidden) = (case.size("input_size")?, case.size("hidden_size")?);
+    // What an architecture does not say of these, the names do: whoever has the option has its tensors.
+    let named = |case: &Case<'_>, name: &str| !cell && case.has_tensor(name);
+    let projected = named(case, "weight_hr_l0");
+    let bidirectional = named(case, "weight_ih_l0_reverse");
+    let count = (1..).find(|k| !named(case, &format!("weight_ih_l{k}"))).unwrap_or(1);
     let arguments = Arguments {
         kind,
         bias: case.flag("bias", true)?,
-        projected: kind == CellKind::Lstm && !cell && case.size("proj_size")?.is_some_and(|size| size > 0),
+        projected: kind == CellKind::Lstm && !cell && case.size("proj_size")?.map_or(projected, |size| size > 0),
         nonlinearity: match kind {
             CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
             _ => None,
@@ -83,8 +88,8 @@ fn recurrent(
     if arguments.nonlinearity.is_some_and(|given| !matches!(given, Activation::Tanh | Activation::Relu)) {
         return Err(ImportError::Unsupported("a nonlinearity that is neither tanh nor relu".into()));
     }
-    let count = if cell { 1 } else { case.size("num_layers")?.unwrap_or(1) };
-    let bidirectional = !cell && case.flag("bidirectional", false)?;
+    let count = if cell { 1 } else { case.size("num_layers")?.unwrap_or(count) };
+    let bidirectional = !cell && case.flag("bidirectional", bidirectional)?;
     if bidirectional && x.source.rows().is_none() {
         return Err(ImportError::NeedsWindow { what: "a bidirectional network".into() });
     }

@@ -81,21 +81,33 @@ fn malformed<T>(reason: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::Malformed(reason.into()))
 }
 
+/// There is room for one more.
+fn bounded(len: usize) -> Result<(), Refusal> {
+    if len < MAX_OBJECTS {
+        return Ok(());
+    }
+    malformed(format!("its pickle holds more than {MAX_OBJECTS} objects"))
+}
+
 impl<'a> Reader<'a> {
     fn run(mut self) -> Result<Pickle<'a>, Refusal> {
         let mut memo: BTreeMap<u32, Id> = BTreeMap::new();
         loop {
             let start = self.at;
+            bounded(memo.len())?;
             match self.byte()? {
                 // PROTO, FRAME: later protocols only add opcodes.
                 0x80 => drop(self.byte()?),
                 0x95 => drop(self.take(8)?),
-                b'(' => self.marks.push(self.stack.len()),
+                b'(' => {
+                    bounded(self.marks.len())?;
+                    self.marks.push(self.stack.len());
+                }
                 b'0' => drop(self.pop()?),
                 b'1' => drop(self.popped_to_mark()?),
                 b'2' => {
                     let top = self.top()?;
-                    self.stack.push(top);
+                    self.push_again(top)?;
                 }
                 b'N' => self.push(Object::None)?,
                 0x88 => self.push(Object::Bool(true))?,
@@ -189,8 +201,7 @@ impl<'a> Reader<'a> {
                 code @ (b'h' | b'j') => {
                     let key = if code == b'h' { self.byte()?.into() } else { u32::from_le_bytes(self.array()?) };
                     match memo.get(&key) {
-                        Some(&id) if self.stack.len() < MAX_OBJECTS => self.stack.push(id),
-                        Some(_) => return malformed(format!("its stack is deeper than {MAX_OBJECTS}")),
+                        Some(&id) => self.push_again(id)?,
                         None => return malformed(format!("byte {start} asks for object {key}, which is not there")),
                     }
                 }
@@ -264,11 +275,15 @@ impl<'a> Reader<'a> {
     }
 
     fn push(&mut self, object: Object<'a>) -> Result<(), Refusal> {
-        if self.objects.len() == MAX_OBJECTS || self.stack.len() == MAX_OBJECTS {
-            return malformed(format!("its pickle holds more than {MAX_OBJECTS} objects"));
-        }
-        self.stack.push(self.objects.len());
+        bounded(self.objects.len())?;
+        self.push_again(self.objects.len())?;
         self.objects.push(object);
+        Ok(())
+    }
+
+    fn push_again(&mut self, id: Id) -> Result<(), Refusal> {
+        bounded(self.stack.len())?;
+        self.stack.push(id);
         Ok(())
     }
 
