@@ -184,7 +184,10 @@ impl Bundle {
             if key[0] == 0 {
                 bundle.slices.insert(key.to_vec(), entry);
             } else {
-                bundle.entries.insert(name.into_owned(), entry);
+                // Names that differ only in what is not UTF-8 are one.
+                if bundle.entries.insert(name.clone().into_owned(), entry).is_some() {
+                    return malformed(format!("it has two variables {name:?}"));
+                }
             }
             Ok(())
         })?;
