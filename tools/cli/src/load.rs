@@ -10,6 +10,7 @@ use tidegate::{ImageBytes, ImageError, Model, Numeric};
 use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
 use crate::data::DataError;
 use crate::error::ImportError;
+use crate::format::checkpoint::index_of;
 use crate::format::{self, Imported, Options};
 use crate::pack::{PackError, pack};
 
@@ -125,6 +126,8 @@ impl ImageBuffer {
 /// # Errors
 /// If the file is neither an image nor a model that we read.
 pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Result<ImageBuffer, LoadError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
         let bytes = fs::read(path).map_err(|error| DataError::io(path, "read", error))?;
         let buffer = ImageBuffer::new(&bytes);
@@ -180,6 +183,8 @@ pub struct Loaded {
 /// # Errors
 /// If the file is no model that we read, or a setting does not fit it.
 pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
         let reason = "is a flash image already; give the model that it was packed from".to_owned();
         return Err(LoadError::Setting { path: path.to_owned(), reason });

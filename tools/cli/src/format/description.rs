@@ -29,7 +29,7 @@ use serde_json::{Map, Value as Json};
 
 use super::golden::{self, Case};
 use super::network::{Network, Source};
-use super::torch;
+use super::{tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
 use crate::data::one_line;
 use crate::error::ImportError;
@@ -443,6 +443,7 @@ impl Builder<'_> {
         network.fresh = !layer.stateful;
         let value = match framework {
             "torch" => torch::add(&mut case, network, inputs, layer.take),
+            "tf1" => tf1::layers::add(&mut case, network, inputs, layer.take),
             _ => foreign(framework, &mut case, network, inputs, layer.take),
         };
         let value = value.and_then(|value| case.finish().map(|()| value));
@@ -462,7 +463,7 @@ impl Builder<'_> {
 }
 
 /// A layer of a family that has networks of its own for its classes.
-fn foreign(
+pub(crate) fn foreign(
     family: &str,
     case: &mut Case<'_>,
     network: &mut Network,

@@ -224,6 +224,11 @@ impl<'a> Case<'a> {
         self.args.get(name) == Some(&Value::Bool(true))
     }
 
+    /// Whether an argument is this text; it is not taken.
+    pub fn has_text(&self, name: &str, text: &str) -> bool {
+        self.args.get(name).and_then(Value::as_str) == Some(text)
+    }
+
     /// Takes an argument, if given.
     pub fn size(&mut self, name: &str) -> Result<Option<usize>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };

@@ -4,6 +4,7 @@ mod activation;
 mod archive;
 mod baselines;
 mod call;
+pub mod checkpoint;
 mod conv_lstm;
 mod cudnn;
 pub mod description;
@@ -67,7 +68,12 @@ pub fn import(path: &Path) -> Result<Canonical, ImportError> {
 /// # Errors
 /// As [`import`]; and if the file has no use for what is said.
 pub fn import_with(path: &Path, options: &Options) -> Result<Imported, ImportError> {
+    let index = checkpoint::index_of(path);
+    let path = index.as_deref().unwrap_or(path);
     let bytes = read_bounded(path)?.ok_or(ImportError::TooLarge { limit: MAX_FILE_BYTES })?;
+    if index.is_some() {
+        return checkpoint::import(&bytes, path, options);
+    }
     let name = path.file_name().map_or_else(|| "a file".into(), |name| name.to_string_lossy());
     import_bytes_with(&bytes, &name, options)
 }
@@ -96,6 +102,10 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         _ => Ok(Imported { model, notes: Vec::new() }),
     };
     match recognize(bytes) {
+        Some(Kind::Checkpoint) => Err(ImportError::Refused {
+            found: "it is the index of a TensorFlow checkpoint, whose values are in other files".into(),
+            advice: "name it as TensorFlow did: model.ckpt.index beside model.ckpt.data-00000-of-00001",
+        }),
         Some(Kind::Safetensors) => match Canonical::from_bytes(bytes) {
             Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
             model => whole(model?),
@@ -121,6 +131,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
 }
 
 enum Kind {
+    Checkpoint,
     Safetensors,
     GraphDef,
     Zip,
@@ -145,6 +156,9 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     ];
     if bytes.get(4..8) == Some(b"TFL3") {
         return Some(Kind::Other("a TensorFlow Lite model"));
+    }
+    if checkpoint::is_table(bytes) {
+        return Some(Kind::Checkpoint);
     }
     if is_safetensors(bytes) {
         return Some(Kind::Safetensors);

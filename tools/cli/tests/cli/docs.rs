@@ -49,8 +49,22 @@ fn the_page_of_pytorch_runs() {
 }
 
 #[test]
+fn the_page_of_tensorflow_1_runs() {
+    let mut files: Vec<(String, String)> = Vec::new();
+    for (name, sample) in
+        [("cudnn", "cudnn_lstm_2"), ("keywords", "classifier"), ("both", "cudnn_lstm_2_bidirectional")]
+    {
+        for end in ["ckpt.index", "ckpt.data-00000-of-00001"] {
+            files.push((format!("{name}.{end}"), format!("tests/frameworks/tf1_checkpoint/{sample}.{end}")));
+        }
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, sample)| (name.as_str(), sample.as_str())).collect();
+    runs("docs/tensorflow1.md", &files);
+}
+
+#[test]
 fn architectures_on_pages_are_read() {
-    for page in ["docs/architecture.md", "docs/pytorch.md"] {
+    for page in ["docs/architecture.md", "docs/pytorch.md", "docs/tensorflow1.md"] {
         for block in blocks(page, "json") {
             let description: Description =
                 serde_json::from_str(&block).unwrap_or_else(|error| panic!("{page}: {error}"));

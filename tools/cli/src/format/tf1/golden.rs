@@ -176,14 +176,17 @@ fn gru_block(case: &mut Case<'_>) -> Result<Layer, ImportError> {
 
 /// A kernel that may be cut into `path/part_0`, `path/part_1`, ...
 fn sharded(case: &mut Case<'_>, path: &str, argument: &str) -> Result<Tensor, ImportError> {
-    if case.size(argument)?.is_none_or(|shards| shards == 1)
-        && let Some(whole) = case.optional(path)?
-    {
+    case.size(argument)?;
+    // A saver writes the shards as slices of one variable.
+    if let Some(whole) = case.optional(path)? {
         return Ok(whole.clone());
     }
     let mut parts = Vec::new();
     while let Some(part) = case.optional(&format!("{path}/part_{}", parts.len()))? {
         parts.push(part);
+    }
+    if parts.is_empty() {
+        return Err(ImportError::MissingTensor { tensor: path.to_owned() });
     }
     cells::unsharded(&parts)
 }

@@ -11,6 +11,7 @@ pub(crate) mod golden;
 mod graph;
 mod gru;
 mod import;
+pub(crate) mod layers;
 mod lstm;
 mod lstm_golden;
 pub mod lstm_variants;

@@ -112,12 +112,7 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
     let mut network = Network::new();
     let x = network.input("input", case.input_size()?);
     let rows = network.window(&x, case.steps()?);
-    let mut direction = |name, direction| {
-        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("{} without {name}", case.cls)))?;
-        one_direction(case, &mut network, &rows, &call, None, direction)
-    };
-    let forward = direction("cell_fw", Direction::Forward)?;
-    let backward = direction("cell_bw", Direction::Backward)?;
+    let [forward, backward] = pair(case, &mut network, &rows)?;
     if two {
         network.output("output_fw", &forward);
         network.output("output_bw", &backward);
@@ -128,20 +123,42 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
     Ok(network)
 }
 
+/// Adds `cell_fw` and `cell_bw`, which read the rows of a window.
+pub(super) fn pair(case: &mut Case<'_>, network: &mut Network, rows: &Source) -> Result<[Source; 2], ImportError> {
+    let mut direction = |name, direction| {
+        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("no {name}")))?;
+        one_direction(case, network, rows, &call, None, direction)
+    };
+    Ok([direction("cell_fw", Direction::Forward)?, direction("cell_bw", Direction::Backward)?])
+}
+
 /// A pair of cells for each of `cells`; each pair reads both outputs of the pair before.
 fn stack_bidirectional(case: &mut Case<'_>) -> Result<Network, ImportError> {
     let mut network = Network::new();
     let x = network.input("input", case.input_size()?);
-    let mut last = network.window(&x, case.steps()?);
-    for (k, call) in case.texts("cells")?.unwrap_or_default().iter().enumerate() {
-        let mut both = Vec::new();
-        for direction in [Direction::Forward, Direction::Backward] {
-            both.push(one_direction(case, &mut network, &last, call, Some(k), direction)?);
-        }
-        last = network.concat(&both);
-    }
+    let rows = network.window(&x, case.steps()?);
+    let last = stack_of_pairs(case, &mut network, &rows)?;
+    let last = network.concat(&last);
     network.output("output", &last);
     Ok(network)
+}
+
+/// Adds such pairs; gives the outputs of the last.
+pub(super) fn stack_of_pairs(
+    case: &mut Case<'_>,
+    network: &mut Network,
+    rows: &Source,
+) -> Result<[Source; 2], ImportError> {
+    let mut last: Option<[Source; 2]> = None;
+    for (k, call) in case.texts("cells")?.unwrap_or_default().iter().enumerate() {
+        let x = match &last {
+            None => rows.clone(),
+            Some(both) => network.concat(both),
+        };
+        let mut side = |direction| one_direction(case, network, &x, call, Some(k), direction);
+        last = Some([side(Direction::Forward)?, side(Direction::Backward)?]);
+    }
+    last.ok_or_else(|| ImportError::Unsupported("no cells".into()))
 }
 
 /// A cell that goes from the last step to the first; its outputs stand beside their inputs.

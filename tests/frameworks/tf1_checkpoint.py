@@ -1,0 +1,450 @@
+"""Checkpoints that TensorFlow itself has written, and what it computes with the networks in them.
+
+    python3 -m venv venv && venv/bin/pip install -r tests/frameworks/tf1_checkpoint.requirements.txt
+    venv/bin/python tests/frameworks/tf1_checkpoint.py FOLDER [SEED]
+
+Each network is trained for a few steps by an optimizer, so that its slots are in the file too, and saved by
+`tf.compat.v1.train.Saver` as NAME.ckpt.*. Beside it lie NAME.json with the architecture where the names do not tell it
+(`--arch`), and NAME.golden.safetensors with an input of one sequence [steps, features], the output, and in its metadata
+`model`, `arch` and `window`. The sample in tests/frameworks/tf1_checkpoint is that of seed 1.
+
+CudnnLSTM and CudnnGRU run on a GPU only. Their checkpoints hold the variables of the cells that TensorFlow has for
+running them elsewhere, under names of their own: here those variables are made by the same names.
+
+Under TensorFlow 1.15 (tf1_checkpoint.contrib.requirements.txt) the networks are those of tf.contrib's cells, among them
+the ones that TensorFlow has for running cuDNN's elsewhere: tests/frameworks/tf1_checkpoint_contrib.
+"""
+
+import argparse
+import json
+import os
+import warnings
+
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import numpy as np
+import tensorflow as tensorflow
+from safetensors.numpy import save_file
+
+tf = tensorflow.compat.v1
+tf.disable_v2_behavior()
+warnings.filterwarnings("ignore")
+tf.logging.set_verbosity(tf.logging.ERROR)
+
+RNN = tf.nn.rnn_cell
+BATCH = 2
+
+
+def size(rng, low=3, high=9):
+    return int(rng.randint(low, high + 1))
+
+
+class Net:
+    """What a builder gives: tensors of the graph, and what a person would write into a description."""
+
+    def __init__(self, output, layers=None, window=None, feed=None, variables=None, lens=None, unused=()):
+        self.output, self.layers, self.window = output, layers, window
+        self.feed, self.variables, self.lens, self.unused = feed, variables, lens, list(unused)
+
+
+def layer(name, cls, prefix=None, inputs=None, **args):
+    described = {"name": name, "class": cls}
+    if args:
+        described["args"] = args
+    if inputs is not None:
+        described["inputs"] = inputs
+    if prefix is not None:
+        described["prefix"] = prefix
+    return described
+
+
+def cell_net(make, cls, scope, **args):
+    """One cell under dynamic_rnn; its arguments are those of its constructor."""
+
+    def build(x, rng):
+        output, _ = tf.nn.dynamic_rnn(make(), x, dtype=x.dtype)
+        return Net(output, [layer("rnn", cls, "rnn/" + scope, **args)])
+
+    return build
+
+
+def simple(cls, scope, number="num_units", **args):
+    """A cell whose arguments are all that its description says; those that are functions go by their names."""
+
+    def build(x, rng):
+        units = size(rng)
+        given = {name: getattr(tf.nn, value) if name == "activation" else value for name, value in args.items()}
+        cell = getattr(RNN, cls)(units, **given)
+        output, _ = tf.nn.dynamic_rnn(cell, x, dtype=x.dtype)
+        return Net(output, [layer("rnn", cls, "rnn/" + scope, **dict(args, **{number: units}))])
+
+    return build
+
+
+def partitioned(x, rng):
+    with tf.variable_scope("", partitioner=tf.fixed_size_partitioner(3)):
+        output, _ = tf.nn.dynamic_rnn(RNN.LSTMCell(6, use_peepholes=True, num_proj=5), x, dtype=x.dtype)
+    return Net(output, [layer("rnn", "LSTMCell", "rnn/lstm_cell", num_units=6, use_peepholes=True, num_proj=5)])
+
+
+def multi(x, rng):
+    sizes = [size(rng) for _ in range(3)]
+    output, _ = tf.nn.dynamic_rnn(RNN.MultiRNNCell([RNN.LSTMCell(n) for n in sizes]), x, dtype=x.dtype)
+    calls = ["LSTMCell(%d)" % n for n in sizes]
+    return Net(output, [layer("rnn", "MultiRNNCell", "rnn/multi_rnn_cell", cells=calls)])
+
+
+def mixed(x, rng):
+    a, b, c = (size(rng) for _ in range(3))
+    cells = [RNN.BasicLSTMCell(a, forget_bias=0.5), RNN.GRUCell(b), RNN.BasicRNNCell(c)]
+    output, _ = tf.nn.dynamic_rnn(RNN.MultiRNNCell(cells), x, dtype=x.dtype)
+    calls = ["BasicLSTMCell(%d, forget_bias=0.5)" % a, "GRUCell(%d)" % b, "BasicRNNCell(%d)" % c]
+    return Net(output, [layer("rnn", "MultiRNNCell", "rnn/multi_rnn_cell", cells=calls)])
+
+
+def layers_apart(x, rng):
+    """Two calls of dynamic_rnn, each in a scope of its own: two layers of the description."""
+    a, b = size(rng), size(rng)
+    with tf.variable_scope("first"):
+        hidden, _ = tf.nn.dynamic_rnn(RNN.GRUCell(a), x, dtype=x.dtype)
+    with tf.variable_scope("second"):
+        output, _ = tf.nn.dynamic_rnn(RNN.BasicLSTMCell(b), hidden, dtype=x.dtype)
+    return Net(output, [layer("first", "GRUCell", "first/rnn/gru_cell"), layer("second", "BasicLSTMCell", "second/rnn")])
+
+
+def residual(x, rng):
+    units = int(x.shape[2])
+    output, _ = tf.nn.dynamic_rnn(RNN.ResidualWrapper(RNN.LSTMCell(units)), x, dtype=x.dtype)
+    return Net(output, [layer("rnn", "ResidualWrapper", "rnn", cell="LSTMCell(%d)" % units)])
+
+
+def dropout(x, rng):
+    keep = tf.placeholder_with_default(1.0, [])
+    cell = RNN.DeviceWrapper(RNN.DropoutWrapper(RNN.GRUCell(5), output_keep_prob=keep), "/cpu:0")
+    output, _ = tf.nn.dynamic_rnn(cell, x, dtype=x.dtype)
+    return Net(output, [layer("rnn", "DropoutWrapper", "rnn", cell="GRUCell(5)", output_keep_prob=0.5)])
+
+
+def static(x, rng):
+    units = size(rng)
+    outputs, _ = tf.nn.static_rnn(RNN.BasicLSTMCell(units), tf.unstack(x, axis=1), dtype=x.dtype)
+    return Net(tf.stack(outputs, axis=1), [layer("rnn", "BasicLSTMCell", "rnn/basic_lstm_cell", num_units=units)])
+
+
+def lengths(x, rng):
+    lens = np.array([int(x.shape[1]) - 2, int(x.shape[1])], np.int32)
+    output, _ = tf.nn.dynamic_rnn(RNN.LSTMCell(5), x, sequence_length=tf.constant(lens), dtype=x.dtype)
+    return Net(output, [layer("rnn", "LSTMCell", "rnn/lstm_cell")], lens=lens)
+
+
+def bidirectional(make, call, lens=None):
+    def build(x, rng):
+        steps = int(x.shape[1])
+        length = None if lens is None else np.array([steps - 3, steps], np.int32)
+        given = None if lens is None else tf.constant(length)
+        outputs, _ = tf.nn.bidirectional_dynamic_rnn(make(), make(), x, sequence_length=given, dtype=x.dtype)
+        layers = [layer("rnn", "bidirectional_dynamic_rnn", "bidirectional_rnn", cell_fw=call, cell_bw=call)]
+        return Net(tf.concat(outputs, 2), layers, window=steps, lens=length)
+
+    return build
+
+
+def static_bidirectional(x, rng):
+    a, b = size(rng), size(rng)
+    rows = tf.unstack(x, axis=1)
+    outputs, _, _ = tf.nn.static_bidirectional_rnn(RNN.GRUCell(a), RNN.LSTMCell(b), rows, dtype=x.dtype)
+    calls = {"cell_fw": "GRUCell(%d)" % a, "cell_bw": "LSTMCell(%d)" % b}
+    layers = [layer("rnn", "static_bidirectional_rnn", "bidirectional_rnn", **calls)]
+    return Net(tf.stack(outputs, axis=1), layers, window=int(x.shape[1]))
+
+
+def stacked_bidirectional(x, rng):
+    sizes = [size(rng), size(rng)]
+    y = stack(x, lambda k: RNN.LSTMCell(sizes[k]), 2)
+    calls = ["LSTMCell(%d)" % n for n in sizes]
+    layers = [layer("rnn", "stack_bidirectional_dynamic_rnn", "stack_bidirectional_rnn", cells=calls)]
+    return Net(y, layers, window=int(x.shape[1]))
+
+
+def stack(x, make, count):
+    """What contrib's stack_bidirectional_dynamic_rnn does, and calls it."""
+    with tf.variable_scope("stack_bidirectional_rnn"):
+        for k in range(count):
+            with tf.variable_scope("cell_%d" % k):
+                outputs, _ = tf.nn.bidirectional_dynamic_rnn(make(k), make(k), x, dtype=x.dtype)
+                x = tf.concat(outputs, 2)
+    return x
+
+
+def dense(x, units, scope, activation=None):
+    with tf.variable_scope(scope):
+        kernel = tf.get_variable("kernel", [int(x.shape[-1]), units], x.dtype)
+        bias = tf.get_variable("bias", [units], x.dtype)
+    y = tf.tensordot(x, kernel, 1) + bias
+    return y if activation is None else activation(y)
+
+
+def classifier(x, rng):
+    units, hidden, classes = size(rng), size(rng), size(rng)
+    y, _ = tf.nn.dynamic_rnn(RNN.BasicLSTMCell(units), x, dtype=x.dtype)
+    y = dense(dense(y, hidden, "dense", tf.nn.relu), classes, "dense_1", tf.nn.softmax)
+    layers = [
+        layer("rnn", "BasicLSTMCell", "rnn/basic_lstm_cell"),
+        layer("dense", "Dense", activation="relu"),
+        layer("dense_1", "Dense", activation="softmax"),
+    ]
+    return Net(y, layers)
+
+
+def unused(x, rng):
+    """A checkpoint with more in it than the network: a moving average and a layer that only training has."""
+    y, _ = tf.nn.dynamic_rnn(RNN.GRUCell(6), x, dtype=x.dtype)
+    dense(y, 3, "auxiliary/dense")
+    return Net(y, [layer("rnn", "GRUCell", "rnn")], unused=["auxiliary"])
+
+
+def two_shards(x, rng):
+    with tf.device("/cpu:1"):
+        return mixed(x, rng)
+
+
+def cudnn_lstm(count, both, scope="cudnn_lstm", head=False):
+    def build(x, rng):
+        units = size(rng)
+        # The cell CudnnLSTM's checkpoints are for: an LSTM without a forget bias.
+        make = lambda k: RNN.BasicLSTMCell(units, forget_bias=0.0, name="cudnn_compatible_lstm_cell")
+        with tf.variable_scope(scope):
+            if both:
+                y = stack(x, make, count)
+            else:
+                y, _ = tf.nn.dynamic_rnn(RNN.MultiRNNCell([make(k) for k in range(count)]), x, dtype=x.dtype)
+        window = int(x.shape[1]) if both else None
+        # Slots of the opaque buffer are saved as they are.
+        tf.get_variable(scope + "/opaque_kernel/Adam", [8 * units * units], x.dtype, trainable=False)
+        if not head:
+            return Net(y, window=window)
+        cls = {"num_layers": count, "direction": "bidirectional" if both else "unidirectional"}
+        layers = [layer("lstm", "CudnnLSTM", scope, **cls), layer("logits", "Dense", activation="softmax")]
+        return Net(dense(y, 4, "logits", tf.nn.softmax), layers, window=window)
+
+    return build
+
+
+def cudnn_gru(count, both, scope="cudnn_gru"):
+    """The variables have CudnnGRU's names; Keras's GRU with its reset behind the product has its equations."""
+
+    def build(x, rng):
+        units, steps, width, feed = size(rng), int(x.shape[1]), int(x.shape[2]), {}
+        variables = []
+        values = lambda *shape: rng.uniform(-0.6, 0.6, shape).astype(np.float32)
+        y = x
+        for k in range(count):
+            outputs = []
+            for direction in ("fw", "bw") if both else ("",):
+                kernel, recurrent, biases = values(width, 3 * units), values(units, 3 * units), values(2, 3 * units)
+                cell = tensorflow.keras.layers.GRU(units, reset_after=True, return_sequences=True,
+                                                   recurrent_activation="sigmoid", go_backwards=direction == "bw")
+                out = cell(y)
+                outputs.append(tf.reverse(out, [1]) if direction == "bw" else out)
+                feed[cell] = [kernel, recurrent, biases]
+                # Keras's order is z, r, h; TensorFlow's r, u. It keeps the sum of the biases of a gate.
+                z, r, h = (slice(j * units, (j + 1) * units) for j in range(3))
+                path = "rnn/multi_rnn_cell/cell_%d" % k
+                if both:
+                    path = "stack_bidirectional_rnn/cell_%d/bidirectional_rnn/%s" % (k, direction)
+                path = "%s/%s/cudnn_compatible_gru_cell/" % (scope, path)
+                total = biases[0] + biases[1]
+                both_sides = np.concatenate([kernel, recurrent])
+                for name, value in [
+                    ("gates/kernel", np.concatenate([both_sides[:, r], both_sides[:, z]], 1)),
+                    ("gates/bias", np.concatenate([total[r], total[z]])),
+                    ("candidate/input_projection/kernel", kernel[:, h]),
+                    ("candidate/input_projection/bias", biases[0][h]),
+                    ("candidate/hidden_projection/kernel", recurrent[:, h]),
+                    ("candidate/hidden_projection/bias", biases[1][h]),
+                ]:
+                    variables.append((tf.Variable(value, name=path + name), value))
+            y = tf.concat(outputs, 2) if both else outputs[0]
+            width = int(y.shape[2])
+        return Net(y, window=steps if both else None, feed=feed, variables=variables)
+
+    return build
+
+
+CORE = {
+    "basic_rnn": simple("BasicRNNCell", "basic_rnn_cell"),
+    "basic_rnn_relu": simple("BasicRNNCell", "basic_rnn_cell", activation="relu"),
+    "basic_lstm": simple("BasicLSTMCell", "basic_lstm_cell"),
+    "basic_lstm_forget_0": simple("BasicLSTMCell", "basic_lstm_cell", forget_bias=0.0),
+    "basic_lstm_relu": simple("BasicLSTMCell", "basic_lstm_cell", activation="relu", forget_bias=2.5),
+    "gru": simple("GRUCell", "gru_cell"),
+    "gru_softsign": simple("GRUCell", "gru_cell", activation="softsign"),
+    "lstm": simple("LSTMCell", "lstm_cell"),
+    "lstm_peepholes": simple("LSTMCell", "lstm_cell", use_peepholes=True),
+    "lstm_projection": simple("LSTMCell", "lstm_cell", num_proj=4, proj_clip=0.4, cell_clip=0.9),
+    "lstm_all": simple("LSTMCell", "lstm_cell", use_peepholes=True, num_proj=3, cell_clip=0.7, forget_bias=0.5),
+    "partitioned": partitioned,
+    "multi": multi,
+    "multi_mixed": mixed,
+    "layers_apart": layers_apart,
+    "residual": residual,
+    "dropout": dropout,
+    "static": static,
+    "lengths": lengths,
+    "bidirectional_lstm": bidirectional(lambda: RNN.LSTMCell(5), "LSTMCell(5)"),
+    "bidirectional_gru": bidirectional(lambda: RNN.GRUCell(4), "GRUCell(4)"),
+    "bidirectional_lengths": bidirectional(lambda: RNN.BasicLSTMCell(6), "BasicLSTMCell(6)", lens=True),
+    "bidirectional_static": static_bidirectional,
+    "bidirectional_stack": stacked_bidirectional,
+    "classifier": classifier,
+    "unused": unused,
+    "two_shards": two_shards,
+    "double": simple("LSTMCell", "lstm_cell"),
+    "cudnn_lstm_1": cudnn_lstm(1, False),
+    "cudnn_lstm_2": cudnn_lstm(2, False),
+    "cudnn_lstm_1_bidirectional": cudnn_lstm(1, True),
+    "cudnn_lstm_2_bidirectional": cudnn_lstm(2, True),
+    "cudnn_lstm_scope": cudnn_lstm(2, False, "model/encoder/cudnn_lstm"),
+    "cudnn_lstm_classifier": cudnn_lstm(2, False, head=True),
+    "cudnn_lstm_classifier_bidirectional": cudnn_lstm(1, True, head=True),
+    "cudnn_gru_1": cudnn_gru(1, False),
+    "cudnn_gru_2": cudnn_gru(2, False),
+    "cudnn_gru_1_bidirectional": cudnn_gru(1, True),
+    "cudnn_gru_2_bidirectional": cudnn_gru(2, True),
+}
+
+
+def contrib():
+    """Cells that only TensorFlow 1 has."""
+    c, cudnn = tensorflow.contrib.rnn, tensorflow.contrib.cudnn_rnn
+
+    def of(cls, scope, module=c, number="num_units", units=None, **args):
+        def build(x, rng):
+            n = units or size(rng)
+            given = {name: getattr(tf.nn, value) if name == "activation" else value for name, value in args.items()}
+            output, _ = tf.nn.dynamic_rnn(getattr(module, cls)(n, **given), x, dtype=x.dtype)
+            return Net(output, [layer("rnn", cls, "rnn/" + scope, **dict(args, **{number: n}))])
+
+        return build
+
+    def stack_of_contrib(make, call):
+        def build(x, rng):
+            y, _, _ = c.stack_bidirectional_dynamic_rnn([make(), make()], [make(), make()], x, dtype=x.dtype)
+            layers = [layer("rnn", "stack_bidirectional_dynamic_rnn", "stack_bidirectional_rnn", cells=[call, call])]
+            return Net(y, layers, window=int(x.shape[1]))
+
+        return build
+
+    def canonical(cls, scope, count, both):
+        def build(x, rng):
+            units = size(rng)
+            make = lambda: getattr(cudnn, cls)(units)
+            with tf.variable_scope(scope):
+                if both:
+                    cells = [make() for _ in range(count)], [make() for _ in range(count)]
+                    y, _, _ = c.stack_bidirectional_dynamic_rnn(cells[0], cells[1], x, dtype=x.dtype)
+                else:
+                    y, _ = tf.nn.dynamic_rnn(RNN.MultiRNNCell([make() for _ in range(count)]), x, dtype=x.dtype)
+            return Net(y, window=int(x.shape[1]) if both else None)
+
+        return build
+
+    models = {
+        "lstm_block": of("LSTMBlockCell", "lstm_cell", use_peephole=True),
+        "gru_block": of("GRUBlockCellV2", "gru_cell"),
+        "layer_norm_lstm": of("LayerNormBasicLSTMCell", "layer_norm_basic_lstm_cell"),
+        "coupled_lstm": of("CoupledInputForgetGateLSTMCell", "coupled_input_forget_gate_lstm_cell", use_peepholes=True),
+        "glstm": of("GLSTMCell", "glstm_cell", units=6, number_of_groups=1),
+        "nas": of("NASCell", "nas_cell", use_bias=True),
+        "ugrnn": of("UGRNNCell", "ugrnn_cell"),
+        "indrnn": of("IndRNNCell", "ind_rnn_cell"),
+        "indy_lstm": of("IndyLSTMCell", "indy_lstm_cell"),
+        "indy_gru": of("IndyGRUCell", "indy_gru_cell"),
+        "sru": of("SRUCell", "sru_cell"),
+        "stack_bidirectional": stack_of_contrib(lambda: RNN.LSTMCell(4), "LSTMCell(4)"),
+    }
+    for cell in ("LSTM", "GRU"):
+        for count in (1, 2):
+            for both in (False, True):
+                name = "compatible_%s_%d%s" % (cell.lower(), count, "_bidirectional" if both else "")
+                scope = "cudnn_" + cell.lower()
+                models[name] = canonical("CudnnCompatible%sCell" % cell, scope, count, both)
+    return models
+
+
+OPTIMIZERS = [
+    lambda: tf.train.AdamOptimizer(0.01),
+    lambda: tf.train.MomentumOptimizer(0.01, 0.9),
+    lambda: tf.train.RMSPropOptimizer(0.01, momentum=0.1),
+    lambda: tf.train.GradientDescentOptimizer(0.01),
+]
+
+
+def write(name, build, seed, out):
+    rng = np.random.RandomState(seed)
+    inputs, steps = size(rng, 3, 6), size(rng, 6, 10)
+    dtype = tf.float64 if name == "double" else tf.float32
+    shards = 2 if name == "two_shards" else 1
+    tf.reset_default_graph()
+    tf.set_random_seed(seed)
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={"CPU": shards})) as session:
+        x = tf.placeholder(dtype, [BATCH, steps, inputs], name="input")
+        net = build(x, rng)
+        trained = [variable for variable, _ in net.variables or []] or tf.trainable_variables()
+        made_here = set(variable.name for variable in trained)
+        step = tf.train.get_or_create_global_step()
+        if net.variables:
+            loss = tf.add_n([tf.reduce_sum(variable ** 2) for variable in trained])
+        else:
+            loss = tf.reduce_sum((net.output - 0.5) ** 2) + tf.add_n([tf.reduce_sum(v ** 2) for v in trained])
+        # Networks for cuDNN with Adam, whose slots are the most.
+        optimizer = OPTIMIZERS[0 if "cudnn" in name else seed % len(OPTIMIZERS)]()
+        train = optimizer.minimize(loss, global_step=step, var_list=trained)
+        session.run(tf.global_variables_initializer())
+        for variable in trained:
+            variable.load(rng.uniform(-0.6, 0.6, variable.shape.as_list()), session)
+        data = rng.uniform(-1.0, 1.0, x.shape.as_list())
+        for _ in range(3):
+            session.run(train, {x: data})
+        for cell, weights in (net.feed or {}).items():
+            cell.set_weights(weights)
+        for variable, value in net.variables or []:
+            variable.load(value, session)
+        output = session.run(net.output, {x: data})
+        keras = {variable.name for cell in net.feed or {} for variable in cell.weights}
+        saved = [variable for variable in tf.global_variables() if variable.name not in keras]
+        assert made_here <= set(variable.name for variable in saved)
+        saver = tf.train.Saver(saved, sharded=shards > 1)
+        saver.save(session, os.path.join(out, name + ".ckpt"), write_meta_graph=False, write_state=False)
+    # The first sequence, as far as it goes. A window has zeros behind its end.
+    end = steps if net.lens is None else int(net.lens[0])
+    tensors = {"input": data[0, :end], "output": output[0] if net.window else output[0, :end]}
+    tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in tensors.items()}
+    metadata = {"model": name + ".ckpt", "seed": str(seed), "tensorflow": tensorflow.__version__}
+    if net.window:
+        metadata["window"] = str(net.window)
+    if net.layers:
+        arch = {"inputs": [{"name": "input", "size": inputs}], "layers": net.layers}
+        if net.unused:
+            arch["unused"] = net.unused
+        metadata["arch"] = name + ".json"
+        with open(os.path.join(out, name + ".json"), "w") as file:
+            json.dump(arch, file, indent=1)
+            file.write("\n")
+    save_file(tensors, os.path.join(out, name + ".golden.safetensors"), metadata)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder")
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    options = parser.parse_args()
+    os.makedirs(options.folder, exist_ok=True)
+    models = contrib() if tensorflow.__version__.startswith("1.") else CORE
+    for number, (name, build) in enumerate(models.items()):
+        write(name, build, 1000 * options.seed + number, options.folder)
+        print(name)
+
+
+main()

@@ -1,0 +1,301 @@
+//! TensorFlow's checkpoints: how they are named and what is said about them, some of our own hand, and damaged ones.
+//! What those that TensorFlow wrote compute is compared in `frameworks.rs`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+use tidegate_tests::checkpoint::{Entry, Pair, assert_line, flag, header, import_checkpoint, table, written};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::error::ImportError;
+use tidegate_tools::format::checkpoint::{self, import_parts};
+use tidegate_tools::format::{Description, Imported, Options, import};
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint")
+}
+
+/// The names of the models in a folder.
+fn models(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let name = |file: fs::DirEntry| Some(file.file_name().to_str()?.strip_suffix(".ckpt.index")?.to_owned());
+    let mut names: Vec<String> = files.filter_map(|file| name(file.expect("the folder can be read"))).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_names_of_cudnn_tell_the_architecture() {
+    for name in models(&sample()).iter().filter(|name| name.starts_with("cudnn")) {
+        let described = sample().join(format!("{name}.json")).is_file();
+        assert_eq!(described, name.contains("classifier"), "{name}");
+    }
+    // Both directions look at the whole: of how many steps, only a person knows.
+    let error = import(&sample().join("cudnn_lstm_2_bidirectional.ckpt")).unwrap_err();
+    assert!(error.to_string().contains("whole sequence") && error.advice().contains("--window"), "{error}");
+}
+
+#[test]
+fn a_person_names_the_prefix_the_index_a_shard_or_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    for end in [".index", ".data-00000-of-00001"] {
+        fs::copy(sample().join(format!("cudnn_lstm_1.ckpt{end}")), folder.path().join(format!("m.ckpt-7{end}")))
+            .unwrap();
+    }
+    let latest = folder.path().join("checkpoint");
+    fs::write(&latest, "model_checkpoint_path: \"/gone/train/m.ckpt-7\"\nall_model_checkpoint_paths: \"m.ckpt-7\"\n")
+        .unwrap();
+    let models = ["m.ckpt-7", "m.ckpt-7.index", "m.ckpt-7.data-00000-of-00001", "checkpoint", ""].map(|name| {
+        import(&folder.path().join(name)).unwrap_or_else(|error| panic!("{name:?}: {error}")).to_bytes().unwrap()
+    });
+    assert!(models.iter().all(|model| *model == models[0]));
+    fs::remove_file(folder.path().join("m.ckpt-7.data-00000-of-00001")).unwrap();
+    let error = import(&latest).unwrap_err();
+    assert!(error.to_string().contains("\"m.ckpt-7.data-00000-of-00001\": No such file"), "{error}");
+}
+
+fn arch(json: &str) -> Options {
+    let description: Description = serde_json::from_str(json).expect("it is a description");
+    Options { description: Some(description), window: None }
+}
+
+fn from_parts(index: &[u8], shard: &[u8], options: &Options) -> Result<Imported, ImportError> {
+    import_parts(index, "made", options, |_, _| Ok(Cursor::new(shard)))
+}
+
+/// The index and the only shard of a model of the sample.
+fn parts(name: &str) -> (Vec<u8>, Vec<u8>) {
+    let read = |end: &str| fs::read(sample().join(format!("{name}.ckpt{end}"))).expect("it is there");
+    (read(".index"), read(".data-00000-of-00001"))
+}
+
+fn options(name: &str) -> Options {
+    let path = sample().join(format!("{name}.json"));
+    Options::new(Some(path.as_path()).filter(|path| path.is_file()), None).expect("it is a description")
+}
+
+#[test]
+fn blocks_may_be_compressed_by_snappy() {
+    for name in ["cudnn_lstm_2", "multi_mixed", "partitioned"] {
+        let (index, shard) = parts(name);
+        let mut pairs: Vec<Pair> = Vec::new();
+        checkpoint::table::read(&index, |key, value| {
+            pairs.push((key.to_vec(), value.to_vec()));
+            Ok(())
+        })
+        .unwrap();
+        let bytes = |model: Canonical| model.to_bytes().unwrap();
+        let plain = bytes(from_parts(&index, &shard, &options(name)).unwrap().model);
+        for (per_block, snappy) in [(1, false), (1, true), (5, true), (1000, true)] {
+            let again = table(&pairs, per_block, snappy);
+            assert_eq!(bytes(from_parts(&again, &shard, &options(name)).unwrap().model), plain, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_missing_is_refused_with_the_nearest() {
+    let (index, shard) = parts("lstm");
+    let wrong = r#"{"inputs": [{"name": "x", "size": 3}], "layers": [{"name": "rnn", "class": "LSTMCell", "prefix": "rnn/lstm_cells"}],
+        "unused": ["rnn"]}"#;
+    let error = from_parts(&index, &shard, &arch(wrong)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("\"rnn/lstm_cells/kernel\" is missing; the nearest are rnn/lstm_cell/kernel"), "{text}");
+    assert!(error.advice().contains("--arch"), "{}", error.advice());
+}
+
+#[test]
+fn a_checkpoint_whose_names_do_not_tell_gives_a_description_to_start_from() {
+    for name in ["lstm", "multi_mixed", "classifier", "layers_apart", "bidirectional_stack"] {
+        let (index, shard) = parts(name);
+        let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
+        assert!(text.contains("its names do not tell the arguments of its layers"), "{text}");
+        let draft = &text[text.find('{').expect("it has a description")..];
+        let draft = Options { window: name.starts_with("bi").then_some(4), ..arch(draft) };
+        from_parts(&index, &shard, &draft).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let (index, shard) = parts("cudnn_lstm_classifier_bidirectional");
+    let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
+    let draft = &text[text.find('{').expect("it has a description")..];
+    let with_window = Options { window: Some(5), ..arch(draft) };
+    from_parts(&index, &shard, &with_window).expect("the description is one");
+}
+
+/// Of one unit over one feature.
+const CUDNN: &str = "cudnn_lstm/rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell";
+
+#[test]
+fn what_an_index_claims_is_not_believed() {
+    let kernel = format!("{CUDNN}/kernel");
+    let bias = format!("{CUDNN}/bias");
+    let good: [(&str, &[u64], &[f32]); 2] = [(&bias, &[4], &[0.5; 4]), (&kernel, &[2, 4], &[0.25; 8])];
+    let (index, shard) = written(&good, true);
+    from_parts(&index, &shard, &Options::default()).expect("it is good");
+    let values = |len: usize| vec![0; len];
+    let crc = |len: usize| crc32c::crc32c(&vec![0; len]);
+    let whole = Entry { dtype: 1, dims: vec![2, 4], size: 32, crc: crc(32), ..Entry::default() };
+    let refused = |entry: Entry, expected: &str| {
+        let pairs = [header(1), (kernel.clone().into_bytes(), entry.encode())];
+        let error = from_parts(&table(&pairs, 4, false), &values(32), &Options::default()).unwrap_err();
+        assert_line(&error);
+        assert!(error.to_string().contains(expected), "{error}, not {expected}");
+    };
+    refused(Entry { size: 36, ..whole.clone() }, "is 2 x 4, which does not make 36 bytes");
+    refused(Entry { dims: vec![1 << 40, 1 << 40], ..whole.clone() }, "more values than can be counted");
+    refused(Entry { dims: vec![1 << 38], size: 1 << 40, ..whole.clone() }, "of shard 0, which has 32");
+    refused(Entry { offset: 4, ..whole.clone() }, "has 32 bytes at byte 4 of shard 0, which has 32");
+    refused(Entry { offset: u64::MAX, ..whole.clone() }, "its place is negative");
+    refused(Entry { dims: vec![u64::MAX], ..whole.clone() }, "a dimension is not known");
+    refused(Entry { dims: vec![1; 9], ..whole.clone() }, "it has 9 dimensions");
+    refused(Entry { shard: 1, ..whole.clone() }, "it has 1 shards, but names shard 1");
+    refused(Entry { crc: 1, ..whole.clone() }, "the checksum of");
+    refused(Entry { slices: vec![vec![(0, 2), (0, 4)]], ..whole.clone() }, "a slice of the partitioned variable");
+    refused(Entry { slices: vec![vec![(0, 2), (0, 3)]], ..whole.clone() }, "its slices do not make the whole");
+    refused(Entry { slices: vec![vec![(0, 2), (0, 5)]], ..whole.clone() }, "a slice is not within it");
+    refused(Entry { slices: vec![vec![(0, 2), (0, 4)]; 257], ..whole.clone() }, "it has 257 slices");
+    // Every value of a bomb would be the same bytes of the shard.
+    let entry = whole.encode();
+    let mut pairs: Vec<Pair> = (0..1000).map(|k| (format!("v{k:04}").into_bytes(), entry.clone())).collect();
+    pairs.insert(0, header(1));
+    let error = from_parts(&table(&pairs, 50, true), &values(32), &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("lies where another variable does"), "{error}");
+    // Names that share a prefix take more in memory than in the file.
+    let long = "x".repeat(4000);
+    let mut pairs: Vec<Pair> = (0..2000).map(|k| (format!("{long}{k:04}").into_bytes(), entry.clone())).collect();
+    pairs.insert(0, header(1));
+    let error = from_parts(&table(&pairs, 50, true), &values(32), &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("bytes of names"), "{error}");
+    // A block of snappy that claims gigabytes.
+    let pairs = [header(300)];
+    let error = from_parts(&table(&pairs, 4, true), &[], &Options::default()).unwrap_err();
+    assert!(error.to_string().contains("300 shards"), "{error}");
+}
+
+#[test]
+fn what_is_no_weight_is_skipped_by_its_name() {
+    let (kernel, bias) = (format!("{CUDNN}/kernel"), format!("{CUDNN}/bias"));
+    let slot = format!("{CUDNN}/kernel/Adam_1");
+    let variables: [(&str, &[u64], &[f32]); 4] = [
+        (&bias, &[4], &[0.5; 4]),
+        (&kernel, &[2, 4], &[0.25; 8]),
+        (&slot, &[2, 4], &[0.25; 8]),
+        ("train/beta1_power_1", &[], &[0.9]),
+    ];
+    let (index, shard) = written(&variables, false);
+    let Imported { model, notes } = from_parts(&index, &shard, &Options::default()).unwrap();
+    assert_eq!(model.architecture.nodes.len(), 1);
+    assert_eq!(notes[0], format!("not used: {slot}, train/beta1_power_1 (2 variables of an optimizer)"));
+    assert_eq!(notes[1], "found from the names: CudnnLSTM of 1 layers forward");
+}
+
+#[test]
+fn a_dense_layer_behind_is_told_by_its_names_too() {
+    let (kernel, bias) = (format!("{CUDNN}/kernel"), format!("{CUDNN}/bias"));
+    let variables: [(&str, &[u64], &[f32]); 4] = [
+        (&bias, &[4], &[0.5; 4]),
+        (&kernel, &[2, 4], &[0.25; 8]),
+        ("logits/bias", &[3], &[0.5; 3]),
+        ("logits/kernel", &[1, 3], &[1.0, 2.0, 3.0]),
+    ];
+    let (index, shard) = written(&variables, false);
+    let Imported { model, notes } = from_parts(&index, &shard, &Options::default()).unwrap();
+    let cells: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
+    assert_eq!(cells, ["lstm", "dense"]);
+    assert!(notes[0].ends_with("-> logits Dense, no activation behind"), "{notes:?}");
+    // One that does not fit is not guessed at.
+    let mut variables = variables;
+    variables[3] = ("logits/kernel", &[3, 3], &[1.0; 9]);
+    let (index, shard) = written(&variables, false);
+    let error = from_parts(&index, &shard, &Options::default()).unwrap_err();
+    assert!(matches!(error, ImportError::NeedsArchitecture { .. }), "{error}");
+}
+
+#[test]
+fn damaged_checkpoints_never_panic() {
+    for name in ["cudnn_gru_2", "partitioned", "multi_mixed"] {
+        let (index, shard) = parts(name);
+        let options = options(name);
+        for end in 0..index.len() {
+            let error = from_parts(&index[..end], &shard, &options).expect_err("an index that is cut off is refused");
+            assert_line(&error);
+        }
+        for end in 0..shard.len() {
+            let error = from_parts(&index, &shard[..end], &options).expect_err("a shard that is cut off is refused");
+            assert_line(&error);
+        }
+        for (at, bit) in (0..index.len()).flat_map(|at| [(at, 1_u8), (at, 0x80)]) {
+            let mut bytes = index.clone();
+            bytes[at] ^= bit;
+            if let Err(error) = from_parts(&bytes, &shard, &options) {
+                assert_line(&error);
+            }
+            // Past the checksums.
+            let len = (bytes.len() as u16).to_le_bytes();
+            import_checkpoint(&[&[flag::SEALED][..], &len, &bytes, &shard].concat());
+        }
+    }
+}
+
+#[test]
+fn the_corpus_of_import_checkpoint_passes() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_checkpoint");
+    let files = fs::read_dir(&folder).expect("the corpus is there");
+    let mut models = 0;
+    for file in files {
+        let path = file.expect("the corpus can be read").path();
+        println!("{}", path.display());
+        models += usize::from(import_checkpoint(&fs::read(path).expect("it can be read")));
+    }
+    assert!(models >= seeds().len(), "{models} of {} seeds are models", seeds().len());
+}
+
+/// Real checkpoints, and variables of which one is made.
+fn seeds() -> BTreeMap<String, Vec<u8>> {
+    let mut seeds = BTreeMap::new();
+    for name in ["cudnn_lstm_1", "cudnn_gru_2"] {
+        let (index, shard) = parts(name);
+        for (kind, flags) in [("raw", flag::RAW), ("sealed", flag::SEALED)] {
+            let len = (index.len() as u16).to_le_bytes();
+            seeds.insert(format!("{name}_{kind}"), [&[flags][..], &len, &index, &shard].concat());
+        }
+    }
+    let made = |flags: u8, variables: &[(&str, &[u8])]| {
+        let mut bytes = vec![flag::MADE | flags];
+        for (name, dims) in variables {
+            bytes.push(name.len() as u8);
+            bytes.extend(name.as_bytes());
+            bytes.extend([1, dims.len() as u8]);
+            bytes.extend(*dims);
+            bytes.push(0x3e);
+        }
+        bytes
+    };
+    let (kernel, bias) = (format!("{CUDNN}/kernel"), format!("{CUDNN}/bias"));
+    let cudnn: [(&str, &[u8]); 2] = [(&bias, &[8]), (&kernel, &[5, 8])];
+    seeds.insert("made_cudnn".into(), made(flag::SNAPPY, &cudnn));
+    let peepholes = ["w_f_diag", "w_i_diag", "w_o_diag"].map(|name| format!("rnn/{name}"));
+    let mut lstm: Vec<(&str, &[u8])> = vec![("rnn/bias", &[8]), ("rnn/kernel", &[5, 8]), ("a/b", &[1])];
+    lstm.extend(peepholes.iter().map(|name| (name.as_str(), &[2_u8][..])));
+    seeds.insert("made_lstm".into(), made(flag::ARCH, &lstm));
+    let gru: [(&str, &[u8]); 6] = [
+        ("rnn/candidate/bias", &[2]),
+        ("rnn/candidate/kernel", &[5, 2]),
+        ("rnn/gates/bias", &[4]),
+        ("rnn/gates/kernel", &[5, 4]),
+        ("dense/bias", &[3]),
+        ("dense/kernel", &[2, 3]),
+    ];
+    seeds.insert("made_gru".into(), made(flag::ARCH | 1 << 4, &gru));
+    seeds
+}
+
+#[test]
+#[ignore = "writes the seeds into the repository"]
+fn regenerate() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_checkpoint");
+    fs::create_dir_all(&folder).expect("the folder can be made");
+    for (name, bytes) in seeds() {
+        fs::write(folder.join(name), bytes).expect("the file can be written");
+    }
+}
