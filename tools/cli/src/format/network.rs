@@ -88,6 +88,8 @@ pub struct Network {
     /// What a step gives that does not count.
     pub idle: Idle,
     window: Option<usize>,
+    /// Whether states begin at zero in each window, where else they are carried from window to window.
+    pub forgets: bool,
 }
 
 impl Network {
@@ -142,6 +144,15 @@ impl Network {
         self.directed(layer, inputs, Direction::Forward)
     }
 
+    /// A layer that reads all rows of a window at once, and gives one vector, or so many rows of so many features.
+    pub fn whole(&mut self, layer: Layer, x: &Source, rows: Option<(usize, usize)>) -> Source {
+        let source = self.named(layer, &[x]);
+        match rows {
+            Some((rows, size)) => Source { size, rows: Some(rows), ..source },
+            None => source,
+        }
+    }
+
     /// The same in this direction. Over rows the state is carried from window to window, so that a case can give the
     /// first.
     pub fn directed(&mut self, mut layer: Layer, inputs: &[&Source], direction: Direction) -> Source {
@@ -150,8 +161,12 @@ impl Network {
             steps,
             read_backwards: direction != Direction::Forward,
             write_backwards: direction == Direction::Backward,
-            stateful: true,
+            stateful: !self.forgets,
         });
+        Source { rows, ..self.named(layer, inputs) }
+    }
+
+    fn named(&mut self, layer: Layer, inputs: &[&Source]) -> Source {
         let kind = layer.kind.spec().name;
         // An input port may bear a cell's name; nodes and inputs share one name space.
         let taken = |name: &str| {
@@ -169,7 +184,7 @@ impl Network {
         self.states.extend(layer.states.into_iter().map(part));
         self.traces.extend(layer.traces.into_iter().map(part));
         self.tensors.extend(layer.tensors.into_iter().map(|(tensor, value)| (format!("{name}.{tensor}"), value)));
-        Source { name, size: layer.output_size, rows }
+        Source { name, size: layer.output_size, rows: None }
     }
 
     /// These, one after the other, as one.

@@ -1,0 +1,1063 @@
+//! What a graph computes, as expressions in a normal form: each is made once, sums of matrix products are one
+//! [`Linear`], and what only moves features (slices, swaps of batch and time, flattening) stands outside of what
+//! computes. However a framework wrote its cell, its gates end as the same expressions.
+
+use std::collections::HashMap;
+
+use tidegate::activation::Activation;
+
+use super::pattern::Cell;
+use crate::canonical::Tensor;
+
+/// An expression, by its number.
+pub type Id = usize;
+
+/// A dimension: a number, or a symbol for what the graph leaves open.
+pub type Dim = i64;
+/// How many sequences run at once.
+pub const BATCH: Dim = i64::MIN;
+/// How many steps there are, where the graph does not say.
+pub const TIME: Dim = i64::MIN + 1;
+/// The first of the symbols that stand for products and differences.
+const DERIVED: Dim = i64::MIN + 2;
+const MAX_DERIVED: Dim = 1 << 16;
+
+/// Most expressions: a graph of the largest size has as many nodes.
+const MAX_EXPRS: usize = 1 << 18;
+/// Most matrices in one sum.
+const MAX_TERMS: usize = 64;
+/// Deepest expression that a slice is moved into.
+const MAX_DEPTH: usize = 64;
+
+/// Whether a dimension is open.
+pub fn is_symbol(dim: Dim) -> bool {
+    dim < DERIVED + MAX_DERIVED
+}
+
+/// Which step of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum At {
+    /// The one that the loop of this number is at.
+    Turn(usize),
+    /// This one, not the last.
+    Step(usize),
+    /// The last.
+    Last,
+}
+
+/// A part of a constant matrix: `rows` rows from `row` on, columns from `col` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Block {
+    pub tensor: usize,
+    pub row: usize,
+    pub rows: usize,
+    pub col: usize,
+}
+
+/// `Σ source · block + Σ source ⊙ weights + bias` over the last axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Linear {
+    pub terms: Vec<(Id, Block)>,
+    /// Weights are constant vectors.
+    pub diagonals: Vec<(Id, Id)>,
+    /// A constant vector.
+    pub bias: Option<Id>,
+    pub units: usize,
+}
+
+/// How a kernel goes over `[height, width, channels]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Kernel {
+    /// Along height and width.
+    pub taps: [usize; 2],
+    pub strides: [usize; 2],
+    pub dilations: [usize; 2],
+    /// Zeros as TensorFlow's SAME has them, or none.
+    pub same: bool,
+}
+
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// Weights [height, width, channels, filters].
+    Conv { weights: usize },
+    Max,
+    Average,
+}
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Expr {
+    /// Node of the graph.
+    Input(usize),
+    /// Number of the tensor.
+    Const(usize),
+    /// One value (its bits) everywhere.
+    Fill(u32),
+    /// A state of a loop, by number.
+    Variable(usize),
+    /// A step of a sequence [batch, time, ...].
+    Step(Id, At),
+    /// The last outputs of a cell over a sequence.
+    Rnn(usize, Id),
+    /// Steps put one after the other, [batch, time, ...].
+    Stack(Vec<Id>),
+    /// The other of [batch, time, ...] and [time, batch, ...].
+    Swap(Id),
+    /// The last step first; of [batch, time, ...].
+    Reverse(Id),
+    /// Leading dimensions made one.
+    Rows(Id),
+    /// The same values in the same order in another shape.
+    Reshape(Id),
+    /// An activation, by number.
+    Unary(usize, Id),
+    Linear(Linear),
+    /// Gain and shift (bits).
+    Affine(Id, u32, u32),
+    /// Least and greatest (bits).
+    Clip(Id, u32, u32),
+    Add(Id, Id),
+    Mul(Id, Id),
+    Maximum(Id, Id),
+    /// Features one after the other.
+    Concat(Vec<Id>),
+    /// Features from one on; as many as its shape says.
+    Slice(Id, usize),
+    Softmax(Id),
+    Kernel(Id, Kernel, Over),
+    /// A factor and a shift for every channel, constant vectors.
+    Scale(Id, Id, Id),
+}
+
+/// A state of a loop.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    pub frame: usize,
+    /// Before the first step.
+    pub initial: Id,
+    /// After a step, once the loop's body is read.
+    pub next: Option<Id>,
+}
+
+/// All expressions of a graph.
+pub struct Arena {
+    exprs: Vec<Expr>,
+    shapes: Vec<Vec<Dim>>,
+    origins: Vec<usize>,
+    known: HashMap<(Expr, Vec<Dim>), Id>,
+    pub tensors: Vec<Tensor>,
+    activations: Vec<Activation>,
+    derived: Vec<Derived>,
+    pub variables: Vec<Variable>,
+    pub cells: Vec<Cell>,
+    /// Weights that may still be copied out.
+    values_left: usize,
+    /// The node that is read, to blame for what is made.
+    pub origin: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Derived {
+    Product(Vec<Dim>),
+    Less(Dim, i64),
+}
+
+type Made = Result<Id, String>;
+
+fn number(bits: u32) -> f32 {
+    f32::from_bits(bits)
+}
+
+impl Arena {
+    /// With so many values for weights.
+    pub fn new(values: usize) -> Self {
+        Self {
+            exprs: Vec::new(),
+            shapes: Vec::new(),
+            origins: Vec::new(),
+            known: HashMap::new(),
+            tensors: Vec::new(),
+            activations: Vec::new(),
+            derived: Vec::new(),
+            variables: Vec::new(),
+            cells: Vec::new(),
+            values_left: values,
+            origin: 0,
+        }
+    }
+
+    pub fn expr(&self, id: Id) -> &Expr {
+        &self.exprs[id]
+    }
+
+    pub fn shape(&self, id: Id) -> &[Dim] {
+        &self.shapes[id]
+    }
+
+    /// The node of the graph that an expression was first made for.
+    pub fn origin_of(&self, id: Id) -> usize {
+        self.origins[id]
+    }
+
+    /// Features: the last dimension.
+    pub fn width(&self, id: Id) -> usize {
+        self.shapes[id].last().map_or(0, |&dim| usize::try_from(dim).unwrap_or(0))
+    }
+
+    pub fn activation(&self, number: usize) -> Activation {
+        self.activations[number]
+    }
+
+    pub fn make(&mut self, expr: Expr, shape: Vec<Dim>) -> Made {
+        if let Some(&id) = self.known.get(&(expr.clone(), shape.clone())) {
+            return Ok(id);
+        }
+        let id = self.exprs.len();
+        if id == MAX_EXPRS {
+            return Err(format!("the graph computes more than {MAX_EXPRS} different values"));
+        }
+        self.known.insert((expr.clone(), shape.clone()), id);
+        self.exprs.push(expr);
+        self.shapes.push(shape);
+        self.origins.push(self.origin);
+        Ok(id)
+    }
+
+    /// Takes so many values from what weights may have.
+    pub fn spend(&mut self, values: usize) -> Result<(), String> {
+        match self.values_left.checked_sub(values) {
+            Some(left) => {
+                self.values_left = left;
+                Ok(())
+            }
+            None => Err("the graph makes far more weights than its file holds".into()),
+        }
+    }
+
+    /// A constant. A matrix of zeros is a state to begin with.
+    pub fn constant(&mut self, tensor: Tensor) -> Made {
+        let shape: Vec<Dim> = tensor.shape.iter().map(|&dim| dim as Dim).collect();
+        if shape.len() == 2 && !tensor.data.is_empty() && tensor.data.iter().all(|&value| value.to_bits() == 0) {
+            return self.make(Expr::Fill(0), shape);
+        }
+        // Numbers are written again and again, once for each step of an unrolled loop.
+        if tensor.data.len() <= 16
+            && let Some(k) = self.tensors.iter().take(4096).position(|known| same(known, &tensor))
+        {
+            return self.make(Expr::Const(k), shape);
+        }
+        self.spend(tensor.data.len())?;
+        self.tensors.push(tensor);
+        self.make(Expr::Const(self.tensors.len() - 1), shape)
+    }
+
+    /// The constant tensor behind an expression.
+    pub fn tensor(&mut self, id: Id) -> Result<usize, String> {
+        match *self.expr(id) {
+            Expr::Const(tensor) => Ok(tensor),
+            Expr::Fill(bits) => {
+                let shape: Option<Vec<usize>> = self.shape(id).iter().map(|&dim| usize::try_from(dim).ok()).collect();
+                let shape = shape.ok_or("its shape is not known")?;
+                let len = shape.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
+                let len = len.ok_or("it is too large")?;
+                self.spend(len)?;
+                self.tensors.push(Tensor { shape, data: vec![number(bits); len] });
+                Ok(self.tensors.len() - 1)
+            }
+            _ => Err("it must be constant".into()),
+        }
+    }
+
+    /// The values of a constant vector.
+    pub fn vector(&self, id: Id) -> &[f32] {
+        match *self.expr(id) {
+            Expr::Const(tensor) => &self.tensors[tensor].data,
+            _ => &[],
+        }
+    }
+
+    /// The one number that a constant is.
+    pub fn scalar(&self, id: Id) -> Option<f32> {
+        match *self.expr(id) {
+            Expr::Fill(bits) => Some(number(bits)),
+            Expr::Const(tensor) => match *self.tensors[tensor].data {
+                [value] => Some(value),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub fn is_constant(&self, id: Id) -> bool {
+        matches!(self.expr(id), Expr::Const(_) | Expr::Fill(_))
+    }
+
+    pub fn is_zero(&self, id: Id) -> bool {
+        matches!(self.expr(id), Expr::Fill(0))
+    }
+
+    /// A constant as a vector as wide as `width`.
+    fn as_vector(&mut self, id: Id, width: usize) -> Result<Id, String> {
+        let data = match *self.expr(id) {
+            Expr::Fill(bits) => vec![number(bits); width],
+            Expr::Const(tensor) => match &*self.tensors[tensor].data {
+                &[value] => vec![value; width],
+                data if data.len() == width && self.shape(id).last() == Some(&(width as Dim)) => data.to_vec(),
+                data => return Err(format!("it has {} values where {width} features need one each", data.len())),
+            },
+            _ => return Err("it must be constant".into()),
+        };
+        self.constant(Tensor { shape: vec![width], data })
+    }
+
+    fn zip(&mut self, a: Id, b: Id, width: usize, apply: impl Fn(f32, f32) -> f32) -> Made {
+        let (a, b) = (self.as_vector(a, width)?, self.as_vector(b, width)?);
+        let data = self.vector(a).iter().zip(self.vector(b)).map(|(&a, &b)| apply(a, b)).collect();
+        self.constant(Tensor { shape: vec![width], data })
+    }
+
+    /// Of two constants, element by element.
+    fn fold(&mut self, a: Id, b: Id, apply: impl Fn(f32, f32) -> f32) -> Made {
+        let (shape_a, shape_b) = (self.shape(a).to_vec(), self.shape(b).to_vec());
+        let shape = match (shape_a.len(), shape_b.len()) {
+            _ if shape_a == shape_b => shape_a,
+            _ if self.scalar(b).is_some() && shape_a.len() >= shape_b.len() => shape_a,
+            _ if self.scalar(a).is_some() => shape_b,
+            (from, to) if from >= to && self.width(a) == self.width(b) => shape_a,
+            (from, to) if from < to && self.width(a) == self.width(b) => shape_b,
+            _ => return Err("its constants differ in shape".into()),
+        };
+        if let (&Expr::Fill(a), &Expr::Fill(b)) = (self.expr(a), self.expr(b)) {
+            return self.make(Expr::Fill(apply(number(a), number(b)).to_bits()), shape);
+        }
+        let len: Option<usize> = shape.iter().map(|&dim| usize::try_from(dim).ok()).product();
+        let len = len.filter(|&len| len <= self.values_left).ok_or("it is too large")?;
+        let values = |id: Id| match self.scalar(id) {
+            Some(value) => vec![value],
+            None => self.vector(id).to_vec(),
+        };
+        let (a, b) = (values(a), values(b));
+        let data = a.iter().cycle().zip(b.iter().cycle()).take(len).map(|(&a, &b)| apply(a, b)).collect();
+        self.constant(Tensor { shape: shape.iter().map(|&dim| dim as usize).collect(), data })
+    }
+
+    /// Of a constant, element by element.
+    pub fn map(&mut self, id: Id, apply: impl Fn(f32) -> f32) -> Made {
+        match *self.expr(id) {
+            Expr::Fill(bits) => {
+                let shape = self.shape(id).to_vec();
+                self.make(Expr::Fill(apply(number(bits)).to_bits()), shape)
+            }
+            _ => {
+                let tensor = self.tensor(id)?;
+                let Tensor { shape, data } = &self.tensors[tensor];
+                let mapped = Tensor { shape: shape.clone(), data: data.iter().map(|&value| apply(value)).collect() };
+                self.constant(mapped)
+            }
+        }
+    }
+
+    // Dimensions.
+
+    fn derive(&mut self, derived: Derived) -> Result<Dim, String> {
+        let k = match self.derived.iter().position(|known| *known == derived) {
+            Some(k) => k,
+            None => {
+                self.derived.push(derived);
+                self.derived.len() - 1
+            }
+        };
+        // A graph that derives many has no pattern that is known; few keep the search short.
+        if k < 1024 { Ok(DERIVED + k as Dim) } else { Err("its shapes are too intricate".into()) }
+    }
+
+    /// Number and symbols of a product.
+    fn factors(&self, dims: &[Dim]) -> Result<(i64, Vec<Dim>), String> {
+        let (mut count, mut symbols) = (1_i64, Vec::new());
+        for &dim in dims {
+            if !is_symbol(dim) {
+                count = count.checked_mul(dim).ok_or("its shape is too large")?;
+                continue;
+            }
+            match usize::try_from(dim.wrapping_sub(DERIVED)).ok().and_then(|k| self.derived.get(k)) {
+                Some(Derived::Product(factors)) => {
+                    for &factor in factors {
+                        match is_symbol(factor) {
+                            true => symbols.push(factor),
+                            false => count = count.checked_mul(factor).ok_or("its shape is too large")?,
+                        }
+                    }
+                }
+                _ => symbols.push(dim),
+            }
+        }
+        symbols.sort_unstable();
+        if symbols.len() > 8 { Err("its shapes are too intricate".into()) } else { Ok((count, symbols)) }
+    }
+
+    /// The product of dimensions.
+    pub fn product(&mut self, dims: &[Dim]) -> Result<Dim, String> {
+        let (count, mut symbols) = self.factors(dims)?;
+        match (&*symbols, count) {
+            ([], _) => Ok(count),
+            (&[symbol], 1) => Ok(symbol),
+            _ => {
+                if count != 1 {
+                    symbols.push(count);
+                }
+                self.derive(Derived::Product(symbols))
+            }
+        }
+    }
+
+    /// A dimension less a number.
+    pub fn less(&mut self, dim: Dim, by: i64) -> Result<Dim, String> {
+        match is_symbol(dim) {
+            true if by == 0 => Ok(dim),
+            true => self.derive(Derived::Less(dim, by)),
+            false => dim.checked_sub(by).ok_or_else(|| "its value is too large".into()),
+        }
+    }
+
+    /// Which step of so many.
+    pub fn at(&mut self, index: Dim, steps: Dim) -> Result<At, String> {
+        if index == -1 || index == self.less(steps, 1)? {
+            return Ok(At::Last);
+        }
+        match usize::try_from(index) {
+            Ok(step) if is_symbol(steps) || (step as Dim) < steps => Ok(At::Step(step)),
+            _ => Err("it takes a step that the sequence does not have".into()),
+        }
+    }
+
+    /// Leading dimensions that both may have; a batch fits any.
+    fn leading(&self, a: Id, b: Id) -> Result<Vec<Dim>, String> {
+        let lead = |id: Id| {
+            let shape = self.shape(id);
+            shape.get(..shape.len().saturating_sub(1)).unwrap_or_default()
+        };
+        let (a, b) = (lead(a), lead(b));
+        if a.len() != b.len() {
+            return Err(format!("its operands have {} and {} dimensions", a.len() + 1, b.len() + 1));
+        }
+        let both = a.iter().zip(b).map(|(&a, &b)| match (a, b) {
+            (a, b) if a == b => Ok(a),
+            (BATCH, _) | (_, BATCH) => Ok(BATCH),
+            _ => Err("its operands differ in shape".to_owned()),
+        });
+        both.collect()
+    }
+
+    // What only moves values.
+
+    /// The other of [batch, time, ...] and [time, batch, ...].
+    pub fn swap(&mut self, id: Id) -> Made {
+        if let Expr::Swap(inner) = *self.expr(id) {
+            return Ok(inner);
+        }
+        let mut shape = self.shape(id).to_vec();
+        if shape.len() < 3 {
+            return Err("only a sequence has batch and time to swap".into());
+        }
+        shape.swap(0, 1);
+        match *self.expr(id) {
+            Expr::Fill(bits) => self.make(Expr::Fill(bits), shape),
+            _ => self.make(Expr::Swap(id), shape),
+        }
+    }
+
+    fn rows(&mut self, id: Id) -> Made {
+        let shape = self.shape(id).to_vec();
+        let [lead @ .., width] = &*shape else { return Err("it is a scalar".into()) };
+        let lead = self.product(lead)?;
+        self.make(Expr::Rows(id), vec![lead, *width])
+    }
+
+    /// Operands without the swap or the flattening that all of them have, and what puts it back.
+    fn unwrapped<const N: usize>(&self, ids: [Id; N]) -> Option<([Id; N], Wrap)> {
+        let one = |id: Id| match *self.expr(id) {
+            Expr::Swap(inner) => Some((inner, Wrap::Swap)),
+            Expr::Rows(inner) => Some((inner, Wrap::Rows)),
+            _ => None,
+        };
+        let (_, wrap) = one(ids[0])?;
+        let mut inner = ids;
+        for id in &mut inner {
+            match one(*id) {
+                Some((within, found)) if found == wrap => *id = within,
+                _ => return None,
+            }
+        }
+        Some((inner, wrap))
+    }
+
+    fn wrapped(&mut self, id: Id, wrap: Wrap) -> Made {
+        match wrap {
+            Wrap::Swap => self.swap(id),
+            Wrap::Rows => self.rows(id),
+        }
+    }
+
+    /// The same values in another shape, in which one dimension may be -1.
+    pub fn reshape(&mut self, id: Id, to: &[Dim]) -> Made {
+        let shape = self.shape(id).to_vec();
+        if to.len() > 8 {
+            return Err("it has more than 8 dimensions".into());
+        }
+        let open = to.iter().filter(|&&dim| dim == -1).count();
+        let (count, symbols) = self.factors(&shape)?;
+        let given: Vec<Dim> = to.iter().copied().filter(|&dim| dim != -1).collect();
+        let (given_count, given_symbols) = self.factors(&given)?;
+        let mut missing = symbols.clone();
+        for symbol in &given_symbols {
+            match missing.iter().position(|found| found == symbol) {
+                Some(k) => drop(missing.remove(k)),
+                None => return Err("its shape does not fit its input's".into()),
+            }
+        }
+        let fits = given_count > 0 && count % given_count == 0 && open <= 1;
+        let rest = if fits { count / given_count } else { 0 };
+        if !fits || (open == 0 && (rest != 1 || !missing.is_empty())) {
+            return Err("its shape does not fit its input's".into());
+        }
+        missing.push(rest);
+        let rest = self.product(&missing)?;
+        let to: Vec<Dim> = to.iter().map(|&dim| if dim == -1 { rest } else { dim }).collect();
+        self.reshaped(id, to)
+    }
+
+    fn reshaped(&mut self, id: Id, to: Vec<Dim>) -> Made {
+        let shape = self.shape(id).to_vec();
+        if to == shape {
+            return Ok(id);
+        }
+        match *self.expr(id) {
+            Expr::Fill(bits) => return self.make(Expr::Fill(bits), to),
+            Expr::Const(tensor) => {
+                let shape: Option<Vec<usize>> = to.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+                let shape = shape.ok_or("its shape is not known")?;
+                let data = self.tensors[tensor].data.clone();
+                return self.constant(Tensor { shape, data });
+            }
+            Expr::Reshape(inner) => return self.reshaped(inner, to),
+            // Rows of the same width in their old arrangement.
+            Expr::Rows(inner) if self.shape(inner).len() == to.len() && self.shape(inner) == to => return Ok(inner),
+            _ => {}
+        }
+        if shape.len() > 2 && to.len() == 2 && to.last() == shape.last() {
+            return self.rows(id);
+        }
+        self.make(Expr::Reshape(id), to)
+    }
+
+    /// One step of a sequence [batch, time, ...].
+    pub fn step(&mut self, sequence: Id, at: At) -> Made {
+        let mut shape = self.shape(sequence).to_vec();
+        if shape.len() < 2 {
+            return Err("it must have batch and time".into());
+        }
+        let steps = shape.remove(1);
+        match (self.expr(sequence).clone(), at) {
+            (Expr::Fill(bits), _) => self.make(Expr::Fill(bits), shape),
+            (Expr::Reverse(inner), At::Last) => self.step(inner, if steps == 1 { At::Last } else { At::Step(0) }),
+            (Expr::Reverse(inner), At::Step(0)) => self.step(inner, At::Last),
+            (Expr::Reverse(inner), At::Step(step)) if !is_symbol(steps) => {
+                self.step(inner, At::Step((steps as usize).saturating_sub(step + 1)))
+            }
+            (Expr::Stack(parts), At::Step(step)) if step < parts.len() => Ok(parts[step]),
+            (Expr::Stack(parts), At::Last) => Ok(parts[parts.len() - 1]),
+            _ => self.make(Expr::Step(sequence, at), shape),
+        }
+    }
+
+    /// The last step first, of [batch, time, ...].
+    pub fn reverse(&mut self, id: Id) -> Made {
+        match *self.expr(id) {
+            Expr::Reverse(inner) => Ok(inner),
+            _ if self.shape(id).len() < 3 => Err("only a sequence can be reversed".into()),
+            _ => {
+                let shape = self.shape(id).to_vec();
+                self.make(Expr::Reverse(id), shape)
+            }
+        }
+    }
+
+    /// Features one after the other.
+    pub fn concat(&mut self, parts: &[Id]) -> Made {
+        let Some(&first) = parts.first() else { return Err("it joins nothing".into()) };
+        if parts.len() > MAX_TERMS {
+            return Err(format!("it joins more than {MAX_TERMS}"));
+        }
+        if parts.len() == 1 {
+            return Ok(first);
+        }
+        if let Some((_, wrap)) = self.unwrapped([first]) {
+            let inner: Option<Vec<Id>> = parts
+                .iter()
+                .map(|&part| self.unwrapped([part]).filter(|(_, found)| *found == wrap).map(|([inner], _)| inner))
+                .collect();
+            if let Some(inner) = inner {
+                let joined = self.concat(&inner)?;
+                return self.wrapped(joined, wrap);
+            }
+        }
+        let mut lead = self.leading(first, first)?;
+        let (mut flat, mut width) = (Vec::new(), 0_usize);
+        for &part in parts {
+            let of = self.leading(first, part)?;
+            if of.first() == Some(&BATCH) {
+                lead = of;
+            }
+            width += self.width(part);
+            match self.expr(part) {
+                Expr::Concat(inner) => flat.extend_from_slice(inner),
+                _ => flat.push(part),
+            }
+        }
+        if flat.len() > MAX_TERMS {
+            return Err(format!("it joins more than {MAX_TERMS}"));
+        }
+        lead.push(width as Dim);
+        self.make(Expr::Concat(flat), lead)
+    }
+
+    /// Features `start..start + len`.
+    pub fn slice(&mut self, id: Id, start: usize, len: usize) -> Made {
+        self.sliced(id, start, len, 0)
+    }
+
+    fn sliced(&mut self, id: Id, start: usize, len: usize, depth: usize) -> Made {
+        let width = self.width(id);
+        if len == 0 || start.checked_add(len).is_none_or(|end| end > width) {
+            return Err(format!("it takes features {start} to {} of {width}", start.saturating_add(len)));
+        }
+        if len == width {
+            return Ok(id);
+        }
+        let mut shape = self.shape(id).to_vec();
+        if let Some(last) = shape.last_mut() {
+            *last = len as Dim;
+        }
+        let deeper = depth + 1;
+        let generic = |this: &mut Self| this.make(Expr::Slice(id, start), shape.clone());
+        if depth >= MAX_DEPTH {
+            return generic(self);
+        }
+        match self.expr(id).clone() {
+            Expr::Const(tensor) => {
+                let Tensor { shape, data } = &self.tensors[tensor];
+                let mut shape = shape.clone();
+                if let Some(last) = shape.last_mut() {
+                    *last = len;
+                }
+                let data = data.chunks(width).flat_map(|row| &row[start..start + len]).copied().collect();
+                self.constant(Tensor { shape, data })
+            }
+            Expr::Fill(bits) => self.make(Expr::Fill(bits), shape),
+            Expr::Slice(inner, from) => self.sliced(inner, from + start, len, deeper),
+            Expr::Concat(parts) => {
+                let (mut at, mut taken) = (0, Vec::new());
+                for part in parts {
+                    let (from, to) = (start.max(at), (start + len).min(at + self.width(part)));
+                    if from < to {
+                        taken.push(self.sliced(part, from - at, to - from, deeper)?);
+                    }
+                    at += self.width(part);
+                }
+                self.concat(&taken)
+            }
+            Expr::Unary(activation, inner) => {
+                let inner = self.sliced(inner, start, len, deeper)?;
+                self.unary(self.activations[activation], inner)
+            }
+            Expr::Affine(inner, gain, shift) => {
+                let inner = self.sliced(inner, start, len, deeper)?;
+                self.affine(inner, number(gain), number(shift))
+            }
+            Expr::Swap(inner) => {
+                let inner = self.sliced(inner, start, len, deeper)?;
+                self.swap(inner)
+            }
+            Expr::Add(a, b) if self.width(a) == self.width(b) => {
+                let (a, b) = (self.sliced(a, start, len, deeper)?, self.sliced(b, start, len, deeper)?);
+                self.add(a, b)
+            }
+            Expr::Linear(linear) => {
+                let mut part = Linear { units: len, ..linear };
+                for (_, block) in &mut part.terms {
+                    block.col += start;
+                }
+                for (source, weights) in &mut part.diagonals {
+                    *source = self.sliced(*source, start, len, deeper)?;
+                    *weights = self.sliced(*weights, start, len, deeper)?;
+                }
+                if let Some(bias) = &mut part.bias {
+                    *bias = self.sliced(*bias, start, len, deeper)?;
+                }
+                self.make(Expr::Linear(part), shape)
+            }
+            _ => generic(self),
+        }
+    }
+
+    // What computes.
+
+    /// An activation.
+    pub fn unary(&mut self, activation: Activation, id: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.unary(activation, inner)?;
+            return self.wrapped(inner, wrap);
+        }
+        let number = match self.activations.iter().position(|known| *known == activation) {
+            Some(number) => number,
+            // Activations have parameters, which a hostile graph varies.
+            None if self.activations.len() == 256 => return Err("the graph has more than 256 activations".into()),
+            None => {
+                self.activations.push(activation);
+                self.activations.len() - 1
+            }
+        };
+        let shape = self.shape(id).to_vec();
+        self.make(Expr::Unary(number, id), shape)
+    }
+
+    /// `id · gain + shift`
+    pub fn affine(&mut self, id: Id, gain: f32, shift: f32) -> Made {
+        if gain == 1.0 && shift == 0.0 {
+            return Ok(id);
+        }
+        if self.is_constant(id) {
+            return self.map(id, |value| value * gain + shift);
+        }
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.affine(inner, gain, shift)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(id).to_vec();
+        match *self.expr(id) {
+            Expr::Affine(inner, a, b) => self.affine(inner, gain * number(a), gain * number(b) + shift),
+            Expr::Linear(_) if gain == 1.0 => {
+                let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
+                self.add(id, shift)
+            }
+            _ => self.make(Expr::Affine(id, gain.to_bits(), shift.to_bits()), shape),
+        }
+    }
+
+    /// Not below `least`, not above `greatest`.
+    pub fn clip(&mut self, id: Id, least: f32, greatest: f32) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.clip(inner, least, greatest)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(id).to_vec();
+        match *self.expr(id) {
+            Expr::Clip(inner, a, b) if number(a) <= greatest && number(b) >= least && least <= greatest => {
+                self.clip(inner, least.max(number(a)), greatest.min(number(b)))
+            }
+            Expr::Affine(inner, alpha, beta) if least == 0.0 && greatest == 1.0 => {
+                self.unary(Activation::HardSigmoid { alpha: number(alpha), beta: number(beta) }, inner)
+            }
+            _ if least == 0.0 && greatest == f32::INFINITY => self.unary(Activation::Relu, id),
+            _ => self.make(Expr::Clip(id, least.to_bits(), greatest.to_bits()), shape),
+        }
+    }
+
+    /// A matrix product with a constant.
+    pub fn matmul(&mut self, id: Id, matrix: Id) -> Made {
+        let tensor = self.tensor(matrix)?;
+        let [rows, cols] = *self.tensors[tensor].shape else { return Err("its weights must be a matrix".into()) };
+        if self.width(id) != rows || rows == 0 || cols == 0 {
+            return Err(format!("it multiplies {} features by a matrix of {rows} rows", self.width(id)));
+        }
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.matmul(inner, matrix)?;
+            return self.wrapped(inner, wrap);
+        }
+        let parts = match self.expr(id) {
+            Expr::Concat(parts) => parts.clone(),
+            _ => vec![id],
+        };
+        let (mut row, mut terms) = (0, Vec::new());
+        for part in parts {
+            let rows = self.width(part);
+            terms.push((part, Block { tensor, row, rows, col: 0 }));
+            row += rows;
+        }
+        let mut shape = self.shape(id).to_vec();
+        if let Some(last) = shape.last_mut() {
+            *last = cols as Dim;
+        }
+        self.make(Expr::Linear(Linear { terms, diagonals: Vec::new(), bias: None, units: cols }), shape)
+    }
+
+    pub fn add(&mut self, a: Id, b: Id) -> Made {
+        if self.is_constant(a) && self.is_constant(b) {
+            return self.fold(a, b, |a, b| a + b);
+        }
+        let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
+        if self.is_constant(constant) {
+            return self.add_constant(x, constant);
+        }
+        if let Some(([a, b], wrap)) = self.unwrapped([a, b]) {
+            let sum = self.add(a, b)?;
+            return self.wrapped(sum, wrap);
+        }
+        let mut shape = self.leading(a, b)?;
+        if self.width(a) != self.width(b) {
+            return Err(format!("it adds {} features to {}", self.width(b), self.width(a)));
+        }
+        shape.push(self.width(a) as Dim);
+        match (self.expr(a), self.expr(b)) {
+            (Expr::Linear(a), Expr::Linear(b))
+                if a.terms.len() + b.terms.len() + a.diagonals.len() + b.diagonals.len() <= MAX_TERMS =>
+            {
+                let (mut sum, other) = (a.clone(), b.clone());
+                sum.terms.extend(other.terms);
+                sum.diagonals.extend(other.diagonals);
+                sum.bias = match (sum.bias, other.bias) {
+                    (Some(a), Some(b)) => Some(self.zip(a, b, sum.units, |a, b| a + b)?),
+                    (a, b) => a.or(b),
+                };
+                self.make(Expr::Linear(sum), shape)
+            }
+            _ => self.make(Expr::Add(a, b), shape),
+        }
+    }
+
+    fn add_constant(&mut self, x: Id, constant: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([x]) {
+            let inner = self.add_constant(inner, constant)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(x).to_vec();
+        match (self.expr(x).clone(), self.scalar(constant)) {
+            (_, Some(0.0)) => Ok(x),
+            (Expr::Linear(linear), _) => {
+                let units = linear.units;
+                let bias = match linear.bias {
+                    Some(bias) => self.zip(bias, constant, units, |a, b| a + b)?,
+                    None => self.as_vector(constant, units)?,
+                };
+                self.make(Expr::Linear(Linear { bias: Some(bias), ..linear }), shape)
+            }
+            (_, Some(shift)) => self.affine(x, 1.0, shift),
+            (Expr::Scale(inner, gain, shift), None) => {
+                let shift = self.zip(shift, constant, self.width(x), |a, b| a + b)?;
+                self.make(Expr::Scale(inner, gain, shift), shape)
+            }
+            (expr, None) if matches!(expr, Expr::Kernel(..)) || shape.len() > 3 => {
+                let one = self.make(Expr::Fill(1.0_f32.to_bits()), vec![])?;
+                let (gain, shift) = (self.as_vector(one, self.width(x))?, self.as_vector(constant, self.width(x))?);
+                self.make(Expr::Scale(x, gain, shift), shape)
+            }
+            (_, None) => {
+                let one = self.make(Expr::Fill(1.0_f32.to_bits()), vec![])?;
+                let weights = self.as_vector(one, self.width(x))?;
+                let bias = Some(self.as_vector(constant, self.width(x))?);
+                let units = self.width(x);
+                self.make(Expr::Linear(Linear { terms: vec![], diagonals: vec![(x, weights)], bias, units }), shape)
+            }
+        }
+    }
+
+    pub fn mul(&mut self, a: Id, b: Id) -> Made {
+        if self.is_constant(a) && self.is_constant(b) {
+            return self.fold(a, b, |a, b| a * b);
+        }
+        // A state that begins as zeros is no constant factor: the same cell follows it.
+        let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
+        if self.is_constant(constant) && !self.is_zero(constant) {
+            return self.mul_constant(x, constant);
+        }
+        if let Some(([a, b], wrap)) = self.unwrapped([a, b]) {
+            let product = self.mul(a, b)?;
+            return self.wrapped(product, wrap);
+        }
+        let mut shape = self.leading(a, b)?;
+        if self.width(a) != self.width(b) {
+            return Err(format!("it multiplies {} features by {}", self.width(a), self.width(b)));
+        }
+        shape.push(self.width(a) as Dim);
+        self.make(Expr::Mul(a, b), shape)
+    }
+
+    fn mul_constant(&mut self, x: Id, constant: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([x]) {
+            let inner = self.mul_constant(inner, constant)?;
+            return self.wrapped(inner, wrap);
+        }
+        if let Some(gain) = self.scalar(constant) {
+            return self.affine(x, gain, 0.0);
+        }
+        let shape = self.shape(x).to_vec();
+        let weights = self.as_vector(constant, self.width(x))?;
+        match self.expr(x).clone() {
+            Expr::Linear(linear) => self.scaled(linear, weights, shape),
+            Expr::Scale(inner, gain, shift) => {
+                let gain = self.zip(gain, weights, self.width(x), |a, b| a * b)?;
+                let shift = self.zip(shift, weights, self.width(x), |a, b| a * b)?;
+                self.make(Expr::Scale(inner, gain, shift), shape)
+            }
+            expr if matches!(expr, Expr::Kernel(..)) || shape.len() > 3 => {
+                let zero = self.make(Expr::Fill(0), vec![])?;
+                let shift = self.as_vector(zero, self.width(x))?;
+                self.make(Expr::Scale(x, weights, shift), shape)
+            }
+            _ => {
+                let units = self.width(x);
+                let diagonal = Linear { terms: vec![], diagonals: vec![(x, weights)], bias: None, units };
+                self.make(Expr::Linear(diagonal), shape)
+            }
+        }
+    }
+
+    /// A sum of products whose columns are scaled.
+    fn scaled(&mut self, linear: Linear, weights: Id, shape: Vec<Dim>) -> Made {
+        let mut scaled = linear;
+        let gains = self.vector(weights).to_vec();
+        for (_, block) in &mut scaled.terms {
+            let mut tensor = self.block(*block, scaled.units);
+            for row in tensor.data.chunks_mut(scaled.units) {
+                for (value, gain) in row.iter_mut().zip(&gains) {
+                    *value *= gain;
+                }
+            }
+            self.spend(tensor.data.len())?;
+            self.tensors.push(tensor);
+            *block = Block { tensor: self.tensors.len() - 1, row: 0, rows: block.rows, col: 0 };
+        }
+        for (_, diagonal) in &mut scaled.diagonals {
+            *diagonal = self.zip(*diagonal, weights, scaled.units, |a, b| a * b)?;
+        }
+        if let Some(bias) = &mut scaled.bias {
+            *bias = self.zip(*bias, weights, scaled.units, |a, b| a * b)?;
+        }
+        self.make(Expr::Linear(scaled), shape)
+    }
+
+    /// A sum of products, all times `gain`, plus `shift`.
+    pub fn scaled_linear(&mut self, linear: Linear, gain: f32, shift: f32) -> Made {
+        let shape = vec![BATCH, linear.units as Dim];
+        let gain = self.constant(Tensor { shape: vec![linear.units], data: vec![gain; linear.units] })?;
+        let scaled = self.scaled(linear, gain, shape)?;
+        let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
+        self.add(scaled, shift)
+    }
+
+    pub fn maximum(&mut self, a: Id, b: Id) -> Made {
+        let mut shape = self.leading(a, b)?;
+        shape.push(self.width(a) as Dim);
+        self.make(Expr::Maximum(a, b), shape)
+    }
+
+    pub fn softmax(&mut self, id: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.softmax(inner)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(id).to_vec();
+        self.make(Expr::Softmax(id), shape)
+    }
+
+    /// The values of a part of a matrix.
+    pub fn block(&self, block: Block, units: usize) -> Tensor {
+        let tensor = &self.tensors[block.tensor];
+        let cols = tensor.shape[1];
+        let rows = tensor.data.chunks(cols).skip(block.row).take(block.rows);
+        let data = rows.flat_map(|row| &row[block.col..block.col + units]).copied().collect();
+        Tensor { shape: vec![block.rows, units], data }
+    }
+
+    /// Another with these operands, for an expression that works on the features of each step alone.
+    pub fn with_operands(&mut self, id: Id, mut operand: impl FnMut(&mut Self, Id) -> Made) -> Made {
+        match self.expr(id).clone() {
+            Expr::Unary(activation, x) => {
+                let x = operand(self, x)?;
+                self.unary(self.activations[activation], x)
+            }
+            Expr::Affine(x, gain, shift) => {
+                let x = operand(self, x)?;
+                self.affine(x, number(gain), number(shift))
+            }
+            Expr::Clip(x, least, greatest) => {
+                let x = operand(self, x)?;
+                self.clip(x, number(least), number(greatest))
+            }
+            Expr::Softmax(x) => {
+                let x = operand(self, x)?;
+                self.softmax(x)
+            }
+            Expr::Slice(x, start) => {
+                let (x, len) = (operand(self, x)?, self.width(id));
+                self.slice(x, start, len)
+            }
+            Expr::Add(a, b) => {
+                let (a, b) = (operand(self, a)?, operand(self, b)?);
+                self.add(a, b)
+            }
+            Expr::Mul(a, b) => {
+                let (a, b) = (operand(self, a)?, operand(self, b)?);
+                self.mul(a, b)
+            }
+            Expr::Maximum(a, b) => {
+                let (a, b) = (operand(self, a)?, operand(self, b)?);
+                self.maximum(a, b)
+            }
+            Expr::Concat(parts) => {
+                let parts: Result<Vec<Id>, String> = parts.into_iter().map(|part| operand(self, part)).collect();
+                self.concat(&parts?)
+            }
+            Expr::Linear(mut linear) => {
+                let mut shape = Vec::new();
+                let sources = linear.terms.iter_mut().map(|(source, _)| source);
+                for source in sources.chain(linear.diagonals.iter_mut().map(|(source, _)| source)) {
+                    *source = operand(self, *source)?;
+                    shape = self.shape(*source).to_vec();
+                }
+                if let Some(last) = shape.last_mut() {
+                    *last = linear.units as Dim;
+                }
+                self.make(Expr::Linear(linear), shape)
+            }
+            _ => Err("no cell or layer that this importer knows ends so".into()),
+        }
+    }
+
+    /// The operands that [`Arena::with_operands`] replaces.
+    pub fn operands(&self, id: Id) -> Vec<Id> {
+        match self.expr(id) {
+            Expr::Input(_) | Expr::Const(_) | Expr::Fill(_) | Expr::Variable(_) => vec![],
+            &Expr::Step(x, _)
+            | &Expr::Rnn(_, x)
+            | &Expr::Swap(x)
+            | &Expr::Reverse(x)
+            | &Expr::Rows(x)
+            | &Expr::Reshape(x)
+            | &Expr::Unary(_, x)
+            | &Expr::Affine(x, ..)
+            | &Expr::Clip(x, ..)
+            | &Expr::Slice(x, _)
+            | &Expr::Softmax(x)
+            | &Expr::Kernel(x, ..)
+            | &Expr::Scale(x, ..) => vec![x],
+            &Expr::Add(a, b) | &Expr::Mul(a, b) | &Expr::Maximum(a, b) => vec![a, b],
+            Expr::Stack(parts) | Expr::Concat(parts) => parts.clone(),
+            Expr::Linear(linear) => {
+                let terms = linear.terms.iter().map(|(source, _)| *source);
+                terms.chain(linear.diagonals.iter().map(|(source, _)| *source)).collect()
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wrap {
+    Swap,
+    Rows,
+}
+
+fn same(a: &Tensor, b: &Tensor) -> bool {
+    a.shape == b.shape && a.data.iter().zip(&b.data).all(|(a, b)| a.to_bits() == b.to_bits())
+}
