@@ -320,8 +320,8 @@ def normalized(x, name):
     width = int(x.shape[-1])
     with tf.variable_scope(name):
         return tf.nn.batch_normalization(
-            x, variable("mean", width), tf.abs(variable("variance", width)) + 0.5, variable("offset", width),
-            variable("scale", width) + 1.0, 1e-3)
+            x, variable("mean", width), variable("variance", width), variable("offset", width),
+            variable("scale", width), 1e-3)
 
 
 @case
@@ -365,8 +365,8 @@ def flattened(x, s):
 def conv_fused_batch_norm_pool(x, s):
     y = tf.nn.conv2d(tf.expand_dims(x, -1), variable("w", 2, 2, 1, 3), [1, 1, 1, 1], "VALID")
     y, _, _ = tf.raw_ops.FusedBatchNorm(
-        x=y, scale=variable("scale", 3) + 1.0, offset=variable("offset", 3), mean=variable("mean", 3),
-        variance=tf.abs(variable("variance", 3)) + 0.5, is_training=False)[:3]
+        x=y, scale=variable("scale", 3), offset=variable("offset", 3), mean=variable("mean", 3),
+        variance=variable("variance", 3), is_training=False)[:3]
     y = tf.nn.max_pool(tf.nn.relu(y), [1, 2, 1, 1], [1, 1, 1, 1], "VALID")
     y = tf.reshape(y, [-1, int(y.shape[1]), int(y.shape[2]) * int(y.shape[3])])
     return dynamic(gru(s.units), y)[0]
@@ -383,7 +383,8 @@ def write(folder, name, seed):
         for each in tf.global_variables():
             shape = each.shape.as_list()
             session.run(each.initializer)
-            each.load(rng.uniform(-0.8, 0.8, shape).astype(np.float32), session)
+            low, high = (0.3, 1.5) if each.op.name.endswith(("variance", "scale")) else (-0.8, 0.8)
+            each.load(rng.uniform(low, high, shape).astype(np.float32), session)
         data = rng.uniform(-1.5, 1.5, [1, sizes.steps, sizes.features]).astype(np.float32)
         expected = session.run(y, {x: data})
         frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), [y.op.name])

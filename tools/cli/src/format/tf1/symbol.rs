@@ -3,6 +3,7 @@
 //! computes. However a framework wrote its cell, its gates end as the same expressions.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tidegate::activation::Activation;
 
@@ -153,6 +154,9 @@ pub struct Arena {
     pub cells: Vec<Cell>,
     /// Weights that may still be copied out.
     values_left: usize,
+    /// Values that may still be computed.
+    work_left: usize,
+    by_content: HashMap<u64, usize>,
     /// The node that is read, to blame for what is made.
     pub origin: usize,
 }
@@ -183,6 +187,8 @@ impl Arena {
             variables: Vec::new(),
             cells: Vec::new(),
             values_left: values,
+            work_left: values.saturating_mul(16),
+            by_content: HashMap::new(),
             origin: 0,
         }
     }
@@ -241,15 +247,29 @@ impl Arena {
         if shape.len() == 2 && !tensor.data.is_empty() && tensor.data.iter().all(|&value| value.to_bits() == 0) {
             return self.make(Expr::Fill(0), shape);
         }
-        // Numbers are written again and again, once for each step of an unrolled loop.
-        if tensor.data.len() <= 16
-            && let Some(k) = self.tensors.iter().take(4096).position(|known| same(known, &tensor))
-        {
-            return self.make(Expr::Const(k), shape);
+        let number = self.stored(tensor)?;
+        self.make(Expr::Const(number), shape)
+    }
+
+    /// The number of a tensor; the same is kept once, as an unrolled loop makes it again at every step.
+    fn stored(&mut self, tensor: Tensor) -> Result<usize, String> {
+        let work = tensor.data.len().saturating_add(1);
+        self.work_left = self.work_left.checked_sub(work).ok_or("the graph computes far more weights than it holds")?;
+        let mut hasher = DefaultHasher::new();
+        tensor.shape.hash(&mut hasher);
+        for value in &tensor.data {
+            hasher.write_u32(value.to_bits());
+        }
+        let hash = hasher.finish();
+        let alike = self.by_content.get(&hash).copied();
+        if let Some(number) = alike.filter(|&number| same(&self.tensors[number], &tensor)) {
+            return Ok(number);
         }
         self.spend(tensor.data.len())?;
         self.tensors.push(tensor);
-        self.make(Expr::Const(self.tensors.len() - 1), shape)
+        let number = self.tensors.len() - 1;
+        self.by_content.insert(hash, number);
+        Ok(number)
     }
 
     /// The constant tensor behind an expression.
@@ -261,9 +281,10 @@ impl Arena {
                 let shape = shape.ok_or("its shape is not known")?;
                 let len = shape.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
                 let len = len.ok_or("it is too large")?;
-                self.spend(len)?;
-                self.tensors.push(Tensor { shape, data: vec![number(bits); len] });
-                Ok(self.tensors.len() - 1)
+                if len > self.values_left {
+                    return Err("it is too large".into());
+                }
+                self.stored(Tensor { shape, data: vec![number(bits); len] })
             }
             _ => Err("it must be constant".into()),
         }
@@ -479,6 +500,11 @@ impl Arena {
         let one = |id: Id| match *self.expr(id) {
             Expr::Swap(inner) => Some((inner, Wrap::Swap)),
             Expr::Rows(inner) => Some((inner, Wrap::Rows)),
+            // An image of height 1 that was made a sequence again.
+            Expr::Reshape(inner) if self.shape(inner).len() == 4 && self.width(inner) == self.width(id) => {
+                let shape = self.shape(id);
+                Some((inner, Wrap::Reshape(shape[..shape.len() - 1].to_vec())))
+            }
             _ => None,
         };
         let (_, wrap) = one(ids[0])?;
@@ -496,6 +522,10 @@ impl Arena {
         match wrap {
             Wrap::Swap => self.swap(id),
             Wrap::Rows => self.rows(id),
+            Wrap::Reshape(mut shape) => {
+                shape.push(self.width(id) as Dim);
+                self.reshaped(id, shape)
+            }
         }
     }
 
@@ -864,7 +894,15 @@ impl Arena {
 
     pub fn mul(&mut self, a: Id, b: Id) -> Made {
         if self.is_constant(a) && self.is_constant(b) {
-            return self.fold(a, b, |a, b| a * b);
+            // A peephole that looks at the state before the first step.
+            let begins = |this: &Self, state: Id, weights: Id| {
+                this.is_zero(state) && this.shape(state).len() == 2 && this.shape(weights).len() == 1
+            };
+            return match (begins(self, a, b), begins(self, b, a)) {
+                (true, _) => self.diagonal(a, b),
+                (_, true) => self.diagonal(b, a),
+                _ => self.fold(a, b, |a, b| a * b),
+            };
         }
         // A state that begins as zeros is no constant factor: the same cell follows it.
         let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
@@ -905,12 +943,14 @@ impl Arena {
                 let shift = self.as_vector(zero, self.width(x))?;
                 self.make(Expr::Scale(x, weights, shift), shape)
             }
-            _ => {
-                let units = self.width(x);
-                let diagonal = Linear { terms: vec![], diagonals: vec![(x, weights)], bias: None, units };
-                self.make(Expr::Linear(diagonal), shape)
-            }
+            _ => self.diagonal(x, weights),
         }
+    }
+
+    fn diagonal(&mut self, x: Id, weights: Id) -> Made {
+        let (units, shape) = (self.width(x), self.shape(x).to_vec());
+        let weights = self.as_vector(weights, units)?;
+        self.make(Expr::Linear(Linear { terms: vec![], diagonals: vec![(x, weights)], bias: None, units }), shape)
     }
 
     /// A sum of products whose columns are scaled.
@@ -924,9 +964,7 @@ impl Arena {
                     *value *= gain;
                 }
             }
-            self.spend(tensor.data.len())?;
-            self.tensors.push(tensor);
-            *block = Block { tensor: self.tensors.len() - 1, row: 0, rows: block.rows, col: 0 };
+            *block = Block { tensor: self.stored(tensor)?, row: 0, rows: block.rows, col: 0 };
         }
         for (_, diagonal) in &mut scaled.diagonals {
             *diagonal = self.zip(*diagonal, weights, scaled.units, |a, b| a * b)?;
@@ -1052,10 +1090,12 @@ impl Arena {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 enum Wrap {
     Swap,
     Rows,
+    /// With these leading dimensions.
+    Reshape(Vec<Dim>),
 }
 
 fn same(a: &Tensor, b: &Tensor) -> bool {
