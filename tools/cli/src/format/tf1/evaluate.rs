@@ -50,7 +50,11 @@ enum Content {
     /// A state of a loop: its Merge.
     Carried(usize),
     /// Written at the counter in this turn.
-    Written { array: usize, merge: usize, value: Id },
+    Written {
+        array: usize,
+        merge: usize,
+        value: Id,
+    },
 }
 
 /// A graph as it is read.
@@ -131,7 +135,9 @@ impl<'g> Evaluator<'g> {
                 return self.fail(node, "it needs its own output");
             }
             open.push((node, true));
-            open.extend(self.before(node).into_iter().filter(|&before| self.values[before].is_none()).map(|k| (k, false)));
+            open.extend(
+                self.before(node).into_iter().filter(|&before| self.values[before].is_none()).map(|k| (k, false)),
+            );
         }
         match self.value(source) {
             Ok(Value::Real(id)) => Ok(id),
@@ -461,14 +467,23 @@ impl<'g> Evaluator<'g> {
     fn apply(&mut self, node: usize, op: &str, inputs: Vec<Value>) -> Outputs {
         let real = |id: Id| Ok(vec![Value::Real(id)]);
         match (op, &*inputs) {
-            ("Identity" | "StopGradient" | "PreventGradient" | "Cast" | "CheckNumerics" | "PlaceholderWithDefault", [x]) => {
+            (
+                "Identity" | "StopGradient" | "PreventGradient" | "Cast" | "CheckNumerics" | "PlaceholderWithDefault",
+                [x],
+            ) => {
                 if op == "PlaceholderWithDefault" {
                     return Err(String::new());
                 }
-                if op == "Cast" && matches!(x, Value::Real(_)) && self.graph.attr(node, "DstT") != Some(&Attr::Type(FLOAT)) {
+                if op == "Cast"
+                    && matches!(x, Value::Real(_))
+                    && self.graph.attr(node, "DstT") != Some(&Attr::Type(FLOAT))
+                {
                     return Err("it makes something else of floats".into());
                 }
-                if op == "Cast" && !matches!(x, Value::Real(_)) && self.graph.attr(node, "DstT") == Some(&Attr::Type(FLOAT)) {
+                if op == "Cast"
+                    && !matches!(x, Value::Real(_))
+                    && self.graph.attr(node, "DstT") == Some(&Attr::Type(FLOAT))
+                {
                     return Err("it makes floats of integers".into());
                 }
                 Ok(vec![x.clone()])
@@ -495,8 +510,10 @@ impl<'g> Evaluator<'g> {
             }
             (_, [Value::Array(_), ..]) => self.array(op, &inputs),
             _ if inputs.iter().all(|input| matches!(input, Value::Real(_))) => {
-                let ids: Vec<Id> =
-                    inputs.iter().filter_map(|input| if let Value::Real(id) = input { Some(*id) } else { None }).collect();
+                let ids: Vec<Id> = inputs
+                    .iter()
+                    .filter_map(|input| if let Value::Real(id) = input { Some(*id) } else { None })
+                    .collect();
                 self.apply_real(node, op, &ids)
             }
             _ if !matches!(op, "ConcatV2" | "Fill")
@@ -539,7 +556,8 @@ impl<'g> Evaluator<'g> {
                 self.split(*x, data[0], parts)
             }
             ("SplitV", [Value::Real(x), Value::Ints { data: sizes, .. }, Value::Ints { is_scalar: true, data }]) => {
-                if axis(data, self.arena.shape(*x).len())? + 1 != self.arena.shape(*x).len() || sizes.len() > MAX_PARTS {
+                if axis(data, self.arena.shape(*x).len())? + 1 != self.arena.shape(*x).len() || sizes.len() > MAX_PARTS
+                {
                     return Err("it must split features".into());
                 }
                 let (mut at, mut outputs) = (0, Vec::new());
@@ -558,9 +576,15 @@ impl<'g> Evaluator<'g> {
             ("Slice", [Value::Real(x), Value::Ints { data: begin, .. }, Value::Ints { data: size, .. }]) => {
                 let shape = self.arena.shape(*x).to_vec();
                 let [rest @ .., width] = &*shape else { return Err("it takes a part of a scalar".into()) };
-                let whole = begin.iter().zip(size).zip(rest).all(|((&begin, &size), &dim)| begin == 0 && (size == -1 || size == dim));
+                let whole = begin
+                    .iter()
+                    .zip(size)
+                    .zip(rest)
+                    .all(|((&begin, &size), &dim)| begin == 0 && (size == -1 || size == dim));
                 match (begin.last(), size.last()) {
-                    (Some(&start), Some(&size)) if whole && begin.len() == shape.len() && start >= 0 && start < *width => {
+                    (Some(&start), Some(&size))
+                        if whole && begin.len() == shape.len() && start >= 0 && start < *width =>
+                    {
                         let len = if size == -1 { width - start } else { size };
                         real(self.arena.slice(*x, start as usize, usize::try_from(len).unwrap_or(0))?)
                     }
@@ -594,8 +618,20 @@ impl<'g> Evaluator<'g> {
 
     fn refuse_inputs(&self, op: &str, inputs: &[Value]) -> Outputs {
         const READ: [&str; 14] = [
-            "Add", "AddV2", "BiasAdd", "MatMul", "Mul", "Sub", "Less", "Fill", "Reshape", "Transpose", "ConcatV2", "Split",
-            "StridedSlice", "Range",
+            "Add",
+            "AddV2",
+            "BiasAdd",
+            "MatMul",
+            "Mul",
+            "Sub",
+            "Less",
+            "Fill",
+            "Reshape",
+            "Transpose",
+            "ConcatV2",
+            "Split",
+            "StridedSlice",
+            "Range",
         ];
         match READ.contains(&op) {
             true if inputs.is_empty() => Err("it has no inputs".into()),
@@ -617,19 +653,28 @@ impl<'g> Evaluator<'g> {
             false => Err("it belongs to another array".to_owned()),
         };
         match (op, inputs) {
-            ("TensorArrayScatterV3", [Value::Array(array), indices, Value::Real(value), Value::Content(Content::Empty(of))]) => {
+            (
+                "TensorArrayScatterV3",
+                [Value::Array(array), indices, Value::Real(value), Value::Content(Content::Empty(of))],
+            ) => {
                 same(array, of)?;
                 let steps = self.arena.shape(*value).first().copied().unwrap_or(0);
                 self.in_order(indices, steps)?;
                 Ok(vec![Value::Content(Content::Sequence(*array, *value))])
             }
-            ("TensorArrayReadV3", [Value::Array(array), Value::Counter { merge, plus: 0 }, Value::Content(Content::Sequence(of, x))]) => {
+            (
+                "TensorArrayReadV3",
+                [Value::Array(array), Value::Counter { merge, plus: 0 }, Value::Content(Content::Sequence(of, x))],
+            ) => {
                 same(array, of)?;
                 let frame = self.frame_number(self.graph.nodes[*merge].inputs[0].node)?;
                 let sequence = self.arena.swap(*x)?;
                 Ok(vec![Value::Real(self.arena.step(sequence, At::Turn(frame))?)])
             }
-            ("TensorArrayReadV3", [Value::Array(array), Value::Ints { is_scalar: true, data }, Value::Content(Content::Sequence(of, x))]) => {
+            (
+                "TensorArrayReadV3",
+                [Value::Array(array), Value::Ints { is_scalar: true, data }, Value::Content(Content::Sequence(of, x))],
+            ) => {
                 same(array, of)?;
                 let sequence = self.arena.swap(*x)?;
                 let steps = self.arena.shape(sequence)[1];
@@ -638,7 +683,12 @@ impl<'g> Evaluator<'g> {
             }
             (
                 "TensorArrayWriteV3",
-                [Value::Array(array), Value::Counter { merge, plus: 0 }, Value::Real(value), Value::Content(Content::Carried(_))],
+                [
+                    Value::Array(array),
+                    Value::Counter { merge, plus: 0 },
+                    Value::Real(value),
+                    Value::Content(Content::Carried(_)),
+                ],
             ) => Ok(vec![Value::Content(Content::Written { array: *array, merge: *merge, value: *value })]),
             ("TensorArraySizeV3", [Value::Array(array), Value::Content(Content::Sequence(of, x))]) => {
                 same(array, of)?;
@@ -705,7 +755,9 @@ impl<'g> Evaluator<'g> {
         let mut data = Vec::new();
         for part in parts {
             match part {
-                Value::Ints { is_scalar: false, data: more } if data.len() + more.len() <= MAX_INTS => data.extend(more),
+                Value::Ints { is_scalar: false, data: more } if data.len() + more.len() <= MAX_INTS => {
+                    data.extend(more)
+                }
                 _ => return Err("it must join vectors".into()),
             }
         }
@@ -756,7 +808,9 @@ impl<'g> Evaluator<'g> {
         }
         // Steps: of rows that were [time, batch] once, of [time, batch, ...], or of [batch, time, ...].
         let sequence = match *self.arena.expr(x) {
-            Expr::Rows(inner) if on == 0 && matches!(self.arena.expr(inner), Expr::Swap(_)) => self.arena.swap(inner)?,
+            Expr::Rows(inner) if on == 0 && matches!(self.arena.expr(inner), Expr::Swap(_)) => {
+                self.arena.swap(inner)?
+            }
             _ if on == 0 && shape.len() == 3 => self.arena.swap(x)?,
             _ if on == 1 && shape.len() == 3 => x,
             _ => return Err(format!("its axis is {along}, but must be the features or the time")),
@@ -1216,8 +1270,7 @@ impl<'g> Evaluator<'g> {
             let at = order.iter().position(|gate| *gate == name).unwrap_or(0);
             arena.slice(whole, at * units, units)
         };
-        let (mut i, j, mut f, mut o) =
-            (part(arena, "i")?, part(arena, "j")?, part(arena, "f")?, part(arena, "o")?);
+        let (mut i, j, mut f, mut o) = (part(arena, "i")?, part(arena, "j")?, part(arena, "f")?, part(arena, "o")?);
         let bias = arena.make(Expr::Fill(forget_bias.to_bits()), vec![])?;
         f = arena.add(f, bias)?;
         if peepholes {

@@ -176,13 +176,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         }
     }
 
-    fn port(
-        &mut self,
-        id: Id,
-        node: usize,
-        shape: &[Dim],
-        needed: Option<usize>,
-    ) -> Result<Source, ImportError> {
+    fn port(&mut self, id: Id, node: usize, shape: &[Dim], needed: Option<usize>) -> Result<Source, ImportError> {
         let size = match shape {
             [_, size] => usize::try_from(*size).ok(),
             [_, _, rest @ ..] => rest.iter().map(|&dim| usize::try_from(dim).ok()).product(),
@@ -192,13 +186,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     }
 
     /// The input port of so many features for each step.
-    fn feed(
-        &mut self,
-        id: Id,
-        node: usize,
-        size: Option<usize>,
-        needed: Option<usize>,
-    ) -> Result<Source, ImportError> {
+    fn feed(&mut self, id: Id, node: usize, size: Option<usize>, needed: Option<usize>) -> Result<Source, ImportError> {
         let Some(size) = size.filter(|size| (1..=MAX_SIZE).contains(size)) else {
             return self.fail(id, "the number of its features must be known");
         };
@@ -451,7 +439,8 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let out = needed.unwrap_or(tall.output).min(tall.output).max(1);
         let used = ((out - 1) * tall.stride + tall.reach()).saturating_sub(tall.before).min(tall.input);
         let source = self.lower(x, Some(if self.windowed { tall.input } else { used }), depth)?;
-        let along = if self.windowed { tall } else { Along { input: tall.reach(), output: 1, before: 0, behind: 0, ..tall } };
+        let along =
+            if self.windowed { tall } else { Along { input: tall.reach(), output: 1, before: 0, behind: 0, ..tall } };
         let filters = match over {
             Over::Conv { weights } => self.graph.arena.tensors[weights].shape[3],
             Over::Max | Over::Average => channels,

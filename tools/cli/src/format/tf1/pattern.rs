@@ -39,10 +39,17 @@ pub enum Cell {
         projection_clip: Option<f32>,
     },
     /// r, u, candidate; after the product the candidate's recurrent side has a bias of its own, or none.
-    Gru { gates: [Gate; 3], reset_after: Option<Option<Id>> },
+    Gru {
+        gates: [Gate; 3],
+        reset_after: Option<Option<Id>>,
+    },
     /// u, candidate
-    Ugrnn { gates: [Gate; 2] },
-    Simple { gate: Gate },
+    Ugrnn {
+        gates: [Gate; 2],
+    },
+    Simple {
+        gate: Gate,
+    },
 }
 
 /// A cell at one step.
@@ -154,8 +161,7 @@ fn lstm(arena: &mut Arena, value: Id) -> Option<Found> {
                 };
                 let found = hidden.and_then(|hidden| {
                     let (gates, x) = split(arena, [(i, old), (j, old), (f, old), (o.clone(), new)], hidden)?;
-                    let cell =
-                        Cell::Lstm { gates, output_activation, projection, cell_clip, projection_clip };
+                    let cell = Cell::Lstm { gates, output_activation, projection, cell_clip, projection_clip };
                     Some(Found { cell, x, hidden, state: Some([old, new]) })
                 });
                 if found.is_some() {
@@ -378,12 +384,7 @@ impl Cell {
             }
             Self::Ugrnn { gates } => {
                 plain(gates)?;
-                let layer = cells::ugrnn(
-                    &kernel(arena, gates, output),
-                    &bias(arena, gates),
-                    0.0,
-                    gates[1].activation,
-                )?;
+                let layer = cells::ugrnn(&kernel(arena, gates, output), &bias(arena, gates), 0.0, gates[1].activation)?;
                 Ok(layer.activation("gate_activation", gates[0].activation))
             }
             Self::Simple { gate } => {

@@ -163,9 +163,7 @@ fn of_pair(arena: &mut Arena, steps: &[Id], first: Id, last: Id, depth: usize) -
 fn alike(a: &Expr, b: &Expr) -> bool {
     match (a, b) {
         (Expr::Unary(a, _), Expr::Unary(b, _)) => a == b,
-        (Expr::Affine(_, a, b), Expr::Affine(_, c, d)) | (Expr::Clip(_, a, b), Expr::Clip(_, c, d)) => {
-            a == c && b == d
-        }
+        (Expr::Affine(_, a, b), Expr::Affine(_, c, d)) | (Expr::Clip(_, a, b), Expr::Clip(_, c, d)) => a == c && b == d,
         (Expr::Slice(_, a), Expr::Slice(_, b)) => a == b,
         (Expr::Softmax(_), Expr::Softmax(_)) | (Expr::Add(..), Expr::Add(..)) => true,
         (Expr::Mul(..), Expr::Mul(..)) | (Expr::Maximum(..), Expr::Maximum(..)) => true,

@@ -81,7 +81,9 @@ pub struct Kernel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Over {
     /// Weights [height, width, channels, filters].
-    Conv { weights: usize },
+    Conv {
+        weights: usize,
+    },
     Max,
     Average,
 }
