@@ -269,7 +269,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         depth: usize,
     ) -> Result<Source, ImportError> {
         let from = self.graph.arena.shape(inner).to_vec();
-        let (time, old) = (time_axis(shape), time_axis(&from));
+        let (time, old) = (time_axis(&self.graph.arena, id), time_axis(&self.graph.arena, inner));
         match (time, old, self.graph.arena.expr(inner).clone()) {
             // Frames that are fed one behind the other.
             (Some(axis), None, Expr::Input(node)) => {
@@ -424,7 +424,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     ) -> Result<Source, ImportError> {
         let from = self.graph.arena.shape(x).to_vec();
         let to = self.graph.arena.shape(id).to_vec();
-        let Some(axis) = time_axis(&from) else { return self.fail(id, "it must go over steps") };
+        let Some(axis) = time_axis(&self.graph.arena, x) else { return self.fail(id, "it must go over steps") };
         // A convolution over one axis has its steps along the width of an image of height 1.
         let (height, width) = if axis == 1 { (0, Some(1)) } else { (1, None) };
         let size = |shape: &[Dim], axis: usize| usize::try_from(shape[axis]).unwrap_or(0);
@@ -533,14 +533,24 @@ impl Along {
     }
 }
 
-/// The dimension that is the time: behind the batch, but for an image of height 1.
-fn time_axis(shape: &[Dim]) -> Option<usize> {
-    match shape {
-        [_, _, _] => Some(1),
-        [_, 1, _, _] => Some(2),
-        [_, _, _, _] => Some(1),
-        _ => None,
+/// The dimension that is the time: behind the batch, but for a sequence that was made an image of height 1.
+fn time_axis(arena: &Arena, id: Id) -> Option<usize> {
+    let mut id = id;
+    if !matches!(arena.shape(id).len(), 3 | 4) {
+        return None;
     }
+    // Every turn goes to an operand, which was made earlier.
+    while arena.shape(id).len() == 4 {
+        match (arena.expr(id), arena.operands(id).first()) {
+            (Expr::Reshape(_), Some(&inner)) if arena.shape(inner).len() == 3 => {
+                let (image, sequence) = (arena.shape(id), arena.shape(inner));
+                return Some(if image[1] == 1 && image[2..] == sequence[1..] { 2 } else { 1 });
+            }
+            (Expr::Reshape(_), _) | (_, None) => return Some(1),
+            (_, Some(&operand)) => id = operand,
+        }
+    }
+    Some(1)
 }
 
 fn known_len(shape: &[Dim], axis: usize) -> Option<usize> {
@@ -562,7 +572,7 @@ fn needs_window(arena: &mut Arena, outputs: &[Id]) -> bool {
             Expr::Reverse(_) | Expr::Step(_, At::Step(0)) => return true,
             Expr::Kernel(x, kernel, over) => {
                 let (from, to) = (arena.shape(x).to_vec(), arena.shape(id).to_vec());
-                if let Some(axis) = time_axis(&from) {
+                if let Some(axis) = time_axis(arena, x) {
                     let size = |shape: &[Dim]| usize::try_from(shape[axis]).unwrap_or(0);
                     let along = Along::new(size(&from), size(&to), &kernel, axis - 1);
                     // A pool does not see the zeros that a window is filled with.

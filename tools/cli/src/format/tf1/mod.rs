@@ -2,17 +2,24 @@
 //! (`symbol`, `evaluate`), in which cells look alike however they were written (`pattern`), in a loop or unrolled
 //! (`sequence`); layers are made of the result (`lower`). What is not known is refused by the node's name.
 
+mod arithmetic;
 pub mod bands;
 mod bands_golden;
+mod cell_ops;
 pub mod cells;
 mod evaluate;
 mod front_end;
 pub(crate) mod golden;
 mod graph;
+mod images;
 mod import;
+mod integers;
 mod lower;
 mod lstm_golden;
 pub mod lstm_variants;
+mod moves;
+mod normal;
+mod operations;
 mod pattern;
 mod phased_lstm;
 mod sequence;

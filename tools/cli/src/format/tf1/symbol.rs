@@ -26,9 +26,9 @@ const MAX_DERIVED: Dim = 1 << 16;
 /// Most expressions: a graph of the largest size has as many nodes.
 const MAX_EXPRS: usize = 1 << 18;
 /// Most matrices in one sum.
-const MAX_TERMS: usize = 64;
+pub(super) const MAX_TERMS: usize = 64;
 /// Deepest expression that a slice is moved into.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// Whether a dimension is open.
 pub fn is_symbol(dim: Dim) -> bool {
@@ -150,12 +150,12 @@ pub struct Arena {
     origins: Vec<usize>,
     known: HashMap<(Expr, Vec<Dim>), Id>,
     pub tensors: Vec<Tensor>,
-    activations: Vec<Activation>,
+    pub(super) activations: Vec<Activation>,
     derived: Vec<Derived>,
     pub variables: Vec<Variable>,
     pub cells: Vec<Cell>,
     /// Weights that may still be copied out.
-    values_left: usize,
+    pub(super) values_left: usize,
     /// Values that may still be computed.
     work_left: usize,
     by_content: HashMap<u64, usize>,
@@ -169,9 +169,9 @@ enum Derived {
     Less(Dim, i64),
 }
 
-type Made = Result<Id, String>;
+pub(super) type Made = Result<Id, String>;
 
-fn number(bits: u32) -> f32 {
+pub(super) fn number(bits: u32) -> f32 {
     f32::from_bits(bits)
 }
 
@@ -254,7 +254,7 @@ impl Arena {
     }
 
     /// The number of a tensor; the same is kept once, as an unrolled loop makes it again at every step.
-    fn stored(&mut self, tensor: Tensor) -> Result<usize, String> {
+    pub(super) fn stored(&mut self, tensor: Tensor) -> Result<usize, String> {
         let work = tensor.data.len().saturating_add(1);
         self.work_left = self.work_left.checked_sub(work).ok_or("the graph computes far more weights than it holds")?;
         let mut hasher = DefaultHasher::new();
@@ -321,7 +321,7 @@ impl Arena {
     }
 
     /// A constant as a vector as wide as `width`.
-    fn as_vector(&mut self, id: Id, width: usize) -> Result<Id, String> {
+    pub(super) fn as_vector(&mut self, id: Id, width: usize) -> Result<Id, String> {
         let data = match *self.expr(id) {
             Expr::Fill(bits) => vec![number(bits); width],
             Expr::Const(tensor) => match &*self.tensors[tensor].data {
@@ -334,14 +334,14 @@ impl Arena {
         self.constant(Tensor { shape: vec![width], data })
     }
 
-    fn zip(&mut self, a: Id, b: Id, width: usize, apply: impl Fn(f32, f32) -> f32) -> Made {
+    pub(super) fn zip(&mut self, a: Id, b: Id, width: usize, apply: impl Fn(f32, f32) -> f32) -> Made {
         let (a, b) = (self.as_vector(a, width)?, self.as_vector(b, width)?);
         let data = self.vector(a).iter().zip(self.vector(b)).map(|(&a, &b)| apply(a, b)).collect();
         self.constant(Tensor { shape: vec![width], data })
     }
 
     /// Of two constants, element by element.
-    fn fold(&mut self, a: Id, b: Id, apply: impl Fn(f32, f32) -> f32) -> Made {
+    pub(super) fn fold(&mut self, a: Id, b: Id, apply: impl Fn(f32, f32) -> f32) -> Made {
         let (shape_a, shape_b) = (self.shape(a).to_vec(), self.shape(b).to_vec());
         let shape = match (shape_a.len(), shape_b.len()) {
             _ if shape_a == shape_b => shape_a,
@@ -383,7 +383,7 @@ impl Arena {
 
     // Dimensions.
 
-    fn derive(&mut self, derived: Derived) -> Result<Dim, String> {
+    pub(super) fn derive(&mut self, derived: Derived) -> Result<Dim, String> {
         let k = match self.derived.iter().position(|known| *known == derived) {
             Some(k) => k,
             None => {
@@ -396,7 +396,7 @@ impl Arena {
     }
 
     /// Number and symbols of a product.
-    fn factors(&self, dims: &[Dim]) -> Result<(i64, Vec<Dim>), String> {
+    pub(super) fn factors(&self, dims: &[Dim]) -> Result<(i64, Vec<Dim>), String> {
         let (mut count, mut symbols) = (1_i64, Vec::new());
         for &dim in dims {
             if !is_symbol(dim) {
@@ -455,7 +455,7 @@ impl Arena {
     }
 
     /// Leading dimensions that both may have; a batch fits any.
-    fn leading(&self, a: Id, b: Id) -> Result<Vec<Dim>, String> {
+    pub(super) fn leading(&self, a: Id, b: Id) -> Result<Vec<Dim>, String> {
         let lead = |id: Id| {
             let shape = self.shape(id);
             shape.get(..shape.len().saturating_sub(1)).unwrap_or_default()
@@ -470,535 +470,6 @@ impl Arena {
             _ => Err("its operands differ in shape".to_owned()),
         });
         both.collect()
-    }
-
-    // What only moves values.
-
-    /// The other of [batch, time, ...] and [time, batch, ...].
-    pub fn swap(&mut self, id: Id) -> Made {
-        if let Expr::Swap(inner) = *self.expr(id) {
-            return Ok(inner);
-        }
-        let mut shape = self.shape(id).to_vec();
-        if shape.len() < 3 {
-            return Err("only a sequence has batch and time to swap".into());
-        }
-        shape.swap(0, 1);
-        match *self.expr(id) {
-            Expr::Fill(bits) => self.make(Expr::Fill(bits), shape),
-            _ => self.make(Expr::Swap(id), shape),
-        }
-    }
-
-    fn rows(&mut self, id: Id) -> Made {
-        let shape = self.shape(id).to_vec();
-        let [lead @ .., width] = &*shape else { return Err("it is a scalar".into()) };
-        let lead = self.product(lead)?;
-        self.make(Expr::Rows(id), vec![lead, *width])
-    }
-
-    /// Operands without the swap or the flattening that all of them have, and what puts it back.
-    fn unwrapped<const N: usize>(&self, ids: [Id; N]) -> Option<([Id; N], Wrap)> {
-        let one = |id: Id| match *self.expr(id) {
-            Expr::Swap(inner) => Some((inner, Wrap::Swap)),
-            Expr::Rows(inner) => Some((inner, Wrap::Rows)),
-            // An image of height 1 that was made a sequence again.
-            Expr::Reshape(inner) if self.shape(inner).len() == 4 && self.width(inner) == self.width(id) => {
-                let shape = self.shape(id);
-                Some((inner, Wrap::Reshape(shape[..shape.len() - 1].to_vec())))
-            }
-            _ => None,
-        };
-        let (_, wrap) = one(ids[0])?;
-        let mut inner = ids;
-        for id in &mut inner {
-            match one(*id) {
-                Some((within, found)) if found == wrap => *id = within,
-                _ => return None,
-            }
-        }
-        Some((inner, wrap))
-    }
-
-    fn wrapped(&mut self, id: Id, wrap: Wrap) -> Made {
-        match wrap {
-            Wrap::Swap => self.swap(id),
-            Wrap::Rows => self.rows(id),
-            Wrap::Reshape(mut shape) => {
-                shape.push(self.width(id) as Dim);
-                self.reshaped(id, shape)
-            }
-        }
-    }
-
-    /// The same values in another shape, in which one dimension may be -1.
-    pub fn reshape(&mut self, id: Id, to: &[Dim]) -> Made {
-        let shape = self.shape(id).to_vec();
-        if to.len() > 8 {
-            return Err("it has more than 8 dimensions".into());
-        }
-        let open = to.iter().filter(|&&dim| dim == -1).count();
-        let (count, symbols) = self.factors(&shape)?;
-        let given: Vec<Dim> = to.iter().copied().filter(|&dim| dim != -1).collect();
-        let (given_count, given_symbols) = self.factors(&given)?;
-        let mut missing = symbols.clone();
-        for symbol in &given_symbols {
-            match missing.iter().position(|found| found == symbol) {
-                Some(k) => drop(missing.remove(k)),
-                None => return Err("its shape does not fit its input's".into()),
-            }
-        }
-        let fits = given_count > 0 && count % given_count == 0 && open <= 1;
-        let rest = if fits { count / given_count } else { 0 };
-        if !fits || (open == 0 && (rest != 1 || !missing.is_empty())) {
-            return Err("its shape does not fit its input's".into());
-        }
-        missing.push(rest);
-        let rest = self.product(&missing)?;
-        let to: Vec<Dim> = to.iter().map(|&dim| if dim == -1 { rest } else { dim }).collect();
-        self.reshaped(id, to)
-    }
-
-    fn reshaped(&mut self, id: Id, to: Vec<Dim>) -> Made {
-        let shape = self.shape(id).to_vec();
-        if to == shape {
-            return Ok(id);
-        }
-        match *self.expr(id) {
-            Expr::Fill(bits) => return self.make(Expr::Fill(bits), to),
-            Expr::Const(tensor) => {
-                let shape: Option<Vec<usize>> = to.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-                let shape = shape.ok_or("its shape is not known")?;
-                let data = self.tensors[tensor].data.clone();
-                return self.constant(Tensor { shape, data });
-            }
-            Expr::Reshape(inner) => return self.reshaped(inner, to),
-            // Rows of the same width in their old arrangement.
-            Expr::Rows(inner) if self.shape(inner).len() == to.len() && self.shape(inner) == to => return Ok(inner),
-            _ => {}
-        }
-        if shape.len() > 2 && to.len() == 2 && to.last() == shape.last() {
-            return self.rows(id);
-        }
-        self.make(Expr::Reshape(id), to)
-    }
-
-    /// One step of a sequence [batch, time, ...].
-    pub fn step(&mut self, sequence: Id, at: At) -> Made {
-        let mut shape = self.shape(sequence).to_vec();
-        if shape.len() < 2 {
-            return Err("it must have batch and time".into());
-        }
-        let steps = shape.remove(1);
-        match (self.expr(sequence).clone(), at) {
-            (Expr::Fill(bits), _) => self.make(Expr::Fill(bits), shape),
-            (Expr::Reverse(inner), At::Last) => self.step(inner, if steps == 1 { At::Last } else { At::Step(0) }),
-            (Expr::Reverse(inner), At::Step(0)) => self.step(inner, At::Last),
-            (Expr::Reverse(inner), At::Step(step)) if !is_symbol(steps) => {
-                self.step(inner, At::Step((steps as usize).saturating_sub(step + 1)))
-            }
-            (Expr::Stack(parts), At::Step(step)) if step < parts.len() => Ok(parts[step]),
-            (Expr::Stack(parts), At::Last) => Ok(parts[parts.len() - 1]),
-            _ => self.make(Expr::Step(sequence, at), shape),
-        }
-    }
-
-    /// The last step first, of [batch, time, ...].
-    pub fn reverse(&mut self, id: Id) -> Made {
-        match *self.expr(id) {
-            Expr::Reverse(inner) => Ok(inner),
-            _ if self.shape(id).len() < 3 => Err("only a sequence can be reversed".into()),
-            _ => {
-                let shape = self.shape(id).to_vec();
-                self.make(Expr::Reverse(id), shape)
-            }
-        }
-    }
-
-    /// Features one after the other.
-    pub fn concat(&mut self, parts: &[Id]) -> Made {
-        let Some(&first) = parts.first() else { return Err("it joins nothing".into()) };
-        if parts.len() > MAX_TERMS {
-            return Err(format!("it joins more than {MAX_TERMS}"));
-        }
-        if parts.len() == 1 {
-            return Ok(first);
-        }
-        if let Some((_, wrap)) = self.unwrapped([first]) {
-            let inner: Option<Vec<Id>> = parts
-                .iter()
-                .map(|&part| self.unwrapped([part]).filter(|(_, found)| *found == wrap).map(|([inner], _)| inner))
-                .collect();
-            if let Some(inner) = inner {
-                let joined = self.concat(&inner)?;
-                return self.wrapped(joined, wrap);
-            }
-        }
-        let mut lead = self.leading(first, first)?;
-        let (mut flat, mut width) = (Vec::new(), 0_usize);
-        for &part in parts {
-            let of = self.leading(first, part)?;
-            if of.first() == Some(&BATCH) {
-                lead = of;
-            }
-            width += self.width(part);
-            match self.expr(part) {
-                Expr::Concat(inner) => flat.extend_from_slice(inner),
-                _ => flat.push(part),
-            }
-        }
-        if flat.len() > MAX_TERMS {
-            return Err(format!("it joins more than {MAX_TERMS}"));
-        }
-        lead.push(width as Dim);
-        self.make(Expr::Concat(flat), lead)
-    }
-
-    /// Features `start..start + len`.
-    pub fn slice(&mut self, id: Id, start: usize, len: usize) -> Made {
-        self.sliced(id, start, len, 0)
-    }
-
-    fn sliced(&mut self, id: Id, start: usize, len: usize, depth: usize) -> Made {
-        let width = self.width(id);
-        if len == 0 || start.checked_add(len).is_none_or(|end| end > width) {
-            return Err(format!("it takes features {start} to {} of {width}", start.saturating_add(len)));
-        }
-        if len == width {
-            return Ok(id);
-        }
-        let mut shape = self.shape(id).to_vec();
-        if let Some(last) = shape.last_mut() {
-            *last = len as Dim;
-        }
-        let deeper = depth + 1;
-        let generic = |this: &mut Self| this.make(Expr::Slice(id, start), shape.clone());
-        if depth >= MAX_DEPTH {
-            return generic(self);
-        }
-        match self.expr(id).clone() {
-            Expr::Const(tensor) => {
-                let Tensor { shape, data } = &self.tensors[tensor];
-                let mut shape = shape.clone();
-                if let Some(last) = shape.last_mut() {
-                    *last = len;
-                }
-                let data = data.chunks(width).flat_map(|row| &row[start..start + len]).copied().collect();
-                self.constant(Tensor { shape, data })
-            }
-            Expr::Fill(bits) => self.make(Expr::Fill(bits), shape),
-            Expr::Slice(inner, from) => self.sliced(inner, from + start, len, deeper),
-            Expr::Concat(parts) => {
-                let (mut at, mut taken) = (0, Vec::new());
-                for part in parts {
-                    let (from, to) = (start.max(at), (start + len).min(at + self.width(part)));
-                    if from < to {
-                        taken.push(self.sliced(part, from - at, to - from, deeper)?);
-                    }
-                    at += self.width(part);
-                }
-                self.concat(&taken)
-            }
-            Expr::Unary(activation, inner) => {
-                let inner = self.sliced(inner, start, len, deeper)?;
-                self.unary(self.activations[activation], inner)
-            }
-            Expr::Affine(inner, gain, shift) => {
-                let inner = self.sliced(inner, start, len, deeper)?;
-                self.affine(inner, number(gain), number(shift))
-            }
-            Expr::Swap(inner) => {
-                let inner = self.sliced(inner, start, len, deeper)?;
-                self.swap(inner)
-            }
-            Expr::Add(a, b) if self.width(a) == self.width(b) => {
-                let (a, b) = (self.sliced(a, start, len, deeper)?, self.sliced(b, start, len, deeper)?);
-                self.add(a, b)
-            }
-            Expr::Linear(linear) => {
-                let mut part = Linear { units: len, ..linear };
-                for (_, block) in &mut part.terms {
-                    block.col += start;
-                }
-                for (source, weights) in &mut part.diagonals {
-                    *source = self.sliced(*source, start, len, deeper)?;
-                    *weights = self.sliced(*weights, start, len, deeper)?;
-                }
-                if let Some(bias) = &mut part.bias {
-                    *bias = self.sliced(*bias, start, len, deeper)?;
-                }
-                self.make(Expr::Linear(part), shape)
-            }
-            _ => generic(self),
-        }
-    }
-
-    // What computes.
-
-    /// An activation.
-    pub fn unary(&mut self, activation: Activation, id: Id) -> Made {
-        if let Some(([inner], wrap)) = self.unwrapped([id]) {
-            let inner = self.unary(activation, inner)?;
-            return self.wrapped(inner, wrap);
-        }
-        let number = match self.activations.iter().position(|known| *known == activation) {
-            Some(number) => number,
-            // Activations have parameters, which a hostile graph varies.
-            None if self.activations.len() == 256 => return Err("the graph has more than 256 activations".into()),
-            None => {
-                self.activations.push(activation);
-                self.activations.len() - 1
-            }
-        };
-        let shape = self.shape(id).to_vec();
-        self.make(Expr::Unary(number, id), shape)
-    }
-
-    /// `id · gain + shift`
-    pub fn affine(&mut self, id: Id, gain: f32, shift: f32) -> Made {
-        if gain == 1.0 && shift == 0.0 {
-            return Ok(id);
-        }
-        if self.is_constant(id) {
-            return self.map(id, |value| value * gain + shift);
-        }
-        if let Some(([inner], wrap)) = self.unwrapped([id]) {
-            let inner = self.affine(inner, gain, shift)?;
-            return self.wrapped(inner, wrap);
-        }
-        let shape = self.shape(id).to_vec();
-        match *self.expr(id) {
-            Expr::Affine(inner, a, b) => self.affine(inner, gain * number(a), gain * number(b) + shift),
-            Expr::Linear(_) if gain == 1.0 => {
-                let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
-                self.add(id, shift)
-            }
-            _ => self.make(Expr::Affine(id, gain.to_bits(), shift.to_bits()), shape),
-        }
-    }
-
-    /// Not below `least`, not above `greatest`.
-    pub fn clip(&mut self, id: Id, least: f32, greatest: f32) -> Made {
-        if let Some(([inner], wrap)) = self.unwrapped([id]) {
-            let inner = self.clip(inner, least, greatest)?;
-            return self.wrapped(inner, wrap);
-        }
-        let shape = self.shape(id).to_vec();
-        match *self.expr(id) {
-            Expr::Clip(inner, a, b) if number(a) <= greatest && number(b) >= least && least <= greatest => {
-                self.clip(inner, least.max(number(a)), greatest.min(number(b)))
-            }
-            Expr::Affine(inner, alpha, beta) if least == 0.0 && greatest == 1.0 => {
-                self.unary(Activation::HardSigmoid { alpha: number(alpha), beta: number(beta) }, inner)
-            }
-            _ if least == 0.0 && greatest == f32::INFINITY => self.unary(Activation::Relu, id),
-            _ => self.make(Expr::Clip(id, least.to_bits(), greatest.to_bits()), shape),
-        }
-    }
-
-    /// A matrix product with a constant.
-    pub fn matmul(&mut self, id: Id, matrix: Id) -> Made {
-        let tensor = self.tensor(matrix)?;
-        let [rows, cols] = *self.tensors[tensor].shape else { return Err("its weights must be a matrix".into()) };
-        if self.width(id) != rows || rows == 0 || cols == 0 {
-            return Err(format!("it multiplies {} features by a matrix of {rows} rows", self.width(id)));
-        }
-        if let Some(([inner], wrap)) = self.unwrapped([id]) {
-            let inner = self.matmul(inner, matrix)?;
-            return self.wrapped(inner, wrap);
-        }
-        let parts = match self.expr(id) {
-            Expr::Concat(parts) => parts.clone(),
-            _ => vec![id],
-        };
-        let (mut row, mut terms) = (0, Vec::new());
-        for part in parts {
-            let rows = self.width(part);
-            terms.push((part, Block { tensor, row, rows, col: 0 }));
-            row += rows;
-        }
-        let mut shape = self.shape(id).to_vec();
-        if let Some(last) = shape.last_mut() {
-            *last = cols as Dim;
-        }
-        self.make(Expr::Linear(Linear { terms, diagonals: Vec::new(), bias: None, units: cols }), shape)
-    }
-
-    pub fn add(&mut self, a: Id, b: Id) -> Made {
-        if self.is_constant(a) && self.is_constant(b) {
-            return self.fold(a, b, |a, b| a + b);
-        }
-        let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
-        if self.is_constant(constant) {
-            return self.add_constant(x, constant);
-        }
-        if let Some(([a, b], wrap)) = self.unwrapped([a, b]) {
-            let sum = self.add(a, b)?;
-            return self.wrapped(sum, wrap);
-        }
-        let mut shape = self.leading(a, b)?;
-        if self.width(a) != self.width(b) {
-            return Err(format!("it adds {} features to {}", self.width(b), self.width(a)));
-        }
-        shape.push(self.width(a) as Dim);
-        match (self.expr(a), self.expr(b)) {
-            (Expr::Linear(a), Expr::Linear(b))
-                if a.terms.len() + b.terms.len() + a.diagonals.len() + b.diagonals.len() <= MAX_TERMS =>
-            {
-                let (mut sum, other) = (a.clone(), b.clone());
-                sum.terms.extend(other.terms);
-                sum.diagonals.extend(other.diagonals);
-                sum.bias = match (sum.bias, other.bias) {
-                    (Some(a), Some(b)) => Some(self.zip(a, b, sum.units, |a, b| a + b)?),
-                    (a, b) => a.or(b),
-                };
-                self.make(Expr::Linear(sum), shape)
-            }
-            _ => self.make(Expr::Add(a, b), shape),
-        }
-    }
-
-    fn add_constant(&mut self, x: Id, constant: Id) -> Made {
-        if let Some(([inner], wrap)) = self.unwrapped([x]) {
-            let inner = self.add_constant(inner, constant)?;
-            return self.wrapped(inner, wrap);
-        }
-        let shape = self.shape(x).to_vec();
-        match (self.expr(x).clone(), self.scalar(constant)) {
-            (_, Some(0.0)) => Ok(x),
-            (Expr::Linear(linear), _) => {
-                let units = linear.units;
-                let bias = match linear.bias {
-                    Some(bias) => self.zip(bias, constant, units, |a, b| a + b)?,
-                    None => self.as_vector(constant, units)?,
-                };
-                self.make(Expr::Linear(Linear { bias: Some(bias), ..linear }), shape)
-            }
-            (_, Some(shift)) => self.affine(x, 1.0, shift),
-            (Expr::Scale(inner, gain, shift), None) => {
-                let shift = self.zip(shift, constant, self.width(x), |a, b| a + b)?;
-                self.make(Expr::Scale(inner, gain, shift), shape)
-            }
-            (expr, None) if matches!(expr, Expr::Kernel(..)) || shape.len() > 3 => {
-                let one = self.make(Expr::Fill(1.0_f32.to_bits()), vec![])?;
-                let (gain, shift) = (self.as_vector(one, self.width(x))?, self.as_vector(constant, self.width(x))?);
-                self.make(Expr::Scale(x, gain, shift), shape)
-            }
-            (_, None) => {
-                let one = self.make(Expr::Fill(1.0_f32.to_bits()), vec![])?;
-                let weights = self.as_vector(one, self.width(x))?;
-                let bias = Some(self.as_vector(constant, self.width(x))?);
-                let units = self.width(x);
-                self.make(Expr::Linear(Linear { terms: vec![], diagonals: vec![(x, weights)], bias, units }), shape)
-            }
-        }
-    }
-
-    pub fn mul(&mut self, a: Id, b: Id) -> Made {
-        if self.is_constant(a) && self.is_constant(b) {
-            // A peephole that looks at the state before the first step.
-            let begins = |this: &Self, state: Id, weights: Id| {
-                this.is_zero(state) && this.shape(state).len() == 2 && this.shape(weights).len() == 1
-            };
-            return match (begins(self, a, b), begins(self, b, a)) {
-                (true, _) => self.diagonal(a, b),
-                (_, true) => self.diagonal(b, a),
-                _ => self.fold(a, b, |a, b| a * b),
-            };
-        }
-        // A state that begins as zeros is no constant factor: the same cell follows it.
-        let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
-        if self.is_constant(constant) && !self.is_zero(constant) {
-            return self.mul_constant(x, constant);
-        }
-        if let Some(([a, b], wrap)) = self.unwrapped([a, b]) {
-            let product = self.mul(a, b)?;
-            return self.wrapped(product, wrap);
-        }
-        let mut shape = self.leading(a, b)?;
-        if self.width(a) != self.width(b) {
-            return Err(format!("it multiplies {} features by {}", self.width(a), self.width(b)));
-        }
-        shape.push(self.width(a) as Dim);
-        self.make(Expr::Mul(a, b), shape)
-    }
-
-    fn mul_constant(&mut self, x: Id, constant: Id) -> Made {
-        if let Some(([inner], wrap)) = self.unwrapped([x]) {
-            let inner = self.mul_constant(inner, constant)?;
-            return self.wrapped(inner, wrap);
-        }
-        if let Some(gain) = self.scalar(constant) {
-            return self.affine(x, gain, 0.0);
-        }
-        let shape = self.shape(x).to_vec();
-        let weights = self.as_vector(constant, self.width(x))?;
-        match self.expr(x).clone() {
-            Expr::Linear(linear) => self.scaled(linear, weights, shape),
-            Expr::Scale(inner, gain, shift) => {
-                let gain = self.zip(gain, weights, self.width(x), |a, b| a * b)?;
-                let shift = self.zip(shift, weights, self.width(x), |a, b| a * b)?;
-                self.make(Expr::Scale(inner, gain, shift), shape)
-            }
-            expr if matches!(expr, Expr::Kernel(..)) || shape.len() > 3 => {
-                let zero = self.make(Expr::Fill(0), vec![])?;
-                let shift = self.as_vector(zero, self.width(x))?;
-                self.make(Expr::Scale(x, weights, shift), shape)
-            }
-            _ => self.diagonal(x, weights),
-        }
-    }
-
-    fn diagonal(&mut self, x: Id, weights: Id) -> Made {
-        let (units, shape) = (self.width(x), self.shape(x).to_vec());
-        let weights = self.as_vector(weights, units)?;
-        self.make(Expr::Linear(Linear { terms: vec![], diagonals: vec![(x, weights)], bias: None, units }), shape)
-    }
-
-    /// A sum of products whose columns are scaled.
-    fn scaled(&mut self, linear: Linear, weights: Id, shape: Vec<Dim>) -> Made {
-        let mut scaled = linear;
-        let gains = self.vector(weights).to_vec();
-        for (_, block) in &mut scaled.terms {
-            let mut tensor = self.block(*block, scaled.units);
-            for row in tensor.data.chunks_mut(scaled.units) {
-                for (value, gain) in row.iter_mut().zip(&gains) {
-                    *value *= gain;
-                }
-            }
-            *block = Block { tensor: self.stored(tensor)?, row: 0, rows: block.rows, col: 0 };
-        }
-        for (_, diagonal) in &mut scaled.diagonals {
-            *diagonal = self.zip(*diagonal, weights, scaled.units, |a, b| a * b)?;
-        }
-        if let Some(bias) = &mut scaled.bias {
-            *bias = self.zip(*bias, weights, scaled.units, |a, b| a * b)?;
-        }
-        self.make(Expr::Linear(scaled), shape)
-    }
-
-    /// A sum of products, all times `gain`, plus `shift`.
-    pub fn scaled_linear(&mut self, linear: Linear, gain: f32, shift: f32) -> Made {
-        let shape = vec![BATCH, linear.units as Dim];
-        let gain = self.constant(Tensor { shape: vec![linear.units], data: vec![gain; linear.units] })?;
-        let scaled = self.scaled(linear, gain, shape)?;
-        let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
-        self.add(scaled, shift)
-    }
-
-    pub fn maximum(&mut self, a: Id, b: Id) -> Made {
-        let mut shape = self.leading(a, b)?;
-        shape.push(self.width(a) as Dim);
-        self.make(Expr::Maximum(a, b), shape)
-    }
-
-    pub fn softmax(&mut self, id: Id) -> Made {
-        if let Some(([inner], wrap)) = self.unwrapped([id]) {
-            let inner = self.softmax(inner)?;
-            return self.wrapped(inner, wrap);
-        }
-        let shape = self.shape(id).to_vec();
-        self.make(Expr::Softmax(id), shape)
     }
 
     /// The values of a part of a matrix.
@@ -1093,7 +564,7 @@ impl Arena {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-enum Wrap {
+pub(super) enum Wrap {
     Swap,
     Rows,
     /// With these leading dimensions.
