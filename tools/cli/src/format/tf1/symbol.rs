@@ -383,7 +383,7 @@ impl Arena {
 
     // Dimensions.
 
-    pub(super) fn derive(&mut self, derived: Derived) -> Result<Dim, String> {
+    fn derive(&mut self, derived: Derived) -> Result<Dim, String> {
         let k = match self.derived.iter().position(|known| *known == derived) {
             Some(k) => k,
             None => {
