@@ -169,7 +169,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Expr::Kernel(x, kernel, over) => {
                 self.kernel(id, x, kernel, over, None, Activation::Identity, needed, depth)
             }
-            Expr::Scale(x, gain, shift) => self.scale(id, x, gain, shift, Activation::Identity, needed, depth),
+            Expr::Scale(x, gain, shift) => self.scale(id, x, (gain, shift), Activation::Identity, needed, depth),
             Expr::Slice(..) => self.fail(id, "it takes some of the features, which no layer here does"),
             Expr::Variable(_) => self.fail(id, "the state of a loop is used outside of it"),
             Expr::Const(_) | Expr::Fill(_) => self.fail(id, "a constant stands where features must"),
@@ -313,7 +313,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Expr::Kernel(inner, kernel, over @ Over::Conv { .. }) => {
                 self.kernel(x, inner, kernel, over, None, activation, needed, depth)
             }
-            Expr::Scale(inner, gain, shift) => self.scale(x, inner, gain, shift, activation, needed, depth),
+            Expr::Scale(inner, gain, shift) => self.scale(x, inner, (gain, shift), activation, needed, depth),
             _ => {
                 let source = self.lower(x, needed, depth)?;
                 Ok(self.activation(source, activation))
@@ -389,8 +389,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         &mut self,
         id: Id,
         x: Id,
-        gain: Id,
-        shift: Id,
+        (gain, shift): (Id, Id),
         activation: Activation,
         needed: Option<usize>,
         depth: usize,

@@ -299,7 +299,7 @@ impl Evaluator<'_> {
         for part in parts {
             match part {
                 Value::Ints { is_scalar: false, data: more } if data.len() + more.len() <= MAX_INTS => {
-                    data.extend(more)
+                    data.extend(more);
                 }
                 _ => return Err("it must join vectors".into()),
             }
@@ -341,7 +341,7 @@ impl Evaluator<'_> {
         let mut outputs = Vec::new();
         if on + 1 == shape.len() {
             let width = self.arena.width(x);
-            if width % parts != 0 {
+            if !width.is_multiple_of(parts) {
                 return Err(format!("it splits {width} features into {parts}"));
             }
             for part in 0..parts {
