@@ -130,10 +130,26 @@ fn what_is_not_read_is_named() {
 }
 
 #[test]
-fn a_graph_with_a_convolution_is_refused_by_its_node_and_op() {
+fn an_op_that_is_not_known_is_refused_by_its_node() {
+    let mut nodes = graphdef::decode(&fs::read(shipped("GRU_S.pb")).unwrap()).unwrap();
+    node(&mut nodes, "Output-Layer/MatMul").op = "LRN".into();
+    let name = node(&mut nodes, "Output-Layer/MatMul").name.clone();
+    let message = tf1::import_graph(&nodes, "x").unwrap_err().to_string();
+    assert_eq!(message, format!("node '{name}' has op LRN, which this importer does not read"));
+}
+
+#[test]
+fn a_convolution_in_front_of_cells_streams() {
     let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
-    let message = import(&file).unwrap_err().to_string();
-    assert_eq!(message, "node 'Conv2D' has op Conv2D, which this importer does not read");
+    let model = import(&file).unwrap().architecture;
+    let nodes: Vec<_> = model.nodes.iter().map(|node| (node.name.as_str(), node.output_size)).collect();
+    let expected =
+        [("window", 100), ("conv", 192), ("gru", 60), ("gru_2", 60), ("dense", 84), ("dense_2", 12), ("softmax", 12)];
+    assert_eq!(nodes, expected);
+    assert_eq!((model.nodes[0].extents["length"], model.nodes[0].extents["hop"]), (10, 2));
+    // The kernel of ten frames moves by two: the last of the 49 frames is never under it.
+    assert_eq!(model.schedule, Schedule::Windows { frames: 48, every: 12 });
+    assert_eq!(model.front_end.unwrap().stride_len, 320);
 }
 
 #[test]
@@ -147,7 +163,12 @@ fn stacked_cells_and_dense_layers_with_activations_are_read() {
     let features = nodes.iter_mut().find(|node| node.name == "Relu").unwrap();
     features.op = "Placeholder".into();
     features.input.clear();
-    features.attr = BTreeMap::from([("dtype".into(), AttrValue { value: Some(Attr::Type(graphdef::FLOAT)) })]);
+    let dim = [-1, 20, 4, 48].map(|size| graphdef::Dim { size }).to_vec();
+    let shape = Attr::Shape(graphdef::TensorShape { dim, unknown_rank: false });
+    features.attr = BTreeMap::from([
+        ("dtype".into(), AttrValue { value: Some(Attr::Type(graphdef::FLOAT)) }),
+        ("shape".into(), AttrValue { value: Some(shape) }),
+    ]);
     let model = tf1::import_graph(&nodes, "x").unwrap().architecture;
     let cells: Vec<_> = model.nodes.iter().map(|node| (node.name.as_str(), node.inputs[0].as_str())).collect();
     let expected =
@@ -190,51 +211,62 @@ fn every_operand_of_a_pattern_is_looked_at() {
     let gru = |expected, change: fn(&mut Vec<NodeDef>)| refused("GRU_S.pb", expected, change);
     gru("its axis is 0", |n| set_ints(n, "gru_cell/split/split_dim", &[0]));
     gru("its axis is 0", |n| set_ints(n, "gru_cell/concat_1/axis", &[0]));
-    gru("transpose_b must be false", |n| set_flag(n, "gru_cell/MatMul", "transpose_b", true));
-    gru("must be 1 minus", |n| set_float(n, "gru_cell/sub/x", 2.0));
-    gru("[1, 0, 2]", |n| set_ints(n, "concat/values_0", &[0, 1]));
+    gru("matrix of 308 rows", |n| set_flag(n, "gru_cell/MatMul", "transpose_b", true));
+    gru("transpose_a must be false", |n| set_flag(n, "gru_cell/MatMul", "transpose_a", true));
+    gru("no cell", |n| set_float(n, "gru_cell/sub/x", 2.0));
+    gru("all steps in their order", |n| set_ints(n, "concat/values_0", &[0, 1]));
     gru("must be zeros", |n| set_float(n, "zeros/Const", 0.5));
     gru("must start at 0", |n| set_ints(n, "rnn/time", &[1]));
-    gru("25 steps", |n| set_ints(n, "rnn/TensorArrayUnstack/range/start", &[1]));
+    gru("all steps in their order", |n| set_ints(n, "rnn/TensorArrayUnstack/range/start", &[1]));
     gru("the loop runs 0 times", |n| set_ints(n, "rnn/Shape", &[0, 1, 10]));
-    gru("must shape the input as", |n| set_ints(n, "Reshape_1/shape", &[-1, 10, 25]));
-    gru("the loop takes 25 steps", |n| {
+    gru("over all steps of its input", |n| set_ints(n, "rnn/Shape", &[24, 1, 10]));
+    gru("all steps in their order", |n| set_ints(n, "Reshape_1/shape", &[-1, 10, 25]));
+    gru("its shape does not fit", |n| {
         node(n, "AudioSpectrogram").attr.get_mut("stride").unwrap().value = Some(Attr::Int(320));
     });
     gru("magnitude_squared", |n| set_flag(n, "AudioSpectrogram", "magnitude_squared", false));
-    gru("reset gate times the old state", |n| node(n, "gru_cell/mul").input[0].push_str(":1"));
-    gru("must be 1 minus", |n| {
+    gru("no cell", |n| {
         let update = node(n, "gru_cell/mul_1");
         update.input[0] = update.input[0].replace(":1", "");
-    });
-    gru("node 'another' (op Softmax): it is a second output", |n| {
-        let mut twin = node(n, "labels_softmax").clone();
-        twin.name = "another".into();
-        n.push(twin);
     });
     gru("two nodes are named", |n| n.push(n[0].clone()));
     gru("needs its own output", |n| node(n, "Output-Layer/MatMul").input[0] = "labels_softmax".into());
     gru("which does not exist", |n| node(n, "Output-Layer/MatMul").input[0] = "nothing".into());
+    gru("has no output 7", |n| node(n, "gru_cell/mul_1").input[0] = "Mfcc:7".into());
     gru("has the name", |n| n[3].name.clear());
     gru("has the name", |n| n[3].name = "two\nlines".into());
 
     let lstm = |expected, change: fn(&mut Vec<NodeDef>)| refused("LSTM_S.pb", expected, change);
-    lstm("output 0 of one Split", |n| node(n, "lstm_cell/add_2").input[0].push_str(":3"));
-    lstm("peepholes must show", |n| {
+    lstm("no cell", |n| {
         let cell = node(n, "while/Identity_2").name.clone();
         node(n, "lstm_cell/mul_4").input[1] = cell;
     });
-    lstm("own output", |n| {
+    lstm("154 features by a matrix of 108 rows", |n| {
         let cell = node(n, "while/Identity_2").name.clone();
         let hidden = std::mem::replace(&mut node(n, "lstm_cell/concat").input[1], cell);
         node(n, "lstm_cell/concat").input.push(format!("^{hidden}"));
     });
     lstm("no cell that this importer knows", |n| {
-        let cell = node(n, "while/Switch_2").name.clone();
-        let exit = node(n, "while/Exit_3");
-        exit.input[0] = cell;
         node(n, "while/NextIteration_2").input[0] = "LSTM-Layer/lstm/rnn/while/Identity_2".into();
     });
+}
+
+/// What the normal form can say is not refused: gates are the columns that the graph takes them from.
+#[test]
+fn gates_are_the_columns_that_a_graph_takes_them_from() {
+    let file = shipped("GRU_S.pb");
+    let mut nodes = graphdef::decode(&fs::read(&file).unwrap()).unwrap();
+    // The reset gate is the same as the update gate.
+    node(&mut nodes, "gru_cell/mul").input[0].push_str(":1");
+    let mut twin = node(&mut nodes, "labels_softmax").clone();
+    twin.name = "another".into();
+    nodes.push(twin);
+    let model = tf1::import_graph(&nodes, "x").unwrap();
+    let weights = &model.tensors["gru.input_weights"].data;
+    assert_eq!(weights[..1540], weights[1540..3080]);
+    let outputs: Vec<_> =
+        model.architecture.outputs.iter().map(|port| (port.name.as_str(), port.from.as_str())).collect();
+    assert_eq!(outputs, [("labels_softmax", "softmax"), ("another", "softmax")]);
 }
 
 #[test]
@@ -328,6 +360,52 @@ fn damaged_files_never_panic() {
             assert!(!error.to_string().contains('\n'), "{error}");
         }
     }
+}
+
+/// Nodes of an op with these inputs, the first a placeholder of 4 features.
+fn graph(nodes: &[(String, &str, Vec<String>)]) -> Vec<NodeDef> {
+    let dim = [-1, 4].map(|size| graphdef::Dim { size }).to_vec();
+    let shape = Attr::Shape(graphdef::TensorShape { dim, unknown_rank: false });
+    let attr = BTreeMap::from([
+        ("dtype".to_owned(), AttrValue { value: Some(Attr::Type(graphdef::FLOAT)) }),
+        ("shape".to_owned(), AttrValue { value: Some(shape) }),
+    ]);
+    let node = |(name, op, input): &(String, &str, Vec<String>)| NodeDef {
+        name: name.clone(),
+        op: (*op).to_owned(),
+        input: input.clone(),
+        attr: attr.clone(),
+    };
+    nodes.iter().map(node).collect()
+}
+
+/// Deep, wide and doubling graphs end in one line, and soon.
+#[test]
+fn hostile_graphs_are_refused_in_one_line() {
+    let chain = |op: &'static str, twice: bool, len: usize| {
+        let mut nodes = vec![("n0".to_owned(), "Placeholder", vec![])];
+        for k in 1..len {
+            let before = format!("n{}", k - 1);
+            nodes.push((format!("n{k}"), op, if twice { vec![before.clone(), before] } else { vec![before] }));
+        }
+        graph(&nodes)
+    };
+    for (op, twice) in
+        [("Tanh", false), ("Add", true), ("Mul", true), ("Sub", true), ("Identity", false), ("Maximum", true)]
+    {
+        let started = std::time::Instant::now();
+        let result = tf1::import_graph(&chain(op, twice, 60_000), "x");
+        let seconds = started.elapsed().as_secs_f32();
+        assert!(seconds < 20.0, "{op} takes {seconds} s");
+        let message = result.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(!message.contains('\n') && message.len() < 500, "{op}: {message}");
+    }
+    // Every value joined to itself: its features double at each step.
+    let mut nodes = chain("ConcatV2", true, 100);
+    for node in &mut nodes[1..] {
+        node.input.push("n0".into());
+    }
+    assert!(tf1::import_graph(&nodes, "x").is_err());
 }
 
 fn minimal() -> Canonical {

@@ -22,6 +22,8 @@ pub const FLOAT: i32 = 1;
 pub const INT32: i32 = 3;
 /// `DT_STRING`
 pub const STRING: i32 = 7;
+/// `DT_INT64`
+pub const INT64: i32 = 9;
 
 /// An operation, its inputs and its attributes.
 #[derive(Clone, PartialEq, Message)]
@@ -44,15 +46,18 @@ pub struct NodeDef {
 #[derive(Clone, PartialEq, Message)]
 pub struct AttrValue {
     /// The kinds that are read.
-    #[prost(oneof = "attr_value::Value", tags = "2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "attr_value::Value", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub value: Option<attr_value::Value>,
 }
 
 /// See [`AttrValue`].
 pub mod attr_value {
-    /// One of the kinds that are read; lists, functions and placeholders decode to none.
+    /// One of the kinds that are read; functions and placeholders decode to none.
     #[derive(Clone, PartialEq, prost::Oneof)]
     pub enum Value {
+        /// Several numbers: strides, sizes of kernels.
+        #[prost(message, tag = "1")]
+        List(super::ListValue),
         /// A string.
         #[prost(bytes = "vec", tag = "2")]
         Bytes(Vec<u8>),
@@ -75,6 +80,14 @@ pub mod attr_value {
         #[prost(message, tag = "8")]
         Tensor(super::TensorProto),
     }
+}
+
+/// A list; those of other things than whole numbers decode to an empty one.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListValue {
+    /// Whole numbers.
+    #[prost(int64, repeated, tag = "3")]
+    pub i: Vec<i64>,
 }
 
 /// A shape; -1 is a dimension that is not known.
@@ -114,6 +127,9 @@ pub struct TensorProto {
     /// Values of `DT_INT32`, likewise.
     #[prost(int32, repeated, tag = "7")]
     pub int_val: Vec<i32>,
+    /// Values of `DT_INT64`, likewise.
+    #[prost(int64, repeated, tag = "10")]
+    pub int64_val: Vec<i64>,
 }
 
 /// The nodes of a graph file, in its order. Nodes are counted before they are decoded, so that a small hostile file
@@ -203,26 +219,35 @@ impl TensorProto {
         Ok(Tensor { shape, data })
     }
 
-    /// Shape and values of a `DT_INT32` constant.
+    /// Shape and values of a `DT_INT32` or `DT_INT64` constant.
     ///
     /// # Errors
     /// As [`TensorProto::floats`].
-    pub fn ints(&self) -> Result<(Vec<usize>, Vec<i32>), String> {
-        if self.dtype != INT32 {
-            return Err(format!("its type is {}, but must be {INT32} (int32)", self.dtype));
-        }
+    pub fn ints(&self) -> Result<(Vec<usize>, Vec<i64>), String> {
         let shape = self.dims()?;
-        let data = self.values(&shape, &self.int_val, i32::from_le_bytes)?;
+        let data = match self.dtype {
+            INT32 => {
+                let values = self.values(&shape, &self.int_val, i32::from_le_bytes)?;
+                values.into_iter().map(i64::from).collect()
+            }
+            INT64 => self.values(&shape, &self.int64_val, i64::from_le_bytes)?,
+            found => return Err(format!("its type is {found}, but must be {INT32} or {INT64} (integers)")),
+        };
         Ok((shape, data))
     }
 
-    fn values<T: Copy>(&self, shape: &[usize], list: &[T], read: fn([u8; 4]) -> T) -> Result<Vec<T>, String> {
+    fn values<T: Copy, const N: usize>(
+        &self,
+        shape: &[usize],
+        list: &[T],
+        read: fn([u8; N]) -> T,
+    ) -> Result<Vec<T>, String> {
         let len: usize = shape.iter().product();
         let content = &self.tensor_content;
         if !content.is_empty() {
-            let (values, rest) = content.as_chunks::<4>();
+            let (values, rest) = content.as_chunks::<N>();
             if values.len() != len || !rest.is_empty() {
-                return Err(format!("its shape needs {} bytes, but it holds {}", 4 * len, content.len()));
+                return Err(format!("its shape needs {} bytes, but it holds {}", N * len, content.len()));
             }
             return Ok(values.iter().map(|&value| read(value)).collect());
         }

@@ -1,56 +1,15 @@
 //! A GraphDef with its edges resolved, and the checks after which walking it is safe: names are plain and unique,
-//! every input exists, every op is known, and nothing but a while loop's back edge makes a cycle.
+//! every input exists, and nothing but a while loop's back edge makes a cycle.
 
 use std::collections::HashMap;
 
 use crate::error::ImportError;
 use crate::format::graphdef::NodeDef;
-
-/// The ops that the patterns know.
-const OPS: [&str; 38] = [
-    "Add",
-    "AddV2",
-    "AudioSpectrogram",
-    "BiasAdd",
-    "ClipByValue",
-    "ConcatV2",
-    "Const",
-    "DecodeWav",
-    "Enter",
-    "Exit",
-    "Fill",
-    "Identity",
-    "Less",
-    "LoopCond",
-    "MatMul",
-    "Maximum",
-    "Merge",
-    "Mfcc",
-    "Minimum",
-    "Mul",
-    "NextIteration",
-    "NoOp",
-    "Placeholder",
-    "Range",
-    "Relu",
-    "Reshape",
-    "Sigmoid",
-    "Softmax",
-    "Softsign",
-    "Split",
-    "StridedSlice",
-    "Sub",
-    "Switch",
-    "Tanh",
-    "TensorArrayReadV3",
-    "TensorArrayScatterV3",
-    "TensorArrayV3",
-    "Transpose",
-];
+use crate::format::graphdef::attr_value::Value as Attr;
 
 /// Output `output` of node `node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Value {
+pub struct Source {
     pub node: usize,
     pub output: usize,
 }
@@ -60,9 +19,9 @@ pub struct Value {
 pub struct GraphNode<'a> {
     pub def: &'a NodeDef,
     /// In the op's order.
-    pub inputs: Vec<Value>,
+    pub inputs: Vec<Source>,
     /// What must have run before it; no value flows.
-    control: Vec<usize>,
+    pub control: Vec<usize>,
 }
 
 /// A graph that can be walked.
@@ -72,6 +31,8 @@ pub struct Graph<'a> {
     pub nodes: Vec<GraphNode<'a>>,
     /// Whether another node uses it.
     pub used: Vec<bool>,
+    /// By Merge.
+    conditions: Vec<Option<usize>>,
 }
 
 impl<'a> Graph<'a> {
@@ -85,9 +46,6 @@ impl<'a> Graph<'a> {
                 return malformed(format!("two nodes are named '{}'", def.name));
             }
         }
-        if let Some(def) = defs.iter().find(|def| !OPS.contains(&def.op.as_str())) {
-            return Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() });
-        }
         let mut nodes = Vec::with_capacity(defs.len());
         let mut used = vec![false; defs.len()];
         for def in defs {
@@ -100,14 +58,39 @@ impl<'a> Graph<'a> {
                 used[index] = true;
                 match is_control {
                     true => node.control.push(index),
-                    false => node.inputs.push(Value { node: index, output }),
+                    false => node.inputs.push(Source { node: index, output }),
                 }
             }
             nodes.push(node);
         }
-        let graph = Self { nodes, used };
+        let mut conditions = vec![None; nodes.len()];
+        for node in &nodes {
+            if let ("Switch", &[merge, condition]) = (node.def.op.as_str(), &*node.inputs) {
+                conditions[merge.node] = Some(condition.node);
+            }
+        }
+        let graph = Self { nodes, used, conditions };
         graph.check_acyclic()?;
         Ok(graph)
+    }
+
+    /// An attribute of a node.
+    pub fn attr(&self, node: usize, name: &str) -> Option<&'a Attr> {
+        self.nodes[node].def.attr.get(name)?.value.as_ref()
+    }
+
+    /// The node behind a value, through what passes it on unchanged.
+    pub fn behind(&self, mut source: Source) -> Source {
+        // Every step goes to an input, and the graph has no cycles, so this ends.
+        while let ("Identity", &[input]) = (self.nodes[source.node].def.op.as_str(), &*self.nodes[source.node].inputs) {
+            source = input;
+        }
+        source
+    }
+
+    /// The LoopCond that the Switch of this Merge obeys.
+    pub fn condition_of(&self, merge: usize) -> Option<usize> {
+        self.conditions[merge]
     }
 
     /// Sorts the graph topologically without the edges from NextIteration to Merge.

@@ -1,23 +1,31 @@
-//! TensorFlow 1: cells from their tensors, and frozen graphs. A graph is read from its output back to its input
-//! by patterns; every node must have been read by one, else the graph is refused by that node's name.
+//! TensorFlow 1: cells from their tensors, and frozen graphs. What a graph computes is written in a normal form
+//! (`symbol`, `evaluate`), in which cells look alike however they were written (`pattern`), in a loop or unrolled
+//! (`sequence`); layers are made of the result (`lower`). What is not known is refused by the node's name.
 
+mod arithmetic;
 mod attention;
 pub mod bands;
 mod bands_golden;
+mod cell_ops;
 pub mod cells;
-mod fold;
+mod evaluate;
 mod front_end;
 pub(crate) mod golden;
 mod graph;
-mod gru;
+mod images;
 mod import;
+mod integers;
 pub(crate) mod layers;
-mod lstm;
+mod lower;
 mod lstm_golden;
 pub mod lstm_variants;
-mod matcher;
+mod moves;
+mod normal;
+mod operations;
+mod pattern;
 mod phased_lstm;
-mod while_loop;
+mod sequence;
+mod symbol;
 mod wrapper;
 
 pub use import::import_graph;

@@ -126,7 +126,7 @@ fn bidirectional(case: &mut Case<'_>, two: bool) -> Result<Network, ImportError>
 /// Adds `cell_fw` and `cell_bw`, which read the rows of a window.
 pub(super) fn pair(case: &mut Case<'_>, network: &mut Network, rows: &Source) -> Result<[Source; 2], ImportError> {
     let mut direction = |name, direction| {
-        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("no {name}")))?;
+        let call = case.text(name)?.ok_or_else(|| ImportError::Unsupported(format!("{} without {name}", case.cls)))?;
         one_direction(case, network, rows, &call, None, direction)
     };
     Ok([direction("cell_fw", Direction::Forward)?, direction("cell_bw", Direction::Backward)?])
@@ -158,7 +158,7 @@ pub(super) fn stack_of_pairs(
         let mut side = |direction| one_direction(case, network, &x, call, Some(k), direction);
         last = Some([side(Direction::Forward)?, side(Direction::Backward)?]);
     }
-    last.ok_or_else(|| ImportError::Unsupported("no cells".into()))
+    last.ok_or_else(|| ImportError::Unsupported(format!("{} without cells", case.cls)))
 }
 
 /// A cell that goes from the last step to the first; its outputs stand beside their inputs.

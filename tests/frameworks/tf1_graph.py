@@ -1,0 +1,411 @@
+"""Frozen TensorFlow 1 graphs, written and run by TensorFlow itself: GraphDefs with inputs and outputs.
+
+    pip install -r tf1_graph.txt
+    python tf1_graph.py OUT [--seed N] [--only NAME,...]
+
+Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [batch, time, features] and, for each output of
+the graph, `output/<node>` as TensorFlow gives it. Sizes and weights come from the seed.
+"""
+
+import argparse
+import os
+import sys
+import zlib
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["TF_USE_LEGACY_KERAS"] = "1"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from safetensors.numpy import save_file
+
+tf.disable_v2_behavior()
+tf.disable_control_flow_v2()
+tf.disable_resource_variables()
+
+CASES = {}
+
+
+def case(build):
+    CASES[build.__name__] = build
+    return build
+
+
+class Sizes:
+    """Sizes of a case, from its generator."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.features = int(rng.integers(2, 9))
+        self.units = int(rng.integers(2, 12))
+        self.steps = int(rng.integers(3, 9))
+
+    def number(self, low, high):
+        return int(self.rng.integers(low, high + 1))
+
+
+def lstm(units, **arguments):
+    return tf.nn.rnn_cell.LSTMCell(units, **arguments)
+
+
+def gru(units, **arguments):
+    return tf.nn.rnn_cell.GRUCell(units, **arguments)
+
+
+def dynamic(cell, x, **arguments):
+    return tf.nn.dynamic_rnn(cell, x, dtype=tf.float32, **arguments)
+
+
+def variable(name, *shape):
+    return tf.get_variable(name, shape)
+
+
+def classify(x, classes=3):
+    weights, bias = variable("dense_w", int(x.shape[-1]), classes), variable("dense_b", classes)
+    return tf.nn.softmax(tf.matmul(x, weights) + bias, name="labels_softmax")
+
+
+# Cells in a while loop.
+
+
+@case
+def dynamic_basic_rnn(x, s):
+    return dynamic(tf.nn.rnn_cell.BasicRNNCell(s.units), x)[0]
+
+
+@case
+def dynamic_basic_rnn_relu_last(x, s):
+    return classify(dynamic(tf.nn.rnn_cell.BasicRNNCell(s.units, activation=tf.nn.relu), x)[1])
+
+
+@case
+def dynamic_basic_lstm(x, s):
+    return dynamic(tf.nn.rnn_cell.BasicLSTMCell(s.units, forget_bias=0.5), x)[0]
+
+
+@case
+def dynamic_lstm_last_state(x, s):
+    return classify(dynamic(lstm(s.units), x)[1].h)
+
+
+@case
+def dynamic_lstm_peephole(x, s):
+    return dynamic(lstm(s.units, use_peepholes=True), x)[0]
+
+
+@case
+def dynamic_lstm_projection_clips(x, s):
+    cell = lstm(s.units, use_peepholes=True, num_proj=s.number(1, 4), cell_clip=0.3, proj_clip=0.2)
+    return dynamic(cell, x)[0]
+
+
+@case
+def dynamic_lstm_relu(x, s):
+    return dynamic(lstm(s.units, activation=tf.nn.relu), x)[0]
+
+
+@case
+def dynamic_gru(x, s):
+    return dynamic(gru(s.units), x)[0]
+
+
+@case
+def dynamic_gru_last_output(x, s):
+    outputs, _ = dynamic(gru(s.units), x)
+    return classify(outputs[:, -1, :])
+
+
+@case
+def dynamic_multi(x, s):
+    return dynamic(tf.nn.rnn_cell.MultiRNNCell([lstm(s.units), gru(s.number(2, 7)), lstm(3)]), x)[0]
+
+
+@case
+def dynamic_wrappers(x, s):
+    cells = [lstm(s.units), tf.nn.rnn_cell.ResidualWrapper(gru(s.units)), tf.nn.rnn_cell.DropoutWrapper(gru(4))]
+    return dynamic(tf.nn.rnn_cell.MultiRNNCell(cells), x)[0]
+
+
+@case
+def dynamic_twice(x, s):
+    outputs, _ = dynamic(lstm(s.units), x, scope="first")
+    outputs, state = dynamic(gru(5), outputs, scope="second")
+    return classify(state)
+
+
+@case
+def dynamic_time_major(x, s):
+    outputs, _ = dynamic(lstm(s.units), tf.transpose(x, [1, 0, 2]), time_major=True)
+    return tf.transpose(outputs, [1, 0, 2])
+
+
+@case
+def dynamic_open(x, s):
+    outputs, _ = dynamic(tf.nn.rnn_cell.MultiRNNCell([lstm(s.units), gru(4)]), x)
+    return outputs
+
+
+@case
+def dense_before_and_after(x, s):
+    x = tf.layers.dense(x, 6, activation=tf.nn.relu)
+    outputs, _ = dynamic(gru(s.units), x)
+    return tf.nn.softmax(tf.layers.dense(outputs, 4))
+
+
+# Unrolled.
+
+
+@case
+def static_lstm(x, s):
+    outputs, _ = tf.nn.static_rnn(lstm(s.units), tf.unstack(x, axis=1), dtype=tf.float32)
+    return classify(outputs[-1])
+
+
+@case
+def static_multi(x, s):
+    cell = tf.nn.rnn_cell.MultiRNNCell([gru(s.units), lstm(4, use_peepholes=True, num_proj=3)])
+    outputs, _ = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float32)
+    return tf.stack(outputs, axis=1)
+
+
+@case
+def static_split(x, s):
+    """As people wrote it in 2016: transposed, flattened, split."""
+    x = tf.reshape(tf.transpose(x, [1, 0, 2]), [-1, s.features])
+    x = tf.matmul(x, variable("hidden_w", s.features, 5)) + variable("hidden_b", 5)
+    steps = tf.split(x, s.steps, 0)
+    outputs, _ = tf.nn.static_rnn(tf.nn.rnn_cell.BasicLSTMCell(s.units), steps, dtype=tf.float32)
+    return classify(outputs[-1])
+
+
+@case
+def static_bidirectional(x, s):
+    outputs, _, _ = tf.nn.static_bidirectional_rnn(
+        lstm(s.units), gru(4), tf.unstack(x, axis=1), dtype=tf.float32)
+    return tf.stack(outputs, axis=1)
+
+
+# Both directions.
+
+
+def both(forward, backward, x, **arguments):
+    return tf.nn.bidirectional_dynamic_rnn(forward, backward, x, dtype=tf.float32, **arguments)
+
+
+@case
+def bidirectional_lstm(x, s):
+    return tf.concat(both(lstm(s.units), lstm(s.units), x)[0], 2)
+
+
+@case
+def bidirectional_unlike(x, s):
+    return tf.concat(both(gru(s.units), lstm(3, num_proj=2), x)[0], -1)
+
+
+@case
+def bidirectional_states(x, s):
+    _, (forward, backward) = both(gru(s.units), gru(4), x)
+    return classify(tf.concat([forward, backward], 1))
+
+
+@case
+def stack_bidirectional(x, s):
+    """What stack_bidirectional_dynamic_rnn of tf.contrib does."""
+    for k in range(2):
+        with tf.variable_scope("stack_bidirectional_rnn/cell_%d" % k):
+            x = tf.concat(both(lstm(s.units), lstm(s.units), x)[0], 2)
+    return x
+
+
+# Whole cells and sequences as one op.
+
+
+@case
+def block_lstm(x, s):
+    weights = variable("kernel", s.features + s.units, 4 * s.units)
+    zeros, peephole = tf.zeros([1, s.units]), tf.zeros([s.units])
+    op = tf.raw_ops.BlockLSTM(
+        seq_len_max=tf.constant(s.steps, tf.int64), x=tf.transpose(x, [1, 0, 2]), cs_prev=zeros, h_prev=zeros, w=weights,
+        wci=peephole, wcf=peephole, wco=peephole, b=variable("bias", 4 * s.units), forget_bias=1.0, cell_clip=0.0,
+        use_peephole=False)
+    return tf.transpose(op.h, [1, 0, 2])
+
+
+@case
+def block_lstm_peephole(x, s):
+    weights = variable("kernel", s.features + s.units, 4 * s.units)
+    zeros = tf.zeros([1, s.units])
+    op = tf.raw_ops.BlockLSTM(
+        seq_len_max=tf.constant(s.steps, tf.int64), x=tf.transpose(x, [1, 0, 2]), cs_prev=zeros, h_prev=zeros, w=weights,
+        wci=variable("wci", s.units), wcf=variable("wcf", s.units), wco=variable("wco", s.units),
+        b=variable("bias", 4 * s.units), forget_bias=0.3, cell_clip=0.2, use_peephole=True)
+    return classify(op.h[-1])
+
+
+class BlockCell(tf.nn.rnn_cell.RNNCell):
+    """LSTMBlockCell and GRUBlockCell of tf.contrib."""
+
+    def __init__(self, kind, units, features):
+        super(BlockCell, self).__init__()
+        self.kind, self.units, self.features = kind, units, features
+
+    @property
+    def output_size(self):
+        return self.units
+
+    @property
+    def state_size(self):
+        return tf.nn.rnn_cell.LSTMStateTuple(self.units, self.units) if self.kind == "lstm" else self.units
+
+    def __call__(self, x, state, scope=None):
+        units, rows = self.units, self.features + self.units
+        with tf.variable_scope(scope or self.kind, reuse=tf.AUTO_REUSE):
+            if self.kind == "lstm":
+                peephole = tf.zeros([units])
+                op = tf.raw_ops.LSTMBlockCell(
+                    x=x, cs_prev=state[0], h_prev=state[1], w=variable("kernel", rows, 4 * units), wci=peephole,
+                    wcf=peephole, wco=peephole, b=variable("bias", 4 * units), forget_bias=1.0, cell_clip=-1.0)
+                return op.h, tf.nn.rnn_cell.LSTMStateTuple(op.cs, op.h)
+            op = tf.raw_ops.GRUBlockCell(
+                x=x, h_prev=state, w_ru=variable("w_ru", rows, 2 * units), w_c=variable("w_c", rows, units),
+                b_ru=variable("b_ru", 2 * units), b_c=variable("b_c", units))
+            return op.h, op.h
+
+
+@case
+def lstm_block_cell(x, s):
+    return dynamic(BlockCell("lstm", s.units, s.features), x)[0]
+
+
+@case
+def gru_block_cell(x, s):
+    return dynamic(BlockCell("gru", s.units, s.features), x)[0]
+
+
+@case
+def gru_block_cell_unrolled(x, s):
+    cell = BlockCell("gru", s.units, s.features)
+    outputs, _ = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float32)
+    return classify(outputs[-1])
+
+
+# Keras in a TensorFlow 1 graph.
+
+
+@case
+def keras_lstm(x, s):
+    return tf.keras.layers.LSTM(s.units, return_sequences=True, recurrent_activation="hard_sigmoid")(x)
+
+
+@case
+def keras_gru(x, s):
+    return classify(tf.keras.layers.GRU(s.units, activation="linear", reset_after=False)(x))
+
+
+@case
+def keras_gru_unrolled(x, s):
+    return classify(tf.keras.layers.GRU(s.units, reset_after=False, unroll=True)(x))
+
+
+@case
+def keras_simple_rnn(x, s):
+    return tf.keras.layers.SimpleRNN(s.units, return_sequences=True)(x)
+
+
+# Convolutions and normalization in front of cells.
+
+
+def normalized(x, name):
+    width = int(x.shape[-1])
+    with tf.variable_scope(name):
+        return tf.nn.batch_normalization(
+            x, variable("mean", width), variable("variance", width), variable("offset", width),
+            variable("scale", width), 1e-3)
+
+
+@case
+def conv_image(x, s):
+    """Along time and frequency, as Hello Edge's CRNN."""
+    image = tf.expand_dims(x, -1)
+    y = tf.nn.conv2d(image, variable("w", 3, 2, 1, 4), [1, 2, 1, 1], "VALID")
+    y = tf.nn.relu(y + variable("b", 4))
+    y = tf.reshape(y, [-1, int(y.shape[1]), int(y.shape[2]) * int(y.shape[3])])
+    return classify(dynamic(gru(s.units), y)[1])
+
+
+@case
+def conv_1d_same(x, s):
+    y = tf.nn.conv1d(x, variable("w", 3, s.features, 5), 1, "SAME")
+    y = tf.nn.relu(tf.nn.bias_add(y, variable("b", 5)))
+    return classify(dynamic(lstm(s.units), y)[1].h)
+
+
+@case
+def conv_1d_batch_norm(x, s):
+    y = tf.nn.conv1d(x, variable("w", 2, s.features, 5), 1, "VALID")
+    y = tf.nn.relu(normalized(tf.nn.bias_add(y, variable("b", 5)), "norm"))
+    return dynamic(gru(s.units), y)[0]
+
+
+@case
+def dense_batch_norm(x, s):
+    outputs, _ = dynamic(gru(s.units), normalized(x, "front"))
+    y = tf.matmul(outputs[:, -1], variable("w", s.units, 6)) + variable("b", 6)
+    return classify(tf.nn.relu(normalized(y, "norm")))
+
+
+@case
+def flattened(x, s):
+    outputs, _ = dynamic(gru(s.units), x)
+    return classify(tf.reshape(outputs, [-1, s.steps * s.units]))
+
+
+@case
+def conv_fused_batch_norm_pool(x, s):
+    y = tf.nn.conv2d(tf.expand_dims(x, -1), variable("w", 2, 2, 1, 3), [1, 1, 1, 1], "VALID")
+    y, _, _ = tf.raw_ops.FusedBatchNorm(
+        x=y, scale=variable("scale", 3), offset=variable("offset", 3), mean=variable("mean", 3),
+        variance=variable("variance", 3), is_training=False)[:3]
+    y = tf.nn.max_pool(tf.nn.relu(y), [1, 2, 1, 1], [1, 1, 1, 1], "VALID")
+    y = tf.reshape(y, [-1, int(y.shape[1]), int(y.shape[2]) * int(y.shape[3])])
+    return dynamic(gru(s.units), y)[0]
+
+
+def write(folder, name, seed):
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    sizes = Sizes(rng)
+    graph = tf.Graph()
+    with graph.as_default(), tf.Session(graph=graph) as session:
+        steps = None if name.endswith("_open") else sizes.steps
+        x = tf.placeholder(tf.float32, [1, steps, sizes.features], name="features")
+        y = tf.identity(CASES[name](x, sizes), name="output")
+        for each in tf.global_variables():
+            shape = each.shape.as_list()
+            session.run(each.initializer)
+            low, high = (0.3, 1.5) if each.op.name.endswith(("variance", "scale")) else (-0.8, 0.8)
+            each.load(rng.uniform(low, high, shape).astype(np.float32), session)
+        data = rng.uniform(-1.5, 1.5, [1, sizes.steps, sizes.features]).astype(np.float32)
+        expected = session.run(y, {x: data})
+        frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), [y.op.name])
+    with open(os.path.join(folder, name + ".pb"), "wb") as file:
+        file.write(frozen.SerializeToString())
+    tensors = {"input": data, "output": np.ascontiguousarray(expected)}
+    save_file(tensors, os.path.join(folder, name + ".safetensors"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only")
+    arguments = parser.parse_args()
+    os.makedirs(arguments.folder, exist_ok=True)
+    names = arguments.only.split(",") if arguments.only else sorted(CASES)
+    for name in names:
+        write(arguments.folder, name, arguments.seed)
+        print(name, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

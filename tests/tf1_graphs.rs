@@ -1,0 +1,70 @@
+//! Frozen TensorFlow 1 graphs that TensorFlow wrote and ran (`frameworks/tf1_graph.py`): every one imports, and gives
+//! what TensorFlow gave.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tidegate::{Numeric, State};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tools::canonical::{Canonical, Tensor};
+use tidegate_tools::data::read_tensors;
+use tidegate_tools::format::import;
+
+/// Worst output against TensorFlow's.
+const BOUND: f32 = 1e-5;
+
+fn folders() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_graph");
+    let more = std::env::var_os("TIDEGATE_FRAMEWORKS_DIR").map(|folder| PathBuf::from(folder).join("tf1_graph"));
+    std::iter::once(own).chain(more.filter(|more| more.is_dir())).collect()
+}
+
+/// Every output that a sequence gives, one behind the other.
+fn outputs(model: &Canonical, x: &[f32]) -> Vec<f32> {
+    let image = AlignedBytes::pack(model, Numeric::F32);
+    let model = image.model().endless();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).unwrap();
+    let (mut all, mut y) = (Vec::new(), vec![0.0; model.output_size()]);
+    for x in x.chunks(model.input_size()) {
+        if model.step_f32(&mut state, &mut scratch, x, &mut y).unwrap().has_output() {
+            all.extend_from_slice(&y);
+        }
+    }
+    all
+}
+
+/// The worst difference of what counts: all of a sequence, or the last output for what a graph gives once.
+fn worst(model: &Canonical, case: &BTreeMap<String, Tensor>) -> Result<f32, String> {
+    let (input, expected) = (&case["input"], &case["output"]);
+    let all = outputs(model, &input.data);
+    let skipped = if expected.shape.len() == 2 { all.len().saturating_sub(expected.data.len()) } else { 0 };
+    let counted = &all[skipped..];
+    if counted.len() != expected.data.len() {
+        return Err(format!("{} outputs, TensorFlow has {:?}", counted.len(), expected.shape));
+    }
+    let differences = counted.iter().zip(&expected.data).map(|(got, expected)| (got - expected).abs());
+    Ok(differences.fold(0.0, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) }))
+}
+
+#[test]
+fn graphs_that_tensorflow_wrote_give_what_tensorflow_gives() {
+    let (mut passed, mut failed) = (0, Vec::new());
+    for folder in folders() {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "pb"));
+        files.sort();
+        for file in files {
+            let case = read_tensors(&file.with_extension("safetensors")).unwrap();
+            let result = import(&file).map_err(|error| error.to_string()).and_then(|model| worst(&model, &case));
+            match result {
+                Ok(worst) if worst <= BOUND => passed += 1,
+                Ok(worst) => failed.push(format!("{}: {worst:.2e}", file.display())),
+                Err(reason) => failed.push(format!("{}: {reason}", file.display())),
+            }
+        }
+    }
+    println!("{passed} graphs of TensorFlow 1 agree, {} do not", failed.len());
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(passed >= 20, "only {passed} graphs");
+}

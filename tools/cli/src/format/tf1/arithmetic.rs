@@ -1,0 +1,139 @@
+//! Ops that compute with floats.
+
+use tidegate::activation::Activation;
+
+use super::evaluate::{Evaluator, Outputs, Value, axis};
+use super::symbol::{Dim, Expr, Id, Over};
+use crate::format::graphdef::attr_value::Value as Attr;
+
+impl Evaluator<'_> {
+    pub(super) fn apply_real(&mut self, node: usize, op: &str, ids: &[Id]) -> Outputs {
+        let arena = &mut self.arena;
+        let id = match (op, ids) {
+            ("MatMul" | "BatchMatMul" | "BatchMatMulV2", &[a, b]) => {
+                self.must_not(node, &["transpose_a", "adj_x", "adj_y"])?;
+                let weights = match self.flag(node, "transpose_b", false)? {
+                    false => b,
+                    true => match *self.transpose(b, &[1, 0])? {
+                        [Value::Real(id)] => id,
+                        _ => return Err("its weights must be a matrix".into()),
+                    },
+                };
+                self.arena.matmul(a, weights)?
+            }
+            ("BiasAdd", &[x, bias]) => {
+                self.channels_last(node)?;
+                if !self.arena.is_constant(bias) {
+                    return Err("its bias must be constant".into());
+                }
+                self.arena.add(x, bias)?
+            }
+            ("Add" | "AddV2", &[a, b]) => arena.add(a, b)?,
+            ("AddN", [first, rest @ ..]) => {
+                let mut sum = *first;
+                for &part in rest {
+                    sum = arena.add(sum, part)?;
+                }
+                sum
+            }
+            ("Sub", &[a, b]) => {
+                let negative = match arena.expr(b).clone() {
+                    Expr::Linear(linear) => arena.scaled_linear(linear, -1.0, 0.0)?,
+                    _ => arena.affine(b, -1.0, 0.0)?,
+                };
+                match arena.scalar(a) {
+                    Some(value) if !matches!(arena.expr(b), Expr::Linear(_)) => arena.affine(b, -1.0, value)?,
+                    _ => arena.add(a, negative)?,
+                }
+            }
+            ("Neg", &[x]) => arena.affine(x, -1.0, 0.0)?,
+            ("Mul", &[a, b]) => arena.mul(a, b)?,
+            ("RealDiv", &[a, b]) => {
+                let inverse = arena.map(b, f32::recip)?;
+                arena.mul(a, inverse)?
+            }
+            ("Rsqrt", &[x]) => arena.map(x, |value| value.sqrt().recip())?,
+            ("Sqrt", &[x]) => arena.map(x, f32::sqrt)?,
+            ("Sigmoid", &[x]) => arena.unary(Activation::Sigmoid, x)?,
+            ("Tanh", &[x]) => arena.unary(Activation::Tanh, x)?,
+            ("Relu", &[x]) => arena.unary(Activation::Relu, x)?,
+            ("Relu6", &[x]) => arena.unary(Activation::Relu6, x)?,
+            ("Elu", &[x]) => arena.unary(Activation::Elu { alpha: 1.0 }, x)?,
+            ("Selu", &[x]) => arena.unary(Activation::Selu, x)?,
+            ("Softplus", &[x]) => arena.unary(Activation::Softplus, x)?,
+            ("Softsign", &[x]) => arena.unary(Activation::Softsign, x)?,
+            ("Exp", &[x]) => arena.unary(Activation::Exp, x)?,
+            ("LeakyRelu", &[x]) => {
+                let alpha = self.float(node, "alpha", 0.2)?;
+                self.arena.unary(Activation::LeakyRelu { alpha }, x)?
+            }
+            ("Softmax", &[x]) => arena.softmax(x)?,
+            ("Minimum" | "Maximum", &[a, b]) => {
+                let (x, bound) = if arena.is_constant(a) { (b, a) } else { (a, b) };
+                match (arena.scalar(bound), op) {
+                    (Some(bound), "Minimum") => arena.clip(x, f32::NEG_INFINITY, bound)?,
+                    (Some(bound), _) => arena.clip(x, bound, f32::INFINITY)?,
+                    (None, "Maximum") => arena.maximum(a, b)?,
+                    (None, _) => return Err("it must have a constant".into()),
+                }
+            }
+            ("ClipByValue", &[x, least, greatest]) => match (arena.scalar(least), arena.scalar(greatest)) {
+                (Some(least), Some(greatest)) => arena.clip(x, least, greatest)?,
+                _ => return Err("its bounds must be constant".into()),
+            },
+            ("ZerosLike" | "OnesLike", &[x]) => {
+                let (shape, value) = (arena.shape(x).to_vec(), if op == "OnesLike" { 1.0_f32 } else { 0.0 });
+                arena.make(Expr::Fill(value.to_bits()), shape)?
+            }
+            ("Shape", &[x]) => {
+                let shape = arena.shape(x).to_vec();
+                return self.ints(false, shape);
+            }
+            ("Rank", &[x]) => {
+                let rank = arena.shape(x).len() as Dim;
+                return self.ints(true, vec![rank]);
+            }
+            ("Squeeze", &[x]) => {
+                let shape = arena.shape(x).to_vec();
+                let Some(Attr::List(axes)) = self.graph.attr(node, "squeeze_dims") else {
+                    return Err("it must say which dimensions it takes away".into());
+                };
+                let axes: Result<Vec<usize>, String> = axes.i.iter().map(|&on| axis(&[on], shape.len())).collect();
+                let axes = axes?;
+                if axes.is_empty() || axes.iter().any(|&axis| shape[axis] != 1) {
+                    return Err("it must take dimensions of 1 away".into());
+                }
+                let left = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &dim)| dim);
+                let left: Vec<Dim> = left.collect();
+                self.arena.reshape(x, &left)?
+            }
+            ("Pack", parts) => return self.pack(node, parts),
+            ("Unpack", &[x]) => return self.unpack(node, x),
+            ("Conv2D", &[x, weights]) => return self.conv(node, x, weights),
+            ("MaxPool", &[x]) => return self.pool(node, x, Over::Max),
+            ("AvgPool", &[x]) => return self.pool(node, x, Over::Average),
+            ("FusedBatchNorm" | "FusedBatchNormV2" | "FusedBatchNormV3", &[x, gain, shift, mean, variance]) => {
+                self.channels_last(node)?;
+                if self.flag(node, "is_training", true)? {
+                    return Err("is_training must be false".into());
+                }
+                // The op's default (tensorflow/core/ops/nn_ops.cc).
+                let epsilon = self.float(node, "epsilon", 1e-4)?;
+                let arena = &mut self.arena;
+                let inverse = arena.map(variance, |value| (value + epsilon).sqrt().recip())?;
+                let gain = arena.mul(gain, inverse)?;
+                let negative = arena.map(mean, |value| -value)?;
+                let moved = arena.mul(negative, gain)?;
+                let shift = arena.add(shift, moved)?;
+                let scaled = arena.mul(x, gain)?;
+                arena.add(scaled, shift)?
+            }
+            ("LSTMBlockCell", &[x, c, h, w, wci, wcf, wco, b]) => {
+                return self.lstm_block(node, [x, c, h, w, wci, wcf, wco, b]);
+            }
+            ("GRUBlockCell", &[x, h, w_ru, w_c, b_ru, b_c]) => return self.gru_block([x, h, w_ru, w_c, b_ru, b_c]),
+            _ => return Err(String::new()),
+        };
+        Ok(vec![Value::Real(id)])
+    }
+}

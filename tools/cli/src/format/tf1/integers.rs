@@ -1,0 +1,98 @@
+//! Integer expressions that TensorFlow 1 leaves in frozen graphs: shapes, permutations, loop bounds.
+
+use super::evaluate::{Evaluator, MAX_INTS, Outputs, Value};
+use super::symbol::{Dim, is_symbol};
+
+impl Evaluator<'_> {
+    pub(super) fn apply_ints(&mut self, node: usize, op: &str, inputs: &[Value]) -> Outputs {
+        let mut lists = Vec::new();
+        for input in inputs {
+            match input {
+                Value::Ints { is_scalar, data } => lists.push((*is_scalar, data.as_slice())),
+                _ => return Err("it uses a range of unknown length".into()),
+            }
+        }
+        let known = |values: &[Dim]| values.iter().all(|&value| !is_symbol(value));
+        match (op, &*lists) {
+            ("StridedSlice", [(false, data), (_, begin), (_, end), (_, strides)]) => {
+                for mask in ["ellipsis_mask", "new_axis_mask"] {
+                    if self.int(node, mask, 0)? != 0 {
+                        return Err(format!("its {mask} must be 0"));
+                    }
+                }
+                let (&[begin], &[end], &[1]) = (*begin, *end, *strides) else {
+                    return Err("it must take a part of a vector".into());
+                };
+                let len = data.len() as Dim;
+                let wrap = |value: Dim| if value < 0 { value.saturating_add(len) } else { value };
+                let shrinks = self.int(node, "shrink_axis_mask", 0)? == 1;
+                let from = if self.int(node, "begin_mask", 0)? == 1 { 0 } else { wrap(begin) };
+                if shrinks {
+                    let element = usize::try_from(from).ok().and_then(|index| data.get(index)).copied();
+                    return match element {
+                        Some(element) => self.ints(true, vec![element]),
+                        None => Err(format!("it takes element {from} of {len}")),
+                    };
+                }
+                let to = if self.int(node, "end_mask", 0)? == 1 { len } else { wrap(end).min(len) };
+                match (usize::try_from(from), usize::try_from(to)) {
+                    (Ok(from), Ok(to)) if from <= to => self.ints(false, data[from..to].to_vec()),
+                    _ => Err("it takes a part that its vector does not have".into()),
+                }
+            }
+            ("Range", [(true, [start]), (true, [limit]), (true, [1])]) => {
+                let (start, limit) = (*start, *limit);
+                if start == 0 && is_symbol(limit) {
+                    return Ok(vec![Value::Range(limit)]);
+                }
+                if is_symbol(start) || is_symbol(limit) || limit.saturating_sub(start) > MAX_INTS as i64 {
+                    return Err(format!("it must count up by 1 over at most {MAX_INTS}"));
+                }
+                self.ints(false, (start..limit).collect())
+            }
+            ("Pack", scalars) if scalars.iter().all(|(is_scalar, _)| *is_scalar) => {
+                self.ints(false, scalars.iter().map(|(_, data)| data[0]).collect())
+            }
+            ("ExpandDims", [(true, data), _]) => self.ints(false, data.to_vec()),
+            ("Squeeze", [(_, data)]) if data.len() == 1 => self.ints(true, data.to_vec()),
+            ("Reshape", [(_, data), (_, [-1] | [1])]) => self.ints(false, data.to_vec()),
+            ("Prod", [(_, data), _]) => {
+                let product = self.arena.product(data)?;
+                self.ints(true, vec![product])
+            }
+            ("GatherV2", [(false, data), (is_scalar, indices), _]) => {
+                let picked: Option<Vec<Dim>> =
+                    indices.iter().map(|&k| data.get(usize::try_from(k).ok()?).copied()).collect();
+                let picked = picked.ok_or("it takes elements that its vector does not have")?;
+                self.ints(*is_scalar, picked)
+            }
+            ("Sub", [(true, [a]), (true, [b])]) if !is_symbol(*b) => {
+                let less = self.arena.less(*a, *b)?;
+                self.ints(true, vec![less])
+            }
+            ("Mul", [(true, [a]), (true, [b])]) => {
+                let product = self.arena.product(&[*a, *b])?;
+                self.ints(true, vec![product])
+            }
+            ("Maximum" | "Minimum", [(true, [a]), (true, [b])]) => match (op, *a, *b) {
+                (_, a, b) if a == b => self.ints(true, vec![a]),
+                ("Maximum", a, b) if known(&[a, b]) => self.ints(true, vec![a.max(b)]),
+                ("Minimum", a, b) if known(&[a, b]) => self.ints(true, vec![a.min(b)]),
+                // A number of steps is at least 1.
+                ("Maximum", 0 | 1, steps) | ("Maximum", steps, 0 | 1) => self.ints(true, vec![steps]),
+                _ => Err("its value is not known when the network is imported".into()),
+            },
+            ("Add" | "AddV2", [(a_scalar, a), (_, b)]) if a.len() == b.len() && known(a) && known(b) => {
+                let sum: Option<Vec<Dim>> = a.iter().zip(*b).map(|(&a, &b)| a.checked_add(b)).collect();
+                self.ints(*a_scalar, sum.ok_or("its sum is too large")?)
+            }
+            _ => Err(match op {
+                "StridedSlice" => "it must take one element of a vector".into(),
+                "Range" => "it must count up by 1".into(),
+                "Add" | "AddV2" | "Sub" | "Mul" | "Less" | "Fill" | "Squeeze" | "Reshape" | "GatherV2" | "Maximum"
+                | "Minimum" => "its integer value is not known when the network is imported".into(),
+                _ => String::new(),
+            }),
+        }
+    }
+}

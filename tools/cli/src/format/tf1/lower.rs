@@ -1,0 +1,598 @@
+//! Layers of what a graph computes. As long as every layer needs only what is there at a step, the network streams: a
+//! convolution along time keeps the frames under its kernel. A layer that runs backwards, or a convolution that sees
+//! zeros behind the last frame, makes the whole network look at windows of the graph's length.
+
+use std::collections::HashMap;
+
+use tidegate::activation::Activation;
+use tidegate::cell::CellKind;
+
+use super::evaluate::Evaluator;
+use super::sequence::{self, MAX_DEPTH};
+use super::symbol::{Arena, At, Dim, Expr, Id, Kernel, Linear, Over, is_symbol};
+use crate::canonical::{MAX_SIZE, Tensor};
+use crate::error::ImportError;
+use crate::format::layer::Layer;
+use crate::format::network::{Direction, Network, Source};
+use crate::format::weights::Named;
+
+/// Layers as they are made of expressions.
+pub struct Lowering<'a, 'g> {
+    graph: &'a mut Evaluator<'g>,
+    pub network: Network,
+    known: HashMap<Id, Source>,
+    /// Whether the whole of a sequence is looked at as one window.
+    windowed: bool,
+    /// The input port, the node it is of, and whether its time stands first.
+    input: Option<(Source, usize, bool)>,
+    /// Whether what is read has its time first.
+    time_first: bool,
+    /// Steps of the input that the output needs; `None` where the graph leaves their number open.
+    pub steps: Option<usize>,
+}
+
+impl<'a, 'g> Lowering<'a, 'g> {
+    /// Layers for these outputs.
+    pub fn new(graph: &'a mut Evaluator<'g>, outputs: &[Id]) -> Result<Self, ImportError> {
+        let windowed = needs_window(&mut graph.arena, outputs);
+        let mut network = Network::new();
+        network.fresh = true;
+        let steps = Some(0);
+        Ok(Self { graph, network, known: HashMap::new(), windowed, input: None, time_first: false, steps })
+    }
+
+    /// The node of the input and its name.
+    pub fn input_node(&self) -> Option<usize> {
+        self.input.as_ref().map(|(_, node, _)| *node)
+    }
+
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.graph.arena
+    }
+
+    fn fail<T>(&self, id: Id, reason: impl Into<String>) -> Result<T, ImportError> {
+        self.graph.fail(self.graph.arena.origin_of(id), reason)
+    }
+
+    fn blame<T>(&self, id: Id, made: Result<T, String>) -> Result<T, ImportError> {
+        made.or_else(|reason| self.fail(id, reason))
+    }
+
+    /// An output of the graph; whether it has one value for a sequence, not one for each step.
+    pub fn output(&mut self, id: Id, name: &str) -> Result<bool, ImportError> {
+        let id = match *self.graph.arena.expr(id) {
+            Expr::Swap(inner) | Expr::Rows(inner) => inner,
+            _ => id,
+        };
+        let id = match *self.graph.arena.expr(id) {
+            Expr::Swap(inner) => inner,
+            _ => id,
+        };
+        let shape = self.graph.arena.shape(id).to_vec();
+        let needed = known_len(&shape, 1).filter(|_| shape.len() > 2);
+        let source = self.lower(id, needed, 0)?;
+        self.network.output(name, &source);
+        Ok(shape.len() == 2)
+    }
+
+    /// The layer that gives this; `needed` steps of it count.
+    fn lower(&mut self, id: Id, needed: Option<usize>, depth: usize) -> Result<Source, ImportError> {
+        if depth == MAX_DEPTH {
+            return self.fail(id, format!("the network is deeper than {MAX_DEPTH}"));
+        }
+        if let Some(source) = self.known.get(&id) {
+            return Ok(source.clone());
+        }
+        let source = self.layer(id, needed, depth + 1)?;
+        self.known.insert(id, source.clone());
+        Ok(source)
+    }
+
+    fn layer(&mut self, id: Id, needed: Option<usize>, depth: usize) -> Result<Source, ImportError> {
+        let expr = self.graph.arena.expr(id).clone();
+        let shape = self.graph.arena.shape(id).to_vec();
+        // A cell that was unrolled: its last step.
+        if shape.len() == 2
+            && matches!(expr, Expr::Add(..) | Expr::Mul(..) | Expr::Linear(_) | Expr::Clip(..) | Expr::Unary(..))
+            && let Some(steps) = sequence::chain(self.arena(), id)
+        {
+            let sequence = sequence::of_steps(self.arena(), &steps, 0);
+            let sequence = self.blame(id, sequence)?;
+            let last = self.arena().step(sequence, At::Last);
+            let last = self.blame(id, last)?;
+            return self.lower(last, None, depth);
+        }
+        match expr {
+            Expr::Input(node) => self.port(id, node, &shape, needed),
+            Expr::Swap(inner) => {
+                self.time_first = !self.time_first;
+                let source = self.lower(inner, needed, depth);
+                self.time_first = !self.time_first;
+                source
+            }
+            Expr::Rows(inner) => self.lower(inner, needed, depth),
+            Expr::Stack(steps) => {
+                let sequence = sequence::of_steps(self.arena(), &steps, 0);
+                let sequence = self.blame(id, sequence)?;
+                self.lower(sequence, needed, depth)
+            }
+            Expr::Step(sequence, at) => self.step(id, sequence, at, depth),
+            Expr::Rnn(cell, x) => {
+                let direction = match self.graph.arena.expr(x) {
+                    Expr::Reverse(_) => Direction::BackwardAsProcessed,
+                    _ => Direction::Forward,
+                };
+                self.rnn(cell, x, direction, needed, depth)
+            }
+            Expr::Reverse(x) => match *self.graph.arena.expr(x) {
+                Expr::Rnn(cell, from) if matches!(self.graph.arena.expr(from), Expr::Reverse(_)) => {
+                    self.rnn(cell, from, Direction::Backward, needed, depth)
+                }
+                _ => self.fail(id, "only a cell runs backwards"),
+            },
+            Expr::Reshape(inner) => self.reshape(id, inner, &shape, needed, depth),
+            Expr::Softmax(x) => {
+                let x = self.lower(x, needed, depth)?;
+                Ok(self.network.add(Layer::new(CellKind::Softmax, x.size(), x.size()), &[&x]))
+            }
+            Expr::Unary(activation, x) => {
+                let activation = self.graph.arena.activation(activation);
+                self.activated(x, activation, needed, depth)
+            }
+            Expr::Clip(x, a, b) if f32::from_bits(a) == -1.0 && f32::from_bits(b) == 1.0 => {
+                self.activated(x, Activation::HardTanh, needed, depth)
+            }
+            Expr::Clip(..) => self.fail(id, "it clips what is neither the state of a cell nor to -1 and 1"),
+            Expr::Affine(x, gain, shift) => {
+                let (gain, shift) = (f32::from_bits(gain), f32::from_bits(shift));
+                if let Expr::Linear(linear) = self.graph.arena.expr(x).clone() {
+                    let scaled = self.arena().scaled_linear(linear, gain, shift);
+                    let scaled = self.blame(id, scaled)?;
+                    let Expr::Linear(linear) = self.graph.arena.expr(scaled).clone() else {
+                        return self.fail(id, "it is no sum of products");
+                    };
+                    return self.dense(id, linear, Activation::Identity, needed, depth);
+                }
+                self.activated(x, Activation::Affine { alpha: gain, beta: shift }, needed, depth)
+            }
+            Expr::Linear(linear) => self.dense(id, linear, Activation::Identity, needed, depth),
+            Expr::Add(a, b) => self.merge("add", a, b, needed, depth),
+            Expr::Mul(a, b) => self.merge("multiply", a, b, needed, depth),
+            Expr::Maximum(a, b) => self.merge("maximum", a, b, needed, depth),
+            Expr::Concat(parts) => {
+                let mut sources = Vec::new();
+                for part in parts {
+                    sources.push(self.lower(part, needed, depth)?);
+                }
+                Ok(self.network.concat(&sources))
+            }
+            Expr::Kernel(x, kernel, over) => {
+                self.kernel(id, x, kernel, over, None, Activation::Identity, needed, depth)
+            }
+            Expr::Scale(x, gain, shift) => self.scale(id, x, (gain, shift), Activation::Identity, needed, depth),
+            Expr::Slice(..) => self.fail(id, "it takes some of the features, which no layer here does"),
+            Expr::Variable(_) => self.fail(id, "the state of a loop is used outside of it"),
+            Expr::Const(_) | Expr::Fill(_) => self.fail(id, "a constant stands where features must"),
+        }
+    }
+
+    fn port(&mut self, id: Id, node: usize, shape: &[Dim], needed: Option<usize>) -> Result<Source, ImportError> {
+        let size = match shape {
+            [_, size] => usize::try_from(*size).ok(),
+            [_, _, rest @ ..] => rest.iter().map(|&dim| usize::try_from(dim).ok()).product(),
+            _ => None,
+        };
+        self.feed(id, node, size, needed)
+    }
+
+    /// The input port of so many features for each step.
+    fn feed(&mut self, id: Id, node: usize, size: Option<usize>, needed: Option<usize>) -> Result<Source, ImportError> {
+        let Some(size) = size.filter(|size| (1..=MAX_SIZE).contains(size)) else {
+            return self.fail(id, "the number of its features must be known");
+        };
+        let sequence = self.graph.arena.shape(id).len() > 2;
+        self.steps = match (self.steps, needed) {
+            (Some(steps), Some(needed)) => Some(steps.max(needed)),
+            (steps, None) if !sequence => steps.map(|steps| steps.max(1)),
+            _ => None,
+        };
+        if let Some((source, of, time_first)) = &self.input {
+            if *of != node {
+                return self.fail(id, "it is a second input, but one is read");
+            }
+            if *time_first != self.time_first {
+                return self.fail(id, "its first dimension is used as batch and as time");
+            }
+            return Ok(source.clone());
+        }
+        let name = self.graph.graph.nodes[node].def.name.clone();
+        let mut source = self.network.input(&name, size);
+        if self.windowed {
+            let Some(steps) = self.steps else {
+                return self.fail(
+                    id,
+                    "a layer that runs backwards needs a number of steps: freeze the graph with one in its shape",
+                );
+            };
+            if steps * size > MAX_SIZE {
+                return self.fail(id, format!("a window of {steps} steps of {size} features is too large"));
+            }
+            source = self.network.window(&source, steps);
+        }
+        self.input = Some((source.clone(), node, self.time_first));
+        Ok(source)
+    }
+
+    fn step(&mut self, id: Id, sequence: Id, at: At, depth: usize) -> Result<Source, ImportError> {
+        let shape = self.graph.arena.shape(sequence).to_vec();
+        let needed = match at {
+            At::Last => known_len(&shape, 1),
+            At::Step(0) if self.windowed => known_len(&shape, 1),
+            _ => return self.fail(id, "a step is taken out of a sequence"),
+        };
+        let rows = self.lower(sequence, needed, depth)?;
+        if !self.windowed {
+            return Ok(rows);
+        }
+        if needed.is_none() || rows.rows() != needed {
+            return self.fail(id, "the number of steps must be known");
+        }
+        Ok(self.network.last(&rows, at != At::Last))
+    }
+
+    fn rnn(
+        &mut self,
+        cell: usize,
+        x: Id,
+        direction: Direction,
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        let from = match *self.graph.arena.expr(x) {
+            Expr::Reverse(inner) => inner,
+            _ => x,
+        };
+        let source = self.lower(from, needed, depth)?;
+        let arena = &self.graph.arena;
+        let layer = arena.cells[cell].layer(arena)?;
+        Ok(self.network.directed(layer, &[&source], direction))
+    }
+
+    fn reshape(
+        &mut self,
+        id: Id,
+        inner: Id,
+        shape: &[Dim],
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        let from = self.graph.arena.shape(inner).to_vec();
+        let (time, old) = (time_axis(&self.graph.arena, id), time_axis(&self.graph.arena, inner));
+        match (time, old, self.graph.arena.expr(inner).clone()) {
+            // Frames that are fed one behind the other.
+            (Some(axis), None, Expr::Input(node)) => {
+                let size = shape[axis + 1..].iter().map(|&dim| usize::try_from(dim).ok()).product();
+                let needed = needed.or_else(|| known_len(shape, axis));
+                self.feed(id, node, size, needed)
+            }
+            (Some(axis), Some(before), _) if shape[axis] == from[before] => self.lower(inner, needed, depth),
+            // All steps at once.
+            (None, Some(axis), _) if shape.len() == 2 => {
+                let Some(steps) = known_len(&from, axis) else {
+                    return self.fail(id, "the number of steps must be known");
+                };
+                let rows = self.lower(inner, Some(steps), depth)?;
+                let size = steps * rows.size();
+                if size > MAX_SIZE {
+                    return self.fail(id, format!("{steps} steps of {} features are too many", rows.size()));
+                }
+                if self.windowed {
+                    return Ok(self.network.whole(Layer::identity(size), &rows, None));
+                }
+                if steps == 1 {
+                    return Ok(rows);
+                }
+                let window = Layer::new(CellKind::Window, rows.size(), size);
+                Ok(self.network.add(window.extent("length", steps).extent("hop", steps), &[&rows]))
+            }
+            _ => self.fail(id, "it must keep the steps of its input apart, or make one vector of them"),
+        }
+    }
+
+    fn activated(
+        &mut self,
+        x: Id,
+        activation: Activation,
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        match self.graph.arena.expr(x).clone() {
+            Expr::Linear(linear) => self.dense(x, linear, activation, needed, depth),
+            Expr::Kernel(inner, kernel, over @ Over::Conv { .. }) => {
+                self.kernel(x, inner, kernel, over, None, activation, needed, depth)
+            }
+            Expr::Scale(inner, gain, shift) => self.scale(x, inner, (gain, shift), activation, needed, depth),
+            _ => {
+                let source = self.lower(x, needed, depth)?;
+                Ok(self.activation(source, activation))
+            }
+        }
+    }
+
+    fn activation(&mut self, x: Source, activation: Activation) -> Source {
+        if activation == Activation::Identity {
+            return x;
+        }
+        let layer = Layer::new(CellKind::Activation, x.size(), x.size()).activation("activation", activation);
+        self.network.add(layer, &[&x])
+    }
+
+    fn merge(
+        &mut self,
+        how: &'static str,
+        a: Id,
+        b: Id,
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        let (a, b) = (self.lower(a, needed, depth)?, self.lower(b, needed, depth)?);
+        Ok(self.network.add(Layer::merge(how, 2, a.size()), &[&a, &b]))
+    }
+
+    fn dense(
+        &mut self,
+        id: Id,
+        linear: Linear,
+        activation: Activation,
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        let Linear { terms, diagonals, bias, units } = linear;
+        let vector = |this: &Self, id: Id| {
+            let data = this.graph.arena.vector(id).to_vec();
+            Tensor { shape: vec![data.len()], data }
+        };
+        match (&*terms, &*diagonals) {
+            ([_, ..], []) => {
+                let mut sources = Vec::new();
+                let mut kernel = Tensor { shape: vec![0, units], data: Vec::new() };
+                for &(source, block) in &terms {
+                    sources.push(self.lower(source, needed, depth)?);
+                    kernel.data.extend(self.graph.arena.block(block, units).data);
+                }
+                kernel.shape[0] = kernel.data.len() / units;
+                let name = self.graph.graph.nodes[self.graph.arena.origin_of(id)].def.name.clone();
+                let kernel = Named { name: &name, tensor: &kernel };
+                let bias = bias.map(|bias| vector(self, bias));
+                let layer = Layer::dense(kernel.transposed(0, kernel.matrix()?.0)?, bias, activation);
+                Ok(self.network.add(layer, &sources.iter().collect::<Vec<_>>()))
+            }
+            ([], &[(source, weights)]) => {
+                let source = self.lower(source, needed, depth)?;
+                let mut layer = Layer::new(CellKind::Scale, units, units)
+                    .option("gain")
+                    .extent("channels", units)
+                    .tensor("gain", vector(self, weights));
+                if let Some(bias) = bias {
+                    layer = layer.tensor("bias", vector(self, bias));
+                }
+                let scaled = self.network.add(layer, &[&source]);
+                Ok(self.activation(scaled, activation))
+            }
+            _ => self.fail(id, "it adds products that no layer here adds"),
+        }
+    }
+
+    fn scale(
+        &mut self,
+        id: Id,
+        x: Id,
+        (gain, shift): (Id, Id),
+        activation: Activation,
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        if let Expr::Kernel(inner, kernel, over @ Over::Conv { .. }) = *self.graph.arena.expr(x) {
+            return self.kernel(id, inner, kernel, over, Some((gain, shift)), activation, needed, depth);
+        }
+        let source = self.lower(x, needed, depth)?;
+        let arena = &self.graph.arena;
+        let vector = |id: Id| Tensor { shape: vec![arena.vector(id).len()], data: arena.vector(id).to_vec() };
+        let layer = Layer::new(CellKind::Scale, source.size(), source.size())
+            .option("gain")
+            .extent("channels", arena.width(x))
+            .tensor("gain", vector(gain))
+            .tensor("bias", vector(shift));
+        let scaled = self.network.add(layer, &[&source]);
+        Ok(self.activation(scaled, activation))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a convolution takes what stands behind it in")]
+    fn kernel(
+        &mut self,
+        id: Id,
+        x: Id,
+        kernel: Kernel,
+        over: Over,
+        scale: Option<(Id, Id)>,
+        activation: Activation,
+        needed: Option<usize>,
+        depth: usize,
+    ) -> Result<Source, ImportError> {
+        let from = self.graph.arena.shape(x).to_vec();
+        let to = self.graph.arena.shape(id).to_vec();
+        let Some(axis) = time_axis(&self.graph.arena, x) else { return self.fail(id, "it must go over steps") };
+        // A convolution over one axis has its steps along the width of an image of height 1.
+        let (height, width) = if axis == 1 { (0, Some(1)) } else { (1, None) };
+        let size = |shape: &[Dim], axis: usize| usize::try_from(shape[axis]).unwrap_or(0);
+        let channels = size(&from, 3);
+        let tall = Along::new(size(&from, 1 + height), size(&to, 1 + height), &kernel, height);
+        let wide = width.map(|axis| Along::new(size(&from, 1 + axis), size(&to, 1 + axis), &kernel, axis));
+        let wide = wide.unwrap_or(Along { input: 1, taps: 1, stride: 1, dilation: 1, before: 0, behind: 0, output: 1 });
+        if width.is_none() && kernel.taps[0] != 1 {
+            return self.fail(id, "its kernel is higher than its image");
+        }
+
+        let out = needed.unwrap_or(tall.output).min(tall.output).max(1);
+        let used = ((out - 1) * tall.stride + tall.reach()).saturating_sub(tall.before).min(tall.input);
+        let source = self.lower(x, Some(if self.windowed { tall.input } else { used }), depth)?;
+        let along =
+            if self.windowed { tall } else { Along { input: tall.reach(), output: 1, before: 0, behind: 0, ..tall } };
+        let filters = match over {
+            Over::Conv { weights } => self.graph.arena.tensors[weights].shape[3],
+            Over::Max | Over::Average => channels,
+        };
+        let kind = if matches!(over, Over::Conv { .. }) { CellKind::Conv } else { CellKind::Pool };
+        let mut layer = Layer::new(kind, along.input * wide.input * channels, filters)
+            .extent("in_height", along.input)
+            .extent("in_width", wide.input)
+            .extent("in_channels", channels)
+            .extent("kernel_height", along.taps)
+            .extent("kernel_width", wide.taps)
+            .extent("stride_height", along.stride)
+            .extent("stride_width", wide.stride)
+            .extent("dilation_height", along.dilation)
+            .extent("dilation_width", wide.dilation)
+            .extent("pad_top", along.before)
+            .extent("pad_bottom", along.behind)
+            .extent("pad_left", wide.before)
+            .extent("pad_right", wide.behind)
+            .extent("out_height", along.output)
+            .extent("out_width", wide.output);
+        layer.output_size = along.output * wide.output * filters;
+        if [layer.input_size, layer.output_size].iter().any(|size| *size > MAX_SIZE) {
+            return self.fail(id, "its image is too large");
+        }
+        match over {
+            Over::Conv { weights } => {
+                let arena = &self.graph.arena;
+                let Tensor { shape, data } = &arena.tensors[weights];
+                let rows = shape[0] * shape[1] * shape[2];
+                let mut matrix = Tensor { shape: vec![rows, filters], data: data.clone() };
+                if let Some((gain, _)) = scale {
+                    for row in matrix.data.chunks_mut(filters) {
+                        for (value, gain) in row.iter_mut().zip(arena.vector(gain)) {
+                            *value *= gain;
+                        }
+                    }
+                }
+                let matrix = Named { name: "the kernel of a convolution", tensor: &matrix };
+                layer = layer.tensor("weights", matrix.transposed(0, rows)?).activation("activation", activation);
+                if let Some((_, shift)) = scale {
+                    layer = layer.tensor("bias", Tensor { shape: vec![filters], data: arena.vector(shift).to_vec() });
+                }
+            }
+            Over::Max => layer = layer.option("max"),
+            Over::Average => layer = layer.option("average"),
+        }
+        if self.windowed {
+            return Ok(self.network.whole(layer, &source, Some(tall.output)));
+        }
+        if tall.reach() == 1 && tall.stride == 1 && tall.before == 0 {
+            return Ok(self.network.add(layer, &[&source]));
+        }
+        let window = Layer::new(CellKind::Window, source.size(), source.size() * tall.reach())
+            .extent("length", tall.reach())
+            .extent("hop", tall.stride)
+            .extent("prefill", tall.before);
+        let window = self.network.add(window, &[&source]);
+        Ok(self.network.add(layer, &[&window]))
+    }
+}
+
+/// An axis of an image and of the kernel over it.
+#[derive(Clone, Copy)]
+struct Along {
+    input: usize,
+    taps: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    behind: usize,
+    output: usize,
+}
+
+impl Along {
+    fn new(input: usize, output: usize, kernel: &Kernel, axis: usize) -> Self {
+        let [taps, stride, dilation] = [kernel.taps[axis], kernel.strides[axis], kernel.dilations[axis]];
+        let reach = (taps - 1) * dilation + 1;
+        // TensorFlow's SAME: what is missing, the smaller half in front (tensorflow/core/framework/common_shape_fns.cc).
+        let missing = match kernel.same {
+            true => ((output.max(1) - 1) * stride + reach).saturating_sub(input),
+            false => 0,
+        };
+        Self { input, taps, stride, dilation, before: missing / 2, behind: missing - missing / 2, output }
+    }
+
+    fn reach(&self) -> usize {
+        (self.taps - 1) * self.dilation + 1
+    }
+}
+
+/// The dimension that is the time: behind the batch, but for a sequence that was made an image of height 1.
+fn time_axis(arena: &Arena, id: Id) -> Option<usize> {
+    let mut id = id;
+    if !matches!(arena.shape(id).len(), 3 | 4) {
+        return None;
+    }
+    // Every turn goes to an operand, which was made earlier.
+    while arena.shape(id).len() == 4 {
+        match (arena.expr(id), arena.operands(id).first()) {
+            (Expr::Reshape(_), Some(&inner)) if arena.shape(inner).len() == 3 => {
+                let (image, sequence) = (arena.shape(id), arena.shape(inner));
+                return Some(if image[1] == 1 && image[2..] == sequence[1..] { 2 } else { 1 });
+            }
+            (Expr::Reshape(_), _) | (_, None) => return Some(1),
+            (_, Some(&operand)) => id = operand,
+        }
+    }
+    Some(1)
+}
+
+fn known_len(shape: &[Dim], axis: usize) -> Option<usize> {
+    shape.get(axis).filter(|&&dim| !is_symbol(dim)).and_then(|&dim| usize::try_from(dim).ok())
+}
+
+/// Whether anything needs what comes after a step.
+fn needs_window(arena: &mut Arena, outputs: &[Id]) -> bool {
+    let mut open = outputs.to_vec();
+    let mut seen = vec![];
+    while let Some(id) = open.pop() {
+        if id >= seen.len() {
+            seen.resize(id + 1, false);
+        }
+        if std::mem::replace(&mut seen[id], true) {
+            continue;
+        }
+        match *arena.expr(id) {
+            Expr::Reverse(_) | Expr::Step(_, At::Step(0)) => return true,
+            Expr::Kernel(x, kernel, over) => {
+                let (from, to) = (arena.shape(x).to_vec(), arena.shape(id).to_vec());
+                if let Some(axis) = time_axis(arena, x) {
+                    let size = |shape: &[Dim]| usize::try_from(shape[axis]).unwrap_or(0);
+                    let along = Along::new(size(&from), size(&to), &kernel, axis - 1);
+                    // A pool does not see the zeros that a window is filled with.
+                    if along.behind > 0 || (along.before > 0 && !matches!(over, Over::Conv { .. })) {
+                        return true;
+                    }
+                }
+            }
+            _ => {}
+        }
+        // Steps of an unrolled loop end in a sequence: reversed or not, its inputs tell.
+        if let Some(steps) = sequence::chain(arena, id).filter(|_| arena.shape(id).len() == 2) {
+            if let Ok(sequence) = sequence::of_steps(arena, &steps, 0) {
+                open.push(sequence);
+            }
+            continue;
+        }
+        if let Expr::Stack(steps) = arena.expr(id).clone() {
+            if let Ok(sequence) = sequence::of_steps(arena, &steps, 0) {
+                open.push(sequence);
+            }
+            continue;
+        }
+        open.extend(arena.operands(id));
+    }
+    false
+}

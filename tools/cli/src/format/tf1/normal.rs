@@ -1,0 +1,274 @@
+//! What computes, in its normal form: sums of products are one, constants are folded.
+
+use tidegate::activation::Activation;
+
+use super::symbol::{Arena, BATCH, Block, Dim, Expr, Id, Linear, MAX_TERMS, Made, number};
+use crate::canonical::Tensor;
+
+impl Arena {
+    /// An activation.
+    pub fn unary(&mut self, activation: Activation, id: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.unary(activation, inner)?;
+            return self.wrapped(inner, wrap);
+        }
+        let number = match self.activations.iter().position(|known| *known == activation) {
+            Some(number) => number,
+            // Activations have parameters, which a hostile graph varies.
+            None if self.activations.len() == 256 => return Err("the graph has more than 256 activations".into()),
+            None => {
+                self.activations.push(activation);
+                self.activations.len() - 1
+            }
+        };
+        let shape = self.shape(id).to_vec();
+        self.make(Expr::Unary(number, id), shape)
+    }
+
+    /// `id · gain + shift`
+    pub fn affine(&mut self, id: Id, gain: f32, shift: f32) -> Made {
+        if gain == 1.0 && shift == 0.0 {
+            return Ok(id);
+        }
+        if self.is_constant(id) {
+            return self.map(id, |value| value * gain + shift);
+        }
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.affine(inner, gain, shift)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(id).to_vec();
+        match *self.expr(id) {
+            Expr::Affine(inner, a, b) => self.affine(inner, gain * number(a), gain * number(b) + shift),
+            Expr::Linear(_) if gain == 1.0 => {
+                let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
+                self.add(id, shift)
+            }
+            _ => self.make(Expr::Affine(id, gain.to_bits(), shift.to_bits()), shape),
+        }
+    }
+
+    /// Not below `least`, not above `greatest`.
+    pub fn clip(&mut self, id: Id, least: f32, greatest: f32) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.clip(inner, least, greatest)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(id).to_vec();
+        match *self.expr(id) {
+            Expr::Clip(inner, a, b) if number(a) <= greatest && number(b) >= least && least <= greatest => {
+                self.clip(inner, least.max(number(a)), greatest.min(number(b)))
+            }
+            Expr::Affine(inner, alpha, beta) if least == 0.0 && greatest == 1.0 => {
+                self.unary(Activation::HardSigmoid { alpha: number(alpha), beta: number(beta) }, inner)
+            }
+            _ if least == 0.0 && greatest == f32::INFINITY => self.unary(Activation::Relu, id),
+            _ => self.make(Expr::Clip(id, least.to_bits(), greatest.to_bits()), shape),
+        }
+    }
+
+    /// A matrix product with a constant.
+    pub fn matmul(&mut self, id: Id, matrix: Id) -> Made {
+        let tensor = self.tensor(matrix)?;
+        let [rows, cols] = *self.tensors[tensor].shape else { return Err("its weights must be a matrix".into()) };
+        if self.width(id) != rows || rows == 0 || cols == 0 {
+            return Err(format!("it multiplies {} features by a matrix of {rows} rows", self.width(id)));
+        }
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.matmul(inner, matrix)?;
+            return self.wrapped(inner, wrap);
+        }
+        let parts = match self.expr(id) {
+            Expr::Concat(parts) => parts.clone(),
+            _ => vec![id],
+        };
+        let (mut row, mut terms) = (0, Vec::new());
+        for part in parts {
+            let rows = self.width(part);
+            terms.push((part, Block { tensor, row, rows, col: 0 }));
+            row += rows;
+        }
+        let mut shape = self.shape(id).to_vec();
+        if let Some(last) = shape.last_mut() {
+            *last = cols as Dim;
+        }
+        self.make(Expr::Linear(Linear { terms, diagonals: Vec::new(), bias: None, units: cols }), shape)
+    }
+
+    pub fn add(&mut self, a: Id, b: Id) -> Made {
+        if self.is_constant(a) && self.is_constant(b) {
+            return self.fold(a, b, |a, b| a + b);
+        }
+        let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
+        if self.is_constant(constant) {
+            return self.add_constant(x, constant);
+        }
+        if let Some(([a, b], wrap)) = self.unwrapped([a, b]) {
+            let sum = self.add(a, b)?;
+            return self.wrapped(sum, wrap);
+        }
+        let mut shape = self.leading(a, b)?;
+        if self.width(a) != self.width(b) {
+            return Err(format!("it adds {} features to {}", self.width(b), self.width(a)));
+        }
+        shape.push(self.width(a) as Dim);
+        match (self.expr(a), self.expr(b)) {
+            (Expr::Linear(a), Expr::Linear(b))
+                if a.terms.len() + b.terms.len() + a.diagonals.len() + b.diagonals.len() <= MAX_TERMS =>
+            {
+                let (mut sum, other) = (a.clone(), b.clone());
+                sum.terms.extend(other.terms);
+                sum.diagonals.extend(other.diagonals);
+                sum.bias = match (sum.bias, other.bias) {
+                    (Some(a), Some(b)) => Some(self.zip(a, b, sum.units, |a, b| a + b)?),
+                    (a, b) => a.or(b),
+                };
+                self.make(Expr::Linear(sum), shape)
+            }
+            _ => self.make(Expr::Add(a, b), shape),
+        }
+    }
+
+    pub(super) fn add_constant(&mut self, x: Id, constant: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([x]) {
+            let inner = self.add_constant(inner, constant)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(x).to_vec();
+        match (self.expr(x).clone(), self.scalar(constant)) {
+            (_, Some(0.0)) => Ok(x),
+            (Expr::Linear(linear), _) => {
+                let units = linear.units;
+                let bias = match linear.bias {
+                    Some(bias) => self.zip(bias, constant, units, |a, b| a + b)?,
+                    None => self.as_vector(constant, units)?,
+                };
+                self.make(Expr::Linear(Linear { bias: Some(bias), ..linear }), shape)
+            }
+            (_, Some(shift)) => self.affine(x, 1.0, shift),
+            (Expr::Scale(inner, gain, shift), None) => {
+                let shift = self.zip(shift, constant, self.width(x), |a, b| a + b)?;
+                self.make(Expr::Scale(inner, gain, shift), shape)
+            }
+            (expr, None) if matches!(expr, Expr::Kernel(..)) || shape.len() > 3 => {
+                let one = self.make(Expr::Fill(1.0_f32.to_bits()), vec![])?;
+                let (gain, shift) = (self.as_vector(one, self.width(x))?, self.as_vector(constant, self.width(x))?);
+                self.make(Expr::Scale(x, gain, shift), shape)
+            }
+            (_, None) => {
+                let one = self.make(Expr::Fill(1.0_f32.to_bits()), vec![])?;
+                let weights = self.as_vector(one, self.width(x))?;
+                let bias = Some(self.as_vector(constant, self.width(x))?);
+                let units = self.width(x);
+                self.make(Expr::Linear(Linear { terms: vec![], diagonals: vec![(x, weights)], bias, units }), shape)
+            }
+        }
+    }
+
+    pub fn mul(&mut self, a: Id, b: Id) -> Made {
+        if self.is_constant(a) && self.is_constant(b) {
+            // A peephole that looks at the state before the first step.
+            let begins = |this: &Self, state: Id, weights: Id| {
+                this.is_zero(state) && this.shape(state).len() == 2 && this.shape(weights).len() == 1
+            };
+            return match (begins(self, a, b), begins(self, b, a)) {
+                (true, _) => self.diagonal(a, b),
+                (_, true) => self.diagonal(b, a),
+                _ => self.fold(a, b, |a, b| a * b),
+            };
+        }
+        // A state that begins as zeros is no constant factor: the same cell follows it.
+        let (x, constant) = if self.is_constant(a) { (b, a) } else { (a, b) };
+        if self.is_constant(constant) && !self.is_zero(constant) {
+            return self.mul_constant(x, constant);
+        }
+        if let Some(([a, b], wrap)) = self.unwrapped([a, b]) {
+            let product = self.mul(a, b)?;
+            return self.wrapped(product, wrap);
+        }
+        let mut shape = self.leading(a, b)?;
+        if self.width(a) != self.width(b) {
+            return Err(format!("it multiplies {} features by {}", self.width(a), self.width(b)));
+        }
+        shape.push(self.width(a) as Dim);
+        self.make(Expr::Mul(a, b), shape)
+    }
+
+    pub(super) fn mul_constant(&mut self, x: Id, constant: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([x]) {
+            let inner = self.mul_constant(inner, constant)?;
+            return self.wrapped(inner, wrap);
+        }
+        if let Some(gain) = self.scalar(constant) {
+            return self.affine(x, gain, 0.0);
+        }
+        let shape = self.shape(x).to_vec();
+        let weights = self.as_vector(constant, self.width(x))?;
+        match self.expr(x).clone() {
+            Expr::Linear(linear) => self.scaled(linear, weights, shape),
+            Expr::Scale(inner, gain, shift) => {
+                let gain = self.zip(gain, weights, self.width(x), |a, b| a * b)?;
+                let shift = self.zip(shift, weights, self.width(x), |a, b| a * b)?;
+                self.make(Expr::Scale(inner, gain, shift), shape)
+            }
+            expr if matches!(expr, Expr::Kernel(..)) || shape.len() > 3 => {
+                let zero = self.make(Expr::Fill(0), vec![])?;
+                let shift = self.as_vector(zero, self.width(x))?;
+                self.make(Expr::Scale(x, weights, shift), shape)
+            }
+            _ => self.diagonal(x, weights),
+        }
+    }
+
+    pub(super) fn diagonal(&mut self, x: Id, weights: Id) -> Made {
+        let (units, shape) = (self.width(x), self.shape(x).to_vec());
+        let weights = self.as_vector(weights, units)?;
+        self.make(Expr::Linear(Linear { terms: vec![], diagonals: vec![(x, weights)], bias: None, units }), shape)
+    }
+
+    /// A sum of products whose columns are scaled.
+    pub(super) fn scaled(&mut self, linear: Linear, weights: Id, shape: Vec<Dim>) -> Made {
+        let mut scaled = linear;
+        let gains = self.vector(weights).to_vec();
+        for (_, block) in &mut scaled.terms {
+            let mut tensor = self.block(*block, scaled.units);
+            for row in tensor.data.chunks_mut(scaled.units) {
+                for (value, gain) in row.iter_mut().zip(&gains) {
+                    *value *= gain;
+                }
+            }
+            *block = Block { tensor: self.stored(tensor)?, row: 0, rows: block.rows, col: 0 };
+        }
+        for (_, diagonal) in &mut scaled.diagonals {
+            *diagonal = self.zip(*diagonal, weights, scaled.units, |a, b| a * b)?;
+        }
+        if let Some(bias) = &mut scaled.bias {
+            *bias = self.zip(*bias, weights, scaled.units, |a, b| a * b)?;
+        }
+        self.make(Expr::Linear(scaled), shape)
+    }
+
+    /// A sum of products, all times `gain`, plus `shift`.
+    pub fn scaled_linear(&mut self, linear: Linear, gain: f32, shift: f32) -> Made {
+        let shape = vec![BATCH, linear.units as Dim];
+        let gain = self.constant(Tensor { shape: vec![linear.units], data: vec![gain; linear.units] })?;
+        let scaled = self.scaled(linear, gain, shape)?;
+        let shift = self.make(Expr::Fill(shift.to_bits()), vec![])?;
+        self.add(scaled, shift)
+    }
+
+    pub fn maximum(&mut self, a: Id, b: Id) -> Made {
+        let mut shape = self.leading(a, b)?;
+        shape.push(self.width(a) as Dim);
+        self.make(Expr::Maximum(a, b), shape)
+    }
+
+    pub fn softmax(&mut self, id: Id) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.softmax(inner)?;
+            return self.wrapped(inner, wrap);
+        }
+        let shape = self.shape(id).to_vec();
+        self.make(Expr::Softmax(id), shape)
+    }
+}
