@@ -30,7 +30,8 @@ fn line(head: &str, posteriors: &[f32]) -> String {
 
 /// The lines of the firmware, computed here.
 fn lines() -> Vec<String> {
-    let (canonical, _) = load::canonical(&repository("assets/hello_edge/GRU_S.pb"), &Settings::default()).unwrap();
+    let loaded = load::canonical(&repository("assets/hello_edge/GRU_S.pb"), &Settings::default()).unwrap();
+    let canonical = loaded.model;
     let image = ImageBuffer::new(&pack(&canonical, Numeric::F32).unwrap());
     let model = image.model().unwrap();
     let mfcc = model.front_end().unwrap();

@@ -36,6 +36,7 @@
 //! ```
 
 pub mod fuzz;
+pub mod fuzz_import;
 pub mod golden;
 pub mod images;
 pub mod oracle;

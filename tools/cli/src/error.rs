@@ -184,12 +184,62 @@ pub enum ImportError {
         /// The framework's name for it.
         tensor: String,
     },
+    /// A tensor that a file ought to have, and those of its tensors that are named alike.
+    #[error("tensor {tensor:?} is missing; {}", nearest(near))]
+    NoSuchTensor {
+        /// The name that was looked for.
+        tensor: String,
+        /// The nearest first.
+        near: Vec<String>,
+    },
+    /// What looks at a whole sequence whose length nothing says.
+    #[error("{what} looks at a whole sequence, and nothing says of how many steps")]
+    NeedsWindow {
+        /// Layer or class.
+        what: String,
+    },
+    /// A file without its architecture.
+    #[error("its architecture is not in the file, and {reason}; with --arch, this could be it: {draft}")]
+    NeedsArchitecture {
+        /// Why the names of the tensors do not tell.
+        reason: String,
+        /// A description to start from, as JSON.
+        draft: String,
+    },
+    /// A layer of a description that cannot be had.
+    #[error("layer {layer:?} ({class}): {source}")]
+    Layer {
+        /// Its name.
+        layer: String,
+        /// Its class.
+        class: String,
+        /// What is wrong.
+        source: Box<Self>,
+    },
+    /// A description (`--arch`) that says nothing that can be built.
+    #[error("the architecture's {0}")]
+    Description(String),
+    /// Something that is safer without.
+    #[error("{found}")]
+    Refused {
+        /// What it is, with numbers.
+        found: String,
+        /// What to do.
+        advice: &'static str,
+    },
     /// A class, an argument, an input or a tensor that is not read: the field's word first.
     #[error("{0} is not supported")]
     Unsupported(String),
     /// What came out is not a valid model.
     #[error(transparent)]
     Model(#[from] ModelError),
+}
+
+fn nearest(near: &[String]) -> String {
+    match near {
+        [] => "there is none that is named alike".to_owned(),
+        names => format!("the nearest are {}", names.join(", ")),
+    }
 }
 
 impl ImportError {
@@ -199,13 +249,19 @@ impl ImportError {
             Self::Io(_) => "check the path and its permissions",
             Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
             Self::NotReadYet { .. } | Self::Unrecognized => {
-                "give a canonical .safetensors or a frozen TensorFlow 1 .pb graph"
+                "give a PyTorch state dict, a frozen TensorFlow 1 .pb graph, or a canonical .safetensors"
             }
             Self::Truncated { .. } | Self::Malformed { .. } => "copy or export the file again",
             Self::UnreadOp { .. } | Self::Node { .. } | Self::Unsupported(_) => {
                 "export the network without it, or open an issue with the model"
             }
             Self::Shape { .. } | Self::MissingTensor { .. } => "export the model again",
+            Self::NoSuchTensor { .. } => "correct the layer's prefix or its arguments in the file given with --arch",
+            Self::NeedsWindow { .. } => "say it with --window N",
+            Self::NeedsArchitecture { .. } => "docs/architecture.md has examples",
+            Self::Layer { source, .. } => source.advice(),
+            Self::Description(_) => "docs/architecture.md has examples",
+            Self::Refused { advice, .. } => advice,
             Self::Model(error) => error.advice(),
         }
     }

@@ -10,7 +10,7 @@ use tidegate::{ImageBytes, ImageError, Model, Numeric};
 use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
 use crate::data::DataError;
 use crate::error::ImportError;
-use crate::format;
+use crate::format::{self, Imported, Options};
 use crate::pack::{PackError, pack};
 
 /// Why a file does not become a model that runs.
@@ -71,6 +71,10 @@ fn advice(error: &ImportError) -> String {
 /// What a user says about a model that its file does not, or otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    /// A JSON file with the architecture of a file that holds only weights.
+    pub arch: Option<PathBuf>,
+    /// Steps of the sequences that the network looks at as a whole.
+    pub window: Option<usize>,
     /// A file with a label a line; else `labels.txt` beside the model is read, if the model has no labels of its own.
     pub labels: Option<PathBuf>,
     /// How a stream is cut into runs.
@@ -131,7 +135,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
         }
         return Ok(buffer);
     }
-    let (model, _) = canonical(path, settings)?;
+    let model = canonical(path, settings)?.model;
     packed(path, &model, numeric.unwrap_or(Numeric::F32))
 }
 
@@ -160,19 +164,32 @@ pub fn is_image(path: &Path) -> Result<bool, DataError> {
     }
 }
 
-/// The model in `path` with the settings applied, and the file its labels come from if not from the model itself.
+/// A model with the settings applied.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: Canonical,
+    /// The file its labels come from, if not from the model itself.
+    pub labels_from: Option<PathBuf>,
+    /// What a person should know about how it was read.
+    pub notes: Vec<String>,
+}
+
+/// The model in `path` with the settings applied.
 ///
 /// # Errors
 /// If the file is no model that we read, or a setting does not fit it.
-pub fn canonical(path: &Path, settings: &Settings) -> Result<(Canonical, Option<PathBuf>), LoadError> {
+pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> {
     if is_image(path)? {
         let reason = "is a flash image already; give the model that it was packed from".to_owned();
         return Err(LoadError::Setting { path: path.to_owned(), reason });
     }
-    let mut model = format::import(path).map_err(|source| match source {
+    let imported = Options::new(settings.arch.as_deref(), settings.window);
+    let imported = imported.and_then(|options| format::import_with(path, &options)).map_err(|source| match source {
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;
+    let Imported { mut model, notes } = imported;
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {
@@ -197,7 +214,7 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<(Canonical, Option<
         return Err(LoadError::Setting { path: path.to_owned(), reason });
     }
     model.validate().map_err(|error| LoadError::Setting { path: path.to_owned(), reason: error.to_string() })?;
-    Ok((model, labels_from))
+    Ok(Loaded { model, labels_from, notes })
 }
 
 fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Result<Option<PathBuf>, LoadError> {

@@ -43,7 +43,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     fs::create_dir_all(&dir).map_err(|error| Failure::of(&dir, format!("cannot be created: {error}")))?;
 
     let step = Instant::now();
-    let (canonical, _) = load::canonical(&model_file, &Settings::default())?;
+    let canonical = load::canonical(&model_file, &Settings::default())?.model;
     let canonical_file = dir.join("gru_s.safetensors");
     canonical.save(&canonical_file)?;
     let nodes: Vec<String> =

@@ -3,13 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate_tools::load;
+use tidegate_tools::data::one_line;
+use tidegate_tools::load::{self, Loaded};
 
 use super::{Outcome, SettingArgs, keep_inputs};
 
 /// Turns a foreign model into a canonical one (safetensors)
 ///
-/// Reads frozen TensorFlow 1 graphs (.pb) and canonical models.
+/// Reads frozen TensorFlow 1 graphs (.pb), PyTorch state dicts (.pt, .pth, .safetensors), and canonical models.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors")]
 pub struct Args {
@@ -24,8 +25,11 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     keep_inputs(&args.output, &[&args.model])?;
-    let (model, labels_from) = load::canonical(&args.model, &args.settings.settings())?;
+    let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
     model.save(&args.output)?;
+    for note in notes {
+        writeln!(out, "{}", one_line(&note))?;
+    }
     if let Some(file) = labels_from {
         writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
     }

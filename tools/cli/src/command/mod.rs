@@ -110,6 +110,12 @@ impl ModelArgs {
 /// What a model's file does not say, or otherwise.
 #[derive(clap::Args)]
 pub struct SettingArgs {
+    /// JSON file with the architecture of a file that holds only weights
+    #[arg(long, value_name = "FILE")]
+    pub arch: Option<PathBuf>,
+    /// Steps of the sequences that a network looks at as a whole, as bidirectional ones do
+    #[arg(long, value_name = "N", value_parser = parse_steps)]
+    pub window: Option<usize>,
     /// File with a label a line [default: labels.txt beside the model]
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
@@ -133,6 +139,8 @@ pub struct SettingArgs {
 impl SettingArgs {
     pub fn settings(&self) -> Settings {
         Settings {
+            arch: self.arch.clone(),
+            window: self.window,
             labels: self.labels.clone(),
             schedule: self.schedule,
             front_end: self.front_end.clone(),
@@ -155,6 +163,11 @@ pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
         }
         _ => Err(format!("write `endless`, or two numbers from 1 to {MAX_SIZE} as in 25/6")),
     }
+}
+
+fn parse_steps(text: &str) -> Result<usize, String> {
+    let steps = text.parse().ok().filter(|steps| (1..=MAX_SIZE).contains(steps));
+    steps.ok_or_else(|| format!("write a number from 1 to {MAX_SIZE}"))
 }
 
 fn parse_probability(text: &str) -> Result<f32, String> {

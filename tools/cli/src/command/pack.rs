@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use tidegate::Numeric;
-use tidegate_tools::load;
+use tidegate_tools::data::one_line;
+use tidegate_tools::load::{self, Loaded};
 use tidegate_tools::output::write_atomically;
 
 use super::{NumericArg, Outcome, SettingArgs, grouped, keep_inputs};
@@ -43,10 +44,13 @@ enum Target {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Target::Portable = args.target;
     keep_inputs(&args.output, &[&args.model])?;
-    let (model, labels_from) = load::canonical(&args.model, &args.settings.settings())?;
+    let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
     let numeric = Numeric::from(args.numeric);
     let image = load::packed(&args.model, &model, numeric)?;
     write_atomically(&args.output, |file| file.write_all(image.bytes()))?;
+    for note in notes {
+        writeln!(out, "{}", one_line(&note))?;
+    }
     if let Some(file) = labels_from {
         writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
     }

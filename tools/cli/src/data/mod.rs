@@ -5,7 +5,7 @@
 //! whatever is in them gives a value or a [`DataError`].
 
 mod audio;
-mod element;
+pub(crate) mod element;
 mod error;
 mod index;
 mod npy;
@@ -25,7 +25,6 @@ use std::{
 
 pub use audio::{Audio, read_audio, read_audio_at};
 pub use error::DataError;
-#[cfg(feature = "cli")]
 pub use error::one_line;
 pub use index::{Clip, read_index, read_index_files};
 
@@ -185,7 +184,7 @@ fn tensor(shape: Vec<usize>, bytes: &[u8], element: Element, endian: Endian) -> 
 
 /// Runs a decoder of someone else's. A panic in it (an overflow that only debug builds notice, say) is a damaged
 /// file, not the end of the program.
-fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     GUARDED.set(true);
     // Nothing outlives a panic but bytes that were only read, and an archive that is dropped.
     let decoded = catch_unwind(AssertUnwindSafe(decode));
@@ -211,7 +210,7 @@ pub fn hide_guarded_panics() {
 
 /// Why bytes are refused; [`of`](Self::of) adds whose they are.
 #[derive(Debug)]
-struct Reason {
+pub(crate) struct Reason {
     line: Option<u64>,
     text: String,
 }

@@ -52,23 +52,31 @@ pub fn from_case(
 ) -> Result<Conversion, ImportError> {
     let family = metadata.get("family").map_or("", String::as_str);
     let mut case = Case::new(metadata, tensors)?;
-    let network = match family {
-        "baselines" => baselines::convert(&mut case)?,
-        "cfc" => ncps::convert_original(&mut case)?,
-        "edgeml" => edgeml::convert(&mut case)?,
-        "keras2" | "keras3" => keras::convert(&mut case)?,
-        "mingru" => mingru::convert(&mut case)?,
-        "ncps" => ncps::convert(&mut case)?,
-        "sru" => sru::convert(&mut case)?,
-        "tf1" => tf1::golden::convert(&mut case)?,
-        "tf2ops" => tf2ops::convert(&mut case)?,
-        "torch" => torch::convert(&mut case)?,
-        "xlstm" => xlstm::convert(&mut case)?,
-        _ => return Err(ImportError::Unsupported(format!("family {family:?}"))),
-    };
+    let network = convert(family, &mut case)?;
     case.finish()?;
     case.check_inputs(&network)?;
     Conversion::new(format!("{family} {}", case.cls), network, case.controls)
+}
+
+/// The network of a case of this family.
+///
+/// # Errors
+/// As [`from_case`].
+pub(crate) fn convert(family: &str, case: &mut Case<'_>) -> Result<Network, ImportError> {
+    match family {
+        "baselines" => baselines::convert(case),
+        "edgeml" => edgeml::convert(case),
+        "mingru" => mingru::convert(case),
+        "ncps" => ncps::convert(case),
+        "cfc" => ncps::convert_original(case),
+        "sru" => sru::convert(case),
+        "tf1" => tf1::golden::convert(case),
+        "tf2ops" => tf2ops::convert(case),
+        "torch" => torch::convert(case),
+        "xlstm" => xlstm::convert(case),
+        "keras2" | "keras3" => keras::convert(case),
+        _ => Err(ImportError::Unsupported(format!("family {family:?}"))),
+    }
 }
 
 /// What an input of a case that no node reads has to say about the steps.
@@ -172,10 +180,48 @@ impl<'a> Case<'a> {
         })
     }
 
+    /// A layer of a file: its tensors by their names within it, steps of the sequence if they are known, and the
+    /// dimensions of its input at one step.
+    pub fn layer(
+        family: &str,
+        cls: &str,
+        mut args: Map<String, Value>,
+        params: BTreeMap<String, &'a Tensor>,
+        steps: Option<usize>,
+        input_shape: Vec<usize>,
+    ) -> Self {
+        let names = Names::of_family(family);
+        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
+        args.retain(|name, value| !value.is_null() || (name.ends_with("activation") && names.none_is_linear()));
+        for (_, value) in args.iter_mut().filter(|(_, value)| value.is_null()) {
+            *value = "linear".into();
+        }
+        Self {
+            names,
+            cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
+            notes: String::new(),
+            gate_order: String::new(),
+            inputs: BTreeSet::new(),
+            outputs: BTreeSet::new(),
+            rests: BTreeSet::new(),
+            controls: Vec::new(),
+            args,
+            nulls,
+            params,
+            sizes: steps.map(|steps| ("T".to_owned(), steps.into())).into_iter().collect(),
+            input_shape: Some(input_shape),
+        }
+    }
+
     /// Takes an argument, `default` where it is not given.
     pub fn flag(&mut self, name: &str, default: bool) -> Result<bool, ImportError> {
         let value = self.args.remove(name);
         value.map_or(Ok(default), |value| value.as_bool().ok_or_else(|| unsupported(name, &value)))
+    }
+
+    /// Whether an argument is `True`; it is not taken.
+    pub fn has_flag(&self, name: &str) -> bool {
+        self.args.get(name) == Some(&Value::Bool(true))
     }
 
     /// Takes an argument, if given.
@@ -194,6 +240,37 @@ impl<'a> Case<'a> {
     pub fn sizes(&mut self, name: &str) -> Result<Option<Vec<usize>>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
         serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
+    }
+
+    /// Takes an argument, if given.
+    pub fn given_flag(&mut self, name: &str) -> Result<Option<bool>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        value.as_bool().map(Some).ok_or_else(|| unsupported(name, &value))
+    }
+
+    /// Whether an argument is a text; it is not taken.
+    pub fn is_text(&self, name: &str) -> bool {
+        self.args.get(name).is_some_and(Value::is_string)
+    }
+
+    /// Takes a parameter that is a vector of this length.
+    pub fn vector(&mut self, name: &str, len: usize) -> Result<Tensor, ImportError> {
+        let tensor = self.tensor(name)?;
+        Named { name, tensor }.shaped(&[len], len)
+    }
+
+    /// Takes an argument that is a list or one number, if given.
+    pub fn size_or_sizes(&mut self, name: &str) -> Result<Option<Vec<usize>>, ImportError> {
+        match self.args.get(name).is_some_and(Value::is_number) {
+            true => Ok(self.size(name)?.map(|size| vec![size])),
+            false => self.sizes(name),
+        }
+    }
+
+    /// Takes an argument, if given, that may be less than zero.
+    pub fn integer(&mut self, name: &str) -> Result<Option<i64>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        value.as_i64().map(Some).ok_or_else(|| unsupported(name, &value))
     }
 
     /// Takes an argument, if given, that is a number for each axis, or one for all.
@@ -268,6 +345,14 @@ impl<'a> Case<'a> {
         self.args.remove(name);
     }
 
+    /// Takes an argument that must have its default.
+    pub fn must_be(&mut self, name: &str, default: bool) -> Result<(), ImportError> {
+        match self.flag(name, default)? {
+            value if value == default => Ok(()),
+            value => Err(unsupported(name, &Value::Bool(value))),
+        }
+    }
+
     /// Takes a size that something else says too: the number of units, which the tensors have.
     pub fn units(&mut self, name: &str, found: usize) -> Result<(), ImportError> {
         match self.size(name)? {
@@ -301,6 +386,11 @@ impl<'a> Case<'a> {
                 Ok(self.params.remove(&name))
             }
         }
+    }
+
+    /// Whether there is a parameter of just this name; it is not taken.
+    pub fn has_tensor(&self, path: &str) -> bool {
+        self.params.contains_key(path)
     }
 
     /// The first part of a parameter's path that begins so.
@@ -405,7 +495,7 @@ impl<'a> Case<'a> {
 
     /// Steps of the case's sequences.
     pub fn steps(&self) -> Result<usize, ImportError> {
-        self.noted_size("T").ok_or_else(|| malformed("sizes has no T".into()))
+        self.noted_size("T").ok_or_else(|| ImportError::NeedsWindow { what: self.cls.clone() })
     }
 
     /// A size that the case notes beside its arguments.
@@ -428,7 +518,8 @@ impl<'a> Case<'a> {
         Err(ImportError::Unsupported(format!("class {:?}", self.cls)))
     }
 
-    fn finish(&self) -> Result<(), ImportError> {
+    /// Refuses what was not taken.
+    pub fn finish(&self) -> Result<(), ImportError> {
         if let Some((name, value)) = self.args.iter().next() {
             return Err(unsupported(name, value));
         }

@@ -1,10 +1,12 @@
 //! Foreign files to canonical models. A file is recognized by its content; what is not read is refused by name.
 
 mod activation;
+mod archive;
 mod baselines;
 mod call;
 mod conv_lstm;
 mod cudnn;
+pub mod description;
 mod edgeml;
 pub mod golden;
 pub mod graphdef;
@@ -24,20 +26,50 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
+pub use description::{Description, Imported};
 pub use layer::{At, Layer, chain};
 pub use network::{Conversion, Direction, Idle, Network, Source, StatePart};
 
+use archive::Archive;
+
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
 use crate::error::{ImportError, ModelError};
+
+/// What a person says about a file that the file does not.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The architecture of a file that holds only weights.
+    pub description: Option<Description>,
+    /// Steps of the sequences that the network looks at as a whole.
+    pub window: Option<usize>,
+}
+
+impl Options {
+    /// The same from the arguments of a command: `arch` is the file with the description.
+    ///
+    /// # Errors
+    /// If that file holds no description.
+    pub fn new(arch: Option<&Path>, window: Option<usize>) -> Result<Self, ImportError> {
+        Ok(Self { description: arch.map(Description::read).transpose()?, window })
+    }
+}
 
 /// Reads a model in any format that is known. Labels that lie beside the file are the caller's business.
 ///
 /// # Errors
 /// If the file cannot be read, is in a format that is not read, or holds what Tidegate does not have.
 pub fn import(path: &Path) -> Result<Canonical, ImportError> {
+    Ok(import_with(path, &Options::default())?.model)
+}
+
+/// As [`import`], with what a person says about the file.
+///
+/// # Errors
+/// As [`import`]; and if the file has no use for what is said.
+pub fn import_with(path: &Path, options: &Options) -> Result<Imported, ImportError> {
     let bytes = read_bounded(path)?.ok_or(ImportError::TooLarge { limit: MAX_FILE_BYTES })?;
     let name = path.file_name().map_or_else(|| "a file".into(), |name| name.to_string_lossy());
-    import_bytes(&bytes, &name)
+    import_bytes_with(&bytes, &name, options)
 }
 
 /// As [`import`], from bytes; `name` is for the model's `source`.
@@ -45,14 +77,44 @@ pub fn import(path: &Path) -> Result<Canonical, ImportError> {
 /// # Errors
 /// As [`import`].
 pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> {
+    Ok(import_bytes_with(bytes, name, &Options::default())?.model)
+}
+
+/// As [`import_bytes`], with what a person says about the file.
+///
+/// # Errors
+/// As [`import_with`].
+pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
+    // What says its architecture itself takes none.
+    let whole = |model: Canonical| match options {
+        Options { description: Some(_), .. } => {
+            Err(ImportError::Unsupported("--arch with a file that holds its architecture".into()))
+        }
+        Options { window: Some(_), .. } => {
+            Err(ImportError::Unsupported("--window with a file whose sequences have a length".into()))
+        }
+        _ => Ok(Imported { model, notes: Vec::new() }),
+    };
     match recognize(bytes) {
-        Some(Kind::Safetensors) => Canonical::from_bytes(bytes).map_err(|error| match error {
-            ModelError::NotCanonical => {
-                ImportError::NotReadYet { found: "a safetensors file of another program (no key 'tidegate')" }
+        Some(Kind::Safetensors) => match Canonical::from_bytes(bytes) {
+            Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
+            model => whole(model?),
+        },
+        Some(Kind::GraphDef) => whole(tf1::import_graph(&graphdef::decode(bytes)?, name)?),
+        Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
+        Some(Kind::Zip) => {
+            let mut archive = Archive::open(bytes)?;
+            if torch::is_torch(&archive) {
+                return torch::import_archive(&mut archive, bytes.len(), name, options);
             }
-            other => other.into(),
-        }),
-        Some(Kind::GraphDef) => tf1::import_graph(&graphdef::decode(bytes)?, name),
+            let has = |end: &str| archive.names().iter().any(|name| name.ends_with(end));
+            let found = match () {
+                () if has("config.json") => "a .keras file",
+                () if has(".npy") => "an .npz archive of NumPy",
+                () => "a zip archive, but not one of PyTorch",
+            };
+            Err(ImportError::NotReadYet { found })
+        }
         Some(Kind::Other(found)) => Err(ImportError::NotReadYet { found }),
         None => Err(ImportError::Unrecognized),
     }
@@ -61,17 +123,17 @@ pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> 
 enum Kind {
     Safetensors,
     GraphDef,
+    Zip,
+    Pickle,
     Other(&'static str),
 }
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
 fn recognize(bytes: &[u8]) -> Option<Kind> {
-    const MAGIC: [(&[u8], &str); 12] = [
-        (b"PK\x03\x04", "a zip archive (a PyTorch checkpoint, a .keras file or an .npz)"),
+    const MAGIC: [(&[u8], &str); 10] = [
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x1f\x8b", "a gzip archive"),
-        (b"\x80\x02", "a pickle (an old PyTorch checkpoint)"),
         (b"GGUF", "a GGUF file"),
         (b"RIFF", "a wav file"),
         (b"fLaC", "a FLAC file"),
@@ -86,6 +148,13 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     }
     if is_safetensors(bytes) {
         return Some(Kind::Safetensors);
+    }
+    // A pickle of protocol 2 to 5. An empty archive has only the end of its directory.
+    if let [0x80, 2..=5, ..] = bytes {
+        return Some(Kind::Pickle);
+    }
+    if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+        return Some(Kind::Zip);
     }
     if let Some((_, found)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Some(Kind::Other(found));

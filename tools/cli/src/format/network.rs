@@ -80,6 +80,23 @@ impl Source {
     pub fn size(&self) -> usize {
         self.size
     }
+
+    /// Rows of a window, if it has several.
+    pub fn rows(&self) -> Option<usize> {
+        self.rows
+    }
+
+    /// The rows one after the other as one.
+    #[must_use]
+    pub fn flat(self) -> Self {
+        Self { size: self.size * self.rows.unwrap_or(1), rows: None, ..self }
+    }
+
+    /// So many rows of what it has: the other way round.
+    #[must_use]
+    pub fn in_rows(self, rows: usize) -> Self {
+        Self { size: self.size / rows.max(1), rows: Some(rows), ..self }
+    }
 }
 
 /// Layers, added in execution order.
@@ -98,6 +115,8 @@ pub struct Network {
     /// Whether outputs stand in the order in which they are made while time goes from the last step to the first.
     pub reversed: bool,
     window: Option<usize>,
+    /// Whether layers over the rows of a window begin each at zero; else the state is carried from window to window.
+    pub fresh: bool,
 }
 
 impl Network {
@@ -153,16 +172,100 @@ impl Network {
     }
 
     /// The same in this direction. Over rows the state is carried from window to window, so that a case can give the
-    /// first.
+    /// first, unless the network is `fresh`.
     pub fn directed(&mut self, mut layer: Layer, inputs: &[&Source], direction: Direction) -> Source {
         let rows = inputs.iter().find_map(|source| source.rows);
         layer.unroll = rows.map(|steps| Unroll {
             steps,
             read_backwards: direction != Direction::Forward,
             write_backwards: direction == Direction::Backward,
-            stateful: true,
+            stateful: !self.fresh,
         });
-        let kind = layer.kind.spec().name;
+        Source { rows, ..self.push(layer, inputs) }
+    }
+
+    /// From now on a window that is not full at the end of a sequence gives nothing: its rows are looked at together.
+    pub fn only_full_windows(&mut self) {
+        for node in self.nodes.iter_mut().filter(|node| node.cell == CellKind::Window.spec().name) {
+            node.options.clear();
+        }
+    }
+
+    /// A layer that reads all rows of `input` at once; its own output are `rows` rows, if any.
+    pub fn whole(&mut self, layer: Layer, input: &Source, rows: Option<usize>) -> Source {
+        self.only_full_windows();
+        let size = layer.output_size / rows.unwrap_or(1).max(1);
+        Source { rows, size, ..self.push(layer, &[input]) }
+    }
+
+    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many.
+    pub fn frames(&mut self, x: &Source, length: usize, hop: usize) -> Source {
+        let window = Layer::new(CellKind::Window, x.size, x.size * length).extent("length", length).extent("hop", hop);
+        Source { size: x.size, rows: Some(length), ..self.push(window, &[x]) }
+    }
+
+    /// The last row of several that counts, or with `first` the first; what has no rows is as it was.
+    pub fn last(&mut self, x: &Source, first: bool) -> Source {
+        let Some(rows) = x.rows else { return x.clone() };
+        let layer = Layer::new(CellKind::Last, rows * x.size, x.size).extent("steps", rows);
+        self.push(if first { layer.option("first") } else { layer }, &[x])
+    }
+
+    /// The layers of another network, whose input ports are `inputs` in their order. Over rows its layers run once for
+    /// each row, and the window that they look at is that of the rows. Gives its output ports.
+    ///
+    /// # Errors
+    /// If it has other input ports, or layers that look at a window where there is none.
+    pub fn embed(&mut self, part: Self, inputs: &[&Source]) -> Result<Vec<Source>, ImportError> {
+        if part.inputs.len() != inputs.len() {
+            let names: Vec<&str> = part.inputs.iter().map(|port| port.name.as_str()).collect();
+            let of = format!("{} inputs where the layer has {} ({})", inputs.len(), names.len(), names.join(", "));
+            return Err(ImportError::Unsupported(of));
+        }
+        let mut known: BTreeMap<String, Source> = BTreeMap::new();
+        for (port, &source) in part.inputs.iter().zip(inputs) {
+            if port.size != source.size {
+                let of = format!("an input of {} features where the layer takes {}", source.size, port.size);
+                return Err(ImportError::Unsupported(of));
+            }
+            known.insert(port.name.clone(), source.clone());
+        }
+        let windowed = part.window.is_some();
+        let window = CellKind::Window.spec().name;
+        let mut tensors = part.tensors;
+        for mut node in part.nodes {
+            let sources: Vec<Source> = node.inputs.iter().filter_map(|name| known.get(name).cloned()).collect();
+            let rows = sources.iter().find_map(|source| source.rows);
+            let given = node.name.clone();
+            if node.cell == window {
+                let length = node.extents.get("length").copied();
+                match sources.as_slice() {
+                    [x] if x.rows.is_some() && x.rows == length => known.insert(given, x.clone()),
+                    _ => return Err(ImportError::NeedsWindow { what: "a layer that runs backwards".into() }),
+                };
+                continue;
+            }
+            if let Some(unroll) = &mut node.unroll {
+                unroll.stateful = !self.fresh;
+            } else if let (Some(steps), false) = (rows, windowed) {
+                let stateful = !self.fresh;
+                node.unroll = Some(Unroll { steps, read_backwards: false, write_backwards: false, stateful });
+            }
+            node.name = self.free_name(&node.cell);
+            node.inputs = sources.iter().map(|source| source.name.clone()).collect();
+            let prefix = format!("{given}.");
+            for (name, tensor) in tensors.extract_if(.., |name, _| name.starts_with(&prefix)) {
+                self.tensors.insert(format!("{}.{}", node.name, &name[prefix.len()..]), tensor);
+            }
+            let rows = node.unroll.map(|unroll| unroll.steps);
+            known.insert(given, Source { name: node.name.clone(), size: node.output_size, rows });
+            self.nodes.push(node);
+        }
+        Ok(part.outputs.iter().filter_map(|port| known.get(&port.from).cloned()).collect())
+    }
+
+    /// A name that neither an input port nor a node has: the cell's, with a number where it is not the first.
+    fn free_name(&self, kind: &str) -> String {
         // An input port may bear a cell's name; nodes and inputs share one name space.
         let taken = |name: &str| {
             self.inputs.iter().any(|port| port.name == name) || self.nodes.iter().any(|node| node.name == name)
@@ -173,13 +276,19 @@ impl Network {
             name = format!("{kind}_{number}");
             number += 1;
         }
+        name
+    }
+
+    /// A new node, which gives one row.
+    fn push(&mut self, layer: Layer, inputs: &[&Source]) -> Source {
+        let name = self.free_name(layer.kind.spec().name);
         let inputs = inputs.iter().map(|source| source.name.clone()).collect();
         self.nodes.push(layer.node(&name, inputs));
         let part = |(state, at)| StatePart { node: name.clone(), state, at };
         self.states.extend(layer.states.into_iter().map(part));
         self.traces.extend(layer.traces.into_iter().map(part));
         self.tensors.extend(layer.tensors.into_iter().map(|(tensor, value)| (format!("{name}.{tensor}"), value)));
-        Source { name, size: layer.output_size, rows }
+        Source { name, size: layer.output_size, rows: None }
     }
 
     /// These, one after the other, as one; nothing is added for one alone.

@@ -43,6 +43,14 @@ impl Named<'_> {
         Ok(self.tensor.clone())
     }
 
+    /// All of its values as a vector of this length.
+    pub fn flat(self, len: usize) -> Result<Tensor, ImportError> {
+        if self.tensor.data.len() != len {
+            return self.refuse(format!("{len} values are needed"));
+        }
+        Ok(Tensor { shape: vec![len], data: self.tensor.data.clone() })
+    }
+
     /// Units of a kernel with `gates` blocks of columns.
     pub fn units(self, gates: usize) -> Result<usize, ImportError> {
         let (_, cols) = self.matrix()?;

@@ -1,6 +1,7 @@
 //! The built binary, as a person or a script runs it.
 
 mod bad_input;
+mod docs;
 mod journey;
 
 use std::fs;

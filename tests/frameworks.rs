@@ -1,0 +1,94 @@
+//! Models that frameworks have written themselves, against what they compute with them: the samples in
+//! `tests/frameworks`, and those in `TIDEGATE_FRAMEWORKS_DIR`, which the scripts there write with another seed.
+//! `cargo test --release -p tidegate-tests --test frameworks -- --nocapture`
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use tidegate::{Numeric, State};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tools::canonical::Tensor;
+use tidegate_tools::data::read_tensors;
+use tidegate_tools::format::{Options, import_with};
+
+/// What the issue of these importers asks for.
+const TOLERANCE: f32 = 1e-5;
+
+#[test]
+fn models_of_frameworks_give_what_the_frameworks_give() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks");
+    let mut folders: Vec<PathBuf> = fs::read_dir(&samples)
+        .expect("the samples are there")
+        .map(|entry| entry.expect("the folder can be read").path())
+        .filter(|path| path.is_dir())
+        .collect();
+    folders.sort();
+    folders.extend(std::env::var_os("TIDEGATE_FRAMEWORKS_DIR").map(PathBuf::from));
+    for folder in folders {
+        let mut cases: Vec<PathBuf> = fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            .map(|entry| entry.expect("the folder can be read").path())
+            .filter(|path| path.to_string_lossy().ends_with(".golden.safetensors"))
+            .collect();
+        cases.sort();
+        let results: Vec<Result<f32, String>> = cases.iter().map(|path| run(path)).collect();
+        for (path, result) in cases.iter().zip(&results) {
+            if let Err(reason) = result {
+                println!("failed {}: {reason}", path.display());
+            }
+        }
+        let failed = results.iter().filter(|result| result.is_err()).count();
+        let most = results.iter().flatten().fold(0.0, |most: f32, &error| most.max(error));
+        println!("{}: {} passed, {failed} failed, {most:e} off at most", folder.display(), cases.len() - failed);
+        assert!(failed == 0 && cases.len() >= 20, "{}: {failed} of {} failed", folder.display(), cases.len());
+    }
+}
+
+/// How far the output of a model is off.
+fn run(golden: &Path) -> Result<f32, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let bytes = fs::read(golden).map_err(|error| text(&error))?;
+    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| text(&error))?;
+    let metadata: HashMap<String, String> = header.metadata().clone().unwrap_or_default();
+    let beside = |key: &str| metadata.get(key).map(|name| golden.with_file_name(name));
+    let window = metadata.get("window").map(|window| window.parse()).transpose().map_err(|error| text(&error))?;
+    let options = Options::new(beside("arch").as_deref(), window).map_err(|error| text(&error))?;
+    let file = beside("model").ok_or("no model")?;
+    let imported = import_with(&file, &options).map_err(|error| text(&error))?;
+    let tensors = read_tensors(golden).map_err(|error| text(&error))?;
+    let (input, output) = (&tensors["input"], &tensors["output"]);
+    let given = outputs(&AlignedBytes::pack(&imported.model, Numeric::F32), input);
+    if given.len() != output.data.len() {
+        return Err(format!("{} numbers where the framework has {}", given.len(), output.data.len()));
+    }
+    let off = given.iter().zip(&output.data).map(|(y, expected)| (y - expected).abs());
+    match off.fold(0.0, |most: f32, off| if off > most || off.is_nan() { off } else { most }) {
+        most if most <= TOLERANCE => Ok(most),
+        most => Err(format!("{most:e} off")),
+    }
+}
+
+/// All that comes out for a sequence, one output after the other.
+fn outputs(image: &AlignedBytes, input: &Tensor) -> Vec<f32> {
+    let model = image.model();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+    let sizes: Vec<usize> = model.outputs().map(|port| port.size).collect();
+    let mut all = Vec::new();
+    let mut rows: Vec<Option<&[f32]>> = input.data.chunks(model.input_size()).map(Some).collect();
+    rows.push(None);
+    for x in rows {
+        let mut y: Vec<Vec<f32>> = sizes.iter().map(|&size| vec![0.0; size]).collect();
+        let mut slices: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
+        let step = match x {
+            Some(x) => model.step_ports(&mut state, &mut scratch, &[x], &mut slices),
+            None => model.finish(&mut state, &mut scratch, &mut slices),
+        };
+        if step.expect("every length is right").has_output() {
+            all.extend(y.concat());
+        }
+    }
+    all
+}

@@ -1,0 +1,293 @@
+//! PyTorch's files that somebody damaged or means ill with, and what people are told who give too little.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_tests::fuzz_import::{import_torch, seed};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::error::ImportError;
+use tidegate_tools::format::{Description, Options, import_bytes_with};
+
+fn sample(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/torch").join(name);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn described(arch: &str) -> Options {
+    Options { description: Some(serde_json::from_str(arch).unwrap()), window: None }
+}
+
+fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
+    import_bytes_with(bytes, "x.pt", options).map(|imported| imported.model)
+}
+
+/// What is said of bytes that are refused: one line.
+fn refusal(bytes: &[u8], options: &Options) -> String {
+    let error = import(bytes, options).expect_err("it must be refused");
+    let line = format!("{error}; {}", error.advice());
+    assert!(!line.contains(char::is_control), "{line:?}");
+    line
+}
+
+const ALONE: Options = Options { description: None, window: None };
+
+#[test]
+fn every_prefix_of_a_state_dict_is_refused() {
+    for name in ["lstm.pt", "old_lstm.pt", "tensors_gru.safetensors"] {
+        let bytes = sample(name);
+        import(&bytes, &ALONE).unwrap();
+        // The older format ends with the last number; a zip archive with its directory.
+        let ends = (0..bytes.len()).filter(|end| end % 7 == 0 || *end < 2048 || end + 64 > bytes.len());
+        for end in ends {
+            refusal(&bytes[..end], &ALONE);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_byte_is_refused_or_gives_a_model() {
+    for name in ["lstm.pt", "old_lstm.pt", "tensors_gru.safetensors", "classifier.pth"] {
+        let whole = sample(name);
+        for at in (0..whole.len()).step_by(3) {
+            for bits in [0x01, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= bits;
+                if let Err(error) = import(&bytes, &ALONE) {
+                    assert!(!error.to_string().contains(char::is_control), "{name} {at}: {error:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A zip archive with these entries.
+fn archive(entries: &[(&str, &[u8])], deflated: bool) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let method = if deflated { zip::CompressionMethod::Deflated } else { zip::CompressionMethod::Stored };
+    let options = zip::write::SimpleFileOptions::default().compression_method(method);
+    for (name, content) in entries {
+        zip.start_file(*name, options).unwrap();
+        zip.write_all(content).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn a_pickle_that_calls_is_refused_by_what_it_calls() {
+    let system = b"\x80\x02cposix\nsystem\nq\x00X\x02\x00\x00\x00idq\x01\x85q\x02Rq\x03.";
+    for bytes in [system.to_vec(), archive(&[("archive/data.pkl", system)], false)] {
+        let line = refusal(&bytes, &ALONE);
+        assert!(line.contains("posix.system") && line.contains("nothing is called"), "{line}");
+    }
+}
+
+#[test]
+fn a_pickle_without_end_takes_no_memory_without_end() {
+    let put: Vec<u8> = (0..1_u32 << 19).flat_map(|k| [&b"r"[..], &k.to_le_bytes()].concat()).collect();
+    for (start, rest) in [
+        (&b"\x80\x02"[..], vec![b'N'; 1 << 20]),
+        (b"\x80\x02N", vec![b'2'; 1 << 20]),
+        (b"\x80\x02", vec![b'('; 1 << 20]),
+        (b"\x80\x02N", put),
+    ] {
+        let line = refusal(&[start, &rest].concat(), &ALONE);
+        assert!(line.contains("more than 262144 objects"), "{line}");
+    }
+}
+
+#[test]
+fn a_module_or_a_program_is_refused_with_a_way_out() {
+    let module = b"\x80\x02ctorch.nn.modules.rnn\nLSTM\nq\x00)\x81q\x01.";
+    let line = refusal(&archive(&[("archive/data.pkl", module)], false), &ALONE);
+    assert!(line.contains("torch.nn.modules.rnn.LSTM") && line.contains("torch.save(model.state_dict()"), "{line}");
+    let script = archive(&[("m/data.pkl", b"\x80\x02}."), ("m/constants.pkl", b"\x80\x02).")], false);
+    let line = refusal(&script, &ALONE);
+    assert!(line.contains("TorchScript") && line.contains("torch.jit.load(FILE).state_dict()"), "{line}");
+}
+
+#[test]
+fn a_zip_bomb_is_refused_before_it_is_unpacked() {
+    let bomb = archive(&[("archive/data.pkl", &vec![0; 32 << 20])], true);
+    assert!(refusal(&bomb, &ALONE).contains("unpacks to 33554432 or more"));
+    // The same with a size in its directory, and in the entry, that is not true.
+    let mut lies = bomb;
+    let size = (32_u32 << 20).to_le_bytes();
+    let places: Vec<usize> = (0..lies.len() - 4).filter(|&at| lies[at..at + 4] == size).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        lies[at..at + 4].copy_from_slice(&64_u32.to_le_bytes());
+    }
+    refusal(&lies, &ALONE);
+}
+
+/// A pickle with one tensor `w` of this size, these strides and this offset in a storage of `numbers` numbers.
+fn pickled(numbers: i32, offset: i32, size: &[i32], strides: &[i32]) -> Vec<u8> {
+    let int = |value: i32| [&b"J"[..], &value.to_le_bytes()].concat();
+    let ints =
+        |values: &[i32]| [b"(".to_vec(), values.iter().flat_map(|&value| int(value)).collect(), b"t".to_vec()].concat();
+    let storage = [
+        &b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpu"[..],
+        &int(numbers),
+        b"tQ",
+    ];
+    [
+        &b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n("[..],
+        &storage.concat(),
+        &int(offset),
+        &ints(size),
+        &ints(strides),
+        b"\x89}tRs.",
+    ]
+    .concat()
+}
+
+#[test]
+fn tensors_of_absurd_sizes_are_refused() {
+    let linear = described(
+        r#"{"inputs": [{"name": "x", "size": 2}], "layers": [{"name": "w", "class": "Linear", "prefix": "", "args": {"bias": false}}]}"#,
+    );
+    let zip = |pickle: &[u8]| archive(&[("a/data.pkl", pickle), ("a/data/0", &[0; 16])], false);
+    // numbers of the storage, offset, size, strides, what is said
+    type Row = (i32, i32, &'static [i32], &'static [i32], &'static str);
+    let rows: [Row; 7] = [
+        (4, 0, &[i32::MAX, i32::MAX, i32::MAX], &[0, 0, 0], "reaches beyond"),
+        (4, 0, &[60_000, 60_000], &[0, 0], "more numbers than it has bytes"),
+        (4, 1, &[2, 2], &[2, 1], "reaches beyond its storage of 4"),
+        (4, -1, &[2, 2], &[2, 1], "is none"),
+        (4, 0, &[2, 2], &[2], "reaches beyond"),
+        (9, 0, &[3, 3], &[3, 1], "beyond the end of its storage"),
+        (4, 0, &[1; 9], &[1; 9], "is none"),
+    ];
+    for (numbers, offset, size, strides, reason) in rows {
+        let line = refusal(&zip(&pickled(numbers, offset, size, strides)), &linear);
+        assert!(line.contains(reason), "{size:?}: {line}");
+    }
+    let line = refusal(&archive(&[("a/data.pkl", &pickled(4, 0, &[2, 2], &[2, 1]))], false), &linear);
+    assert!(line.contains("storage \"0\" of w is missing"), "{line}");
+    // As it should be but for its name.
+    let line = refusal(&zip(&pickled(4, 0, &[2, 2], &[2, 1])), &linear);
+    assert!(line.contains("tensor \"weight\" is missing; the nearest are w"), "{line}");
+}
+
+#[test]
+fn a_missing_tensor_is_named_with_the_nearest() {
+    let arch = r#"{"inputs": [{"name": "x", "size": 7}], "layers": [
+        {"name": "rnn", "class": "LSTM", "args": {"num_layers": 2}}, {"name": "fc", "class": "Linear"}]}"#;
+    let line = refusal(&sample("classifier.pth"), &described(arch));
+    assert!(line.contains("\"rnn.weight_ih_l1\"") && line.contains("the nearest are rnn.weight_ih_l0"), "{line}");
+}
+
+#[test]
+fn what_the_tensors_say_an_architecture_need_not() {
+    let with = |args: &str| {
+        let layers = format!(r#"[{{"name": "rnn", "class": "LSTM", "prefix": "", "args": {args}}}]"#);
+        let mut options = described(&format!(r#"{{"inputs": [{{"name": "x", "size": 6}}], "layers": {layers}}}"#));
+        options.window = Some(5);
+        import(&sample("lstm_projection_stack_bidirectional.pt"), &options)
+    };
+    let whole = with(r#"{"num_layers": 2, "bidirectional": true, "proj_size": 2}"#).unwrap();
+    assert_eq!(with("{}").unwrap(), whole);
+    let line = with(r#"{"bidirectional": false}"#).unwrap_err().to_string();
+    assert!(line.contains("an input of 2 features where weight_ih_l1 takes 4"), "{line}");
+}
+
+#[test]
+fn what_is_left_over_is_named() {
+    let alone = r#"{"inputs": [{"name": "x", "size": 7}], "layers": [{"name": "rnn", "class": "LSTM"}]}"#;
+    let line = refusal(&sample("classifier.pth"), &described(alone));
+    assert!(line.contains("no use for tensor \"fc.bias\" (and 1 more)"), "{line}");
+    let mut options = described(alone);
+    options.description.as_mut().unwrap().unused.push("fc".into());
+    let imported = import_bytes_with(&sample("classifier.pth"), "x", &options).unwrap();
+    assert_eq!(imported.notes, ["not used: fc.bias", "not used: fc.weight"]);
+    let line = refusal(
+        &sample("lstm.pt"),
+        &described(
+            r#"{"inputs": [{"name": "x", "size": 4}], "layers": [{"name": "a", "class": "LSTM", "prefix": "", "args": {"momentum": 2}}]}"#,
+        ),
+    );
+    assert!(line.contains("layer \"a\" (LSTM)") && line.contains("momentum"), "{line}");
+}
+
+#[test]
+fn what_the_names_do_not_tell_is_asked_for_with_a_draft() {
+    for (name, reason) in [
+        ("rnn_tanh.pt", "tanh or relu"),
+        ("both_directions_last.pt", "both directions"),
+        ("conv.pt", "do not tell"),
+        ("cells.pt", "how its layers follow each other"),
+        ("plain.pt", "do not tell"),
+    ] {
+        match import(&sample(name), &Options { description: None, window: Some(5) }) {
+            Err(ImportError::NeedsArchitecture { reason: given, draft }) => {
+                assert!(given.contains(reason), "{name}: {given}");
+                let description: Description = serde_json::from_str(&draft).unwrap();
+                assert!(!description.layers.is_empty());
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let line = refusal(&sample("lstm_bidirectional.pt"), &ALONE);
+    assert!(line.contains("looks at a whole sequence") && line.contains("--window N"), "{line}");
+}
+
+#[test]
+fn digits_that_are_lost_are_reported() {
+    let notes = import_bytes_with(&sample("double_gru.pt"), "x", &ALONE).unwrap().notes;
+    assert!(
+        notes.iter().any(|note| note.starts_with("weight_ih_l0: ") && note.contains("rounded from f64")),
+        "{notes:?}"
+    );
+    let notes = import_bytes_with(&sample("half_lstm.pt"), "x", &ALONE).unwrap().notes;
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let notes = import_bytes_with(&sample("checkpoint.pt"), "x", &ALONE).unwrap().notes;
+    assert!(notes.contains(&"not used: optimizer_state_dict of the checkpoint".to_owned()), "{notes:?}");
+}
+
+/// Samples that seed the fuzz target: those of every kind of file and layer.
+const SEEDS: [(&str, u8); 9] = [
+    ("lstm.pt", 0),
+    ("old_gru_stack_bidirectional.pt", 1),
+    ("tensors_gru.safetensors", 0),
+    ("checkpoint.pt", 0),
+    ("both_directions_final.pt", 1),
+    ("plain.pt", 0),
+    ("conv_padded.pt", 1),
+    ("images.pt", 0),
+    ("last.pt", 0),
+];
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_torch")
+}
+
+/// By their names. What a sample's description says of its window is in the flags.
+fn seeds() -> BTreeMap<String, Vec<u8>> {
+    let arch = |name: &str| {
+        let path = format!("{}.json", name.split('.').next().unwrap());
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/torch").join(path);
+        fs::read(path).unwrap_or_default()
+    };
+    SEEDS.iter().map(|&(name, flags)| (name.replace('.', "_"), seed(flags, &arch(name), &sample(name)))).collect()
+}
+
+#[test]
+fn the_corpus_of_import_torch_passes() {
+    for (name, bytes) in seeds() {
+        assert!(fs::read(corpus().join(&name)).is_ok_and(|found| found == bytes), "{name} is stale: see regenerate");
+    }
+    let files = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().path());
+    let models = files.filter(|path| import_torch(&fs::read(path).unwrap())).count();
+    assert!(models + 2 >= SEEDS.len(), "{models} give models");
+}
+
+#[test]
+#[ignore = "writes the seeds of the fuzz target into the repository"]
+fn regenerate() {
+    fs::create_dir_all(corpus()).unwrap();
+    for (name, bytes) in seeds() {
+        fs::write(corpus().join(name), bytes).unwrap();
+    }
+}

@@ -1,0 +1,38 @@
+//! The bodies of the importers' fuzz targets, as `fuzz.rs` has those of `core`.
+
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::format::{Description, Options, import_bytes_with};
+
+/// Steps of the window that every other input has.
+const WINDOW: usize = 3;
+
+/// A byte of flags, the length of a description (`--arch`) in two bytes, the description, then the file. Gives whether a
+/// model came of it, which packs and reads back.
+pub fn import_torch(data: &[u8]) -> bool {
+    let Some((&[flags, low, high], rest)) = data.split_first_chunk::<3>() else { return false };
+    let len = usize::from(u16::from_le_bytes([low, high]));
+    let Some((arch, file)) = rest.split_at_checked(len) else { return false };
+    let description: Option<Description> = serde_json::from_slice(arch).ok();
+    if description.is_none() && len > 0 {
+        return false;
+    }
+    let options = Options { description, window: (flags & 1 != 0).then_some(WINDOW) };
+    match import_bytes_with(file, "a file", &options) {
+        Ok(imported) => {
+            let bytes = imported.model.to_bytes().expect("what was imported is valid");
+            assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
+            true
+        }
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.contains(char::is_control), "{line:?}");
+            false
+        }
+    }
+}
+
+/// Data for [`import_torch`].
+pub fn seed(flags: u8, arch: &[u8], file: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(arch.len()).expect("the descriptions of seeds are short");
+    [&[flags], &len.to_le_bytes()[..], arch, file].concat()
+}

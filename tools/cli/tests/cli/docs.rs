@@ -1,0 +1,61 @@
+//! The how-to pages: their commands run, and their architectures are read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_tools::format::Description;
+
+use super::Workplace;
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// The blocks of a page in this language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let text = fs::read_to_string(repository(page)).unwrap();
+    let start = format!("```{language}\n");
+    text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Runs the commands of a page beside copies of sample files, and its first architecture as `arch.json`.
+fn runs(page: &str, files: &[(&str, &str)]) {
+    let here = Workplace::new();
+    for (name, sample) in files {
+        fs::copy(repository(sample), here.path(name)).unwrap();
+    }
+    for arch in blocks(page, "json").iter().take(1) {
+        here.write("arch.json", arch);
+    }
+    let commands: Vec<String> = blocks(page, "sh").concat().lines().map(str::to_owned).collect();
+    assert!(!commands.is_empty(), "{page} has commands");
+    for command in commands {
+        let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
+        let [program, args @ ..] = words.as_slice() else { panic!("{page}: {command:?}") };
+        assert_eq!(*program, "tidegate", "{page}");
+        here.succeed(args);
+    }
+}
+
+#[test]
+fn the_page_of_pytorch_runs() {
+    runs(
+        "docs/pytorch.md",
+        &[
+            ("keywords.pt", "tests/frameworks/torch/classifier.pth"),
+            ("speaker.pt", "tests/frameworks/torch/both_directions_final.pt"),
+        ],
+    );
+}
+
+#[test]
+fn architectures_on_pages_are_read() {
+    for page in ["docs/architecture.md", "docs/pytorch.md"] {
+        for block in blocks(page, "json") {
+            let description: Description =
+                serde_json::from_str(&block).unwrap_or_else(|error| panic!("{page}: {error}"));
+            let again = serde_json::to_string(&description).unwrap();
+            assert_eq!(serde_json::from_str::<Description>(&again).unwrap(), description, "{page}");
+        }
+    }
+}
