@@ -43,7 +43,7 @@ fn refusals_of_every_family_are_sentences() {
             &[],
             r#"argument update_nonlinearity = "quantSigm8" is not supported"#,
         ),
-        ("keras3", "LSTM", r#"{"time_major": true}"#, &[], "argument time_major = true is not supported"),
+        ("keras3", "LSTM", "{}", &[], "tensor \"kernel\" is missing"),
         (
             "mingru",
             "minGRU",
