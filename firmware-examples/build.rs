@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     fs::write(out.join("hello.tgi"), pack(&hello(), Numeric::F32)?)?;
     println!("cargo::rerun-if-changed={MODEL}");
-    let (kws, _) = load::canonical(Path::new(MODEL), &Settings::default())?;
+    let kws = load::canonical(Path::new(MODEL), &Settings::default())?.model;
     fs::write(out.join("kws.tgi"), pack(&kws, Numeric::F32)?)?;
     let rate = kws.architecture.front_end.ok_or("the model has no front end")?.sample_rate;
     recording(&out, rate)
