@@ -108,7 +108,6 @@ pub(crate) struct Case<'a> {
     rests: BTreeSet<String>,
     controls: Vec<(String, Control)>,
     args: Map<String, Value>,
-    /// Without `unused_params`, which no framework reads.
     /// Arguments that are given as None.
     nulls: BTreeSet<String>,
     /// By their names behind the metadata's `variable_prefix`; without `unused_params`, which no framework reads.
