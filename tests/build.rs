@@ -5,7 +5,7 @@ use std::{env, fs};
 
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
-use tidegate::image::write::{ImageWriter, NodeRecord, nodes_header, ports_bytes, write_ports};
+use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
 use tidegate::image::{Layout, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, Numeric};
 
@@ -34,6 +34,7 @@ fn image() -> Result<Vec<u8>, BufferTooSmall> {
         extents: &[1],
         activations: &[Activation::Identity],
         params: &[],
+        numbers: &[],
         unroll: None,
         output_slot: INPUT,
         slots: &[(0, INPUT)],
@@ -43,7 +44,7 @@ fn image() -> Result<Vec<u8>, BufferTooSmall> {
     let start = nodes.len();
     nodes.resize(start + record.record_bytes(), 0);
     record.write(&mut nodes[start..])?;
-    let (inputs, outputs) = ([("in", INPUT, 0)], [("out", OUTPUT, INPUT)]);
+    let (inputs, outputs) = ([PortRecord::float("in", INPUT, 0)], [PortRecord::float("out", OUTPUT, INPUT)]);
     let mut ports = vec![0; ports_bytes(&inputs, &outputs)];
     write_ports(&inputs, &outputs, &mut ports)?;
     let sections: [(SectionKind, &[u8]); 3] =

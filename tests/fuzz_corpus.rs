@@ -20,7 +20,7 @@ fn folder(target: &str) -> PathBuf {
 /// The seeds of both targets: file name, image.
 fn seeds() -> Vec<(String, Vec<u8>)> {
     let seed = |(name, model): (String, _)| {
-        Numeric::ALL
+        Numeric::FLOAT
             .map(|numeric| (format!("{name}_{}", numeric.name()), AlignedBytes::pack(&model, numeric).get().to_vec()))
     };
     small_models().into_iter().flat_map(seed).collect()

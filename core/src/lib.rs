@@ -14,7 +14,9 @@ compile_error!("lengths and offsets of an image have 32 bits: this target's usiz
 pub mod activation;
 pub mod batch;
 pub mod cell;
+pub mod curve;
 pub mod detector;
+mod engine;
 pub mod error;
 mod flow;
 pub mod front_end;
@@ -26,6 +28,7 @@ pub mod model;
 pub mod node;
 mod norm;
 pub mod port;
+pub mod quant;
 mod run;
 pub mod schedule;
 pub mod sequence;

@@ -2,8 +2,9 @@
 
 use core::ops::Range;
 
-use crate::cell::{Cells, Run};
+use crate::cell::Cells;
 use crate::detector::DetectorSettings;
+use crate::engine::Engine;
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
@@ -29,6 +30,7 @@ pub struct Model<'a> {
     detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     shared: Shared<'a>,
+    engine: &'static Engine,
     ports: &'a [u8],
     node_count: u32,
     /// Nodes up to the last that has a state.
@@ -114,11 +116,16 @@ impl<'a> Model<'a> {
             front_end,
             detector,
             records,
-            shared: Shared { weights, numeric: image.numeric, cells: Cells::NONE },
+            shared: Shared { weights, numeric: image.numeric, layout: image.layout, cells: Cells::NONE },
+            engine: Engine::of(image.numeric),
             ports,
             node_count,
             stateful_count: 0,
-            slot_elements: slot_elements as usize,
+            // The scratch of the nodes begins on a whole word.
+            slot_elements: match image.numeric.padded(slot_elements as usize) {
+                Some(elements) => elements,
+                None => slot_elements as usize,
+            },
             work_elements: 0,
             state_elements: 0,
             work: 0,
@@ -143,6 +150,9 @@ impl<'a> Model<'a> {
         if let Err(error) = check_lines(&image, SectionKind::Names) {
             return Err(error);
         }
+        if let Err(offset) = model.check_scales() {
+            return Err(ImageError::BadSection { kind: SectionKind::Scales, offset });
+        }
         Ok(model)
     }
 
@@ -153,7 +163,10 @@ impl<'a> Model<'a> {
         while place.node < self.node_count {
             match Node::kind_of(records, place) {
                 Ok((kind, options)) => {
-                    self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric);
+                    self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric, self.image.layout);
+                    if self.shared.cells.get(kind).is_none() {
+                        return Err(ImageError::NoIntegerForm { node: place.node, code: kind.code() });
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -188,6 +201,24 @@ impl<'a> Model<'a> {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
         }
         Ok(self)
+    }
+
+    /// A scale for each node, each finite and greater than 0; only in integer numerics. The error is an offset.
+    const fn check_scales(&self) -> Result<(), usize> {
+        let Some(payload) = self.image.section(SectionKind::Scales) else { return Ok(()) };
+        let (scales, rest) = payload.as_chunks::<4>();
+        if !self.image.numeric.is_integer() || scales.len() != self.node_count as usize || !rest.is_empty() {
+            return Err(0);
+        }
+        let mut left = scales;
+        while let [bytes, others @ ..] = left {
+            let scale = f32::from_le_bytes(*bytes);
+            if !(scale > 0.0 && scale < f32::INFINITY) {
+                return Err(payload.len() - 4 * left.len());
+            }
+            left = others;
+        }
+        Ok(())
     }
 
     /// The front end gives what the first input takes, the detector takes what the first output gives.
@@ -274,17 +305,21 @@ impl<'a> Model<'a> {
 
     /// Words that [`State::new`](crate::State::new) needs: the clock, then every state of the schedule.
     pub const fn state_words(&self) -> usize {
-        1 + self.state_elements * self.schedule.states() as usize
+        1 + self.image.numeric.words(self.state_elements * self.schedule.states() as usize)
     }
 
     /// Words of scratch that a step needs; its content means nothing between steps.
     pub const fn scratch_words(&self) -> usize {
-        self.slot_elements + self.work_elements
+        self.image.numeric.words(self.slot_elements + self.work_elements)
     }
 
     /// Elements of one state: what every node keeps, in their order.
     pub const fn state_elements(&self) -> usize {
         self.state_elements
+    }
+
+    pub(crate) const fn engine(&self) -> &'static Engine {
+        self.engine
     }
 
     pub(crate) const fn slot_elements(&self) -> usize {
@@ -303,7 +338,7 @@ impl<'a> Model<'a> {
 
     /// Whether there are steps without an output, though the schedule is endless.
     pub(crate) fn has_buffer(&self) -> bool {
-        self.nodes().any(|node| matches!(node.cell.run, Run::Buffered(_)))
+        self.nodes().any(|node| node.cell.is_buffered())
     }
 
     /// The inputs, in the order of [`step_ports`](Self::step_ports).
@@ -336,6 +371,13 @@ impl<'a> Model<'a> {
         self.lines(SectionKind::Names)
     }
 
+    /// What a unit of each node's output is worth, node after node; none in a float numeric, or where the image does not
+    /// say.
+    pub fn node_scales(&self) -> impl Iterator<Item = f32> + use<'a> {
+        let payload = self.image.section(SectionKind::Scales).unwrap_or_default();
+        payload.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
+    }
+
     /// Where one state keeps what `node` has under `name`, a name of its [`CellSpec::states`](crate::cell::CellSpec):
     /// `("lstm", "cell_state")`. None if there is no such node (an image may be without names) or state.
     pub fn state_range(&self, node: &str, name: &str) -> Option<Range<usize>> {
@@ -344,10 +386,11 @@ impl<'a> Model<'a> {
             let mut from = start;
             for state in found.spec().states {
                 let to = from + found.dim(&state.len);
+                let next = from + found.padded(&state.len);
                 if called == node && state.name == name {
                     return Some(from..to);
                 }
-                from = to;
+                from = next;
             }
             start = from;
         }
@@ -403,7 +446,7 @@ mod tests {
     use crate::activation::Activation;
     use crate::cell::CellKind;
     use crate::detector::{DetectorSettings, LabelSettings};
-    use crate::image::write::{ImageWriter, NodeRecord, nodes_header, write_ports};
+    use crate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, write_ports};
     use crate::image::{Aligned, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
     use crate::step::{ShapeError, StepError};
     use crate::{Model, State};
@@ -419,6 +462,7 @@ mod tests {
             extents: &[1],
             activations: &[Activation::Identity],
             params: &[],
+            numbers: &[],
             unroll: None,
             output_slot: units,
             slots: &[(0, units)],
@@ -427,8 +471,9 @@ mod tests {
         let mut nodes = [0; 96];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
         let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
+        let (x, y) = (PortRecord::float("x", units, 0), PortRecord::float("y", units, units));
         let mut ports = [0; 64];
-        let ports_len = write_ports(&[("x", units, 0)], &[("y", units, units)], &mut ports).unwrap();
+        let ports_len = write_ports(&[x], &[y], &mut ports).unwrap();
         let sections = [
             (SectionKind::Nodes, &nodes[..nodes_len]),
             (SectionKind::Weights, &[0; 256][..]),

@@ -4,11 +4,15 @@ use core::ops::Range;
 
 use crate::activation::Activation;
 use crate::cell::patch::TAPS;
-use crate::cell::{Cell, CellKind, CellSpec, Cells, Dim, Run, Sizes};
+use crate::cell::{
+    CURVE, Cell, CellKind, CellSpec, Cells, Dim, Form, IntegerSpec, OTHER, Sizes, Storage, TensorSpec,
+};
+use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
-use crate::image::{ImageError, Numeric, SectionKind};
+use crate::image::{ImageError, Layout, Numeric, SectionKind};
 use crate::kernel::Weight;
+use crate::quant::RowBlock;
 use crate::tensor::Matrix;
 
 /// Work of a row beside its elements: finding the tensors of its node.
@@ -37,6 +41,7 @@ pub struct Node<'a> {
     slots: &'a [u8],
     tensors: &'a [u8],
     numeric: Numeric,
+    layout: Layout,
     weights: &'a [u8],
 }
 
@@ -87,6 +92,7 @@ pub(crate) struct Place {
 pub(crate) struct Shared<'a> {
     pub weights: &'a [u8],
     pub numeric: Numeric,
+    pub layout: Layout,
     pub cells: Cells,
 }
 
@@ -173,6 +179,7 @@ impl<'a> Node<'a> {
             slots,
             tensors,
             numeric: shared.numeric,
+            layout: shared.layout,
             weights: shared.weights,
         };
         Ok((node, rest))
@@ -201,10 +208,23 @@ impl<'a> Node<'a> {
     /// No option bits beyond the spec's; as many numbers and activations as it has, known, finite, not negative.
     const fn options_are_known(&self) -> bool {
         let spec = self.spec();
+        let mut known = self.activations.len() == spec.activations.len() * activation::LEN;
+        let mut k = 0;
+        while k < spec.activations.len() {
+            known &= self.activation_at(k).is_some();
+            k += 1;
+        }
+        known &= match self.cell.form {
+            Form::Float(_) => self.float_numbers_are_known(spec),
+            Form::Integer(integer, _) => self.integer_numbers_are_known(spec, integer),
+        };
+        // Windows are what others are unrolled over.
+        known && !(self.unroll.is_some() && self.cell.is_buffered())
+    }
+
+    const fn float_numbers_are_known(&self, spec: &CellSpec) -> bool {
         // A spec has at most 31 options, so that the shift is in range.
-        let mut known = self.options >> spec.options.len() == 0
-            && self.params.len() == spec.params.len() * 4
-            && self.activations.len() == spec.activations.len() * activation::LEN;
+        let mut known = self.options >> spec.options.len() == 0 && self.params.len() == spec.params.len() * 4;
         let mut params = spec.params;
         let mut k = 0;
         while let [param, rest @ ..] = params {
@@ -214,13 +234,29 @@ impl<'a> Node<'a> {
             params = rest;
             k += 1;
         }
+        known
+    }
+
+    const fn integer_numbers_are_known(&self, spec: &CellSpec, integer: &IntegerSpec) -> bool {
+        let mut known = self.options & !integer.options == 0 && self.params.len() == integer.numbers.len() * 4;
+        let mut numbers = integer.numbers;
         let mut k = 0;
-        while k < spec.activations.len() {
-            known &= self.activation_at(k).is_some();
+        while let [number, rest @ ..] = numbers {
+            let value = self.number(k);
+            known &= number.least <= value && value <= number.most;
+            numbers = rest;
             k += 1;
         }
-        // Windows are what others are unrolled over.
-        known && !(self.unroll.is_some() && matches!(self.cell.run, Run::Buffered(_)))
+        let mut activations = spec.activations;
+        let mut k = 0;
+        while let [default, rest @ ..] = activations {
+            let (given, tabulated) = (self.activation(k), self.has(CURVE + k as u32));
+            known &= tabulated || Curve::of(given).is_some();
+            known &= self.has(OTHER) || (!tabulated && given.code() == default.default.code());
+            activations = rest;
+            k += 1;
+        }
+        known
     }
 
     const fn check_extents(&self, node: u32) -> Result<(), ImageError> {
@@ -244,7 +280,14 @@ impl<'a> Node<'a> {
         let (input, hidden, output) = (self.input_size, self.hidden_size, self.output_size);
         let max = MAX_SIZE as usize;
         let in_range = input >= 1 && input <= max && hidden >= 1 && hidden <= max && output >= 1 && output <= max;
-        in_range && self.steps() <= max && self.sizes().broken(self.spec().rules).is_none()
+        in_range && self.steps() <= max && self.sizes().broken(self.spec().rules).is_none() && self.integer_rules_hold()
+    }
+
+    const fn integer_rules_hold(&self) -> bool {
+        match self.cell.form {
+            Form::Float(_) => true,
+            Form::Integer(integer, _) => self.sizes().broken(integer.rules).is_none(),
+        }
     }
 
     /// Every slot lies within the arena, apart from the one it writes; together their rows are as long as the input.
@@ -259,7 +302,7 @@ impl<'a> Node<'a> {
             let Some(elements) = row.checked_mul(self.steps()) else { return Err(ImageError::TooLarge { node }) };
             let bad_input = ImageError::BadSlot { node, start: start as u32, elements: elements as u32 };
             let Some(end) = start.checked_add(elements) else { return Err(bad_input) };
-            if row == 0 || end > slot_elements || row > self.input_size - total {
+            if row == 0 || end > slot_elements || row > self.input_size - total || !self.is_aligned(start) {
                 return Err(bad_input);
             }
             if start < output_end && output_start < end {
@@ -268,7 +311,7 @@ impl<'a> Node<'a> {
             total += row;
             index += 1;
         }
-        if output_end > slot_elements {
+        if output_end > slot_elements || !self.is_aligned(output_start) {
             return Err(bad_output);
         }
         if total != self.input_size {
@@ -277,9 +320,14 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
+    /// Whether a slot that begins there begins on a whole word.
+    const fn is_aligned(&self, start: usize) -> bool {
+        !self.numeric.is_integer() || start.is_multiple_of(2)
+    }
+
     /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
     const fn check_tensors(&self, node: u32) -> Result<(), ImageError> {
-        let specs = self.spec().tensors;
+        let specs = self.cell.tensors();
         if self.tensors.len() != specs.len() * 4 {
             let (needed, given) = (specs.len(), self.tensors.len() / 4);
             return Err(ImageError::BadTensor { node, tensor: 0, needed, given });
@@ -309,20 +357,40 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Bytes of tensor `index` of the spec: its rows rounded up to four, f32 unless it is a matrix.
+    /// Tensor `index` of the image.
+    const fn tensor_spec(&self, index: usize) -> Option<&'static TensorSpec> {
+        match self.cell.tensors().split_at_checked(index) {
+            Some((_, [spec, ..])) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// Bytes of tensor `index` of the spec: its rows rounded up to four, its columns as the layout has them.
     pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
-        let Some((_, [spec, ..])) = self.spec().tensors.split_at_checked(index) else { return None };
+        let Some(spec) = self.tensor_spec(index) else { return None };
         let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
         let Some(units) = self.sizes().dim(&spec.rows) else { return None };
         let Some(rows) = units.checked_mul(blocks) else { return None };
         let Some(rows) = rows.checked_next_multiple_of(4) else { return None };
-        match &spec.cols {
-            None => rows.checked_mul(4),
-            Some(cols) => {
-                let Some(cols) = self.sizes().dim(cols) else { return None };
+        match spec.storage {
+            Storage::Weights(_) => {
+                let Some(cols) = self.padded_cols(spec) else { return None };
                 let Some(elements) = rows.checked_mul(cols) else { return None };
                 elements.checked_mul(self.numeric.matrix_element_bytes())
             }
+            Storage::F32 => rows.checked_mul(4),
+            Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
+            Storage::Factors { .. } => rows.checked_mul(2),
+            Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
+        }
+    }
+
+    /// Columns of a matrix in the image; 0 of a vector.
+    const fn padded_cols(&self, spec: &TensorSpec) -> Option<usize> {
+        let Some(cols) = &spec.cols else { return Some(0) };
+        match self.sizes().dim(cols) {
+            Some(cols) => cols.checked_next_multiple_of(self.layout.columns()),
+            None => None,
         }
     }
 
@@ -332,6 +400,7 @@ impl<'a> Node<'a> {
         let mut states = self.spec().states;
         while let [state, rest @ ..] = states {
             let Some(len) = self.sizes().dim(&state.len) else { return None };
+            let Some(len) = self.numeric.padded(len) else { return None };
             let Some(sum) = total.checked_add(len) else { return None };
             total = sum;
             states = rest;
@@ -349,13 +418,36 @@ impl<'a> Node<'a> {
 
     /// Elements of scratch that it needs for itself during a step: its own, and its input if that lies in several slots.
     pub(crate) const fn work_elements(&self) -> Option<usize> {
-        let Some(own) = self.sizes().sum(self.spec().work) else { return None };
-        own.checked_add(self.gathered_elements())
+        let (mut rest, mut total) = (self.cell.work(), self.gathered_elements());
+        while let [dim, others @ ..] = rest {
+            let Some(len) = self.sizes().dim(dim) else { return None };
+            let Some(len) = self.numeric.padded(len) else { return None };
+            let Some(sum) = total.checked_add(len) else { return None };
+            total = sum;
+            rest = others;
+        }
+        Some(total)
     }
 
-    /// Elements of the input that are gathered from several slots.
+    /// A dimension, filled up to whole words where elements are i16.
+    pub(crate) const fn padded(&self, dim: &Dim) -> usize {
+        match self.numeric.padded(self.dim(dim)) {
+            Some(elements) => elements,
+            None => 0,
+        }
+    }
+
+    /// Elements of the input that are gathered: from several slots, or from rows that do not start on whole words.
     pub(crate) const fn gathered_elements(&self) -> usize {
-        if self.slots.len() > slot::LEN { self.input_size } else { 0 }
+        let apart = self.numeric.is_integer() && self.steps() > 1 && !self.input_size.is_multiple_of(2);
+        if self.slots.len() > slot::LEN || apart {
+            match self.numeric.padded(self.input_size) {
+                Some(elements) => elements,
+                None => 0,
+            }
+        } else {
+            0
+        }
     }
 
     /// Multiply-accumulates of one step with its weights.
@@ -376,7 +468,7 @@ impl<'a> Node<'a> {
 
     /// Multiply-accumulates of one row.
     const fn row_macs(&self) -> u64 {
-        let (mut rest, mut total) = (self.spec().tensors, 0_u64);
+        let (mut rest, mut total) = (self.cell.tensors(), 0_u64);
         while let [tensor, others @ ..] = rest {
             if let Some(cols) = &tensor.cols
                 && tensor.presence.required(self.options)
@@ -435,8 +527,47 @@ impl<'a> Node<'a> {
 
     /// Matrix `index` of the spec.
     pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
-        let cols = self.spec().tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let cols = self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0);
         Matrix::new(self.tensor(index), cols)
+    }
+
+    /// The blocks of matrix `index` of an integer node, four rows each, in the order of the image's layout.
+    pub(crate) fn weights(&self, index: usize) -> impl Iterator<Item = &'a [u8]> {
+        let cols = self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0);
+        let mut rest = self.tensor(index);
+        core::iter::from_fn(move || {
+            let (block, others) = rest.split_at_checked(4 * cols)?;
+            rest = others;
+            Some(block)
+        })
+    }
+
+    /// How the sums of an integer node's matrices are brought to a unit, block by block: tensor `index` of the spec.
+    pub(crate) fn rows(&self, index: usize) -> &'a [RowBlock] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// The factors or the table at `index` of an integer node's spec.
+    pub(crate) fn integers(&self, index: usize) -> &'a [i16] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// Activation `index` of an integer node. `table` is the index of its table in the spec, `shift` that of the number
+    /// that says how wide its steps are.
+    pub(crate) fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
+        if self.has(CURVE + index as u32) {
+            let shift = self.number(shift).unsigned_abs();
+            return Curve::Table { values: self.integers(table), shift };
+        }
+        Curve::of(self.activation(index)).unwrap_or(Curve::Identity)
+    }
+
+    /// Number `index` of an integer node.
+    pub const fn number(&self, index: usize) -> i32 {
+        match u32_at(self.params, 4 * index..4 * index + 4) {
+            Some(number) => number.cast_signed(),
+            None => 0,
+        }
     }
 
     /// Vector `index` of the spec, in blocks of four rows; the last is filled up with zeros.

@@ -66,10 +66,13 @@ impl<'a> Ports<'a> {
         }
     }
 
-    /// Where each lies in the arena. A step reads no names: it would have to check their UTF-8 again.
-    pub(crate) fn places(self) -> impl Iterator<Item = Range<usize>> {
-        (self.next..self.end)
-            .map_while(move |index| slot_at(self.payload, index).map(|(start, size)| start..start + size))
+    /// Where each lies in the arena, and its scale. A step reads no names: it would have to check their UTF-8 again.
+    pub(crate) fn places(self) -> impl Iterator<Item = (Range<usize>, f32)> {
+        (self.next..self.end).map_while(move |index| {
+            let (start, size) = slot_at(self.payload, index)?;
+            let scale = u32_at(port_record(self.payload, index)?, port::SCALE)?;
+            Some((start..start + size, f32::from_bits(scale)))
+        })
     }
 }
 
@@ -104,7 +107,8 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<
             Some(end) => end <= slot_elements,
             None => false,
         };
-        if port.size == 0 || port.size > MAX_SIZE as usize || !fits {
+        let counts = port.scale > 0.0 && port.scale < f32::INFINITY && port.zero_point == 0;
+        if port.size == 0 || port.size > MAX_SIZE as usize || !fits || !counts {
             return Err(offset);
         }
         index += 1;

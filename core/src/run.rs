@@ -1,6 +1,7 @@
 //! Runs the nodes of a model once, in their order: each reads its slots, updates its state and writes its slot.
 
-use crate::cell::{Io, Run, copy};
+use crate::cell::{Element, Io, Run, copy};
+use crate::engine::Observe;
 use crate::model::Nodes;
 use crate::node::Node;
 
@@ -14,13 +15,13 @@ pub(crate) enum Pass {
 }
 
 /// Runs nodes until one has nothing to give; returns whether the last was reached.
-pub(crate) fn run(
+pub(crate) fn run<E: Element>(
     nodes: Nodes<'_>,
     pass: Pass,
-    state: &mut [f32],
-    slots: &mut [f32],
-    work: &mut [f32],
-    observe: &mut impl FnMut(usize, &[f32]),
+    state: &mut [E],
+    slots: &mut [E],
+    work: &mut [E],
+    observe: Observe<'_>,
 ) -> bool {
     let (mut rest, mut rows, mut ended) = (state, usize::MAX, pass == Pass::Finish);
     for (index, node) in nodes.enumerate() {
@@ -33,28 +34,29 @@ pub(crate) fn run(
         let Some(work) = node.work_elements().and_then(|needed| work.get_mut(..needed)) else { return false };
         let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return false };
         let mut inputs = Inputs { node: &node, before, after, after_start: output.end, gathered };
-        match node.cell.run {
-            Run::Each(_) if ended => continue,
-            Run::Each(step) => each(&node, step, &mut inputs, own, work, y, rows),
-            Run::Buffered(step) => match step(&node, if ended { None } else { Some(inputs.row(0)) }, own, y) {
+        match E::run(&node.cell.form) {
+            None => return false,
+            Some(Run::Each(_)) if ended => continue,
+            Some(Run::Each(step)) => each(&node, step, &mut inputs, own, work, y, rows),
+            Some(Run::Buffered(step)) => match step(&node, if ended { None } else { Some(inputs.row(0)) }, own, y) {
                 Some(valid) => (rows, ended) = (valid, false),
                 None if ended => continue,
                 None => return false,
             },
         }
-        observe(index, y);
+        observe(index, E::values(y));
     }
     !ended
 }
 
 /// One step, or one for each valid row of an unrolled node; rows that are not valid are zero.
-fn each(
+fn each<E: Element>(
     node: &Node<'_>,
-    step: fn(&Node<'_>, Io<'_>),
-    inputs: &mut Inputs<'_, '_>,
-    state: &mut [f32],
-    work: &mut [f32],
-    y: &mut [f32],
+    step: fn(&Node<'_>, Io<'_, E>),
+    inputs: &mut Inputs<'_, '_, E>,
+    state: &mut [E],
+    work: &mut [E],
+    y: &mut [E],
     rows: usize,
 ) {
     let Some(unroll) = node.unroll else {
@@ -62,7 +64,7 @@ fn each(
     };
     let (valid, size) = (rows.min(node.steps()), node.output_size);
     if !unroll.stateful {
-        state.fill(0.0);
+        state.fill(E::zeroed());
     }
     for k in 0..valid {
         let mirrored = valid - 1 - k;
@@ -71,23 +73,23 @@ fn each(
         let y = y.get_mut(to..to + size).unwrap_or_default();
         step(node, Io { x, state, work, y, rows });
     }
-    y.get_mut(valid * size..).unwrap_or_default().fill(0.0);
+    y.get_mut(valid * size..).unwrap_or_default().fill(E::zeroed());
 }
 
 /// What a node reads: slots on both sides of the one that it writes.
-struct Inputs<'s, 'n> {
+struct Inputs<'s, 'n, E> {
     node: &'s Node<'n>,
-    before: &'s [f32],
-    after: &'s [f32],
+    before: &'s [E],
+    after: &'s [E],
     /// The place of `after` in the arena.
     after_start: usize,
     /// Where rows of several slots are put together.
-    gathered: &'s mut [f32],
+    gathered: &'s mut [E],
 }
 
-impl Inputs<'_, '_> {
+impl<E: Element> Inputs<'_, '_, E> {
     /// Row `row` of every slot, one behind the other.
-    fn row(&mut self, row: usize) -> &[f32] {
+    fn row(&mut self, row: usize) -> &[E] {
         let mut at = 0;
         let mut index = 0;
         while let Some((start, elements)) = self.node.slot(index) {
@@ -104,6 +106,6 @@ impl Inputs<'_, '_> {
             at += elements;
             index += 1;
         }
-        self.gathered
+        self.gathered.get(..at).unwrap_or_default()
     }
 }

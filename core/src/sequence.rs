@@ -5,7 +5,8 @@ use crate::error::WrongLength;
 use crate::model::Model;
 use crate::schedule::Schedule;
 use crate::state::State;
-use crate::step::{ShapeError, StepError, unseen};
+use crate::engine::{Buffers, unseen};
+use crate::step::{ShapeError, StepError};
 
 /// How sequences are run. [`ALL`](Self::ALL): every step of each, on from the state that it has, with every output.
 ///
@@ -93,7 +94,7 @@ impl Model<'_> {
     fn sequence(
         &self,
         state: &mut State<'_>,
-        scratch: &mut [f32],
+        scratch: &mut [u32],
         inputs: &[&[f32]],
         outputs: &mut [&mut [f32]],
         sequence: &Sequence<'_>,
@@ -112,15 +113,18 @@ impl Model<'_> {
             }
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
-            let output = self.advance(state, scratch, (inputs, from + t), (outputs, row), wanted, &mut unseen);
+            let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row };
+            let advance = if wanted { self.engine().step } else { self.engine().skip };
+            let output = advance(self, state, buffers, &mut unseen);
             written += usize::from(output);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
-            written += usize::from(self.end(state, scratch, (outputs, row)));
+            let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row };
+            written += usize::from((self.engine().end)(self, state, buffers, &mut unseen));
         }
         let written = written.min(rows);
-        for (place, output) in self.outputs().places().zip(outputs) {
+        for ((place, _), output) in self.outputs().places().zip(outputs) {
             let left = (to + written) * place.len()..(to + rows) * place.len();
             output.get_mut(left).unwrap_or_default().fill(0.0);
         }
@@ -128,7 +132,7 @@ impl Model<'_> {
     }
 
     /// Everything that can be wrong with the buffers and the numbers of a run, before it changes anything. Returns the
-    /// scratch as f32, and the steps of each sequence.
+    /// scratch, and the steps of each sequence.
     fn check_sequences<'s>(
         &self,
         batch: usize,
@@ -136,7 +140,7 @@ impl Model<'_> {
         inputs: &[&[f32]],
         outputs: &[&mut [f32]],
         sequence: &Sequence<'_>,
-    ) -> Result<(&'s mut [f32], usize), StepError> {
+    ) -> Result<(&'s mut [u32], usize), StepError> {
         // The first input says how many steps there are.
         let (row, given) = (self.input_size().saturating_mul(batch), inputs.first().map_or(0, |input| input.len()));
         let (time, ragged) = (given.checked_div(row).unwrap_or(0), given.checked_rem(row).unwrap_or(given));

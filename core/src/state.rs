@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::error::BufferTooSmall;
-use crate::image::ModelId;
+use crate::image::{ModelId, Numeric};
 use crate::image::crc::Crc32;
 use crate::model::Model;
 use crate::schedule::Schedule;
@@ -22,6 +22,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     form: u32,
+    numeric: Numeric,
     id: ModelId,
     schedule: Schedule,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) const fn of(model: &Model<'_>) -> Self {
         let form = VERSION << 24 | (model.numeric().code() as u32) << 8 | model.layout().code() as u32;
-        Self { form, id: model.id(), schedule: model.schedule() }
+        Self { form, numeric: model.numeric(), id: model.id(), schedule: model.schedule() }
     }
 }
 
@@ -58,14 +59,33 @@ impl<'b> State<'b> {
     }
 
     /// Every number that the nodes keep, state after state of the schedule, node after node, in the order of their
-    /// [`CellSpec::states`](crate::cell::CellSpec::states).
+    /// [`CellSpec::states`](crate::cell::CellSpec::states). None in an integer numeric.
     pub fn values(&self) -> &[f32] {
-        bytemuck::must_cast_slice(self.words.get(1..).unwrap_or_default())
+        bytemuck::must_cast_slice(self.float_words())
     }
 
     /// The same, to be set: an initial state that is not zero. Windows begin at zero whatever is set here.
     pub fn values_mut(&mut self) -> &mut [f32] {
-        bytemuck::must_cast_slice_mut(self.words.get_mut(1..).unwrap_or_default())
+        let from = if self.owner.numeric.is_integer() { self.words.len() } else { 1 };
+        bytemuck::must_cast_slice_mut(self.words.get_mut(from..).unwrap_or_default())
+    }
+
+    fn float_words(&self) -> &[u32] {
+        let from = if self.owner.numeric.is_integer() { self.words.len() } else { 1 };
+        self.words.get(from..).unwrap_or_default()
+    }
+
+    /// [`values`](Self::values) of a model in an integer numeric, where each state begins on a whole word; none in a
+    /// float one.
+    pub fn values_i16(&self) -> &[i16] {
+        let from = if self.owner.numeric.is_integer() { 1 } else { self.words.len() };
+        bytemuck::must_cast_slice(self.words.get(from..).unwrap_or_default())
+    }
+
+    /// The same, to be set.
+    pub fn values_i16_mut(&mut self) -> &mut [i16] {
+        let from = if self.owner.numeric.is_integer() { 1 } else { self.words.len() };
+        bytemuck::must_cast_slice_mut(self.words.get_mut(from..).unwrap_or_default())
     }
 
     /// What one node keeps under one name, `("lstm", "cell_state")`: [`Model::state_range`] of the values. None if

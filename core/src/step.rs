@@ -2,11 +2,10 @@
 
 use core::fmt;
 
-use crate::cell::copy;
+use crate::engine::{self, Buffers, unseen};
+pub use crate::engine::Values;
 use crate::error::{BufferTooSmall, WrongLength};
 use crate::model::Model;
-use crate::run::{Pass, run};
-use crate::schedule::{Schedule, Turn};
 use crate::state::{Owner, State};
 
 /// What a step gave.
@@ -31,6 +30,8 @@ impl Step {
 pub enum StepError {
     /// The state belongs to another model, or to another schedule of this one.
     OtherState,
+    /// The model computes in floats, and has no integers to take or give.
+    FloatModel,
     /// The scratch is shorter than [`Model::scratch_words`].
     Scratch(BufferTooSmall),
     /// The model has another number of inputs.
@@ -60,6 +61,7 @@ impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::OtherState => write!(f, "the state belongs to another model or schedule"),
+            Self::FloatModel => write!(f, "the model is of a float numeric: step_f32 runs it"),
             Self::Scratch(BufferTooSmall { needed, given }) => {
                 write!(f, "{given} words of scratch, the model needs {needed}")
             }
@@ -104,9 +106,6 @@ pub struct ShapeError {
     pub given: usize,
 }
 
-/// Who does not observe. A name, so that steps and sequences are one piece of code.
-pub(crate) fn unseen(_: usize, _: &[f32]) {}
-
 impl Model<'_> {
     /// One time step of a model with one input and one output, both f32.
     ///
@@ -149,49 +148,47 @@ impl Model<'_> {
         scratch: &mut [u32],
         inputs: &[&[f32]],
         outputs: &mut [&mut [f32]],
-        mut observe: impl FnMut(usize, &[f32]),
+        mut observe: impl FnMut(usize, Values<'_>),
     ) -> Result<Step, StepError> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
-        Ok(Step { output: self.advance(state, scratch, (inputs, 0), (outputs, 0), true, &mut observe) })
+        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0 };
+        Ok(Step { output: (self.engine().step)(self, state, buffers, &mut observe) })
     }
 
-    /// One time step whose buffers have been checked, from a row of the inputs to a row of the outputs. Returns whether
-    /// there is an output; one that is not `wanted` is not computed where only nodes without a state lie before it.
-    pub(crate) fn advance(
+    /// One time step of a model in an integer numeric with one input and one output: as [`step_f32`](Self::step_f32),
+    /// without a float. What the integers count is in [`Port::scale`](crate::port::Port::scale).
+    ///
+    /// # Errors
+    /// As [`step_f32`](Self::step_f32); also if the numeric is a float one.
+    pub fn step_i16(
         &self,
         state: &mut State<'_>,
-        scratch: &mut [f32],
-        (inputs, from): (&[&[f32]], usize),
-        (outputs, to): (&mut [&mut [f32]], usize),
-        wanted: bool,
-        observe: &mut impl FnMut(usize, &[f32]),
-    ) -> bool {
-        let (slots, work) = scratch.split_at_mut_checked(self.slot_elements()).unwrap_or_default();
-        let Some((clock, values)) = state.words.split_first_mut() else { return false };
-        let values: &mut [f32] = bytemuck::must_cast_slice_mut(values);
-        let mut output = false;
-        let mut rest = values;
-        for index in 0..self.schedule().states() {
-            let Some((own, others)) = rest.split_at_mut_checked(self.state_elements()) else { break };
-            rest = others;
-            let Turn::Step { first, last } = self.schedule().turn(index, *clock) else { continue };
-            let last = last && wanted;
-            if first {
-                own.fill(0.0);
-            }
-            for (place, input) in self.inputs().places().zip(inputs) {
-                let row = input.get(from * place.len()..(from + 1) * place.len());
-                copy(slots.get_mut(place).unwrap_or_default(), row.unwrap_or_default());
-            }
-            let nodes = if last { self.nodes() } else { self.stateful_nodes() };
-            if run(nodes, Pass::Step, own, slots, work, observe) && last {
-                self.give(slots, outputs, to);
-                output = true;
-            }
+        scratch: &mut [u32],
+        input: &[i16],
+        output: &mut [i16],
+    ) -> Result<Step, StepError> {
+        self.step_ports_i16(state, scratch, &[input], &mut [output])
+    }
+
+    /// [`step_i16`](Self::step_i16) with a slice for each input and each output.
+    ///
+    /// # Errors
+    /// As [`step_i16`](Self::step_i16).
+    pub fn step_ports_i16(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[i16]],
+        outputs: &mut [&mut [i16]],
+    ) -> Result<Step, StepError> {
+        if !self.numeric().is_integer() {
+            return Err(StepError::FloatModel);
         }
-        *clock = self.schedule().tick(*clock);
-        output
+        self.check_owner(state.owner, state.words.len())?;
+        let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
+        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0 };
+        Ok(Step { output: engine::step::<i16, i16, true>(self, state, buffers, &mut unseen) })
     }
 
     /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
@@ -208,37 +205,8 @@ impl Model<'_> {
     ) -> Result<Step, StepError> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_outputs(scratch, (outputs, 1))?;
-        Ok(Step { output: self.end(state, scratch, (outputs, 0)) })
-    }
-
-    /// [`finish`](Self::finish) with buffers that have been checked, into a row of the outputs.
-    pub(crate) fn end(
-        &self,
-        state: &mut State<'_>,
-        scratch: &mut [f32],
-        (outputs, to): (&mut [&mut [f32]], usize),
-    ) -> bool {
-        let (slots, work) = scratch.split_at_mut_checked(self.slot_elements()).unwrap_or_default();
-        let Some((_, values)) = state.words.split_first_mut() else { return false };
-        if self.schedule() != Schedule::Endless {
-            return false;
-        }
-        let values: &mut [f32] = bytemuck::must_cast_slice_mut(values);
-        // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
-        slots.fill(0.0);
-        let output = run(self.nodes(), Pass::Finish, values, slots, work, &mut unseen);
-        if output {
-            self.give(slots, outputs, to);
-        }
-        output
-    }
-
-    /// Copies the outputs out of the arena, each to a row.
-    fn give(&self, slots: &[f32], outputs: &mut [&mut [f32]], to: usize) {
-        for (place, output) in self.outputs().places().zip(outputs.iter_mut()) {
-            let row = output.get_mut(to * place.len()..(to + 1) * place.len());
-            copy(row.unwrap_or_default(), slots.get(place).unwrap_or_default());
-        }
+        let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0 };
+        Ok(Step { output: (self.engine().end)(self, state, buffers, &mut unseen) })
     }
 
     /// The id is what the packer says: two images may share one and yet need states of another length.
@@ -248,18 +216,18 @@ impl Model<'_> {
     }
 
     /// Everything that can be wrong with the buffers, before anything changes; each has so many rows. Returns the
-    /// scratch as f32.
-    pub(crate) fn check_buffers<'s>(
+    /// scratch, as long as the model needs it.
+    pub(crate) fn check_buffers<'s, P>(
         &self,
         scratch: &'s mut [u32],
-        (inputs, rows): (&[&[f32]], usize),
-        outputs: (&[&mut [f32]], usize),
-    ) -> Result<&'s mut [f32], StepError> {
+        (inputs, rows): (&[&[P]], usize),
+        outputs: (&[&mut [P]], usize),
+    ) -> Result<&'s mut [u32], StepError> {
         let (needed, given) = (self.inputs().count(), inputs.len());
         if needed != given {
             return Err(StepError::Inputs(PortCount { needed, given }));
         }
-        for (port, (place, input)) in self.inputs().places().zip(inputs).enumerate() {
+        for (port, ((place, _), input)) in self.inputs().places().zip(inputs).enumerate() {
             let (needed, given) = (place.len().saturating_mul(rows), input.len());
             if needed != given {
                 return Err(StepError::Input(ShapeError { port, needed, given }));
@@ -268,24 +236,23 @@ impl Model<'_> {
         self.check_outputs(scratch, outputs)
     }
 
-    /// The outputs, each of so many rows, and the scratch; returns the scratch as f32.
-    fn check_outputs<'s>(
+    /// The outputs, each of so many rows, and the scratch.
+    fn check_outputs<'s, P>(
         &self,
         scratch: &'s mut [u32],
-        (outputs, rows): (&[&mut [f32]], usize),
-    ) -> Result<&'s mut [f32], StepError> {
+        (outputs, rows): (&[&mut [P]], usize),
+    ) -> Result<&'s mut [u32], StepError> {
         let (needed, given) = (self.outputs().count(), outputs.len());
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));
         }
-        for (port, (place, output)) in self.outputs().places().zip(outputs).enumerate() {
+        for (port, ((place, _), output)) in self.outputs().places().zip(outputs).enumerate() {
             let (needed, given) = (place.len().saturating_mul(rows), output.len());
             if needed != given {
                 return Err(StepError::Output(ShapeError { port, needed, given }));
             }
         }
         let (needed, given) = (self.scratch_words(), scratch.len());
-        let scratch = scratch.get_mut(..needed).ok_or(StepError::Scratch(BufferTooSmall { needed, given }))?;
-        Ok(bytemuck::must_cast_slice_mut(scratch))
+        scratch.get_mut(..needed).ok_or(StepError::Scratch(BufferTooSmall { needed, given }))
     }
 }

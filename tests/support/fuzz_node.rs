@@ -4,7 +4,7 @@
 use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, CellSpec, Dim, Rule, Sizes};
-use tidegate::image::write::{ImageWriter, NodeRecord, nodes_header, ports_bytes, write_ports};
+use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
 use tidegate::image::{Layout, ModelId, SectionKind};
 use tidegate::node::Unroll;
 
@@ -117,7 +117,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let mut choices = Choices(data.iter());
     let kind = CellKind::ALL[usize::from(choices.byte()) % CellKind::ALL.len()];
     let spec = kind.spec();
-    let numeric = Numeric::ALL[usize::from(choices.byte() & 1)];
+    let numeric = Numeric::FLOAT[usize::from(choices.byte() & 1)];
     let options = u32::from_le_bytes([choices.byte(), choices.byte(), 0, 0]) & ((1 << spec.options.len()) - 1);
     // Images of three axes are large soon.
     let end = if spec.extents.len() > 6 { 4 } else { 9 };
@@ -181,6 +181,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         extents: &extents,
         activations: &activations,
         params: &params,
+        numbers: &[],
         unroll: (length > 0).then_some(Unroll {
             steps: length,
             read_backwards: flags & 1 != 0,
@@ -204,6 +205,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         extents: &[length, length, 0],
         activations: &[],
         params: &[],
+        numbers: &[],
         unroll: None,
         output_slot: read.0,
         slots: &[(0, input)],
@@ -218,9 +220,9 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         record.write(&mut nodes[start..]).ok()?;
     }
     // A slot that is read is one that was written: two are two ports.
-    let inputs = [("a", split, 0), ("b", input - split, split)];
+    let inputs = [PortRecord::float("a", split, 0), PortRecord::float("b", input - split, split)];
     let inputs = if split < input { &inputs[..] } else { &inputs[..1] };
-    let outputs = [("y", write.1, write.0)];
+    let outputs = [PortRecord::float("y", write.1, write.0)];
     let mut ports = vec![0; ports_bytes(inputs, &outputs)];
     write_ports(inputs, &outputs, &mut ports).ok()?;
     let sections =

@@ -34,6 +34,8 @@
 //! `tf1__InputProjectionWrapper__*`, `tf1__OutputProjectionWrapper__*`, `edgeml__*__lowrank_*`, and where a framework's
 //! layer has a product that its cell does not.
 
+pub mod integer;
+
 use super::patch::grouped;
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec};
 use crate::activation::Activation;

@@ -46,6 +46,8 @@
 //! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`, `torch__RNNCell__*`,
 //! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__*`.
 
+pub mod integer;
+
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;

@@ -60,6 +60,8 @@
 //! `tf1__SequenceLength__*`, `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`,
 //! `keras2__Bidirectional__*gru_*`, `keras3__Bidirectional__gru_*`.
 
+pub mod integer;
+
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
 use crate::activation::Activation;

@@ -102,6 +102,7 @@
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__lstm_*`, `keras3__Bidirectional__lstm_*`.
 
+pub mod integer;
 mod normalized;
 
 /// The options of [`step_in_passes`].

@@ -50,14 +50,15 @@ pub mod ugrnn;
 pub mod window;
 
 pub use spec::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, ParamSpec, Presence, RECURRENT, Rule, Sizes, StateSpec,
-    TensorSpec,
+    ActivationSpec, CURVE, CanonicalSpec, CellSpec, Dim, ExtentSpec, IntegerSpec, NumberSpec, OTHER, ParamSpec,
+    Presence, RECURRENT, Rule, Sizes, StateSpec, Storage, TensorSpec, Unit,
 };
 
 use half::f16;
 
-use crate::image::Numeric;
-use crate::kernel::Weight;
+use crate::engine::Values;
+use crate::image::{Layout, Numeric};
+use crate::kernel::{self, Kernel, Weight};
 use crate::node::Node;
 
 /// What a node of a model can be.
@@ -243,9 +244,35 @@ impl CellKind {
         }
     }
 
+    /// What this kind does in the integer numerics with weights that a kernel reads; none if it has no integer form.
+    pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
+        match self {
+            Self::Lstm if rare => {
+                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step_any::<K>)) }
+            }
+            Self::Lstm => const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step::<K>)) },
+            Self::Elman => const { Some(&Cell::integer(&elman::SPEC, &elman::integer::SPEC, elman::integer::step::<K>)) },
+            Self::Gru => const { Some(&Cell::integer(&gru::SPEC, &gru::integer::SPEC, gru::integer::step::<K>)) },
+            Self::Dense => const { Some(&Cell::integer(&dense::SPEC, &dense::integer::SPEC, dense::integer::step::<K>)) },
+            Self::Softmax => {
+                const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
+            }
+            _ => None,
+        }
+    }
+
+    /// What is other in the integer numerics; none if it has no integer form.
+    pub const fn integer_spec(self) -> Option<&'static IntegerSpec> {
+        match self.integer_cell::<kernel::Portable>(false) {
+            Some(Cell { form: Form::Integer(spec, _), .. }) => Some(spec),
+            _ => None,
+        }
+    }
+
     /// Whether a node with these options needs the second step of its kind.
-    const fn is_rare(self, options: u32) -> bool {
-        matches!(self, Self::Lstm) && options & lstm::IN_PASSES != 0
+    const fn is_rare(self, options: u32, numeric: Numeric) -> bool {
+        let rare = if numeric.is_integer() { lstm::integer::RARE } else { lstm::IN_PASSES };
+        matches!(self, Self::Lstm) && options & rare != 0
     }
 
     /// What is known about this kind.
@@ -273,7 +300,7 @@ impl CellKind {
 
     /// Whether a step of this kind may have nothing to give.
     pub const fn is_buffered(self) -> bool {
-        matches!(self.cell::<f32>(false).run, Run::Buffered(_))
+        self.cell::<f32>(false).is_buffered()
     }
 }
 
@@ -287,50 +314,116 @@ const BY_CODE: [Option<CellKind>; CODES] = {
     table
 };
 
-/// The slices of one time step of a node. Each has the length that the node's spec says; what `work` and `y` hold
-/// before the step means nothing.
-pub(crate) struct Io<'s> {
+/// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
+/// says, `x`, the states and `work` start on whole words; what `work` and `y` hold before the step means nothing.
+pub(crate) struct Io<'s, E = f32> {
     /// What comes in.
-    pub x: &'s [f32],
+    pub x: &'s [E],
     /// What is carried from step to step.
-    pub state: &'s mut [f32],
+    pub state: &'s mut [E],
     /// Scratch.
-    pub work: &'s mut [f32],
+    pub work: &'s mut [E],
     /// What goes out.
-    pub y: &'s mut [f32],
+    pub y: &'s mut [E],
     /// Rows of `x` that are valid, where it holds those of a window.
     pub rows: usize,
 }
 
 /// One time step.
-type EachStep = fn(&Node<'_>, Io<'_>);
+type EachStep<E> = fn(&Node<'_>, Io<'_, E>);
 /// One time step, of which there may be no output: node, input, state, output.
-type BufferedStep = fn(&Node<'_>, Option<&[f32]>, &mut [f32], &mut [f32]) -> Option<usize>;
+type BufferedStep<E> = fn(&Node<'_>, Option<&[E]>, &mut [E], &mut [E]) -> Option<usize>;
 
 /// How a kind steps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Run {
+pub(crate) enum Run<E> {
     /// Each step gives an output.
-    Each(EachStep),
+    Each(EachStep<E>),
     /// A step may have nothing to give yet; else it says how many rows of its output are valid. Without an input the
     /// sequence has ended.
-    Buffered(BufferedStep),
+    Buffered(BufferedStep<E>),
 }
 
 /// A kind for one type of weights.
 #[derive(Debug)]
 pub(crate) struct Cell {
     pub spec: &'static CellSpec,
-    pub run: Run,
+    pub form: Form,
+}
+
+/// What a cell computes with.
+#[derive(Debug)]
+pub(crate) enum Form {
+    Float(Run<f32>),
+    Integer(&'static IntegerSpec, Run<i16>),
 }
 
 impl Cell {
-    const fn new(spec: &'static CellSpec, step: EachStep) -> Self {
-        Self { spec, run: Run::Each(step) }
+    const fn new(spec: &'static CellSpec, step: EachStep<f32>) -> Self {
+        Self { spec, form: Form::Float(Run::Each(step)) }
     }
 
-    const fn buffered(spec: &'static CellSpec, step: BufferedStep) -> Self {
-        Self { spec, run: Run::Buffered(step) }
+    const fn buffered(spec: &'static CellSpec, step: BufferedStep<f32>) -> Self {
+        Self { spec, form: Form::Float(Run::Buffered(step)) }
+    }
+
+    const fn integer(spec: &'static CellSpec, integer: &'static IntegerSpec, step: EachStep<i16>) -> Self {
+        Self { spec, form: Form::Integer(integer, Run::Each(step)) }
+    }
+
+    pub const fn is_buffered(&self) -> bool {
+        matches!(self.form, Form::Float(Run::Buffered(_)) | Form::Integer(_, Run::Buffered(_)))
+    }
+
+    /// The tensors of the image.
+    pub const fn tensors(&self) -> &'static [TensorSpec] {
+        match self.form {
+            Form::Float(_) => self.spec.tensors,
+            Form::Integer(integer, _) => integer.tensors,
+        }
+    }
+
+    /// Its own scratch, in elements.
+    pub const fn work(&self) -> &'static [Dim] {
+        match self.form {
+            Form::Float(_) => self.spec.work,
+            Form::Integer(integer, _) => integer.work,
+        }
+    }
+}
+
+/// What a slot or a state holds: f32 or, in the integer numerics, i16.
+pub(crate) trait Element: bytemuck::Pod {
+    /// How a cell steps with it; none if it is of the other kind.
+    fn run(form: &Form) -> Option<Run<Self>>;
+
+    /// For who observes.
+    fn values(values: &[Self]) -> Values<'_>;
+}
+
+impl Element for f32 {
+    fn run(form: &Form) -> Option<Run<Self>> {
+        match form {
+            Form::Float(run) => Some(*run),
+            Form::Integer(..) => None,
+        }
+    }
+
+    fn values(values: &[Self]) -> Values<'_> {
+        Values::F32(values)
+    }
+}
+
+impl Element for i16 {
+    fn run(form: &Form) -> Option<Run<Self>> {
+        match form {
+            Form::Float(_) => None,
+            Form::Integer(_, run) => Some(*run),
+        }
+    }
+
+    fn values(values: &[Self]) -> Values<'_> {
+        Values::I16(values)
     }
 }
 
@@ -342,20 +435,21 @@ pub(crate) struct Cells([Option<&'static Cell>; CODES]);
 impl Cells {
     pub const NONE: Self = Self([None; CODES]);
 
-    /// The same with this kind, for a node with these options too.
-    pub const fn with(mut self, kind: CellKind, options: u32, numeric: Numeric) -> Self {
-        let rare = kind.is_rare(options);
+    /// The same with this kind, for a node with these options too. Without a form in this numeric it stays missing.
+    pub const fn with(mut self, kind: CellKind, options: u32, numeric: Numeric, layout: Layout) -> Self {
+        let rare = kind.is_rare(options, numeric);
         if self.get(kind).is_some() && !rare {
             return self;
         }
         let cell = match numeric {
-            Numeric::F32 => kind.cell::<f32>(rare),
-            Numeric::F16 => kind.cell::<f16>(rare),
+            Numeric::F32 => Some(kind.cell::<f32>(rare)),
+            Numeric::F16 => Some(kind.cell::<f16>(rare)),
+            Numeric::I8x16 => kernel::integer_cell(kind, rare, layout),
         };
         let mut code = 0;
         while code < CODES {
             if code == kind as usize {
-                self.0[code] = Some(cell);
+                self.0[code] = cell;
             }
             code += 1;
         }
@@ -371,7 +465,7 @@ impl Cells {
 }
 
 /// As many as both have.
-pub(crate) fn copy(to: &mut [f32], from: &[f32]) {
+pub(crate) fn copy<E: Copy>(to: &mut [E], from: &[E]) {
     for (to, &from) in to.iter_mut().zip(from) {
         *to = from;
     }

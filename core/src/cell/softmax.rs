@@ -18,6 +18,8 @@
 //!
 //! None of its own: models with a softmax are compared as a whole.
 
+pub mod integer;
+
 use super::{CellSpec, Dim, Io, RECURRENT, Rule};
 use crate::math;
 use crate::node::Node;

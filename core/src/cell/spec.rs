@@ -2,6 +2,7 @@
 //! checks, state sizes, the packer, the docs and the tests read it.
 
 use crate::activation::Activation;
+use crate::curve::{BITS, MAX_TABLE_SHIFT, TABLE_LEN};
 use crate::gate::Gate;
 
 /// All that is known about a cell kind apart from its equations.
@@ -180,6 +181,107 @@ pub struct TensorSpec {
     pub presence: Presence,
     /// How often one step goes through it: the positions of a kernel, the turns of a solver.
     pub passes: Dim,
+    /// How its elements are stored.
+    pub storage: Storage,
+}
+
+/// How the elements of a tensor of an image are stored, and in the integer numerics what their units are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// A matrix of the numeric's weights, whose columns are multiplied with something in this unit.
+    Weights(Unit),
+    /// f32.
+    F32,
+    /// The [`RowBlock`](crate::quant::RowBlock)s of matrices of this spec, by their indices, whose sums they bring to a
+    /// unit. The canonical tensors are the biases.
+    Rows {
+        /// Multiplied with the input.
+        input: usize,
+        /// Multiplied with what is carried; none where there is no such matrix.
+        recurrent: Option<usize>,
+        /// What comes out, of each gate of the tensor in turn, or of all.
+        to: &'static [Unit],
+    },
+    /// i16: a value, by which something is multiplied and shifted right by a number of the node.
+    Factors {
+        /// The index of that number.
+        shift: usize,
+        /// What is multiplied.
+        from: Unit,
+        /// What comes out.
+        to: Unit,
+    },
+    /// i16: an activation, tabulated over 2 · 256 steps.
+    Curve,
+}
+
+/// What an integer of a node counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// The scale of what comes in.
+    Input,
+    /// The scale of what goes out.
+    Output,
+    /// 2^-15.
+    Q15,
+    /// 2 to the minus a number of the node, by its index.
+    Bits(usize),
+    /// What an activation is applied to: what comes out of it if that is the identity or ReLU, else as many fraction
+    /// bits as a number of the node says.
+    Before {
+        /// The index of the activation.
+        activation: usize,
+        /// The index of that number.
+        bits: usize,
+        /// What comes out.
+        after: &'static Unit,
+    },
+}
+
+/// What a kind is in the integer numerics, where that is not as in the float ones.
+#[derive(Debug)]
+pub struct IntegerSpec {
+    /// The options that it has, with [`OTHER`] and the bits from [`CURVE`] on.
+    pub options: u32,
+    /// How sizes and extents relate, beyond the rules of the kind.
+    pub rules: &'static [Rule],
+    /// Whole numbers in place of the kind's numbers.
+    pub numbers: &'static [NumberSpec],
+    /// Scratch of its own during one step, in i16: the sum of these.
+    pub work: &'static [Dim],
+    /// Tensors of the image, in the order of the node record.
+    pub tensors: &'static [TensorSpec],
+}
+
+/// The option of an integer node that says that an activation of it is not its default.
+pub const OTHER: u32 = 23;
+/// The option of an integer node that says that its first activation is tabulated; those of the others follow.
+pub const CURVE: u32 = 24;
+
+/// A whole number of a node in the integer numerics.
+#[derive(Debug)]
+pub struct NumberSpec {
+    /// Its name, for reports.
+    pub name: &'static str,
+    /// The least that it can be.
+    pub least: i32,
+    /// The greatest.
+    pub most: i32,
+}
+
+impl NumberSpec {
+    /// How many fraction bits what activations take has.
+    pub const PREACT_BITS: Self = Self { name: "preact_bits", least: *BITS.start(), most: *BITS.end() };
+
+    /// From 0 on.
+    pub const fn up_to(name: &'static str, most: i32) -> Self {
+        Self { name, least: 0, most }
+    }
+
+    /// The width of the steps of a tabulated activation.
+    pub const fn table_shift(name: &'static str) -> Self {
+        Self::up_to(name, MAX_TABLE_SHIFT)
+    }
 }
 
 impl CanonicalSpec {
@@ -208,13 +310,25 @@ impl TensorSpec {
     /// A matrix without gates that is always there.
     pub const fn matrix(name: &'static str, from: &'static [&'static str], rows: Dim, cols: Dim) -> Self {
         let (presence, passes) = (Presence::Always, Dim::Const(1));
-        Self { name, from, gates: &[], rows, cols: Some(cols), presence, passes }
+        let storage = Storage::Weights(Unit::Input);
+        Self { name, from, gates: &[], rows, cols: Some(cols), presence, passes, storage }
     }
 
     /// A vector without gates that is always there.
     pub const fn vector(name: &'static str, from: &'static [&'static str], rows: Dim) -> Self {
         let (presence, passes) = (Presence::Always, Dim::Const(1));
-        Self { name, from, gates: &[], rows, cols: None, presence, passes }
+        Self { name, from, gates: &[], rows, cols: None, presence, passes, storage: Storage::F32 }
+    }
+
+    /// The table of the activation of this index.
+    pub const fn table(name: &'static str, activation: u32) -> Self {
+        let table = Self::vector(name, &[], Dim::Const(TABLE_LEN));
+        table.when(Presence::With(CURVE + activation)).stored(Storage::Curve)
+    }
+
+    /// The same, stored so.
+    pub const fn stored(self, storage: Storage) -> Self {
+        Self { storage, ..self }
     }
 
     /// The same, taking the row blocks of `gates`.

@@ -96,6 +96,13 @@ pub enum ImageError {
         /// The code.
         code: u16,
     },
+    /// A cell that the integer numerics do not have.
+    NoIntegerForm {
+        /// Which node, from 0.
+        node: u32,
+        /// The code of the cell.
+        code: u16,
+    },
     /// The sizes of a node do not fit each other or its slots.
     BadSize {
         /// Which node, from 0.
@@ -194,6 +201,9 @@ impl fmt::Display for ImageError {
             Self::NotZero { offset } => write!(f, "byte {offset} should be zero"),
             Self::BadSection { kind, offset } => write!(f, "section {kind:?} is wrong at its byte {offset}"),
             Self::UnknownCell { node, code } => write!(f, "node {node} has cell code {code}, which this build lacks"),
+            Self::NoIntegerForm { node, code } => {
+                write!(f, "node {node} has cell code {code}, which the integer numerics do not have")
+            }
             Self::BadSize { node, input, hidden, output } => {
                 write!(f, "node {node}: input {input}, hidden {hidden}, output {output} do not fit together")
             }

@@ -3,10 +3,12 @@
 pub(crate) mod crc;
 pub mod error;
 pub mod field;
+mod layout;
 pub(crate) mod read;
 pub mod write;
 
 pub use error::{ImageError, Misaligned};
+pub use layout::Layout;
 
 use crc::Crc32;
 use read::{align_up, slice, u16_at, u32_at, u64_at};
@@ -50,17 +52,22 @@ pub enum Numeric {
     F32,
     /// Matrices in f16, widened on load; everything else f32.
     F16,
+    /// Matrices in i8 with scales a row, everything else in i16 and i32.
+    I8x16,
 }
 
 impl Numeric {
     /// Every numeric that this build runs.
-    pub const ALL: [Self; 2] = [Self::F32, Self::F16];
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::I8x16];
+    /// Those that compute in f32.
+    pub const FLOAT: [Self; 2] = [Self::F32, Self::F16];
 
-    /// Its code in an image. 2, 3 and 4 are kept for `i8x16`, `i8` and `i4x16`.
+    /// Its code in an image. 3 and 4 are kept for `i8` and `i4x16`.
     pub const fn code(self) -> u16 {
         match self {
             Self::F32 => 0,
             Self::F16 => 1,
+            Self::I8x16 => 2,
         }
     }
 
@@ -69,6 +76,7 @@ impl Numeric {
         match code {
             0 => Some(Self::F32),
             1 => Some(Self::F16),
+            2 => Some(Self::I8x16),
             _ => None,
         }
     }
@@ -78,6 +86,7 @@ impl Numeric {
         match self {
             Self::F32 => "f32",
             Self::F16 => "f16",
+            Self::I8x16 => "i8x16",
         }
     }
 
@@ -86,39 +95,26 @@ impl Numeric {
         match self {
             Self::F32 => 4,
             Self::F16 => 2,
+            Self::I8x16 => 1,
         }
     }
-}
 
-/// In which order the weights lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Layout {
-    /// Blocks of four rows, column by column: read by every build.
-    Portable,
-}
-
-impl Layout {
-    /// Its code in an image.
-    pub const fn code(self) -> u16 {
+    /// Whether slots and states are i16; else they are f32.
+    pub const fn is_integer(self) -> bool {
         match self {
-            Self::Portable => 0,
+            Self::F32 | Self::F16 => false,
+            Self::I8x16 => true,
         }
     }
 
-    /// The layout with this code.
-    pub const fn from_code(code: u16) -> Option<Self> {
-        match code {
-            0 => Some(Self::Portable),
-            _ => None,
-        }
+    /// Elements of a slot or a state: those of an integer numeric are filled up to whole words.
+    pub(crate) const fn padded(self, elements: usize) -> Option<usize> {
+        if self.is_integer() { elements.checked_next_multiple_of(2) } else { Some(elements) }
     }
 
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-        }
+    /// Words that so many elements take, which are padded.
+    pub(crate) const fn words(self, elements: usize) -> usize {
+        if self.is_integer() { elements.div_ceil(2) } else { elements }
     }
 }
 
@@ -150,11 +146,13 @@ pub enum SectionKind {
     Names,
     /// Over every byte of the image but itself; kept for signed images, skipped by this build.
     Signature,
+    /// What a unit of each node's output is worth in an integer numeric, for reports: a step does not read it.
+    Scales,
 }
 
 impl SectionKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Nodes,
         Self::Weights,
         Self::Ports,
@@ -164,6 +162,7 @@ impl SectionKind {
         Self::Detector,
         Self::Names,
         Self::Signature,
+        Self::Scales,
     ];
 
     /// Its code in the section table.

@@ -92,8 +92,10 @@ pub struct NodeRecord<'a> {
     pub extents: &'a [u32],
     /// As the spec lists them.
     pub activations: &'a [Activation],
-    /// As the spec lists them.
+    /// As the spec lists them; none in an integer numeric.
     pub params: &'a [f32],
+    /// As the integer spec lists them; none in a float numeric.
+    pub numbers: &'a [i32],
     /// Over how many time steps at once.
     pub unroll: Option<Unroll>,
     /// First element of the slot it writes.
@@ -107,7 +109,7 @@ pub struct NodeRecord<'a> {
 impl NodeRecord<'_> {
     /// Bytes of the record.
     pub const fn record_bytes(&self) -> usize {
-        let words = self.extents.len() + self.params.len() + self.tensors.len();
+        let words = self.extents.len() + self.params.len() + self.numbers.len() + self.tensors.len();
         node::LEN + 4 * words + self.activations.len() * activation::LEN + self.slots.len() * slot::LEN
     }
 
@@ -132,7 +134,7 @@ impl NodeRecord<'_> {
             (node::SLOT_COUNT, self.slots.len()),
             (node::EXTENT_COUNT, self.extents.len()),
             (node::ACTIVATION_COUNT, self.activations.len()),
-            (node::PARAM_COUNT, self.params.len()),
+            (node::PARAM_COUNT, self.params.len() + self.numbers.len()),
             (node::TENSOR_COUNT, self.tensors.len()),
         ] {
             out[field].copy_from_slice(&(count as u16).to_le_bytes());
@@ -142,6 +144,7 @@ impl NodeRecord<'_> {
             [u32::from(activation.code()), alpha.to_bits(), beta.to_bits()]
         });
         let params = self.params.iter().map(|param| param.to_bits());
+        let params = params.chain(self.numbers.iter().map(|number| number.cast_unsigned()));
         let slots = self.slots.iter().flat_map(|&(start, elements)| [start, elements]);
         let tensors = self.tensors.iter().map(|offset| offset.unwrap_or(node::ABSENT));
         let words = self.extents.iter().copied().chain(activations).chain(params).chain(slots).chain(tensors);
@@ -161,16 +164,33 @@ pub fn nodes_header(node_count: u32, slot_elements: u32) -> [u8; nodes::LEN] {
     payload
 }
 
-/// A port that is to be written: its name, its size, and the first element of its slot.
-pub type PortRecord<'a> = (&'a str, u32, u32);
+/// A port that is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct PortRecord<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Features.
+    pub size: u32,
+    /// First element of its slot.
+    pub slot: u32,
+    /// What a unit of it is worth: 1.0 in float numerics.
+    pub scale: f32,
+}
+
+impl<'a> PortRecord<'a> {
+    /// Of a float numeric.
+    pub const fn float(name: &'a str, size: u32, slot: u32) -> Self {
+        Self { name, size, slot, scale: 1.0 }
+    }
+}
 
 /// Bytes of the section `ports`.
 pub fn ports_bytes(inputs: &[PortRecord<'_>], outputs: &[PortRecord<'_>]) -> usize {
     let all = inputs.iter().chain(outputs);
-    all.fold(ports::LEN, |end, (name, _, _)| end + port::LEN + name.len())
+    all.fold(ports::LEN, |end, port| end + port::LEN + port.name.len())
 }
 
-/// Writes the section `ports` of a float model to the start of `out`, and returns its bytes.
+/// Writes the section `ports` to the start of `out`, and returns its bytes.
 ///
 /// # Errors
 /// If `out` is shorter than [`ports_bytes`].
@@ -184,11 +204,11 @@ pub fn write_ports(
     out[ports::INPUT_COUNT].copy_from_slice(&(inputs.len() as u16).to_le_bytes());
     out[ports::OUTPUT_COUNT].copy_from_slice(&(outputs.len() as u16).to_le_bytes());
     let mut name_offset = ports::LEN + (inputs.len() + outputs.len()) * port::LEN;
-    for (index, (name, size, slot)) in inputs.iter().chain(outputs).enumerate() {
+    for (index, &PortRecord { name, size, slot, scale }) in inputs.iter().chain(outputs).enumerate() {
         let record = &mut out[ports::LEN + index * port::LEN..][..port::LEN];
         record[port::SLOT].copy_from_slice(&slot.to_le_bytes());
         record[port::SIZE].copy_from_slice(&size.to_le_bytes());
-        record[port::SCALE].copy_from_slice(&1.0_f32.to_le_bytes());
+        record[port::SCALE].copy_from_slice(&scale.to_le_bytes());
         record[port::ZERO_POINT].copy_from_slice(&0_i32.to_le_bytes());
         record[port::NAME_OFFSET].copy_from_slice(&(name_offset as u32).to_le_bytes());
         record[port::NAME_LEN].copy_from_slice(&(name.len() as u32).to_le_bytes());

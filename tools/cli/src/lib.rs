@@ -12,5 +12,6 @@ pub mod pack;
 pub mod plot;
 #[cfg(feature = "cli")]
 pub mod progress;
+pub mod quantize;
 pub mod runner;
 pub mod score;

@@ -15,6 +15,7 @@ use tidegate::node::Unroll;
 
 use crate::canonical::{self, Canonical, Node, Tensor};
 use crate::error::ModelError;
+use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales};
 
 /// Why a canonical model cannot become an image.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum PackError {
         /// The input or node whose value does not fit any more.
         value: String,
     },
+    /// It has no form in an integer numeric.
+    #[error(transparent)]
+    Quantize(#[from] QuantizeError),
     /// The front end cannot be stored.
     #[error(transparent)]
     FrontEnd(#[from] FrontEndError),
@@ -56,27 +60,53 @@ pub enum PackError {
     },
 }
 
-/// Packs a model. The same model gives the same bytes.
+/// Packs a model in a float numeric. The same model gives the same bytes.
 ///
 /// # Errors
 /// If the model is not whole, or holds what the numeric or the format cannot.
 pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
+    pack_with(model, numeric, &Ranges::default(), Layout::Portable)
+}
+
+/// Packs a model, whose values reach as far as `ranges` say where the numeric needs to know; its weights lie as
+/// `layout` says.
+///
+/// # Errors
+/// As [`pack`].
+pub fn pack_with(
+    model: &Canonical,
+    numeric: Numeric,
+    ranges: &Ranges,
+    layout: Layout,
+) -> Result<Vec<u8>, PackError> {
     model.validate()?;
     let architecture = &model.architecture;
-    let slots = Slots::assign(architecture)?;
+    let slots = Slots::assign(architecture, numeric)?;
+    let scales = if numeric.is_integer() { Some(Scales::assign(architecture, ranges)?) } else { None };
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
-        let tensors = pack_tensors(node, model, numeric, &mut weights)?;
-        append_record(node, &slots, &tensors, &mut nodes)?;
+        let quantized = match &scales {
+            Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, layout)?),
+            None => None,
+        };
+        let tensors = match &quantized {
+            Some(QuantizedNode { tensors, .. }) => append_tensors(tensors, &mut weights),
+            None => pack_tensors(node, model, numeric, &mut weights)?,
+        };
+        append_record(node, quantized.as_ref(), &slots, &tensors, &mut nodes);
     }
-    let ports = pack_ports(architecture, &slots);
+    let ports = pack_ports(architecture, &slots, scales.as_ref());
     let mut sections = vec![
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),
         (SectionKind::Ports, ports),
         (SectionKind::Names, lines(architecture.nodes.iter().map(|node| node.name.as_str()))),
     ];
+    if let Some(scales) = &scales {
+        let of = |node: &Node| (scales.of(&node.name) as f32).to_le_bytes();
+        sections.push((SectionKind::Scales, architecture.nodes.iter().flat_map(of).collect()));
+    }
     if let Some(payload) = core_schedule(architecture.schedule).section() {
         sections.push((SectionKind::Schedule, payload.to_vec()));
     }
@@ -97,7 +127,7 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
     }
     let sections: Vec<_> = sections.iter().map(|(kind, payload)| (*kind, payload.as_slice())).collect();
     let writer =
-        ImageWriter { numeric, layout: Layout::Portable, id: model_id(numeric, &sections), sections: &sections };
+        ImageWriter { numeric, layout, id: model_id(numeric, &sections), sections: &sections };
     let bytes = writer.image_bytes();
     if u32::try_from(bytes).is_err() {
         return Err(PackError::TooLarge { bytes });
@@ -165,7 +195,7 @@ struct Slots<'a> {
 impl<'a> Slots<'a> {
     /// First fit, in execution order. Sorts what lies in the arena for each value, of which a valid model has at most
     /// [`MAX_NODES`](canonical::MAX_NODES) and its inputs.
-    fn assign(architecture: &'a canonical::Architecture) -> Result<Self, PackError> {
+    fn assign(architecture: &'a canonical::Architecture, numeric: Numeric) -> Result<Self, PackError> {
         let mut last_reader: HashMap<&str, usize> = HashMap::new();
         for (index, node) in architecture.nodes.iter().enumerate() {
             last_reader.extend(node.inputs.iter().map(|input| (input.as_str(), index)));
@@ -179,11 +209,13 @@ impl<'a> Slots<'a> {
             taken.sort_unstable();
             let too_large = || PackError::ArenaTooLarge { value: name.to_owned() };
             let size = u32::try_from(size).map_err(|_| too_large())?;
+            // In an integer numeric every slot begins on a whole word.
+            let room = if numeric.is_integer() { size.checked_next_multiple_of(2).ok_or_else(too_large)? } else { size };
             let start = taken.iter().fold(
                 0,
-                |start: u32, &(from, to, _)| if from.saturating_sub(start) >= size { start } else { start.max(to) },
+                |start: u32, &(from, to, _)| if from.saturating_sub(start) >= room { start } else { start.max(to) },
             );
-            let end = start.checked_add(size).ok_or_else(too_large)?;
+            let end = start.checked_add(room).ok_or_else(too_large)?;
             taken.push((start, end, last_reader.get(name).copied().unwrap_or(0)));
             slots.place.insert(name, (start, size));
             slots.elements = slots.elements.max(end);
@@ -207,25 +239,47 @@ impl<'a> Slots<'a> {
     }
 }
 
-fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>) -> Vec<u8> {
+fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>, scales: Option<&Scales<'_>>) -> Vec<u8> {
+    let record = |port: &'_ canonical::Port, value: &str| {
+        let scale = scales.map_or(1.0, |scales| scales.of(value) as f32);
+        (port.size as u32, slots.of(value), scale)
+    };
+    fn named<'a>(port: &'a canonical::Port, (size, slot, scale): (u32, u32, f32)) -> PortRecord<'a> {
+        PortRecord { name: &port.name, size, slot, scale }
+    }
     let inputs: Vec<PortRecord<'_>> =
-        architecture.inputs.iter().map(|port| (port.name.as_str(), port.size as u32, slots.of(&port.name))).collect();
+        architecture.inputs.iter().map(|port| named(port, record(port, &port.name))).collect();
     let outputs: Vec<PortRecord<'_>> =
-        architecture.outputs.iter().map(|port| (port.name.as_str(), port.size as u32, slots.of(&port.from))).collect();
+        architecture.outputs.iter().map(|port| named(port, record(port, &port.from))).collect();
     let mut payload = vec![0; ports_bytes(&inputs, &outputs)];
     write_ports(&inputs, &outputs, &mut payload).expect("the buffer has the writer's own length");
     payload
 }
 
+/// Appends tensors to the weights; returns the offset of each.
+fn append_tensors(tensors: &[Option<Vec<u8>>], weights: &mut Vec<u8>) -> Vec<Option<u32>> {
+    let append = |bytes: &Vec<u8>, weights: &mut Vec<u8>| {
+        weights.resize(weights.len().next_multiple_of(ALIGNMENT), 0);
+        let offset = weights.len() as u32;
+        weights.extend(bytes);
+        offset
+    };
+    tensors.iter().map(|bytes| bytes.as_ref().map(|bytes| append(bytes, weights))).collect()
+}
+
 fn append_record(
     node: &Node,
+    quantized: Option<&QuantizedNode>,
     slots: &Slots<'_>,
     tensors: &[Option<u32>],
     records: &mut Vec<u8>,
-) -> Result<(), PackError> {
+) {
     let kind = kind_of(node);
     let spec = kind.spec();
-    let params: Vec<f32> = spec.params.iter().map(|of| node.params.get(of.name).copied().unwrap_or(0.0)).collect();
+    let params: Vec<f32> = match quantized {
+        Some(_) => Vec::new(),
+        None => spec.params.iter().map(|of| node.params.get(of.name).copied().unwrap_or(0.0)).collect(),
+    };
     let activation = |of: &ActivationSpec| {
         let named = node.activations.get(of.name).and_then(|text| text.parse().ok());
         named.unwrap_or(of.default)
@@ -236,13 +290,14 @@ fn append_record(
         node.inputs.iter().map(|input| (slots.of(input), slots.size(input) / node.steps() as u32)).collect();
     let record = NodeRecord {
         kind,
-        options: node.option_bits(spec),
+        options: quantized.map_or_else(|| node.option_bits(spec), |quantized| quantized.options),
         input_size: node.input_size as u32,
         hidden_size: node.hidden_size as u32,
         output_size: node.output_size as u32,
         extents: &extents,
         activations: &activations,
         params: &params,
+        numbers: quantized.map_or(&[], |quantized| quantized.numbers.as_slice()),
         unroll: node.unroll.map(|unroll| Unroll {
             steps: unroll.steps as u32,
             read_backwards: unroll.read_backwards,
@@ -256,7 +311,6 @@ fn append_record(
     let start = records.len();
     records.resize(start + record.record_bytes(), 0);
     record.write(&mut records[start..]).expect("the buffer has the writer's own length");
-    Ok(())
 }
 
 fn kind_of(node: &Node) -> CellKind {
@@ -309,7 +363,7 @@ fn pack_tensors(
 }
 
 /// The rows of a tensor as an image has them: unit-major, the gates of a unit side by side, canonical tensors summed.
-fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonical) -> Vec<f32> {
+pub(crate) fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonical) -> Vec<f32> {
     let units = dim(node, spec, &tensor.rows);
     let cols = tensor.cols.as_ref().map_or(1, |cols| dim(node, spec, cols));
     let blocks: Vec<usize> = match tensor.gates {
@@ -334,7 +388,7 @@ fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonic
 }
 
 /// Of a validated node, whose tensors are all there.
-fn dim(node: &Node, spec: &CellSpec, dim: &Dim) -> usize {
+pub(crate) fn dim(node: &Node, spec: &CellSpec, dim: &Dim) -> usize {
     node.dim(spec, dim).expect("a validated node's dimensions can be counted")
 }
 
@@ -380,10 +434,10 @@ mod tests {
             schedule: canonical::Schedule::Endless,
             detector: None,
         };
-        assert_eq!(Slots::assign(&architecture).unwrap().elements, u32::MAX);
+        assert_eq!(Slots::assign(&architecture, Numeric::F32).unwrap().elements, u32::MAX);
         for size in [1 << 31, 1 << 32] {
             architecture.inputs[1].size = size;
-            let error = Slots::assign(&architecture).err();
+            let error = Slots::assign(&architecture, Numeric::F32).err();
             assert!(matches!(error, Some(PackError::ArenaTooLarge { value }) if value == "b"));
         }
     }

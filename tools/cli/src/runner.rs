@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use tidegate::detector::{DetectorSettings, Event};
 use tidegate::front_end::Mfcc;
 use tidegate::state::RestoreError;
+use tidegate::step::Values;
 use tidegate::{Detector, FrontEnd, Model, Schedule, State, StepError};
 
 use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
@@ -123,6 +124,7 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
     check_room(steps, kept.fold(0, usize::saturating_add))?;
     let mut outputs: Vec<Vec<f32>> = output_sizes.iter().map(|size| vec![0.0; steps * size]).collect();
     let mut layers = vec![Vec::new(); model.nodes().count()];
+    let scales: Vec<f32> = model.node_scales().collect();
     for step in 0..steps {
         let row = |(input, size): (&&[f32], &usize)| -> Vec<f32> { input[step * size..][..*size].to_vec() };
         let rows: Vec<Vec<f32>> = inputs.iter().zip(&sizes).map(row).collect();
@@ -130,7 +132,13 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
         let mut out: Vec<&mut [f32]> =
             outputs.iter_mut().zip(&output_sizes).map(|(output, size)| &mut output[step * size..][..*size]).collect();
         let _ = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| {
-            layers[node].extend_from_slice(values);
+            match values {
+                Values::F32(values) => layers[node].extend_from_slice(values),
+                Values::I16(values) => {
+                    let scale = scales.get(node).copied().unwrap_or(1.0);
+                    layers[node].extend(values.iter().map(|&value| f32::from(value) * scale));
+                }
+            }
         })?;
     }
     let mut bytes = vec![0; state.saved_bytes()];

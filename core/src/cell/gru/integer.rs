@@ -1,0 +1,162 @@
+//! The GRU in the integer numerics.
+//!
+//! ```text
+//! a = ⌊(W x + R h + b) · multiplier / 2^32⌋           preact_bits fraction bits
+//! r, z = σ(a)                                         15 fraction bits
+//! n = tanh(⌊(W x + R (r h / 2^15) + b) · multiplier / 2^32⌋)                                         reset before
+//! n = tanh(⌊(W x + b) · multiplier / 2^32⌋ + r ⌊(R h + b_r) · multiplier / 2^32⌋ / 2^15)             reset after
+//! h' = (z h + (1 - z) n) / 2^15
+//! ```
+//!
+//! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
+
+use super::{NEW, RESET_AFTER, RESET_UPDATE};
+use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
+use crate::kernel::Kernel;
+use crate::node::Node;
+use crate::quant::{ONE, from_q15, requantize, requantize_input, saturate};
+
+/// Numbers of the spec by name.
+mod number {
+    pub const PREACT_BITS: usize = 0;
+    pub const GATE_TABLE_SHIFT: usize = 1;
+    pub const NEW_TABLE_SHIFT: usize = 2;
+}
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const GATE_INPUT_WEIGHTS: usize = 0;
+    pub const GATE_RECURRENT_WEIGHTS: usize = 1;
+    pub const GATE_ROWS: usize = 2;
+    pub const NEW_INPUT_WEIGHTS: usize = 3;
+    pub const NEW_RECURRENT_WEIGHTS: usize = 4;
+    pub const NEW_ROWS: usize = 5;
+    pub const NEW_INPUT_ROWS: usize = 6;
+    pub const NEW_RECURRENT_ROWS: usize = 7;
+    pub const GATE_TABLE: usize = 8;
+    pub const NEW_TABLE: usize = 9;
+}
+
+const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Q15 };
+const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
+
+/// What r times the recurrent sum is clamped to before, so that the product fits.
+const MOST_RECURRENT: i32 = (1 << 16) - 1;
+
+/// See the [module](self).
+pub const SPEC: IntegerSpec = IntegerSpec {
+    options: 1 << RESET_AFTER | 1 << OTHER | 0b11 << CURVE,
+    rules: &[],
+    numbers: &[
+        NumberSpec::PREACT_BITS,
+        NumberSpec::table_shift("gate_table_shift"),
+        NumberSpec::table_shift("new_table_shift"),
+    ],
+    work: &[Dim::Hidden, Dim::Hidden],
+    tensors: &[
+        TensorSpec::matrix("gate_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(RESET_UPDATE),
+        TensorSpec::matrix("gate_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
+            .gates(RESET_UPDATE)
+            .stored(Storage::Weights(Unit::Output)),
+        TensorSpec::vector("gate_rows", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(RESET_UPDATE).stored(
+            Storage::Rows {
+                input: tensor::GATE_INPUT_WEIGHTS,
+                recurrent: Some(tensor::GATE_RECURRENT_WEIGHTS),
+                to: &[GATE],
+            },
+        ),
+        TensorSpec::matrix("new_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(NEW),
+        TensorSpec::matrix("new_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
+            .gates(NEW)
+            .stored(Storage::Weights(Unit::Output)),
+        TensorSpec::vector("new_rows", &["input_bias", "recurrent_bias"], Dim::Hidden)
+            .gates(NEW)
+            .when(Presence::Without(RESET_AFTER))
+            .stored(Storage::Rows {
+                input: tensor::NEW_INPUT_WEIGHTS,
+                recurrent: Some(tensor::NEW_RECURRENT_WEIGHTS),
+                to: &[CANDIDATE],
+            }),
+        TensorSpec::vector("new_input_rows", &["input_bias"], Dim::Hidden)
+            .gates(NEW)
+            .when(Presence::With(RESET_AFTER))
+            .stored(Storage::Rows { input: tensor::NEW_INPUT_WEIGHTS, recurrent: None, to: &[CANDIDATE] }),
+        TensorSpec::vector("new_recurrent_rows", &["recurrent_bias"], Dim::Hidden)
+            .gates(NEW)
+            .when(Presence::With(RESET_AFTER))
+            .stored(Storage::Rows { input: tensor::NEW_RECURRENT_WEIGHTS, recurrent: None, to: &[CANDIDATE] }),
+        TensorSpec::table("gate_table", 0),
+        TensorSpec::table("new_table", 1),
+    ],
+};
+
+/// One step. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r, or r ⊙ h with the reset
+/// before) and, from a whole word on, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
+pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    let Io { x, state: hidden, work, y, .. } = io;
+    let Some(hidden) = hidden.get_mut(..node.hidden_size) else { return };
+    let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
+    let Some(reset) = reset.get_mut(..node.hidden_size) else { return };
+    gates::<K>(node, x, hidden, reset, update);
+    if node.has(RESET_AFTER) {
+        new_reset_after::<K>(node, x, hidden, reset, y);
+    } else {
+        new_reset_before::<K>(node, x, reset, y);
+    }
+    for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
+        let z = unsigned(z);
+        let kept = z.wrapping_mul(i32::from(*h));
+        *h = saturate(from_q15(kept.wrapping_add((ONE - z).wrapping_mul(i32::from(*n)))));
+        *n = *h;
+    }
+}
+
+/// r, or r ⊙ h, and z of every unit. A block of four rows holds r, z of two units.
+fn gates<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
+    let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
+    let bits = node.number(number::PREACT_BITS).unsigned_abs();
+    let open = |sum| gate.apply(sum, bits).clamp(0, ONE);
+    let after = node.has(RESET_AFTER);
+    let blocks = node.weights(tensor::GATE_INPUT_WEIGHTS).zip(node.weights(tensor::GATE_RECURRENT_WEIGHTS));
+    let units = reset.chunks_mut(2).zip(update.chunks_mut(2)).zip(hidden.chunks(2));
+    for (((w, u), rows), ((r, z), h)) in blocks.zip(node.rows(tensor::GATE_ROWS)).zip(units) {
+        let [r0, z0, r1, z1] = requantize(rows, K::dot(w, x), K::dot(u, hidden));
+        for (((r, z), &h), (sum_r, sum_z)) in r.iter_mut().zip(z).zip(h).zip([(r0, z0), (r1, z1)]) {
+            let opened = open(sum_r);
+            *r = if after { opened as u16 as i16 } else { saturate(from_q15(opened.wrapping_mul(i32::from(h)))) };
+            *z = open(sum_z) as u16 as i16;
+        }
+    }
+}
+
+/// n of every unit, four to a block; `reset` is r ⊙ h.
+fn new_reset_before<K: Kernel>(node: &Node<'_>, x: &[i16], reset: &[i16], new: &mut [i16]) {
+    let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
+    let bits = node.number(number::PREACT_BITS).unsigned_abs();
+    let blocks = node.weights(tensor::NEW_INPUT_WEIGHTS).zip(node.weights(tensor::NEW_RECURRENT_WEIGHTS));
+    for (((w, u), rows), new) in blocks.zip(node.rows(tensor::NEW_ROWS)).zip(new.chunks_mut(4)) {
+        for (n, sum) in new.iter_mut().zip(requantize(rows, K::dot(w, x), K::dot(u, reset))) {
+            *n = saturate(activation.apply(sum, bits));
+        }
+    }
+}
+
+/// n of every unit, four to a block; `reset` is r.
+fn new_reset_after<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &[i16], new: &mut [i16]) {
+    let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
+    let bits = node.number(number::PREACT_BITS).unsigned_abs();
+    let input = node.weights(tensor::NEW_INPUT_WEIGHTS).zip(node.rows(tensor::NEW_INPUT_ROWS));
+    let recurrent = node.weights(tensor::NEW_RECURRENT_WEIGHTS).zip(node.rows(tensor::NEW_RECURRENT_ROWS));
+    for (((w, rows), (u, rows_r)), (new, reset)) in input.zip(recurrent).zip(new.chunks_mut(4).zip(reset.chunks(4))) {
+        let (a, b) = (requantize_input(rows, K::dot(w, x)), requantize_input(rows_r, K::dot(u, hidden)));
+        for ((n, &r), (a, b)) in new.iter_mut().zip(reset).zip(a.into_iter().zip(b)) {
+            let kept = from_q15(unsigned(r).wrapping_mul(b.clamp(-MOST_RECURRENT, MOST_RECURRENT)));
+            *n = saturate(activation.apply(a.wrapping_add(kept), bits));
+        }
+    }
+}
+
+/// From 0 to 1 inclusive.
+fn unsigned(value: i16) -> i32 {
+    i32::from(value.cast_unsigned())
+}

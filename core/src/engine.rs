@@ -1,0 +1,157 @@
+//! What a step does once its buffers have been checked: the states that take turns, the values that go in and out.
+
+use crate::cell::Element;
+use crate::image::Numeric;
+use crate::model::Model;
+use crate::quant::MAX;
+use crate::run::{Pass, run};
+use crate::schedule::{Schedule, Turn};
+use crate::state::State;
+
+/// What a node gave, as it lies in the arena.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Values<'s> {
+    /// In a float numeric.
+    F32(&'s [f32]),
+    /// In an integer numeric: times the node's scale.
+    I16(&'s [i16]),
+}
+
+/// Who observes: `observe(node, values)`.
+pub(crate) type Observe<'s> = &'s mut dyn FnMut(usize, Values<'_>);
+
+/// Who does not.
+pub(crate) fn unseen(_: usize, _: Values<'_>) {}
+
+/// The buffers of a step: scratch, the inputs and which row of them it reads, the outputs and which row it writes.
+pub(crate) struct Buffers<'s, 'i, 'o, P> {
+    pub scratch: &'s mut [u32],
+    pub inputs: &'s [&'i [P]],
+    pub from: usize,
+    pub outputs: &'s mut [&'o mut [P]],
+    pub to: usize,
+}
+
+/// A step, or the end of a sequence; returns whether there is an output.
+type Advance<P> = fn(&Model<'_>, &mut State<'_>, Buffers<'_, '_, '_, P>, Observe<'_>) -> bool;
+
+/// What runs the models of one kind of numeric with f32 at their ports. A model names the one that it needs, so that a
+/// firmware whose model is a constant does not contain the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Engine {
+    /// One time step.
+    pub step: Advance<f32>,
+    /// The same, where the output is not wanted: it is not computed where only nodes without a state lie before it.
+    pub skip: Advance<f32>,
+    /// The end of a sequence.
+    pub end: Advance<f32>,
+}
+
+impl Engine {
+    pub const fn of(numeric: Numeric) -> &'static Self {
+        const FLOAT: Engine =
+            Engine { step: step::<f32, f32, true>, skip: step::<f32, f32, false>, end: end::<f32, f32> };
+        const INTEGER: Engine =
+            Engine { step: step::<i16, f32, true>, skip: step::<i16, f32, false>, end: end::<i16, f32> };
+        if numeric.is_integer() { &INTEGER } else { &FLOAT }
+    }
+}
+
+/// What comes through a port of a model whose arena holds `E`.
+pub(crate) trait Crosses<E>: Copy {
+    fn enter(self, scale: f32) -> E;
+    fn leave(value: E, scale: f32) -> Self;
+}
+
+impl<E: Copy> Crosses<E> for E {
+    fn enter(self, _: f32) -> E {
+        self
+    }
+
+    fn leave(value: E, _: f32) -> Self {
+        value
+    }
+}
+
+impl Crosses<i16> for f32 {
+    /// To the nearest, halves away from zero, what is too large to the largest; not-a-number to 0.
+    fn enter(self, scale: f32) -> i16 {
+        let (value, max) = (self / scale, MAX as f32);
+        let half = if value < 0.0 { -0.5 } else { 0.5 };
+        (value + half).clamp(-max, max) as i16
+    }
+
+    fn leave(value: i16, scale: f32) -> Self {
+        f32::from(value) * scale
+    }
+}
+
+/// One time step of every state that has its turn.
+pub(crate) fn step<E: Element, P: Crosses<E>, const WANTED: bool>(
+    model: &Model<'_>,
+    state: &mut State<'_>,
+    buffers: Buffers<'_, '_, '_, P>,
+    observe: Observe<'_>,
+) -> bool {
+    let Buffers { scratch, inputs, from, outputs, to } = buffers;
+    let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
+    let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
+    let Some((clock, values)) = state.words.split_first_mut() else { return false };
+    let mut output = false;
+    let mut rest: &mut [E] = bytemuck::cast_slice_mut(values);
+    for index in 0..model.schedule().states() {
+        let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) else { break };
+        rest = others;
+        let Turn::Step { first, last } = model.schedule().turn(index, *clock) else { continue };
+        let last = last && WANTED;
+        if first {
+            own.fill(E::zeroed());
+        }
+        for ((place, scale), input) in model.inputs().places().zip(inputs) {
+            let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
+            for (slot, &value) in slots.get_mut(place).unwrap_or_default().iter_mut().zip(row) {
+                *slot = value.enter(scale);
+            }
+        }
+        let nodes = if last { model.nodes() } else { model.stateful_nodes() };
+        if run(nodes, Pass::Step, own, slots, work, observe) && last {
+            give(model, slots, outputs, to);
+            output = true;
+        }
+    }
+    *clock = model.schedule().tick(*clock);
+    output
+}
+
+/// The end of a sequence, see [`Model::finish`]. It reads no inputs.
+pub(crate) fn end<E: Element, P: Crosses<E>>(
+    model: &Model<'_>,
+    state: &mut State<'_>,
+    buffers: Buffers<'_, '_, '_, P>,
+    observe: Observe<'_>,
+) -> bool {
+    let Buffers { scratch, outputs, to, .. } = buffers;
+    let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
+    let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
+    let Some((_, values)) = state.words.split_first_mut() else { return false };
+    if model.schedule() != Schedule::Endless {
+        return false;
+    }
+    // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
+    slots.fill(E::zeroed());
+    let output = run(model.nodes(), Pass::Finish, bytemuck::cast_slice_mut(values), slots, work, observe);
+    if output {
+        give(model, slots, outputs, to);
+    }
+    output
+}
+
+/// Copies the outputs out of the arena, each to a row.
+fn give<E: Element, P: Crosses<E>>(model: &Model<'_>, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
+    for ((place, scale), output) in model.outputs().places().zip(outputs.iter_mut()) {
+        let row = output.get_mut(to * place.len()..(to + 1) * place.len()).unwrap_or_default();
+        for (value, &slot) in row.iter_mut().zip(slots.get(place).unwrap_or_default()) {
+            *value = P::leave(slot, scale);
+        }
+    }
+}

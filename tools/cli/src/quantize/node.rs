@@ -1,0 +1,315 @@
+//! One node in integers: its option bits, its numbers, and the bytes of its tensors.
+
+use tidegate::activation::Activation;
+use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Storage, TensorSpec, Unit};
+use tidegate::curve::{BITS, Curve, TABLE_LEN};
+use tidegate::image::Layout;
+use tidegate::quant::{MAX, RowBlock};
+
+use super::rows::{Part, Row, row};
+use super::scales::{Q15, activation, fraction_bits};
+use super::{QuantizeError, Ranges, Scales};
+use crate::canonical::{Canonical, Node};
+use crate::pack::{dim, image_rows};
+
+/// How many fraction bits the sums before an activation have where nothing speaks against it.
+const PREACT_BITS: i32 = 12;
+/// Steps of a table to its end, as a power of two.
+const HALF_TABLE_BITS: i32 = 8;
+/// What a table reaches to, as a power of two: 16.
+const TABLE_REACH_BITS: i32 = 4;
+
+/// A node in integers.
+#[derive(Clone, Debug)]
+pub struct QuantizedNode {
+    /// Bit `k`: option `k` of the spec.
+    pub options: u32,
+    /// As the integer spec lists them.
+    pub numbers: Vec<i32>,
+    /// The bytes of each tensor; none where the node does not have it.
+    pub tensors: Vec<Option<Vec<u8>>>,
+}
+
+struct Quantizer<'a> {
+    node: &'a Node,
+    spec: &'static CellSpec,
+    integer: &'static IntegerSpec,
+    options: u32,
+    numbers: Vec<i32>,
+    input: f64,
+    output: f64,
+    model: &'a Canonical,
+    layout: Layout,
+}
+
+impl QuantizedNode {
+    /// `model` holds the node's tensors, `scales` what it reads and gives.
+    ///
+    /// # Errors
+    /// If the node has no integer form.
+    pub fn new(
+        node: &Node,
+        model: &Canonical,
+        scales: &Scales<'_>,
+        ranges: &Ranges,
+        layout: Layout,
+    ) -> Result<Self, QuantizeError> {
+        let refuse = |with: &str| QuantizeError::NoIntegerForm {
+            node: node.name.clone(),
+            cell: node.cell.clone(),
+            with: with.to_owned(),
+        };
+        let kind = CellKind::from_name(&node.cell).ok_or_else(|| refuse(""))?;
+        let (spec, integer) = (kind.spec(), kind.integer_spec().ok_or_else(|| refuse(""))?);
+        let options = node.option_bits(spec);
+        if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
+            return Err(refuse(&format!(" with {}", spec.options[option])));
+        }
+        let mut bits = PREACT_BITS;
+        loop {
+            let mut quantizer = Quantizer {
+                node,
+                spec,
+                integer,
+                options,
+                numbers: vec![0; integer.numbers.len()],
+                input: scales.input(node)?,
+                output: scales.of(&node.name),
+                model,
+                layout,
+            };
+            quantizer.set_activations();
+            quantizer.set_numbers(kind, ranges, bits);
+            let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
+            if let Some(tensors) = tensors {
+                let Quantizer { options, numbers, .. } = quantizer;
+                return Ok(Self { options, numbers, tensors });
+            }
+            // A weight times a unit of the input alone moves the sum by more than it can count.
+            bits -= 1;
+            if bits < *BITS.start() {
+                return Err(refuse(" whose weights are too large for the range of its input"));
+            }
+        }
+    }
+}
+
+impl Quantizer<'_> {
+    /// Tables where they are needed.
+    fn set_activations(&mut self) {
+        for (index, default) in self.spec.activations.iter().enumerate() {
+            let of = activation(self.node, index);
+            if of != default.default {
+                self.options |= 1 << OTHER;
+            }
+            if Curve::of(of).is_none() {
+                self.options |= 1 << (CURVE + index as u32);
+            }
+        }
+    }
+
+    fn set(&mut self, name: &str, value: i32) {
+        let at = self.integer.numbers.iter().position(|number| number.name == name);
+        if let Some(at) = at {
+            let (least, most) = (self.integer.numbers[at].least, self.integer.numbers[at].most);
+            self.numbers[at] = value.clamp(least, most);
+        }
+    }
+
+    fn get(&self, name: &str) -> i32 {
+        let at = self.integer.numbers.iter().position(|number| number.name == name);
+        at.map_or(0, |at| self.numbers[at])
+    }
+
+    /// Numbers by what their names mean in every cell that has them.
+    fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, bits: i32) {
+        for index in 0..self.integer.numbers.len() {
+            self.numbers[index] = self.integer.numbers[index].least;
+        }
+        self.set("preact_bits", bits);
+        for number in self.integer.numbers.iter().filter(|number| number.name.ends_with("table_shift")) {
+            self.set(number.name, bits + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        }
+        match kind {
+            CellKind::Lstm => self.set_lstm(ranges),
+            CellKind::Softmax => self.set_softmax(),
+            _ => {}
+        }
+    }
+
+    fn set_lstm(&mut self, ranges: &Ranges) {
+        let cell_bits = fraction_bits(ranges.of(&format!("{}.cell_state", self.node.name)));
+        let bits = |of: Activation| match Curve::of(of) {
+            Some(curve) if curve.is_bounded() => 15,
+            Some(_) => cell_bits,
+            None => fraction_bits(reach(of)).max(cell_bits),
+        };
+        let (candidate, output) = (activation(self.node, 1), activation(self.node, 2));
+        self.set("cell_bits", cell_bits);
+        self.set("candidate_shift", bits(candidate) - cell_bits);
+        self.set("memory_bits", bits(output));
+        let clip = |name: &str, scale: f64| match self.node.params.get(name) {
+            Some(&clip) if clip > 0.0 => ((f64::from(clip) / scale).round()).min(f64::from(MAX)) as i32,
+            _ => MAX,
+        };
+        let (cell_clip, projection_clip) =
+            (clip("cell_clip", f64::from(-cell_bits).exp2()), clip("projection_clip", self.output));
+        self.set("cell_clip", cell_clip);
+        self.set("projection_clip", projection_clip);
+        self.set("output_table_shift", cell_bits.max(*BITS.start()) + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
+        let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
+        let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
+        // The most with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
+        let room = (f64::from(MAX) / f64::from(most)).log2().floor() as i32;
+        self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
+    }
+
+    fn set_softmax(&mut self) {
+        // Over 2^32 the multiplier brings units · 2^14 to 15 fraction bits of a power of two.
+        let mut multiplier = self.input * std::f64::consts::LOG2_E * f64::from(1 << 15) * f64::from(1 << 18);
+        let mut lift = 0;
+        while multiplier >= f64::from(i32::MAX) {
+            multiplier /= 2.0;
+            lift += 1;
+        }
+        self.set("multiplier", multiplier.round() as i32);
+        self.set("lift", lift);
+    }
+
+    /// What a unit is worth. `gate` picks the activation of what is [`Unit::Before`] one.
+    fn unit(&self, unit: &Unit) -> f64 {
+        match unit {
+            Unit::Input => self.input,
+            Unit::Output => self.output,
+            Unit::Q15 => Q15,
+            Unit::Bits(number) => f64::from(-self.numbers[*number]).exp2(),
+            Unit::Before { activation: index, bits, after } => match activation(self.node, *index) {
+                Activation::Identity | Activation::Relu => self.unit(after),
+                _ => f64::from(-self.numbers[*bits]).exp2(),
+            },
+        }
+    }
+
+    /// The bytes of a tensor: `Some(None)` where the node does not have it, `None` where a unit is too fine.
+    fn tensor(&self, tensor: &TensorSpec) -> Option<Option<Vec<u8>>> {
+        if !tensor.presence.required(self.options) {
+            return Some(None);
+        }
+        let bytes = match tensor.storage {
+            Storage::Weights(_) => self.weights(tensor)?,
+            Storage::Rows { .. } => {
+                let rows = self.rows(tensor)?;
+                rows.chunks(4).flat_map(row_block).flat_map(i32::to_le_bytes).collect()
+            }
+            Storage::Factors { shift, from, to } => {
+                let factor = self.unit(&from) / self.unit(&to) * f64::from(self.numbers[shift]).exp2();
+                let mut values = image_rows(self.node, self.spec, tensor, self.model);
+                values.resize(values.len().next_multiple_of(4), 0.0);
+                let most = f64::from(MAX);
+                let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
+                values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
+            }
+            Storage::Curve => self.table(tensor),
+            Storage::F32 => Vec::new(),
+        };
+        Some(Some(bytes))
+    }
+
+    /// The rows that the tensor with [`Storage::Rows`] speaks of.
+    fn rows(&self, tensor: &TensorSpec) -> Option<Vec<Row>> {
+        let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
+        let bias = image_rows(self.node, self.spec, tensor, self.model);
+        let matrix = |index: usize| {
+            let of = &self.integer.tensors[index];
+            let Storage::Weights(unit) = of.storage else { return None };
+            let cols = of.cols.as_ref().map_or(1, |cols| dim(self.node, self.spec, cols));
+            Some((image_rows(self.node, self.spec, of, self.model), cols, self.unit(&unit)))
+        };
+        let (weights, cols, scale) = matrix(input)?;
+        let carried = recurrent.and_then(matrix);
+        let rows = bias.iter().enumerate().map(|(index, &bias)| {
+            let input = Part { weights: &weights[index * cols..][..cols], scale };
+            let recurrent = carried
+                .as_ref()
+                .map(|(weights, cols, scale)| Part { weights: &weights[index * cols..][..*cols], scale: *scale });
+            row(input, recurrent, f64::from(bias), self.unit(&to[index % to.len()]))
+        });
+        rows.collect()
+    }
+
+    /// The weights of a matrix in the order of the layout.
+    fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
+        let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
+        let (rows, part) = self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(
+            |of| match of.storage {
+                Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
+                Storage::Rows { recurrent: Some(recurrent), .. } if recurrent == index => Some((self.rows(of), 1)),
+                _ => None,
+            },
+        )?;
+        let rows = rows?;
+        let cols = rows.first()?.weights[part].len();
+        let padded = cols.next_multiple_of(self.layout.columns());
+        let mut bytes = Vec::new();
+        for block in rows.chunks(4) {
+            let mut of_block = vec![self.layout.byte(0); 4 * padded];
+            for (at, row) in block.iter().enumerate() {
+                for (col, &weight) in row.weights[part].iter().enumerate() {
+                    of_block[self.layout.place(at, col)] = self.layout.byte(weight);
+                }
+            }
+            bytes.extend(of_block);
+        }
+        Some(bytes)
+    }
+
+    /// A tabulated activation.
+    fn table(&self, tensor: &TensorSpec) -> Vec<u8> {
+        let index = (0..self.spec.activations.len())
+            .find(|index| tensor.presence == tidegate::cell::Presence::With(CURVE + *index as u32))
+            .unwrap_or(0);
+        let of = activation(self.node, index);
+        let after = self.after(index);
+        let step = f64::from(TABLE_REACH_BITS - HALF_TABLE_BITS).exp2();
+        let most = f64::from(MAX);
+        let value = |at: usize| {
+            let x = (at as f64 - (TABLE_LEN / 2) as f64) * step;
+            (f64::from(of.apply(x as f32)) / after).round().clamp(-most, most) as i16
+        };
+        let filled = TABLE_LEN.next_multiple_of(2) - TABLE_LEN;
+        let values = (0..TABLE_LEN).map(value).chain(std::iter::repeat_n(0, filled));
+        values.flat_map(i16::to_le_bytes).collect()
+    }
+
+    /// What comes out of activation `index`.
+    fn after(&self, index: usize) -> f64 {
+        match (CellKind::from_name(&self.node.cell), index) {
+            (Some(CellKind::Lstm), 1) => f64::from(-(self.get("candidate_shift") + self.get("cell_bits"))).exp2(),
+            (Some(CellKind::Lstm), 2) => f64::from(-self.get("memory_bits")).exp2(),
+            (Some(CellKind::Lstm | CellKind::Gru), 0) => Q15,
+            _ => self.output,
+        }
+    }
+}
+
+/// The greatest magnitude of a bounded activation over the reach of its table.
+fn reach(of: Activation) -> f32 {
+    let end = f32::from(1_u16 << TABLE_REACH_BITS);
+    of.apply(end).abs().max(of.apply(-end).abs())
+}
+
+fn row_block(rows: &[Row]) -> RowBlock {
+    let mut block = [0; 10];
+    let mut shifts = [[0_u8; 4]; 2];
+    for (at, row) in rows.iter().enumerate() {
+        block[at] = row.bias;
+        block[4 + at] = row.multiplier;
+        for (shifts, shift) in shifts.iter_mut().zip(row.shifts) {
+            shifts[at] = shift;
+        }
+    }
+    block[8] = i32::from_le_bytes(shifts[0]);
+    block[9] = i32::from_le_bytes(shifts[1]);
+    block
+}

@@ -1,0 +1,109 @@
+//! What a unit of every value is worth.
+
+use std::collections::BTreeMap;
+
+use tidegate::activation::Activation;
+use tidegate::cell::CellKind;
+use tidegate::curve::Curve;
+use tidegate::quant::MAX;
+
+use super::{QuantizeError, Ranges};
+use crate::canonical::{Architecture, Node};
+
+/// 2^-15: of what is between -1 and 1.
+pub const Q15: f64 = 1.0 / 32768.0;
+
+/// What is left above the greatest value seen.
+const HEADROOM: f64 = 1.05;
+
+/// What a unit of every input and node is worth.
+#[derive(Clone, Debug)]
+pub struct Scales<'a>(BTreeMap<&'a str, f64>);
+
+impl<'a> Scales<'a> {
+    /// Of all values of a model.
+    ///
+    /// # Errors
+    /// If a node reads values whose scales differ.
+    pub fn assign(architecture: &'a Architecture, ranges: &Ranges) -> Result<Self, QuantizeError> {
+        let mut scales = Self(BTreeMap::new());
+        for input in &architecture.inputs {
+            scales.0.insert(&input.name, from_range(ranges.of(&input.name)));
+        }
+        for node in &architecture.nodes {
+            let read = scales.input(node)?;
+            let scale = match output(node) {
+                Output::Bounded => Q15,
+                Output::Measured => from_range(ranges.of(&node.name)),
+                Output::AsInput => read,
+            };
+            scales.0.insert(&node.name, scale);
+        }
+        Ok(scales)
+    }
+
+    /// What a unit of this value is worth.
+    pub fn of(&self, name: &str) -> f64 {
+        self.0.get(name).copied().unwrap_or(1.0)
+    }
+
+    /// What a unit of what a node reads is worth.
+    ///
+    /// # Errors
+    /// If it reads values whose scales differ.
+    pub fn input(&self, node: &Node) -> Result<f64, QuantizeError> {
+        let mut read = node.inputs.iter();
+        let first = read.next().map_or("", String::as_str);
+        match read.find(|name| self.of(name) != self.of(first)) {
+            None => Ok(self.of(first)),
+            Some(other) => {
+                Err(QuantizeError::Scales { node: node.name.clone(), a: first.to_owned(), b: other.clone() })
+            }
+        }
+    }
+}
+
+/// Where the scale of a node's output comes from.
+enum Output {
+    /// 2^-15
+    Bounded,
+    /// From what was seen.
+    Measured,
+    /// It is that of the input.
+    AsInput,
+}
+
+fn output(node: &Node) -> Output {
+    let bounded = |index| {
+        if Curve::of(activation(node, index)).is_some_and(Curve::is_bounded) { Output::Bounded } else { Output::Measured }
+    };
+    match CellKind::from_name(&node.cell) {
+        Some(CellKind::Lstm) if node.options.iter().any(|option| option == "projection") => Output::Measured,
+        // Its scale is a power of two that the node's own numbers say.
+        Some(CellKind::Lstm) => bounded(2),
+        Some(CellKind::Gru) => bounded(1),
+        Some(CellKind::Elman | CellKind::Dense) => bounded(0),
+        Some(CellKind::Softmax) => Output::Bounded,
+        Some(CellKind::Identity | CellKind::Last | CellKind::Window | CellKind::Repeat) => Output::AsInput,
+        _ => Output::Measured,
+    }
+}
+
+/// Activation `index` of a node.
+pub fn activation(node: &Node, index: usize) -> Activation {
+    let spec = CellKind::from_name(&node.cell).and_then(|kind| kind.spec().activations.get(index));
+    let Some(spec) = spec else { return Activation::Identity };
+    node.activations.get(spec.name).and_then(|text| text.parse().ok()).unwrap_or(spec.default)
+}
+
+/// So that what was seen fits, and a little more.
+fn from_range(range: f32) -> f64 {
+    let range = f64::from(range);
+    if range > 0.0 { range * HEADROOM / f64::from(MAX) } else { Q15 }
+}
+
+/// The most fraction bits, up to 15, with which a value of this range fits in 16 bits.
+pub fn fraction_bits(range: f32) -> i32 {
+    let bits = (f64::from(MAX) / (f64::from(range) * HEADROOM)).log2().floor();
+    if bits >= 15.0 { 15 } else { (bits as i32).max(0) }
+}
