@@ -122,7 +122,7 @@ impl<'a> Model<'a> {
             node_count,
             stateful_count: 0,
             // The scratch of the nodes begins on a whole word.
-            slot_elements: match image.numeric.padded(slot_elements as usize) {
+            slot_elements: match image.numeric.padded(image.layout, slot_elements as usize) {
                 Some(elements) => elements,
                 None => slot_elements as usize,
             },

@@ -11,7 +11,7 @@ use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Layout, Numeric, SectionKind};
-use crate::kernel::Weight;
+use crate::kernel::{Kernel, Weight};
 use crate::quant::RowBlock;
 use crate::tensor::Matrix;
 
@@ -320,9 +320,9 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Whether a slot that begins there begins on a whole word.
+    /// Whether a slot that begins there begins where kernels can read it.
     const fn is_aligned(&self, start: usize) -> bool {
-        !self.numeric.is_integer() || start.is_multiple_of(2)
+        start.is_multiple_of(self.numeric.unit(self.layout))
     }
 
     /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
@@ -400,7 +400,7 @@ impl<'a> Node<'a> {
         let mut states = self.spec().states;
         while let [state, rest @ ..] = states {
             let Some(len) = self.sizes().dim(&state.len) else { return None };
-            let Some(len) = self.numeric.padded(len) else { return None };
+            let Some(len) = self.numeric.padded(self.layout, len) else { return None };
             let Some(sum) = total.checked_add(len) else { return None };
             total = sum;
             states = rest;
@@ -421,7 +421,7 @@ impl<'a> Node<'a> {
         let (mut rest, mut total) = (self.cell.work(), self.gathered_elements());
         while let [dim, others @ ..] = rest {
             let Some(len) = self.sizes().dim(dim) else { return None };
-            let Some(len) = self.numeric.padded(len) else { return None };
+            let Some(len) = self.numeric.padded(self.layout, len) else { return None };
             let Some(sum) = total.checked_add(len) else { return None };
             total = sum;
             rest = others;
@@ -429,19 +429,27 @@ impl<'a> Node<'a> {
         Some(total)
     }
 
-    /// A dimension, filled up to whole words where elements are i16.
-    pub(crate) const fn padded(&self, dim: &Dim) -> usize {
-        match self.numeric.padded(self.dim(dim)) {
+    /// Elements of what it reads at one step, filled up as slots are.
+    pub(crate) const fn padded_input(&self) -> usize {
+        match self.numeric.padded(self.layout, self.input_size) {
             Some(elements) => elements,
             None => 0,
         }
     }
 
-    /// Elements of the input that are gathered: from several slots, or from rows that do not start on whole words.
+    /// A dimension, filled up as states and scratch are.
+    pub(crate) const fn padded(&self, dim: &Dim) -> usize {
+        match self.numeric.padded(self.layout, self.dim(dim)) {
+            Some(elements) => elements,
+            None => 0,
+        }
+    }
+
+    /// Elements of the input that are gathered: from several slots, or from rows that do not begin where kernels can read them.
     pub(crate) const fn gathered_elements(&self) -> usize {
-        let apart = self.numeric.is_integer() && self.steps() > 1 && !self.input_size.is_multiple_of(2);
+        let apart = self.steps() > 1 && !self.is_aligned(self.input_size);
         if self.slots.len() > slot::LEN || apart {
-            match self.numeric.padded(self.input_size) {
+            match self.numeric.padded(self.layout, self.input_size) {
                 Some(elements) => elements,
                 None => 0,
             }
@@ -531,20 +539,24 @@ impl<'a> Node<'a> {
         Matrix::new(self.tensor(index), cols)
     }
 
-    /// The blocks of matrix `index` of an integer node, four rows each, in the order of the image's layout.
-    pub(crate) fn weights(&self, index: usize) -> impl Iterator<Item = &'a [u8]> {
-        let cols = self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0);
-        let mut rest = self.tensor(index);
-        core::iter::from_fn(move || {
-            let (block, others) = rest.split_at_checked(4 * cols)?;
-            rest = others;
-            Some(block)
-        })
+    /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
+    pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
+        let bytes = self.tensor_start(index);
+        let whole = bytes.len() - bytes.len() % size_of::<K::Unit>();
+        let rest = bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
+        Blocks { rest, units: cols.div_ceil(K::COLUMNS) }
     }
 
-    /// How the sums of an integer node's matrices are brought to a unit, block by block: tensor `index` of the spec.
-    pub(crate) fn rows(&self, index: usize) -> &'a [RowBlock] {
-        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
+    pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
+        let bytes = self.tensor_start(index).get(..rows.div_ceil(4) * size_of::<RowBlock>()).unwrap_or_default();
+        bytemuck::try_cast_slice(bytes).unwrap_or_default()
+    }
+
+    /// A tensor and what is behind it: to say where it ends would take its dimensions.
+    fn tensor_start(&self, index: usize) -> &'a [u8] {
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        self.weights.get(offset as usize..).unwrap_or_default()
     }
 
     /// The factors or the table at `index` of an integer node's spec.
@@ -622,5 +634,22 @@ impl<'a> Node<'a> {
     /// Whether option `option` of the spec is set.
     pub const fn has(&self, option: u32) -> bool {
         self.options >> option & 1 == 1
+    }
+}
+
+/// The blocks of a matrix in an integer numeric.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks<'a, U> {
+    rest: &'a [U],
+    units: usize,
+}
+
+impl<'a, U> Iterator for Blocks<'a, U> {
+    type Item = &'a [U];
+
+    fn next(&mut self) -> Option<&'a [U]> {
+        let (block, rest) = self.rest.split_at_checked(self.units)?;
+        self.rest = rest;
+        Some(block)
     }
 }

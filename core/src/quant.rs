@@ -8,9 +8,9 @@ pub const ONE: i32 = 1 << 15;
 /// The greatest value of a slot or state, and minus the least: -32768 is none.
 pub const MAX: i32 = 32767;
 
-/// The steps of four rows between their sums and what they count: bias, multiplier, and the right shifts of the sums
-/// over the input and over what is carried, a byte a row, the first row in the low one.
-pub type RowBlock = [i32; 10];
+/// What four rows need beside their weights: what their sums start from, what they are multiplied with over 2^32, and the
+/// right shifts of the sums over the finer part, a byte a row, the first row in the low one.
+pub type RowBlock = [i32; 9];
 
 /// The high word of the product: rounded down.
 pub const fn mulh(a: i32, b: i32) -> i32 {
@@ -27,22 +27,18 @@ pub const fn from_q15(product: i32) -> i32 {
     product.wrapping_add(ONE / 2) >> 15
 }
 
-/// `⌊((input >> s_x) + (recurrent >> s_h) + bias) · multiplier / 2^32⌋` of four rows, where a shift rounds down. One of
-/// the shifts is 0. What rounding down takes away on average is in the bias.
-pub fn requantize(rows: &RowBlock, input: [i32; 4], recurrent: [i32; 4]) -> [i32; 4] {
-    let &[b0, b1, b2, b3, m0, m1, m2, m3, input_shifts, recurrent_shifts] = rows;
-    let (x, h) = (shifted(input, input_shifts), shifted(recurrent, recurrent_shifts));
-    let (bias, multiplier) = ([b0, b1, b2, b3], [m0, m1, m2, m3]);
-    let [x0, x1, x2, x3] = x;
-    let [h0, h1, h2, h3] = h;
-    let sums = [x0.wrapping_add(h0), x1.wrapping_add(h1), x2.wrapping_add(h2), x3.wrapping_add(h3)];
-    scaled(sums, bias, multiplier)
+/// `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋` of four rows, where a shift rounds down. What rounding down
+/// takes away on average is in `start`, and so is the bias.
+pub fn requantize(rows: &RowBlock, fine: [i32; 4], coarse: [i32; 4]) -> [i32; 4] {
+    let (&[a, b, c, d, .., shifts], [s, t, u, v]) = (rows, fine);
+    let started = [a.wrapping_add(s), b.wrapping_add(t), c.wrapping_add(u), d.wrapping_add(v)];
+    scaled(rows, shifted(started, shifts), coarse)
 }
 
-/// [`requantize`] where nothing is carried.
-pub fn requantize_input(rows: &RowBlock, input: [i32; 4]) -> [i32; 4] {
-    let &[b0, b1, b2, b3, m0, m1, m2, m3, shifts, _] = rows;
-    scaled(shifted(input, shifts), [b0, b1, b2, b3], [m0, m1, m2, m3])
+/// [`requantize`] of rows with one part.
+pub fn requantize_one(rows: &RowBlock, sums: [i32; 4]) -> [i32; 4] {
+    let &[a, b, c, d, ..] = rows;
+    scaled(rows, [a, b, c, d], sums)
 }
 
 fn shifted([a, b, c, d]: [i32; 4], shifts: i32) -> [i32; 4] {
@@ -51,7 +47,7 @@ fn shifted([a, b, c, d]: [i32; 4], shifts: i32) -> [i32; 4] {
     [shift(a, s), shift(b, t), shift(c, u), shift(d, v)]
 }
 
-fn scaled([a, b, c, d]: [i32; 4], bias: [i32; 4], multiplier: [i32; 4]) -> [i32; 4] {
-    let ([e, f, g, h], [m, n, o, p]) = (bias, multiplier);
+fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4], [e, f, g, h]: [i32; 4]) -> [i32; 4] {
+    let &[_, _, _, _, m, n, o, p, _] = rows;
     [mulh(a.wrapping_add(e), m), mulh(b.wrapping_add(f), n), mulh(c.wrapping_add(g), o), mulh(d.wrapping_add(h), p)]
 }

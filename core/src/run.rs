@@ -88,7 +88,7 @@ struct Inputs<'s, 'n, E> {
 }
 
 impl<E: Element> Inputs<'_, '_, E> {
-    /// Row `row` of every slot, one behind the other.
+    /// Row `row` of every slot, one behind the other, and in an integer numeric whatever fills it up.
     fn row(&mut self, row: usize) -> &[E] {
         let mut at = 0;
         let mut index = 0;
@@ -98,14 +98,14 @@ impl<E: Element> Inputs<'_, '_, E> {
                 Some(start) => (self.after, start),
                 None => (self.before, start),
             };
-            let from = side.get(start..start + elements).unwrap_or_default();
             if self.gathered.is_empty() {
-                return from;
+                return side.get(start..start + self.node.padded_input()).unwrap_or_default();
             }
+            let from = side.get(start..start + elements).unwrap_or_default();
             copy(self.gathered.get_mut(at..).unwrap_or_default(), from);
             at += elements;
             index += 1;
         }
-        self.gathered.get(..at).unwrap_or_default()
+        self.gathered
     }
 }

@@ -23,6 +23,7 @@ pub mod identity;
 pub mod indrnn;
 pub mod indy_gru;
 pub mod indy_lstm;
+mod integer;
 pub mod intersection;
 pub mod last;
 pub mod layer_norm;

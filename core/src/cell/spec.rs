@@ -197,8 +197,9 @@ pub enum Storage {
     Rows {
         /// Multiplied with the input.
         input: usize,
-        /// Multiplied with what is carried; none where there is no such matrix.
-        recurrent: Option<usize>,
+        /// Multiplied with what is carried, and the index of the number that says whether its sum is the finer one; none
+        /// where there is no such matrix.
+        recurrent: Option<(usize, usize)>,
         /// What comes out, of each gate of the tensor in turn, or of all.
         to: &'static [Unit],
     },
@@ -276,6 +277,11 @@ impl NumberSpec {
     /// From 0 on.
     pub const fn up_to(name: &'static str, most: i32) -> Self {
         Self { name, least: 0, most }
+    }
+
+    /// Whether the sums over what is carried are the finer ones of a tensor of rows.
+    pub const fn recurrent_first(name: &'static str) -> Self {
+        Self::up_to(name, 1)
     }
 
     /// The width of the steps of a tabulated activation.

@@ -107,9 +107,19 @@ impl Numeric {
         }
     }
 
-    /// Elements of a slot or a state: those of an integer numeric are filled up to whole words.
-    pub(crate) const fn padded(self, elements: usize) -> Option<usize> {
-        if self.is_integer() { elements.checked_next_multiple_of(2) } else { Some(elements) }
+    /// Slots, states and scratch begin on a multiple of this many elements, and are filled up to one: in an integer
+    /// numeric whole words, and as many columns as the layout's kernel reads at once.
+    pub(crate) const fn unit(self, layout: Layout) -> usize {
+        match (self.is_integer(), layout.columns()) {
+            (false, _) => 1,
+            (true, 1) => 2,
+            (true, columns) => columns,
+        }
+    }
+
+    /// As many elements filled up.
+    pub(crate) const fn padded(self, layout: Layout, elements: usize) -> Option<usize> {
+        elements.checked_next_multiple_of(self.unit(layout))
     }
 
     /// Words that so many elements take, which are padded.

@@ -4,6 +4,7 @@
 //! weights serves four accumulators; every row is summed over ascending columns in a single chain, which fixes
 //! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
 
+mod dsp;
 mod integer;
 mod scalar;
 
@@ -13,6 +14,7 @@ use half::f16;
 
 use crate::cell::{Cell, CellKind};
 use crate::image::Layout;
+use crate::quant::{RowBlock, requantize, requantize_one};
 
 /// A matrix element as it lies in flash.
 pub trait Weight: bytemuck::Pod {
@@ -34,8 +36,35 @@ impl Weight for f16 {
 
 /// Inner products of i8 with i16 in one layout.
 pub(crate) trait Kernel {
-    /// Of the four rows of a block with `x`; what fills the block's columns up counts as zero. Sums wrap.
-    fn dot(block: &[u8], x: &[i16]) -> [i32; 4];
+    /// Columns of a unit.
+    const COLUMNS: usize;
+    /// A piece of a block: some columns of its four rows.
+    type Unit: bytemuck::Pod;
+    /// What blocks are multiplied with, in the form that the kernel reads.
+    type Operand<'x>: Copy;
+
+    /// Of `x`, `len` elements filled up to whole units: what fills them up is multiplied with zeros. It begins where a
+    /// slot or a state may begin.
+    fn operand(x: &[i16], len: usize) -> Self::Operand<'_>;
+
+    /// The sums over the columns of a block, of each of its four rows. They wrap.
+    fn dot(block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
+
+    /// [`requantize`] of the sums of two parts, the finer first.
+    #[inline(always)]
+    fn sum_two(
+        rows: &RowBlock,
+        (fine, p): (&[Self::Unit], Self::Operand<'_>),
+        (coarse, q): (&[Self::Unit], Self::Operand<'_>),
+    ) -> [i32; 4] {
+        requantize(rows, Self::dot(fine, p), Self::dot(coarse, q))
+    }
+
+    /// [`requantize_one`] of the sums.
+    #[inline(always)]
+    fn sum_one(rows: &RowBlock, block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4] {
+        requantize_one(rows, Self::dot(block, x))
+    }
 }
 
 /// [`Layout::Portable`]

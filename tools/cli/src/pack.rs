@@ -81,7 +81,7 @@ pub fn pack_with(
 ) -> Result<Vec<u8>, PackError> {
     model.validate()?;
     let architecture = &model.architecture;
-    let slots = Slots::assign(architecture, numeric)?;
+    let slots = Slots::assign(architecture, unit(numeric, layout))?;
     let scales = if numeric.is_integer() { Some(Scales::assign(architecture, ranges)?) } else { None };
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
@@ -185,6 +185,11 @@ fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u8> {
     names.flat_map(|name| [name, "\n"]).collect::<String>().into_bytes()
 }
 
+/// Slots begin on a multiple of so many elements.
+fn unit(numeric: Numeric, layout: Layout) -> u32 {
+    if numeric.is_integer() { layout.columns().max(2) as u32 } else { 1 }
+}
+
 /// Where every value lies in the arena. A value's place is given to another once nothing reads it any more.
 struct Slots<'a> {
     /// First element, and elements.
@@ -195,7 +200,7 @@ struct Slots<'a> {
 impl<'a> Slots<'a> {
     /// First fit, in execution order. Sorts what lies in the arena for each value, of which a valid model has at most
     /// [`MAX_NODES`](canonical::MAX_NODES) and its inputs.
-    fn assign(architecture: &'a canonical::Architecture, numeric: Numeric) -> Result<Self, PackError> {
+    fn assign(architecture: &'a canonical::Architecture, unit: u32) -> Result<Self, PackError> {
         let mut last_reader: HashMap<&str, usize> = HashMap::new();
         for (index, node) in architecture.nodes.iter().enumerate() {
             last_reader.extend(node.inputs.iter().map(|input| (input.as_str(), index)));
@@ -209,8 +214,7 @@ impl<'a> Slots<'a> {
             taken.sort_unstable();
             let too_large = || PackError::ArenaTooLarge { value: name.to_owned() };
             let size = u32::try_from(size).map_err(|_| too_large())?;
-            // In an integer numeric every slot begins on a whole word.
-            let room = if numeric.is_integer() { size.checked_next_multiple_of(2).ok_or_else(too_large)? } else { size };
+            let room = size.checked_next_multiple_of(unit).ok_or_else(too_large)?;
             let start = taken.iter().fold(
                 0,
                 |start: u32, &(from, to, _)| if from.saturating_sub(start) >= room { start } else { start.max(to) },
@@ -434,10 +438,10 @@ mod tests {
             schedule: canonical::Schedule::Endless,
             detector: None,
         };
-        assert_eq!(Slots::assign(&architecture, Numeric::F32).unwrap().elements, u32::MAX);
+        assert_eq!(Slots::assign(&architecture, 1).unwrap().elements, u32::MAX);
         for size in [1 << 31, 1 << 32] {
             architecture.inputs[1].size = size;
-            let error = Slots::assign(&architecture, Numeric::F32).err();
+            let error = Slots::assign(&architecture, 1).err();
             assert!(matches!(error, Some(PackError::ArenaTooLarge { value }) if value == "b"));
         }
     }

@@ -1,7 +1,7 @@
 //! The dense layer in the integer numerics.
 //!
 //! ```text
-//! y = f(⌊(W x + b) · multiplier / 2^32⌋)
+//! y = f(⌊(start + W x) · multiplier / 2^32⌋)           b is in `start`
 //! ```
 //!
 //! The identity and ReLU are applied in the scale of the output; σ and tanh, which have 15 fraction bits, and tables to
@@ -11,7 +11,7 @@ use super::{COLS, GROUPS};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Rule, Storage, TensorSpec, Unit};
 use crate::kernel::Kernel;
 use crate::node::Node;
-use crate::quant::{requantize_input, saturate};
+use crate::quant::saturate;
 
 /// Numbers of the spec by name.
 mod number {
@@ -48,9 +48,10 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let blocks = node.weights(tensor::WEIGHTS).zip(node.rows(tensor::ROWS));
+    let x = K::operand(x, node.input_size);
+    let blocks = node.weights::<K>(tensor::WEIGHTS, node.input_size).zip(node.rows(tensor::ROWS, node.output_size));
     for ((w, rows), y) in blocks.zip(y.chunks_mut(4)) {
-        for (y, sum) in y.iter_mut().zip(requantize_input(rows, K::dot(w, x))) {
+        for (y, sum) in y.iter_mut().zip(K::sum_one(rows, w, x)) {
             *y = saturate(activation.apply(sum, bits));
         }
     }

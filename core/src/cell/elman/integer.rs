@@ -7,22 +7,24 @@
 //! The identity and ReLU are applied in the scale of the output; σ and tanh, which have 15 fraction bits, and tables to
 //! `preact_bits` of them.
 
+use crate::cell::integer::Pair;
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
 use crate::kernel::Kernel;
 use crate::node::Node;
-use crate::quant::{requantize, saturate};
+use crate::quant::saturate;
 
 /// Numbers of the spec by name.
 mod number {
     pub const PREACT_BITS: usize = 0;
-    pub const TABLE_SHIFT: usize = 1;
+    pub const RECURRENT_FIRST: usize = 1;
+    pub const TABLE_SHIFT: usize = 2;
 }
 
 /// Tensors of the spec by name.
 mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const ROWS: usize = 2;
+    use crate::cell::integer::PairTensors;
+
+    pub const PAIR: PairTensors = PairTensors { input: 0, recurrent: 1, rows: 2 };
     pub const TABLE: usize = 3;
 }
 
@@ -30,15 +32,19 @@ mod tensor {
 pub const SPEC: IntegerSpec = IntegerSpec {
     options: 1 << OTHER | 1 << CURVE,
     rules: &[],
-    numbers: &[NumberSpec::PREACT_BITS, NumberSpec::table_shift("table_shift")],
+    numbers: &[
+        NumberSpec::PREACT_BITS,
+        NumberSpec::recurrent_first("recurrent_first"),
+        NumberSpec::table_shift("table_shift"),
+    ],
     work: &[],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
             .stored(Storage::Weights(Unit::Output)),
         TensorSpec::vector("rows", &["input_bias", "recurrent_bias"], Dim::Hidden).stored(Storage::Rows {
-            input: tensor::INPUT_WEIGHTS,
-            recurrent: Some(tensor::RECURRENT_WEIGHTS),
+            input: tensor::PAIR.input,
+            recurrent: Some((tensor::PAIR.recurrent, number::RECURRENT_FIRST)),
             to: &[Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Output }],
         }),
         TensorSpec::table("table", 0),
@@ -48,12 +54,18 @@ pub const SPEC: IntegerSpec = IntegerSpec {
 /// One step. `x` is `[input]`, `state` (h) and `y` are `[hidden]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state: hidden, y, .. } = io;
-    let Some(hidden) = hidden.get_mut(..node.hidden_size) else { return };
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let blocks = node.weights(tensor::INPUT_WEIGHTS).zip(node.weights(tensor::RECURRENT_WEIGHTS));
-    for (((w, r), rows), y) in blocks.zip(node.rows(tensor::ROWS)).zip(y.chunks_mut(4)) {
-        for (y, sum) in y.iter_mut().zip(requantize(rows, K::dot(w, x), K::dot(r, hidden))) {
+    let pair = Pair::<K>::new(
+        node,
+        tensor::PAIR,
+        number::RECURRENT_FIRST,
+        node.hidden_size,
+        (x, node.input_size),
+        (hidden, node.hidden_size),
+    );
+    for (sums, y) in pair.zip(y.chunks_mut(4)) {
+        for (y, sum) in y.iter_mut().zip(sums) {
             *y = saturate(activation.apply(sum, bits));
         }
     }

@@ -11,26 +11,27 @@
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
 use super::{NEW, RESET_AFTER, RESET_UPDATE};
+use crate::cell::integer::Pair;
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
 use crate::kernel::Kernel;
 use crate::node::Node;
-use crate::quant::{ONE, from_q15, requantize, requantize_input, saturate};
+use crate::quant::{ONE, from_q15, saturate};
 
 /// Numbers of the spec by name.
 mod number {
     pub const PREACT_BITS: usize = 0;
-    pub const GATE_TABLE_SHIFT: usize = 1;
-    pub const NEW_TABLE_SHIFT: usize = 2;
+    pub const GATE_RECURRENT_FIRST: usize = 1;
+    pub const NEW_RECURRENT_FIRST: usize = 2;
+    pub const GATE_TABLE_SHIFT: usize = 3;
+    pub const NEW_TABLE_SHIFT: usize = 4;
 }
 
 /// Tensors of the spec by name.
 mod tensor {
-    pub const GATE_INPUT_WEIGHTS: usize = 0;
-    pub const GATE_RECURRENT_WEIGHTS: usize = 1;
-    pub const GATE_ROWS: usize = 2;
-    pub const NEW_INPUT_WEIGHTS: usize = 3;
-    pub const NEW_RECURRENT_WEIGHTS: usize = 4;
-    pub const NEW_ROWS: usize = 5;
+    use crate::cell::integer::PairTensors;
+
+    pub const GATES: PairTensors = PairTensors { input: 0, recurrent: 1, rows: 2 };
+    pub const NEW: PairTensors = PairTensors { input: 3, recurrent: 4, rows: 5 };
     pub const NEW_INPUT_ROWS: usize = 6;
     pub const NEW_RECURRENT_ROWS: usize = 7;
     pub const GATE_TABLE: usize = 8;
@@ -49,6 +50,8 @@ pub const SPEC: IntegerSpec = IntegerSpec {
     rules: &[],
     numbers: &[
         NumberSpec::PREACT_BITS,
+        NumberSpec::recurrent_first("gate_recurrent_first"),
+        NumberSpec::recurrent_first("new_recurrent_first"),
         NumberSpec::table_shift("gate_table_shift"),
         NumberSpec::table_shift("new_table_shift"),
     ],
@@ -60,8 +63,8 @@ pub const SPEC: IntegerSpec = IntegerSpec {
             .stored(Storage::Weights(Unit::Output)),
         TensorSpec::vector("gate_rows", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(RESET_UPDATE).stored(
             Storage::Rows {
-                input: tensor::GATE_INPUT_WEIGHTS,
-                recurrent: Some(tensor::GATE_RECURRENT_WEIGHTS),
+                input: tensor::GATES.input,
+                recurrent: Some((tensor::GATES.recurrent, number::GATE_RECURRENT_FIRST)),
                 to: &[GATE],
             },
         ),
@@ -73,30 +76,29 @@ pub const SPEC: IntegerSpec = IntegerSpec {
             .gates(NEW)
             .when(Presence::Without(RESET_AFTER))
             .stored(Storage::Rows {
-                input: tensor::NEW_INPUT_WEIGHTS,
-                recurrent: Some(tensor::NEW_RECURRENT_WEIGHTS),
+                input: tensor::NEW.input,
+                recurrent: Some((tensor::NEW.recurrent, number::NEW_RECURRENT_FIRST)),
                 to: &[CANDIDATE],
             }),
         TensorSpec::vector("new_input_rows", &["input_bias"], Dim::Hidden)
             .gates(NEW)
             .when(Presence::With(RESET_AFTER))
-            .stored(Storage::Rows { input: tensor::NEW_INPUT_WEIGHTS, recurrent: None, to: &[CANDIDATE] }),
+            .stored(Storage::Rows { input: tensor::NEW.input, recurrent: None, to: &[CANDIDATE] }),
         TensorSpec::vector("new_recurrent_rows", &["recurrent_bias"], Dim::Hidden)
             .gates(NEW)
             .when(Presence::With(RESET_AFTER))
-            .stored(Storage::Rows { input: tensor::NEW_RECURRENT_WEIGHTS, recurrent: None, to: &[CANDIDATE] }),
+            .stored(Storage::Rows { input: tensor::NEW.recurrent, recurrent: None, to: &[CANDIDATE] }),
         TensorSpec::table("gate_table", 0),
         TensorSpec::table("new_table", 1),
     ],
 };
 
 /// One step. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r, or r ⊙ h with the reset
-/// before) and, from a whole word on, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
+/// before) and, from where a slot may begin, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state: hidden, work, y, .. } = io;
-    let Some(hidden) = hidden.get_mut(..node.hidden_size) else { return };
     let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
-    let Some(reset) = reset.get_mut(..node.hidden_size) else { return };
+    let Some(update) = update.get_mut(..node.hidden_size) else { return };
     gates::<K>(node, x, hidden, reset, update);
     if node.has(RESET_AFTER) {
         new_reset_after::<K>(node, x, hidden, reset, y);
@@ -106,7 +108,8 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
         let z = unsigned(z);
         let kept = z.wrapping_mul(i32::from(*h));
-        *h = saturate(from_q15(kept.wrapping_add((ONE - z).wrapping_mul(i32::from(*n)))));
+        // Between h and n, neither of which leaves ±32767.
+        *h = from_q15(kept.wrapping_add((ONE - z).wrapping_mul(i32::from(*n)))) as i16;
         *n = *h;
     }
 }
@@ -117,13 +120,14 @@ fn gates<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &mut [i16
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
     let open = |sum| gate.apply(sum, bits).clamp(0, ONE);
     let after = node.has(RESET_AFTER);
-    let blocks = node.weights(tensor::GATE_INPUT_WEIGHTS).zip(node.weights(tensor::GATE_RECURRENT_WEIGHTS));
+    let (input, carried) = ((x, node.input_size), (hidden, node.hidden_size));
+    let first = number::GATE_RECURRENT_FIRST;
+    let pair = Pair::<K>::new(node, tensor::GATES, first, 2 * node.hidden_size, input, carried);
     let units = reset.chunks_mut(2).zip(update.chunks_mut(2)).zip(hidden.chunks(2));
-    for (((w, u), rows), ((r, z), h)) in blocks.zip(node.rows(tensor::GATE_ROWS)).zip(units) {
-        let [r0, z0, r1, z1] = requantize(rows, K::dot(w, x), K::dot(u, hidden));
+    for ([r0, z0, r1, z1], ((r, z), h)) in pair.zip(units) {
         for (((r, z), &h), (sum_r, sum_z)) in r.iter_mut().zip(z).zip(h).zip([(r0, z0), (r1, z1)]) {
             let opened = open(sum_r);
-            *r = if after { opened as u16 as i16 } else { saturate(from_q15(opened.wrapping_mul(i32::from(h)))) };
+            *r = if after { opened as u16 as i16 } else { from_q15(opened.wrapping_mul(i32::from(h))) as i16 };
             *z = open(sum_z) as u16 as i16;
         }
     }
@@ -133,9 +137,11 @@ fn gates<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &mut [i16
 fn new_reset_before<K: Kernel>(node: &Node<'_>, x: &[i16], reset: &[i16], new: &mut [i16]) {
     let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let blocks = node.weights(tensor::NEW_INPUT_WEIGHTS).zip(node.weights(tensor::NEW_RECURRENT_WEIGHTS));
-    for (((w, u), rows), new) in blocks.zip(node.rows(tensor::NEW_ROWS)).zip(new.chunks_mut(4)) {
-        for (n, sum) in new.iter_mut().zip(requantize(rows, K::dot(w, x), K::dot(u, reset))) {
+    let (input, carried) = ((x, node.input_size), (reset, node.hidden_size));
+    let first = number::NEW_RECURRENT_FIRST;
+    let pair = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, input, carried);
+    for (sums, new) in pair.zip(new.chunks_mut(4)) {
+        for (n, sum) in new.iter_mut().zip(sums) {
             *n = saturate(activation.apply(sum, bits));
         }
     }
@@ -145,10 +151,15 @@ fn new_reset_before<K: Kernel>(node: &Node<'_>, x: &[i16], reset: &[i16], new: &
 fn new_reset_after<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &[i16], new: &mut [i16]) {
     let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let input = node.weights(tensor::NEW_INPUT_WEIGHTS).zip(node.rows(tensor::NEW_INPUT_ROWS));
-    let recurrent = node.weights(tensor::NEW_RECURRENT_WEIGHTS).zip(node.rows(tensor::NEW_RECURRENT_ROWS));
-    for (((w, rows), (u, rows_r)), (new, reset)) in input.zip(recurrent).zip(new.chunks_mut(4).zip(reset.chunks(4))) {
-        let (a, b) = (requantize_input(rows, K::dot(w, x)), requantize_input(rows_r, K::dot(u, hidden)));
+    let (x, hidden) = (K::operand(x, node.input_size), K::operand(hidden, node.hidden_size));
+    let input = node.weights::<K>(tensor::NEW.input, node.input_size);
+    let recurrent = node.weights::<K>(tensor::NEW.recurrent, node.hidden_size);
+    let rows = node.rows(tensor::NEW_INPUT_ROWS, node.hidden_size);
+    let rows = rows.iter().zip(node.rows(tensor::NEW_RECURRENT_ROWS, node.hidden_size));
+    for (((w, u), (rows, rows_r)), (new, reset)) in
+        input.zip(recurrent).zip(rows).zip(new.chunks_mut(4).zip(reset.chunks(4)))
+    {
+        let (a, b) = (K::sum_one(rows, w, x), K::sum_one(rows_r, u, hidden));
         for ((n, &r), (a, b)) in new.iter_mut().zip(reset).zip(a.into_iter().zip(b)) {
             let kept = from_q15(unsigned(r).wrapping_mul(b.clamp(-MOST_RECURRENT, MOST_RECURRENT)));
             *n = saturate(activation.apply(a.wrapping_add(kept), bits));

@@ -14,12 +14,13 @@
 
 use super::{COUPLED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
 use crate::activation::Activation;
+use crate::cell::integer::Pair;
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
 use crate::curve::{BITS, Curve, sigmoid, tanh};
 use crate::gate;
 use crate::kernel::Kernel;
 use crate::node::Node;
-use crate::quant::{MAX, ONE, from_q15, requantize, requantize_input, saturate};
+use crate::quant::{MAX, ONE, from_q15, saturate};
 
 /// The options that need [`step_any`].
 pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << OTHER;
@@ -33,15 +34,16 @@ mod number {
     pub const CELL_CLIP: usize = 4;
     pub const PROJECTION_CLIP: usize = 5;
     pub const PEEPHOLE_SHIFT: usize = 6;
+    pub const RECURRENT_FIRST: usize = 7;
     /// The first of three.
-    pub const TABLE_SHIFTS: usize = 7;
+    pub const TABLE_SHIFTS: usize = 8;
 }
 
 /// Tensors of the spec by name.
 mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const ROWS: usize = 2;
+    use crate::cell::integer::PairTensors;
+
+    pub const PAIR: PairTensors = PairTensors { input: 0, recurrent: 1, rows: 2 };
     /// The first of three: those of i, f, o.
     pub const PEEPHOLES: usize = 3;
     pub const PROJECTION_WEIGHTS: usize = 6;
@@ -73,9 +75,10 @@ pub const SPEC: IntegerSpec = IntegerSpec {
         NumberSpec::up_to("cell_bits", 15),
         NumberSpec::up_to("candidate_shift", 15),
         NumberSpec::up_to("memory_bits", 15),
-        NumberSpec { name: "cell_clip", least: 1, most: MAX },
+        NumberSpec { name: "cell_clip", least: 1, most: -(i16::MIN as i32) },
         NumberSpec { name: "projection_clip", least: 1, most: MAX },
         NumberSpec::up_to("peephole_shift", 31),
+        NumberSpec::recurrent_first("recurrent_first"),
         NumberSpec::table_shift("gate_table_shift"),
         NumberSpec::table_shift("cell_table_shift"),
         NumberSpec::table_shift("output_table_shift"),
@@ -88,8 +91,8 @@ pub const SPEC: IntegerSpec = IntegerSpec {
             .stored(Storage::Weights(Unit::Output)),
         TensorSpec::vector("rows", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::LSTM).stored(
             Storage::Rows {
-                input: tensor::INPUT_WEIGHTS,
-                recurrent: Some(tensor::RECURRENT_WEIGHTS),
+                input: tensor::PAIR.input,
+                recurrent: Some((tensor::PAIR.recurrent, number::RECURRENT_FIRST)),
                 to: &[GATE, GATE, CANDIDATE, GATE],
             },
         ),
@@ -128,9 +131,8 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Io { x, state, work: m, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.padded(&Dim::Output)) else { return };
-    let Some(hidden) = hidden.get_mut(..node.output_size) else { return };
+    let Some(cell) = cell.get_mut(..node.hidden_size) else { return };
     if node.has(PROJECTION) {
-        let Some(m) = m.get_mut(..node.hidden_size) else { return };
         update(node, x, hidden, cell, m);
         project::<K>(node, m, y);
     } else {
@@ -139,21 +141,22 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     copy(hidden, y);
 }
 
-/// What `step` and `step_any` share: the sums of a unit's gates i, f, g, o.
-fn units<'n, K: Kernel>(node: &Node<'n>, x: &[i16], hidden: &[i16]) -> impl Iterator<Item = [i32; 4]> {
-    let input = node.weights(tensor::INPUT_WEIGHTS);
-    let recurrent = node.weights(tensor::RECURRENT_WEIGHTS);
-    let blocks = input.zip(recurrent).zip(node.rows(tensor::ROWS));
-    blocks.map(move |((w, r), rows)| requantize(rows, K::dot(w, x), K::dot(r, hidden)))
+/// What both share: the sums of a unit's gates i, f, g, o. `hidden` is filled up to whole units.
+fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) -> Pair<'a, 'x, K> {
+    let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
+    Pair::new(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
 }
 
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], m: &mut [i16]) {
     let scales = Scales::of(node);
     let bits = scales.preact_bits;
     for ([i, f, g, o], (c, m)) in units::<K>(node, x, hidden).zip(cell.iter_mut().zip(m)) {
-        let next = scales.remember(sigmoid(f, bits), i32::from(*c), sigmoid(i, bits), tanh(g, bits));
+        let entering = sigmoid(i, bits).wrapping_mul(tanh(g, bits)) >> scales.candidate_shift;
+        let next = from_q15(sigmoid(f, bits).wrapping_mul(i32::from(*c)).wrapping_add(entering));
+        let next = next.clamp(i16::MIN.into(), i16::MAX.into());
         *c = next as i16;
-        *m = saturate(from_q15(sigmoid(o, bits).wrapping_mul(tanh(next << scales.lift, scales.cell_bits))));
+        // Neither factor leaves ±1, and tanh does not reach it.
+        *m = from_q15(sigmoid(o, bits).wrapping_mul(tanh(next << scales.lift, scales.cell_bits))) as i16;
     }
 }
 
@@ -218,7 +221,8 @@ impl Scales {
     /// c' of f, c, i, g.
     fn remember(&self, f: i32, c: i32, i: i32, g: i32) -> i32 {
         let entering = i.wrapping_mul(g) >> self.candidate_shift;
-        from_q15(f.wrapping_mul(c).wrapping_add(entering)).max(-self.cell_clip).min(self.cell_clip)
+        let next = from_q15(f.wrapping_mul(c).wrapping_add(entering)).max(-self.cell_clip).min(self.cell_clip);
+        next.clamp(i16::MIN.into(), i16::MAX.into())
     }
 }
 
@@ -228,12 +232,13 @@ fn peepholes<'n>(node: &Node<'n>) -> impl Iterator<Item = [i16; 3]> + use<'n> {
     p_i.zip(p_f).zip(p_o).map(|((&i, &f), &o)| [i, f, o])
 }
 
-/// y = clip(P m)
+/// y = clip(P m), of m that is filled up to whole units
 fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
-    let clip = node.number(number::PROJECTION_CLIP);
-    let blocks = node.weights(tensor::PROJECTION_WEIGHTS).zip(node.rows(tensor::PROJECTION_ROWS));
+    let (m, clip) = (K::operand(m, node.hidden_size), node.number(number::PROJECTION_CLIP));
+    let blocks = node.weights::<K>(tensor::PROJECTION_WEIGHTS, node.hidden_size);
+    let blocks = blocks.zip(node.rows(tensor::PROJECTION_ROWS, node.output_size));
     for ((p, rows), y) in blocks.zip(y.chunks_mut(4)) {
-        for (y, sum) in y.iter_mut().zip(requantize_input(rows, K::dot(p, m))) {
+        for (y, sum) in y.iter_mut().zip(K::sum_one(rows, p, m)) {
             *y = sum.max(-clip).min(clip) as i16;
         }
     }

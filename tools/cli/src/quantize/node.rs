@@ -80,6 +80,7 @@ impl QuantizedNode {
             };
             quantizer.set_activations();
             quantizer.set_numbers(kind, ranges, bits);
+            quantizer.set_orders();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
                 let Quantizer { options, numbers, .. } = quantizer;
@@ -137,6 +138,17 @@ impl Quantizer<'_> {
         }
     }
 
+    /// Which part of each tensor of rows is the finer one.
+    fn set_orders(&mut self) {
+        for tensor in self.integer.tensors.iter().filter(|tensor| tensor.presence.required(self.options)) {
+            if let Storage::Rows { recurrent: Some((_, number)), .. } = tensor.storage
+                && let Some((_, first)) = self.rows(tensor)
+            {
+                self.numbers[number] = first as i32;
+            }
+        }
+    }
+
     fn set_lstm(&mut self, ranges: &Ranges) {
         let cell_bits = fraction_bits(ranges.of(&format!("{}.cell_state", self.node.name)));
         let bits = |of: Activation| match Curve::of(of) {
@@ -154,6 +166,10 @@ impl Quantizer<'_> {
         };
         let (cell_clip, projection_clip) =
             (clip("cell_clip", f64::from(-cell_bits).exp2()), clip("projection_clip", self.output));
+        // The first step of the kind has no clip but the range of 16 bits.
+        if self.node.params.get("cell_clip").is_some_and(|&clip| clip > 0.0) {
+            self.options |= 1 << OTHER;
+        }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
         self.set("output_table_shift", cell_bits.max(*BITS.start()) + TABLE_REACH_BITS - HALF_TABLE_BITS);
@@ -161,7 +177,7 @@ impl Quantizer<'_> {
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
         let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
         // The most with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
-        let room = (f64::from(MAX) / f64::from(most)).log2().floor() as i32;
+        let room = (f64::from(MAX) / f64::from(most)).log2().floor().clamp(-64.0, 64.0) as i32;
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
     }
 
@@ -199,7 +215,7 @@ impl Quantizer<'_> {
         let bytes = match tensor.storage {
             Storage::Weights(_) => self.weights(tensor)?,
             Storage::Rows { .. } => {
-                let rows = self.rows(tensor)?;
+                let (rows, _) = self.rows(tensor)?;
                 rows.chunks(4).flat_map(row_block).flat_map(i32::to_le_bytes).collect()
             }
             Storage::Factors { shift, from, to } => {
@@ -216,8 +232,9 @@ impl Quantizer<'_> {
         Some(Some(bytes))
     }
 
-    /// The rows that the tensor with [`Storage::Rows`] speaks of.
-    fn rows(&self, tensor: &TensorSpec) -> Option<Vec<Row>> {
+    /// The rows that the tensor with [`Storage::Rows`] speaks of, and whether the recurrent part is the finer one: where
+    /// less of the weights is lost.
+    fn rows(&self, tensor: &TensorSpec) -> Option<(Vec<Row>, usize)> {
         let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
         let bias = image_rows(self.node, self.spec, tensor, self.model);
         let matrix = |index: usize| {
@@ -226,16 +243,24 @@ impl Quantizer<'_> {
             let cols = of.cols.as_ref().map_or(1, |cols| dim(self.node, self.spec, cols));
             Some((image_rows(self.node, self.spec, of, self.model), cols, self.unit(&unit)))
         };
-        let (weights, cols, scale) = matrix(input)?;
-        let carried = recurrent.and_then(matrix);
-        let rows = bias.iter().enumerate().map(|(index, &bias)| {
-            let input = Part { weights: &weights[index * cols..][..cols], scale };
-            let recurrent = carried
-                .as_ref()
-                .map(|(weights, cols, scale)| Part { weights: &weights[index * cols..][..*cols], scale: *scale });
-            row(input, recurrent, f64::from(bias), self.unit(&to[index % to.len()]))
-        });
-        rows.collect()
+        let matrices = [Some(matrix(input)?), recurrent.and_then(|(index, _)| matrix(index))];
+        let with = |first: usize| -> Option<Vec<Row>> {
+            let rows = bias.iter().enumerate().map(|(index, &bias)| {
+                let of = |at: usize| match &matrices[at] {
+                    Some((weights, cols, scale)) => Part { weights: &weights[index * cols..][..*cols], scale: *scale },
+                    None => Part::NONE,
+                };
+                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]))
+            });
+            rows.collect()
+        };
+        let input_first = with(0)?;
+        if recurrent.is_none() {
+            return Some((input_first, 0));
+        }
+        let recurrent_first = with(1)?;
+        let loss = |rows: &[Row]| rows.iter().map(|row| row.loss).sum::<f64>();
+        if loss(&recurrent_first) < loss(&input_first) { Some((recurrent_first, 1)) } else { Some((input_first, 0)) }
     }
 
     /// The weights of a matrix in the order of the layout.
@@ -244,11 +269,11 @@ impl Quantizer<'_> {
         let (rows, part) = self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(
             |of| match of.storage {
                 Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
-                Storage::Rows { recurrent: Some(recurrent), .. } if recurrent == index => Some((self.rows(of), 1)),
+                Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((self.rows(of), 1)),
                 _ => None,
             },
         )?;
-        let rows = rows?;
+        let (rows, _) = rows?;
         let cols = rows.first()?.weights[part].len();
         let padded = cols.next_multiple_of(self.layout.columns());
         let mut bytes = Vec::new();
@@ -300,16 +325,12 @@ fn reach(of: Activation) -> f32 {
 }
 
 fn row_block(rows: &[Row]) -> RowBlock {
-    let mut block = [0; 10];
-    let mut shifts = [[0_u8; 4]; 2];
+    let (mut block, mut shifts) = ([0; 9], [0; 4]);
     for (at, row) in rows.iter().enumerate() {
-        block[at] = row.bias;
+        block[at] = row.start;
         block[4 + at] = row.multiplier;
-        for (shifts, shift) in shifts.iter_mut().zip(row.shifts) {
-            shifts[at] = shift;
-        }
+        shifts[at] = row.shift;
     }
-    block[8] = i32::from_le_bytes(shifts[0]);
-    block[9] = i32::from_le_bytes(shifts[1]);
+    block[8] = i32::from_le_bytes(shifts);
     block
 }

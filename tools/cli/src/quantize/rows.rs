@@ -4,7 +4,9 @@ use tidegate::quant::MAX;
 
 /// The greatest weight.
 const MOST_WEIGHT: f64 = 127.0;
-/// What the sums and the bias of a row stay below.
+/// The most that a sum is shifted.
+const MOST_SHIFT: f64 = 31.0;
+/// What the sums of a row stay below.
 const MOST_SUM: f64 = 2_147_483_647.0;
 
 /// What a row is multiplied with: weights, and what a unit of the other factor is worth.
@@ -17,6 +19,9 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Where there is nothing.
+    pub const NONE: Self = Self { weights: &[], scale: 1.0 };
+
     /// What a unit of the sum is worth at least.
     fn least_unit(&self) -> f64 {
         let most = self.weights.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
@@ -27,77 +32,83 @@ impl Part<'_> {
         let step = unit / self.scale;
         self.weights.iter().map(|&weight| (f64::from(weight) / step).round().clamp(-127.0, 127.0) as i8).collect()
     }
+
+    /// How far the weights are from what they were, squared, times the unit of what they are multiplied with.
+    fn loss(&self, quantized: &[i8], unit: f64) -> f64 {
+        let far = |(&weight, &integer): (&f32, &i8)| f64::from(weight) * self.scale - f64::from(integer) * unit;
+        self.weights.iter().zip(quantized).map(far).map(|far| far * far).sum()
+    }
 }
 
 /// A row in integers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Of the input, and of what is carried.
+    /// In the order of the parts.
     pub weights: [Vec<i8>; 2],
-    /// In units of the coarser sum, with what rounding down takes away.
-    pub bias: i32,
+    /// Where the finer sum starts from: the bias, and what rounding down takes away.
+    pub start: i32,
     /// Brings the sum to its unit, over 2^32.
     pub multiplier: i32,
-    /// Of the sums of both parts; one of them is 0.
-    pub shifts: [u8; 2],
+    /// Of the finer sum.
+    pub shift: u8,
+    /// How far the weights are from what they were, squared, in units of the sum.
+    pub loss: f64,
 }
 
-/// A row whose sum is to count `to`. `None` where no multiplier is large enough: `to` must be coarser.
-pub fn row(input: Part<'_>, recurrent: Option<Part<'_>>, bias: f64, to: f64) -> Option<Row> {
-    let empty = Part { weights: &[], scale: 1.0 };
-    let parts = [input, recurrent.unwrap_or(empty)];
+/// A row whose sum is to count `to`; of two parts the sum of `parts[first]` is the finer one. `None` where no multiplier
+/// is large enough: `to` must be coarser.
+pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64) -> Option<Row> {
+    let (fine, coarse) = (parts[first], parts[1 - first]);
     // Below this a sum has no influence on what it is brought to.
     let negligible = to / f64::from(1_u32 << 31);
-    let least = parts.map(|part| part.least_unit());
-    let mut coarse = least[0].max(least[1]).max(negligible).max(bias.abs() / f64::from(1 << 30));
+    let (least, mut unit) = (fine.least_unit(), coarse.least_unit().max(negligible).max(fine.least_unit()));
     loop {
-        let row = with_unit(parts, least, coarse, bias, to)?;
-        if row.fits() {
-            return Some(row);
+        // Either the finer part loses up to half a bit, or the coarser does.
+        let room = if least > 0.0 { (unit / least).log2() } else { 0.0 };
+        let (down, up) = (room.floor(), room.ceil());
+        let (whole, mut shift) = if room - down <= 0.5 { (unit, down) } else { (least * up.exp2(), up) };
+        shift = shift.clamp(0.0, MOST_SHIFT);
+        loop {
+            let row = with_units(parts, first, [whole, shift], bias, to)?;
+            if row.fits(first) {
+                return Some(row);
+            }
+            if shift == 0.0 {
+                break;
+            }
+            // A coarser fine part, as long as that may help.
+            shift -= 1.0;
         }
-        coarse *= 1.0625;
+        unit *= 1.0625;
     }
 }
 
-/// `coarse` is at least what the coarser part needs.
-fn with_unit(parts: [Part<'_>; 2], least: [f64; 2], coarse: f64, bias: f64, to: f64) -> Option<Row> {
-    const MOST_SHIFT: f64 = 31.0;
-    let fine = if least[0] < least[1] { 0 } else { 1 };
-    // Either the finer part loses up to half a bit, or the coarser does.
-    let room = if least[fine] > 0.0 { (coarse / least[fine]).log2() } else { 0.0 };
-    let (down, up) = (room.floor().clamp(0.0, MOST_SHIFT), room.ceil().clamp(0.0, MOST_SHIFT));
-    let (coarse, shift) = if room - down <= 0.5 || up == down { (coarse, down) } else { (least[fine] * up.exp2(), up) };
-    let mut units = [coarse; 2];
-    units[fine] = coarse / shift.exp2();
-    let mut shifts = [0; 2];
-    shifts[fine] = shift as u8;
-    let multiplier = (coarse / to * 4_294_967_296.0).round();
+/// `unit` is that of the coarser sum, `2^shift` of the finer.
+fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias: f64, to: f64) -> Option<Row> {
+    let multiplier = (unit / to * 4_294_967_296.0).round();
     if multiplier >= MOST_SUM {
         return None;
     }
     let multiplier = multiplier.max(1.0);
-    // A shift and the multiplication round down: half a unit each, on average.
-    let lost = if shift > 0.0 { 0.5 } else { 0.0 } + f64::from(1_u32 << 31) / multiplier;
-    Some(Row {
-        weights: [parts[0].quantized(units[0]), parts[1].quantized(units[1])],
-        bias: (bias / coarse + lost).round() as i32,
-        multiplier: multiplier as i32,
-        shifts,
-    })
+    let mut units = [unit; 2];
+    units[first] = unit / shift.exp2();
+    let weights = [parts[0].quantized(units[0]), parts[1].quantized(units[1])];
+    let loss = (0..2).map(|part| parts[part].loss(&weights[part], units[part])).sum();
+    // The shift rounds to nearest, the multiplication down: half a unit, on average.
+    let half = if shift > 0.0 { (shift - 1.0).exp2() } else { 0.0 };
+    let lost = f64::from(1_u32 << 31) / multiplier * shift.exp2();
+    let start = (bias / units[first] + half + lost).round().clamp(-MOST_SUM, MOST_SUM) as i32;
+    Some(Row { weights, start, multiplier: multiplier as i32, shift: shift as u8, loss })
 }
 
 impl Row {
     /// Whether no input can make a sum wrap.
-    fn fits(&self) -> bool {
-        let mut total = f64::from(self.bias).abs();
-        for (weights, shift) in self.weights.iter().zip(self.shifts) {
-            let most: f64 = weights.iter().map(|&weight| f64::from(weight).abs()).sum::<f64>() * f64::from(MAX);
-            if most > MOST_SUM {
-                return false;
-            }
-            total += most / f64::from(shift).exp2() + 1.0;
-        }
-        total < MOST_SUM
+    fn fits(&self, first: usize) -> bool {
+        let most = |part: usize| {
+            self.weights[part].iter().map(|&weight| f64::from(weight).abs()).sum::<f64>() * f64::from(MAX)
+        };
+        let fine = f64::from(self.start).abs() + most(first);
+        fine < MOST_SUM && fine / f64::from(self.shift).exp2() + 1.0 + most(1 - first) < MOST_SUM
     }
 }
 
@@ -110,12 +121,10 @@ mod tests {
         let (input, recurrent) = ([0.5, -0.25, 0.125], [0.003, -0.001]);
         let parts = (Part { weights: &input, scale: 0.01 }, Part { weights: &recurrent, scale: 1.0 / 32768.0 });
         let (x, h, to) = ([1000.0, -2000.0, 500.0], [30000.0, 20000.0], 1.0 / 4096.0);
-        let row = row(parts.0, Some(parts.1), 0.75, to).unwrap();
-        assert!(row.shifts.contains(&0) && row.fits());
+        let row = row([parts.0, parts.1], 1, 0.75, to).unwrap();
+        assert!(row.shift > 0 && row.fits(1));
         let sum = |weights: &[i8], x: &[f64]| weights.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() as i64;
-        let total = (sum(&row.weights[0], &x) >> row.shifts[0])
-            + (sum(&row.weights[1], &h) >> row.shifts[1])
-            + i64::from(row.bias);
+        let total = ((i64::from(row.start) + sum(&row.weights[1], &h)) >> row.shift) + sum(&row.weights[0], &x);
         let got = (total * i64::from(row.multiplier)) >> 32;
         let exact: f64 = 0.75
             + input.iter().zip(x).map(|(w, x)| f64::from(*w) * x * 0.01).sum::<f64>()
@@ -128,12 +137,12 @@ mod tests {
     #[test]
     fn rows_that_would_wrap_are_made_coarser() {
         let weights = vec![1.0_f32; 1 << 16];
-        let row = row(Part { weights: &weights, scale: 1.0 / 32768.0 }, None, 0.0, 1.0 / 4096.0).unwrap();
-        assert!(row.fits() && row.weights[0][0] < 127 && row.weights[0][0] > 0);
+        let row = row([Part { weights: &weights, scale: 1.0 / 32768.0 }, Part::NONE], 0, 0.0, 1.0 / 4096.0).unwrap();
+        assert!(row.fits(0) && row.weights[0][0] < 127 && row.weights[0][0] > 0);
     }
 
     #[test]
     fn a_unit_that_is_too_fine_is_not_given() {
-        assert_eq!(row(Part { weights: &[127.0], scale: 1.0 }, None, 0.0, 1.0), None);
+        assert_eq!(row([Part { weights: &[127.0], scale: 1.0 }, Part::NONE], 0, 0.0, 1.0), None);
     }
 }
