@@ -57,13 +57,19 @@ fn integers_hear_what_floats_hear() {
         let float = float.model().unwrap();
         let Schedule::Windows { frames, .. } = float.schedule() else { panic!("it has a window") };
         let mfcc = float.front_end().unwrap();
-        let heard = in_parallel(sounds.len(), |clip| features(mfcc, &fit(mfcc, &sounds[clip], frames).unwrap()).unwrap());
+        let heard =
+            in_parallel(sounds.len(), |clip| features(mfcc, &fit(mfcc, &sounds[clip], frames).unwrap()).unwrap());
         let inputs: Vec<[&[f32]; 1]> = calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
         let ranges = Ranges::measure(&canonical, inputs.iter().map(|input| input.as_slice())).unwrap();
         println!("{ranges:?}");
         let image = ImageBuffer::new(&pack_with(&canonical, Numeric::I8x16, &ranges, Layout::Portable).unwrap());
         let integer = image.model().unwrap();
-        println!("{name}: {} bytes, state {} words, scratch {}", image.bytes().len(), integer.state_words(), integer.scratch_words());
+        println!(
+            "{name}: {} bytes, state {} words, scratch {}",
+            image.bytes().len(),
+            integer.state_words(),
+            integer.scratch_words()
+        );
         let decide = |model: &Model<'_>, clip: usize| {
             let outputs = run(model, &[&heard[clip]], None).unwrap().outputs;
             best(outputs[0].rchunks(labels.len()).next().unwrap())
@@ -80,6 +86,11 @@ fn integers_hear_what_floats_hear() {
             same += usize::from(f == i);
             counted += 1;
         }
-        println!("{name}: f32 {} i8x16 {} of {counted}, {:.2} % the same", right[0], right[1], 100.0 * same as f64 / counted as f64);
+        println!(
+            "{name}: f32 {} i8x16 {} of {counted}, {:.2} % the same",
+            right[0],
+            right[1],
+            100.0 * same as f64 / counted as f64
+        );
     }
 }

@@ -4,14 +4,12 @@ use core::ops::Range;
 
 use crate::activation::Activation;
 use crate::cell::patch::TAPS;
-use crate::cell::{
-    CURVE, Cell, CellKind, CellSpec, Cells, Dim, Form, IntegerSpec, OTHER, Sizes, Storage, TensorSpec,
-};
+use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, Form, IntegerSpec, OTHER, Sizes, Storage, TensorSpec};
 use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Layout, Numeric, SectionKind};
-use crate::kernel::{Kernel, Weight};
+use crate::kernel::{Blocks, Kernel, Weight};
 use crate::quant::RowBlock;
 use crate::tensor::Matrix;
 
@@ -543,14 +541,14 @@ impl<'a> Node<'a> {
     pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
         let bytes = self.tensor_start(index);
         let whole = bytes.len() - bytes.len() % size_of::<K::Unit>();
-        let rest = bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
-        Blocks { rest, units: cols.div_ceil(K::COLUMNS) }
+        let units = bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
+        Blocks { units, block_len: cols.div_ceil(K::COLUMNS) }
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
     pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
-        let bytes = self.tensor_start(index).get(..rows.div_ceil(4) * size_of::<RowBlock>()).unwrap_or_default();
-        bytemuck::try_cast_slice(bytes).unwrap_or_default()
+        let words: &[[i32; 1]] = bytemuck::try_cast_slice(self.tensor_start(index)).unwrap_or_default();
+        words.as_flattened().as_chunks().0.get(..rows.div_ceil(4)).unwrap_or_default()
     }
 
     /// A tensor and what is behind it: to say where it ends would take its dimensions.
@@ -634,22 +632,5 @@ impl<'a> Node<'a> {
     /// Whether option `option` of the spec is set.
     pub const fn has(&self, option: u32) -> bool {
         self.options >> option & 1 == 1
-    }
-}
-
-/// The blocks of a matrix in an integer numeric.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocks<'a, U> {
-    rest: &'a [U],
-    units: usize,
-}
-
-impl<'a, U> Iterator for Blocks<'a, U> {
-    type Item = &'a [U];
-
-    fn next(&mut self) -> Option<&'a [U]> {
-        let (block, rest) = self.rest.split_at_checked(self.units)?;
-        self.rest = rest;
-        Some(block)
     }
 }

@@ -1,11 +1,11 @@
 //! Whole sequences, one or a batch of them: a loop over the step, so that both give the same bits.
 
 use crate::batch::Batch;
+use crate::engine::{Buffers, unseen};
 use crate::error::WrongLength;
 use crate::model::Model;
 use crate::schedule::Schedule;
 use crate::state::State;
-use crate::engine::{Buffers, unseen};
 use crate::step::{ShapeError, StepError};
 
 /// How sequences are run. [`ALL`](Self::ALL): every step of each, on from the state that it has, with every output.

@@ -4,8 +4,8 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::error::BufferTooSmall;
-use crate::image::{ModelId, Numeric};
 use crate::image::crc::Crc32;
+use crate::image::{ModelId, Numeric};
 use crate::model::Model;
 use crate::schedule::Schedule;
 

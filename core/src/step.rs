@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::engine::{self, Buffers, unseen};
 pub use crate::engine::Values;
+use crate::engine::{self, Buffers, unseen};
 use crate::error::{BufferTooSmall, WrongLength};
 use crate::model::Model;
 use crate::state::{Owner, State};

@@ -1,8 +1,11 @@
-//! What cells share in the integer numerics: rows over what comes in and what is carried.
+//! What cells share in the integer numerics: the sums of rows, a few blocks at a time.
 
-use crate::kernel::Kernel;
-use crate::node::{Blocks, Node};
+use crate::kernel::{Kernel, Part};
+use crate::node::Node;
 use crate::quant::RowBlock;
+
+/// Blocks whose sums are taken before anything is made of them: so that a kernel need not save its registers for each.
+pub(super) const CHUNK: usize = 8;
 
 /// Tensors of a spec that make rows of two parts, by their indices.
 #[derive(Clone, Copy)]
@@ -12,39 +15,67 @@ pub(super) struct PairTensors {
     pub rows: usize,
 }
 
-/// The sums of rows of two parts, four rows at a time.
+/// Something that is multiplied: elements filled up to whole units, and how many there are.
+pub(super) type Operand<'x> = (&'x [i16], usize);
+
+/// Rows over what comes in and what is carried.
 pub(super) struct Pair<'a, 'x, K: Kernel> {
-    fine: Blocks<'a, K::Unit>,
-    coarse: Blocks<'a, K::Unit>,
-    operands: (K::Operand<'x>, K::Operand<'x>),
-    rows: core::slice::Iter<'a, RowBlock>,
+    fine: Part<'a, 'x, K>,
+    coarse: Part<'a, 'x, K>,
+    rows: &'a [RowBlock],
+    sums: [[i32; 4]; CHUNK],
 }
 
 impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
-    /// Each operand with its length; `first` is the index of the number that says whether the recurrent part is the
-    /// finer one. As many rows as whoever zips it with units asks for, at most `count`.
+    /// So many rows. `first` is the index of the number that says whether the recurrent part is the finer one.
     pub fn new(
         node: &Node<'a>,
         tensors: PairTensors,
         first: usize,
         count: usize,
-        (x, x_len): (&'x [i16], usize),
-        (h, h_len): (&'x [i16], usize),
+        (x, x_len): Operand<'x>,
+        (h, h_len): Operand<'x>,
     ) -> Self {
-        let input = (node.weights::<K>(tensors.input, x_len), K::operand(x, x_len));
-        let recurrent = (node.weights::<K>(tensors.recurrent, h_len), K::operand(h, h_len));
-        let ((fine, p), (coarse, q)) = if node.number(first) == 0 { (input, recurrent) } else { (recurrent, input) };
-        Self { fine, coarse, operands: (p, q), rows: node.rows(tensors.rows, count).iter() }
+        let input = Part { blocks: node.weights::<K>(tensors.input, x_len), operand: K::operand(x, x_len) };
+        let recurrent = Part { blocks: node.weights::<K>(tensors.recurrent, h_len), operand: K::operand(h, h_len) };
+        let (fine, coarse) = if node.number(first) == 0 { (input, recurrent) } else { (recurrent, input) };
+        Self { fine, coarse, rows: node.rows(tensors.rows, count), sums: [[0; 4]; CHUNK] }
+    }
+
+    /// The sums of the next blocks, at most [`CHUNK`] and at most so many.
+    #[inline(always)]
+    pub fn next(&mut self, blocks: usize) -> &[[i32; 4]] {
+        let Self { fine, coarse, rows, sums } = self;
+        let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
+        let Some(sums) = sums.get_mut(..blocks) else { return &[] };
+        K::sum_two(now, *fine, *coarse, sums);
+        (fine.blocks, coarse.blocks, *rows) = (fine.blocks.skip(blocks), coarse.blocks.skip(blocks), later);
+        sums
     }
 }
 
-impl<K: Kernel> Iterator for Pair<'_, '_, K> {
-    type Item = [i32; 4];
+/// Rows over one thing.
+pub(super) struct Single<'a, 'x, K: Kernel> {
+    part: Part<'a, 'x, K>,
+    rows: &'a [RowBlock],
+    sums: [[i32; 4]; CHUNK],
+}
 
+impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
+    /// So many rows, of a matrix and its tensor of rows.
+    pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, (x, len): Operand<'x>) -> Self {
+        let part = Part { blocks: node.weights::<K>(matrix, len), operand: K::operand(x, len) };
+        Self { part, rows: node.rows(rows, count), sums: [[0; 4]; CHUNK] }
+    }
+
+    /// The sums of the next blocks, at most [`CHUNK`] and at most so many.
     #[inline(always)]
-    fn next(&mut self) -> Option<[i32; 4]> {
-        let (fine, coarse, rows) = (self.fine.next()?, self.coarse.next()?, self.rows.next()?);
-        let (p, q) = self.operands;
-        Some(K::sum_two(rows, (fine, p), (coarse, q)))
+    pub fn next(&mut self, blocks: usize) -> &[[i32; 4]] {
+        let Self { part, rows, sums } = self;
+        let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
+        let Some(sums) = sums.get_mut(..blocks) else { return &[] };
+        K::sum_one(now, *part, sums);
+        (part.blocks, *rows) = (part.blocks.skip(blocks), later);
+        sums
     }
 }

@@ -252,9 +252,13 @@ impl CellKind {
                 const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step_any::<K>)) }
             }
             Self::Lstm => const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step::<K>)) },
-            Self::Elman => const { Some(&Cell::integer(&elman::SPEC, &elman::integer::SPEC, elman::integer::step::<K>)) },
+            Self::Elman => {
+                const { Some(&Cell::integer(&elman::SPEC, &elman::integer::SPEC, elman::integer::step::<K>)) }
+            }
             Self::Gru => const { Some(&Cell::integer(&gru::SPEC, &gru::integer::SPEC, gru::integer::step::<K>)) },
-            Self::Dense => const { Some(&Cell::integer(&dense::SPEC, &dense::integer::SPEC, dense::integer::step::<K>)) },
+            Self::Dense => {
+                const { Some(&Cell::integer(&dense::SPEC, &dense::integer::SPEC, dense::integer::step::<K>)) }
+            }
             Self::Softmax => {
                 const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
             }

@@ -1,6 +1,8 @@
 //! Armv7E-M and Armv8-M with the DSP extension (Cortex-M4, M7, M33): two products an instruction, 1.19 instructions a
 //! product. Elsewhere the same in plain Rust.
 
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+use super::Part;
 use super::{CortexM4, Kernel};
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 use crate::quant::RowBlock;
@@ -31,15 +33,13 @@ impl Kernel for CortexM4 {
     }
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    #[inline(always)]
-    fn sum_two(rows: &RowBlock, fine: (&[[u32; 4]], &[[u32; 2]]), coarse: (&[[u32; 4]], &[[u32; 2]])) -> [i32; 4] {
-        imp::sum_two(rows, fine, coarse)
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        imp::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    #[inline(always)]
-    fn sum_one(rows: &RowBlock, block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
-        imp::sum_one(rows, block, x)
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        imp::sum_one(rows, part, sums);
     }
 }
 
@@ -48,6 +48,7 @@ impl Kernel for CortexM4 {
 mod imp {
     use core::arch::asm;
 
+    use crate::kernel::{CortexM4, Part};
     use crate::quant::RowBlock;
 
     /// Four columns: weights from r12 on, r4 to r7 and r10 free; x from lr on, to r8 and r9; sums in r0 to r3.
@@ -89,24 +90,65 @@ mod imp {
         };
     }
 
-    /// Start, sum of the fine part, shift, sum of the coarse part, multiplication.
-    #[inline(always)]
-    pub fn sum_two(rows: &RowBlock, fine: (&[[u32; 4]], &[[u32; 2]]), coarse: (&[[u32; 4]], &[[u32; 2]])) -> [i32; 4] {
-        let (fine_count, coarse_count) = (fine.0.len().min(fine.1.len()), coarse.0.len().min(coarse.1.len()));
-        if fine_count == 0 || coarse_count == 0 {
-            return [0; 4];
+    /// What the loop over the blocks keeps in memory: all registers are in use within a block.
+    #[repr(C)]
+    struct Frame {
+        fine: Walk,
+        coarse: Walk,
+        rows: *const RowBlock,
+        sums: *mut [i32; 4],
+        blocks: usize,
+    }
+
+    /// In the order of the registers that LDM fills.
+    #[repr(C)]
+    struct Walk {
+        quads: usize,
+        units: *const [u32; 4],
+        x: *const [u32; 2],
+    }
+
+    impl Walk {
+        /// None if it would go past a slice in so many blocks, or has nothing to do.
+        fn new(part: Part<'_, '_, CortexM4>, blocks: usize) -> Option<Self> {
+            let quads = part.blocks.block_len;
+            let whole = quads > 0 && quads <= part.operand.len() && part.blocks.units.len() >= quads * blocks;
+            whole.then_some(Self { quads, units: part.blocks.units.as_ptr(), x: part.operand.as_ptr() })
         }
-        let (a, b, c, d);
-        // SAFETY: the loops read as many units of 16 bytes and quads of 8 as both slices of a part have; these, and the
-        // 36 bytes of `rows`, are aligned to 4, as LDM and LDRD need. r6, r7 and the stack pointer are restored.
+    }
+
+    /// Start, sum of the fine part, shift, sum of the coarse part, multiplication, of every block.
+    pub fn sum_two(
+        rows: &[RowBlock],
+        fine: Part<'_, '_, CortexM4>,
+        coarse: Part<'_, '_, CortexM4>,
+        sums: &mut [[i32; 4]],
+    ) {
+        let blocks = sums.len().min(rows.len());
+        let (Some(fine), Some(coarse)) = (Walk::new(fine, blocks), Walk::new(coarse, blocks)) else { return };
+        if blocks == 0 {
+            return;
+        }
+        let mut frame = Frame { fine, coarse, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), blocks };
+        // SAFETY: `Walk::new` has seen that both parts have as many units of 16 bytes as the blocks take, and their
+        // operands as many quads of 8 bytes as a block takes; `rows` and `sums` have as many blocks. All are aligned to 4, as
+        // LDM and LDRD need. Offsets are those of `Frame`: quads, units, x of each part, then rows, sums, blocks. r6, r7 and
+        // the stack pointer are restored.
         unsafe {
             asm!(
-                "push {{r6, r7}}",
-                "push {{r0, r1, r2, r3}}",
-                "ldm r0, {{r0, r1, r2, r3}}",
+                "push {{r0, r6, r7, r8}}",
+                "1:",
+                "ldr r4, [sp]",
+                "ldr r5, [r4, #24]",
+                "ldm r4, {{r11, r12, lr}}",
+                "ldm r5, {{r0, r1, r2, r3}}",
                 quads!(),
                 "ldr r4, [sp]",
-                "ldr r5, [r4, #32]",
+                "str r12, [r4, #4]",
+                "ldr r5, [r4, #24]",
+                "add r6, r4, #12",
+                "ldr r5, [r5, #32]",
+                "ldm r6, {{r11, r12, lr}}",
                 "asr r0, r0, r5",
                 "lsr r5, r5, #8",
                 "asr r1, r1, r5",
@@ -114,64 +156,71 @@ mod imp {
                 "asr r2, r2, r5",
                 "lsr r5, r5, #8",
                 "asr r3, r3, r5",
-                "ldr r12, [sp, #4]",
-                "ldr lr, [sp, #8]",
-                "ldr r11, [sp, #12]",
                 quads!(),
-                "ldr r12, [sp], #16",
-                "add r12, r12, #16",
-                "ldm r12, {{r4, r5, r8, r9}}",
-                "pop {{r6, r7}}",
-                "smmul r0, r0, r4",
-                "smmul r1, r1, r5",
+                "ldr r4, [sp]",
+                "ldrd r5, r11, [r4, #24]",
+                "str r12, [r4, #16]",
+                "add r12, r5, #16",
+                "add r5, r5, #36",
+                "ldm r12, {{r6, r7, r8, r9}}",
+                "smmul r0, r0, r6",
+                "smmul r1, r1, r7",
                 "smmul r2, r2, r8",
                 "smmul r3, r3, r9",
-                inout("r0") rows.as_ptr() => a,
-                inout("r1") coarse.0.as_ptr() => b,
-                inout("r2") coarse.1.as_ptr() => c,
-                inout("r3") coarse_count => d,
-                inout("r12") fine.0.as_ptr() => _,
-                inout("lr") fine.1.as_ptr() => _,
-                inout("r11") fine_count => _,
-                out("r4") _, out("r5") _, out("r8") _, out("r9") _, out("r10") _,
-                options(readonly),
+                "ldr r6, [r4, #32]",
+                "stm r11!, {{r0, r1, r2, r3}}",
+                "strd r5, r11, [r4, #24]",
+                "subs r6, r6, #1",
+                "str r6, [r4, #32]",
+                "bne 1b",
+                "pop {{r0, r6, r7, r8}}",
+                inout("r0") &raw mut frame => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
+                out("r10") _, out("r11") _, out("r12") _, out("lr") _,
             );
         }
-        [a, b, c, d]
     }
 
-    /// Start, sum, multiplication.
-    #[inline(always)]
-    pub fn sum_one(rows: &RowBlock, block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
-        let count = block.len().min(x.len());
-        if count == 0 {
-            return [0; 4];
+    /// Start, sum, multiplication, of every block.
+    pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4>, sums: &mut [[i32; 4]]) {
+        let blocks = sums.len().min(rows.len());
+        let Some(walk) = Walk::new(part, blocks) else { return };
+        if blocks == 0 {
+            return;
         }
-        let (a, b, c, d);
+        let none = Walk { quads: 0, ..walk };
+        let mut frame = Frame { fine: walk, coarse: none, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), blocks };
         // SAFETY: as in `sum_two`.
         unsafe {
             asm!(
-                "push {{r0, r6, r7}}",
-                "ldm r0, {{r0, r1, r2, r3}}",
+                "push {{r0, r6, r7, r8}}",
+                "1:",
+                "ldr r4, [sp]",
+                "ldr r5, [r4, #24]",
+                "ldm r4, {{r11, r12, lr}}",
+                "ldm r5, {{r0, r1, r2, r3}}",
                 quads!(),
-                "pop {{r4, r6, r7}}",
-                "add r4, r4, #16",
-                "ldm r4, {{r4, r5, r8, r9}}",
-                "smmul r0, r0, r4",
-                "smmul r1, r1, r5",
+                "ldr r4, [sp]",
+                "ldrd r5, r11, [r4, #24]",
+                "str r12, [r4, #4]",
+                "add r12, r5, #16",
+                "add r5, r5, #36",
+                "ldm r12, {{r6, r7, r8, r9}}",
+                "smmul r0, r0, r6",
+                "smmul r1, r1, r7",
                 "smmul r2, r2, r8",
                 "smmul r3, r3, r9",
-                inout("r0") rows.as_ptr() => a,
-                out("r1") b,
-                out("r2") c,
-                out("r3") d,
-                inout("r12") block.as_ptr() => _,
-                inout("lr") x.as_ptr() => _,
-                inout("r11") count => _,
-                out("r4") _, out("r5") _, out("r8") _, out("r9") _, out("r10") _,
-                options(readonly),
+                "ldr r6, [r4, #32]",
+                "stm r11!, {{r0, r1, r2, r3}}",
+                "strd r5, r11, [r4, #24]",
+                "subs r6, r6, #1",
+                "str r6, [r4, #32]",
+                "bne 1b",
+                "pop {{r0, r6, r7, r8}}",
+                inout("r0") &raw mut frame => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
+                out("r10") _, out("r11") _, out("r12") _, out("lr") _,
             );
         }
-        [a, b, c, d]
     }
 }

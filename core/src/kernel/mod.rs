@@ -50,20 +50,68 @@ pub(crate) trait Kernel {
     /// The sums over the columns of a block, of each of its four rows. They wrap.
     fn dot(block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
 
-    /// [`requantize`] of the sums of two parts, the finer first.
+    /// [`requantize`] of the sums of two parts, the finer first: a block of each for each of `sums`.
     #[inline(always)]
-    fn sum_two(
-        rows: &RowBlock,
-        (fine, p): (&[Self::Unit], Self::Operand<'_>),
-        (coarse, q): (&[Self::Unit], Self::Operand<'_>),
-    ) -> [i32; 4] {
-        requantize(rows, Self::dot(fine, p), Self::dot(coarse, q))
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        for (((sums, rows), w), r) in sums.iter_mut().zip(rows).zip(fine.blocks).zip(coarse.blocks) {
+            *sums = requantize(rows, Self::dot(w, fine.operand), Self::dot(r, coarse.operand));
+        }
     }
 
-    /// [`requantize_one`] of the sums.
+    /// [`requantize_one`] of the sums of one part.
     #[inline(always)]
-    fn sum_one(rows: &RowBlock, block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4] {
-        requantize_one(rows, Self::dot(block, x))
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        for ((sums, rows), w) in sums.iter_mut().zip(rows).zip(part.blocks) {
+            *sums = requantize_one(rows, Self::dot(w, part.operand));
+        }
+    }
+}
+
+/// Blocks of a matrix and what they are multiplied with.
+pub(crate) struct Part<'a, 'x, K: Kernel + ?Sized> {
+    pub blocks: Blocks<'a, K::Unit>,
+    pub operand: K::Operand<'x>,
+}
+
+impl<K: Kernel + ?Sized> Clone for Part<'_, '_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Kernel + ?Sized> Copy for Part<'_, '_, K> {}
+
+/// Blocks of four rows, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Blocks<'a, U> {
+    /// From the first block on; there may be more behind the last.
+    pub units: &'a [U],
+    /// Units of a block.
+    pub block_len: usize,
+}
+
+impl<U> Clone for Blocks<'_, U> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<U> Copy for Blocks<'_, U> {}
+
+impl<U> Blocks<'_, U> {
+    /// The same without the first blocks.
+    pub fn skip(self, blocks: usize) -> Self {
+        Self { units: self.units.get(blocks * self.block_len..).unwrap_or_default(), ..self }
+    }
+}
+
+impl<'a, U> Iterator for Blocks<'a, U> {
+    type Item = &'a [U];
+
+    fn next(&mut self) -> Option<&'a [U]> {
+        let (block, rest) = self.units.split_at_checked(self.block_len)?;
+        self.units = rest;
+        Some(block)
     }
 }
 

@@ -73,12 +73,7 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
 ///
 /// # Errors
 /// As [`pack`].
-pub fn pack_with(
-    model: &Canonical,
-    numeric: Numeric,
-    ranges: &Ranges,
-    layout: Layout,
-) -> Result<Vec<u8>, PackError> {
+pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: Layout) -> Result<Vec<u8>, PackError> {
     model.validate()?;
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
@@ -126,8 +121,7 @@ pub fn pack_with(
         sections.push((SectionKind::Detector, payload));
     }
     let sections: Vec<_> = sections.iter().map(|(kind, payload)| (*kind, payload.as_slice())).collect();
-    let writer =
-        ImageWriter { numeric, layout, id: model_id(numeric, &sections), sections: &sections };
+    let writer = ImageWriter { numeric, layout, id: model_id(numeric, &sections), sections: &sections };
     let bytes = writer.image_bytes();
     if u32::try_from(bytes).is_err() {
         return Err(PackError::TooLarge { bytes });

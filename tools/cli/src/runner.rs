@@ -131,13 +131,11 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
         let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
         let mut out: Vec<&mut [f32]> =
             outputs.iter_mut().zip(&output_sizes).map(|(output, size)| &mut output[step * size..][..*size]).collect();
-        let _ = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| {
-            match values {
-                Values::F32(values) => layers[node].extend_from_slice(values),
-                Values::I16(values) => {
-                    let scale = scales.get(node).copied().unwrap_or(1.0);
-                    layers[node].extend(values.iter().map(|&value| f32::from(value) * scale));
-                }
+        let _ = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| match values {
+            Values::F32(values) => layers[node].extend_from_slice(values),
+            Values::I16(values) => {
+                let scale = scales.get(node).copied().unwrap_or(1.0);
+                layers[node].extend(values.iter().map(|&value| f32::from(value) * scale));
             }
         })?;
     }

@@ -8,6 +8,7 @@
 //! `preact_bits` of them.
 
 use super::{COLS, GROUPS};
+use crate::cell::integer::{CHUNK, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Rule, Storage, TensorSpec, Unit};
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -48,11 +49,10 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let x = K::operand(x, node.input_size);
-    let blocks = node.weights::<K>(tensor::WEIGHTS, node.input_size).zip(node.rows(tensor::ROWS, node.output_size));
-    for ((w, rows), y) in blocks.zip(y.chunks_mut(4)) {
-        for (y, sum) in y.iter_mut().zip(K::sum_one(rows, w, x)) {
-            *y = saturate(activation.apply(sum, bits));
+    let mut sums = Single::<K>::new(node, tensor::WEIGHTS, tensor::ROWS, node.output_size, (x, node.input_size));
+    for y in y.chunks_mut(4 * CHUNK) {
+        for (sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+            *y = saturate(activation.apply(*sum, bits));
         }
     }
 }

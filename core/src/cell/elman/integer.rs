@@ -7,7 +7,7 @@
 //! The identity and ReLU are applied in the scale of the output; σ and tanh, which have 15 fraction bits, and tables to
 //! `preact_bits` of them.
 
-use crate::cell::integer::Pair;
+use crate::cell::integer::{CHUNK, Pair};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -56,17 +56,11 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state: hidden, y, .. } = io;
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let pair = Pair::<K>::new(
-        node,
-        tensor::PAIR,
-        number::RECURRENT_FIRST,
-        node.hidden_size,
-        (x, node.input_size),
-        (hidden, node.hidden_size),
-    );
-    for (sums, y) in pair.zip(y.chunks_mut(4)) {
-        for (y, sum) in y.iter_mut().zip(sums) {
-            *y = saturate(activation.apply(sum, bits));
+    let (input, carried) = ((x, node.input_size), (&*hidden, node.hidden_size));
+    let mut sums = Pair::<K>::new(node, tensor::PAIR, number::RECURRENT_FIRST, node.hidden_size, input, carried);
+    for y in y.chunks_mut(4 * CHUNK) {
+        for (sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+            *y = saturate(activation.apply(*sum, bits));
         }
     }
     copy(hidden, y);

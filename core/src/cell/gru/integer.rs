@@ -11,7 +11,7 @@
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
 use super::{NEW, RESET_AFTER, RESET_UPDATE};
-use crate::cell::integer::Pair;
+use crate::cell::integer::{CHUNK, Pair, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -122,10 +122,11 @@ fn gates<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &mut [i16
     let after = node.has(RESET_AFTER);
     let (input, carried) = ((x, node.input_size), (hidden, node.hidden_size));
     let first = number::GATE_RECURRENT_FIRST;
-    let pair = Pair::<K>::new(node, tensor::GATES, first, 2 * node.hidden_size, input, carried);
-    let units = reset.chunks_mut(2).zip(update.chunks_mut(2)).zip(hidden.chunks(2));
-    for ([r0, z0, r1, z1], ((r, z), h)) in pair.zip(units) {
-        for (((r, z), &h), (sum_r, sum_z)) in r.iter_mut().zip(z).zip(h).zip([(r0, z0), (r1, z1)]) {
+    let mut sums = Pair::<K>::new(node, tensor::GATES, first, 2 * node.hidden_size, input, carried);
+    let units = reset.chunks_mut(2 * CHUNK).zip(update.chunks_mut(2 * CHUNK)).zip(hidden.chunks(2 * CHUNK));
+    for ((reset, update), hidden) in units {
+        let (sums, _) = sums.next(update.len().div_ceil(2)).as_flattened().as_chunks();
+        for ((&[sum_r, sum_z], &h), (r, z)) in sums.iter().zip(hidden).zip(reset.iter_mut().zip(update)) {
             let opened = open(sum_r);
             *r = if after { opened as u16 as i16 } else { from_q15(opened.wrapping_mul(i32::from(h))) as i16 };
             *z = open(sum_z) as u16 as i16;
@@ -139,9 +140,9 @@ fn new_reset_before<K: Kernel>(node: &Node<'_>, x: &[i16], reset: &[i16], new: &
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
     let (input, carried) = ((x, node.input_size), (reset, node.hidden_size));
     let first = number::NEW_RECURRENT_FIRST;
-    let pair = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, input, carried);
-    for (sums, new) in pair.zip(new.chunks_mut(4)) {
-        for (n, sum) in new.iter_mut().zip(sums) {
+    let mut sums = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, input, carried);
+    for new in new.chunks_mut(4 * CHUNK) {
+        for (&sum, n) in sums.next(new.len().div_ceil(4)).as_flattened().iter().zip(new) {
             *n = saturate(activation.apply(sum, bits));
         }
     }
@@ -151,16 +152,13 @@ fn new_reset_before<K: Kernel>(node: &Node<'_>, x: &[i16], reset: &[i16], new: &
 fn new_reset_after<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &[i16], new: &mut [i16]) {
     let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let (x, hidden) = (K::operand(x, node.input_size), K::operand(hidden, node.hidden_size));
-    let input = node.weights::<K>(tensor::NEW.input, node.input_size);
-    let recurrent = node.weights::<K>(tensor::NEW.recurrent, node.hidden_size);
-    let rows = node.rows(tensor::NEW_INPUT_ROWS, node.hidden_size);
-    let rows = rows.iter().zip(node.rows(tensor::NEW_RECURRENT_ROWS, node.hidden_size));
-    for (((w, u), (rows, rows_r)), (new, reset)) in
-        input.zip(recurrent).zip(rows).zip(new.chunks_mut(4).zip(reset.chunks(4)))
-    {
-        let (a, b) = (K::sum_one(rows, w, x), K::sum_one(rows_r, u, hidden));
-        for ((n, &r), (a, b)) in new.iter_mut().zip(reset).zip(a.into_iter().zip(b)) {
+    let (units, input, carried) = (node.hidden_size, (x, node.input_size), (hidden, node.hidden_size));
+    let mut from_input = Single::<K>::new(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, input);
+    let mut from_hidden = Single::<K>::new(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, carried);
+    for (new, reset) in new.chunks_mut(4 * CHUNK).zip(reset.chunks(4 * CHUNK)) {
+        let blocks = new.len().div_ceil(4);
+        let sums = from_input.next(blocks).as_flattened().iter().zip(from_hidden.next(blocks).as_flattened());
+        for ((&a, &b), (n, &r)) in sums.zip(new.iter_mut().zip(reset)) {
             let kept = from_q15(unsigned(r).wrapping_mul(b.clamp(-MOST_RECURRENT, MOST_RECURRENT)));
             *n = saturate(activation.apply(a.wrapping_add(kept), bits));
         }

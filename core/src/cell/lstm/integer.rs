@@ -14,7 +14,7 @@
 
 use super::{COUPLED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
 use crate::activation::Activation;
-use crate::cell::integer::Pair;
+use crate::cell::integer::{CHUNK, Pair, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
 use crate::curve::{BITS, Curve, sigmoid, tanh};
 use crate::gate;
@@ -102,9 +102,9 @@ pub const SPEC: IntegerSpec = IntegerSpec {
         TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
             .when(Presence::With(PROJECTION))
             .stored(Storage::Weights(Unit::Bits(number::MEMORY_BITS))),
-        TensorSpec::vector("projection_rows", &[], Dim::Output).when(Presence::With(PROJECTION)).stored(
-            Storage::Rows { input: tensor::PROJECTION_WEIGHTS, recurrent: None, to: &[Unit::Output] },
-        ),
+        TensorSpec::vector("projection_rows", &[], Dim::Output)
+            .when(Presence::With(PROJECTION))
+            .stored(Storage::Rows { input: tensor::PROJECTION_WEIGHTS, recurrent: None, to: &[Unit::Output] }),
         TensorSpec::table("gate_table", 0),
         TensorSpec::table("cell_table", 1),
         TensorSpec::table("output_table", 2),
@@ -150,13 +150,16 @@ fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) ->
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], m: &mut [i16]) {
     let scales = Scales::of(node);
     let bits = scales.preact_bits;
-    for ([i, f, g, o], (c, m)) in units::<K>(node, x, hidden).zip(cell.iter_mut().zip(m)) {
-        let entering = sigmoid(i, bits).wrapping_mul(tanh(g, bits)) >> scales.candidate_shift;
-        let next = from_q15(sigmoid(f, bits).wrapping_mul(i32::from(*c)).wrapping_add(entering));
-        let next = next.clamp(i16::MIN.into(), i16::MAX.into());
-        *c = next as i16;
-        // Neither factor leaves ±1, and tanh does not reach it.
-        *m = from_q15(sigmoid(o, bits).wrapping_mul(tanh(next << scales.lift, scales.cell_bits))) as i16;
+    let mut sums = units::<K>(node, x, hidden);
+    for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
+        for (&[i, f, g, o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
+            let entering = sigmoid(i, bits).wrapping_mul(tanh(g, bits)) >> scales.candidate_shift;
+            let next = from_q15(sigmoid(f, bits).wrapping_mul(i32::from(*c)).wrapping_add(entering));
+            let next = next.clamp(i16::MIN.into(), i16::MAX.into());
+            *c = next as i16;
+            // Neither factor leaves ±1, and tanh does not reach it.
+            *m = from_q15(sigmoid(o, bits).wrapping_mul(tanh(next << scales.lift, scales.cell_bits))) as i16;
+        }
     }
 }
 
@@ -167,23 +170,26 @@ fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut 
     // The identity and ReLU keep the unit of c, which no lift has changed.
     let lift = if matches!(node.activation(2), Activation::Identity | Activation::Relu) { 0 } else { scales.lift };
     let mut peepholes = peepholes(node);
-    for ([mut i, mut f, g, mut o], (c, m)) in units::<K>(node, x, hidden).zip(cell.iter_mut().zip(m)) {
-        let peephole = peepholes.next();
-        let seen = |p: i16, c: i32| (i32::from(p) * c) >> scales.peephole_shift;
-        if let Some([p_i, p_f, _]) = peephole {
-            i = i.wrapping_add(seen(p_i, i32::from(*c)));
-            f = f.wrapping_add(seen(p_f, i32::from(*c)));
+    let mut sums = units::<K>(node, x, hidden);
+    for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
+        for (&[mut i, mut f, g, mut o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
+            let peephole = peepholes.next();
+            let seen = |p: i16, c: i32| (i32::from(p) * c) >> scales.peephole_shift;
+            if let Some([p_i, p_f, _]) = peephole {
+                i = i.wrapping_add(seen(p_i, i32::from(*c)));
+                f = f.wrapping_add(seen(p_f, i32::from(*c)));
+            }
+            let opened = |sum| limited(gate, sum, scales.preact_bits, 0);
+            let forget = opened(f);
+            let enter = if node.has(COUPLED) { ONE - forget } else { opened(i) };
+            let next = scales.remember(forget, i32::from(*c), enter, limited(candidate, g, scales.preact_bits, -ONE));
+            *c = next as i16;
+            if let Some([_, _, p_o]) = peephole {
+                o = o.wrapping_add(seen(p_o, next));
+            }
+            let shown = limited(output, next << lift, scales.cell_bits, -ONE);
+            *m = saturate(from_q15(opened(o).wrapping_mul(shown)));
         }
-        let opened = |sum| limited(gate, sum, scales.preact_bits, 0);
-        let forget = opened(f);
-        let enter = if node.has(COUPLED) { ONE - forget } else { opened(i) };
-        let next = scales.remember(forget, i32::from(*c), enter, limited(candidate, g, scales.preact_bits, -ONE));
-        *c = next as i16;
-        if let Some([_, _, p_o]) = peephole {
-            o = o.wrapping_add(seen(p_o, next));
-        }
-        let shown = limited(output, next << lift, scales.cell_bits, -ONE);
-        *m = saturate(from_q15(opened(o).wrapping_mul(shown)));
     }
 }
 
@@ -234,11 +240,11 @@ fn peepholes<'n>(node: &Node<'n>) -> impl Iterator<Item = [i16; 3]> + use<'n> {
 
 /// y = clip(P m), of m that is filled up to whole units
 fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
-    let (m, clip) = (K::operand(m, node.hidden_size), node.number(number::PROJECTION_CLIP));
-    let blocks = node.weights::<K>(tensor::PROJECTION_WEIGHTS, node.hidden_size);
-    let blocks = blocks.zip(node.rows(tensor::PROJECTION_ROWS, node.output_size));
-    for ((p, rows), y) in blocks.zip(y.chunks_mut(4)) {
-        for (y, sum) in y.iter_mut().zip(K::sum_one(rows, p, m)) {
+    let clip = node.number(number::PROJECTION_CLIP);
+    let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);
+    let mut sums = Single::<K>::new(node, matrix, rows, node.output_size, (m, node.hidden_size));
+    for y in y.chunks_mut(4 * CHUNK) {
+        for (&sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
             *y = sum.max(-clip).min(clip) as i16;
         }
     }

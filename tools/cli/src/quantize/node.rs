@@ -266,13 +266,16 @@ impl Quantizer<'_> {
     /// The weights of a matrix in the order of the layout.
     fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
         let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let (rows, part) = self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(
-            |of| match of.storage {
-                Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
-                Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((self.rows(of), 1)),
-                _ => None,
-            },
-        )?;
+        let (rows, part) =
+            self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(|of| {
+                match of.storage {
+                    Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
+                    Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
+                        Some((self.rows(of), 1))
+                    }
+                    _ => None,
+                }
+            })?;
         let (rows, _) = rows?;
         let cols = rows.first()?.weights[part].len();
         let padded = cols.next_multiple_of(self.layout.columns());

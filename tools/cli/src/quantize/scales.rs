@@ -75,7 +75,11 @@ enum Output {
 
 fn output(node: &Node) -> Output {
     let bounded = |index| {
-        if Curve::of(activation(node, index)).is_some_and(Curve::is_bounded) { Output::Bounded } else { Output::Measured }
+        if Curve::of(activation(node, index)).is_some_and(Curve::is_bounded) {
+            Output::Bounded
+        } else {
+            Output::Measured
+        }
     };
     match CellKind::from_name(&node.cell) {
         Some(CellKind::Lstm) if node.options.iter().any(|option| option == "projection") => Output::Measured,
