@@ -242,6 +242,10 @@ impl<'a> Node<'a> {
         while let [number, rest @ ..] = numbers {
             let value = self.number(k);
             known &= number.least <= value && value <= number.most;
+            known &= match number.usual {
+                Some(usual) => value == usual || self.has(OTHER),
+                None => true,
+            };
             numbers = rest;
             k += 1;
         }

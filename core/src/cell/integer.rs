@@ -1,8 +1,9 @@
 //! What cells share in the integer numerics: the sums of rows, a few blocks at a time.
 
+use crate::curve::{Curve, PREACT_BITS, sigmoid, tanh};
 use crate::kernel::{Kernel, Part};
 use crate::node::Node;
-use crate::quant::RowBlock;
+use crate::quant::{MAX, ONE, RowBlock};
 
 /// Blocks whose sums are taken before anything is made of them: so that a kernel need not save its registers for each.
 pub(super) const CHUNK: usize = 8;
@@ -77,5 +78,46 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
         K::sum_one(now, *part, sums);
         (part.blocks, *rows) = (part.blocks.skip(blocks), later);
         sums
+    }
+}
+
+/// The activations of gates and candidate.
+pub(super) trait Curves {
+    /// From 0 to 1 inclusive, with 15 fraction bits.
+    fn gate(&self, sum: i32) -> i32;
+
+    /// In 16 bits.
+    fn candidate(&self, sum: i32) -> i32;
+}
+
+/// σ and tanh of sums with [`PREACT_BITS`] fraction bits.
+pub(super) struct Usual;
+
+impl Curves for Usual {
+    #[inline(always)]
+    fn gate(&self, sum: i32) -> i32 {
+        sigmoid(sum, PREACT_BITS)
+    }
+
+    #[inline(always)]
+    fn candidate(&self, sum: i32) -> i32 {
+        tanh(sum, PREACT_BITS)
+    }
+}
+
+/// What a node says.
+pub(super) struct Given<'a> {
+    pub gate: Curve<'a>,
+    pub candidate: Curve<'a>,
+    pub bits: u32,
+}
+
+impl Curves for Given<'_> {
+    fn gate(&self, sum: i32) -> i32 {
+        self.gate.apply(sum, self.bits).clamp(0, ONE)
+    }
+
+    fn candidate(&self, sum: i32) -> i32 {
+        self.candidate.apply(sum, self.bits).clamp(-MAX, MAX)
     }
 }

@@ -255,6 +255,9 @@ impl CellKind {
             Self::Elman => {
                 const { Some(&Cell::integer(&elman::SPEC, &elman::integer::SPEC, elman::integer::step::<K>)) }
             }
+            Self::Gru if rare => {
+                const { Some(&Cell::integer(&gru::SPEC, &gru::integer::SPEC, gru::integer::step_any::<K>)) }
+            }
             Self::Gru => const { Some(&Cell::integer(&gru::SPEC, &gru::integer::SPEC, gru::integer::step::<K>)) },
             Self::Dense => {
                 const { Some(&Cell::integer(&dense::SPEC, &dense::integer::SPEC, dense::integer::step::<K>)) }
@@ -276,8 +279,13 @@ impl CellKind {
 
     /// Whether a node with these options needs the second step of its kind.
     const fn is_rare(self, options: u32, numeric: Numeric) -> bool {
-        let rare = if numeric.is_integer() { lstm::integer::RARE } else { lstm::IN_PASSES };
-        matches!(self, Self::Lstm) && options & rare != 0
+        let rare = match (self, numeric.is_integer()) {
+            (Self::Lstm, true) => lstm::integer::RARE,
+            (Self::Lstm, false) => lstm::IN_PASSES,
+            (Self::Gru, true) => gru::integer::RARE,
+            _ => 0,
+        };
+        options & rare != 0
     }
 
     /// What is known about this kind.

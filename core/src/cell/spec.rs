@@ -2,7 +2,7 @@
 //! checks, state sizes, the packer, the docs and the tests read it.
 
 use crate::activation::Activation;
-use crate::curve::{BITS, MAX_TABLE_SHIFT, TABLE_LEN};
+use crate::curve::{BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
 use crate::gate::Gate;
 
 /// All that is known about a cell kind apart from its equations.
@@ -254,7 +254,7 @@ pub struct IntegerSpec {
     pub tensors: &'static [TensorSpec],
 }
 
-/// The option of an integer node that says that an activation of it is not its default.
+/// The option of an integer node that says that an activation of it is not its default, or a number not its usual one.
 pub const OTHER: u32 = 23;
 /// The option of an integer node that says that its first activation is tabulated; those of the others follow.
 pub const CURVE: u32 = 24;
@@ -268,15 +268,18 @@ pub struct NumberSpec {
     pub least: i32,
     /// The greatest.
     pub most: i32,
+    /// What it is without [`OTHER`]; none: anything.
+    pub usual: Option<i32>,
 }
 
 impl NumberSpec {
     /// How many fraction bits what activations take has.
-    pub const PREACT_BITS: Self = Self { name: "preact_bits", least: *BITS.start(), most: *BITS.end() };
+    pub const PREACT_BITS: Self =
+        Self { name: "preact_bits", least: *BITS.start(), most: *BITS.end(), usual: Some(PREACT_BITS as i32) };
 
     /// From 0 on.
     pub const fn up_to(name: &'static str, most: i32) -> Self {
-        Self { name, least: 0, most }
+        Self { name, least: 0, most, usual: None }
     }
 
     /// Whether the sums over what is carried are the finer ones of a tensor of rows.

@@ -11,11 +11,11 @@
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
 use super::{NEW, RESET_AFTER, RESET_UPDATE};
-use crate::cell::integer::{CHUNK, Pair, Single};
+use crate::cell::integer::{CHUNK, Curves, Given, Operand, Pair, Single, Usual};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
 use crate::kernel::Kernel;
 use crate::node::Node;
-use crate::quant::{ONE, from_q15, saturate};
+use crate::quant::{ONE, from_q15};
 
 /// Numbers of the spec by name.
 mod number {
@@ -40,6 +40,9 @@ mod tensor {
 
 const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Q15 };
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
+
+/// The options that need [`step_any`].
+pub const RARE: u32 = 1 << OTHER;
 
 /// What r times the recurrent sum is clamped to before, so that the product fits.
 const MOST_RECURRENT: i32 = (1 << 16) - 1;
@@ -93,17 +96,32 @@ pub const SPEC: IntegerSpec = IntegerSpec {
     ],
 };
 
-/// One step. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r, or r ⊙ h with the reset
-/// before) and, from where a slot may begin, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
+/// One step with σ and tanh.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    step_with::<K>(node, io, &Usual);
+}
+
+/// One step with any activations.
+pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
+    let candidate = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
+    let bits = node.number(number::PREACT_BITS).unsigned_abs();
+    step_with::<K>(node, io, &Given { gate, candidate, bits });
+}
+
+/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r, or r ⊙ h with the reset before) and, from
+/// where a slot may begin, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
+#[inline(always)]
+fn step_with<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, curves: &impl Curves) {
     let Io { x, state: hidden, work, y, .. } = io;
     let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
     let Some(update) = update.get_mut(..node.hidden_size) else { return };
-    gates::<K>(node, x, hidden, reset, update);
-    if node.has(RESET_AFTER) {
-        new_reset_after::<K>(node, x, hidden, reset, y);
+    let (input, after) = ((x, node.input_size), node.has(RESET_AFTER));
+    gates::<K>(node, input, hidden, curves, reset, update, after);
+    if after {
+        new_reset_after::<K>(node, input, hidden, curves, reset, y);
     } else {
-        new_reset_before::<K>(node, x, reset, y);
+        new_reset_before::<K>(node, input, curves, reset, y);
     }
     for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
         let z = unsigned(z);
@@ -115,52 +133,57 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 }
 
 /// r, or r ⊙ h, and z of every unit. A block of four rows holds r, z of two units.
-fn gates<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
-    let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
-    let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let open = |sum| gate.apply(sum, bits).clamp(0, ONE);
-    let after = node.has(RESET_AFTER);
-    let (input, carried) = ((x, node.input_size), (hidden, node.hidden_size));
-    let first = number::GATE_RECURRENT_FIRST;
-    let mut sums = Pair::<K>::new(node, tensor::GATES, first, 2 * node.hidden_size, input, carried);
+fn gates<K: Kernel>(
+    node: &Node<'_>,
+    x: Operand<'_>,
+    hidden: &[i16],
+    curves: &impl Curves,
+    reset: &mut [i16],
+    update: &mut [i16],
+    after: bool,
+) {
+    let (carried, first, rows) = ((hidden, node.hidden_size), number::GATE_RECURRENT_FIRST, 2 * node.hidden_size);
+    let mut sums = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried);
     let units = reset.chunks_mut(2 * CHUNK).zip(update.chunks_mut(2 * CHUNK)).zip(hidden.chunks(2 * CHUNK));
     for ((reset, update), hidden) in units {
         let (sums, _) = sums.next(update.len().div_ceil(2)).as_flattened().as_chunks();
         for ((&[sum_r, sum_z], &h), (r, z)) in sums.iter().zip(hidden).zip(reset.iter_mut().zip(update)) {
-            let opened = open(sum_r);
+            let opened = curves.gate(sum_r);
             *r = if after { opened as u16 as i16 } else { from_q15(opened.wrapping_mul(i32::from(h))) as i16 };
-            *z = open(sum_z) as u16 as i16;
+            *z = curves.gate(sum_z) as u16 as i16;
         }
     }
 }
 
 /// n of every unit, four to a block; `reset` is r ⊙ h.
-fn new_reset_before<K: Kernel>(node: &Node<'_>, x: &[i16], reset: &[i16], new: &mut [i16]) {
-    let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
-    let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let (input, carried) = ((x, node.input_size), (reset, node.hidden_size));
-    let first = number::NEW_RECURRENT_FIRST;
-    let mut sums = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, input, carried);
+fn new_reset_before<K: Kernel>(node: &Node<'_>, x: Operand<'_>, curves: &impl Curves, reset: &[i16], new: &mut [i16]) {
+    let (carried, first) = ((reset, node.hidden_size), number::NEW_RECURRENT_FIRST);
+    let mut sums = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried);
     for new in new.chunks_mut(4 * CHUNK) {
         for (&sum, n) in sums.next(new.len().div_ceil(4)).as_flattened().iter().zip(new) {
-            *n = saturate(activation.apply(sum, bits));
+            *n = curves.candidate(sum) as i16;
         }
     }
 }
 
 /// n of every unit, four to a block; `reset` is r.
-fn new_reset_after<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], reset: &[i16], new: &mut [i16]) {
-    let activation = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
-    let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let (units, input, carried) = (node.hidden_size, (x, node.input_size), (hidden, node.hidden_size));
-    let mut from_input = Single::<K>::new(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, input);
+fn new_reset_after<K: Kernel>(
+    node: &Node<'_>,
+    x: Operand<'_>,
+    hidden: &[i16],
+    curves: &impl Curves,
+    reset: &[i16],
+    new: &mut [i16],
+) {
+    let (units, carried) = (node.hidden_size, (hidden, node.hidden_size));
+    let mut from_input = Single::<K>::new(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, x);
     let mut from_hidden = Single::<K>::new(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, carried);
     for (new, reset) in new.chunks_mut(4 * CHUNK).zip(reset.chunks(4 * CHUNK)) {
         let blocks = new.len().div_ceil(4);
         let sums = from_input.next(blocks).as_flattened().iter().zip(from_hidden.next(blocks).as_flattened());
         for ((&a, &b), (n, &r)) in sums.zip(new.iter_mut().zip(reset)) {
             let kept = from_q15(unsigned(r).wrapping_mul(b.clamp(-MOST_RECURRENT, MOST_RECURRENT)));
-            *n = saturate(activation.apply(a.wrapping_add(kept), bits));
+            *n = curves.candidate(a.wrapping_add(kept)) as i16;
         }
     }
 }

@@ -13,10 +13,9 @@
 //! of these.
 
 use super::{COUPLED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
-use crate::activation::Activation;
 use crate::cell::integer::{CHUNK, Pair, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
-use crate::curve::{BITS, Curve, sigmoid, tanh};
+use crate::curve::{PREACT_BITS, sigmoid, tanh};
 use crate::gate;
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -52,6 +51,9 @@ mod tensor {
     pub const TABLES: usize = 8;
 }
 
+/// c is not clipped.
+const NO_CLIP: i32 = 1 << 15;
+
 /// What a gate's activation takes, and what the candidate's.
 const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Q15 };
 const CANDIDATE: Unit =
@@ -75,9 +77,9 @@ pub const SPEC: IntegerSpec = IntegerSpec {
         NumberSpec::up_to("cell_bits", 15),
         NumberSpec::up_to("candidate_shift", 15),
         NumberSpec::up_to("memory_bits", 15),
-        NumberSpec { name: "cell_clip", least: 1, most: -(i16::MIN as i32) },
-        NumberSpec { name: "projection_clip", least: 1, most: MAX },
-        NumberSpec::up_to("peephole_shift", 31),
+        NumberSpec { name: "cell_clip", least: 1, most: NO_CLIP, usual: Some(NO_CLIP) },
+        NumberSpec { name: "projection_clip", least: 1, most: MAX, usual: None },
+        NumberSpec::up_to("peephole_shift", 15),
         NumberSpec::recurrent_first("recurrent_first"),
         NumberSpec::table_shift("gate_table_shift"),
         NumberSpec::table_shift("cell_table_shift"),
@@ -126,8 +128,8 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_by::<K>(node, io, update_any::<K>);
 }
 
-/// `x` is `[input]`, `state` is `[output]` (h) and, from a whole word on, `[hidden]` (c), `work` is `[hidden]` (m), `y` is
-/// `[output]`.
+/// `x` is `[input]`, `state` is `[output]` (h) and, from where a slot may begin, `[hidden]` (c), `work` is `[hidden]` (m),
+/// `y` is `[output]`.
 fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Io { x, state, work: m, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.padded(&Dim::Output)) else { return };
@@ -148,88 +150,58 @@ fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) ->
 }
 
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], m: &mut [i16]) {
-    let scales = Scales::of(node);
-    let bits = scales.preact_bits;
+    let (candidate_shift, lift) = (shift(node, number::CANDIDATE_SHIFT), 15 - shift(node, number::CELL_BITS));
     let mut sums = units::<K>(node, x, hidden);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         for (&[i, f, g, o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
-            let entering = sigmoid(i, bits).wrapping_mul(tanh(g, bits)) >> scales.candidate_shift;
-            let next = from_q15(sigmoid(f, bits).wrapping_mul(i32::from(*c)).wrapping_add(entering));
+            let entering = sigmoid(i, PREACT_BITS).wrapping_mul(tanh(g, PREACT_BITS)) >> candidate_shift;
+            let next = from_q15(sigmoid(f, PREACT_BITS).wrapping_mul(i32::from(*c)).wrapping_add(entering));
             let next = next.clamp(i16::MIN.into(), i16::MAX.into());
             *c = next as i16;
             // Neither factor leaves ±1, and tanh does not reach it.
-            *m = from_q15(sigmoid(o, bits).wrapping_mul(tanh(next << scales.lift, scales.cell_bits))) as i16;
+            *m = from_q15(sigmoid(o, PREACT_BITS).wrapping_mul(tanh(next << lift, 15))) as i16;
         }
     }
 }
 
 fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], m: &mut [i16]) {
-    let scales = Scales::of(node);
     let [gate, candidate, output] =
         [0, 1, 2].map(|index| node.curve(index, tensor::TABLES + index, number::TABLE_SHIFTS + index));
-    // The identity and ReLU keep the unit of c, which no lift has changed.
-    let lift = if matches!(node.activation(2), Activation::Identity | Activation::Relu) { 0 } else { scales.lift };
+    let bits = shift(node, number::PREACT_BITS);
+    let (candidate_shift, peephole_shift) = (shift(node, number::CANDIDATE_SHIFT), shift(node, number::PEEPHOLE_SHIFT));
+    // The identity and ReLU keep the unit of c.
+    let lift = if output.keeps_unit() { 0 } else { 15 - shift(node, number::CELL_BITS) };
+    let clip = node.number(number::CELL_CLIP);
     let mut peepholes = peepholes(node);
     let mut sums = units::<K>(node, x, hidden);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         for (&[mut i, mut f, g, mut o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
+            let before = i32::from(*c);
             let peephole = peepholes.next();
-            let seen = |p: i16, c: i32| (i32::from(p) * c) >> scales.peephole_shift;
+            let seen = |p: i16, c: i32| (i32::from(p) * c) >> peephole_shift;
             if let Some([p_i, p_f, _]) = peephole {
-                i = i.wrapping_add(seen(p_i, i32::from(*c)));
-                f = f.wrapping_add(seen(p_f, i32::from(*c)));
+                i = i.wrapping_add(seen(p_i, before));
+                f = f.wrapping_add(seen(p_f, before));
             }
-            let opened = |sum| limited(gate, sum, scales.preact_bits, 0);
+            let opened = |sum| gate.apply(sum, bits).clamp(0, ONE);
             let forget = opened(f);
             let enter = if node.has(COUPLED) { ONE - forget } else { opened(i) };
-            let next = scales.remember(forget, i32::from(*c), enter, limited(candidate, g, scales.preact_bits, -ONE));
+            let entering = enter.wrapping_mul(candidate.apply(g, bits).clamp(-ONE, ONE)) >> candidate_shift;
+            let next = from_q15(forget.wrapping_mul(before).wrapping_add(entering)).max(-clip).min(clip);
+            let next = next.clamp(i16::MIN.into(), i16::MAX.into());
             *c = next as i16;
             if let Some([_, _, p_o]) = peephole {
                 o = o.wrapping_add(seen(p_o, next));
             }
-            let shown = limited(output, next << lift, scales.cell_bits, -ONE);
+            let shown = output.apply(next << lift, 15).clamp(-ONE, ONE);
             *m = saturate(from_q15(opened(o).wrapping_mul(shown)));
         }
     }
 }
 
-/// An activation whose products fit: what leaves its range is at its end.
-fn limited(curve: Curve<'_>, sum: i32, bits: u32, least: i32) -> i32 {
-    curve.apply(sum, bits).clamp(least, ONE)
-}
-
-/// The numbers of a node.
-struct Scales {
-    preact_bits: u32,
-    /// Those of c, shifted left by `lift`.
-    cell_bits: u32,
-    lift: u32,
-    candidate_shift: u32,
-    cell_clip: i32,
-    peephole_shift: u32,
-}
-
-impl Scales {
-    fn of(node: &Node<'_>) -> Self {
-        let number = |index| node.number(index).unsigned_abs();
-        let cell_bits = number(number::CELL_BITS) & 31;
-        let least = BITS.start().unsigned_abs();
-        Self {
-            preact_bits: number(number::PREACT_BITS),
-            cell_bits: cell_bits.max(least),
-            lift: least.saturating_sub(cell_bits),
-            candidate_shift: number(number::CANDIDATE_SHIFT) & 31,
-            cell_clip: node.number(number::CELL_CLIP),
-            peephole_shift: number(number::PEEPHOLE_SHIFT) & 31,
-        }
-    }
-
-    /// c' of f, c, i, g.
-    fn remember(&self, f: i32, c: i32, i: i32, g: i32) -> i32 {
-        let entering = i.wrapping_mul(g) >> self.candidate_shift;
-        let next = from_q15(f.wrapping_mul(c).wrapping_add(entering)).max(-self.cell_clip).min(self.cell_clip);
-        next.clamp(i16::MIN.into(), i16::MAX.into())
-    }
+/// A number that shifts by at most 15.
+fn shift(node: &Node<'_>, number: usize) -> u32 {
+    node.number(number).unsigned_abs() & 15
 }
 
 /// p_i, p_f, p_o of every unit; none without peepholes.

@@ -24,7 +24,7 @@ pub const SPEC: IntegerSpec = IntegerSpec {
     options: 0,
     // So that their sum has 32 bits.
     rules: &[Rule::AtMost(Dim::Input, Dim::Const((1 << 16) - 1))],
-    numbers: &[NumberSpec { name: "multiplier", least: 1, most: i32::MAX }, NumberSpec::up_to("lift", 15)],
+    numbers: &[NumberSpec { name: "multiplier", least: 1, most: i32::MAX, usual: None }, NumberSpec::up_to("lift", 15)],
     work: &[],
     tensors: &[],
 };

@@ -2,7 +2,7 @@
 
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Storage, TensorSpec, Unit};
-use tidegate::curve::{BITS, Curve, TABLE_LEN};
+use tidegate::curve::{BITS, Curve, PREACT_BITS, TABLE_LEN};
 use tidegate::image::Layout;
 use tidegate::quant::{MAX, RowBlock};
 
@@ -12,8 +12,6 @@ use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
-/// How many fraction bits the sums before an activation have where nothing speaks against it.
-const PREACT_BITS: i32 = 12;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
 /// What a table reaches to, as a power of two: 16.
@@ -65,7 +63,7 @@ impl QuantizedNode {
         if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
             return Err(refuse(&format!(" with {}", spec.options[option])));
         }
-        let mut bits = PREACT_BITS;
+        let mut bits = PREACT_BITS as i32;
         loop {
             let mut quantizer = Quantizer {
                 node,
@@ -128,6 +126,9 @@ impl Quantizer<'_> {
             self.numbers[index] = self.integer.numbers[index].least;
         }
         self.set("preact_bits", bits);
+        if bits != PREACT_BITS as i32 {
+            self.options |= 1 << OTHER;
+        }
         for number in self.integer.numbers.iter().filter(|number| number.name.ends_with("table_shift")) {
             self.set(number.name, bits + TABLE_REACH_BITS - HALF_TABLE_BITS);
         }
@@ -162,7 +163,7 @@ impl Quantizer<'_> {
         self.set("memory_bits", bits(output));
         let clip = |name: &str, scale: f64| match self.node.params.get(name) {
             Some(&clip) if clip > 0.0 => ((f64::from(clip) / scale).round()).min(f64::from(MAX)) as i32,
-            _ => MAX,
+            _ => i32::MAX,
         };
         let (cell_clip, projection_clip) =
             (clip("cell_clip", f64::from(-cell_bits).exp2()), clip("projection_clip", self.output));
@@ -172,7 +173,7 @@ impl Quantizer<'_> {
         }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
-        self.set("output_table_shift", cell_bits.max(*BITS.start()) + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set("output_table_shift", 15 + TABLE_REACH_BITS - HALF_TABLE_BITS);
         let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
         let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
