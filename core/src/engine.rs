@@ -1,6 +1,6 @@
 //! What a step does once its buffers have been checked: the states that take turns, the values that go in and out.
 
-use crate::cell::Element;
+use crate::cell::{Element, copy};
 use crate::image::Numeric;
 use crate::model::Model;
 use crate::quant::MAX;
@@ -59,30 +59,35 @@ impl Engine {
 
 /// What comes through a port of a model whose arena holds `E`.
 pub(crate) trait Crosses<E>: Copy {
-    fn enter(self, scale: f32) -> E;
-    fn leave(value: E, scale: f32) -> Self;
+    fn enter(row: &[Self], slot: &mut [E], scale: f32);
+    fn leave(slot: &[E], row: &mut [Self], scale: f32);
 }
 
 impl<E: Copy> Crosses<E> for E {
-    fn enter(self, _: f32) -> E {
-        self
+    fn enter(row: &[E], slot: &mut [E], _: f32) {
+        copy(slot, row);
     }
 
-    fn leave(value: E, _: f32) -> Self {
-        value
+    fn leave(slot: &[E], row: &mut [E], _: f32) {
+        copy(row, slot);
     }
 }
 
 impl Crosses<i16> for f32 {
     /// To the nearest, halves away from zero, what is too large to the largest; not-a-number to 0.
-    fn enter(self, scale: f32) -> i16 {
-        let (value, max) = (self / scale, MAX as f32);
-        let half = if value < 0.0 { -0.5 } else { 0.5 };
-        (value + half).clamp(-max, max) as i16
+    fn enter(row: &[f32], slot: &mut [i16], scale: f32) {
+        let max = MAX as f32;
+        for (slot, &value) in slot.iter_mut().zip(row) {
+            let value = value / scale;
+            let half = if value < 0.0 { -0.5 } else { 0.5 };
+            *slot = (value + half).clamp(-max, max) as i16;
+        }
     }
 
-    fn leave(value: i16, scale: f32) -> Self {
-        f32::from(value) * scale
+    fn leave(slot: &[i16], row: &mut [f32], scale: f32) {
+        for (value, &slot) in row.iter_mut().zip(slot) {
+            *value = f32::from(slot) * scale;
+        }
     }
 }
 
@@ -109,9 +114,7 @@ pub(crate) fn step<E: Element, P: Crosses<E>, const WANTED: bool>(
         }
         for ((place, scale), input) in model.inputs().places().zip(inputs) {
             let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
-            for (slot, &value) in slots.get_mut(place).unwrap_or_default().iter_mut().zip(row) {
-                *slot = value.enter(scale);
-            }
+            P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
         }
         let nodes = if last { model.nodes() } else { model.stateful_nodes() };
         if run(nodes, Pass::Step, own, slots, work, observe) && last {
@@ -150,8 +153,6 @@ pub(crate) fn end<E: Element, P: Crosses<E>>(
 fn give<E: Element, P: Crosses<E>>(model: &Model<'_>, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
     for ((place, scale), output) in model.outputs().places().zip(outputs.iter_mut()) {
         let row = output.get_mut(to * place.len()..(to + 1) * place.len()).unwrap_or_default();
-        for (value, &slot) in row.iter_mut().zip(slots.get(place).unwrap_or_default()) {
-            *value = P::leave(slot, scale);
-        }
+        P::leave(slots.get(place).unwrap_or_default(), row, scale);
     }
 }

@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::quant::{MAX, ONE, RowBlock};
 
 /// Blocks whose sums are taken before anything is made of them: so that a kernel need not save its registers for each.
-pub(super) const CHUNK: usize = 8;
+pub(super) const CHUNK: usize = 16;
 
 /// Tensors of a spec that make rows of two parts, by their indices.
 #[derive(Clone, Copy)]
