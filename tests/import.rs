@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate::front_end::{First, MelCorners, Spectrum, Window};
 use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule, Tensor};
 use tidegate_tools::error::{ImportError, ModelError};
 use tidegate_tools::format::graphdef::attr_value::Value as Attr;
@@ -57,12 +58,18 @@ fn the_shipped_graphs_import_with_their_sizes() {
             sample_rate: 16_000,
             window_len: 640,
             stride_len,
+            window: Window::Hann,
             fft_len: 1024,
+            spectrum: Spectrum::Magnitude,
             mel_bands: 40,
             lower_hz: 20.0,
             upper_hz: 4000.0,
+            bins_per_rate: None,
+            corners: MelCorners::Exact,
             coefficients: 10,
             log_floor: 1e-12,
+            first: First::Cepstrum,
+            lead_frames: 0,
         };
         assert_eq!(model.front_end, Some(front_end), "{file}");
     }
@@ -109,7 +116,7 @@ fn a_saved_model_reads_back_the_same_and_is_the_same_bytes() {
         let mut model = import(&shipped(file)).unwrap();
         let labels = fs::read_to_string(shipped("labels.txt")).unwrap();
         model.architecture.labels = labels.lines().map(str::to_owned).collect();
-        model.architecture.detector = Some(Detector::default_for(&model.architecture.labels));
+        model.architecture.detector = Some(Detector::default_for(&model.architecture.labels, 1000));
         let bytes = model.to_bytes().unwrap();
         let again = import_bytes(&bytes, file).unwrap();
         assert_eq!(again, model);
@@ -451,7 +458,9 @@ fn a_model_that_does_not_fit_its_cells_is_refused_with_numbers() {
     refused("its mean_of is 257, but must be 1 to 256", |m| {
         m.architecture.detector = Some(Detector { mean_of: 257, labels: vec![] });
     });
-    refused("the detector has 1 labels", |m| m.architecture.detector = Some(Detector::default_for(&["a".into()])));
+    refused("the detector has 1 labels", |m| {
+        m.architecture.detector = Some(Detector::default_for(&["a".into()], 1000))
+    });
     refused("gives 9 features", |m| m.architecture.front_end.as_mut().unwrap().coefficients = 9);
     assert!(matches!(Canonical::from_bytes(b"\x02\0\0\0\0\0\0\0{}"), Err(ModelError::NotCanonical)));
 }

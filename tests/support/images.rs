@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate::cell::CellKind;
+use tidegate::front_end::{First, MelCorners, Spectrum, Window};
 use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Node, Schedule, Tensor, Unroll};
 use tidegate_tools::pack::pack;
@@ -116,17 +117,23 @@ pub fn whole() -> Canonical {
     let mut model = chain(&mut Rng::new(8), 2, &cells, Draw { weights: 1.0, biases: true });
     model.architecture.labels = ["_silence_", "ja", "nein"].map(str::to_owned).to_vec();
     model.architecture.schedule = Schedule::Windows { frames: 3, every: 2 };
-    model.architecture.detector = Some(Detector::default_for(&model.architecture.labels));
+    model.architecture.detector = Some(Detector::default_for(&model.architecture.labels, 1000));
     model.architecture.front_end = Some(Mfcc {
         sample_rate: 8000,
         window_len: 4,
         stride_len: 3,
+        window: Window::Hann,
         fft_len: 256,
+        spectrum: Spectrum::Magnitude,
         mel_bands: 4,
-        coefficients: 2,
         lower_hz: 0.0,
         upper_hz: 1000.0,
+        bins_per_rate: None,
+        corners: MelCorners::Exact,
+        coefficients: 2,
         log_floor: 1e-12,
+        first: First::Cepstrum,
+        lead_frames: 0,
     });
     model
 }

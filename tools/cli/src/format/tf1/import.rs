@@ -32,7 +32,7 @@ pub fn import_graph(nodes: &[NodeDef], name: &str) -> Result<Canonical, ImportEr
     let front_end = front_end.filter(|front_end| Some(front_end.node) == lowering.input_node());
     let steps = lowering.steps.and_then(|steps| u32::try_from(steps).ok());
     let schedule = match (steps, &front_end) {
-        (Some(frames), Some(front_end)) if per_clip => Schedule::Windows { frames, every: front_end.every() },
+        (Some(frames), Some(front_end)) if per_clip => Schedule::Windows { frames, every: front_end.mfcc.every() },
         // The graph looks at windows of its own length and says nothing of overlap.
         (Some(frames), None) if per_clip && frames > 1 => Schedule::Windows { frames, every: frames },
         _ => Schedule::Endless,
