@@ -3,6 +3,7 @@
 mod bad_input;
 mod docs;
 mod journey;
+mod wake_word;
 
 use std::fs;
 use std::path::{Path, PathBuf};
