@@ -459,7 +459,7 @@ fn a_model_that_does_not_fit_its_cells_is_refused_with_numbers() {
         m.architecture.detector = Some(Detector { mean_of: 257, labels: vec![] });
     });
     refused("the detector has 1 labels", |m| {
-        m.architecture.detector = Some(Detector::default_for(&["a".into()], 1000))
+        m.architecture.detector = Some(Detector::default_for(&["a".into()], 1000));
     });
     refused("gives 9 features", |m| m.architecture.front_end.as_mut().unwrap().coefficients = 9);
     assert!(matches!(Canonical::from_bytes(b"\x02\0\0\0\0\0\0\0{}"), Err(ModelError::NotCanonical)));

@@ -159,10 +159,10 @@ fn a_stream_decides_as_each_window_alone_does() {
         assert_eq!(alone.len(), (sound.len() - 1600) / 800 + 1);
         for (every, block) in [(1, sound.len()), (1, 37), (1, 1024), (2, 1600), (3, 800), (29, 5000)] {
             let schedule = Schedule::Windows { frames: FRAMES as u32, every };
-            let model = model.clone().with_schedule(schedule).unwrap();
+            let model = model.with_schedule(schedule).unwrap();
             let (mut decisions, mut nth) = (Vec::new(), 0..);
             listen(&model, mfcc, sound.chunks(block).map(Ok::<_, StepError>), |decision| {
-                let heard = 1600 + 800 * every as u64 * nth.next().unwrap();
+                let heard = 1600 + 800 * u64::from(every) * nth.next().unwrap();
                 assert_eq!(decision.sample, heard, "every {every}");
                 decisions.push(decision.posteriors[0].to_bits());
             })
