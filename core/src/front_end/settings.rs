@@ -31,8 +31,8 @@ pub struct MfccSettings {
     pub lower_hz: f32,
     /// Upper edge of the last mel band, Hz.
     pub upper_hz: f32,
-    /// How many bins of the FFT the mel bands count from 0 Hz to the sample rate. That is `fft_len`; python_speech_features
-    /// takes one more, and sonopy `fft_len` / 2 + 1, to which a bin has twice its frequency.
+    /// How many bins of the FFT the mel bands count from 0 Hz to the sample rate. That is `fft_len`; sonopy takes
+    /// `fft_len` / 2 + 1, and so a bin for one of twice its frequency.
     pub bins_per_rate: u32,
     /// Where the corners of the mel bands lie.
     pub corners: MelCorners,
@@ -52,7 +52,7 @@ pub enum Window {
     /// The periodic Hann window (TensorFlow).
     #[default]
     Hann,
-    /// 1 (sonopy, python_speech_features).
+    /// 1 (sonopy).
     Rectangular,
 }
 
@@ -63,7 +63,7 @@ pub enum Spectrum {
     /// `|X|` (TensorFlow's `Mfcc`).
     #[default]
     Magnitude,
-    /// `|X|²` / `fft_len` (sonopy, python_speech_features).
+    /// `|X|²` / `fft_len` (sonopy).
     Power,
 }
 
@@ -86,7 +86,7 @@ pub enum First {
     #[default]
     Cepstrum,
     /// The logarithm of the frame's energy: of the sum of `|X|²` over every bin of the FFT, divided by `fft_len` if the
-    /// spectrum is [`Power`](Spectrum::Power) (sonopy, python_speech_features). Coefficient 0 has no place then.
+    /// spectrum is [`Power`](Spectrum::Power) (sonopy). Coefficient 0 has no place then.
     LogEnergy,
 }
 

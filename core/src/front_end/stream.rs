@@ -99,7 +99,8 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
         skipped + taken
     }
 
-    /// The features of the next frame, once its samples are there; then moves on by the stride.
+    /// The features of the next frame, once its samples are there; then moves on by the stride. With the first frame come
+    /// those of zeros in front of it ([`MfccSettings::lead_frames`]).
     // Not an `Iterator`: the features are borrowed from the front end.
     #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<&[f32]> {

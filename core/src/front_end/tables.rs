@@ -73,8 +73,8 @@ impl MfccSettings {
         low + spacing * k as f64
     }
 
-    /// The first bin at or past each corner, but past it with exact corners: there a bin on a corner belongs below it.
-    /// (TensorFlow: `band_mapper_`; sonopy: `grid_indices`)
+    /// The first bin past each corner, so that a bin on a corner belongs below it (TensorFlow: `band_mapper_`); or the bin
+    /// that is the corner (sonopy: `grid_indices`).
     fn edges(&self) -> Result<[usize; MOST_BANDS + 2], FrontEndError> {
         let (bins, bands) = (self.bins(), self.mel_bands as usize);
         let mut edges = [bins.start; MOST_BANDS + 2];
@@ -82,12 +82,11 @@ impl MfccSettings {
             let corner = self.corner(k);
             edges[k] = match self.corners {
                 MelCorners::Exact => bins.clone().find(|&bin| corner < self.mel(bin)).unwrap_or(bins.end),
-                MelCorners::WholeBins => (self.bins_at(hz(corner)) as usize).max(edges[k - 1] + 1),
+                MelCorners::WholeBins => match (self.bins_at(hz(corner)) as usize).max(edges[k - 1] + 1) {
+                    found if found < bins.end => found,
+                    found => return Err(FrontEndError::MelEdge { edge: k, found: found as u32 }),
+                },
             };
-            let room = self.corners == MelCorners::Exact || edges[k] < bins.end;
-            if !room {
-                return Err(FrontEndError::MelEdge { edge: k, found: edges[k] as u32 });
-            }
         }
         // The topmost band ends where the bins do, whatever rounding makes of the last corner.
         edges[bands + 1] = bins.end;
