@@ -96,6 +96,9 @@ pub struct LayerDescription {
     /// What the names of its tensors begin with, before a `.` or a `/`; its name where it is not said. May be empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// Tensors that have names of their own: what the class calls them, and their names in the file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tensors: BTreeMap<String, String>,
     /// Which of its outputs count.
     #[serde(default, skip_serializing_if = "Take::is_sequence")]
     pub take: Take,
@@ -211,7 +214,11 @@ impl Description {
     }
 
     /// What does not depend on how it is built. Gives notes on what is not used.
-    fn check(&self, tensors: &BTreeMap<String, Tensor>, owners: &[Option<&str>]) -> Result<Vec<String>, ImportError> {
+    fn check(
+        &self,
+        tensors: &BTreeMap<String, Tensor>,
+        owners: &[Option<Owner<'_>>],
+    ) -> Result<Vec<String>, ImportError> {
         if self.inputs.is_empty() || self.layers.is_empty() {
             return Err(wrong("list of inputs or of layers is empty".into()));
         }
@@ -251,14 +258,27 @@ impl Description {
             .any(|pattern| tensor == pattern || within(pattern, tensor).is_some() || fits(tensor, pattern))
     }
 
-    /// The longest prefix of a layer that the tensor has.
-    fn owner(&self, tensor: &str) -> Option<&str> {
+    /// The layers that name the tensor, or the longest prefix of a layer that it has.
+    fn owner(&self, tensor: &str) -> Option<Owner<'_>> {
+        if self.layers.iter().any(|layer| layer.tensors.values().any(|named| named == tensor)) {
+            return Some(Owner::Named);
+        }
         if self.is_unused(tensor) {
             return None;
         }
         let prefixes = self.layers.iter().map(LayerDescription::prefix);
-        prefixes.filter(|prefix| within(prefix, tensor).is_some()).max_by_key(|prefix| prefix.len())
+        let longest = prefixes.filter(|prefix| within(prefix, tensor).is_some()).max_by_key(|prefix| prefix.len());
+        longest.map(Owner::Prefix)
     }
+}
+
+/// Who has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner<'a> {
+    /// The layers that name it.
+    Named,
+    /// The layers with this prefix.
+    Prefix(&'a str),
 }
 
 impl LayerDescription {
@@ -337,8 +357,8 @@ struct Builder<'a> {
     inputs: &'a [Input],
     framework: &'a str,
     tensors: &'a BTreeMap<String, Tensor>,
-    /// For each tensor the prefix of the layers that have it.
-    owners: &'a [Option<&'a str>],
+    /// Of each tensor.
+    owners: &'a [Option<Owner<'a>>],
     /// Whether the model looks at whole sequences in a window.
     whole: bool,
 }
@@ -426,9 +446,16 @@ impl Builder<'_> {
         pace: usize,
     ) -> Result<Value, ImportError> {
         let prefix = layer.prefix();
-        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(prefix));
-        let params =
+        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(Owner::Prefix(prefix)));
+        let mut params: BTreeMap<String, &Tensor> =
             params.filter_map(|((name, tensor), _)| Some((within(prefix, name)?.to_owned(), tensor))).collect();
+        for (name, named) in &layer.tensors {
+            let missing =
+                || ImportError::NoSuchTensor { tensor: named.clone(), near: nearest(named, self.tensors.keys()) };
+            if params.insert(name.clone(), self.tensors.get(named).ok_or_else(missing)?).is_some() {
+                return Err(wrong(format!("tensor {name:?} of layer {:?} is within its prefix too", layer.name)));
+            }
+        }
         let framework = if layer.framework.is_empty() { self.framework } else { &layer.framework };
         let Some(first) = inputs.first() else { return Err(wrong("layer without an input".into())) };
         if inputs.iter().any(|input| input.pace < pace) {
