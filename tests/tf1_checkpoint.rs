@@ -10,7 +10,7 @@ use tidegate_tests::checkpoint::{Entry, Pair, assert_line, flag, header, import_
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::checkpoint::{self, import_parts};
-use tidegate_tools::format::{Description, Imported, Options, import};
+use tidegate_tools::format::{Description, Imported, Options, import, import_with};
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint")
@@ -120,6 +120,53 @@ fn a_checkpoint_whose_names_do_not_tell_gives_a_description_to_start_from() {
     let draft = &text[text.find('{').expect("it has a description")..];
     let with_window = Options { window: Some(5), ..arch(draft) };
     from_parts(&index, &shard, &with_window).expect("the description is one");
+}
+
+#[test]
+fn layers_around_the_cells_are_in_the_description_to_start_from() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint_contrib");
+    for (name, cells) in [
+        ("conv_gru", &["window", "conv", "scale", "gru"][..]),
+        ("separable_conv", &["window", "depthwise_conv", "conv", "gru"]),
+        ("embedding", &["embedding", "lstm", "dense"]),
+        ("raw_variables", &["lstm", "dense"]),
+        ("contrib_layers", &["gru", "scale", "dense", "dense"]),
+        ("layer_normalization", &["gru", "layer_norm", "layer_norm"]),
+    ] {
+        let index = folder.join(format!("{name}.ckpt"));
+        let text = import_with(&index, &Options::default()).unwrap_err().to_string();
+        let draft = &text[text.find('{').expect("it has a description")..];
+        let Imported { model, .. } =
+            import_with(&index, &arch(draft)).unwrap_or_else(|error| panic!("{name}: {error}: {draft}"));
+        let found: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
+        assert_eq!(found, cells, "{draft}");
+    }
+}
+
+#[test]
+fn a_tensor_of_a_name_of_its_own_must_be_there_and_fit() {
+    let variables: [(&str, &[u64], &[f32]); 3] =
+        [("W", &[2, 3], &[0.5; 6]), ("b", &[3], &[0.25; 3]), ("out/kernel", &[2, 3], &[0.5; 6])];
+    let (index, shard) = written(&variables, false);
+    let with = |tensors: &str, unused: &str| {
+        let json = format!(
+            r#"{{"inputs": [{{"name": "x", "size": 2}}], "layers": [{{"name": "out", "class": "Dense", "tensors": {tensors}}}],
+                "unused": {unused}}}"#
+        );
+        from_parts(&index, &shard, &arch(&json)).map(|imported| imported.model.architecture.nodes.len())
+    };
+    assert_eq!(with(r#"{"kernel": "W", "bias": "b"}"#, r#"["out"]"#).unwrap(), 1);
+    for (tensors, unused, expected) in [
+        (r#"{"kernel": "V", "bias": "b"}"#, r#"["out", "W"]"#, "tensor \"V\" is missing; the nearest are W, b"),
+        (r#"{"kernel": "b", "bias": "b"}"#, r#"["W"]"#, "tensor \"kernel\" of layer \"out\" is within its prefix too"),
+        (r#"{"kernel": "b", "bias": "b"}"#, r#"["*"]"#, "kernel is 3, but it must be a matrix"),
+        (r#"{"kernel": "W"}"#, r#"["*"]"#, "tensor \"out/bias\" is missing"),
+        (r#"{"kernel": "W", "bias": "b", "gain": "b"}"#, r#"["*"]"#, "tensor \"gain\" of Dense is not supported"),
+        (r#"{"kernel": "W"}"#, r#"["out"]"#, "layers have no use for tensor \"b\""),
+    ] {
+        let text = with(tensors, unused).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}, not {expected}");
+    }
 }
 
 /// Of one unit over one feature.

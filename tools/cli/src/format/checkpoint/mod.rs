@@ -3,6 +3,7 @@
 //! a description gives it, or names that only one kind of network has.
 
 mod bundle;
+mod draft;
 mod names;
 pub mod table;
 
