@@ -52,7 +52,7 @@ fn a_person_names_the_prefix_the_index_a_shard_or_the_folder() {
     assert!(models.iter().all(|model| *model == models[0]));
     fs::remove_file(folder.path().join("m.ckpt-7.data-00000-of-00001")).unwrap();
     let error = import(&latest).unwrap_err();
-    assert!(error.to_string().contains("\"m.ckpt-7.data-00000-of-00001\": No such file"), "{error}");
+    assert!(error.to_string().contains("\"m.ckpt-7.data-00000-of-00001\", and there is no such file"), "{error}");
 }
 
 fn arch(json: &str) -> Options {

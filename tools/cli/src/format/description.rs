@@ -31,7 +31,7 @@ use super::golden::{self, Case};
 use super::network::{Network, Source};
 use super::{tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
-use crate::data::one_line;
+use crate::data::{DataError, one_line};
 use crate::error::ImportError;
 
 /// Most bytes of a file with a description.
@@ -169,16 +169,21 @@ impl Description {
     ///
     /// # Errors
     /// If it cannot be read, is too large, or is none; the error names field and line.
-    pub fn read(path: &Path) -> Result<Self, ImportError> {
+    pub fn read(path: &Path) -> Result<Self, DataError> {
         use std::io::Read;
         let mut text = Vec::new();
         let file = std::fs::File::open(path);
         file.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
-            .map_err(|error| wrong(format!("file {}: {error}", path.display())))?;
+            .map_err(|error| DataError::io(path, "read", error))?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(wrong(format!("file {} is larger than {MAX_BYTES} bytes", path.display())));
+            return Err(DataError::new(
+                path,
+                format!("is larger than {MAX_BYTES} bytes: an architecture is JSON text"),
+            ));
         }
-        serde_json::from_slice(&text).map_err(|error| wrong(format!("file {}: {error}", path.display())))
+        serde_json::from_slice(&text).map_err(|error| {
+            DataError::new(path, format!("is no architecture: {error}; docs/architecture.md has examples"))
+        })
     }
 
     /// The canonical model of this architecture with these tensors. `framework` is the file's where the description

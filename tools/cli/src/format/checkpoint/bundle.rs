@@ -306,7 +306,7 @@ impl Bundle {
             };
             if offset.checked_add(size).is_none_or(|end| end > len) {
                 let place = format!("{size} bytes at byte {offset} of shard {shard}, which has {len}");
-                return malformed(format!("{name:?} has {place}"));
+                return malformed(format!("{name:?} has {place}: that .data file is cut off"));
             }
         }
         Ok(shards.into_iter().map(|(shard, (file, _))| (shard, file)).collect())

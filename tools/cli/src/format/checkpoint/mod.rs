@@ -10,7 +10,7 @@ pub mod table;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::Options;
@@ -51,7 +51,8 @@ pub fn index_of(path: &Path) -> Option<PathBuf> {
         .rsplit_once(".data-")
         .filter(|(_, of)| of.split_once("-of-").is_some_and(|(shard, shards)| digits(shard) && digits(shards)));
     let prefix = match shard {
-        Some((prefix, _)) => path.with_file_name(prefix),
+        // Without its index it is nothing.
+        Some((prefix, _)) => return Some(with_suffix(&path.with_file_name(prefix), INDEX)),
         None if path.exists() => return None,
         None => path.to_owned(),
     };
@@ -85,7 +86,16 @@ pub fn import(index: &[u8], path: &Path, options: &Options) -> Result<Imported, 
     let prefix = name.strip_suffix(INDEX).unwrap_or(&name);
     import_parts(index, prefix, options, |shard, shards| {
         let file = format!("{prefix}.data-{shard:05}-of-{shards:05}");
-        File::open(path.with_file_name(&file)).or_else(|error| malformed(format!("its values, {file:?}: {error}")))
+        File::open(path.with_file_name(&file)).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::NotFound => "there is no such file beside it".to_owned(),
+                _ => format!("it cannot be read: {error}"),
+            };
+            ImportError::Refused {
+                found: format!("its values are in {file:?}, and {reason}"),
+                advice: "a checkpoint is all of its files: copy them together",
+            }
+        })
     })
 }
 
