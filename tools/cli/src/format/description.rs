@@ -486,6 +486,9 @@ impl Builder<'_> {
                     "" => tensor,
                     prefix => format!("{prefix}{separator}{tensor}"),
                 };
+                if self.description.is_unused(&tensor) && self.tensors.contains_key(&tensor) {
+                    return wrong(format!("list \"unused\" has tensor {tensor:?}, which the layer needs"));
+                }
                 let near = nearest(&tensor, self.tensors.keys());
                 ImportError::NoSuchTensor { tensor, near }
             }

@@ -323,7 +323,7 @@ pub struct Values {
 }
 
 fn decode<T: Message + Default>(what: &str, value: &[u8]) -> Result<T, ImportError> {
-    T::decode(value).or_else(|error| malformed(format!("{what} of its index: {error}")))
+    T::decode(value).or_else(|error| malformed(format!("{what} of its index is damaged ({error})")))
 }
 
 impl Entry {
