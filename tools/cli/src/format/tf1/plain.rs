@@ -325,8 +325,8 @@ fn reshape(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Valu
     };
     // One of them may be what is left.
     let open = features.iter().filter(|&&dim| dim == -1).count();
-    let known = features.iter().filter(|&&dim| dim != -1);
-    let product = known.fold(Some(1_usize), |all, &dim| all?.checked_mul(usize::try_from(dim).ok()?));
+    let mut known = features.iter().filter(|&&dim| dim != -1);
+    let product = known.try_fold(1_usize, |all, &dim| all.checked_mul(usize::try_from(dim).ok()?));
     match product.filter(|&product| product > 0) {
         Some(product) if product == size && open == 0 || size.is_multiple_of(product) && open == 1 => {
             let dims = features.iter().map(|&dim| usize::try_from(dim).unwrap_or(size / product)).collect();
