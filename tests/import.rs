@@ -132,7 +132,7 @@ fn what_is_not_read_is_named() {
     assert!(refusal(b"\x89HDF\r\n\x1a\n").contains("HDF5"));
     assert!(refusal(b"\x08\x07\x12\x07pytorch").contains("ONNX"));
     assert!(refusal(b"\x02\0\0\0\0\0\0\0{}").contains("its names tell of no layer"));
-    assert!(matches!(import_bytes(b"", "x"), Err(ImportError::Unrecognized)));
+    assert!(matches!(import_bytes(b"", "x"), Err(ImportError::Refused { .. })));
     assert!(matches!(import(Path::new("/nowhere/x.pb")), Err(ImportError::Io(_))));
 }
 

@@ -130,6 +130,10 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
+        if settings.arch.is_some() || settings.window.is_some() {
+            let reason = "is a flash image, which holds its architecture: leave --arch and --window out".to_owned();
+            return Err(LoadError::Setting { path: path.to_owned(), reason });
+        }
         let bytes = fs::read(path).map_err(|error| DataError::io(path, "read", error))?;
         let buffer = ImageBuffer::new(&bytes);
         let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
@@ -154,11 +158,13 @@ pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageB
     Ok(buffer)
 }
 
-/// Whether `path` begins as an image does.
+/// Whether `path` begins as an image does; a checkpoint may be called by its prefix.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn is_image(path: &Path) -> Result<bool, DataError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
     let failed = |error| DataError::io(path, "read", error);
     let mut head = [0; MAGIC_BYTES.len()];
     match fs::File::open(path).map_err(failed)?.read_exact(&mut head) {
@@ -190,8 +196,8 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         let reason = "is a flash image already; give the model that it was packed from".to_owned();
         return Err(LoadError::Setting { path: path.to_owned(), reason });
     }
-    let imported = Options::new(settings.arch.as_deref(), settings.window);
-    let imported = imported.and_then(|options| format::import_with(path, &options)).map_err(|source| match source {
+    let options = Options::new(settings.arch.as_deref(), settings.window)?;
+    let imported = format::import_with(path, &options).map_err(|source| match source {
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;

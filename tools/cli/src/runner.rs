@@ -82,8 +82,10 @@ pub fn fit(mfcc: &Mfcc<'_>, samples: &[i16], frames: u32) -> Result<Vec<i16>, Ru
 /// What a run over a sequence gave.
 #[derive(Debug, Default)]
 pub struct Sequence {
-    /// For each output, `[steps, size]`.
+    /// For each output, `[rows, size]`: a row for every step that gave one.
     pub outputs: Vec<Vec<f32>>,
+    /// Which steps those were; that of the end, if a window was not full, is the number of all steps.
+    pub steps: Vec<usize>,
     /// For each node, `[steps, size]`.
     pub layers: Vec<Vec<f32>>,
     /// The state after the last step, as [`State::save`] has it.
@@ -118,12 +120,24 @@ pub enum RunError {
 }
 
 /// Runs a whole sequence from a zero or a saved state as one endless run. `inputs` holds `[steps, size]` for each
-/// input of the model.
+/// input of the model. A window that is not full at the end is looked at as it is.
 ///
 /// # Errors
 /// If a saved state is not this model's, the inputs are not the model's, or outputs and layers of all steps together
 /// are more than [`MOST_NUMBERS`].
 pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
+    run_to(model, inputs, saved, true)
+}
+
+/// As [`run`], of a sequence that goes on behind its last step.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
+    run_to(model, inputs, saved, false)
+}
+
+fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool) -> Result<Sequence, RunError> {
     let model = model.endless();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
@@ -135,21 +149,34 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
     let output_sizes: Vec<usize> = model.outputs().map(|port| port.size).collect();
     let kept = output_sizes.iter().copied().chain(model.nodes().map(|node| node.output_size));
     check_room(steps, kept.fold(0, usize::saturating_add))?;
-    let mut outputs: Vec<Vec<f32>> = output_sizes.iter().map(|size| vec![0.0; steps * size]).collect();
+    let mut outputs: Vec<Vec<f32>> = vec![Vec::new(); output_sizes.len()];
+    let mut row: Vec<Vec<f32>> = output_sizes.iter().map(|&size| vec![0.0; size]).collect();
     let mut layers = vec![Vec::new(); model.nodes().count()];
+    let mut given = Vec::new();
+    let mut keep = |step: usize, row: &[Vec<f32>]| {
+        outputs.iter_mut().zip(row).for_each(|(output, row)| output.extend_from_slice(row));
+        given.push(step);
+    };
     for step in 0..steps {
-        let row = |(input, size): (&&[f32], &usize)| -> Vec<f32> { input[step * size..][..*size].to_vec() };
-        let rows: Vec<Vec<f32>> = inputs.iter().zip(&sizes).map(row).collect();
-        let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-        let mut out: Vec<&mut [f32]> =
-            outputs.iter_mut().zip(&output_sizes).map(|(output, size)| &mut output[step * size..][..*size]).collect();
-        let _ = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| {
+        let rows: Vec<&[f32]> =
+            inputs.iter().zip(&sizes).map(|(input, &size)| &input[step * size..(step + 1) * size]).collect();
+        let mut out: Vec<&mut [f32]> = row.iter_mut().map(Vec::as_mut_slice).collect();
+        let stepped = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| {
             layers[node].extend_from_slice(values);
         })?;
+        if stepped.has_output() {
+            keep(step, &row);
+        }
     }
     let mut bytes = vec![0; state.saved_bytes()];
     state.save(&mut bytes).expect("the buffer has the state's own length");
-    Ok(Sequence { outputs, layers, state: bytes })
+    if ends {
+        let mut out: Vec<&mut [f32]> = row.iter_mut().map(Vec::as_mut_slice).collect();
+        if model.finish(&mut state, &mut scratch, &mut out)?.has_output() {
+            keep(steps, &row);
+        }
+    }
+    Ok(Sequence { outputs, steps: given, layers, state: bytes })
 }
 
 /// The class of a clip by itself: the last output of a run over its frames. A window hears the first frames of a clip, and

@@ -14,7 +14,8 @@ use super::{ModelArgs, Outcome, grouped, schedule_text};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate inspect gru_s.tgi
-  tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json")]
+  tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json
+  tidegate inspect keywords.ckpt --arch arch.json")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,

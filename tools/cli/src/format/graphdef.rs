@@ -143,13 +143,13 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>, ImportError> {
     let mut nodes = Vec::new();
     let mut edges_left = MAX_EDGES;
     while !rest.is_empty() {
-        let (tag, wire) = decode_key(&mut rest).map_err(malformed)?;
+        let (tag, wire) = decode_key(&mut rest).map_err(damaged)?;
         if tag != NODE || wire != WireType::LengthDelimited {
             // Versions and the function library; a call of a function is refused as an unknown op.
-            skip_field(wire, tag, &mut rest, DecodeContext::default()).map_err(malformed)?;
+            skip_field(wire, tag, &mut rest, DecodeContext::default()).map_err(damaged)?;
             continue;
         }
-        let needed = decode_varint(&mut rest).map_err(malformed)?;
+        let needed = decode_varint(&mut rest).map_err(damaged)?;
         let (offset, left) = (bytes.len() - rest.len(), rest.len());
         let split = usize::try_from(needed).ok().and_then(|needed| rest.split_at_checked(needed));
         let (node, after) = split.ok_or(ImportError::Truncated { node: nodes.len(), offset, needed, left })?;
@@ -171,16 +171,21 @@ fn check_edges(mut node: &[u8], left: &mut usize) -> Result<(), ImportError> {
     const INPUT: u32 = 3;
     const ATTR: u32 = 5;
     while !node.is_empty() {
-        let (tag, wire) = decode_key(&mut node).map_err(malformed)?;
+        let (tag, wire) = decode_key(&mut node).map_err(damaged)?;
         if tag == INPUT || tag == ATTR {
             let Some(fewer) = left.checked_sub(1) else {
                 return Err(malformed(format!("it has more than {MAX_EDGES} inputs and attributes")));
             };
             *left = fewer;
         }
-        skip_field(wire, tag, &mut node, DecodeContext::default()).map_err(malformed)?;
+        skip_field(wire, tag, &mut node, DecodeContext::default()).map_err(damaged)?;
     }
     Ok(())
+}
+
+/// Not the bytes of a message.
+fn damaged(error: prost::DecodeError) -> ImportError {
+    malformed(format!("it is cut off or damaged ({error})"))
 }
 
 fn malformed(reason: impl ToString) -> ImportError {

@@ -24,6 +24,7 @@ mod normal;
 mod operations;
 mod pattern;
 mod phased_lstm;
+mod plain;
 mod sequence;
 mod symbol;
 mod wrapper;
