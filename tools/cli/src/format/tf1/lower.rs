@@ -209,10 +209,9 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let mut source = self.network.input(&name, size);
         if self.windowed {
             let Some(steps) = self.steps else {
-                return self.fail(
-                    id,
-                    "a layer that runs backwards needs a number of steps: freeze the graph with one in its shape",
-                );
+                let name = &self.graph.graph.nodes[node].def.name;
+                let what = format!("a layer that runs backwards over {name:?}");
+                return Err(ImportError::NeedsWindow { what });
             };
             if steps * size > MAX_SIZE {
                 return self.fail(id, format!("a window of {steps} steps of {size} features is too large"));

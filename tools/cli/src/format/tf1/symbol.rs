@@ -19,8 +19,10 @@ pub type Dim = i64;
 pub const BATCH: Dim = i64::MIN;
 /// How many steps there are, where the graph does not say.
 pub const TIME: Dim = i64::MIN + 1;
+/// A `sequence_length` that is fed: as many steps as there are.
+pub const LENGTH: Dim = i64::MIN + 2;
 /// The first of the symbols that stand for products and differences.
-const DERIVED: Dim = i64::MIN + 2;
+const DERIVED: Dim = i64::MIN + 3;
 const MAX_DERIVED: Dim = 1 << 16;
 
 /// Most expressions: a graph of the largest size has as many nodes.
