@@ -362,52 +362,6 @@ fn damaged_files_never_panic() {
     }
 }
 
-/// Nodes of an op with these inputs, the first a placeholder of 4 features.
-fn graph(nodes: &[(String, &str, Vec<String>)]) -> Vec<NodeDef> {
-    let dim = [-1, 4].map(|size| graphdef::Dim { size }).to_vec();
-    let shape = Attr::Shape(graphdef::TensorShape { dim, unknown_rank: false });
-    let attr = BTreeMap::from([
-        ("dtype".to_owned(), AttrValue { value: Some(Attr::Type(graphdef::FLOAT)) }),
-        ("shape".to_owned(), AttrValue { value: Some(shape) }),
-    ]);
-    let node = |(name, op, input): &(String, &str, Vec<String>)| NodeDef {
-        name: name.clone(),
-        op: (*op).to_owned(),
-        input: input.clone(),
-        attr: attr.clone(),
-    };
-    nodes.iter().map(node).collect()
-}
-
-/// Deep, wide and doubling graphs end in one line, and soon.
-#[test]
-fn hostile_graphs_are_refused_in_one_line() {
-    let chain = |op: &'static str, twice: bool, len: usize| {
-        let mut nodes = vec![("n0".to_owned(), "Placeholder", vec![])];
-        for k in 1..len {
-            let before = format!("n{}", k - 1);
-            nodes.push((format!("n{k}"), op, if twice { vec![before.clone(), before] } else { vec![before] }));
-        }
-        graph(&nodes)
-    };
-    for (op, twice) in
-        [("Tanh", false), ("Add", true), ("Mul", true), ("Sub", true), ("Identity", false), ("Maximum", true)]
-    {
-        let started = std::time::Instant::now();
-        let result = tf1::import_graph(&chain(op, twice, 60_000), "x", None);
-        let seconds = started.elapsed().as_secs_f32();
-        assert!(seconds < 20.0, "{op} takes {seconds} s");
-        let message = result.err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(!message.contains('\n') && message.len() < 500, "{op}: {message}");
-    }
-    // Every value joined to itself: its features double at each step.
-    let mut nodes = chain("ConcatV2", true, 100);
-    for node in &mut nodes[1..] {
-        node.input.push("n0".into());
-    }
-    assert!(tf1::import_graph(&nodes, "x", None).is_err());
-}
-
 fn minimal() -> Canonical {
     import(&shipped("GRU_S.pb")).unwrap()
 }

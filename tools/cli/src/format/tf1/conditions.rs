@@ -110,7 +110,7 @@ impl Evaluator<'_> {
     }
 
     /// The input of a Merge behind a condition that was known.
-    pub(super) fn live(&self, node: usize) -> Outputs {
+    pub(super) fn live(&mut self, node: usize) -> Outputs {
         let inputs = self.inputs(node)?;
         let mut live = inputs.iter().filter(|input| **input != Value::Dead);
         match (live.next(), live.next()) {

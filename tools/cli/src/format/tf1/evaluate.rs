@@ -7,14 +7,21 @@ use super::front_end::FrontEnd;
 use super::graph::{Graph, Source};
 use super::symbol::{Arena, Dim, Id, is_symbol};
 use crate::error::ImportError;
+use crate::format::graphdef::AttrValue;
 use crate::format::graphdef::attr_value::Value as Attr;
 
 /// Longest vector of integers: one entry for each time step.
 pub(super) const MAX_INTS: usize = 65_535;
 /// Most integers of all vectors together.
 const MAX_ALL_INTS: usize = 1 << 22;
+/// Most integers that are copied from node to node.
+const MAX_COPIES: usize = 1 << 26;
+/// Most outputs of all nodes together.
+const MAX_OUTPUTS: usize = 1 << 20;
 /// Most states of a loop.
 const MAX_STATES: usize = 1024;
+/// Most nodes that may fail, where an output does not need them.
+const MAX_FAILURES: usize = 64;
 /// Most lines for a person.
 const MAX_NOTES: usize = 16;
 /// Most outputs of a node.
@@ -91,6 +98,11 @@ pub struct Evaluator<'g> {
     /// What was read with these inputs: an unrolled loop writes the same again and again.
     known: HashMap<String, Vec<Value>>,
     ints_left: usize,
+    /// Integers that may still be copied, and outputs that nodes may still have.
+    copies_left: usize,
+    outputs_left: usize,
+    /// Turns of the loops whose body is read, by their first Merge.
+    pub(super) loops: HashMap<usize, Dim>,
     /// Nodes that were not understood, and why.
     failures: Vec<(usize, String)>,
     pub front_end: Option<FrontEnd>,
@@ -121,6 +133,9 @@ impl<'g> Evaluator<'g> {
             latest: None,
             known: HashMap::new(),
             ints_left: MAX_ALL_INTS,
+            copies_left: MAX_COPIES,
+            outputs_left: MAX_OUTPUTS,
+            loops: HashMap::new(),
             failures: Vec::new(),
             front_end: None,
             notes: Vec::new(),
@@ -155,8 +170,16 @@ impl<'g> Evaluator<'g> {
             }
             if ready {
                 self.arena.origin = node;
-                let outputs = self.outputs(node).unwrap_or_else(|reason| vec![self.failed(node, reason)]);
+                let outputs = self.outputs(node).and_then(|outputs| {
+                    let left = self.outputs_left.checked_sub(outputs.len());
+                    self.outputs_left = left.ok_or("the graph's nodes have too many outputs")?;
+                    Ok(outputs)
+                });
+                let outputs = outputs.unwrap_or_else(|reason| vec![self.failed(node, reason)]);
                 self.values[node] = Some(outputs);
+                if self.failures.len() > MAX_FAILURES {
+                    return self.failure(MAX_FAILURES);
+                }
                 continue;
             }
             // Above one that waits lie only those that it waits for.
@@ -170,16 +193,18 @@ impl<'g> Evaluator<'g> {
         }
         match self.value(source) {
             Ok(Value::Real(id)) => Ok(id),
-            Ok(Value::Failed(number)) => {
-                let (node, reason) = self.failures[number].clone();
-                let def = self.graph.nodes[node].def;
-                match reason.as_str() {
-                    "" => Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() }),
-                    _ => self.fail(node, reason),
-                }
-            }
+            Ok(Value::Failed(number)) => self.failure(number),
             Ok(_) => self.fail(source.node, "its output is no tensor of floats"),
             Err(reason) => self.fail(source.node, reason),
+        }
+    }
+
+    fn failure<T>(&self, number: usize) -> Result<T, ImportError> {
+        let (node, reason) = &self.failures[number];
+        let def = self.graph.nodes[*node].def;
+        match reason.as_str() {
+            "" => Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() }),
+            _ => self.fail(*node, reason),
         }
     }
 
@@ -227,8 +252,26 @@ impl<'g> Evaluator<'g> {
         outputs.get(source.output).cloned().ok_or_else(|| format!("it has no output {}", source.output))
     }
 
-    pub(super) fn inputs(&self, node: usize) -> Result<Vec<Value>, String> {
-        self.graph.nodes[node].inputs.iter().map(|&input| self.value(input)).collect()
+    /// The first output of a node.
+    pub(super) fn first(&self, node: usize) -> Option<&Value> {
+        self.values[node].as_ref()?.first()
+    }
+
+    pub(super) fn inputs(&mut self, node: usize) -> Result<Vec<Value>, String> {
+        let mut values = Vec::new();
+        for &input in &self.graph.nodes[node].inputs {
+            let outputs = self.values[input.node].as_ref().and_then(|outputs| outputs.get(input.output));
+            let copied = match outputs {
+                Some(Value::Ints { data, .. }) => data.len(),
+                // Of a steps' and a sequences' vector.
+                Some(Value::Pairs(_)) => 2 * MAX_INTS,
+                _ => 1,
+            };
+            let left = self.copies_left.checked_sub(copied);
+            self.copies_left = left.ok_or("the graph moves too many integers")?;
+            values.push(self.value(input)?);
+        }
+        Ok(values)
     }
 
     pub(super) fn spend_ints(&mut self, count: usize) -> Result<(), String> {
@@ -276,15 +319,16 @@ impl<'g> Evaluator<'g> {
             return Ok(vec![failed.clone()]);
         }
         // Attributes matter as much as inputs; constants and names are not among them here.
-        let key = match inputs.iter().all(|input| matches!(input, Value::Real(_))) {
-            true => Some(format!("{op} {inputs:?} {:?}", self.graph.nodes[node].def.attr)),
-            false => None,
-        };
+        let attrs = &self.graph.nodes[node].def.attr;
+        let is_short = |attr: &AttrValue| !matches!(attr.value, Some(Attr::Tensor(_) | Attr::List(_) | Attr::Bytes(_)));
+        let is_plain = inputs.len() <= 16 && inputs.iter().all(|input| matches!(input, Value::Real(_)));
+        let key = (is_plain && attrs.len() <= 8 && attrs.values().all(is_short))
+            .then(|| format!("{op} {inputs:?} {attrs:?}"));
         if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
             return Ok(known.clone());
         }
         let outputs = self.apply(node, op, inputs)?;
-        if let Some(key) = key.filter(|key| key.len() < 1000) {
+        if let Some(key) = key {
             self.known.insert(key, outputs.clone());
         }
         Ok(outputs)

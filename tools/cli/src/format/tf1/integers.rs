@@ -1,7 +1,7 @@
 //! Integer expressions that TensorFlow 1 leaves in frozen graphs: shapes, permutations, loop bounds.
 
 use super::evaluate::{Evaluator, MAX_INTS, Outputs, Value};
-use super::symbol::{Dim, LENGTH, is_symbol};
+use super::symbol::{Dim, LENGTH, is_symbol, known as number};
 
 impl Evaluator<'_> {
     pub(super) fn apply_ints(&mut self, node: usize, op: &str, inputs: &[Value]) -> Outputs {
@@ -97,8 +97,9 @@ impl Evaluator<'_> {
                 _ => Err("its value is not known when the network is imported".into()),
             },
             ("Add" | "AddV2", [(a_scalar, a), (_, b)]) if a.len() == b.len() && known(a) && known(b) => {
-                let sum: Option<Vec<Dim>> = a.iter().zip(*b).map(|(&a, &b)| a.checked_add(b)).collect();
-                self.ints(*a_scalar, sum.ok_or("its sum is too large")?)
+                let sum = a.iter().zip(*b).map(|(&a, &b)| number(a.saturating_add(b)));
+                let sum: Result<Vec<Dim>, String> = sum.collect();
+                self.ints(*a_scalar, sum?)
             }
             _ => Err(match op {
                 "StridedSlice" => "it must take one element of a vector".into(),

@@ -6,6 +6,9 @@ use super::sequence;
 use super::symbol::{At, Dim, Expr, Id, LENGTH, Variable, is_symbol};
 use crate::format::graphdef::attr_value::Value as Attr;
 
+/// Most loops: each is looked for by its name.
+const MAX_LOOPS: usize = 1024;
+
 /// What a person does about sequences that end early.
 pub(super) const FULL: &str = "only sequences that are full are read; feed no more than the steps that count";
 
@@ -25,12 +28,16 @@ impl<'g> Evaluator<'g> {
             _ => None,
         }
     }
+
     pub(super) fn frame_number(&mut self, node: usize) -> Result<usize, String> {
         let Some(Attr::Bytes(frame)) = self.graph.attr(node, "frame_name") else {
             return Err("it has no frame_name".into());
         };
         Ok(match self.numbers.iter().position(|known| *known == frame.as_slice()) {
             Some(number) => number,
+            None if self.numbers.len() == MAX_LOOPS => {
+                return Err(format!("it is in one of more than {MAX_LOOPS} loops"));
+            }
             None => {
                 self.numbers.push(frame);
                 self.numbers.len() - 1
@@ -111,8 +118,8 @@ impl<'g> Evaluator<'g> {
             None => return Err("the loop must run while a counter is below a bound".into()),
         };
         for &(merge, back) in frame {
-            if matches!(self.value(Source { node: merge, output: 0 })?, Value::Counter { merge: of, .. } if of == merge)
-                && self.value(Source { node: back, output: 0 })? != (Value::Counter { merge, plus: 1 })
+            if matches!(self.first(merge), Some(Value::Counter { merge: of, .. }) if *of == merge)
+                && self.first(back) != Some(&Value::Counter { merge, plus: 1 })
             {
                 return Err("the loop's counter must count up by 1".into());
             }
@@ -125,6 +132,19 @@ impl<'g> Evaluator<'g> {
         Ok(turns)
     }
 
+    /// The states of a loop become what its body gives.
+    fn close(&mut self, frame: &[(usize, usize)]) -> Result<(), String> {
+        for (merge, back) in frame {
+            if let Some(&variable) = self.variables.get(merge) {
+                let Some(&Value::Real(next)) = self.first(*back) else {
+                    return Err("a state of the loop changes its kind".into());
+                };
+                self.arena.variables[variable].next = Some(next);
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn exit(&mut self, node: usize) -> Outputs {
         let frame = self.frame_of_exit(node).cloned().ok_or("it leaves no loop that is known")?;
         let switch = self.graph.nodes[node].inputs[0];
@@ -135,15 +155,15 @@ impl<'g> Evaluator<'g> {
         if self.is_invariant(merge) {
             return Ok(vec![self.value(Source { node: merge, output: 0 })?]);
         }
-        let turns = self.turns(&frame)?;
-        for &(merge, back) in &frame {
-            if let Some(&variable) = self.variables.get(&merge) {
-                let Value::Real(next) = self.value(Source { node: back, output: 0 })? else {
-                    return Err("a state of the loop changes its kind".into());
-                };
-                self.arena.variables[variable].next = Some(next);
+        let turns = match self.loops.get(&frame[0].0) {
+            Some(&turns) => turns,
+            None => {
+                let turns = self.turns(&frame)?;
+                self.close(&frame)?;
+                self.loops.insert(frame[0].0, turns);
+                turns
             }
-        }
+        };
         let Some(&(_, back)) = frame.iter().find(|(known, _)| *known == merge) else {
             return Err("it must show a state of the loop".into());
         };

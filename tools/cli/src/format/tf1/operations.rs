@@ -61,7 +61,7 @@ impl Evaluator<'_> {
             }
             ("Fill", [Value::Ints { is_scalar: false, data }, Value::Real(value)]) => {
                 let value = self.arena.scalar(*value).ok_or("its value must be one number")?;
-                if data.len() > 4 || data.iter().any(|&dim| !is_symbol(dim) && dim < 1) {
+                if data.len() > 4 || data.iter().any(|&dim| !is_symbol(dim) && !(1..=1 << 24).contains(&dim)) {
                     return Err("its shape must be one of a state".into());
                 }
                 real(self.arena.make(Expr::Fill(value.to_bits()), data.clone())?)

@@ -60,6 +60,13 @@ impl Evaluator<'_> {
 
     /// Columns of constants side by side.
     pub(super) fn joined_constants(&mut self, ids: &[Id]) -> Outputs {
+        let len = ids.iter().try_fold(0_usize, |sum, &id| {
+            let len = self.arena.shape(id).iter().try_fold(1_i64, |len, &dim| len.checked_mul(dim))?;
+            sum.checked_add(usize::try_from(len).ok()?)
+        });
+        if len.is_none_or(|len| len > self.arena.values_left) {
+            return Err("it is too large".into());
+        }
         let mut tensors = Vec::new();
         for &id in ids {
             let tensor = self.arena.tensor(id)?;
