@@ -12,7 +12,9 @@ use super::{Outcome, SettingArgs, keep_inputs};
 ///
 /// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (their prefix, index or folder), PyTorch state dicts (.pt, .pth, .safetensors), and canonical models.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors")]
+#[command(after_help = "Examples:
+  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors
+  tidegate import keywords.ckpt --arch arch.json -o keywords.safetensors")]
 pub struct Args {
     /// The trained model
     model: PathBuf,

@@ -31,7 +31,7 @@ use super::golden::{self, Case};
 use super::network::{Network, Source};
 use super::{tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
-use crate::data::one_line;
+use crate::data::{DataError, one_line};
 use crate::error::ImportError;
 
 /// Most bytes of a file with a description.
@@ -96,6 +96,9 @@ pub struct LayerDescription {
     /// What the names of its tensors begin with, before a `.` or a `/`; its name where it is not said. May be empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// Tensors that have names of their own: what the class calls them, and their names in the file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tensors: BTreeMap<String, String>,
     /// Which of its outputs count.
     #[serde(default, skip_serializing_if = "Take::is_sequence")]
     pub take: Take,
@@ -166,16 +169,21 @@ impl Description {
     ///
     /// # Errors
     /// If it cannot be read, is too large, or is none; the error names field and line.
-    pub fn read(path: &Path) -> Result<Self, ImportError> {
+    pub fn read(path: &Path) -> Result<Self, DataError> {
         use std::io::Read;
         let mut text = Vec::new();
         let file = std::fs::File::open(path);
         file.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
-            .map_err(|error| wrong(format!("file {}: {error}", path.display())))?;
+            .map_err(|error| DataError::io(path, "read", error))?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(wrong(format!("file {} is larger than {MAX_BYTES} bytes", path.display())));
+            return Err(DataError::new(
+                path,
+                format!("is larger than {MAX_BYTES} bytes: an architecture is JSON text"),
+            ));
         }
-        serde_json::from_slice(&text).map_err(|error| wrong(format!("file {}: {error}", path.display())))
+        serde_json::from_slice(&text).map_err(|error| {
+            DataError::new(path, format!("is no architecture: {error}; docs/architecture.md has examples"))
+        })
     }
 
     /// The canonical model of this architecture with these tensors. `framework` is the file's where the description
@@ -211,7 +219,11 @@ impl Description {
     }
 
     /// What does not depend on how it is built. Gives notes on what is not used.
-    fn check(&self, tensors: &BTreeMap<String, Tensor>, owners: &[Option<&str>]) -> Result<Vec<String>, ImportError> {
+    fn check(
+        &self,
+        tensors: &BTreeMap<String, Tensor>,
+        owners: &[Option<Owner<'_>>],
+    ) -> Result<Vec<String>, ImportError> {
         if self.inputs.is_empty() || self.layers.is_empty() {
             return Err(wrong("list of inputs or of layers is empty".into()));
         }
@@ -251,17 +263,35 @@ impl Description {
             .any(|pattern| tensor == pattern || within(pattern, tensor).is_some() || fits(tensor, pattern))
     }
 
-    /// The longest prefix of a layer that the tensor has.
-    fn owner(&self, tensor: &str) -> Option<&str> {
+    /// The layers that name the tensor, or the longest prefix of a layer that it has.
+    fn owner(&self, tensor: &str) -> Option<Owner<'_>> {
+        if self.layers.iter().any(|layer| layer.tensors.values().any(|named| named == tensor)) {
+            return Some(Owner::Named);
+        }
         if self.is_unused(tensor) {
             return None;
         }
         let prefixes = self.layers.iter().map(LayerDescription::prefix);
-        prefixes.filter(|prefix| within(prefix, tensor).is_some()).max_by_key(|prefix| prefix.len())
+        let longest = prefixes.filter(|prefix| within(prefix, tensor).is_some()).max_by_key(|prefix| prefix.len());
+        longest.map(Owner::Prefix)
     }
 }
 
+/// Who has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner<'a> {
+    /// The layers that name it.
+    Named,
+    /// The layers with this prefix.
+    Prefix(&'a str),
+}
+
 impl LayerDescription {
+    /// Whether a tensor is one that it names, or within its prefix.
+    pub(crate) fn has(&self, tensor: &str) -> bool {
+        self.tensors.values().any(|named| named == tensor) || within(self.prefix(), tensor).is_some()
+    }
+
     fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }
@@ -337,8 +367,8 @@ struct Builder<'a> {
     inputs: &'a [Input],
     framework: &'a str,
     tensors: &'a BTreeMap<String, Tensor>,
-    /// For each tensor the prefix of the layers that have it.
-    owners: &'a [Option<&'a str>],
+    /// Of each tensor.
+    owners: &'a [Option<Owner<'a>>],
     /// Whether the model looks at whole sequences in a window.
     whole: bool,
 }
@@ -426,9 +456,16 @@ impl Builder<'_> {
         pace: usize,
     ) -> Result<Value, ImportError> {
         let prefix = layer.prefix();
-        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(prefix));
-        let params =
+        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(Owner::Prefix(prefix)));
+        let mut params: BTreeMap<String, &Tensor> =
             params.filter_map(|((name, tensor), _)| Some((within(prefix, name)?.to_owned(), tensor))).collect();
+        for (name, named) in &layer.tensors {
+            let missing =
+                || ImportError::NoSuchTensor { tensor: named.clone(), near: nearest(named, self.tensors.keys()) };
+            if params.insert(name.clone(), self.tensors.get(named).ok_or_else(missing)?).is_some() {
+                return Err(wrong(format!("tensor {name:?} of layer {:?} is within its prefix too", layer.name)));
+            }
+        }
         let framework = if layer.framework.is_empty() { self.framework } else { &layer.framework };
         let Some(first) = inputs.first() else { return Err(wrong("layer without an input".into())) };
         if inputs.iter().any(|input| input.pace < pace) {
@@ -454,6 +491,9 @@ impl Builder<'_> {
                     "" => tensor,
                     prefix => format!("{prefix}{separator}{tensor}"),
                 };
+                if self.description.is_unused(&tensor) && self.tensors.contains_key(&tensor) {
+                    return wrong(format!("list \"unused\" has tensor {tensor:?}, which the layer needs"));
+                }
                 let near = nearest(&tensor, self.tensors.keys());
                 ImportError::NoSuchTensor { tensor, near }
             }

@@ -246,6 +246,12 @@ impl<'a> Case<'a> {
         serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
     }
 
+    /// Takes an argument that is a list of numbers that may be less than zero, if given.
+    pub fn integers(&mut self, name: &str) -> Result<Option<Vec<i64>>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
+    }
+
     /// Takes an argument, if given.
     pub fn given_flag(&mut self, name: &str) -> Result<Option<bool>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };

@@ -12,10 +12,12 @@ mod edgeml;
 pub mod golden;
 pub mod graphdef;
 mod keras;
+mod kernel;
 mod layer;
 mod mingru;
 mod ncps;
 mod network;
+mod plain;
 mod sru;
 pub mod tf1;
 mod tf2ops;
@@ -34,6 +36,7 @@ pub use network::{Conversion, Direction, Idle, Network, Source, StatePart};
 use archive::Archive;
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
+use crate::data::DataError;
 use crate::error::{ImportError, ModelError};
 
 /// What a person says about a file that the file does not.
@@ -50,7 +53,7 @@ impl Options {
     ///
     /// # Errors
     /// If that file holds no description.
-    pub fn new(arch: Option<&Path>, window: Option<usize>) -> Result<Self, ImportError> {
+    pub fn new(arch: Option<&Path>, window: Option<usize>) -> Result<Self, DataError> {
         Ok(Self { description: arch.map(Description::read).transpose()?, window })
     }
 }
@@ -92,10 +95,9 @@ pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> 
 /// As [`import_with`].
 pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     // What says its architecture itself takes none.
+    let architecture = || ImportError::Unsupported("--arch with a file that holds its architecture".into());
     let whole = |model: Canonical| match options {
-        Options { description: Some(_), .. } => {
-            Err(ImportError::Unsupported("--arch with a file that holds its architecture".into()))
-        }
+        Options { description: Some(_), .. } => Err(architecture()),
         Options { window: Some(_), .. } => {
             Err(ImportError::Unsupported("--window with a file whose sequences have a length".into()))
         }
@@ -110,7 +112,12 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
             model => whole(model?),
         },
-        Some(Kind::GraphDef) => whole(tf1::import_graph(&graphdef::decode(bytes)?, name)?),
+        Some(Kind::GraphDef) => {
+            if options.description.is_some() {
+                return Err(architecture());
+            }
+            tf1::import_graph(&graphdef::decode(bytes)?, name, options.window)
+        }
         Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
         Some(Kind::Zip) => {
             let mut archive = Archive::open(bytes)?;
@@ -126,6 +133,9 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             Err(ImportError::NotReadYet { found })
         }
         Some(Kind::Other(found)) => Err(ImportError::NotReadYet { found }),
+        None if bytes.is_empty() => {
+            Err(ImportError::Refused { found: "it is empty".into(), advice: "copy or export the file again" })
+        }
         None => Err(ImportError::Unrecognized),
     }
 }

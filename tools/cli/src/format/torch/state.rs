@@ -7,7 +7,7 @@ use safetensors::{Dtype, SafeTensors};
 use super::names;
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
-use crate::data::one_line;
+use crate::data::{one_line, tensors::damage};
 use crate::error::ImportError;
 use crate::format::{Imported, Options};
 
@@ -82,7 +82,7 @@ impl State {
 /// A safetensors file of another program than this.
 pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     let wrong = |reason: String| ImportError::Malformed { format: "safetensors file", reason: one_line(&reason) };
-    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
+    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(damage(&error)))?;
     let mut state = State::default();
     for (name, view) in file.iter() {
         let element = element(view.dtype())
