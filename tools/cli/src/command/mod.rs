@@ -1,6 +1,7 @@
 //! One command a file. A command reads its arguments, calls the library, and says what came out.
 
 pub mod bench;
+mod calibrate;
 pub mod demo;
 pub mod eval;
 pub mod import;
@@ -69,6 +70,7 @@ impl<E: Error + 'static> From<E> for Failure {
 pub enum NumericArg {
     F32,
     F16,
+    I8x16,
 }
 
 impl From<NumericArg> for Numeric {
@@ -76,6 +78,7 @@ impl From<NumericArg> for Numeric {
         match arg {
             NumericArg::F32 => Self::F32,
             NumericArg::F16 => Self::F16,
+            NumericArg::I8x16 => Self::I8x16,
         }
     }
 }
