@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use tidegate::image::Layout;
 use tidegate::image::field::{ALIGNMENT, MAGIC_BYTES};
 use tidegate::{ImageBytes, ImageError, Model, Numeric};
 
@@ -12,7 +13,8 @@ use crate::data::DataError;
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
 use crate::format::{self, Imported, Options};
-use crate::pack::{PackError, pack};
+use crate::pack::{PackError, pack_with};
+use crate::quantize::{Ranges, RangesError};
 
 /// Why a file does not become a model that runs.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,14 @@ pub enum LoadError {
         path: PathBuf,
         /// What stands against it.
         source: PackError,
+    },
+    /// How far its values reach could not be measured.
+    #[error("{}: {source}", path.display())]
+    Ranges {
+        /// The model's file.
+        path: PathBuf,
+        /// What stands against it.
+        source: Box<RangesError>,
     },
     /// A setting does not fit the model.
     #[error("{}: {reason}", path.display())]
@@ -147,13 +157,33 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
     packed(path, &model, numeric.unwrap_or(Numeric::F32))
 }
 
-/// The image of a canonical model that was read from `path`, checked.
+/// The image of a canonical model that was read from `path`, checked; ranges of integers come from noise.
 ///
 /// # Errors
 /// If it cannot be packed.
 pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
+    let ranges = if numeric.is_integer() {
+        let failed = |source| LoadError::Ranges { path: path.to_owned(), source: Box::new(source) };
+        Ranges::from_noise(model).map_err(failed)?
+    } else {
+        Ranges::default()
+    };
+    packed_with(path, model, numeric, &ranges, Layout::Portable)
+}
+
+/// [`packed`] with ranges of its values, and weights in the order of a layout.
+///
+/// # Errors
+/// As [`packed`].
+pub fn packed_with(
+    path: &Path,
+    model: &Canonical,
+    numeric: Numeric,
+    ranges: &Ranges,
+    layout: Layout,
+) -> Result<ImageBuffer, LoadError> {
     let failed = |source| LoadError::Pack { path: path.to_owned(), source };
-    let buffer = ImageBuffer::new(&pack(model, numeric).map_err(failed)?);
+    let buffer = ImageBuffer::new(&pack_with(model, numeric, ranges, layout).map_err(failed)?);
     buffer.model().map_err(|source| LoadError::Packed { path: path.to_owned(), source })?;
     Ok(buffer)
 }
