@@ -45,3 +45,4 @@ pub mod memory;
 pub mod oracle;
 pub mod random;
 pub mod tolerance;
+pub mod twin;
