@@ -48,7 +48,10 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
 fn variants() -> impl Iterator<Item = Variant> {
     let refused = ["low_rank", "gate_norm", "joint_norm", "cell_norm", "output_norm", "masked"];
     Variant::all().into_iter().filter(move |variant| {
-        variant.kind.integer_spec().is_some() && !variant.options.iter().any(|option| refused.contains(option))
+        let gate = variant.activations.get("gate_activation").map_or("sigmoid", String::as_str);
+        variant.kind.integer_spec().is_some()
+            && !variant.options.iter().any(|option| refused.contains(option))
+            && (gate.starts_with("sigmoid") || gate.starts_with("hard_sigmoid"))
     })
 }
 
@@ -78,7 +81,7 @@ fn run(model: &Model<'_>, x: &[i16]) -> (Vec<i16>, Vec<i16>) {
 #[test]
 fn every_cell_gives_its_twins_bits_in_every_layout() {
     let mut rng = Rng::new(1);
-    let mut seen = std::collections::BTreeMap::new();
+    let (mut seen, mut refused) = (std::collections::BTreeMap::new(), 0);
     for variant in variants() {
         for (input, hidden) in SIZES.into_iter().flat_map(|input| SIZES.map(|hidden| (input, hidden))) {
             let draw = Draw { weights: rng.pick(&[0.5, 2.0, 30.0]), biases: rng.below(4) > 0 };
@@ -91,9 +94,17 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
             let mut x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
             x[..size].fill(32767);
             x[size..2 * size].fill(-32767);
+            if let Err(error) = pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable) {
+                // What has no bound grew without one.
+                let (range, text) = (ranges.of("n0"), error.to_string());
+                assert!(range > 1e4 || text.contains("groups"), "{text}: {range}");
+                refused += 1;
+                continue;
+            }
             let mut twin = Twin::new(&model, &ranges);
             let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row)).collect();
-            let what = format!("{:?} {:?} {:?}, {input} to {hidden}", variant.kind, variant.options, variant.activations);
+            let what =
+                format!("{:?} {:?} {:?}, {input} to {hidden}", variant.kind, variant.options, variant.activations);
             for layout in Layout::ALL {
                 let image = image(&model, &ranges, layout);
                 let (got, _) = run(&image.model().unwrap(), &x);
@@ -102,9 +113,12 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
             *seen.entry(variant.kind.spec().name).or_insert(0) += 1;
         }
     }
-    println!("{seen:?}");
+    println!("{seen:?}, and {refused} that grew without bound");
     let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some());
-    assert!(forms.into_iter().all(|kind| seen.contains_key(kind.spec().name)), "every cell with an integer form: {seen:?}");
+    assert!(
+        forms.into_iter().all(|kind| seen.contains_key(kind.spec().name)),
+        "every cell with an integer form: {seen:?}"
+    );
 }
 
 /// A chain of all of them, as far from f32 as its weights and activations are rounded.

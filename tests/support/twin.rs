@@ -42,9 +42,10 @@ impl Twin {
     /// Of a chain of nodes, as the packer quantizes them.
     pub fn new(model: &Canonical, ranges: &Ranges) -> Self {
         let architecture = &model.architecture;
-        let scales = Scales::assign(architecture, ranges).expect("a chain has one scale a value");
+        let scales = Scales::assign(model, ranges).expect("a chain has one scale a value");
         let nodes = architecture.nodes.iter().map(|node| {
-            let quantized = QuantizedNode::new(node, model, &scales, ranges, Layout::Portable).expect("an integer form");
+            let quantized = QuantizedNode::new(node, model, &scales, ranges, Layout::Portable);
+            let quantized = quantized.unwrap_or_else(|error| panic!("{error}: {node:?}"));
             TwinNode::new(node, &quantized)
         });
         let ends = (scales.of(&architecture.inputs[0].name), scales.of(&architecture.outputs[0].from));
@@ -120,8 +121,10 @@ impl TwinNode {
             CellKind::Elman => {
                 let units = self.node.hidden_size;
                 let h = self.hidden.clone();
-                let sum = |row| self.pair("rows", ("input_weights", x), ("recurrent_weights", &h), "recurrent_first", row);
-                let y: Vec<i64> = (0..units).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect();
+                let sum =
+                    |row| self.pair("rows", ("input_weights", x), ("recurrent_weights", &h), "recurrent_first", row);
+                let y: Vec<i64> =
+                    (0..units).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect();
                 self.hidden.clone_from(&y);
                 y
             }
@@ -241,7 +244,8 @@ impl TwinNode {
     }
 
     fn activation(&self, name: &str) -> Activation {
-        let spec = self.kind.spec().activations.iter().find(|spec| spec.name == name).expect("an activation of its cell");
+        let spec =
+            self.kind.spec().activations.iter().find(|spec| spec.name == name).expect("an activation of its cell");
         self.node.activations.get(name).map_or(spec.default, |text| text.parse().expect("an activation"))
     }
 
@@ -254,8 +258,8 @@ impl TwinNode {
         match of {
             Activation::Identity => x,
             Activation::Relu => x.max(0),
-            Activation::Sigmoid => (ONE + 1 + tanh_half(x, bits)) >> 1,
-            Activation::Tanh => tanh_half(x, bits - 1),
+            Activation::Sigmoid => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
+            Activation::Tanh => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
             _ => {
                 let table = name.replace("activation", "table");
                 let table = if table == "table" { "table".to_owned() } else { table };

@@ -328,7 +328,8 @@ const BY_CODE: [Option<CellKind>; CODES] = {
 };
 
 /// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
-/// says, `x`, the states and `work` start on whole words; what `work` and `y` hold before the step means nothing.
+/// says, in the integer numerics `x`, each state and each part of `work` filled up to whole units of the layout: what fills
+/// them up means nothing, nor does what `work` and `y` hold before the step.
 pub(crate) struct Io<'s, E = f32> {
     /// What comes in.
     pub x: &'s [E],

@@ -2,7 +2,7 @@
 //! checks, state sizes, the packer, the docs and the tests read it.
 
 use crate::activation::Activation;
-use crate::curve::{BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
+use crate::curve::{BITS, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
 use crate::gate::Gate;
 
 /// All that is known about a cell kind apart from its equations.
@@ -275,7 +275,7 @@ pub struct NumberSpec {
 impl NumberSpec {
     /// How many fraction bits what activations take has.
     pub const PREACT_BITS: Self =
-        Self { name: "preact_bits", least: *BITS.start(), most: *BITS.end(), usual: Some(PREACT_BITS as i32) };
+        Self { name: "preact_bits", least: LEAST_BITS, most: *BITS.end(), usual: Some(PREACT_BITS as i32) };
 
     /// From 0 on.
     pub const fn up_to(name: &'static str, most: i32) -> Self {

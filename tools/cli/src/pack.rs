@@ -77,7 +77,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     model.validate()?;
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
-    let scales = if numeric.is_integer() { Some(Scales::assign(architecture, ranges)?) } else { None };
+    let scales = if numeric.is_integer() { Some(Scales::assign(model, ranges)?) } else { None };
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {

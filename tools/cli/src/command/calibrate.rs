@@ -66,7 +66,10 @@ fn folder(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let entries = fs::read_dir(path).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let mut clips: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(|path| is_audio(path)).collect();
     if clips.is_empty() {
-        return Err(Failure::of(path, "has no .wav and no .flac: give a folder of clips, an index CSV or an input file"));
+        return Err(Failure::of(
+            path,
+            "has no .wav and no .flac: give a folder of clips, an index CSV or an input file",
+        ));
     }
     clips.sort();
     Ok(clips)

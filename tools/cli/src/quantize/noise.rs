@@ -2,12 +2,12 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tidegate::front_end::Mfcc;
+use tidegate::front_end::{Mfcc, MfccSettings};
 
 use super::Ranges;
 use super::ranges::RangesError;
 use crate::canonical::Canonical;
-use crate::pack::mfcc_settings;
+
 use crate::runner::clip_features;
 
 const SEED: u64 = 0;
@@ -27,7 +27,7 @@ impl Ranges {
         let mut noise = ChaCha8Rng::seed_from_u64(SEED);
         let sequences = match &model.architecture.front_end {
             Some(front_end) => {
-                let settings = mfcc_settings(front_end);
+                let settings = MfccSettings::from(front_end);
                 let mut section = vec![0; settings.section_len().map_err(crate::pack::PackError::from)?];
                 settings.write(&mut section).map_err(crate::pack::PackError::from)?;
                 let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
@@ -36,7 +36,10 @@ impl Ranges {
                     (0..len).map(|_| (noise.next_u32() >> 16) as u16 as i16 >> halvings).collect()
                 };
                 let sounds: Vec<Vec<i16>> = (0..LOUDNESSES).map(sound).collect();
-                sounds.iter().map(|sound| Ok(vec![clip_features(&mfcc, sound)?])).collect::<Result<Vec<_>, RangesError>>()?
+                sounds
+                    .iter()
+                    .map(|sound| Ok(vec![clip_features(&mfcc, sound)?]))
+                    .collect::<Result<Vec<_>, RangesError>>()?
             }
             None => {
                 let mut number = || noise.next_u32() as f32 / (u32::MAX / 2) as f32 - 1.0;
