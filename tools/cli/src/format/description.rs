@@ -29,7 +29,7 @@ use serde_json::{Map, Value as Json};
 
 use super::golden::{self, Case};
 use super::network::{Network, Source};
-use super::{tf1, torch};
+use super::{keras, tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
 use crate::data::one_line;
 use crate::error::ImportError;
@@ -57,7 +57,7 @@ pub struct Description {
 }
 
 /// An input at one step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Its port's name.
@@ -67,6 +67,9 @@ pub struct Input {
     /// Of a sequence, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,
+    /// Whether there is no time: every step is a thing of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub vector: bool,
 }
 
 /// One number or several.
@@ -77,6 +80,12 @@ pub enum Size {
     One(usize),
     /// Dimensions, without batch and time.
     Shape(Vec<usize>),
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self::One(1)
+    }
 }
 
 /// A layer.
@@ -105,6 +114,9 @@ pub struct LayerDescription {
     /// Whose class it is, where it is not the network's framework: `sru`, `ncps`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub framework: String,
+    /// Where a file has its variables, if the file's own architecture says so.
+    #[serde(skip)]
+    pub saved: Option<String>,
 }
 
 /// Which outputs of a layer over time count.
@@ -175,7 +187,13 @@ impl Description {
         if text.len() as u64 > MAX_BYTES {
             return Err(wrong(format!("file {} is larger than {MAX_BYTES} bytes", path.display())));
         }
-        serde_json::from_slice(&text).map_err(|error| wrong(format!("file {}: {error}", path.display())))
+        let invalid = |error: serde_json::Error| wrong(format!("file {}: {error}", path.display()));
+        let json: Json = serde_json::from_slice(&text).map_err(invalid)?;
+        // Keras has words of its own.
+        if json.get("class_name").is_some() {
+            return keras::description(&json);
+        }
+        serde_json::from_slice(&text).map_err(invalid)
     }
 
     /// The canonical model of this architecture with these tensors. `framework` is the file's where the description
@@ -262,7 +280,7 @@ impl Description {
 }
 
 impl LayerDescription {
-    fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }
 }
@@ -406,10 +424,10 @@ impl Builder<'_> {
             Size::Shape(shape) => shape.clone(),
         };
         let mut source = network.input(&input.name, shape.iter().product());
-        if let (Some(steps), true) = (input.steps, self.whole) {
+        if let (Some(steps), true, false) = (input.steps, self.whole, input.vector) {
             source = network.window(&source, steps);
         }
-        Value { source, shape, steps: input.steps, sequence: true, pace: 0, order: None }
+        Value { source, shape, steps: input.steps, sequence: !input.vector, pace: 0, order: None }
     }
 
     fn no_such(&self, layer: &LayerDescription, name: &str) -> String {
@@ -444,6 +462,7 @@ impl Builder<'_> {
         let value = match framework {
             "torch" => torch::add(&mut case, network, inputs, layer.take),
             "tf1" => tf1::layers::add(&mut case, network, inputs, layer.take),
+            "keras2" | "keras3" => keras::layers::add(&mut case, network, inputs, layer.take),
             _ => foreign(framework, &mut case, network, inputs, layer.take),
         };
         let value = value.and_then(|value| case.finish().map(|()| value));

@@ -198,10 +198,18 @@ impl Network {
         Source { rows, size, ..self.push(layer, &[input]) }
     }
 
-    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many.
-    pub fn frames(&mut self, x: &Source, length: usize, hop: usize) -> Source {
+    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many, of which
+    /// the first `zeros` are there from the start.
+    pub fn frames(&mut self, x: &Source, length: usize, hop: usize, zeros: usize) -> Source {
         let window = Layer::new(CellKind::Window, x.size, x.size * length).extent("length", length).extent("hop", hop);
+        let window = if zeros > 0 { window.extent("prefill", zeros) } else { window };
         Source { size: x.size, rows: Some(length), ..self.push(window, &[x]) }
+    }
+
+    /// `x` as so many rows that are all the same.
+    pub fn repeated(&mut self, x: &Source, rows: usize) -> Source {
+        let layer = Layer::new(CellKind::Repeat, x.size, x.size.saturating_mul(rows)).extent("times", rows);
+        Source { size: x.size, rows: Some(rows), ..self.push(layer, &[x]) }
     }
 
     /// The last row of several that counts, or with `first` the first; what has no rows is as it was.

@@ -175,7 +175,7 @@ fn of_stack(stack: &Stack<'_>, input: usize, head: Option<&Module>) -> Found {
         note.push_str(&format!(" -> {} Dense, no activation behind", head.layer.name));
         layers.push(head.layer.clone());
     }
-    let input = Input { name: "input".into(), size: Size::One(input), steps: None };
+    let input = Input { name: "input".into(), size: Size::One(input), ..Input::default() };
     Found { description: Description { inputs: vec![input], layers, ..Description::default() }, note }
 }
 
@@ -288,7 +288,7 @@ fn draft(
         });
     }
     layers.truncate(MAX_DRAFT);
-    let input = Input { name: "input".into(), size: Size::One(input.unwrap_or(1).max(1)), steps: None };
+    let input = Input { name: "input".into(), size: Size::One(input.unwrap_or(1).max(1)), ..Input::default() };
     let description = Description { inputs: vec![input], layers, ..Description::default() };
     serde_json::to_string(&description).unwrap_or_default()
 }

@@ -5,7 +5,6 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::{kernel, reorder};
-use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::{Take, Value, last};
 use crate::format::golden::Case;
@@ -164,22 +163,15 @@ fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<V
     };
     let variance = vector(case, "running_var")?;
     let (gain, bias) = match affine {
-        true => (vector(case, "weight")?, vector(case, "bias")?),
-        false => (vec![1.0; size], vec![0.0; size]),
+        true => (Some(vector(case, "weight")?), Some(vector(case, "bias")?)),
+        false => (None, None),
     };
-    let gain: Vec<f64> =
-        gain.iter().zip(&variance).map(|(&gain, &var)| f64::from(gain) / (f64::from(var) + epsilon).sqrt()).collect();
-    let bias = bias.iter().zip(&mean.tensor.data).zip(&gain);
-    let bias = bias.map(|((&bias, &mean), gain)| (f64::from(bias) - f64::from(mean) * gain) as f32).collect();
-    let vector = |data: Vec<f32>| Tensor { shape: vec![size], data };
-    // Channels are last: those of every pixel follow each other.
     let all = x.source.size();
     if x.shape.last() != Some(&size) {
         return Err(ImportError::Unsupported(format!("{:?} channels where its tensors have {size}", x.shape.last())));
     }
-    let layer = Layer::new(CellKind::Scale, all, all).extent("channels", size).option("gain");
-    let gain = gain.iter().map(|&gain| gain as f32).collect();
-    simple(layer.tensor("gain", vector(gain)).tensor("bias", vector(bias)), network, x)
+    let layer = Layer::batch_norm(all, [&mean.tensor.data, &variance], [gain.as_deref(), bias.as_deref()], epsilon);
+    simple(layer, network, x)
 }
 
 /// Over the features.
