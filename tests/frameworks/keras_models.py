@@ -27,6 +27,9 @@ class Kit:
         make = getattr(self.keras, "Model", None) or self.keras.models.Model
         return make(inputs, outputs)
 
+    def gate(self, model, name):
+        return model.get_layer(name).get_config()["recurrent_activation"]
+
     def input(self, *shape, **options):
         batch = options.pop("batch", None)
         make = getattr(self.keras, "Input", None) or self.layers.Input
@@ -418,10 +421,11 @@ def without_sequence(last):
         source = {"name": "input", "size": inputs}
         if last:
             source["steps"] = steps
-        above = {"return_sequences": False} if last else {"return_sequences": True}
+        # Where it is not what Keras has taken since 2.3 and TensorFlow 2.
+        gates = lambda name: {} if k.gate(model, name) == "sigmoid" else {"recurrent_activation": k.gate(model, name)}
         arch = {"inputs": [source], "layers": [
-            {"name": "below", "class": "LSTM", "args": {"return_sequences": True}},
-            {"name": "above", "class": "GRU", "args": above},
+            {"name": "below", "class": "LSTM", "args": dict(return_sequences=True, **gates("below"))},
+            {"name": "above", "class": "GRU", "args": dict(return_sequences=not last, **gates("above"))},
             {"name": "head", "class": "Dense", "args": {"activation": "softmax"}},
         ]}
         return Net(model, sequences=2 if last else 1, arch=arch)
