@@ -117,6 +117,8 @@ pub struct Network {
     window: Option<usize>,
     /// Whether layers over the rows of a window begin each at zero; else the state is carried from window to window.
     pub fresh: bool,
+    /// Whether anything has a state that begins at zero with each sequence.
+    pub forgets: bool,
 }
 
 impl Network {
@@ -198,10 +200,18 @@ impl Network {
         Source { rows, size, ..self.push(layer, &[input]) }
     }
 
-    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many.
-    pub fn frames(&mut self, x: &Source, length: usize, hop: usize) -> Source {
+    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many, of which
+    /// the first `zeros` are there from the start.
+    pub fn frames(&mut self, x: &Source, length: usize, hop: usize, zeros: usize) -> Source {
         let window = Layer::new(CellKind::Window, x.size, x.size * length).extent("length", length).extent("hop", hop);
+        let window = if zeros > 0 { window.extent("prefill", zeros) } else { window };
         Source { size: x.size, rows: Some(length), ..self.push(window, &[x]) }
+    }
+
+    /// `x` as so many rows that are all the same.
+    pub fn repeated(&mut self, x: &Source, rows: usize) -> Source {
+        let layer = Layer::new(CellKind::Repeat, x.size, x.size.saturating_mul(rows)).extent("times", rows);
+        Source { size: x.size, rows: Some(rows), ..self.push(layer, &[x]) }
     }
 
     /// The last row of several that counts, or with `first` the first; what has no rows is as it was.
@@ -251,6 +261,8 @@ impl Network {
                 let stateful = !self.fresh;
                 node.unroll = Some(Unroll { steps, read_backwards: false, write_backwards: false, stateful });
             }
+            let remembers = CellKind::from_name(&node.cell).is_some_and(|kind| !kind.spec().states.is_empty());
+            self.forgets |= self.fresh && remembers;
             node.name = self.free_name(&node.cell);
             node.inputs = sources.iter().map(|source| source.name.clone()).collect();
             let prefix = format!("{given}.");
@@ -282,6 +294,7 @@ impl Network {
     /// A new node, which gives one row.
     fn push(&mut self, layer: Layer, inputs: &[&Source]) -> Source {
         let name = self.free_name(layer.kind.spec().name);
+        self.forgets |= self.fresh && !layer.kind.spec().states.is_empty();
         let inputs = inputs.iter().map(|source| source.name.clone()).collect();
         self.nodes.push(layer.node(&name, inputs));
         let part = |(state, at)| StatePart { node: name.clone(), state, at };

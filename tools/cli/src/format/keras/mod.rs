@@ -2,7 +2,19 @@
 //! 3, `Bidirectional` over two of them, ConvLSTMs, and Keras 2's `CuDNNLSTM` and `CuDNNGRU`. Over a reversed sequence a
 //! network looks at the whole of it as one window.
 
+mod activation;
+mod config;
 mod conv_lstm;
+mod file;
+mod first;
+mod graph;
+mod hdf5;
+mod kernel;
+pub(crate) mod layers;
+mod names;
+mod plain;
+mod variables;
+mod weights;
 
 use serde_json::Map;
 use tidegate::activation::Activation;
@@ -16,6 +28,9 @@ use super::network::{Direction, Idle, Network, Source};
 use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
+
+pub(crate) use file::{description, import_archive, import_hdf5, is_keras};
+pub(crate) use hdf5::MAGIC;
 
 /// The network of a `keras2` or `keras3` case.
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
@@ -111,21 +126,11 @@ fn bidirectional(case: &mut Case<'_>, last_only: bool) -> Result<Network, Import
 /// A recurrent layer.
 fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     // A case has successive calls or not, and its layout says which dimension is time.
-    for argument in ["stateful", "time_major", "unroll"] {
+    for argument in ["stateful", "time_major", "return_state", "trainable"] {
         case.ignore(argument);
     }
-    // What only training sees: the forget bias is an initial value, baked into the bias. And what changes no number.
-    for argument in ["unit_forget_bias", "dropout", "recurrent_dropout", "seed", "activity_regularizer", "trainable"] {
-        case.ignore(argument);
-    }
-    for argument in ["implementation", "return_state", "name"] {
-        case.ignore(argument);
-    }
-    for tensor in ["kernel", "recurrent", "bias"] {
-        for what in ["initializer", "regularizer", "constraint"] {
-            case.ignore(&format!("{tensor}_{what}"));
-        }
-    }
+    // The forget bias is an initial value, baked into the bias.
+    case.ignore_where(config::is_of_training);
     match case.cls.as_str() {
         "LSTM" => layer(case, CellKind::Lstm),
         "GRU" => layer(case, CellKind::Gru),
@@ -133,12 +138,16 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         "ConvLSTM1D" => conv_lstm::layer(case, 1),
         "ConvLSTM2D" => conv_lstm::layer(case, 2),
         "ConvLSTM3D" => conv_lstm::layer(case, 3),
-        "CuDNNLSTM" => cudnn_layer(case, CellKind::Lstm),
-        "CuDNNGRU" => cudnn_layer(case, CellKind::Gru),
+        "CuDNNLSTM" if case.has_tensor("cudnn/kernel") => cudnn_layer(case, CellKind::Lstm),
+        "CuDNNGRU" if case.has_tensor("cudnn/kernel") => cudnn_layer(case, CellKind::Gru),
+        "CuDNNLSTM" => layer(case, CellKind::Lstm),
+        "CuDNNGRU" => layer(case, CellKind::Gru),
         _ => case.unknown_class(),
     }
 }
 
+/// A layer with Keras's own weights or, whichever the class, with those that a layer of cuDNN has saved: its bias, twice
+/// as long, tells them.
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     let gates = kind.spec().gates.len().max(1);
     let kernel = case.named("kernel")?;
@@ -147,16 +156,25 @@ fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer, ImportError> {
     case.units("units", units)?;
     let (input, rows) = kernel.matrix()?;
     recurrent.shaped(&[units, rows], units)?;
+    let bias = if case.flag("use_bias", true)? { Some(case.named("bias")?) } else { None };
+    let shape = bias.map(|bias| bias.tensor.shape.as_slice());
+    let folded = gates > 1 && shape == Some(&[2 * rows]);
+    let [input_weights, recurrent_weights] = match folded {
+        true => [unfolded(kernel, gates)?, unfolded(recurrent, gates)?],
+        false => [kernel.transposed(0, input)?, recurrent.transposed(0, units)?],
+    };
     let mut layer = Layer::new(kind, input, units)
-        .tensor("input_weights", ordered(kind, kernel.transposed(0, input)?))
-        .tensor("recurrent_weights", ordered(kind, recurrent.transposed(0, units)?));
-    let reset_after = kind == CellKind::Gru && case.flag("reset_after", true)?;
+        .tensor("input_weights", ordered(kind, input_weights))
+        .tensor("recurrent_weights", ordered(kind, recurrent_weights));
+    // Where nobody says it, the bias does.
+    let twice = shape.is_none_or(|shape| shape.len() == 2 || folded);
+    let reset_after = kind == CellKind::Gru && case.flag("reset_after", twice)?;
     if reset_after {
         layer.options.push("reset_after");
     }
-    if case.flag("use_bias", true)? {
-        let bias = case.named("bias")?;
-        layer = match reset_after {
+    if let Some(bias) = bias {
+        layer = match reset_after || (folded && kind == CellKind::Lstm) {
+            true if folded => with_both_biases(layer, bias.tensor),
             true => with_both_biases(layer, &bias.shaped(&[2, rows], units)?),
             false => layer.tensor("input_bias", ordered(kind, bias.shaped(&[rows], units)?)),
         };

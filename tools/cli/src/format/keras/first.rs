@@ -1,0 +1,159 @@
+//! What Keras 1 says otherwise: names of classes and arguments, a tensor for each gate, and, of Theano, convolutions that
+//! are mirrored. Keras 2 reads its files in the same way.
+
+use serde_json::{Map, Value as Json};
+
+use super::variables::Variable;
+use crate::canonical::Tensor;
+use crate::data::one_line;
+use crate::error::ImportError;
+
+/// What Keras 1 and Theano's Keras 2 call a variable otherwise; Keras 3 one of a depthwise convolution.
+pub(super) fn names(variable: &str, class: &str) -> &'static [&'static str] {
+    match variable {
+        "kernel" | "embeddings" => &["W"],
+        "depthwise_kernel" if class.starts_with("Depthwise") => &["kernel"],
+        "recurrent_kernel" => &["U"],
+        "bias" => &["b"],
+        "moving_mean" => &["running_mean"],
+        "moving_variance" => &["running_std"],
+        "alpha" => &["alphas"],
+        _ => &[],
+    }
+}
+
+/// Gates in the order of Keras 2, as Keras 1 names them.
+fn gates(class: &str) -> &'static [&'static str] {
+    match class {
+        "LSTM" | "ConvLSTM2D" => &["i", "f", "c", "o"],
+        "GRU" => &["z", "r", "h"],
+        _ => &[],
+    }
+}
+
+/// Where a layer has three tensors for each gate, `W_i`, `U_i`, `b_i` and so on, those of all gates beside each other.
+/// `classes` are those of the layers that have the variables, in their order.
+pub(super) fn merged(saved: Vec<(String, Tensor)>, classes: &[&str]) -> Result<Vec<(String, Tensor)>, ImportError> {
+    if saved.len() <= classes.len() {
+        return Ok(saved);
+    }
+    let mut merged = Vec::new();
+    let mut rest = saved.into_iter().peekable();
+    let mut classes = classes.iter();
+    while let Some(&class) = classes.next() {
+        let gates = gates(class);
+        let apart = rest.peek().is_some_and(|(name, _)| gates.iter().any(|gate| name.ends_with(&format!("_W_{gate}"))));
+        if !apart {
+            merged.extend(rest.next());
+            continue;
+        }
+        // Kernel, recurrent kernel and bias.
+        classes.nth(1);
+        let own: Vec<(String, Tensor)> = rest.by_ref().take(3 * gates.len()).collect();
+        for kind in ["W", "U", "b"] {
+            let mut parts = Vec::new();
+            for gate in gates {
+                let end = format!("_{kind}_{gate}");
+                match own.iter().find(|(name, _)| name.ends_with(&end)) {
+                    Some((_, tensor)) => parts.push(tensor),
+                    None => return Err(ImportError::MissingTensor { tensor: end }),
+                }
+            }
+            let name = own.first().map_or("", |(name, _)| name.rsplit_once("_W_").map_or("", |(scope, _)| scope));
+            merged.push((format!("{name}_{kind}"), beside(&parts)?));
+        }
+    }
+    merged.extend(rest);
+    Ok(merged)
+}
+
+/// Tensors beside each other along their last dimension.
+fn beside(parts: &[&Tensor]) -> Result<Tensor, ImportError> {
+    let refuse = || ImportError::Unsupported("gates whose tensors have different shapes".into());
+    let first = parts.first().ok_or_else(refuse)?;
+    let (width, outer) = first.shape.split_last().ok_or_else(refuse)?;
+    if *width == 0 || parts.iter().any(|part| part.shape != first.shape) {
+        return Err(refuse());
+    }
+    let rows = first.data.len() / width;
+    let row = |row: usize| parts.iter().flat_map(move |part| part.data.chunks(*width).nth(row)).flatten().copied();
+    let mut shape = outer.to_vec();
+    shape.push(width * parts.len());
+    Ok(Tensor { shape, data: (0..rows).flat_map(row).collect() })
+}
+
+/// Theano's convolutions go over an image the other way round: the taps, which are the first dimensions, are turned.
+pub(super) fn mirror(variable: &Variable, tensor: &mut Tensor) {
+    let conv = matches!(variable.class.as_str(), "Conv1D" | "Conv2D" | "Conv3D" | "ConvLSTM2D");
+    let kernel = variable.name.ends_with("kernel");
+    let Some((_, taps)) = tensor.shape.split_last_chunk::<2>().map(|(taps, last)| (last, taps)) else { return };
+    let positions: usize = taps.iter().product();
+    if !conv || !kernel || positions == 0 {
+        return;
+    }
+    let each = tensor.data.len() / positions;
+    tensor.data = tensor.data.chunks(each.max(1)).rev().flatten().copied().collect();
+}
+
+/// A class and its arguments as Keras 2 calls them.
+pub(super) fn arguments(class: &str, config: &Map<String, Json>) -> Result<(String, Map<String, Json>), ImportError> {
+    let class = match class {
+        "Convolution1D" => "Conv1D",
+        "Convolution2D" => "Conv2D",
+        "AtrousConvolution1D" => "Conv1D",
+        "AtrousConvolution2D" => "Conv2D",
+        "SeparableConvolution2D" => "SeparableConv2D",
+        "TimeDistributedDense" => "Dense",
+        "Merge" => return Err(ImportError::Unsupported("class \"Merge\" of Keras 1".into())),
+        other => other,
+    };
+    let recurrent = matches!(class, "LSTM" | "GRU" | "SimpleRNN") || class == "ConvLSTM2D";
+    let mut args = Map::new();
+    let pair = |config: &Map<String, Json>, keys: [&str; 2]| -> Option<Json> {
+        Some(vec![config.get(keys[0])?.clone(), config.get(keys[1])?.clone()].into())
+    };
+    for (name, value) in config {
+        let known = match name.as_str() {
+            "output_dim" if class == "Embedding" => "output_dim",
+            "input_dim" if class == "Embedding" => "input_dim",
+            "output_dim" => "units",
+            "inner_activation" if recurrent => "recurrent_activation",
+            "dropout_W" => "dropout",
+            "dropout_U" => "recurrent_dropout",
+            "nb_filter" => "filters",
+            "filter_length" => "kernel_size",
+            "subsample" | "subsample_length" => "strides",
+            "atrous_rate" => "dilation_rate",
+            "border_mode" => "padding",
+            "pool_length" => "pool_size",
+            "stride" => "strides",
+            "bias" => "use_bias",
+            "p" => "rate",
+            "n" if class == "RepeatVector" => "n",
+            "dim_ordering" => {
+                let format = match value.as_str() {
+                    Some("th") => "channels_first",
+                    Some("default") | None => continue,
+                    _ => "channels_last",
+                };
+                args.insert("data_format".into(), format.into());
+                continue;
+            }
+            // Given beside the weights; what training sees.
+            "init" | "inner_init" | "forget_bias_init" | "weights" | "gamma_init" | "beta_init" | "input_length"
+            | "consume_less" | "nb_row" | "nb_col" | "input_dim" | "W_regularizer" | "U_regularizer"
+            | "b_regularizer" | "W_constraint" | "U_constraint" | "b_constraint" | "gamma_regularizer"
+            | "beta_regularizer" | "sigma" => continue,
+            "mode" if class == "BatchNormalization" && value.as_u64() == Some(0) => continue,
+            other => other,
+        };
+        args.insert(known.to_owned(), value.clone());
+    }
+    if let Some(size) = pair(config, ["nb_row", "nb_col"]) {
+        args.insert("kernel_size".into(), size);
+    }
+    if class == "Highway" || class == "MaxoutDense" {
+        return Err(ImportError::Unsupported(one_line(&format!("class {class:?} of Keras 1"))));
+    }
+    Ok((class.to_owned(), args))
+}
