@@ -261,7 +261,7 @@ impl ImportError {
             Self::NeedsArchitecture { .. } => "docs/architecture.md has examples",
             Self::Layer { source, .. } => match **source {
                 Self::Unsupported(_) | Self::Shape { .. } => {
-                    "correct the layer in the file given with --arch, or open an issue with the model"
+                    "correct it where the file given with --arch says it, else open an issue with the model"
                 }
                 _ => source.advice(),
             },

@@ -110,7 +110,11 @@ fn an_architecture_that_is_none_or_has_no_use() {
     here.refuse(&given, "other.json", &["is no architecture: unknown field `layer`", "line 3", "docs/architecture.md"]);
     let text = String::from_utf8(here.read("arch.json")).unwrap();
     here.write("other.json", text.replace("\"relu\"", "\"relus\""));
-    here.refuse(&given, "model.ckpt.index", &["layer \"dense\" (Dense)", "\"relus\"", "correct the layer in the file"]);
+    here.refuse(
+        &given,
+        "model.ckpt.index",
+        &["layer \"dense\" (Dense)", "\"relus\"", "correct it where the file given with --arch says it"],
+    );
     here.succeed(&["pack", "model.ckpt", "--arch", "arch.json", "-o", "m.tgi"]);
     let of_image = ["inspect", "m.tgi", "--arch", "arch.json"];
     here.refuse(&of_image, "m.tgi", &["holds its architecture: leave --arch and --window out"]);

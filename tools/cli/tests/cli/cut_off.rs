@@ -68,7 +68,7 @@ fn refused(here: &Workplace, args: &[&str], len: usize) -> String {
     let Output { status, stdout, stderr } = limited(here, args, PROGRAM_BYTES + MULTIPLE * len);
     let stderr = String::from_utf8(stderr).unwrap();
     let one_line = stderr.ends_with('\n') && stderr.lines().count() == 1 && stderr.starts_with("tidegate: ");
-    assert!(status.code() == Some(1) && stdout.is_empty() && one_line, "{args:?}: {status}: {stderr}");
+    assert!(status.code() == Some(1) && stdout.is_empty() && one_line, "{args:?} of {len}: {status}: {stderr}");
     assert_eq!(here.names(), before, "{args:?}: {stderr}");
     stderr
 }
