@@ -39,6 +39,7 @@ pub mod checkpoint;
 pub mod fuzz;
 pub mod fuzz_import;
 pub mod golden;
+pub mod hdf5;
 pub mod images;
 pub mod oracle;
 pub mod random;
