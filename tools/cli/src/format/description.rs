@@ -395,18 +395,27 @@ impl Builder<'_> {
             [] => before,
             names => names.iter().map(String::as_str).collect(),
         };
-        let mut all_last = true;
+        let (mut all_last, mut all_steps) = (true, true);
         for name in outputs {
             let value = values.get(name).ok_or_else(|| wrong(format!("output {name:?} is no layer")))?;
-            all_last &= !value.sequence;
+            all_steps &= value.sequence && value.source.rows().is_none();
+            all_last &= !value.sequence || value.source.rows().is_some();
             if value.pace < pace {
                 return Err(ImportError::NeedsWindow { what: format!("output {name:?} beside a slower one") });
             }
             network.output(name, &value.source);
         }
         let steps = self.inputs.iter().find_map(|input| input.steps);
+        let forgets = network.forgets;
         let mut model = network.model(source.to_owned())?;
         if let (Some(steps), false) = (steps, self.whole) {
+            if self.description.layers.iter().any(|layer| layer.stateful) {
+                if forgets || !all_steps {
+                    return Err(ImportError::NeedsWindow { what: "a state that is carried on".into() });
+                }
+                // Sequences that follow each other are one.
+                return Ok(model);
+            }
             if !all_last {
                 return Err(ImportError::NeedsWindow { what: "an output at every step of a sequence".into() });
             }

@@ -117,6 +117,8 @@ pub struct Network {
     window: Option<usize>,
     /// Whether layers over the rows of a window begin each at zero; else the state is carried from window to window.
     pub fresh: bool,
+    /// Whether anything has a state that begins at zero with each sequence.
+    pub forgets: bool,
 }
 
 impl Network {
@@ -259,6 +261,8 @@ impl Network {
                 let stateful = !self.fresh;
                 node.unroll = Some(Unroll { steps, read_backwards: false, write_backwards: false, stateful });
             }
+            let remembers = CellKind::from_name(&node.cell).is_some_and(|kind| !kind.spec().states.is_empty());
+            self.forgets |= self.fresh && remembers;
             node.name = self.free_name(&node.cell);
             node.inputs = sources.iter().map(|source| source.name.clone()).collect();
             let prefix = format!("{given}.");
@@ -290,6 +294,7 @@ impl Network {
     /// A new node, which gives one row.
     fn push(&mut self, layer: Layer, inputs: &[&Source]) -> Source {
         let name = self.free_name(layer.kind.spec().name);
+        self.forgets |= self.fresh && !layer.kind.spec().states.is_empty();
         let inputs = inputs.iter().map(|source| source.name.clone()).collect();
         self.nodes.push(layer.node(&name, inputs));
         let part = |(state, at)| StatePart { node: name.clone(), state, at };

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value as Json};
 
 use super::first;
+use super::graph::{self, Call, Node, Read, ends};
 use super::variables::numbered;
 use crate::data::one_line;
 use crate::error::ImportError;
@@ -54,12 +55,9 @@ struct Part<'a> {
     name: &'a str,
     class: &'a str,
     config: &'a Json,
-    /// What it reads, for each time that it is called.
-    calls: Vec<Vec<Read<'a>>>,
+    /// How it is called, once for each time.
+    calls: &'a [Json],
 }
-
-/// An output of a layer: its name, which of its calls, which of the outputs.
-type Read<'a> = (&'a str, u64, u64);
 
 /// The description of a model.
 pub(super) fn describe(json: &Json, generation: Generation) -> Result<Description, ImportError> {
@@ -101,6 +99,8 @@ struct Place<'a> {
     path: &'a str,
     /// What it reads; the outermost model has inputs of its own.
     given: Option<&'a [String]>,
+    /// Whether it knows nothing of time: it is within a `TimeDistributed`.
+    each_step: bool,
 }
 
 impl Writer {
@@ -110,108 +110,105 @@ impl Writer {
         class: &str,
         config: &Json,
         built: Option<&Json>,
-        Place { scope, path, given }: Place<'_>,
+        place: Place<'_>,
     ) -> Result<Vec<String>, ImportError> {
         let parts = parts(class, config)?;
         let saved = saved_names(class, &parts);
+        if class != "Sequential" {
+            return self.graph(config, &parts, &saved, place);
+        }
+        let mut before: Vec<String> = match place.given {
+            Some(given) => given.to_vec(),
+            None => vec![self.sequential_input(config, built, &parts)?],
+        };
+        if before.len() != 1 {
+            return wrong(format!("model {:?} reads {} values, but it is a Sequential", place.scope, before.len()));
+        }
+        for (part, saved) in parts.iter().zip(&saved).filter(|(part, _)| part.class != "InputLayer") {
+            before = self.call(part, saved, &before, false, place)?;
+        }
+        Ok(before)
+    }
+
+    /// The same of a functional model.
+    fn graph(
+        &mut self,
+        config: &Json,
+        parts: &[Part<'_>],
+        saved: &[String],
+        place: Place<'_>,
+    ) -> Result<Vec<String>, ImportError> {
+        let (inputs, outputs) = (ends(config, "input_layers")?, ends(config, "output_layers")?);
         // What a read of a layer of this model is called.
         let mut values: BTreeMap<Read<'_>, String> = BTreeMap::new();
-        let sequential = class == "Sequential";
-        let mut before: Vec<String> = match (given, sequential) {
-            (Some(given), _) => given.to_vec(),
-            (None, true) => vec![self.sequential_input(config, built, &parts)?],
-            (None, false) => Vec::new(),
-        };
-        if sequential {
-            if before.len() != 1 {
-                return wrong(format!("model {scope:?} reads {} values, but it is a Sequential", before.len()));
-            }
-            for (part, saved) in parts.iter().zip(&saved).filter(|(part, _)| part.class != "InputLayer") {
-                before = self.call(part, scope, &join(path, saved), &before)?;
-            }
-            return Ok(before);
-        }
-        let (Some(inputs), Some(outputs)) = (ends(config, "input_layers"), ends(config, "output_layers")) else {
-            return wrong("a model does not list its input_layers and output_layers");
-        };
         for (k, read) in inputs.iter().enumerate() {
             let Some(part) = parts.iter().find(|part| part.name == read.0) else {
                 return wrong(format!("its input {:?} is no layer", read.0));
             };
-            let name = match given {
+            let name = match place.given {
                 Some(given) => given.get(k).cloned(),
-                None => Some(self.input(part, &parts)?),
+                None => Some(self.input(part, parts)?),
             };
-            let Some(name) = name else { return wrong(format!("model {scope:?} is called with too few inputs")) };
-            values.insert((part.name, 0, 0), name);
+            let Some(name) = name else {
+                return wrong(format!("model {:?} is called with too few inputs", place.scope));
+            };
+            values.insert(*read, name);
         }
-        // Layers are listed nearly in order: each as soon as what it reads is there.
-        let mut waiting: Vec<(usize, usize)> = Vec::new();
-        for (k, part) in parts.iter().enumerate().filter(|(_, part)| part.class != "InputLayer") {
-            waiting.extend((0..part.calls.len()).map(|call| (k, call)));
-        }
-        if waiting.len() > MAX_LAYERS {
-            return wrong(format!("it has more than {MAX_LAYERS} layers"));
-        }
-        while !waiting.is_empty() {
-            let mut later = Vec::new();
-            let mut late = BTreeSet::new();
-            let count = waiting.len();
-            for (k, call) in waiting {
-                let (Some(part), Some(saved)) = (parts.get(k), saved.get(k)) else { continue };
-                let reads = part.calls.get(call).map(Vec::as_slice).unwrap_or_default();
-                let read: Option<Vec<String>> = reads.iter().map(|read| values.get(read).cloned()).collect();
-                // The calls of one layer are numbered in their order.
-                match read.filter(|_| !late.contains(&k)) {
-                    Some(read) => {
-                        let outputs = self.call(part, scope, &join(path, saved), &read)?;
-                        for (index, output) in outputs.into_iter().enumerate() {
-                            values.insert((part.name, call as u64, index as u64), output);
-                        }
-                    }
-                    None => {
-                        late.insert(k);
-                        later.push((k, call));
-                    }
-                }
-            }
-            if later.len() == count {
-                let names = later.iter().filter_map(|&(k, call)| Some((parts.get(k)?, call)));
-                let missing = names.flat_map(|(part, call)| {
-                    part.calls.get(call).into_iter().flatten().map(move |read| (part.name, *read))
-                });
-                let mut missing = missing.filter(|(_, read)| !values.contains_key(read));
-                let (layer, (read, _, output)) = missing.next().unwrap_or(("", ("", 0, 0)));
-                if output > 0 {
-                    let of = format!("output {output} of layer {read:?} (a state), which layer {layer:?} reads,");
-                    return Err(ImportError::Unsupported(one_line(&of)));
-                }
-                return wrong(format!("layer {layer:?} reads {read:?}, which never comes: its graph has a circle"));
-            }
-            waiting = later;
-        }
-        let outputs = outputs.iter().map(|read| match values.get(read) {
-            Some(name) => Ok(name.clone()),
-            None if read.2 > 0 => {
-                Err(ImportError::Unsupported(one_line(&format!("output {} of layer {:?} (a state)", read.2, read.0))))
-            }
-            None => wrong(format!("its output {:?} is no layer", read.0)),
+        let nodes = parts.iter().map(|part| {
+            let Part { name, class, calls, .. } = *part;
+            Node { name, class, calls, is_model: is_model(class) }
         });
-        outputs.collect()
+        let (calls, outputs) = graph::calls(&nodes.collect::<Vec<_>>(), &inputs, &outputs)?;
+        let known = |values: &BTreeMap<Read<'_>, String>, read: &Read<'_>| match values.get(read) {
+            Some(name) => Ok(name.clone()),
+            None => {
+                let of = format!("output {} of layer {:?} (a state, if the layer is recurrent)", read.2, read.0);
+                Err(ImportError::Unsupported(one_line(&of)))
+            }
+        };
+        for Call { node, call, reads, masked } in calls {
+            let (Some(part), Some(saved)) = (parts.get(node), saved.get(node)) else { continue };
+            let reads = reads.iter().map(|read| known(&values, read)).collect::<Result<Vec<_>, _>>()?;
+            let outputs = self.call(part, saved, &reads, masked, place)?;
+            for (index, output) in outputs.into_iter().enumerate() {
+                values.insert((part.name, call, index), output);
+            }
+        }
+        outputs.iter().map(|read| known(&values, read)).collect()
     }
 
     /// Calls a layer or a model once more.
-    fn call(&mut self, part: &Part<'_>, scope: &str, path: &str, read: &[String]) -> Result<Vec<String>, ImportError> {
+    fn call(
+        &mut self,
+        part: &Part<'_>,
+        saved: &str,
+        read: &[String],
+        masked: bool,
+        place: Place<'_>,
+    ) -> Result<Vec<String>, ImportError> {
         self.count += 1;
         if self.count > MAX_LAYERS {
             return wrong(format!("it has more than {MAX_LAYERS} layers"));
         }
-        let own = join(scope, part.name);
+        let (own, path) = (join(place.scope, part.name), join(place.path, saved));
+        let within = Place { scope: &own, path: &path, given: Some(read), each_step: place.each_step };
         if is_model(part.class) {
-            return self.model(part.class, part.config, None, Place { scope: &own, path, given: Some(read) });
+            return self.model(part.class, part.config, None, within);
+        }
+        if let ("TimeDistributed", Some(inner)) = (part.class, part.config.get("layer"))
+            && let Some(class) = inner.get("class_name").and_then(Json::as_str).filter(|class| is_model(class))
+        {
+            let path = join(&path, "layer");
+            let config = inner.get("config").unwrap_or(inner);
+            return self.model(class, config, None, Place { path: &path, each_step: true, ..within });
         }
         let Some(config) = part.config.as_object() else { return wrong(format!("layer {own:?} has no arguments")) };
-        let (class, args) = arguments(self.generation, part.class, config, &own)?;
+        let (class, mut args) = arguments(self.generation, part.class, config, &own)?;
+        for (argument, given) in [("each_step", place.each_step), ("masked", masked)] {
+            if given {
+                args.insert(argument.to_owned(), true.into());
+            }
+        }
         let count = self.calls.entry(own.clone()).or_insert(0);
         *count += 1;
         let name = if *count == 1 { own.clone() } else { format!("{own}:{count}") };
@@ -220,7 +217,7 @@ impl Writer {
             args,
             inputs: read.to_vec(),
             prefix: Some(own),
-            saved: Some(path.to_owned()),
+            saved: Some(path),
             ..LayerDescription::default()
         };
         over_time(&mut layer);
@@ -259,8 +256,11 @@ impl Writer {
     }
 
     fn input(&mut self, part: &Part<'_>, parts: &[Part<'_>]) -> Result<String, ImportError> {
-        let reads = |other: &&Part<'_>| other.calls.iter().flatten().any(|read| read.0 == part.name);
-        let indices = parts.iter().filter(reads).any(reads_indices);
+        let name = Json::from(part.name);
+        let indices = parts
+            .iter()
+            .filter(|part| reads_indices(part))
+            .any(|other| other.calls.iter().any(|call| graph::mentions(call, &name)));
         self.new_input(part.name, input_shape(part), indices)
     }
 
@@ -345,13 +345,7 @@ fn part(json: &Json) -> Result<Part<'_>, ImportError> {
     if let Some(custom) = text(layer, "registered_name").filter(|name| name.contains('>')) {
         return Err(custom_object(name, custom));
     }
-    let calls = match layer.get("inbound_nodes") {
-        Some(nodes) => {
-            let nodes = nodes.as_array().map(Vec::as_slice).unwrap_or_default();
-            nodes.iter().map(|node| reads(node, name)).collect::<Result<Vec<_>, _>>()?
-        }
-        None => Vec::new(),
-    };
+    let calls = layer.get("inbound_nodes").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     Ok(Part { name, class, config, calls })
 }
 
@@ -364,79 +358,6 @@ fn custom_object(layer: &str, class: &str) -> ImportError {
             advice: "build the network of Keras's own layers and load the weights into it, then save that",
         }),
     }
-}
-
-/// What one call of a layer reads. Keras 2: `[["lstm", 0, 0, {}], ...]`. Keras 3: tensors among positional arguments.
-fn reads<'a>(node: &'a Json, layer: &str) -> Result<Vec<Read<'a>>, ImportError> {
-    let mut found = Vec::new();
-    let keywords: Vec<&Json> = match node {
-        Json::Array(list) if list.first().is_some_and(Json::is_string) => {
-            found.push(read(list, layer)?);
-            list.get(3).into_iter().collect()
-        }
-        Json::Array(list) => {
-            for item in list {
-                let Some(item) = item.as_array() else {
-                    return wrong(format!("layer {layer:?} reads what is no output of a layer"));
-                };
-                found.push(read(item, layer)?);
-            }
-            list.iter().filter_map(|item| item.get(3)).collect()
-        }
-        Json::Object(call) => {
-            for argument in call.get("args").and_then(Json::as_array).into_iter().flatten() {
-                tensors(argument, layer, &mut found)?;
-            }
-            call.get("kwargs").into_iter().collect()
-        }
-        _ => return wrong(format!("layer {layer:?} is called in a way that is not known")),
-    };
-    for (keyword, value) in keywords.iter().filter_map(|json| json.as_object()).flatten() {
-        // How the network was run; and the mask that Keras hands on by itself.
-        let harmless = matches!(keyword.as_str(), "training" | "mask") || value.is_null();
-        if !harmless {
-            let of = format!("layer {layer:?} called with {keyword}");
-            return Err(ImportError::Unsupported(one_line(&of)));
-        }
-    }
-    Ok(found)
-}
-
-fn read<'a>(list: &'a [Json], layer: &str) -> Result<Read<'a>, ImportError> {
-    match list {
-        [Json::String(name), call, output, ..] => match (call.as_u64(), output.as_u64()) {
-            (Some(call), Some(output)) => Ok((name, call, output)),
-            _ => wrong(format!("layer {layer:?} reads {name:?} in a way that is not known")),
-        },
-        _ => wrong(format!("layer {layer:?} reads what is no output of a layer")),
-    }
-}
-
-/// Tensors of an argument of Keras 3: one, or lists of them.
-fn tensors<'a>(argument: &'a Json, layer: &str, found: &mut Vec<Read<'a>>) -> Result<(), ImportError> {
-    match argument {
-        Json::Array(list) => list.iter().try_for_each(|item| tensors(item, layer, found)),
-        Json::Object(object) if object.get("class_name") == Some(&"__keras_tensor__".into()) => {
-            let history = argument.pointer("/config/keras_history").and_then(Json::as_array);
-            let Some(history) = history else { return wrong(format!("layer {layer:?} reads a tensor from nowhere")) };
-            found.push(read(history, layer)?);
-            Ok(())
-        }
-        Json::Null => Ok(()),
-        other => Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} called with {other}")))),
-    }
-}
-
-/// `input_layers` and `output_layers`: a list of reads, or one alone; where they have names, these do not count.
-fn ends<'a>(config: &'a Json, key: &str) -> Option<Vec<Read<'a>>> {
-    let given = config.get(key)?;
-    let list = match given {
-        Json::Object(named) => named.values().collect(),
-        Json::Array(list) if list.first().is_some_and(Json::is_string) => vec![given],
-        Json::Array(list) => list.iter().collect(),
-        _ => return None,
-    };
-    list.into_iter().map(|item| read(item.as_array()?, "").ok()).collect()
 }
 
 /// Where a file of Keras 3 has the parts of a model.

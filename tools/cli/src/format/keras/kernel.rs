@@ -203,6 +203,11 @@ fn depthwise_layer(case: &mut Case<'_>, at: &Place<'_>, axes: usize) -> Result<(
     let named = case.named("depthwise_kernel")?;
     let (taps, [channels, multiplier]) = shape(named, axes)?;
     case.units("depth_multiplier", multiplier)?;
+    // Arguments that Keras 2 writes down for what it is made of.
+    case.units("groups", 1)?;
+    if case.cls.starts_with("Depthwise") {
+        case.ignore("filters");
+    }
     taps_agree(case, axes, taps)?;
     let (_, _, found) = at.image(axes)?;
     if found != channels {

@@ -19,6 +19,7 @@ pub(crate) fn add(
     take: Take,
 ) -> Result<Value, ImportError> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
+    case.ignore("masked");
     let take = match case.given_flag("return_sequences")? {
         Some(true) => Take::Sequence,
         Some(false) if take == Take::Sequence => Take::Final,
@@ -67,7 +68,7 @@ fn at_each_step(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result
 /// One layer, or the cells of an `RNN` one above the other.
 fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
-    for argument in ["return_sequences", "return_state", "time_major", "input_length"] {
+    for argument in ["return_sequences", "return_state", "time_major", "input_length", "zero_output_for_mask"] {
         case.ignore(argument);
     }
     if case.flag("stateful", false)? {

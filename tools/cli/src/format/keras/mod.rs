@@ -7,6 +7,7 @@ mod config;
 mod conv_lstm;
 mod file;
 mod first;
+mod graph;
 mod hdf5;
 mod kernel;
 pub(crate) mod layers;

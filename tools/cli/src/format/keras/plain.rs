@@ -149,9 +149,11 @@ fn embedding(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Va
 }
 
 fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Value, each_step: bool) -> Result<Value, ImportError> {
-    for argument in ["momentum", "renorm", "fused", "synchronized", "virtual_batch_size", "adjustment"] {
+    // What is left of them at inference is in the statistics.
+    for argument in ["momentum", "renorm", "renorm_clipping", "renorm_momentum", "fused", "synchronized"] {
         case.ignore(argument);
     }
+    case.ignore("virtual_batch_size");
     last_axis(case, x, each_step)?;
     let epsilon = f64::from(case.number("epsilon")?.unwrap_or(1e-3));
     let mean = case.named("moving_mean")?;

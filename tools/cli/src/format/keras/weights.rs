@@ -52,11 +52,15 @@ pub(super) fn assign(
         Layout::Groups { root, mirrored } => {
             let within = |name: &str| if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") };
             // A model within the model has one group for all of its layers.
+            let known: BTreeSet<String> = match tree.list(root, "layer_names") {
+                Some(names) => names.into_iter().map(str::to_owned).collect(),
+                None => BTreeSet::new(),
+            };
             let mut groups: Vec<(String, Vec<&LayerDescription>)> = Vec::new();
             for layer in layers {
                 let prefix = layer.prefix();
                 let mut name = prefix;
-                while !tree.has_group(&within(name)) {
+                while !known.contains(name) {
                     match name.rsplit_once('/') {
                         Some((outer, _)) => name = outer,
                         None => break,
@@ -121,7 +125,6 @@ fn by_order(
         let of = variables::of((&layer.class, &layer.args));
         wanted.extend(of.into_iter().map(|variable| Wanted { layer, variable }));
     }
-    wanted.sort_by_key(|wanted| !wanted.variable.trained);
     let Some(&first) = layers.first() else { return Ok(()) };
     let names: Vec<String> = match tree.list(group, "weight_names") {
         Some(names) => names.into_iter().map(|name| format!("{group}/{name}")).collect(),
@@ -132,6 +135,15 @@ fn by_order(
         let tensor = take(tree, &name).map_err(|error| blamed(first, error))?;
         saved.push((name, tensor));
     }
+    // Layers of a model within the model stand under their own names, in the order in which it lists them.
+    let listed = |layer: &LayerDescription| {
+        let own = layer_name(layer);
+        saved.iter().position(|(name, _)| name.split('/').any(|part| part == own)).unwrap_or(saved.len())
+    };
+    if layers.len() > 1 {
+        wanted.sort_by_cached_key(|wanted| listed(wanted.layer));
+    }
+    wanted.sort_by_key(|wanted| !wanted.variable.trained);
     let classes: Vec<&str> = wanted.iter().map(|wanted| wanted.variable.class.as_str()).collect();
     let saved = first::merged(saved, &classes).map_err(|error| blamed(first, error))?;
     if saved.len() != wanted.len() {
