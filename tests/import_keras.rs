@@ -1,8 +1,11 @@
 //! Keras's files that somebody damaged or means ill with, and what people are told who give too little.
 
+#[path = "import_keras/seeds.rs"]
+mod seeds;
+
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use tidegate_tests::hdf5::{DEFLATE, F32, Group, Link, Tensor, Weights, file, keras2};
@@ -12,7 +15,7 @@ use tidegate_tools::format::{Options, import_bytes_with};
 
 const ALONE: Options = Options { description: None, window: None };
 
-fn path(name: &str) -> std::path::PathBuf {
+fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks").join(name)
 }
 

@@ -38,6 +38,7 @@
 pub mod checkpoint;
 pub mod fuzz;
 pub mod fuzz_import;
+pub mod fuzz_keras;
 pub mod golden;
 pub mod hdf5;
 pub mod images;
