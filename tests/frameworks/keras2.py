@@ -3,7 +3,7 @@
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/keras2.requirements.txt
     venv/bin/python tests/frameworks/keras2.py FOLDER [SEED]
 
-`model.save` writes NAME.h5, `model.save_weights` NAME.weights.h5; what lies beside them is said in keras_golden.py. The
+`model.save` writes NAME.h5, `model.save_weights` NAME.h5 or NAME.weights.h5; what lies beside them is said in keras_golden.py. The
 sample in tests/frameworks/keras2 is a part of seed 1 (`--sample`).
 
 The same script runs on older Kerases. Under TensorFlow 1.15 (Python 3.7, keras2.tensorflow1.requirements.txt) it also
@@ -128,11 +128,11 @@ def fresh():
 
 
 def save(net, name, folder):
+    # The last of Keras 2 write what is called so as Keras 3 does.
+    file = name + (".weights.h5" if net.arch == "json" else ".h5")
     if net.arch is not None:
-        file = name + ".weights.h5"
         net.model.save_weights(os.path.join(folder, file))
     else:
-        file = name + ".h5"
         net.model.save(os.path.join(folder, file))
     return file
 

@@ -38,7 +38,9 @@
 pub mod checkpoint;
 pub mod fuzz;
 pub mod fuzz_import;
+pub mod fuzz_keras;
 pub mod golden;
+pub mod hdf5;
 pub mod images;
 pub mod oracle;
 pub mod random;
