@@ -12,6 +12,8 @@ use tidegate_tools::data::write_tensors;
 
 use super::{Workplace, gru_pb};
 
+/// Most files of one kind in one folder.
+const MOST_FILES: usize = 8;
 /// Most places at which one file is cut; a larger one is cut at as many, evenly apart.
 const MOST_CUTS: usize = 48;
 /// Address space of the program itself, its libraries and its stack.
@@ -30,15 +32,21 @@ fn kind(path: &Path) -> Option<&'static str> {
     ends.into_iter().find(|end| name.ends_with(end)).or(shard)
 }
 
-/// Every model in a folder and the folders in it.
+/// Of each kind of model in a folder and the folders in it the smallest, the largest and some between.
 fn models(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut kinds: BTreeMap<&str, Vec<(u64, PathBuf)>> = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             models(&path, found);
-        } else if kind(&path).is_some() {
-            found.push(path);
+        } else if let Some(kind) = kind(&path) {
+            kinds.entry(kind).or_default().push((fs::metadata(&path).unwrap().len(), path));
         }
+    }
+    for mut files in kinds.into_values() {
+        files.sort();
+        let step = files.len().div_ceil(MOST_FILES);
+        found.extend(files.into_iter().rev().step_by(step).map(|(_, path)| path));
     }
 }
 

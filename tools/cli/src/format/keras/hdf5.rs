@@ -79,6 +79,11 @@ pub(super) fn read(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Tree, 
             .with_max_object_header_bytes(len);
         let file =
             Hdf5File::from_storage_with_options(Arc::new(meter), options).map_err(|error| damaged("", &error))?;
+        // What is wanted may all be there, with something else behind it gone.
+        let end = file.superblock().eof_address;
+        if end > len as u64 {
+            return malformed(format!("it is cut off: it says that it has {end} bytes, and has {len}"));
+        }
         let root = file.root_group().map_err(|error| damaged("", &error))?;
         let left = MAX_UNPACKED * len;
         let mut reader = Reader { wanted: &wanted, tree: Tree::default(), objects: 0, left, within: BTreeSet::new() };
