@@ -146,6 +146,19 @@ fn layers_around_the_cells_are_in_the_description_to_start_from() {
 }
 
 #[test]
+fn rows_of_a_table_in_parts_are_in_an_order_that_somebody_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint_contrib");
+    let model = folder.join("embedding_partitioned.ckpt");
+    let said = fs::read_to_string(folder.join("embedding_partitioned.json")).expect("it is there");
+    import_with(&model, &arch(&said)).expect("it says how");
+    let mut silent: Description = serde_json::from_str(&said).expect("it is a description");
+    silent.layers[0].args.clear();
+    let error = import_with(&model, &Options { description: Some(silent), window: None }).unwrap_err();
+    assert!(error.to_string().contains("layer \"words\" looks up rows of \"table\", which is in parts"), "{error}");
+    assert!(error.advice().contains("partition_strategy"), "{}", error.advice());
+}
+
+#[test]
 fn a_tensor_of_a_name_of_its_own_must_be_there_and_fit() {
     let variables: [(&str, &[u64], &[f32]); 3] =
         [("W", &[2, 3], &[0.5; 6]), ("b", &[3], &[0.25; 3]), ("out/kernel", &[2, 3], &[0.5; 6])];

@@ -493,6 +493,14 @@ def whole_layers():
             layer("logits", "Dense", tensors={"kernel": "Model/softmax_w", "bias": "Model/softmax_b"}),
         ], ids=words)
 
+    def embedded_parts(x, rng):
+        words, width = size(rng, 10, 20), size(rng)
+        table = tf.get_variable("table", [words, width], x.dtype, partitioner=tf.fixed_size_partitioner(3))
+        y = tf.nn.embedding_lookup(table, tf.cast(tf.squeeze(x, 2), tf.int32), partition_strategy="div")
+        return Net(gru(y, size(rng), "rnn"), [
+            layer("words", "embedding_lookup", tensors={"params": "table"}, partition_strategy="div"),
+            layer("rnn", "GRUCell")], ids=words)
+
     def raw(x, rng):
         """A cell under static_rnn and variables without names, as in many a tutorial."""
         units, classes = size(rng), size(rng)
@@ -529,6 +537,7 @@ def whole_layers():
         "conv_spotter_same": spotter_same, "separable_conv": separable, "separable_conv_2d": separable_image,
         "pooled": pooled, "mean_over_time": mean_over_time, "flattened": flattened, "embedding": embedded,
         "raw_variables": raw, "contrib_layers": slim, "layer_normalization": normalized, "branches": branches,
+        "embedding_partitioned": embedded_parts,
     }
 
 
@@ -548,7 +557,7 @@ def write(name, build, seed, out):
     tf.reset_default_graph()
     tf.set_random_seed(seed)
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={"CPU": shards})) as session:
-        if name == "embedding":
+        if name.startswith("embedding"):
             inputs = 1
         x = tf.placeholder(dtype, [BATCH, steps, inputs], name="input")
         net = build(x, rng)

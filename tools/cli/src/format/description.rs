@@ -308,6 +308,11 @@ enum Owner<'a> {
 }
 
 impl LayerDescription {
+    /// Whether a tensor is one that it names, or within its prefix.
+    pub(crate) fn has(&self, tensor: &str) -> bool {
+        self.tensors.values().any(|named| named == tensor) || within(self.prefix(), tensor).is_some()
+    }
+
     pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }

@@ -213,6 +213,11 @@ impl Bundle {
         }
     }
 
+    /// Variables that are in several parts.
+    pub fn partitioned(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|(_, entry)| entry.slices.len() > 1).map(|(name, _)| name.as_str())
+    }
+
     /// Every variable.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)

@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::Options;
-use super::description::Imported;
+use super::description::{Description, Imported};
 use crate::error::ImportError;
 
 pub use bundle::Bundle;
@@ -131,9 +131,25 @@ pub fn import_parts<R: Read + Seek>(
             found.description
         }
     };
+    in_rows_order(&description, &bundle)?;
     let mut imported = description.model("tf1", &values.tensors, options.window, &source)?;
     imported.notes.splice(0..0, notes);
     Ok(imported)
+}
+
+/// Refuses a lookup whose table is in parts, unless it is said that each part has rows that follow each other: where
+/// nothing is said, TensorFlow deals the rows out in turn.
+fn in_rows_order(description: &Description, bundle: &Bundle) -> Result<(), ImportError> {
+    let lookups = description.layers.iter().filter(|layer| layer.class.ends_with("embedding_lookup"));
+    for layer in lookups.filter(|layer| layer.args.get("partition_strategy").is_none_or(|how| how != "div")) {
+        if let Some(table) = bundle.partitioned().find(|name| layer.has(name)) {
+            return Err(ImportError::Refused {
+                found: format!("layer {:?} looks up rows of {table:?}, which is in parts", layer.name),
+                advice: "if the program does so with partition_strategy \"div\", say it in the layer's args; else save the variable whole",
+            });
+        }
+    }
+    Ok(())
 }
 
 fn grouped<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<&'a str, Vec<&'a str>> {

@@ -307,6 +307,8 @@ fn layer_norm(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<V
 fn embedding(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     case.ignore("input_length");
     case.ignore("embeddings_initializer");
+    // A checkpoint's importer has looked at it.
+    case.ignore("partition_strategy");
     case.must_be("mask_zero", false)?;
     let layer = plain::embedding(either(case, "embeddings", "params")?)?;
     case.units("input_dim", layer.extents.get("vocabulary").copied().unwrap_or_default())?;
