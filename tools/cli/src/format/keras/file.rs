@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::arguments::upgraded;
 use super::config::{Generation, describe, wrong};
 use super::hdf5::{self, Tree};
 use super::names;
@@ -40,7 +41,9 @@ pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result
     };
     let Some(given) = &options.description else { return Err(names::draft(&tree, generation)) };
     let mut description = given.clone();
-    if description.framework.is_empty() {
+    if description.framework == "keras1" || (description.framework.is_empty() && generation == Generation::First) {
+        description = upgraded(description)?;
+    } else if description.framework.is_empty() {
         description.framework = generation.framework().to_owned();
     }
     finish(&description, tree, layout, options, &source)
