@@ -117,6 +117,15 @@ fn finish(
         let what = if name.ends_with("seed_generator") { "the state of a random generator" } else { "of training" };
         one_line(&format!("not used: {name} ({what})"))
     });
+    for layer in &description.layers {
+        let what = match layer.class.as_str() {
+            "Masking" => "steps of the masking's value",
+            "Embedding" if layer.args.get("mask_zero") == Some(&Json::Bool(true)) => "steps of index 0",
+            _ => continue,
+        };
+        let note = format!("layer {}: {what} keep the states behind it, and what they gave before", layer.name);
+        imported.notes.push(one_line(&note));
+    }
     imported.notes.splice(0..0, tree.notes.iter().map(|note| one_line(note)).chain(skipped));
     Ok(imported)
 }
