@@ -42,7 +42,7 @@ pub(super) fn take_function(case: &mut Case<'_>, name: &str) -> Result<Function,
     {
         let shown = format!("argument {name} of class {class:?}");
         return case.scoped(class, args, &[], |inner| {
-            inner.ignore_where(super::config::is_of_training);
+            inner.ignore_where(super::arguments::is_of_training);
             inner.ignore("trainable");
             function_of_layer(inner)?.ok_or(ImportError::Unsupported(shown))
         });

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use super::first;
+use super::arguments::{arguments, custom_object, over_time};
 use super::graph::{self, Call, Node, Read, ends};
 use super::variables::numbered;
 use crate::data::one_line;
 use crate::error::ImportError;
-use crate::format::description::{Description, Input, LayerDescription, Size, Take};
+use crate::format::description::{Description, Input, LayerDescription, Size};
 
 /// Layers and models, each as often as it is called.
 const MAX_LAYERS: usize = 4096;
@@ -51,10 +51,10 @@ pub(super) fn wrong<T>(reason: impl AsRef<str>) -> Result<T, ImportError> {
 }
 
 /// A layer, or a model, as a model lists it.
-struct Part<'a> {
-    name: &'a str,
-    class: &'a str,
-    config: &'a Json,
+pub(super) struct Part<'a> {
+    pub name: &'a str,
+    pub class: &'a str,
+    pub config: &'a Json,
     /// How it is called, once for each time.
     calls: &'a [Json],
 }
@@ -117,11 +117,22 @@ impl Writer {
         if class != "Sequential" {
             return self.graph(config, &parts, &saved, place);
         }
+        // In Keras 1 it may begin with several models side by side.
+        let beside = parts.first().filter(|part| part.class == "Merge").and_then(|part| part.config.get("layers"));
+        let beside = beside.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
         let mut before: Vec<String> = match place.given {
             Some(given) => given.to_vec(),
-            None => vec![self.sequential_input(config, built, &parts)?],
+            None if beside.is_empty() => vec![self.sequential_input(config, built, &parts)?],
+            None => Vec::new(),
         };
-        if before.len() != 1 {
+        for model in beside {
+            let model = part(model)?;
+            if !is_model(model.class) {
+                return Err(ImportError::Unsupported(one_line(&format!("a Merge of layers ({:?})", model.name))));
+            }
+            before.extend(self.model(model.class, model.config, None, Place { given: None, ..place })?);
+        }
+        if before.len() != 1 && beside.is_empty() {
             return wrong(format!("model {:?} reads {} values, but it is a Sequential", place.scope, before.len()));
         }
         for (part, saved) in parts.iter().zip(&saved).filter(|(part, _)| part.class != "InputLayer") {
@@ -335,7 +346,7 @@ fn parts<'a>(class: &str, config: &'a Json) -> Result<Vec<Part<'a>>, ImportError
     layers.iter().map(part).collect()
 }
 
-fn part(json: &Json) -> Result<Part<'_>, ImportError> {
+pub(super) fn part(json: &Json) -> Result<Part<'_>, ImportError> {
     let Some((layer, class, config)) =
         json.as_object().and_then(|layer| Some((layer, text(layer, "class_name")?, layer.get("config")?)))
     else {
@@ -347,17 +358,6 @@ fn part(json: &Json) -> Result<Part<'_>, ImportError> {
     }
     let calls = layer.get("inbound_nodes").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     Ok(Part { name, class, config, calls })
-}
-
-fn custom_object(layer: &str, class: &str) -> ImportError {
-    ImportError::Layer {
-        layer: layer.escape_debug().to_string(),
-        class: class.escape_debug().to_string(),
-        source: Box::new(ImportError::Refused {
-            found: "its class is a program's own, which is not in the file".into(),
-            advice: "build the network of Keras's own layers and load the weights into it, then save that",
-        }),
-    }
 }
 
 /// Where a file of Keras 3 has the parts of a model.
@@ -375,119 +375,4 @@ fn input_shape<'a>(part: &Part<'a>) -> Option<&'a Json> {
 
 fn reads_indices(part: &Part<'_>) -> bool {
     part.class == "Embedding"
-}
-
-/// What does not change what a trained network computes.
-pub(super) fn is_of_training(argument: &str) -> bool {
-    const ENDS: [&str; 3] = ["_initializer", "_regularizer", "_constraint"];
-    const NAMES: [&str; 15] = [
-        "name",
-        "dtype",
-        "seed",
-        "dropout",
-        "recurrent_dropout",
-        "unit_forget_bias",
-        "implementation",
-        "unroll",
-        "batch_input_shape",
-        "batch_shape",
-        "build_config",
-        "noise_shape",
-        "input_dtype",
-        "autocast",
-        "quantization_config",
-    ];
-    NAMES.contains(&argument) || ENDS.iter().any(|end| argument.ends_with(end))
-}
-
-/// A class and its arguments as Keras 2 and 3 have them, without those of training. Layers within it are the same.
-fn arguments(
-    generation: Generation,
-    class: &str,
-    config: &Map<String, Json>,
-    layer: &str,
-) -> Result<(String, Map<String, Json>), ImportError> {
-    let (class, mut config) = match generation {
-        Generation::First => first::arguments(class, config)?,
-        _ => (class.to_owned(), config.clone()),
-    };
-    if let Some((_, own)) = class.split_once('>') {
-        return Err(custom_object(layer, own));
-    }
-    if let Some(policy) = config.get("dtype").and_then(|dtype| dtype.get("class_name"))
-        && policy.as_str().is_some_and(|policy| policy.starts_with("Quantized"))
-    {
-        return Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} with dtype {policy}"))));
-    }
-    let is_trained = |name: &str, value: &Json| name == "trainable" && *value == Json::Bool(true);
-    config.retain(|name, value| !(is_of_training(name) || is_trained(name, value)));
-    // Before Keras had the argument, a GRU reset before the product.
-    if class.starts_with("GRU") && generation != Generation::Third {
-        config.entry("reset_after").or_insert(false.into());
-    }
-    for key in ["layer", "backward_layer", "cell"] {
-        if let Some(inner) = config.get(key) {
-            let inner = inner_layer(generation, inner, layer)?;
-            config.insert(key.to_owned(), inner);
-        }
-    }
-    if let Some(Json::Array(cells)) = config.get("cells") {
-        let cells = cells.iter().map(|cell| inner_layer(generation, cell, layer)).collect::<Result<Vec<_>, _>>()?;
-        config.insert("cells".to_owned(), cells.into());
-    }
-    // An activation that is a layer: `{"class_name": "LeakyReLU", "config": {...}}`; and the name of a function in Keras 3.
-    for (_, value) in config.iter_mut().filter(|(name, _)| name.ends_with("activation")) {
-        if let Some(function) = value.as_object().filter(|object| object.get("class_name") == Some(&"function".into()))
-        {
-            *value = function.get("config").cloned().unwrap_or_default();
-        }
-    }
-    Ok((class, config))
-}
-
-/// A layer as an argument of another one.
-fn inner_layer(generation: Generation, json: &Json, layer: &str) -> Result<Json, ImportError> {
-    if json.is_null() {
-        return Ok(Json::Null);
-    }
-    let part = part(json)?;
-    let (class, args) = match part.config.as_object() {
-        _ if is_model(part.class) => (part.class.to_owned(), part.config.clone()),
-        Some(config) => {
-            let (class, args) = arguments(generation, part.class, config, layer)?;
-            (class, args.into())
-        }
-        None => return wrong(format!("layer {layer:?} holds one without arguments")),
-    };
-    let mut object = Map::new();
-    object.insert("class_name".into(), class.into());
-    object.insert("config".into(), args);
-    Ok(object.into())
-}
-
-/// Which outputs count is said beside the arguments, and whether the state is carried on.
-fn over_time(layer: &mut LayerDescription) {
-    let recurrent = |class: &str| {
-        matches!(class, "LSTM" | "GRU" | "SimpleRNN" | "RNN" | "CuDNNLSTM" | "CuDNNGRU")
-            || class.starts_with("ConvLSTM")
-    };
-    let of = match layer.class.as_str() {
-        class if recurrent(class) => Some(&mut layer.args),
-        "Bidirectional" => {
-            // Both layers have the same.
-            let inner = layer.args.get("layer").and_then(|inner| inner.get("config")).and_then(Json::as_object);
-            let flag = |name: &str| inner.and_then(|inner| inner.get(name)).and_then(Json::as_bool).unwrap_or(false);
-            layer.take = if flag("return_sequences") { Take::Sequence } else { Take::Final };
-            layer.stateful = flag("stateful");
-            None
-        }
-        _ => None,
-    };
-    if let Some(args) = of {
-        let sequences = args.remove("return_sequences").and_then(|value| value.as_bool()).unwrap_or(false);
-        layer.take = if sequences { Take::Sequence } else { Take::Final };
-        layer.stateful = args.remove("stateful").and_then(|value| value.as_bool()).unwrap_or(false);
-        args.remove("return_state");
-        args.remove("time_major");
-    }
 }

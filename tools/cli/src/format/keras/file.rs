@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::arguments::upgraded;
 use super::config::{Generation, describe, wrong};
 use super::hdf5::{self, Tree};
 use super::names;
@@ -40,7 +41,9 @@ pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result
     };
     let Some(given) = &options.description else { return Err(names::draft(&tree, generation)) };
     let mut description = given.clone();
-    if description.framework.is_empty() {
+    if description.framework == "keras1" || (description.framework.is_empty() && generation == Generation::First) {
+        description = upgraded(description)?;
+    } else if description.framework.is_empty() {
         description.framework = generation.framework().to_owned();
     }
     finish(&description, tree, layout, options, &source)
@@ -114,6 +117,15 @@ fn finish(
         let what = if name.ends_with("seed_generator") { "the state of a random generator" } else { "of training" };
         one_line(&format!("not used: {name} ({what})"))
     });
+    for layer in &description.layers {
+        let what = match layer.class.as_str() {
+            "Masking" => "steps of the masking's value",
+            "Embedding" if layer.args.get("mask_zero") == Some(&Json::Bool(true)) => "steps of index 0",
+            _ => continue,
+        };
+        let note = format!("layer {}: {what} keep the states behind it, and what they gave before", layer.name);
+        imported.notes.push(one_line(&note));
+    }
     imported.notes.splice(0..0, tree.notes.iter().map(|note| one_line(note)).chain(skipped));
     Ok(imported)
 }

@@ -37,8 +37,11 @@ pub(super) fn merged(saved: Vec<(String, Tensor)>, classes: &[&str]) -> Result<V
     if saved.len() <= classes.len() {
         return Ok(saved);
     }
+    // TensorFlow's `:0`.
+    let own_name = |name: &str| name.rsplit_once(':').map_or(name, |(name, _)| name).to_owned();
+    let saved = saved.into_iter().map(|(name, tensor)| (own_name(&name), tensor));
     let mut merged = Vec::new();
-    let mut rest = saved.into_iter().peekable();
+    let mut rest = saved.peekable();
     let mut classes = classes.iter();
     while let Some(&class) = classes.next() {
         let gates = gates(class);
@@ -82,6 +85,15 @@ fn beside(parts: &[&Tensor]) -> Result<Tensor, ImportError> {
     Ok(Tensor { shape, data: (0..rows).flat_map(row).collect() })
 }
 
+/// A `Conv1D` was one over an image that is one pixel wide.
+pub(super) fn flattened(variable: &Variable, tensor: &mut Tensor) {
+    if variable.class == "Conv1D"
+        && let [taps, 1, channels, filters] = *tensor.shape
+    {
+        tensor.shape = vec![taps, channels, filters];
+    }
+}
+
 /// Theano's convolutions go over an image the other way round: the taps, which are the first dimensions, are turned.
 pub(super) fn mirror(variable: &Variable, tensor: &mut Tensor) {
     let conv = matches!(variable.class.as_str(), "Conv1D" | "Conv2D" | "Conv3D" | "ConvLSTM2D");
@@ -104,7 +116,18 @@ pub(super) fn arguments(class: &str, config: &Map<String, Json>) -> Result<(Stri
         "AtrousConvolution2D" => "Conv2D",
         "SeparableConvolution2D" => "SeparableConv2D",
         "TimeDistributedDense" => "Dense",
-        "Merge" => return Err(ImportError::Unsupported("class \"Merge\" of Keras 1".into())),
+        "Merge" => match config.get("mode").and_then(Json::as_str) {
+            Some("concat") => "Concatenate",
+            Some("sum") => "Add",
+            Some("mul") => "Multiply",
+            Some("ave") => "Average",
+            Some("max") => "Maximum",
+            _ => {
+                return Err(ImportError::Unsupported(
+                    "a Merge of another mode than concat, sum, mul, ave or max".into(),
+                ));
+            }
+        },
         other => other,
     };
     let recurrent = matches!(class, "LSTM" | "GRU" | "SimpleRNN") || class == "ConvLSTM2D";
@@ -139,6 +162,14 @@ pub(super) fn arguments(class: &str, config: &Map<String, Json>) -> Result<(Stri
                 args.insert("data_format".into(), format.into());
                 continue;
             }
+            "concat_axis" if class == "Concatenate" => "axis",
+            // What a Merge has beside; its layers are what it reads.
+            "mode" | "mode_type" | "concat_axis" | "dot_axes" | "output_shape" | "output_shape_type"
+            | "output_mask" | "output_mask_type" | "arguments" | "layers" | "node_indices" | "tensor_indices"
+                if config.contains_key("dot_axes") =>
+            {
+                continue;
+            }
             // Given beside the weights; what training sees.
             "init" | "inner_init" | "forget_bias_init" | "weights" | "gamma_init" | "beta_init" | "input_length"
             | "consume_less" | "nb_row" | "nb_col" | "input_dim" | "W_regularizer" | "U_regularizer"
@@ -151,6 +182,10 @@ pub(super) fn arguments(class: &str, config: &Map<String, Json>) -> Result<(Stri
     }
     if let Some(size) = pair(config, ["nb_row", "nb_col"]) {
         args.insert("kernel_size".into(), size);
+    }
+    // What Keras 1 did where nothing else was said.
+    if recurrent && class != "SimpleRNN" {
+        args.entry("recurrent_activation").or_insert("hard_sigmoid".into());
     }
     if class == "Highway" || class == "MaxoutDense" {
         return Err(ImportError::Unsupported(one_line(&format!("class {class:?} of Keras 1"))));

@@ -3,7 +3,7 @@
 
 use serde_json::Map;
 
-use super::config::is_of_training;
+use super::arguments::is_of_training;
 use super::{kernel, mask, plain, recurrent};
 use crate::error::ImportError;
 use crate::format::description::{Take, Value, last};

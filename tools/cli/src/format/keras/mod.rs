@@ -3,6 +3,7 @@
 //! network looks at the whole of it as one window.
 
 mod activation;
+mod arguments;
 mod config;
 mod conv_lstm;
 mod file;
@@ -131,7 +132,7 @@ fn recurrent(case: &mut Case<'_>) -> Result<Layer, ImportError> {
         case.ignore(argument);
     }
     // The forget bias is an initial value, baked into the bias.
-    case.ignore_where(config::is_of_training);
+    case.ignore_where(arguments::is_of_training);
     match case.cls.as_str() {
         "LSTM" => layer(case, CellKind::Lstm),
         "GRU" => layer(case, CellKind::Gru),

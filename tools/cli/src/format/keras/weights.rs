@@ -136,10 +136,8 @@ fn by_order(
         saved.push((name, tensor));
     }
     // Layers of a model within the model stand under their own names, in the order in which it lists them.
-    let listed = |layer: &LayerDescription| {
-        let own = layer_name(layer);
-        saved.iter().position(|(name, _)| name.split('/').any(|part| part == own)).unwrap_or(saved.len())
-    };
+    let listed =
+        |layer: &LayerDescription| saved.iter().position(|(name, _)| is_of(layer, name)).unwrap_or(saved.len());
     if layers.len() > 1 {
         wanted.sort_by_cached_key(|wanted| listed(wanted.layer));
     }
@@ -158,10 +156,11 @@ fn by_order(
     }
     for (Wanted { layer, variable }, (name, mut tensor)) in wanted.into_iter().zip(saved) {
         let several = layers.len() > 1;
-        if !agrees(&name, &variable) || (several && !name.split('/').any(|part| layer_name(layer) == part)) {
+        if !agrees(&name, &variable) || (several && !is_of(layer, &name)) {
             let of = format!("tensor {name:?} where the layer has its {}", variable.name);
             return Err(blamed(layer, ImportError::Unsupported(of)));
         }
+        first::flattened(&variable, &mut tensor);
         if mirrored {
             first::mirror(&variable, &mut tensor);
         }
@@ -170,10 +169,13 @@ fn by_order(
     Ok(())
 }
 
-/// Of a layer within a model, without the model's.
-fn layer_name(layer: &LayerDescription) -> &str {
+/// Whether a name in a file says this layer of a model: `dense_1/kernel:0`, `dense_1_W`.
+fn is_of(layer: &LayerDescription, name: &str) -> bool {
     let prefix = layer.prefix();
-    prefix.rsplit_once('/').map_or(prefix, |(_, name)| name)
+    let own = prefix.rsplit_once('/').map_or(prefix, |(_, name)| name);
+    let (scopes, leaf) = name.rsplit_once('/').unwrap_or(("", name));
+    let first = leaf.strip_prefix(own).is_some_and(|rest| rest.starts_with('_'));
+    first || scopes.split('/').any(|part| part == own)
 }
 
 /// Whether a name in a file ends as that of the variable does: `lstm/lstm_cell/kernel:0`, `dense_1_W`.
