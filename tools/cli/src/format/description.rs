@@ -164,6 +164,8 @@ pub(crate) struct Value {
     pub pace: usize,
     /// Where the framework's features are among these, if they are in another order.
     pub order: Option<Vec<usize>>,
+    /// What is 0 where a step does not count, if any may not.
+    pub mask: Option<Source>,
 }
 
 impl Value {
@@ -436,7 +438,7 @@ impl Builder<'_> {
         if let (Some(steps), true, false) = (input.steps, self.whole, input.vector) {
             source = network.window(&source, steps);
         }
-        Value { source, shape, steps: input.steps, sequence: !input.vector, pace: 0, order: None }
+        Value { source, shape, steps: input.steps, sequence: !input.vector, pace: 0, order: None, mask: None }
     }
 
     fn no_such(&self, layer: &LayerDescription, name: &str) -> String {
@@ -518,7 +520,7 @@ pub(crate) fn foreign(
 /// The last step of a sequence: in a stream the output of every step, of which the schedule says which counts.
 pub(crate) fn last(network: &mut Network, value: Value) -> Value {
     let source = network.last(&value.source, false);
-    Value { source, sequence: false, ..value }
+    Value { source, sequence: false, mask: None, ..value }
 }
 
 #[cfg(test)]

@@ -92,6 +92,9 @@ pub enum Control {
     Reset,
 }
 
+/// A class and its arguments.
+pub(crate) type InnerLayer = (String, Map<String, Value>);
+
 /// A case of which every argument, parameter and input must be taken.
 pub(crate) struct Case<'a> {
     /// What its activations are called.
@@ -333,7 +336,7 @@ impl<'a> Case<'a> {
     }
 
     /// Takes an argument that is a layer: `{"class_name": ..., "config": {...}}`.
-    pub fn inner_layer(&mut self, name: &str) -> Result<Option<(String, Map<String, Value>)>, ImportError> {
+    pub fn inner_layer(&mut self, name: &str) -> Result<Option<InnerLayer>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
         let class = value.get("class_name").and_then(Value::as_str).map(str::to_owned);
         let config = value.get("config").and_then(Value::as_object).cloned();

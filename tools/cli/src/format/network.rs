@@ -81,6 +81,11 @@ impl Source {
         self.size
     }
 
+    /// Whether it is the same value.
+    pub fn is(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+
     /// Rows of a window, if it has several.
     pub fn rows(&self) -> Option<usize> {
         self.rows

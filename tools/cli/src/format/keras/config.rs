@@ -419,7 +419,8 @@ fn arguments(
     {
         return Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} with dtype {policy}"))));
     }
-    config.retain(|name, value| !is_of_training(name) && !(name == "trainable" && *value == Json::Bool(true)));
+    let is_trained = |name: &str, value: &Json| name == "trainable" && *value == Json::Bool(true);
+    config.retain(|name, value| !(is_of_training(name) || is_trained(name, value)));
     // Before Keras had the argument, a GRU reset before the product.
     if class.starts_with("GRU") && generation != Generation::Third {
         config.entry("reset_after").or_insert(false.into());

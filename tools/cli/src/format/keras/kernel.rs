@@ -255,6 +255,9 @@ fn pool_all(case: &mut Case<'_>, at: &mut Place<'_>, axes: usize, how: &'static 
     channels_last(case)?;
     case.must_be("keepdims", false)?;
     let (height, width, channels) = at.image(axes)?;
+    if at.x.mask.is_some() && !at.each_step && how == "average" {
+        return Err(ImportError::Unsupported("a mean over steps of which some are masked".into()));
+    }
     match height.filter(|_| at.each_step) {
         Some(height) => {
             let layer = Layer::new(CellKind::Pool, 0, channels).option(how);

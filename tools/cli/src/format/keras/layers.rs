@@ -4,7 +4,7 @@
 use serde_json::Map;
 
 use super::config::is_of_training;
-use super::{kernel, plain, recurrent};
+use super::{kernel, mask, plain, recurrent};
 use crate::error::ImportError;
 use crate::format::description::{Take, Value, last};
 use crate::format::golden::Case;
@@ -19,7 +19,7 @@ pub(crate) fn add(
     take: Take,
 ) -> Result<Value, ImportError> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
-    case.ignore("masked");
+    let masked = case.flag("masked", false)?;
     let take = match case.given_flag("return_sequences")? {
         Some(true) => Take::Sequence,
         Some(false) if take == Take::Sequence => Take::Final,
@@ -29,6 +29,9 @@ pub(crate) fn add(
         return Ok(merged);
     }
     let [x] = inputs else { return Err(ImportError::Unsupported(format!("{} inputs", inputs.len()))) };
+    if masked && x.mask.is_none() {
+        return Err(ImportError::Unsupported("a mask that is not its input's".into()));
+    }
     match case.cls.as_str() {
         "Bidirectional" => bidirectional(case, network, x, take),
         class if runs_over_time(class) => over_time(case, network, x, take),
@@ -60,22 +63,25 @@ fn at_each_step(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result
         return Err(ImportError::Unsupported(format!("{} within a TimeDistributed", case.cls)));
     }
     if let Some(value) = kernel::add(case, network, x, each_step)? {
-        return Ok(value);
+        // What goes over time hands no mask on.
+        let mask = value.mask.clone().filter(|_| each_step);
+        return Ok(Value { mask, ..value });
     }
     plain::add(case, network, x, each_step)?.map_or_else(|| case.unknown_class(), Ok)
 }
 
-/// One layer, or the cells of an `RNN` one above the other.
-fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
+/// One layer, or the cells of an `RNN` one above the other; and whether the output of a step that does not count is 0.
+fn layers(case: &mut Case<'_>) -> Result<(Vec<Layer>, bool), ImportError> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
-    for argument in ["return_sequences", "return_state", "time_major", "input_length", "zero_output_for_mask"] {
+    for argument in ["return_sequences", "return_state", "time_major", "input_length"] {
         case.ignore(argument);
     }
     if case.flag("stateful", false)? {
         return Err(ImportError::Unsupported("argument stateful (say it of the layer, beside its arguments)".into()));
     }
+    let silent = case.flag("zero_output_for_mask", false)?;
     if case.cls != "RNN" {
-        return Ok(vec![recurrent(case)?]);
+        return Ok((vec![recurrent(case)?], silent));
     }
     let given = case.value("cell").unwrap_or_default();
     let (cells, _) = super::variables::cells(Some(&given));
@@ -92,12 +98,16 @@ fn layers(case: &mut Case<'_>) -> Result<Vec<Layer>, ImportError> {
         };
         layers.push(case.scoped(class.to_owned(), args.clone(), &[&k.to_string()], recurrent)?);
     }
-    Ok(layers)
+    Ok((layers, silent))
 }
 
 /// All of these over a sequence, in one direction.
-fn run(network: &mut Network, layers: Vec<Layer>, x: &Source, direction: Direction) -> Result<Source, ImportError> {
-    let mut source = x.clone();
+fn run(network: &mut Network, layers: Vec<Layer>, x: &Value, direction: Direction) -> Result<Source, ImportError> {
+    if x.mask.is_some() && !network.fresh {
+        // Keras begins each call with an output of 0, whatever the state.
+        return Err(ImportError::Unsupported("masking before a layer that is stateful".into()));
+    }
+    let (mut source, mut mask) = (x.source.clone(), x.mask.clone());
     for (k, layer) in layers.into_iter().enumerate() {
         if layer.input_size != source.size() {
             let (found, needed) = (source.size(), layer.input_size);
@@ -108,7 +118,15 @@ fn run(network: &mut Network, layers: Vec<Layer>, x: &Source, direction: Directi
             Direction::BackwardAsProcessed if k > 0 => Direction::Forward,
             other => other,
         };
-        source = network.directed(layer, &[&source], direction);
+        source = match &mask {
+            Some(mask) => network.directed(mask::with_mask(layer)?, &[&source, mask], direction),
+            None => network.directed(layer, &[&source], direction),
+        };
+        if direction == Direction::BackwardAsProcessed
+            && let Some(given) = &mask
+        {
+            mask = Some(network.directed(Layer::identity(1), &[given], direction));
+        }
     }
     Ok(source)
 }
@@ -121,10 +139,16 @@ fn over_time(case: &mut Case<'_>, network: &mut Network, x: &Value, take: Take) 
     if !x.sequence {
         return Err(ImportError::Unsupported("an input without time".into()));
     }
-    let layers = layers(case)?;
+    let (layers, silent) = layers(case)?;
     let shape = layers.last().map(shape_of).unwrap_or_default();
     let direction = if backwards { Direction::BackwardAsProcessed } else { Direction::Forward };
-    let source = run(network, layers, &x.source, direction)?;
+    let mut source = run(network, layers, x, direction)?;
+    if let (true, Some(mask), Take::Sequence) = (silent, &x.mask, take) {
+        if backwards {
+            return Err(ImportError::Unsupported("argument zero_output_for_mask = true with go_backwards".into()));
+        }
+        source = mask::silenced(network, &source, mask);
+    }
     let value = Value { shape, ..x.with(source) };
     Ok(if take == Take::Sequence { value } else { last(network, value) })
 }
@@ -159,9 +183,12 @@ fn bidirectional(case: &mut Case<'_>, network: &mut Network, x: &Value, take: Ta
     for (name, (class, mut args), direction) in directions {
         args.remove("go_backwards");
         args.remove("stateful");
-        let layers = case.scoped(class, args, &[name], layers)?;
+        let (layers, silent) = case.scoped(class, args, &[name], layers)?;
         if !matches!(how.as_str(), "forward" | "backward") || how == name {
-            let output = run(network, layers, &x.source, direction)?;
+            let mut output = run(network, layers, x, direction)?;
+            if let (true, Some(mask), Take::Sequence) = (silent, &x.mask, take) {
+                output = mask::silenced(network, &output, mask);
+            }
             // The backward direction gives the first row last.
             let back = direction == Direction::Backward;
             outputs.push(if take == Take::Sequence { output } else { network.last(&output, back) });
@@ -179,5 +206,6 @@ fn bidirectional(case: &mut Case<'_>, network: &mut Network, x: &Value, take: Ta
         "ave" => network.add(Layer::merge("average", parts.len(), size), &parts),
         other => return Err(ImportError::Unsupported(format!("argument merge_mode = {other:?}"))),
     };
-    Ok(Value { sequence: take == Take::Sequence, ..x.with(source) })
+    let mask = x.mask.clone().filter(|_| take == Take::Sequence);
+    Ok(Value { sequence: take == Take::Sequence, mask, ..x.with(source) })
 }

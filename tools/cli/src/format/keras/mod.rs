@@ -11,6 +11,7 @@ mod graph;
 mod hdf5;
 mod kernel;
 pub(crate) mod layers;
+mod mask;
 mod names;
 mod plain;
 mod variables;

@@ -6,6 +6,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::activation::{Function, add_function, function_of_layer, take_function};
+use super::mask;
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::Value;
@@ -42,6 +43,8 @@ pub(super) fn add(
     let value = match case.cls.as_str() {
         "Dense" => dense(case, network, x)?,
         "Embedding" => embedding(case, network, x)?,
+        "Masking" => mask::masking(case, network, x)?,
+        "Softmax" if x.mask.is_some() => return Err(ImportError::Unsupported("a Softmax behind a mask".into())),
         "BatchNormalization" => batch_norm(case, network, x, each_step)?,
         "LayerNormalization" => layer_norm(case, network, x, each_step)?,
         "Normalization" => normalization(case, network, x, each_step)?,
@@ -138,14 +141,11 @@ fn embedding(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Va
     let (rows, size) = table.matrix()?;
     case.units("input_dim", rows)?;
     case.units("output_dim", size)?;
-    let masked = case.flag("mask_zero", false)?;
-    if masked {
-        return Err(ImportError::Unsupported("argument mask_zero = true".into()));
-    }
     fitting(x, 1)?;
+    let mask = if case.flag("mask_zero", false)? { Some(mask::of_indices(network, x)?) } else { None };
     let layer = Layer::new(CellKind::Embedding, 1, size).extent("vocabulary", rows);
     let source = network.add(layer.tensor("weights", table.tensor.clone()), &[&x.source]);
-    Ok(Value { shape: vec![size], ..x.with(source) })
+    Ok(Value { shape: vec![size], mask, ..x.with(source) })
 }
 
 fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Value, each_step: bool) -> Result<Value, ImportError> {
@@ -287,6 +287,7 @@ pub(super) fn several(
     if inputs.iter().any(|input| input.sequence != first.sequence) {
         return Err(ImportError::Unsupported("inputs with and without time".into()));
     }
+    let mask = mask::common(inputs)?;
     let mut sources: Vec<Source> = inputs.iter().map(|input| input.source.clone()).collect();
     if how == "concat" {
         last_axis(case, first, false)?;
@@ -294,7 +295,7 @@ pub(super) fn several(
             return Err(ImportError::Unsupported("a concatenation of images".into()));
         }
         let size = sources.iter().map(Source::size).sum();
-        return Ok(Some(Value { shape: vec![size], ..first.with(network.concat(&sources)) }));
+        return Ok(Some(Value { shape: vec![size], mask, ..first.with(network.concat(&sources)) }));
     }
     let size = first.source.size();
     if inputs.iter().any(|input| input.shape != first.shape) {
@@ -311,5 +312,5 @@ pub(super) fn several(
         (how, _) => how,
     };
     let parts: Vec<&Source> = sources.iter().collect();
-    Ok(Some(Value { source: network.add(Layer::merge(how, parts.len(), size), &parts), ..first.clone() }))
+    Ok(Some(Value { source: network.add(Layer::merge(how, parts.len(), size), &parts), mask, ..first.clone() }))
 }
