@@ -80,7 +80,8 @@ pub struct Settings {
     pub labels: Option<PathBuf>,
     /// How a stream is cut into runs.
     pub schedule: Option<Schedule>,
-    /// A JSON file with the front end, as canonical models have it.
+    /// A front end that [`Mfcc::named`] knows, or a JSON file with one, as canonical models have it. Windows of the graph's
+    /// own length then start as often as is usual with it.
     pub front_end: Option<PathBuf>,
     /// How many posteriors the detector averages.
     pub mean_of: Option<u32>,
@@ -204,13 +205,20 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {
-        architecture.front_end = Some(read_front_end(file)?);
+        let (front_end, usual) = read_front_end(file)?;
+        // A graph that begins with features says nothing of how often.
+        if let Schedule::Windows { frames, every } = &mut architecture.schedule
+            && frames == every
+        {
+            *every = usual.min(*frames);
+        }
+        architecture.front_end = Some(front_end);
     }
     if let Some(schedule) = settings.schedule {
         architecture.schedule = schedule;
     }
     if architecture.detector.is_none() && !architecture.labels.is_empty() {
-        architecture.detector = Some(Detector::default_for(&architecture.labels));
+        architecture.detector = Some(Detector::default_for(&architecture.labels, architecture.window_ms()));
     }
     if let Some(detector) = &mut architecture.detector {
         detector.mean_of = settings.mean_of.unwrap_or(detector.mean_of);
@@ -254,12 +262,22 @@ fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Resu
     Ok(Some(file))
 }
 
-fn read_front_end(file: &Path) -> Result<Mfcc, LoadError> {
+/// The front end, and how many frames after one window the next begins.
+fn read_front_end(file: &Path) -> Result<(Mfcc, u32), LoadError> {
+    if let Some(known) = file.to_str().and_then(Mfcc::named) {
+        return Ok(known);
+    }
+    if !file.exists() {
+        let reason = format!("is no file, and no front end has this name; known: {}", Mfcc::NAMES.join(", "));
+        return Err(LoadError::Setting { path: file.to_owned(), reason });
+    }
     let text = fs::read(file).map_err(|error| DataError::io(file, "read", error))?;
-    serde_json::from_slice(&text).map_err(|error| {
+    let front_end: Mfcc = serde_json::from_slice(&text).map_err(|error| {
         let reason = format!("is not a front end: {error}; `tidegate inspect MODEL --json` shows one");
         LoadError::Setting { path: file.to_owned(), reason }
-    })
+    })?;
+    let every = front_end.every();
+    Ok((front_end, every))
 }
 
 #[cfg(test)]

@@ -12,11 +12,11 @@ use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 /// Most samples of a window, and most numbers that a run keeps, 1 GiB: an image may ask for any amount.
 pub const MOST_NUMBERS: usize = 1 << 28;
 
-/// How many whole frames `samples` samples have.
+/// How many frames `samples` samples give: whole ones, and the zeros in front of the first.
 pub fn frame_count(mfcc: &Mfcc<'_>, samples: usize) -> usize {
     let settings = mfcc.settings();
     let after_first = samples.checked_sub(settings.window_len as usize);
-    after_first.map_or(0, |after_first| after_first / settings.stride_len as usize + 1)
+    after_first.map_or(0, |after_first| after_first / settings.stride_len as usize + 1 + settings.lead_frames as usize)
 }
 
 /// Whether `steps` rows of `numbers` numbers may be kept.
@@ -46,6 +46,20 @@ pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> 
         }
     }
     Ok(all)
+}
+
+/// The features of a sound by itself, `[frames, coefficients]`: zeros stand in front only for frames that it lacks, so
+/// that one that is long enough has none.
+///
+/// # Errors
+/// If they are more than [`MOST_NUMBERS`].
+pub fn clip_features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
+    let mut features = features(mfcc, samples)?;
+    let settings = mfcc.settings();
+    let (frames, lead) = (frame_count(mfcc, samples.len()), settings.lead_frames as usize);
+    let heard_after_first = frames.saturating_sub(lead + 1);
+    features.drain(..lead.min(heard_after_first) * settings.coefficients as usize);
+    Ok(features)
 }
 
 /// `samples` cut, or filled up with silence, to what `frames` frames take: what TensorFlow's `DecodeWav` does.
@@ -165,14 +179,24 @@ fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool
     Ok(Sequence { outputs, steps: given, layers, state: bytes })
 }
 
-/// The class of a clip by itself: the last output of a run over its frames.
+/// The class of a clip by itself: the last output of a run over its frames. A window hears the first frames of a clip, and
+/// silence behind one that is too short; with frames of zeros in front, the last frames.
 ///
 /// # Errors
 /// If the model does not take the front end's features, or its window or what its layers give is too long.
 pub fn classify(model: &Model<'_>, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
     let features = match model.schedule() {
-        Schedule::Endless => features(mfcc, samples)?,
-        Schedule::Windows { frames, .. } => features(mfcc, &fit(mfcc, samples, frames)?)?,
+        Schedule::Windows { frames, .. } if mfcc.settings().lead_frames == 0 => {
+            features(mfcc, &fit(mfcc, samples, frames)?)?
+        }
+        schedule => {
+            let mut features = clip_features(mfcc, samples)?;
+            if let Schedule::Windows { frames, .. } = schedule {
+                let window = (frames as usize).saturating_mul(mfcc.settings().coefficients as usize);
+                features.drain(..features.len().saturating_sub(window));
+            }
+            features
+        }
     };
     let outputs = run(model, &[&features], None)?.outputs;
     let classes = model.output_size();
@@ -258,7 +282,7 @@ pub fn score_stream(
 
 #[cfg(test)]
 mod tests {
-    use tidegate::front_end::MfccSettings;
+    use tidegate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
 
     use super::*;
 
@@ -268,12 +292,18 @@ mod tests {
             sample_rate: 16_000,
             window_len: 256,
             stride_len: 65_536,
+            window: Window::Hann,
             fft_len: 256,
+            spectrum: Spectrum::Magnitude,
             mel_bands: 20,
             coefficients: 10,
             lower_hz: 20.0,
             upper_hz: 4000.0,
+            bins_per_rate: 256,
+            corners: MelCorners::Exact,
             log_floor: 1e-12,
+            first: First::Cepstrum,
+            lead_frames: 0,
         };
         let mut section = vec![0; settings.section_len().unwrap()];
         settings.write(&mut section).unwrap();

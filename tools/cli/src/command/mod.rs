@@ -138,16 +138,16 @@ pub struct SettingArgs {
     /// `endless`, or windows of FRAMES frames, one starting every EVERY frames
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     pub schedule: Option<canonical::Schedule>,
-    /// JSON file with the front end [default: the model's own]
-    #[arg(long, value_name = "FILE")]
+    /// `precise` for Mycroft Precise's, or a JSON file with the front end [default: the model's own]
+    #[arg(long, value_name = "precise|FILE")]
     pub front_end: Option<PathBuf>,
-    /// Posteriors that the detector averages, 1 to 256 [default: 3]
+    /// Posteriors that the detector averages, 1 to 256 [default: 3, or 2 where there is one label]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub mean_of: Option<u32>,
     /// Least mean posterior of an event [default: 0.8]
     #[arg(long, value_name = "P", value_parser = parse_probability)]
     pub threshold: Option<f32>,
-    /// No further event for so many milliseconds [default: 1000]
+    /// No further event for so many milliseconds [default: the sound of a window, or 1000]
     #[arg(long, value_name = "MS")]
     pub refractory: Option<u32>,
 }
@@ -216,7 +216,7 @@ pub fn schedule_text(schedule: Schedule) -> String {
 /// The front end of a model that is to hear something.
 pub fn front_end_of<'m>(model: &'m Model<'_>, file: &Path) -> Result<&'m Mfcc<'m>, Failure> {
     let Some(front_end) = model.front_end() else {
-        let reason = "has no front end, so it cannot hear sound: pack it with --front-end FILE, or give features";
+        let reason = "has no front end, so it cannot hear sound: pack it with --front-end, or give features";
         return Err(Failure::of(file, reason));
     };
     let (gives, takes) = (front_end.settings().coefficients as usize, model.input_size());

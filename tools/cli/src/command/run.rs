@@ -9,7 +9,7 @@ use tidegate::Model;
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
 use tidegate_tools::output::{Pending, prepare};
-use tidegate_tools::runner::{self, features};
+use tidegate_tools::runner::{self, clip_features};
 use tidegate_tools::score::best;
 
 use super::{Failure, ModelArgs, Outcome, front_end_of, keep_inputs};
@@ -98,7 +98,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     if is_audio(file) {
         let mfcc = front_end_of(model, model_file)?;
         let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
-        let features = features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
+        let features = clip_features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
         if features.is_empty() {
             let least = mfcc.settings().window_len;
             return Err(Failure::of(

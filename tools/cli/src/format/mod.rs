@@ -95,10 +95,9 @@ pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> 
 /// As [`import_with`].
 pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     // What says its architecture itself takes none.
+    let architecture = || ImportError::Unsupported("--arch with a file that holds its architecture".into());
     let whole = |model: Canonical| match options {
-        Options { description: Some(_), .. } => {
-            Err(ImportError::Unsupported("--arch with a file that holds its architecture".into()))
-        }
+        Options { description: Some(_), .. } => Err(architecture()),
         Options { window: Some(_), .. } => {
             Err(ImportError::Unsupported("--window with a file whose sequences have a length".into()))
         }
@@ -113,7 +112,12 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
             model => whole(model?),
         },
-        Some(Kind::GraphDef) => whole(tf1::import_graph(&graphdef::decode(bytes)?, name)?),
+        Some(Kind::GraphDef) => {
+            if options.description.is_some() {
+                return Err(architecture());
+            }
+            tf1::import_graph(&graphdef::decode(bytes)?, name, options.window)
+        }
         Some(Kind::Hdf5) => keras::import_hdf5(bytes, name, options),
         Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
         Some(Kind::Zip) => {

@@ -288,7 +288,7 @@ impl Network {
             self.inputs.iter().any(|port| port.name == name) || self.nodes.iter().any(|node| node.name == name)
         };
         let mut name = kind.to_owned();
-        let mut number = 2;
+        let mut number = 1 + self.nodes.iter().filter(|node| node.cell == kind).count().max(1);
         while taken(&name) {
             name = format!("{kind}_{number}");
             number += 1;

@@ -79,6 +79,17 @@ fn the_page_of_tensorflow_1_runs() {
 }
 
 #[test]
+fn the_page_of_frozen_graphs_runs() {
+    runs(
+        "docs/tf1_graph.md",
+        &[
+            ("keywords.pb", "tests/frameworks/tf1_graph/dynamic_gru_last_output.pb"),
+            ("both.pb", "tests/frameworks/tf1_graph/bidirectional_open.pb"),
+        ],
+    );
+}
+
+#[test]
 fn architectures_on_pages_are_read() {
     for page in ["docs/architecture.md", "docs/keras.md", "docs/pytorch.md", "docs/tensorflow1.md"] {
         for block in blocks(page, "json") {

@@ -5,6 +5,7 @@ mod bad_input;
 mod cut_off;
 mod docs;
 mod journey;
+mod wake_word;
 
 use std::fs;
 use std::path::{Path, PathBuf};

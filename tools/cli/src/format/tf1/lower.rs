@@ -10,7 +10,7 @@ use tidegate::cell::CellKind;
 use super::evaluate::Evaluator;
 use super::sequence::{self, MAX_DEPTH};
 use super::symbol::{Arena, At, Dim, Expr, Id, Kernel, Linear, Over, is_symbol};
-use crate::canonical::{MAX_SIZE, Tensor};
+use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::ImportError;
 use crate::format::layer::Layer;
 use crate::format::network::{Direction, Network, Source};
@@ -27,6 +27,7 @@ pub struct Lowering<'a, 'g> {
     input: Option<(Source, usize, bool)>,
     /// Whether what is read has its time first.
     time_first: bool,
+    layers: usize,
     /// Steps of the input that the output needs; `None` where the graph leaves their number open.
     pub steps: Option<usize>,
 }
@@ -38,7 +39,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let mut network = Network::new();
         network.fresh = true;
         let steps = Some(0);
-        Ok(Self { graph, network, known: HashMap::new(), windowed, input: None, time_first: false, steps })
+        Ok(Self { graph, network, known: HashMap::new(), windowed, input: None, time_first: false, layers: 0, steps })
     }
 
     /// The node of the input and its name.
@@ -133,7 +134,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Expr::Reshape(inner) => self.reshape(id, inner, &shape, needed, depth),
             Expr::Softmax(x) => {
                 let x = self.lower(x, needed, depth)?;
-                Ok(self.network.add(Layer::new(CellKind::Softmax, x.size(), x.size()), &[&x]))
+                self.add(Layer::new(CellKind::Softmax, x.size(), x.size()), &[&x])
             }
             Expr::Unary(activation, x) => {
                 let activation = self.graph.arena.activation(activation);
@@ -176,6 +177,21 @@ impl<'a, 'g> Lowering<'a, 'g> {
         }
     }
 
+    fn add(&mut self, layer: Layer, inputs: &[&Source]) -> Result<Source, ImportError> {
+        self.check(&layer)?;
+        Ok(self.network.add(layer, inputs))
+    }
+
+    /// Whether there may be this layer too: a graph can use its weights in many.
+    fn check(&mut self, layer: &Layer) -> Result<(), ImportError> {
+        self.layers += 1;
+        if self.layers > MAX_NODES {
+            return Err(ImportError::Unsupported(format!("a network of more than {MAX_NODES} layers")));
+        }
+        let values = layer.tensors.values().map(|tensor| tensor.data.len()).sum();
+        self.arena().spend(values).map_err(|reason| ImportError::Malformed { format: "TensorFlow graph", reason })
+    }
+
     fn port(&mut self, id: Id, node: usize, shape: &[Dim], needed: Option<usize>) -> Result<Source, ImportError> {
         let size = match shape {
             [_, size] => usize::try_from(*size).ok(),
@@ -209,10 +225,9 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let mut source = self.network.input(&name, size);
         if self.windowed {
             let Some(steps) = self.steps else {
-                return self.fail(
-                    id,
-                    "a layer that runs backwards needs a number of steps: freeze the graph with one in its shape",
-                );
+                let name = &self.graph.graph.nodes[node].def.name;
+                let what = format!("a layer that runs backwards over {name:?}");
+                return Err(ImportError::NeedsWindow { what });
             };
             if steps * size > MAX_SIZE {
                 return self.fail(id, format!("a window of {steps} steps of {size} features is too large"));
@@ -255,6 +270,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let source = self.lower(from, needed, depth)?;
         let arena = &self.graph.arena;
         let layer = arena.cells[cell].layer(arena)?;
+        self.check(&layer)?;
         Ok(self.network.directed(layer, &[&source], direction))
     }
 
@@ -293,7 +309,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
                     return Ok(rows);
                 }
                 let window = Layer::new(CellKind::Window, rows.size(), size);
-                Ok(self.network.add(window.extent("length", steps).extent("hop", steps), &[&rows]))
+                self.add(window.extent("length", steps).extent("hop", steps), &[&rows])
             }
             _ => self.fail(id, "it must keep the steps of its input apart, or make one vector of them"),
         }
@@ -314,17 +330,17 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Expr::Scale(inner, gain, shift) => self.scale(x, inner, (gain, shift), activation, needed, depth),
             _ => {
                 let source = self.lower(x, needed, depth)?;
-                Ok(self.activation(source, activation))
+                self.activation(source, activation)
             }
         }
     }
 
-    fn activation(&mut self, x: Source, activation: Activation) -> Source {
+    fn activation(&mut self, x: Source, activation: Activation) -> Result<Source, ImportError> {
         if activation == Activation::Identity {
-            return x;
+            return Ok(x);
         }
         let layer = Layer::new(CellKind::Activation, x.size(), x.size()).activation("activation", activation);
-        self.network.add(layer, &[&x])
+        self.add(layer, &[&x])
     }
 
     fn merge(
@@ -336,7 +352,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         depth: usize,
     ) -> Result<Source, ImportError> {
         let (a, b) = (self.lower(a, needed, depth)?, self.lower(b, needed, depth)?);
-        Ok(self.network.add(Layer::merge(how, 2, a.size()), &[&a, &b]))
+        self.add(Layer::merge(how, 2, a.size()), &[&a, &b])
     }
 
     fn dense(
@@ -365,7 +381,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
                 let kernel = Named { name: &name, tensor: &kernel };
                 let bias = bias.map(|bias| vector(self, bias));
                 let layer = Layer::dense(kernel.transposed(0, kernel.matrix()?.0)?, bias, activation);
-                Ok(self.network.add(layer, &sources.iter().collect::<Vec<_>>()))
+                self.add(layer, &sources.iter().collect::<Vec<_>>())
             }
             ([], &[(source, weights)]) => {
                 let source = self.lower(source, needed, depth)?;
@@ -376,8 +392,8 @@ impl<'a, 'g> Lowering<'a, 'g> {
                 if let Some(bias) = bias {
                     layer = layer.tensor("bias", vector(self, bias));
                 }
-                let scaled = self.network.add(layer, &[&source]);
-                Ok(self.activation(scaled, activation))
+                let scaled = self.add(layer, &[&source])?;
+                self.activation(scaled, activation)
             }
             _ => self.fail(id, "it adds products that no layer here adds"),
         }
@@ -403,8 +419,8 @@ impl<'a, 'g> Lowering<'a, 'g> {
             .extent("channels", arena.width(x))
             .tensor("gain", vector(gain))
             .tensor("bias", vector(shift));
-        let scaled = self.network.add(layer, &[&source]);
-        Ok(self.activation(scaled, activation))
+        let scaled = self.add(layer, &[&source])?;
+        self.activation(scaled, activation)
     }
 
     #[expect(clippy::too_many_arguments, reason = "a convolution takes what stands behind it in")]
@@ -486,17 +502,18 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Over::Average => layer = layer.option("average"),
         }
         if self.windowed {
+            self.check(&layer)?;
             return Ok(self.network.whole(layer, &source, Some(tall.output)));
         }
         if tall.reach() == 1 && tall.stride == 1 && tall.before == 0 {
-            return Ok(self.network.add(layer, &[&source]));
+            return self.add(layer, &[&source]);
         }
         let window = Layer::new(CellKind::Window, source.size(), source.size() * tall.reach())
             .extent("length", tall.reach())
             .extent("hop", tall.stride)
             .extent("prefill", tall.before);
-        let window = self.network.add(window, &[&source]);
-        Ok(self.network.add(layer, &[&window]))
+        let window = self.add(window, &[&source])?;
+        self.add(layer, &[&window])
     }
 }
 

@@ -3,12 +3,16 @@
 //! (`sequence`); layers are made of the result (`lower`). What is not known is refused by the node's name.
 
 mod arithmetic;
+mod arrays;
 mod attention;
+mod attributes;
 pub mod bands;
 mod bands_golden;
 mod cell_ops;
 pub mod cells;
+mod conditions;
 mod evaluate;
+mod feeds;
 mod front_end;
 pub(crate) mod golden;
 mod graph;
@@ -16,6 +20,7 @@ mod images;
 mod import;
 mod integers;
 pub(crate) mod layers;
+mod loops;
 mod lower;
 mod lstm_golden;
 pub mod lstm_variants;
@@ -25,6 +30,7 @@ mod operations;
 mod pattern;
 mod phased_lstm;
 mod plain;
+mod rearrange;
 mod sequence;
 mod symbol;
 mod wrapper;

@@ -1,7 +1,5 @@
 //! What runs over time: the body of a loop, or the steps of an unrolled one, as cells and layers over sequences.
 
-use std::collections::HashMap;
-
 use super::pattern::{self, Cell, Found};
 use super::symbol::{Arena, At, Dim, Expr, Id, is_symbol};
 
@@ -12,18 +10,11 @@ const MAX_CELLS: usize = 256;
 
 /// The sequence [batch, time, ...] of what the body of loop `frame` computes in `turns` turns.
 pub fn of_loop(arena: &mut Arena, frame: usize, value: Id, turns: Dim) -> Result<Id, String> {
-    lift(arena, &mut HashMap::new(), frame, value, turns, 0)
+    lift(arena, frame, value, turns, 0)
 }
 
-fn lift(
-    arena: &mut Arena,
-    known: &mut HashMap<Id, Id>,
-    frame: usize,
-    value: Id,
-    turns: Dim,
-    depth: usize,
-) -> Result<Id, String> {
-    if let Some(&lifted) = known.get(&value) {
+fn lift(arena: &mut Arena, frame: usize, value: Id, turns: Dim, depth: usize) -> Result<Id, String> {
+    if let Some(&lifted) = arena.lifted.get(&(frame, value)) {
         return Ok(lifted);
     }
     if depth == MAX_DEPTH {
@@ -39,7 +30,7 @@ fn lift(
         _ => match pattern::find(arena, value).filter(|found| within(arena, frame, found)) {
             Some(found) => {
                 check_initial(arena, &found)?;
-                let x = lift(arena, known, frame, found.x, turns, depth + 1)?;
+                let x = lift(arena, frame, found.x, turns, depth + 1)?;
                 rnn(arena, found.cell, x)?
             }
             None => {
@@ -47,11 +38,11 @@ fn lift(
                 if is_state || arena.operands(value).is_empty() {
                     return Err("no cell that this importer knows ends so".into());
                 }
-                arena.with_operands(value, |arena, operand| lift(arena, known, frame, operand, turns, depth + 1))?
+                arena.with_operands(value, |arena, operand| lift(arena, frame, operand, turns, depth + 1))?
             }
         },
     };
-    known.insert(value, lifted);
+    arena.lifted.insert((frame, value), lifted);
     Ok(lifted)
 }
 
@@ -108,6 +99,8 @@ fn of_pair(arena: &mut Arena, steps: &[Id], first: Id, last: Id, depth: usize) -
     if depth == MAX_DEPTH {
         return Err(format!("the network is deeper than {MAX_DEPTH}"));
     }
+    let operands = arena.operands(first).len() + 1;
+    arena.spend_steps(steps.len().saturating_mul(operands))?;
     // Steps of one sequence, in its order or the other.
     if let (&Expr::Step(sequence, _), &Expr::Step(other, _)) = (arena.expr(first), arena.expr(last))
         && sequence == other
@@ -208,6 +201,7 @@ pub fn chain(arena: &mut Arena, last: Id) -> Option<Vec<Id>> {
             return None;
         }
         steps.push(found.hidden);
+        arena.spend_steps(1).ok()?;
         found = pattern::find(arena, found.hidden)?;
     }
     steps.reverse();

@@ -19,12 +19,22 @@ pub type Dim = i64;
 pub const BATCH: Dim = i64::MIN;
 /// How many steps there are, where the graph does not say.
 pub const TIME: Dim = i64::MIN + 1;
+/// A `sequence_length` that is fed: as many steps as there are.
+pub const LENGTH: Dim = i64::MIN + 2;
 /// The first of the symbols that stand for products and differences.
-const DERIVED: Dim = i64::MIN + 2;
+const DERIVED: Dim = i64::MIN + 3;
 const MAX_DERIVED: Dim = 1 << 16;
+/// Largest number that is not a symbol; the smallest is its negative.
+const MAX_DIM: Dim = 1 << 48;
 
 /// Most expressions: a graph of the largest size has as many nodes.
 const MAX_EXPRS: usize = 1 << 18;
+/// Most operands of all expressions together.
+const MAX_OPERANDS: usize = 1 << 20;
+/// Most steps of unrolled loops that are looked at, all in all.
+const MAX_STEPS: usize = 1 << 23;
+/// Most features.
+const MAX_WIDTH: usize = 1 << 24;
 /// Most matrices in one sum.
 pub(super) const MAX_TERMS: usize = 64;
 /// Deepest expression that a slice is moved into.
@@ -158,6 +168,12 @@ pub struct Arena {
     pub(super) values_left: usize,
     /// Values that may still be computed.
     work_left: usize,
+    operands_left: usize,
+    steps_left: usize,
+    /// Slices by what they are of, start and length.
+    pub(super) slices: HashMap<(Id, usize, usize), Id>,
+    /// What the bodies of loops compute, as sequences, by loop.
+    pub(super) lifted: HashMap<(usize, Id), Id>,
     by_content: HashMap<u64, usize>,
     /// The node that is read, to blame for what is made.
     pub origin: usize,
@@ -190,6 +206,10 @@ impl Arena {
             cells: Vec::new(),
             values_left: values,
             work_left: values.saturating_mul(16),
+            operands_left: MAX_OPERANDS,
+            steps_left: MAX_STEPS,
+            slices: HashMap::new(),
+            lifted: HashMap::new(),
             by_content: HashMap::new(),
             origin: 0,
         }
@@ -225,6 +245,16 @@ impl Arena {
         if id == MAX_EXPRS {
             return Err(format!("the graph computes more than {MAX_EXPRS} different values"));
         }
+        let operands = match &expr {
+            Expr::Linear(linear) => linear.terms.len() + linear.diagonals.len(),
+            Expr::Stack(parts) | Expr::Concat(parts) => parts.len(),
+            _ => 2,
+        };
+        let left = self.operands_left.checked_sub(operands);
+        self.operands_left = left.ok_or("the graph's values have too many operands")?;
+        if shape.last().is_some_and(|&width| !is_symbol(width) && width > MAX_WIDTH as Dim) {
+            return Err(format!("it has more than {MAX_WIDTH} features"));
+        }
         self.known.insert((expr.clone(), shape.clone()), id);
         self.exprs.push(expr);
         self.shapes.push(shape);
@@ -241,6 +271,13 @@ impl Arena {
             }
             None => Err("the graph makes far more weights than its file holds".into()),
         }
+    }
+
+    /// Takes so many steps from those that may be looked at.
+    pub fn spend_steps(&mut self, steps: usize) -> Result<(), String> {
+        let left = self.steps_left.checked_sub(steps);
+        self.steps_left = left.ok_or("the graph's steps are too intricate")?;
+        Ok(())
     }
 
     /// A constant. A matrix of zeros is a state to begin with.
@@ -322,6 +359,9 @@ impl Arena {
 
     /// A constant as a vector as wide as `width`.
     pub(super) fn as_vector(&mut self, id: Id, width: usize) -> Result<Id, String> {
+        if width > self.values_left {
+            return Err("it is too large".into());
+        }
         let data = match *self.expr(id) {
             Expr::Fill(bits) => vec![number(bits); width],
             Expr::Const(tensor) => match &*self.tensors[tensor].data {
@@ -354,7 +394,7 @@ impl Arena {
         if let (&Expr::Fill(a), &Expr::Fill(b)) = (self.expr(a), self.expr(b)) {
             return self.make(Expr::Fill(apply(number(a), number(b)).to_bits()), shape);
         }
-        let len: Option<usize> = shape.iter().map(|&dim| usize::try_from(dim).ok()).product();
+        let len = shape.iter().try_fold(1_usize, |len, &dim| len.checked_mul(usize::try_from(dim).ok()?));
         let len = len.filter(|&len| len <= self.values_left).ok_or("it is too large")?;
         let values = |id: Id| match self.scalar(id) {
             Some(value) => vec![value],
@@ -386,13 +426,14 @@ impl Arena {
     fn derive(&mut self, derived: Derived) -> Result<Dim, String> {
         let k = match self.derived.iter().position(|known| *known == derived) {
             Some(k) => k,
+            // A graph that derives many has no pattern that is known; few keep the search short.
+            None if self.derived.len() == 1024 => return Err("its shapes are too intricate".into()),
             None => {
                 self.derived.push(derived);
                 self.derived.len() - 1
             }
         };
-        // A graph that derives many has no pattern that is known; few keep the search short.
-        if k < 1024 { Ok(DERIVED + k as Dim) } else { Err("its shapes are too intricate".into()) }
+        Ok(DERIVED + k as Dim)
     }
 
     /// Number and symbols of a product.
@@ -423,7 +464,7 @@ impl Arena {
     pub fn product(&mut self, dims: &[Dim]) -> Result<Dim, String> {
         let (count, mut symbols) = self.factors(dims)?;
         match (&*symbols, count) {
-            ([], _) => Ok(count),
+            ([], _) => known(count),
             (&[symbol], 1) => Ok(symbol),
             _ => {
                 if count != 1 {
@@ -439,7 +480,7 @@ impl Arena {
         match is_symbol(dim) {
             true if by == 0 => Ok(dim),
             true => self.derive(Derived::Less(dim, by)),
-            false => dim.checked_sub(by).ok_or_else(|| "its value is too large".into()),
+            false => dim.checked_sub(by).ok_or_else(|| TOO_LARGE.into()).and_then(known),
         }
     }
 
@@ -561,6 +602,13 @@ impl Arena {
             }
         }
     }
+}
+
+const TOO_LARGE: &str = "its value is too large";
+
+/// A number that is no symbol.
+pub(super) fn known(dim: Dim) -> Result<Dim, String> {
+    if (-MAX_DIM..=MAX_DIM).contains(&dim) { Ok(dim) } else { Err(TOO_LARGE.into()) }
 }
 
 #[derive(Clone, PartialEq, Eq)]
