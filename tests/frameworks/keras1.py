@@ -241,6 +241,7 @@ MODELS = {
     "time_distributed": time_distributed,
     "masking": masked(True, lambda c: L.LSTM(c.size(3)), lambda c: L.Dense(3)),
     "masking_stream": masked(False, lambda c: L.GRU(c.size(3), return_sequences=True)),
+    "masking_bidirectional": masked(True, lambda c: L.Bidirectional(L.LSTM(c.size(3), return_sequences=True))),
     "embedding": embedded(False),
     "embedding_mask": embedded(True),
     "merged_concat": merged("concat"),

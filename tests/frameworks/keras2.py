@@ -159,7 +159,9 @@ def main():
         inputs = rows(net, chance, shapes)
 
         def predict(values):
-            y = computes.predict(values if len(values) > 1 else values[0], batch_size=1, verbose=0)
+            x = values if len(values) > 1 else values[0]
+            # Nothing is compiled where Keras can run without.
+            y = computes.predict(x, batch_size=1, verbose=0) if OLD else computes(x, training=False)
             return y if isinstance(y, list) else [y]
 
         outputs = expected(net, inputs, shapes, predict)

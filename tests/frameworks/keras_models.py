@@ -539,6 +539,6 @@ OUTSIDE = """
     lstm_hard_sigmoid lstm_implementation_2 lstm_one_unit lstm_unrolled gru gru_without_bias gru_unrolled gru_activations
     gru_stateful_sequence simple_rnn_activations bidirectional_ave bidirectional_concat_last bidirectional_none_last
     bidirectional_window_last bidirectional_stack cells_one cells_bidirectional time_distributed_model masking_value
-    masking_backwards masking_bidirectional embedding_stream embedding_mask_bidirectional image_bidirectional conv_same
+    masking_backwards embedding_stream embedding_mask_bidirectional image_bidirectional conv_same
     conv_lstm_1d pooled_max step_by_step
 """.split()

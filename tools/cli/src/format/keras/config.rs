@@ -21,7 +21,9 @@ const MAX_LAYERS: usize = 4096;
 pub(super) enum Generation {
     /// Version 1, with names of its own.
     First,
-    /// Version 2, also within TensorFlow.
+    /// Version 2 to 2.3, by itself.
+    Alone,
+    /// Version 2 within TensorFlow.
     Second,
     /// Version 3.
     Third,
@@ -30,9 +32,11 @@ pub(super) enum Generation {
 impl Generation {
     /// Of a version as Keras writes it: `2.2.4-tf`.
     pub fn of(version: &str) -> Self {
-        match version.split('.').next() {
-            Some("0" | "1") => Self::First,
-            Some("2") => Self::Second,
+        let mut parts = version.split('.');
+        match (parts.next(), parts.next()) {
+            (Some("0" | "1"), _) => Self::First,
+            (Some("2"), Some("0" | "1" | "2" | "3")) if !version.contains("tf") => Self::Alone,
+            (Some("2"), _) => Self::Second,
             _ => Self::Third,
         }
     }
@@ -40,7 +44,7 @@ impl Generation {
     /// Whose names of activations there are.
     pub fn framework(self) -> &'static str {
         match self {
-            Self::First | Self::Second => "keras2",
+            Self::First | Self::Alone | Self::Second => "keras2",
             Self::Third => "keras3",
         }
     }

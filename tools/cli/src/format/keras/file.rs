@@ -24,18 +24,16 @@ pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result
         (None, None) if tree.list("", "layer_names").is_some() => Generation::First,
         (None, None) => Generation::Third,
     };
-    // Before there was another backend than Theano to choose, or where nothing says so, kernels are as they are.
-    let mirrored = |tree: &Tree, group: &str| tree.text(group, "backend") == Some("theano");
     let source = format!("{name}, Keras");
     if let Some(json) = whole {
         let description = own(&json, generation, options)?;
         let root = "model_weights";
-        let mirrored = mirrored(&tree, "") || mirrored(&tree, root);
+        let mirrored = is_mirrored(&tree, root, generation);
         return finish(&description, tree, Layout::Groups { root, mirrored }, options, &source);
     }
     let groups = tree.list("", "layer_names").is_some();
     let layout = match groups {
-        true => Layout::Groups { root: "", mirrored: mirrored(&tree, "") },
+        true => Layout::Groups { root: "", mirrored: is_mirrored(&tree, "", generation) },
         false if tree.has_group("layers") || tree.has_group("vars") => Layout::Paths,
         false => return wrong("it has neither layers nor weights of Keras"),
     };
@@ -47,6 +45,17 @@ pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result
         description.framework = generation.framework().to_owned();
     }
     finish(&description, tree, layout, options, &source)
+}
+
+/// Whether kernels are those of Theano. Keras 1 does not say, but TensorFlow's names end in `:0`.
+fn is_mirrored(tree: &Tree, root: &str, generation: Generation) -> bool {
+    match tree.text("", "backend").or_else(|| tree.text(root, "backend")) {
+        Some(backend) => backend == "theano",
+        None => {
+            let mut names = tree.tensors.keys().filter(|name| name.starts_with(root)).peekable();
+            generation == Generation::First && names.peek().is_some() && names.all(|name| !name.contains(':'))
+        }
+    }
 }
 
 /// Whether an archive is one of Keras.

@@ -192,3 +192,71 @@ pub(super) fn arguments(class: &str, config: &Map<String, Json>) -> Result<(Stri
     }
     Ok((class.to_owned(), args))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn tensor(shape: &[usize], data: &[f32]) -> Tensor {
+        Tensor { shape: shape.to_vec(), data: data.to_vec() }
+    }
+
+    #[test]
+    fn tensors_of_gates_become_those_of_a_layer_in_the_order_of_keras_2() {
+        let gates = ["z", "r", "h"];
+        let saved = gates.iter().zip([1.0, 2.0, 3.0]).flat_map(|(gate, k)| {
+            let named =
+                |kind: &str, shape: &[usize], data: &[f32]| (format!("gru_1_{kind}_{gate}:0"), tensor(shape, data));
+            [named("W", &[2, 1], &[k, 10.0 * k]), named("U", &[1, 1], &[-k]), named("b", &[1], &[0.5 * k])]
+        });
+        let dense = ("dense_1_W:0".to_owned(), tensor(&[1, 1], &[7.0]));
+        let saved = saved.chain([dense]).collect();
+        let merged = merged(saved, &["GRU", "GRU", "GRU", "Dense"]).unwrap();
+        let names: Vec<&str> = merged.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["gru_1_W", "gru_1_U", "gru_1_b", "dense_1_W"]);
+        assert_eq!(merged[0].1, tensor(&[2, 3], &[1.0, 2.0, 3.0, 10.0, 20.0, 30.0]));
+        assert_eq!(merged[1].1, tensor(&[1, 3], &[-1.0, -2.0, -3.0]));
+        assert_eq!(merged[2].1, tensor(&[3], &[0.5, 1.0, 1.5]));
+    }
+
+    #[test]
+    fn a_gate_that_is_missing_is_named() {
+        let saved = (0..9).map(|k| (format!("gru_1_W_{}", ["z", "r"][k % 2]), tensor(&[1, 1], &[0.0]))).collect();
+        assert!(merged(saved, &["GRU"; 3]).unwrap_err().to_string().contains("_W_h"));
+    }
+
+    #[test]
+    fn theano_s_kernels_are_turned_along_every_axis_of_taps() {
+        let variable = Variable { name: "kernel".into(), path: String::new(), trained: true, class: "Conv2D".into() };
+        let mut kernel = tensor(&[2, 2, 1, 2], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        mirror(&variable, &mut kernel);
+        assert_eq!(kernel.data, [6.0, 7.0, 4.0, 5.0, 2.0, 3.0, 0.0, 1.0]);
+        let dense = Variable { class: "Dense".into(), ..variable };
+        let before = kernel.clone();
+        mirror(&dense, &mut kernel);
+        assert_eq!(kernel, before);
+    }
+
+    #[test]
+    fn arguments_have_the_names_of_keras_2() {
+        let of = |class: &str, config: &Json| {
+            let (class, args) = arguments(class, config.as_object().unwrap()).unwrap();
+            json!([class, args])
+        };
+        let conv = json!({"nb_filter": 4, "nb_row": 3, "nb_col": 2, "subsample": [2, 1], "border_mode": "same",
+            "dim_ordering": "tf", "bias": true, "init": "glorot_uniform", "W_regularizer": null});
+        assert_eq!(
+            of("Convolution2D", &conv),
+            json!(["Conv2D", {"filters": 4, "kernel_size": [3, 2], "strides": [2, 1], "padding": "same",
+                "data_format": "channels_last", "use_bias": true}])
+        );
+        let lstm = json!({"output_dim": 5, "inner_activation": "sigmoid", "consume_less": "cpu", "input_dim": 3});
+        assert_eq!(of("LSTM", &lstm), json!(["LSTM", {"units": 5, "recurrent_activation": "sigmoid"}]));
+        assert_eq!(of("GRU", &json!({})), json!(["GRU", {"recurrent_activation": "hard_sigmoid"}]));
+        let merge = json!({"mode": "sum", "dot_axes": -1, "concat_axis": -1, "layers": []});
+        assert_eq!(of("Merge", &merge), json!(["Add", {}]));
+        assert!(arguments("Merge", json!({"mode": "cos"}).as_object().unwrap()).is_err());
+    }
+}

@@ -158,6 +158,9 @@ fn reads<'a>(
         }
         _ => return wrong(format!("layer {layer:?} is called in a way that is not known")),
     };
+    if found.is_empty() {
+        return wrong(format!("layer {layer:?} is called with nothing"));
+    }
     let mut masked = false;
     for (keyword, value) in keywords.iter().filter_map(|json| json.as_object()).flatten() {
         if value.is_null() || keyword == "training" {

@@ -389,3 +389,19 @@ fn repeat(case: &mut Case<'_>, at: &mut Place<'_>) -> Result<Value, ImportError>
     let source = at.network.repeated(&at.x.source, steps);
     Ok(Value { source, sequence: true, steps: Some(steps), ..at.x.clone() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_dimension_may_be_open() {
+        assert_eq!(fit(&[3, 4], 12), Some(vec![3, 4]));
+        assert_eq!(fit(&[-1, 4], 12), Some(vec![3, 4]));
+        assert_eq!(fit(&[5, -1], 12), None);
+        assert_eq!(fit(&[-1, -1], 12), None);
+        assert_eq!(fit(&[-2, 6], 12), None);
+        assert_eq!(fit(&[0, -1], 12), None);
+        assert_eq!(fit(&[i64::MAX, i64::MAX], 12), None);
+    }
+}

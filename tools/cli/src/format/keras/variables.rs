@@ -108,6 +108,10 @@ fn own(class: &str, args: &Map<String, Json>) -> Vec<(&'static str, bool)> {
         "BatchNormalization" => affine().chain([("moving_mean", true), ("moving_variance", true)]).collect(),
         "LayerNormalization" => affine().collect(),
         "Embedding" => vec![("embeddings", false)],
+        // Those that `adapt` has found.
+        "Normalization" if args.get("mean").is_none_or(Json::is_null) => {
+            ["mean", "variance", "count"].map(|name| (name, true)).to_vec()
+        }
         "PReLU" => vec![("alpha", false)],
         _ => Vec::new(),
     }

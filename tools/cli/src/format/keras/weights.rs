@@ -126,9 +126,13 @@ fn by_order(
         wanted.extend(of.into_iter().map(|variable| Wanted { layer, variable }));
     }
     let Some(&first) = layers.first() else { return Ok(()) };
-    let names: Vec<String> = match tree.list(group, "weight_names") {
-        Some(names) => names.into_iter().map(|name| format!("{group}/{name}")).collect(),
-        None => Vec::new(),
+    let names: Vec<String> = match (tree.list(group, "weight_names"), wanted.first()) {
+        (Some(names), _) => names.into_iter().map(|name| format!("{group}/{name}")).collect(),
+        (None, None) => Vec::new(),
+        (None, Some(wanted)) => {
+            let missing = take(tree, &format!("{group}/{}", wanted.variable.name));
+            return missing.map(drop).map_err(|error| blamed(first, error));
+        }
     };
     let mut saved: Vec<Saved> = Vec::new();
     for name in names {
@@ -187,7 +191,42 @@ fn agrees(name: &str, variable: &Variable) -> bool {
         // TensorFlow numbers what has been named before.
         let numberless = leaf.rsplit_once('_').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
         let leaf = numberless.map_or(leaf, |(leaf, _)| leaf);
-        leaf == known || leaf.strip_suffix(known).is_some_and(|rest| rest.ends_with('_'))
+        // Keras 1 has the layer's name before it.
+        let kernels = ["recurrent_kernel", "depthwise_kernel", "pointwise_kernel"];
+        leaf == known || (!kernels.contains(&leaf) && leaf.strip_suffix(known).is_some_and(|rest| rest.ends_with('_')))
     };
     is(own) || first::names(own, &variable.class).iter().any(|known| is(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_must_say_what_its_place_says() {
+        let of = |name: &str, class: &str| Variable {
+            name: name.into(),
+            path: String::new(),
+            trained: true,
+            class: class.into(),
+        };
+        let kernel = of("forward/kernel", "LSTM");
+        for name in ["lstm/lstm_cell/kernel:0", "lstm/kernel_1:0", "m/l/kernel", "lstm_1_W", "lstm_1_W:0"] {
+            assert!(agrees(name, &kernel), "{name}");
+        }
+        for name in ["lstm/bias:0", "lstm/recurrent_kernel:0", "lstm_1_U"] {
+            assert!(!agrees(name, &kernel), "{name}");
+        }
+        assert!(agrees("lstm/recurrent_kernel:0", &of("recurrent_kernel", "LSTM")));
+        assert!(agrees("bn/running_std", &of("moving_variance", "BatchNormalization")));
+        assert!(agrees("depthwise/kernel", &of("depthwise_kernel", "DepthwiseConv1D")));
+        assert!(!agrees("dense/kernel", &of("depthwise_kernel", "SeparableConv1D")));
+    }
+
+    #[test]
+    fn a_layer_s_name_is_a_part_of_a_tensor_s() {
+        let layer = LayerDescription { name: "m/dense_1".into(), ..LayerDescription::default() };
+        assert!(is_of(&layer, "model_weights/m/dense_1/kernel:0") && is_of(&layer, "m/dense_1_W:0"));
+        assert!(!is_of(&layer, "m/dense_12/kernel:0") && !is_of(&layer, "m/dense_1_1/kernel:0"));
+    }
 }
