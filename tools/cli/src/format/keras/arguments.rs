@@ -144,6 +144,5 @@ pub(super) fn over_time(layer: &mut LayerDescription) {
         layer.take = if sequences { Take::Sequence } else { Take::Final };
         layer.stateful = args.remove("stateful").and_then(|value| value.as_bool()).unwrap_or(false);
         args.remove("return_state");
-        args.remove("time_major");
     }
 }

@@ -24,6 +24,8 @@ const MAX_RATIO: u64 = 16;
 const MIN_BYTES: u64 = 1 << 16;
 /// Most bytes of all tensors together, as a multiple of the file: they may be compressed, or one may have two names.
 const MAX_UNPACKED: usize = 8;
+/// Bytes of a name: those of a group's members may overlap where they lie, so that many long ones need little.
+const MAX_NAME: usize = 1024;
 /// Groups within groups.
 const MAX_DEPTH: usize = 32;
 /// Groups and tensors.
@@ -91,6 +93,9 @@ fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, budget: u64) -> Resu
         return malformed(format!("it is cut off: it says that it has {end} bytes, and has {len}"));
     }
     let root = file.root_group().map_err(|error| damaged("", &error))?;
+    if (root.offset_size(), root.length_size()) != (8, 8) {
+        return malformed("its offsets and lengths are not 8 bytes long, as h5py writes them");
+    }
     let left = MAX_UNPACKED * len;
     let mut reader = Reader { wanted, tree: Tree::default(), objects: 0, left, within: BTreeSet::new() };
     reader.group(&root, "", 0)?;
@@ -101,6 +106,21 @@ fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, budget: u64) -> Resu
 struct Meter {
     bytes: Arc<[u8]>,
     left: AtomicU64,
+}
+
+impl Meter {
+    /// Whether the names are short where this begins a heap of names: signature, version, its size, what is free in it,
+    /// where it lies.
+    fn has_short_names(&self, start: usize) -> bool {
+        let word = |at: usize| Some(u64::from_le_bytes(*self.bytes.get(start + at..)?.first_chunk::<8>()?));
+        if self.bytes.get(start..start + 4) != Some(b"HEAP") {
+            return true;
+        }
+        let place = |at: usize| word(at).and_then(|word| usize::try_from(word).ok());
+        let (Some(size), Some(from)) = (place(8), place(24)) else { return true };
+        let heap = self.bytes.get(from..).unwrap_or_default();
+        heap.get(..size).unwrap_or(heap).split(|&byte| byte == 0).all(|name| name.len() <= MAX_NAME)
+    }
 }
 
 impl Storage for Meter {
@@ -114,6 +134,9 @@ impl Storage for Meter {
             return Err(Error::InvalidData("its parts refer to each other again and again".into()));
         }
         let start = usize::try_from(offset).map_err(|_| Error::OffsetOutOfBounds(offset))?;
+        if start < self.bytes.len() && !self.has_short_names(start) {
+            return Err(Error::InvalidData(format!("it has names of more than {MAX_NAME} bytes")));
+        }
         StorageBuffer::from_shared(Arc::clone(&self.bytes), start, len)
     }
 }

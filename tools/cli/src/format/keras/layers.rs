@@ -74,7 +74,8 @@ fn at_each_step(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result
 /// if it is said.
 fn layers(case: &mut Case<'_>) -> Result<(Vec<Layer>, Option<bool>), ImportError> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
-    for argument in ["return_sequences", "return_state", "time_major", "input_length"] {
+    case.must_be("time_major", false)?;
+    for argument in ["return_sequences", "return_state", "input_length"] {
         case.ignore(argument);
     }
     if case.flag("stateful", false)? {
