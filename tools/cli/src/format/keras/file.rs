@@ -115,7 +115,7 @@ fn own(json: &Json, generation: Generation, options: &Options) -> Result<Descrip
 fn is_of_network(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or(path);
     let random = path.split('/').any(|part| part == "seed_generator");
-    !random && !matches!(first, "optimizer_weights" | "optimizer" | "_optimizer")
+    !random && !matches!(first, "optimizer_weights" | "optimizer" | "_optimizer" | "metrics")
 }
 
 fn finish(
