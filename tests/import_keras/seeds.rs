@@ -37,7 +37,7 @@ fn made() -> Vec<(&'static str, Json, Vec<u8>)> {
                       "data_format": "channels_last", "groups": 1, "activation": "relu", "use_bias": true});
     let gru = json!({"units": 2, "activation": "tanh", "recurrent_activation": "hard_sigmoid", "reset_after": false,
                      "return_sequences": false, "go_backwards": false, "stateful": false, "use_bias": true});
-    let norm = json!({"axis": [2], "epsilon": 0.001, "center": true, "scale": true});
+    let norm = json!({"axis": [2], "epsilon": 1.0, "center": true, "scale": true});
     let words = json!({"input_dim": 5, "output_dim": 3, "mask_zero": true, "input_length": 4});
     let lstm = json!({"units": 2, "return_sequences": true});
     vec![

@@ -477,6 +477,13 @@ impl Builder<'_> {
             _ => foreign(framework, &mut case, network, inputs, layer.take),
         };
         let value = value.and_then(|value| case.finish().map(|()| value));
+        let value = value.and_then(|value| {
+            let (size, rows) = (value.source.size(), value.source.rows().unwrap_or(1));
+            if size > MAX_SIZE || rows > MAX_SIZE {
+                return Err(ImportError::Unsupported(format!("what it gives, {rows} x {size} numbers,")));
+            }
+            Ok(value)
+        });
         value.map_err(|error| match error {
             ImportError::MissingTensor { tensor } => {
                 let separator = if prefix.contains('/') || !matches!(framework, "torch") { "/" } else { "." };

@@ -94,7 +94,7 @@ impl Source {
     /// The rows one after the other as one.
     #[must_use]
     pub fn flat(self) -> Self {
-        Self { size: self.size * self.rows.unwrap_or(1), rows: None, ..self }
+        Self { size: self.size.saturating_mul(self.rows.unwrap_or(1)), rows: None, ..self }
     }
 
     /// So many rows of what it has: the other way round.
@@ -166,7 +166,7 @@ impl Network {
 
     /// The last `rows` steps of `x` as rows that layers can go through in both directions.
     pub fn window(&mut self, x: &Source, rows: usize) -> Source {
-        let mut window = Layer::new(CellKind::Window, x.size, x.size * rows).option("partial");
+        let mut window = Layer::new(CellKind::Window, x.size, x.size.saturating_mul(rows)).option("partial");
         window = window.extent("length", rows).extent("hop", rows);
         self.window = Some(rows);
         Source { size: x.size, rows: Some(rows), ..self.add(window, &[x]) }
@@ -208,7 +208,8 @@ impl Network {
     /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many, of which
     /// the first `zeros` are there from the start.
     pub fn frames(&mut self, x: &Source, length: usize, hop: usize, zeros: usize) -> Source {
-        let window = Layer::new(CellKind::Window, x.size, x.size * length).extent("length", length).extent("hop", hop);
+        let size = x.size.saturating_mul(length);
+        let window = Layer::new(CellKind::Window, x.size, size).extent("length", length).extent("hop", hop);
         let window = if zeros > 0 { window.extent("prefill", zeros) } else { window };
         Source { size: x.size, rows: Some(length), ..self.push(window, &[x]) }
     }
@@ -222,7 +223,7 @@ impl Network {
     /// The last row of several that counts, or with `first` the first; what has no rows is as it was.
     pub fn last(&mut self, x: &Source, first: bool) -> Source {
         let Some(rows) = x.rows else { return x.clone() };
-        let layer = Layer::new(CellKind::Last, rows * x.size, x.size).extent("steps", rows);
+        let layer = Layer::new(CellKind::Last, x.size.saturating_mul(rows), x.size).extent("steps", rows);
         self.push(if first { layer.option("first") } else { layer }, &[x])
     }
 
@@ -366,7 +367,7 @@ impl Network {
     pub fn output(&mut self, name: &str, from: &Source) {
         self.outputs.push(Port {
             name: name.to_owned(),
-            size: from.size * from.rows.unwrap_or(1),
+            size: from.size.saturating_mul(from.rows.unwrap_or(1)),
             from: from.name.clone(),
         });
     }

@@ -76,9 +76,14 @@ pub(super) fn arguments(
     if class.starts_with("GRU") && generation != Generation::Third {
         config.entry("reset_after").or_insert(false.into());
     }
+    let early = class == "Bidirectional" && matches!(generation, Generation::First | Generation::Alone);
     for key in ["layer", "backward_layer", "cell"] {
         if let Some(inner) = config.get(key) {
-            let inner = inner_layer(generation, inner, layer)?;
+            let mut inner = inner_layer(generation, inner, layer)?;
+            // Later, the directions of a Bidirectional have given zeros where a step does not count.
+            if let (true, Some(args)) = (early, inner.get_mut("config").and_then(Json::as_object_mut)) {
+                args.insert("zero_output_for_mask".into(), false.into());
+            }
             config.insert(key.to_owned(), inner);
         }
     }
@@ -139,6 +144,5 @@ pub(super) fn over_time(layer: &mut LayerDescription) {
         layer.take = if sequences { Take::Sequence } else { Take::Final };
         layer.stateful = args.remove("stateful").and_then(|value| value.as_bool()).unwrap_or(false);
         args.remove("return_state");
-        args.remove("time_major");
     }
 }

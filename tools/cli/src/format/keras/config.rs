@@ -15,13 +15,19 @@ use crate::format::description::{Description, Input, LayerDescription, Size};
 
 /// Layers and models, each as often as it is called.
 const MAX_LAYERS: usize = 4096;
+/// Values in the arguments of all calls together: those of a layer are there as often as it is called.
+const MAX_ARGUMENTS: usize = 1 << 18;
+/// Bytes of a layer's name, with those of the models that it is in.
+const MAX_NAME: usize = 1024;
 
 /// Which Keras has written a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Generation {
     /// Version 1, with names of its own.
     First,
-    /// Version 2, also within TensorFlow.
+    /// Version 2 to 2.3, by itself.
+    Alone,
+    /// Version 2 within TensorFlow.
     Second,
     /// Version 3.
     Third,
@@ -30,9 +36,11 @@ pub(super) enum Generation {
 impl Generation {
     /// Of a version as Keras writes it: `2.2.4-tf`.
     pub fn of(version: &str) -> Self {
-        match version.split('.').next() {
-            Some("0" | "1") => Self::First,
-            Some("2") => Self::Second,
+        let mut parts = version.split('.');
+        match (parts.next(), parts.next()) {
+            (Some("0" | "1"), _) => Self::First,
+            (Some("2"), Some("0" | "1" | "2" | "3")) if !version.contains("tf") => Self::Alone,
+            (Some("2"), _) => Self::Second,
             _ => Self::Third,
         }
     }
@@ -40,7 +48,7 @@ impl Generation {
     /// Whose names of activations there are.
     pub fn framework(self) -> &'static str {
         match self {
-            Self::First | Self::Second => "keras2",
+            Self::First | Self::Alone | Self::Second => "keras2",
             Self::Third => "keras3",
         }
     }
@@ -68,6 +76,7 @@ pub(super) fn describe(json: &Json, generation: Generation) -> Result<Descriptio
         names: BTreeSet::new(),
         calls: BTreeMap::new(),
         count: 0,
+        values: 0,
     };
     let class = json.get("class_name").and_then(Json::as_str).unwrap_or_default();
     let Some(config) = json.get("config") else { return wrong("its architecture has no class or no arguments") };
@@ -88,6 +97,8 @@ struct Writer {
     calls: BTreeMap<String, usize>,
     /// Calls of layers and of models.
     count: usize,
+    /// Values in their arguments.
+    values: usize,
 }
 
 /// Where a model is.
@@ -150,6 +161,9 @@ impl Writer {
         place: Place<'_>,
     ) -> Result<Vec<String>, ImportError> {
         let (inputs, outputs) = (ends(config, "input_layers")?, ends(config, "output_layers")?);
+        if inputs.len() > MAX_LAYERS || outputs.len() > MAX_LAYERS {
+            return wrong(format!("it has more than {MAX_LAYERS} inputs or outputs"));
+        }
         // What a read of a layer of this model is called.
         let mut values: BTreeMap<Read<'_>, String> = BTreeMap::new();
         for (k, read) in inputs.iter().enumerate() {
@@ -179,6 +193,10 @@ impl Writer {
         };
         for Call { node, call, reads, masked } in calls {
             let (Some(part), Some(saved)) = (parts.get(node), saved.get(node)) else { continue };
+            self.count += reads.len();
+            if self.count > 4 * MAX_LAYERS {
+                return wrong(format!("its layers read more than {MAX_LAYERS} values"));
+            }
             let reads = reads.iter().map(|read| known(&values, read)).collect::<Result<Vec<_>, _>>()?;
             let outputs = self.call(part, saved, &reads, masked, place)?;
             for (index, output) in outputs.into_iter().enumerate() {
@@ -198,10 +216,13 @@ impl Writer {
         place: Place<'_>,
     ) -> Result<Vec<String>, ImportError> {
         self.count += 1;
-        if self.count > MAX_LAYERS {
+        let (own, path) = (join(place.scope, part.name), join(place.path, saved));
+        if self.count > 4 * MAX_LAYERS || self.layers.len() >= MAX_LAYERS {
             return wrong(format!("it has more than {MAX_LAYERS} layers"));
         }
-        let (own, path) = (join(place.scope, part.name), join(place.path, saved));
+        if own.len() > MAX_NAME {
+            return wrong(format!("a layer has a name of {} bytes", own.len()));
+        }
         let within = Place { scope: &own, path: &path, given: Some(read), each_step: place.each_step };
         if is_model(part.class) {
             return self.model(part.class, part.config, None, within);
@@ -214,6 +235,10 @@ impl Writer {
             return self.model(class, config, None, Place { path: &path, each_step: true, ..within });
         }
         let Some(config) = part.config.as_object() else { return wrong(format!("layer {own:?} has no arguments")) };
+        self.values = self.values.saturating_add(weight(part.config));
+        if self.values > MAX_ARGUMENTS {
+            return wrong(format!("its layers have more than {MAX_ARGUMENTS} arguments"));
+        }
         let (class, mut args) = arguments(self.generation, part.class, config, &own)?;
         for (argument, given) in [("each_step", place.each_step), ("masked", masked)] {
             if given {
@@ -317,6 +342,16 @@ impl Writer {
         }
         self.inputs.push(Input { name: name.clone(), size, steps, vector });
         Ok(name)
+    }
+}
+
+/// Values within a value, and the length of its texts.
+fn weight(json: &Json) -> usize {
+    match json {
+        Json::Array(list) => list.iter().map(weight).sum::<usize>() + 1,
+        Json::Object(object) => object.iter().map(|(key, value)| key.len() / 32 + weight(value)).sum::<usize>() + 1,
+        Json::String(text) => text.len() / 32 + 1,
+        _ => 1,
     }
 }
 

@@ -71,9 +71,10 @@ pub(crate) fn import_archive(
     options: &Options,
 ) -> Result<Imported, ImportError> {
     let Some(config) = archive.read("config.json")? else { return wrong("it has no config.json") };
-    let json = serde_json::from_slice(&config).or_else(|error| wrong(format!("its config.json: {error}")))?;
+    let config = String::from_utf8(config).or_else(|_| wrong("its config.json is no text"))?;
+    let json = parsed(&config)?;
     let version = archive.read("metadata.json")?.and_then(|text| {
-        let metadata: Json = serde_json::from_slice(&text).ok()?;
+        let metadata: Json = serde_json::from_slice(text.get(..).filter(|text| text.len() <= MAX_JSON)?).ok()?;
         Some(metadata.get("keras_version")?.as_str()?.to_owned())
     });
     let generation = version.as_deref().map_or(Generation::Third, Generation::of);
@@ -93,8 +94,14 @@ pub(crate) fn description(json: &Json) -> Result<Description, ImportError> {
     describe(json, generation)
 }
 
+/// Most bytes of an architecture: one of thousands of layers has some.
+const MAX_JSON: usize = 8 << 20;
+
 fn parsed(text: &str) -> Result<Json, ImportError> {
-    serde_json::from_str(text).or_else(|error| wrong(format!("its model_config: {error}")))
+    if text.len() > MAX_JSON {
+        return wrong(format!("its architecture is longer than {MAX_JSON} bytes"));
+    }
+    serde_json::from_str(text).or_else(|error| wrong(format!("its architecture: {error}")))
 }
 
 fn own(json: &Json, generation: Generation, options: &Options) -> Result<Description, ImportError> {

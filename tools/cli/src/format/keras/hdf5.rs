@@ -18,11 +18,14 @@ use crate::error::ImportError;
 
 /// What a file begins with.
 pub(crate) const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
-/// Most bytes that are read of a file, as a multiple of its own; h5py's need less than 4. The rest is for small files.
+/// Most bytes that are read of a file, as a multiple of its own: h5py's need less than 4 (see the test). The rest is for
+/// small ones.
 const MAX_RATIO: u64 = 16;
-const MIN_BYTES: u64 = 1 << 20;
+const MIN_BYTES: u64 = 1 << 16;
 /// Most bytes of all tensors together, as a multiple of the file: they may be compressed, or one may have two names.
 const MAX_UNPACKED: usize = 8;
+/// Bytes of a name: those of a group's members may overlap where they lie, so that many long ones need little.
+const MAX_NAME: usize = 1024;
 /// Groups within groups.
 const MAX_DEPTH: usize = 32;
 /// Groups and tensors.
@@ -69,29 +72,50 @@ impl Tree {
 
 /// Reads a file but for the groups that are not wanted.
 pub(super) fn read(bytes: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Tree, ImportError> {
-    let read = || {
-        let len = bytes.len();
-        let meter = Meter { left: AtomicU64::new(MAX_RATIO * len as u64 + MIN_BYTES), bytes: Arc::from(bytes) };
-        let options = OpenOptions::default()
-            .with_chunk_cache_bytes(0)
-            .with_max_chunk_bytes(MAX_UNPACKED * len)
-            .with_max_read_bytes(MAX_UNPACKED * len)
-            .with_max_object_header_bytes(len);
-        let file =
-            Hdf5File::from_storage_with_options(Arc::new(meter), options).map_err(|error| damaged("", &error))?;
-        let root = file.root_group().map_err(|error| damaged("", &error))?;
-        let left = MAX_UNPACKED * len;
-        let mut reader = Reader { wanted: &wanted, tree: Tree::default(), objects: 0, left, within: BTreeSet::new() };
-        reader.group(&root, "", 0)?;
-        Ok(reader.tree)
-    };
-    guarded(read).unwrap_or_else(|_| malformed("it is damaged: the decoder stumbled over it"))
+    let budget = MAX_RATIO * bytes.len() as u64 + MIN_BYTES;
+    guarded(|| read_within(bytes, &wanted, budget))
+        .unwrap_or_else(|_| malformed("it is damaged: the decoder stumbled over it"))
+}
+
+/// The same, of which no more bytes than `budget` are read.
+fn read_within(bytes: &[u8], wanted: &dyn Fn(&str) -> bool, budget: u64) -> Result<Tree, ImportError> {
+    let len = bytes.len();
+    let meter = Meter { left: AtomicU64::new(budget), bytes: Arc::from(bytes) };
+    let options = OpenOptions::default()
+        .with_chunk_cache_bytes(0)
+        .with_max_chunk_bytes(MAX_UNPACKED * len)
+        .with_max_read_bytes(MAX_UNPACKED * len)
+        .with_max_object_header_bytes(len);
+    let file = Hdf5File::from_storage_with_options(Arc::new(meter), options).map_err(|error| damaged("", &error))?;
+    let root = file.root_group().map_err(|error| damaged("", &error))?;
+    if (root.offset_size(), root.length_size()) != (8, 8) {
+        return malformed("its offsets and lengths are not 8 bytes long, as h5py writes them");
+    }
+    let left = MAX_UNPACKED * len;
+    let mut reader = Reader { wanted, tree: Tree::default(), objects: 0, left, within: BTreeSet::new() };
+    reader.group(&root, "", 0)?;
+    Ok(reader.tree)
 }
 
 /// The file, of which only so much is read.
 struct Meter {
     bytes: Arc<[u8]>,
     left: AtomicU64,
+}
+
+impl Meter {
+    /// Whether the names are short where this begins a heap of names: signature, version, its size, what is free in it,
+    /// where it lies.
+    fn has_short_names(&self, start: usize) -> bool {
+        let word = |at: usize| Some(u64::from_le_bytes(*self.bytes.get(start + at..)?.first_chunk::<8>()?));
+        if self.bytes.get(start..start + 4) != Some(b"HEAP") {
+            return true;
+        }
+        let place = |at: usize| word(at).and_then(|word| usize::try_from(word).ok());
+        let (Some(size), Some(from)) = (place(8), place(24)) else { return true };
+        let heap = self.bytes.get(from..).unwrap_or_default();
+        heap.get(..size).unwrap_or(heap).split(|&byte| byte == 0).all(|name| name.len() <= MAX_NAME)
+    }
 }
 
 impl Storage for Meter {
@@ -105,6 +129,9 @@ impl Storage for Meter {
             return Err(Error::InvalidData("its parts refer to each other again and again".into()));
         }
         let start = usize::try_from(offset).map_err(|_| Error::OffsetOutOfBounds(offset))?;
+        if start < self.bytes.len() && !self.has_short_names(start) {
+            return Err(Error::InvalidData(format!("it has names of more than {MAX_NAME} bytes")));
+        }
         StorageBuffer::from_shared(Arc::clone(&self.bytes), start, len)
     }
 }
@@ -272,4 +299,22 @@ fn damaged(path: &str, error: &Error) -> ImportError {
 
 fn malformed<T>(reason: impl AsRef<str>) -> Result<T, ImportError> {
     Err(ImportError::Malformed { format: "HDF5 file", reason: one_line(reason.as_ref()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn files_of_keras_need_less_than_four_times_their_length() {
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks");
+        for name in ["keras1/trained.h5", "keras2/deep.h5", "keras2/trained.h5", "keras3/legacy_lstm.h5"] {
+            let bytes = std::fs::read(samples.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let tree = read_within(&bytes, &|_| true, 4 * bytes.len() as u64).unwrap();
+            assert!(tree.tensors.len() >= 3 && tree.text("", "model_config").is_some(), "{name}");
+            assert!(read_within(&bytes, &|_| true, 1 << 10).is_err(), "{name}");
+        }
+    }
 }

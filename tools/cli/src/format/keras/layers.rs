@@ -70,16 +70,18 @@ fn at_each_step(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result
     plain::add(case, network, x, each_step)?.map_or_else(|| case.unknown_class(), Ok)
 }
 
-/// One layer, or the cells of an `RNN` one above the other; and whether the output of a step that does not count is 0.
-fn layers(case: &mut Case<'_>) -> Result<(Vec<Layer>, bool), ImportError> {
+/// One layer, or the cells of an `RNN` one above the other; and whether the output of a step that does not count is 0,
+/// if it is said.
+fn layers(case: &mut Case<'_>) -> Result<(Vec<Layer>, Option<bool>), ImportError> {
     case.ignore_where(|name| is_of_training(name) || name == "trainable");
-    for argument in ["return_sequences", "return_state", "time_major", "input_length"] {
+    case.must_be("time_major", false)?;
+    for argument in ["return_sequences", "return_state", "input_length"] {
         case.ignore(argument);
     }
     if case.flag("stateful", false)? {
         return Err(ImportError::Unsupported("argument stateful (say it of the layer, beside its arguments)".into()));
     }
-    let silent = case.flag("zero_output_for_mask", false)?;
+    let silent = case.given_flag("zero_output_for_mask")?;
     if case.cls != "RNN" {
         return Ok((vec![recurrent(case)?], silent));
     }
@@ -143,7 +145,7 @@ fn over_time(case: &mut Case<'_>, network: &mut Network, x: &Value, take: Take) 
     let shape = layers.last().map(shape_of).unwrap_or_default();
     let direction = if backwards { Direction::BackwardAsProcessed } else { Direction::Forward };
     let mut source = run(network, layers, x, direction)?;
-    if let (true, Some(mask), Take::Sequence) = (silent, &x.mask, take) {
+    if let (true, Some(mask), Take::Sequence) = (silent == Some(true), &x.mask, take) {
         if backwards {
             return Err(ImportError::Unsupported("argument zero_output_for_mask = true with go_backwards".into()));
         }
@@ -186,7 +188,8 @@ fn bidirectional(case: &mut Case<'_>, network: &mut Network, x: &Value, take: Ta
         let (layers, silent) = case.scoped(class, args, &[name], layers)?;
         if !matches!(how.as_str(), "forward" | "backward") || how == name {
             let mut output = run(network, layers, x, direction)?;
-            if let (true, Some(mask), Take::Sequence) = (silent, &x.mask, take) {
+            // As Keras has it, unless a file is older.
+            if let (true, Some(mask), Take::Sequence) = (silent != Some(false), &x.mask, take) {
                 output = mask::silenced(network, &output, mask);
             }
             // The backward direction gives the first row last.
