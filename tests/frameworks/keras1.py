@@ -18,7 +18,7 @@ warnings.filterwarnings("ignore")
 import keras  # noqa: E402
 from keras import layers as L  # noqa: E402
 from keras.models import Model, Sequential  # noqa: E402
-from keras_golden import Chance, Net, each, expected, options, rows, write  # noqa: E402
+from keras_golden import Chance, Net, each, expected, options, rows, spread, write  # noqa: E402
 
 
 def sequential(shape, *layers, **batch):
@@ -264,16 +264,6 @@ MODELS = {
 }
 
 
-def spread(layer, chance):
-    """A model's own list of weights is in another order than the one in which it takes them."""
-    if isinstance(layer, (Sequential, Model)) or isinstance(layer, L.Merge):
-        for inner in layer.layers or []:
-            spread(inner, chance)
-    else:
-        names, shapes = [w.name for w in layer.weights], [w.get_shape().as_list() for w in layer.weights]
-        layer.set_weights(chance.weights(names, shapes))
-
-
 def main():
     given = options(__doc__)
     for name, build in each(MODELS, given):
@@ -283,7 +273,7 @@ def main():
         net = build(chance)
         model = net.model
         shapes = [x._keras_shape[1:] for x in model.inputs]
-        spread(model, chance)
+        spread(model, chance, lambda w: w.get_shape().as_list())
         if net.compiled:
             keras.backend.set_learning_phase(1)
             model.compile("adam", "mse")

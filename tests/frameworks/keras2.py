@@ -23,7 +23,7 @@ logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 import h5py  # noqa: E402, F401
 import numpy as np  # noqa: E402
-from keras_golden import Chance, Net, each, expected, options, rows, write  # noqa: E402
+from keras_golden import Chance, Net, each, expected, options, rows, spread, write  # noqa: E402
 from keras_models import MODELS, OUTSIDE, Kit, alone  # noqa: E402
 
 ALONE = os.environ.get("TIDEGATE_KERAS") == "keras"
@@ -114,11 +114,15 @@ def models():
         "time_distributed", "masking", "embedding_mask", "two_outputs", "two_inputs", "nested", "keywords_conv1d",
         "keywords_conv2d", "conv_lstm_2d", "trained", "weights", "weights_json",
     ]
+    if VERSION < "2.1":
+        names = [name for name in names if "reset" not in name and "cells" not in name]
     some = {name: MODELS[name] for name in names}
     return some if ALONE else dict(some, **{name: cudnn(name, build) for name, build in CUDNN.items()})
 
 
 def fresh():
+    if keras.backend.backend() == "theano":
+        return
     keras.backend.clear_session()
     if not ALONE and OLD:
         # What is not computed needs no kernel.
@@ -144,8 +148,11 @@ def main():
         chance = Chance(given.seed, name)
         net = build(Kit(keras, chance, three=False))
         model = net.model
-        model.set_weights(chance.weights([w.name for w in model.weights], [w.shape.as_list() if hasattr(w.shape, "as_list")
-                          else keras.backend.int_shape(w) for w in model.weights]))
+        if ALONE:
+            spread(model, chance, keras.backend.int_shape)
+        else:
+            names, sizes = [w.name for w in model.weights], [keras.backend.int_shape(w) for w in model.weights]
+            model.set_weights(chance.weights(names, sizes))
         shapes = [keras.backend.int_shape(x)[1:] for x in model.inputs]
         if net.compiled:
             model.compile("adam", "mse")

@@ -88,6 +88,15 @@ class Net:
         self.native, self.compiled = native, compiled
 
 
+def spread(layer, chance, shape):
+    """For Kerases in which a model lists its weights in another order than the one in which it takes them."""
+    if getattr(layer, "layers", None):
+        for inner in layer.layers:
+            spread(inner, chance, shape)
+    elif hasattr(layer, "set_weights"):
+        layer.set_weights(chance.weights([w.name for w in layer.weights], [shape(w) for w in layer.weights]))
+
+
 def rows(net, chance, shapes):
     """Inputs [steps, ...] for shapes [steps or None, ...] without the batch."""
     unknown = net.steps or chance.size(5, 12)

@@ -16,7 +16,7 @@ class Kit:
         shape = [options.pop("batch", None)] + list(shape)
         if self.three:
             return self.keras.Sequential([self.keras.Input(batch_shape=shape)] + list(layers), **options)
-        model = self.keras.Sequential(**options)
+        model = self.keras.models.Sequential(**options)
         first = layers[0]
         model.add(type(first).from_config(dict(first.get_config(), batch_input_shape=shape)))
         for layer in layers[1:]:
@@ -241,10 +241,11 @@ def shared(k):
 def nested(k):
     """A model within a model, and one within that."""
     c, L = k.chance, k.layers
-    x = k.input(c.size(4, 8), c.size())
-    head = k.sequential([c.size(3, 6)], L.Dense(c.size(), activation="relu"), L.Dense(2, activation="softmax"))
-    inside = k.input(None, x.shape[-1])
-    features = k.functional(inside, L.GRU(head.input_shape[-1])(L.Dense(c.size(), activation="tanh")(inside)))
+    steps, size, units = c.size(4, 8), c.size(), c.size(3, 6)
+    x = k.input(steps, size)
+    head = k.sequential([units], L.Dense(c.size(), activation="relu"), L.Dense(2, activation="softmax"))
+    inside = k.input(None, size)
+    features = k.functional(inside, L.GRU(units)(L.Dense(c.size(), activation="tanh")(inside)))
     return Net(k.functional(x, head(features(x))), sequences=2)
 
 

@@ -41,7 +41,8 @@ pub(super) fn take_function(case: &mut Case<'_>, name: &str) -> Result<Function,
         && let Some((class, args)) = case.inner_layer(name)?
     {
         let shown = format!("argument {name} of class {class:?}");
-        return case.scoped(class, args, &[], |inner| {
+        // It has no weights.
+        return case.scoped(class, args, &["no weights"], |inner| {
             inner.ignore_where(super::arguments::is_of_training);
             inner.ignore("trainable");
             function_of_layer(inner)?.ok_or(ImportError::Unsupported(shown))

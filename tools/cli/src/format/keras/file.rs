@@ -16,7 +16,7 @@ use crate::format::{Description, Imported, Options};
 pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     let tree = hdf5::read(bytes, is_of_network)?;
     let generation = tree.text("", "keras_version").or_else(|| tree.text("model_weights", "keras_version"));
-    let whole = tree.text("", "model_config").map(parsed).transpose()?;
+    let whole = tree.text("", "model_config").map(|text| parsed(text, "model_config")).transpose()?;
     let generation = match (generation, &whole) {
         (Some(version), _) => Generation::of(version),
         // Keras 1.0 did not say.
@@ -72,7 +72,7 @@ pub(crate) fn import_archive(
 ) -> Result<Imported, ImportError> {
     let Some(config) = archive.read("config.json")? else { return wrong("it has no config.json") };
     let config = String::from_utf8(config).or_else(|_| wrong("its config.json is no text"))?;
-    let json = parsed(&config)?;
+    let json = parsed(&config, "config.json")?;
     let version = archive.read("metadata.json")?.and_then(|text| {
         let metadata: Json = serde_json::from_slice(text.get(..).filter(|text| text.len() <= MAX_JSON)?).ok()?;
         Some(metadata.get("keras_version")?.as_str()?.to_owned())
@@ -97,11 +97,11 @@ pub(crate) fn description(json: &Json) -> Result<Description, ImportError> {
 /// Most bytes of an architecture: one of thousands of layers has some.
 const MAX_JSON: usize = 8 << 20;
 
-fn parsed(text: &str) -> Result<Json, ImportError> {
+fn parsed(text: &str, what: &str) -> Result<Json, ImportError> {
     if text.len() > MAX_JSON {
-        return wrong(format!("its architecture is longer than {MAX_JSON} bytes"));
+        return wrong(format!("its {what} is longer than {MAX_JSON} bytes"));
     }
-    serde_json::from_str(text).or_else(|error| wrong(format!("its architecture: {error}")))
+    serde_json::from_str(text).or_else(|error| wrong(format!("its {what}: {error}")))
 }
 
 fn own(json: &Json, generation: Generation, options: &Options) -> Result<Description, ImportError> {
@@ -115,7 +115,7 @@ fn own(json: &Json, generation: Generation, options: &Options) -> Result<Descrip
 fn is_of_network(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or(path);
     let random = path.split('/').any(|part| part == "seed_generator");
-    !random && !matches!(first, "optimizer_weights" | "optimizer" | "_optimizer")
+    !random && !matches!(first, "optimizer_weights" | "optimizer" | "_optimizer" | "metrics")
 }
 
 fn finish(
