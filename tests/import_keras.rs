@@ -479,3 +479,24 @@ fn a_missing_tensor_is_named_with_the_nearest() {
     let line = refusal(&sample("keras2/weights.h5"), &described(&arch("below", 4)));
     assert!(line.contains("below") && line.contains('4') && line.contains('9'), "{line}");
 }
+
+/// Those of the tests above that ask for too much, once more in a process that has little.
+#[test]
+#[cfg(unix)]
+fn what_asks_for_too_much_memory_does_not_get_it() {
+    /// In KiB, of addresses: the program, its stack, and the 32 MiB that a bomb is made of here are within it.
+    const LIMIT: usize = 200_000;
+    let tests = [
+        "absurd_sizes_are_refused",
+        "architectures_that_mean_ill_are_refused",
+        "archives_with_parts_that_are_missing_or_too_large_are_refused",
+        "chunks_that_unpack_to_more_than_a_file_holds_are_refused",
+        "links_that_lead_in_a_circle_or_away_are_refused",
+        "models_that_call_models_do_not_grow_without_end",
+    ];
+    let program = std::env::current_exe().unwrap();
+    let command = format!("ulimit -v {LIMIT} && exec \"$0\" --test-threads=1 --exact \"$@\"");
+    let output = std::process::Command::new("sh").arg("-c").arg(command).arg(program).args(tests).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("6 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
