@@ -1,6 +1,6 @@
 """Frozen graphs of tf.contrib's cells, as tf1_graph.py has those of tf.nn.
 
-    pip install -r tf1_graph_contrib.txt               # Python 3.7: TensorFlow 1.15
+    pip install -r tf1_checkpoint.contrib.requirements.txt       # Python 3.7: TensorFlow 1.15
     python tf1_graph_contrib.py OUT [--seed N] [--only NAME,...]
 """
 

@@ -25,6 +25,7 @@ impl Cell {
         let output = self.output_size();
         match self {
             Self::Lstm { gates, coupled, cell_norm, output_activation, projection, cell_clip, projection_clip } => {
+                let gates: &[Gate; 4] = gates;
                 let [i, j, f, o] = gates;
                 if i.activation != f.activation || o.activation != f.activation {
                     return Err(ImportError::Unsupported("an LSTM whose gates differ in activation".into()));

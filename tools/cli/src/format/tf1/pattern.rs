@@ -45,7 +45,7 @@ pub struct Gate {
 pub enum Cell {
     /// i, j, f, o
     Lstm {
-        gates: [Gate; 4],
+        gates: Box<[Gate; 4]>,
         /// The input gate is what the forget gate leaves; it stands there twice.
         coupled: bool,
         cell_norm: Option<Norm>,
@@ -75,7 +75,7 @@ impl Cell {
         let blurred = |cell: &Self| {
             let mut cell = cell.clone();
             let gates: &mut [Gate] = match &mut cell {
-                Self::Lstm { gates, .. } => gates,
+                Self::Lstm { gates, .. } => &mut **gates,
                 Self::Gru { gates, .. } => gates,
                 Self::Ugrnn { gates } => gates,
                 Self::Simple { gate } => std::slice::from_mut(gate),
@@ -242,7 +242,7 @@ fn lstm(arena: &mut Arena, value: Id) -> Option<Found> {
                     let (gates, x) =
                         split(arena, [(i, Some(old)), (j, Some(old)), (f, Some(old)), (o.clone(), Some(new))], hidden)?;
                     let cell = Cell::Lstm {
-                        gates,
+                        gates: Box::new(gates),
                         coupled,
                         cell_norm,
                         output_activation,
