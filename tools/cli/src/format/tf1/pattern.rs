@@ -39,8 +39,6 @@ pub struct Gate {
 }
 
 /// A cell's weights and how it uses them.
-// One is made for each cell of a graph.
-#[expect(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// i, j, f, o
