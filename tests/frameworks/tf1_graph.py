@@ -1,6 +1,6 @@
 """Frozen TensorFlow 1 graphs, written and run by TensorFlow itself: GraphDefs with inputs and outputs.
 
-    pip install -r tf1_graph.txt                       # or tf1_graph_contrib.txt: TensorFlow 1.15 runs it as well
+    pip install -r tf1_graph.txt                       # TensorFlow 1.15 (tf1_checkpoint.contrib...) runs it as well
     python tf1_graph.py OUT [--seed N] [--only NAME,...]
 
 Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [1, time, features], `output` as TensorFlow gives

@@ -1,6 +1,6 @@
 """Frozen graphs of tf.contrib's cells, as tf1_graph.py has those of tf.nn.
 
-    pip install -r tf1_graph_contrib.txt               # Python 3.7: TensorFlow 1.15
+    pip install -r tf1_checkpoint.contrib.requirements.txt       # Python 3.7: TensorFlow 1.15
     python tf1_graph_contrib.py OUT [--seed N] [--only NAME,...]
 """
 
@@ -42,20 +42,14 @@ of("layer_norm_off_lstm", lambda s: contrib.LayerNormBasicLSTMCell(s.units, laye
 of("layer_norm_lstm", lambda s: more.LayerNormLSTMCell(s.units, use_peepholes=True, layer_norm=True))
 of("weight_norm_lstm", lambda s: more.WeightNormLSTMCell(s.units))
 of("ugrnn", lambda s: contrib.UGRNNCell(s.units))
-of("intersection", lambda s: contrib.IntersectionRNNCell(s.units, num_in_proj=s.units))
-of("nas", lambda s: contrib.NASCell(s.units))
-of("glstm", lambda s: contrib.InputProjectionWrapper(contrib.GLSTMCell(4, number_of_groups=2), 6))
 of("sru", lambda s: contrib.SRUCell(s.units))
 of("indrnn", lambda s: contrib.IndRNNCell(s.units))
 of("indy_gru", lambda s: contrib.IndyGRUCell(s.units))
 of("indy_lstm", lambda s: contrib.IndyLSTMCell(s.units))
-of("cfn", lambda s: more.CFNCell(s.units))
-of("minimal", lambda s: more.MinimalRNNCell(s.units))
 of("highway", lambda s: contrib.HighwayWrapper(gru(s.features)))
 of("residual", lambda s: contrib.ResidualWrapper(lstm(s.features)))
 of("input_projection", lambda s: contrib.InputProjectionWrapper(gru(s.units), 4))
 of("output_projection", lambda s: contrib.OutputProjectionWrapper(gru(s.units), 4))
-of("attention", lambda s: contrib.AttentionCellWrapper(lstm(s.units), attn_length=2, state_is_tuple=True))
 
 
 @case

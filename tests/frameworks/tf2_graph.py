@@ -3,7 +3,7 @@
     pip install -r tf1_graph.txt
     python tf2_graph.py OUT [--seed N] [--only NAME,...]
 
-Keras 2 (tf_keras) and Keras 3 layers, and the RNN functions of tf.compat.v1 within a tf.function.
+Each network is written by Keras 2 (tf_keras) and by Keras 3.
 """
 
 import argparse
@@ -58,7 +58,7 @@ of("dense_in_time", lambda k, s: [k.layers.Dense(5, activation="tanh"), k.layers
                                   k.layers.Dense(2)])
 
 
-def write(folder, name, seed, lower):
+def write(folder, name, seed):
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     module, layers, opened, windowed = CASES[name]
     sizes = Sizes(rng)
@@ -74,7 +74,7 @@ def write(folder, name, seed, lower):
     steps = None if opened else sizes.steps
     given = tf.TensorSpec([1, steps, sizes.features], tf.float32, name="features")
     function = tf.function(lambda features: model(features, training=False)).get_concrete_function(given)
-    frozen = convert_variables_to_constants_v2(function, lower_control_flow=lower).graph.as_graph_def()
+    frozen = convert_variables_to_constants_v2(function).graph.as_graph_def()
     with open(os.path.join(folder, name + ".pb"), "wb") as file:
         file.write(frozen.SerializeToString())
     tensors = {"input": x, "output": np.ascontiguousarray(y)}
@@ -92,7 +92,7 @@ def main():
     os.makedirs(arguments.folder, exist_ok=True)
     names = arguments.only.split(",") if arguments.only else sorted(CASES)
     for name in names:
-        write(arguments.folder, name, arguments.seed, True)
+        write(arguments.folder, name, arguments.seed)
         print(name, flush=True)
 
 

@@ -249,7 +249,7 @@ impl ImportError {
             Self::Io(_) => "check the path and its permissions",
             Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
             Self::NotReadYet { .. } | Self::Unrecognized => {
-                "give a PyTorch state dict, a TensorFlow checkpoint or frozen .pb graph, or a canonical .safetensors"
+                "give a Keras .h5 or .keras, a PyTorch state dict, a TensorFlow checkpoint or .pb graph, or a canonical .safetensors"
             }
             Self::Truncated { .. } | Self::Malformed { .. } => "copy or export the file again",
             Self::UnreadOp { .. } | Self::Node { .. } | Self::Unsupported(_) => {

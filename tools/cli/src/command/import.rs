@@ -10,7 +10,7 @@ use super::{Outcome, SettingArgs, keep_inputs};
 
 /// Turns a foreign model into a canonical one (safetensors)
 ///
-/// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (their prefix, index or folder), PyTorch state dicts (.pt, .pth, .safetensors), and canonical models.
+/// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (their prefix, index or folder), Keras models and weights (.h5, .keras), PyTorch state dicts (.pt, .pth, .safetensors), and canonical models.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors

@@ -11,8 +11,8 @@ pub mod description;
 mod edgeml;
 pub mod golden;
 pub mod graphdef;
+mod image;
 mod keras;
-mod kernel;
 mod layer;
 mod mingru;
 mod ncps;
@@ -118,17 +118,20 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             }
             tf1::import_graph(&graphdef::decode(bytes)?, name, options.window)
         }
+        Some(Kind::Hdf5) => keras::import_hdf5(bytes, name, options),
         Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
         Some(Kind::Zip) => {
             let mut archive = Archive::open(bytes)?;
             if torch::is_torch(&archive) {
                 return torch::import_archive(&mut archive, bytes.len(), name, options);
             }
+            if keras::is_keras(&archive) {
+                return keras::import_archive(&mut archive, name, options);
+            }
             let has = |end: &str| archive.names().iter().any(|name| name.ends_with(end));
             let found = match () {
-                () if has("config.json") => "a .keras file",
                 () if has(".npy") => "an .npz archive of NumPy",
-                () => "a zip archive, but not one of PyTorch",
+                () => "a zip archive, but not one of PyTorch or Keras",
             };
             Err(ImportError::NotReadYet { found })
         }
@@ -144,6 +147,7 @@ enum Kind {
     Checkpoint,
     Safetensors,
     GraphDef,
+    Hdf5,
     Zip,
     Pickle,
     Other(&'static str),
@@ -151,8 +155,7 @@ enum Kind {
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
 fn recognize(bytes: &[u8]) -> Option<Kind> {
-    const MAGIC: [(&[u8], &str); 10] = [
-        (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),
+    const MAGIC: [(&[u8], &str); 9] = [
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x1f\x8b", "a gzip archive"),
         (b"GGUF", "a GGUF file"),
@@ -179,6 +182,9 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     }
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return Some(Kind::Zip);
+    }
+    if bytes.starts_with(keras::MAGIC) {
+        return Some(Kind::Hdf5);
     }
     if let Some((_, found)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Some(Kind::Other(found));

@@ -100,20 +100,8 @@ impl BatchNorm {
             let of = x.shape.last().copied().unwrap_or_default();
             return Err(ImportError::Unsupported(format!("{of} channels where its tensors have {size}")));
         }
-        let (gain, bias) = (
-            self.gain.map_or_else(|| vec![1.0; size], |gain| gain.data),
-            self.bias.map_or_else(|| vec![0.0; size], |bias| bias.data),
-        );
-        let epsilon = f64::from(self.epsilon);
-        let gain: Vec<f64> = (gain.iter().zip(&self.variance.data))
-            .map(|(&gain, &var)| f64::from(gain) / (f64::from(var) + epsilon).sqrt())
-            .collect();
-        let bias = bias.iter().zip(&self.mean.data).zip(&gain);
-        let bias = bias.map(|((&bias, &mean), gain)| (f64::from(bias) - f64::from(mean) * gain) as f32).collect();
-        let vector = |data: Vec<f32>| Tensor { shape: vec![size], data };
-        let all = x.source.size();
-        let layer = Layer::new(CellKind::Scale, all, all).extent("channels", size).option("gain");
-        let gain = gain.iter().map(|&gain| gain as f32).collect();
-        simple(layer.tensor("gain", vector(gain)).tensor("bias", vector(bias)), network, x)
+        let affine = [&self.gain, &self.bias].map(|tensor| tensor.as_ref().map(|tensor| tensor.data.as_slice()));
+        let statistics = [self.mean.data.as_slice(), &self.variance.data];
+        simple(Layer::batch_norm(x.source.size(), statistics, affine, self.epsilon.into()), network, x)
     }
 }

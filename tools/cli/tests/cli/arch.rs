@@ -90,7 +90,7 @@ fn every_command_takes_an_architecture() {
     let sound = yes_flac();
     here.write("index.csv", format!("file,label\n{sound},yes\n"));
     let listen = [&["listen", "model.ckpt", "--wav", &sound], &arch[..]].concat();
-    here.refuse(&listen, "model.ckpt", &["has no front end", "--front-end FILE"]);
+    here.refuse(&listen, "model.ckpt", &["has no front end", "--front-end"]);
     let eval = [&["eval", "model.ckpt", "--index", "index.csv"], &arch[..]].concat();
     here.refuse(&eval, "model.ckpt", &["has no labels for its classes"]);
     for command in ["import", "pack", "inspect", "run", "eval", "listen", "verify", "bench"] {

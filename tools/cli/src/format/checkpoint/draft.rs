@@ -295,7 +295,7 @@ pub(super) fn description(
         });
     }
     layers.truncate(MAX_LAYERS);
-    let input = Input { name: "input".into(), size: Size::One(input.unwrap_or(1).max(1)), steps: None };
+    let input = Input { name: "input".into(), size: Size::One(input.unwrap_or(1).max(1)), ..Input::default() };
     let description = Description { inputs: vec![input], layers, ..Description::default() };
     serde_json::to_string(&description).unwrap_or_default()
 }

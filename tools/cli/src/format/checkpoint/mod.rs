@@ -7,7 +7,7 @@ mod draft;
 mod names;
 pub mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek};
@@ -22,6 +22,8 @@ pub use table::is_table;
 
 /// What its index is called behind the prefix that TensorFlow is given.
 const INDEX: &str = ".index";
+/// What TensorFlow writes beside it: the graph that was trained, without weights.
+const META: &str = ".meta";
 /// The file in which a folder says which of its checkpoints is the latest, and most bytes of it.
 const LATEST: &str = "checkpoint";
 const MAX_LATEST_BYTES: u64 = 1 << 16;
@@ -33,7 +35,7 @@ fn malformed<T>(reason: impl Display) -> Result<T, ImportError> {
 }
 
 /// The index of the checkpoint that a person means with `path`: its prefix as TensorFlow was given it, its index, one
-/// of its shards, or a folder with a file `checkpoint`, or that file. None if it is none of these.
+/// of its shards, the graph beside them, or a folder with a file `checkpoint`, or that file. None if it is none of these.
 pub fn index_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     if path.is_dir() {
@@ -53,6 +55,7 @@ pub fn index_of(path: &Path) -> Option<PathBuf> {
     let prefix = match shard {
         // Without its index it is nothing.
         Some((prefix, _)) => return Some(with_suffix(&path.with_file_name(prefix), INDEX)),
+        None if name.ends_with(META) => path.with_extension(""),
         None if path.exists() => return None,
         None => path.to_owned(),
     };
@@ -117,7 +120,9 @@ pub fn import_parts<R: Read + Seek>(
     }
     let slots: Vec<&str> = bundle.names().filter(|name| names::is_slot(name)).collect();
     if !slots.is_empty() {
-        notes.push(format!("not used: {} ({} variables of an optimizer)", listed(&slots), slots.len()));
+        let last: BTreeSet<&str> = slots.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+        let kinds = listed(&last.into_iter().collect::<Vec<_>>());
+        notes.push(format!("not used: {} variables of an optimizer ({kinds})", slots.len()));
     }
     for (name, lost, of) in &values.rounded {
         notes.push(format!("{name}: {lost} of {of} numbers are rounded from f64 to f32"));

@@ -156,7 +156,7 @@ fn of_stack(stack: &Stack<'_>, input: usize, head: Option<&Module>) -> Found {
         note.push_str(&format!(" -> {} Dense, no activation behind", head.layer.name));
         layers.push(head.layer.clone());
     }
-    let input = Input { name: "input".into(), size: Size::One(input), steps: None };
+    let input = Input { name: "input".into(), size: Size::One(input), ..Input::default() };
     Found { description: Description { inputs: vec![input], layers, ..Description::default() }, note }
 }
 

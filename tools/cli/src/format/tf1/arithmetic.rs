@@ -56,6 +56,7 @@ impl Evaluator<'_> {
                 let inverse = arena.map(b, f32::recip)?;
                 arena.mul(a, inverse)?
             }
+            ("Square", &[x]) if arena.is_constant(x) => arena.map(x, |value| value * value)?,
             ("Rsqrt", &[x]) => arena.map(x, |value| value.sqrt().recip())?,
             ("Sqrt", &[x]) => arena.map(x, f32::sqrt)?,
             ("Sigmoid", &[x]) => arena.unary(Activation::Sigmoid, x)?,
@@ -73,8 +74,9 @@ impl Evaluator<'_> {
             }
             ("Softmax", &[x]) => arena.softmax(x)?,
             ("Minimum" | "Maximum", &[a, b]) => {
-                let (x, bound) = if arena.is_constant(a) { (b, a) } else { (a, b) };
+                let (x, bound) = if arena.scalar(a).is_some() { (b, a) } else { (a, b) };
                 match (arena.scalar(bound), op) {
+                    (Some(bound), "Maximum") if arena.is_constant(x) => arena.map(x, |value| value.max(bound))?,
                     (Some(bound), "Minimum") => arena.clip(x, f32::NEG_INFINITY, bound)?,
                     (Some(bound), _) => arena.clip(x, bound, f32::INFINITY)?,
                     (None, "Maximum") => arena.maximum(a, b)?,

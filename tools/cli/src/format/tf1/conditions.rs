@@ -144,6 +144,21 @@ impl Evaluator<'_> {
         Ok(vec![Value::Real(if time == 1 { reversed } else { self.arena.swap(reversed)? })])
     }
 
+    /// The state after as many steps as each sequence has.
+    pub(super) fn state_after_each(&mut self, x: Id, [lengths, sequences]: &[Value; 2]) -> Outputs {
+        let &[time, batch, _] = self.arena.shape(x) else { return Err("it must take a state".into()) };
+        self.in_order(sequences, batch)?;
+        match lengths {
+            Value::Ints { data, .. }
+                if !data.is_empty() && data.iter().all(|&length| length == LENGTH || length == time) =>
+            {
+                let sequence = self.arena.swap(x)?;
+                Ok(vec![Value::Real(self.arena.step(sequence, super::symbol::At::Last)?)])
+            }
+            _ => Err(format!("it takes states of different steps: {FULL}")),
+        }
+    }
+
     /// The last step of each sequence that has a length.
     pub(super) fn last_of_each(&mut self, x: Id, [sequences, steps]: &[Value; 2]) -> Outputs {
         let shape = self.arena.shape(x).to_vec();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::front_end::FrontEnd;
 use super::graph::{Graph, Source};
+use super::moments::Moment;
 use super::symbol::{Arena, Dim, Id, is_symbol};
 use crate::error::ImportError;
 use crate::format::graphdef::AttrValue;
@@ -36,6 +37,8 @@ pub(super) enum Value {
     Ints { is_scalar: bool, data: Vec<Dim> },
     /// `0..n` for a number of steps that the graph leaves open.
     Range(Dim),
+    /// The zeros before the first step of a sequence, then its steps; time first.
+    Since(Id),
     /// Pairs of integers: one of the first with one of the second.
     Pairs(Box<[Self; 2]>),
     /// The counter of a loop, and what was added to it.
@@ -46,6 +49,8 @@ pub(super) enum Value {
     Bool { value: bool, shape: Vec<Dim> },
     /// Random floats from `low` up to `high`, which is not among them.
     Random { low: f32, high: f32 },
+    /// A part of a normalization.
+    Moment(Moment),
     /// A TensorArray.
     Array(usize),
     /// What a TensorArray or a list of tensors holds.

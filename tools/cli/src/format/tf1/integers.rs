@@ -1,7 +1,8 @@
 //! Integer expressions that TensorFlow 1 leaves in frozen graphs: shapes, permutations, loop bounds.
 
+use super::dims::known as number;
 use super::evaluate::{Evaluator, MAX_INTS, Outputs, Value};
-use super::symbol::{Dim, LENGTH, is_symbol, known as number};
+use super::symbol::{Dim, LENGTH, is_symbol};
 
 impl Evaluator<'_> {
     pub(super) fn apply_ints(&mut self, node: usize, op: &str, inputs: &[Value]) -> Outputs {

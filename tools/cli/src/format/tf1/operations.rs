@@ -18,6 +18,7 @@ impl Evaluator<'_> {
             (_, [Value::Random { low, high }, Value::Real(x)]) | (_, [Value::Real(x), Value::Random { low, high }]) => {
                 self.random(op, [*low, *high], *x)
             }
+            _ if inputs.iter().any(|input| matches!(input, Value::Moment(_))) => self.moment(node, op, &inputs),
             _ if op.starts_with("TensorList") => self.list(node, op, &inputs),
             ("Enter", [x]) => {
                 self.frame_number(node)?;
@@ -93,11 +94,12 @@ impl Evaluator<'_> {
                 self.split(*x, data[0], parts)
             }
             ("SplitV", [Value::Real(x), Value::Ints { data: sizes, .. }, Value::Ints { is_scalar: true, data }]) => {
-                if axis(data, self.arena.shape(*x).len())? + 1 != self.arena.shape(*x).len() || sizes.len() > MAX_PARTS
-                {
+                let on = axis(data, self.arena.shape(*x).len())?;
+                let by_rows = on == 0 && self.arena.is_constant(*x) && self.arena.shape(*x).len() == 2;
+                if !(by_rows || on + 1 == self.arena.shape(*x).len()) || sizes.len() > MAX_PARTS {
                     return Err("it must split features".into());
                 }
-                let width = self.arena.width(*x) as Dim;
+                let width = if by_rows { self.arena.shape(*x)[0] } else { self.arena.width(*x) as Dim };
                 let given =
                     sizes.iter().filter(|&&size| size != -1).try_fold(0, |sum: Dim, &size| sum.checked_add(size));
                 let rest =
@@ -109,6 +111,7 @@ impl Evaluator<'_> {
                     // Keras 2 leaves a part of no features, which nothing reads.
                     outputs.push(match size {
                         0 => Value::Nothing,
+                        _ if by_rows => Value::Real(self.constant_rows(*x, 0, at, size)?),
                         _ => Value::Real(self.arena.slice(*x, at, size)?),
                     });
                     at += size;
@@ -149,6 +152,14 @@ impl Evaluator<'_> {
             },
             ("Sum" | "Mean" | "Max", [Value::Real(x), Value::Ints { data, .. }]) => self.reduce(node, op, *x, data),
             ("Tile", [Value::Real(x), Value::Ints { is_scalar: false, data }]) => match *self.arena.expr(*x) {
+                // Features side by side.
+                _ if !self.arena.is_constant(*x)
+                    && matches!(&**data, [rest @ .., 1..=64] if rest.iter().all(|&times| times == 1))
+                    && data.len() == self.arena.shape(*x).len() =>
+                {
+                    let parts = vec![*x; data[data.len() - 1] as usize];
+                    real(self.arena.concat(&parts)?)
+                }
                 Expr::Fill(bits) if data.len() == self.arena.shape(*x).len() => {
                     let mut shape = self.arena.shape(*x).to_vec();
                     for (dim, &times) in shape.iter_mut().zip(data) {
@@ -161,6 +172,7 @@ impl Evaluator<'_> {
             ("ReverseSequence", [Value::Real(x), Value::Ints { is_scalar: false, data }]) => {
                 self.reverse_sequence(node, *x, data)
             }
+            ("GatherNd", [Value::Since(x), Value::Pairs(pairs)]) => self.state_after_each(*x, pairs),
             ("GatherNd", [Value::Real(x), Value::Pairs(pairs)]) => self.last_of_each(*x, pairs),
             ("BlockLSTM" | "BlockLSTMV2", [Value::Ints { .. }, rest @ ..]) => self.block_lstm(node, rest),
             _ => self.refuse_inputs(op, &inputs),

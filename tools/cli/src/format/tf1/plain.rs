@@ -9,7 +9,7 @@ use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::{Value, last};
 use crate::format::golden::Case;
-use crate::format::kernel::{self, Kernel, Padding, image};
+use crate::format::image::{self, Kernel, flat, pool_over_time};
 use crate::format::layer::Layer;
 use crate::format::network::Network;
 use crate::format::plain::{self, BatchNorm, simple};
@@ -35,7 +35,7 @@ pub(super) fn add(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Resu
         "BatchNormalization" | "batch_norm" => batch_norm(case, network, x)?,
         "LayerNormalization" | "layer_norm" => layer_norm(case, network, x)?,
         "Embedding" | "embedding_lookup" => simple(embedding(case)?, network, x)?,
-        "Flatten" => kernel::flat(network, x)?,
+        "Flatten" => flat(network, x)?,
         "Reshape" | "reshape" => reshape(case, network, x)?,
         "Last" => last(network, x.clone()),
         "Softmax" | "softmax" => {
@@ -125,21 +125,27 @@ fn per_axis(case: &mut Case<'_>, name: &str, axes: usize) -> Result<Option<[usiz
     })
 }
 
-/// The arguments of a kernel.
-fn read(case: &mut Case<'_>, axes: usize, taps: [usize; 2], stride: [usize; 2]) -> Result<Kernel, ImportError> {
+/// The arguments of a kernel, over an image of this width.
+fn read(
+    case: &mut Case<'_>,
+    x: &Value,
+    width: usize,
+    axes: usize,
+    (taps, stride): ([usize; 2], [usize; 2]),
+) -> Result<Kernel, ImportError> {
     if let Some(format) = case.text("data_format")?
         && format != "channels_last"
     {
         return Err(ImportError::Unsupported(format!("argument data_format = {format:?}")));
     }
-    let padding = match case.text("padding")?.map(|padding| padding.to_ascii_lowercase()).as_deref() {
-        None | Some("valid") => Padding::VALID,
-        Some("same") => Padding::Same,
-        Some(other) => return Err(ImportError::Unsupported(format!("argument padding = {other:?}"))),
-    };
     let stride = per_axis(case, "strides", axes)?.unwrap_or(stride);
     let dilation = per_axis(case, "dilation_rate", axes)?.unwrap_or([1, 1]);
-    Ok(Kernel { taps, stride, dilation, padding })
+    let kernel = Kernel { stride, dilation, ..Kernel::of(taps) }.checked()?;
+    match case.text("padding")?.map(|padding| padding.to_ascii_lowercase()).as_deref() {
+        None | Some("valid") => Ok(kernel),
+        Some("same") => Ok(kernel.same([x.source.rows().or(x.steps), Some(width)])),
+        Some(other) => Err(ImportError::Unsupported(format!("argument padding = {other:?}"))),
+    }
 }
 
 /// A kernel `[taps..., channels, filters]`: its taps, channels and filters, and the same as a matrix with a column for
@@ -177,12 +183,12 @@ fn agrees(case: &mut Case<'_>, axes: usize, taps: [usize; 2]) -> Result<(), Impo
 }
 
 fn conv(case: &mut Case<'_>, network: &mut Network, x: &Value, axes: usize) -> Result<Value, ImportError> {
-    let (width, channels) = image(x, axes)?;
+    let (width, channels) = image::over_time(x, axes)?;
     let (taps, seen, filters, weights) = filters(either(case, "kernel", "weights")?, axes)?;
     sees(seen, channels)?;
     case.units("filters", filters)?;
     agrees(case, axes, taps)?;
-    let kernel = read(case, axes, taps, [1, 1])?;
+    let kernel = read(case, x, width, axes, (taps, [1, 1]))?;
     let weights = Named { name: "kernel", tensor: &weights };
     let mut layer =
         Layer::new(CellKind::Conv, 0, filters).tensor("weights", weights.transposed(0, weights.matrix()?.0)?);
@@ -195,13 +201,13 @@ fn conv(case: &mut Case<'_>, network: &mut Network, x: &Value, axes: usize) -> R
 
 /// A kernel for each channel, then one over the channels alone.
 fn separable(case: &mut Case<'_>, network: &mut Network, x: &Value, axes: usize) -> Result<Value, ImportError> {
-    let (width, channels) = image(x, axes)?;
+    let (width, channels) = image::over_time(x, axes)?;
     let depthwise = either(case, "depthwise_kernel", "depthwise_weights")?;
     let (taps, seen, multiplier, weights) = filters(depthwise, axes)?;
     sees(seen, channels)?;
     case.units("depth_multiplier", multiplier)?;
     agrees(case, axes, taps)?;
-    let kernel = read(case, axes, taps, [1, 1])?;
+    let kernel = read(case, x, width, axes, (taps, [1, 1]))?;
     // [taps, channel, multiplier] to [channel, multiplier, taps].
     let (units, positions) = (channels * multiplier, taps[0] * taps[1]);
     let by_tap = Tensor { shape: vec![positions, units], data: weights.data };
@@ -222,7 +228,7 @@ fn separable(case: &mut Case<'_>, network: &mut Network, x: &Value, axes: usize)
     }
     let layer = layer.activation("activation", case.activation("activation", Activation::Identity)?);
     let width = image.shape.iter().product::<usize>() / units;
-    Kernel::over_all(1).slide(network, &image, layer, (width, units))
+    Kernel::of([1, 1]).slide(network, &image, layer, (width, units))
 }
 
 fn pool(
@@ -232,10 +238,10 @@ fn pool(
     axes: usize,
     how: &'static str,
 ) -> Result<Value, ImportError> {
-    let (width, channels) = image(x, axes)?;
+    let (width, channels) = image::over_time(x, axes)?;
     let taps = per_axis(case, "pool_size", axes)?
         .ok_or_else(|| ImportError::Unsupported("a pooling without its pool_size".into()))?;
-    let kernel = read(case, axes, taps, taps)?;
+    let kernel = read(case, x, width, axes, (taps, taps))?;
     kernel.slide(network, x, Layer::new(CellKind::Pool, 0, channels).option(how), (width, channels))
 }
 
@@ -243,7 +249,7 @@ fn pool(
 fn over_time(case: &mut Case<'_>, network: &mut Network, x: &Value, how: &'static str) -> Result<Value, ImportError> {
     case.must_be("keepdims", false)?;
     match case.integer("axis")? {
-        Some(1) if x.sequence => kernel::over_time(network, x, how),
+        Some(1) if x.sequence => pool_over_time(network, x, 1, how),
         _ => Err(ImportError::Unsupported(format!("{} but for a sequence with axis = 1", case.cls))),
     }
 }
@@ -319,7 +325,7 @@ fn reshape(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Valu
     let features = match shape.as_slice() {
         &[_, to] if x.sequence && to == size as i64 => return Ok(Value { shape: vec![size], ..x.clone() }),
         &[_, to] => {
-            let flat = kernel::flat(network, x)?;
+            let flat = flat(network, x)?;
             return if to == -1 || to == flat.source.size() as i64 { Ok(flat) } else { refuse() };
         }
         [_, _, features @ ..] if x.sequence && !features.is_empty() => features,

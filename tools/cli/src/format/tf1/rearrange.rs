@@ -1,6 +1,7 @@
 //! Ops that take values apart and put them together.
 
 use super::evaluate::{Evaluator, MAX_INTS, MAX_PARTS, Outputs, Value, axis};
+use super::moments::Moment;
 use super::symbol::{Dim, Expr, Id, Kernel, Over, is_symbol};
 use crate::canonical::Tensor;
 
@@ -35,10 +36,20 @@ impl Evaluator<'_> {
                 parts.iter().filter_map(|part| if let Value::Real(id) = part { Some(*id) } else { None }).collect();
             let rank = ids.first().map_or(0, |&id| self.arena.shape(id).len());
             let on = axis(&[along], rank)?;
+            let constant = ids.iter().all(|&id| self.arena.is_constant(id));
+            if on == 0 && rank == 2 && constant {
+                return self.stacked_constants(&ids);
+            }
+            if let (0, 3, &[before, sequence]) = (on, rank, &*ids)
+                && self.arena.is_zero(before)
+                && self.arena.shape(before)[0] == 1
+            {
+                return Ok(vec![Value::Since(sequence)]);
+            }
             if on + 1 != rank {
                 return Err(format!("its axis is {along}, but must be the features"));
             }
-            if ids.iter().all(|&id| matches!(self.arena.expr(id), Expr::Const(_))) {
+            if constant && !ids.iter().any(|&id| matches!(self.arena.expr(id), Expr::Fill(_))) {
                 return self.joined_constants(&ids);
             }
             return Ok(vec![Value::Real(self.arena.concat(&ids)?)]);
@@ -56,6 +67,22 @@ impl Evaluator<'_> {
             }
         }
         self.ints(false, data)
+    }
+
+    /// Rows of constant matrices, one below the other.
+    fn stacked_constants(&mut self, ids: &[Id]) -> Outputs {
+        let width = self.arena.width(ids[0]);
+        let (mut rows, mut data) = (0, Vec::new());
+        for &id in ids {
+            let tensor = self.arena.tensor(id)?;
+            let Tensor { shape, data: more } = &self.arena.tensors[tensor];
+            if shape[1] != width || data.len() + more.len() > self.arena.values_left {
+                return Err("its constants differ in shape".into());
+            }
+            rows += shape[0];
+            data.extend_from_slice(more);
+        }
+        Ok(vec![Value::Real(self.arena.constant(Tensor { shape: vec![rows, width], data })?)])
     }
 
     /// Columns of constants side by side.
@@ -271,6 +298,21 @@ impl Evaluator<'_> {
             let left = shape.iter().enumerate().filter(|(axis, _)| keep || !axes.contains(axis));
             let left = left.map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect();
             return Ok(vec![Value::Real(self.arena.make(Expr::Fill(0), left)?)]);
+        }
+        // The squares of a constant matrix, over its rows.
+        if let (&[_, cols], [0], "Sum", true) = (&*shape, &*axes, op, self.arena.is_constant(x)) {
+            let tensor = self.arena.tensor(x)?;
+            let data = &self.arena.tensors[tensor].data;
+            let column = |col: usize| data.iter().skip(col).step_by(cols as usize).map(|&value| f64::from(value)).sum();
+            let sums: Vec<f32> = (0..cols as usize).map(column).map(|sum: f64| sum as f32).collect();
+            let shape = if keep { vec![1, sums.len()] } else { vec![sums.len()] };
+            return Ok(vec![Value::Real(self.arena.constant(Tensor { shape, data: sums })?)]);
+        }
+        if let (&[on], "Mean", true, false) = (&*axes, op, keep, self.arena.is_constant(x))
+            && on + 1 == shape.len()
+            && on > 0
+        {
+            return Ok(vec![Value::Moment(Moment::mean(x))]);
         }
         // Over all positions of an image: a kernel as large as it.
         let over = match op {

@@ -5,6 +5,8 @@ use super::symbol::{Arena, At, Dim, Expr, Id, is_symbol};
 
 /// Deepest network that is read.
 pub const MAX_DEPTH: usize = 100;
+/// What ends as no cell does.
+const UNKNOWN: &str = "no cell that this importer knows ends so";
 /// Most different cells.
 const MAX_CELLS: usize = 256;
 
@@ -36,7 +38,7 @@ fn lift(arena: &mut Arena, frame: usize, value: Id, turns: Dim, depth: usize) ->
             None => {
                 let is_state = matches!(arena.expr(value), Expr::Variable(_));
                 if is_state || arena.operands(value).is_empty() {
-                    return Err("no cell that this importer knows ends so".into());
+                    return Err(UNKNOWN.into());
                 }
                 arena.with_operands(value, |arena, operand| lift(arena, frame, operand, turns, depth + 1))?
             }
@@ -158,6 +160,7 @@ fn alike(a: &Expr, b: &Expr) -> bool {
         (Expr::Unary(a, _), Expr::Unary(b, _)) => a == b,
         (Expr::Affine(_, a, b), Expr::Affine(_, c, d)) | (Expr::Clip(_, a, b), Expr::Clip(_, c, d)) => a == c && b == d,
         (Expr::Slice(_, a), Expr::Slice(_, b)) => a == b,
+        (Expr::Norm(_, a, b, c), Expr::Norm(_, d, e, f)) => (a, b, c) == (d, e, f),
         (Expr::Softmax(_), Expr::Softmax(_)) | (Expr::Add(..), Expr::Add(..)) => true,
         (Expr::Mul(..), Expr::Mul(..)) | (Expr::Maximum(..), Expr::Maximum(..)) => true,
         (Expr::Concat(a), Expr::Concat(b)) => a.len() == b.len(),
@@ -173,23 +176,24 @@ fn alike(a: &Expr, b: &Expr) -> bool {
 /// A cell from its first step on.
 fn of_cell(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> {
     let mut before: Option<(Id, Option<Id>)> = None;
-    let mut cell: Option<Cell> = None;
+    let &[.., last] = steps else { return Err("it has no steps".into()) };
+    let cell = pattern::find(arena, last).ok_or(UNKNOWN)?.cell;
     let mut inputs = Vec::new();
     for &step in steps {
-        let found = pattern::find(arena, step).ok_or("no cell that this importer knows ends so")?;
+        let found = pattern::find(arena, step).ok_or(UNKNOWN)?;
         match before {
             None => check_initial(arena, &found)?,
             Some((hidden, state)) if found.hidden == hidden && found.state.map(|[old, _]| old) == state => {}
             Some(_) => return Err("a step does not follow the one before it".into()),
         }
-        if cell.get_or_insert_with(|| found.cell.clone()) != &found.cell {
+        if found.cell != cell && !(arena.is_zero(found.hidden) && cell.begins_as(&found.cell)) {
             return Err("its steps have different weights".into());
         }
         before = Some((step, found.state.map(|[_, new]| new)));
         inputs.push(found.x);
     }
     let x = of_steps(arena, &inputs, depth + 1)?;
-    rnn(arena, cell.ok_or("it has no steps")?, x)
+    rnn(arena, cell, x)
 }
 
 /// The steps of an unrolled cell up to this one.

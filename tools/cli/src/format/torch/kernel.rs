@@ -1,4 +1,4 @@
-//! The arguments of PyTorch's convolutions and poolings, in which channels are before the other dimensions.
+//! PyTorch's convolutions and poolings.
 
 use tidegate::cell::CellKind;
 
@@ -6,7 +6,7 @@ use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::Value;
 use crate::format::golden::Case;
-use crate::format::kernel::{self, Kernel, Padding, image};
+use crate::format::image::{self, Kernel};
 use crate::format::layer::Layer;
 use crate::format::network::Network;
 
@@ -40,25 +40,28 @@ fn per_axis(case: &mut Case<'_>, name: &str, axes: usize) -> Result<Option<[usiz
     }
 }
 
-/// The arguments of a kernel.
-fn read(case: &mut Case<'_>, axes: usize, taps: [usize; 2], stride: [usize; 2]) -> Result<Kernel, ImportError> {
+fn kernel(case: &mut Case<'_>, axes: usize, taps: [usize; 2], stride: [usize; 2]) -> Result<Kernel, ImportError> {
     let stride = per_axis(case, "stride", axes)?.unwrap_or(stride);
     let dilation = per_axis(case, "dilation", axes)?.unwrap_or([1, 1]);
+    let [height, width] = [0, 1].map(|axis| taps[axis].saturating_sub(1).saturating_mul(dilation[axis]));
     let named = if case.is_text("padding") { case.text("padding")? } else { None };
-    let padding = match named.as_deref() {
-        Some("same") if stride == [1, 1] => Padding::Same,
-        Some("valid") => Padding::VALID,
+    let (before, after) = match named.as_deref() {
+        Some("same") if stride == [1, 1] => {
+            let before = [height / 2, width / 2];
+            (before, [height - before[0], width - before[1]])
+        }
+        Some("valid") => ([0, 0], [0, 0]),
         Some(other) => return Err(ImportError::Unsupported(format!("argument padding = {other:?}"))),
         None => {
             let padding = per_axis(case, "padding", axes)?.unwrap_or([0, 0]);
-            Padding::Given(padding, padding)
+            (padding, padding)
         }
     };
-    Ok(Kernel { taps, stride, dilation, padding })
+    Kernel { taps, stride, dilation, before, after }.checked()
 }
 
 fn conv(case: &mut Case<'_>, network: &mut Network, x: &Value, axes: usize) -> Result<Value, ImportError> {
-    let (width, channels) = image(x, axes)?;
+    let (width, channels) = image::over_time(x, axes)?;
     if let Some(mode) = case.text("padding_mode")?
         && mode != "zeros"
     {
@@ -86,7 +89,7 @@ fn conv(case: &mut Case<'_>, network: &mut Network, x: &Value, axes: usize) -> R
     {
         return Err(ImportError::Unsupported("a kernel_size that differs from the weight".into()));
     }
-    let kernel = read(case, axes, taps, [1, 1])?;
+    let kernel = kernel(case, axes, taps, [1, 1])?;
     // [filter, channel, taps] to [filter, taps, channel].
     let positions = taps[0] * taps[1];
     let mut data = Vec::with_capacity(weights.data.len());
@@ -110,7 +113,7 @@ fn pool(
     axes: usize,
     how: &'static str,
 ) -> Result<Value, ImportError> {
-    let (width, channels) = image(x, axes)?;
+    let (width, channels) = image::over_time(x, axes)?;
     for argument in ["ceil_mode", "return_indices"] {
         case.must_be(argument, false)?;
     }
@@ -120,8 +123,8 @@ fn pool(
     if case.given("divisor_override") {
         return Err(ImportError::Unsupported("argument divisor_override".into()));
     }
-    let kernel = read(case, axes, taps, taps)?;
-    if counts_padding && kernel.padding != Padding::VALID {
+    let kernel = kernel(case, axes, taps, taps)?;
+    if counts_padding && kernel.before != [0, 0] {
         return Err(ImportError::Unsupported("a mean that counts its padding".into()));
     }
     kernel.slide(network, x, Layer::new(CellKind::Pool, 0, channels).option(how), (width, channels))
@@ -132,7 +135,7 @@ fn over_time(case: &mut Case<'_>, network: &mut Network, x: &Value, how: &'stati
     if case.size_or_sizes("output_size")?.is_some_and(|size| size != [1]) {
         return Err(ImportError::Unsupported("an output_size other than 1".into()));
     }
-    kernel::over_time(network, x, how)
+    image::pool_over_time(network, x, 1, how)
 }
 
 /// The features of a step (`start_dim` 2) or of the whole sequence (1) one after the other, in the order that PyTorch has
@@ -157,7 +160,7 @@ fn flatten(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Valu
         return Err(ImportError::Unsupported("a second Flatten".into()));
     }
     let whole = start == 1 && x.sequence;
-    let flat = if whole { kernel::flat(network, x)? } else { x.clone() };
+    let flat = if whole { image::flat(network, x)? } else { x.clone() };
     let (size, channels) = (flat.source.size(), x.shape.last().copied().unwrap_or(1));
     let pixels = size / channels.max(1);
     // Where PyTorch's k-th is here.

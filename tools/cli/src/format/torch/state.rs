@@ -27,28 +27,6 @@ pub(super) fn malformed<T>(reason: impl Into<String>) -> Result<T, ImportError> 
     Err(ImportError::Malformed { format: FORMAT, reason: one_line(&reason.into()) })
 }
 
-/// Numbers as f32: each the nearest, and how many are not what they were.
-pub(super) fn decoded(element: Element, bytes: &[u8], endian: Endian) -> Result<(Vec<f32>, usize), String> {
-    let values = element.decode(bytes, endian)?;
-    let words = |k: usize| -> Option<[u8; 8]> {
-        let mut word: [u8; 8] = bytes.get(8 * k..8 * k + 8)?.try_into().ok()?;
-        if endian == Endian::Big {
-            word.reverse();
-        }
-        Some(word)
-    };
-    let lost = match element {
-        Element::F64 => {
-            let differs = |(k, &value): (usize, &f32)| {
-                words(k).map(f64::from_le_bytes).is_some_and(|wide| f64::from(value) != wide && !wide.is_nan())
-            };
-            values.iter().enumerate().filter(|&of| differs(of)).count()
-        }
-        _ => 0,
-    };
-    Ok((values, lost))
-}
-
 impl State {
     /// Adds a tensor.
     pub fn insert(&mut self, name: String, tensor: Tensor, lost: usize) -> Result<(), ImportError> {
@@ -87,7 +65,8 @@ pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) ->
     for (name, view) in file.iter() {
         let element = element(view.dtype())
             .ok_or_else(|| ImportError::Unsupported(format!("tensor {name:?} of type {:?}", view.dtype())))?;
-        let (data, lost) = decoded(element, view.data(), Endian::Little)
+        let (data, lost) = element
+            .decode_counting(view.data(), Endian::Little)
             .map_err(|reason| wrong(format!("tensor {name:?} {reason}")))?;
         state.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data }, lost)?;
     }
