@@ -10,7 +10,7 @@ use super::{CortexM0, CortexM55, Kernel, Portable};
 #[cfg(target_arch = "arm")]
 use crate::quant::RowBlock;
 
-/// Column by column.
+/// Column by column, from `start` on.
 #[inline(always)]
 fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
     let [mut a, mut b, mut c, mut d] = start;
@@ -24,6 +24,15 @@ fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) ->
     [a, b, c, d]
 }
 
+/// The same, four columns a turn: as many as RV32 has registers for, whose loops the compiler leaves as they are.
+#[inline(always)]
+fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
+    let ((block, block_rest), (x, x_rest)) = (block.as_chunks::<4>(), x.as_chunks::<4>());
+    let sums = block.iter().zip(x).fold(start, |sums, (block, x)| columns(sums, block, x));
+    // What fills `x` up may be a turn of its own.
+    columns(sums, block_rest, x.get(block.len()).map_or(x_rest, |x| x.as_slice()))
+}
+
 impl Kernel for Portable {
     const COLUMNS: usize = 1;
     type Unit = [i8; 4];
@@ -34,7 +43,7 @@ impl Kernel for Portable {
     }
 
     fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
-        columns(start, block, x)
+        if cfg!(target_arch = "riscv32") { turns(start, block, x) } else { columns(start, block, x) }
     }
 
     #[cfg(all(target_arch = "arm", feature = "thumb2"))]
@@ -92,5 +101,27 @@ impl Kernel for CortexM55 {
             }
         }
         sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{columns, turns};
+
+    #[test]
+    fn turns_sum_what_columns_sum() {
+        let weights: [[i8; 4]; 24] = core::array::from_fn(|k| [k, 50 * k, 90 * k + 1, 127 * k].map(|w| w as i8));
+        let x: [i16; 24] = core::array::from_fn(|k| (k * 25_931) as i16);
+        let start = [1, -2, i32::MAX, i32::MIN];
+        for columns_of_block in 0..=weights.len() {
+            let block = &weights[..columns_of_block];
+            for filled in columns_of_block..=x.len() {
+                assert_eq!(
+                    turns(start, block, &x[..filled]),
+                    columns(start, block, &x[..filled]),
+                    "{columns_of_block}"
+                );
+            }
+        }
     }
 }

@@ -9,13 +9,13 @@ mod dsp;
 mod frame;
 mod integer;
 mod scalar;
-#[cfg(all(target_arch = "arm", feature = "thumb2"))]
-#[expect(unsafe_code)]
-mod thumb2;
 /// Armv6-M: that it has no atomics is how it differs from Armv7-M.
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+#[expect(unsafe_code)]
+mod thumb2;
 
 pub use scalar::{accumulate, accumulate_each};
 

@@ -17,11 +17,21 @@ struct Excess {
 macro_rules! column {
     ($at:literal) => {
         concat!(
-            "ldrh r7, [r5, #2*", $at, "]\n sxth r7, r7\n",
-            "ldrb r6, [r4, #4*", $at, "]\n muls r6, r7, r6\n adds r0, r0, r6\n",
-            "ldrb r6, [r4, #4*", $at, "+1]\n muls r6, r7, r6\n adds r1, r1, r6\n",
-            "ldrb r6, [r4, #4*", $at, "+2]\n muls r6, r7, r6\n adds r2, r2, r6\n",
-            "ldrb r6, [r4, #4*", $at, "+3]\n muls r6, r7, r6\n adds r3, r3, r6\n",
+            "ldrh r7, [r5, #2*",
+            $at,
+            "]\n sxth r7, r7\n",
+            "ldrb r6, [r4, #4*",
+            $at,
+            "]\n muls r6, r7, r6\n adds r0, r0, r6\n",
+            "ldrb r6, [r4, #4*",
+            $at,
+            "+1]\n muls r6, r7, r6\n adds r1, r1, r6\n",
+            "ldrb r6, [r4, #4*",
+            $at,
+            "+2]\n muls r6, r7, r6\n adds r2, r2, r6\n",
+            "ldrb r6, [r4, #4*",
+            $at,
+            "+3]\n muls r6, r7, r6\n adds r3, r3, r6\n",
         )
     };
 }
@@ -31,14 +41,22 @@ macro_rules! column {
 macro_rules! part {
     ($at:literal, $excess:literal) => {
         concat!(
-            "ldr r6, [r7, #", $excess, "]
+            "ldr r6, [r7, #",
+            $excess,
+            "]
             subs r0, r0, r6
             subs r1, r1, r6
             subs r2, r2, r6
             subs r3, r3, r6
-            ldr r6, [r7, #", $at, "]
-            ldr r4, [r7, #", $at, "+4]
-            ldr r5, [r7, #", $at, "+8]
+            ldr r6, [r7, #",
+            $at,
+            "]
+            ldr r4, [r7, #",
+            $at,
+            "+4]
+            ldr r5, [r7, #",
+            $at,
+            "+8]
             lsls r7, r6, #1
             adds r7, r7, r5
             mov r9, r7
@@ -48,7 +66,14 @@ macro_rules! part {
             adds r6, r6, r5
             mov r8, r6
             2:\n",
-            column!(0), column!(1), column!(2), column!(3), column!(4), column!(5), column!(6), column!(7),
+            column!(0),
+            column!(1),
+            column!(2),
+            column!(3),
+            column!(4),
+            column!(5),
+            column!(6),
+            column!(7),
             "adds r4, r4, #32
             adds r5, r5, #16
             cmp r5, r8
@@ -64,7 +89,9 @@ macro_rules! part {
             bne 4b
             5:
             ldr r7, [sp]
-            str r4, [r7, #", $at, "+4]"
+            str r4, [r7, #",
+            $at,
+            "+4]"
         )
     };
 }
@@ -74,24 +101,50 @@ macro_rules! high {
     ($sum:literal, $at:literal) => {
         concat!(
             "mov r4, r8
-            ldr r4, [r4, #", $at, "]
+            ldr r4, [r4, #",
+            $at,
+            "]
             asrs r5, r4, #16
             uxth r4, r4
-            asrs r6, ", $sum, ", #16
-            uxth ", $sum, ", ", $sum, "
-            mov r7, ", $sum, "
+            asrs r6, ",
+            $sum,
+            ", #16
+            uxth ",
+            $sum,
+            ", ",
+            $sum,
+            "
+            mov r7, ",
+            $sum,
+            "
             muls r7, r4, r7
             lsrs r7, r7, #16
-            muls ", $sum, ", r5, ", $sum, "
+            muls ",
+            $sum,
+            ", r5, ",
+            $sum,
+            "
             muls r4, r6, r4
             muls r5, r6, r5
             adds r4, r4, r7
             asrs r6, r4, #16
             uxth r4, r4
-            adds ", $sum, ", ", $sum, ", r4
-            asrs ", $sum, ", ", $sum, ", #16
+            adds ",
+            $sum,
+            ", ",
+            $sum,
+            ", r4
+            asrs ",
+            $sum,
+            ", ",
+            $sum,
+            ", #16
             adds r5, r5, r6
-            adds ", $sum, ", ", $sum, ", r5\n"
+            adds ",
+            $sum,
+            ", ",
+            $sum,
+            ", r5\n"
         )
     };
 }
@@ -118,7 +171,10 @@ macro_rules! leave {
             mov r8, r6
             adds r6, r6, #36
             str r6, [r7, #24]\n",
-            high!("r0", 16), high!("r1", 20), high!("r2", 24), high!("r3", 28),
+            high!("r0", 16),
+            high!("r1", 20),
+            high!("r2", 24),
+            high!("r3", 28),
             "ldr r7, [sp]
             ldr r6, [r7, #28]
             stm r6!, {{r0, r1, r2, r3}}
@@ -137,12 +193,7 @@ macro_rules! leave {
     };
 }
 
-pub fn sum_two(
-    rows: &[RowBlock],
-    fine: Part<'_, '_, CortexM0>,
-    coarse: Part<'_, '_, CortexM0>,
-    sums: &mut [[i32; 4]],
-) {
+pub fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, CortexM0>, coarse: Part<'_, '_, CortexM0>, sums: &mut [[i32; 4]]) {
     let ((fine_x, fine_excess), (coarse_x, coarse_excess)) = (fine.operand, coarse.operand);
     let Some(frame) = Frame::new(rows, (fine.blocks, fine_x), Some((coarse.blocks, coarse_x)), sums) else { return };
     let mut frame = Excess { frame, fine: fine_excess, coarse: coarse_excess };
