@@ -14,49 +14,33 @@ struct Excess {
 }
 
 /// A column, `$at` columns behind the weights at r4 and the x at r5.
+#[rustfmt::skip]
 macro_rules! column {
     ($at:literal) => {
         concat!(
-            "ldrh r7, [r5, #2*",
-            $at,
-            "]\n sxth r7, r7\n",
-            "ldrb r6, [r4, #4*",
-            $at,
-            "]\n muls r6, r7, r6\n adds r0, r0, r6\n",
-            "ldrb r6, [r4, #4*",
-            $at,
-            "+1]\n muls r6, r7, r6\n adds r1, r1, r6\n",
-            "ldrb r6, [r4, #4*",
-            $at,
-            "+2]\n muls r6, r7, r6\n adds r2, r2, r6\n",
-            "ldrb r6, [r4, #4*",
-            $at,
-            "+3]\n muls r6, r7, r6\n adds r3, r3, r6\n",
+            "ldrh r7, [r5, #2*", $at, "]\n sxth r7, r7\n",
+            "ldrb r6, [r4, #4*", $at, "]\n muls r6, r7, r6\n adds r0, r0, r6\n",
+            "ldrb r6, [r4, #4*", $at, "+1]\n muls r6, r7, r6\n adds r1, r1, r6\n",
+            "ldrb r6, [r4, #4*", $at, "+2]\n muls r6, r7, r6\n adds r2, r2, r6\n",
+            "ldrb r6, [r4, #4*", $at, "+3]\n muls r6, r7, r6\n adds r3, r3, r6\n",
         )
     };
 }
 
 /// The part whose length stands `$at` bytes into the frame at r7, its excess at `$excess`: eight columns a turn, then one by
 /// one. Leaves the frame in r7.
+#[rustfmt::skip]
 macro_rules! part {
     ($at:literal, $excess:literal) => {
         concat!(
-            "ldr r6, [r7, #",
-            $excess,
-            "]
+            "ldr r6, [r7, #", $excess, "]
             subs r0, r0, r6
             subs r1, r1, r6
             subs r2, r2, r6
             subs r3, r3, r6
-            ldr r6, [r7, #",
-            $at,
-            "]
-            ldr r4, [r7, #",
-            $at,
-            "+4]
-            ldr r5, [r7, #",
-            $at,
-            "+8]
+            ldr r6, [r7, #", $at, "]
+            ldr r4, [r7, #", $at, "+4]
+            ldr r5, [r7, #", $at, "+8]
             lsls r7, r6, #1
             adds r7, r7, r5
             mov r9, r7
@@ -66,14 +50,7 @@ macro_rules! part {
             adds r6, r6, r5
             mov r8, r6
             2:\n",
-            column!(0),
-            column!(1),
-            column!(2),
-            column!(3),
-            column!(4),
-            column!(5),
-            column!(6),
-            column!(7),
+            column!(0), column!(1), column!(2), column!(3), column!(4), column!(5), column!(6), column!(7),
             "adds r4, r4, #32
             adds r5, r5, #16
             cmp r5, r8
@@ -89,67 +66,41 @@ macro_rules! part {
             bne 4b
             5:
             ldr r7, [sp]
-            str r4, [r7, #",
-            $at,
-            "+4]"
+            str r4, [r7, #", $at, "+4]"
         )
     };
 }
 
 /// The high word of `$sum` times the multiplier `$at` bytes into the row block at r8, by halves.
+#[rustfmt::skip]
 macro_rules! high {
     ($sum:literal, $at:literal) => {
         concat!(
             "mov r4, r8
-            ldr r4, [r4, #",
-            $at,
-            "]
+            ldr r4, [r4, #", $at, "]
             asrs r5, r4, #16
             uxth r4, r4
-            asrs r6, ",
-            $sum,
-            ", #16
-            uxth ",
-            $sum,
-            ", ",
-            $sum,
-            "
-            mov r7, ",
-            $sum,
-            "
+            asrs r6, ", $sum, ", #16
+            uxth ", $sum, ", ", $sum, "
+            mov r7, ", $sum, "
             muls r7, r4, r7
             lsrs r7, r7, #16
-            muls ",
-            $sum,
-            ", r5, ",
-            $sum,
-            "
+            muls ", $sum, ", r5, ", $sum, "
             muls r4, r6, r4
             muls r5, r6, r5
             adds r4, r4, r7
             asrs r6, r4, #16
             uxth r4, r4
-            adds ",
-            $sum,
-            ", ",
-            $sum,
-            ", r4
-            asrs ",
-            $sum,
-            ", ",
-            $sum,
-            ", #16
+            adds ", $sum, ", ", $sum, ", r4
+            asrs ", $sum, ", ", $sum, ", #16
             adds r5, r5, r6
-            adds ",
-            $sum,
-            ", ",
-            $sum,
-            ", r5\n"
+            adds ", $sum, ", ", $sum, ", r5\n"
         )
     };
 }
 
 /// Saves what has no name here, with the frame at the top of the stack.
+#[rustfmt::skip]
 macro_rules! enter {
     () => {
         "push {{r0, r6, r7}}
@@ -164,6 +115,7 @@ macro_rules! enter {
 }
 
 /// Multiplies, stores, and goes to the next block.
+#[rustfmt::skip]
 macro_rules! leave {
     () => {
         concat!(
@@ -171,10 +123,7 @@ macro_rules! leave {
             mov r8, r6
             adds r6, r6, #36
             str r6, [r7, #24]\n",
-            high!("r0", 16),
-            high!("r1", 20),
-            high!("r2", 24),
-            high!("r3", 28),
+            high!("r0", 16), high!("r1", 20), high!("r2", 24), high!("r3", 28),
             "ldr r7, [sp]
             ldr r6, [r7, #28]
             stm r6!, {{r0, r1, r2, r3}}
