@@ -1,13 +1,13 @@
 //! The reference kernels of every layout: plain safe Rust.
 
-#[cfg(target_arch = "arm")]
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use super::Part;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 use super::thumb1;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 use super::thumb2;
 use super::{CortexM0, CortexM55, Kernel, Portable};
-#[cfg(target_arch = "arm")]
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use crate::quant::RowBlock;
 
 /// Column by column, from `start` on.

@@ -15,7 +15,7 @@ struct Excess {
 
 /// A column, `$at` columns behind the weights at r4 and the x at r5.
 #[rustfmt::skip]
-macro_rules! column {
+macro_rules! one_column {
     ($at:literal) => {
         concat!(
             "ldrh r7, [r5, #2*", $at, "]\n sxth r7, r7\n",
@@ -50,7 +50,7 @@ macro_rules! part {
             adds r6, r6, r5
             mov r8, r6
             2:\n",
-            column!(0), column!(1), column!(2), column!(3), column!(4), column!(5), column!(6), column!(7),
+            one_column!(0), one_column!(1), one_column!(2), one_column!(3), one_column!(4), one_column!(5), one_column!(6), one_column!(7),
             "adds r4, r4, #32
             adds r5, r5, #16
             cmp r5, r8
@@ -59,7 +59,7 @@ macro_rules! part {
             cmp r5, r9
             beq 5f
             4:\n",
-            column!(0),
+            one_column!(0),
             "adds r4, r4, #4
             adds r5, r5, #2
             cmp r5, r9
