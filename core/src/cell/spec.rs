@@ -414,11 +414,20 @@ impl Sizes<'_> {
     }
 
     /// What a dimension is worth; `None` if it leaves the range of `usize`, or divides by zero.
+    #[inline(always)]
     pub const fn dim(&self, dim: &Dim) -> Option<usize> {
+        // Most are one of these, and a step asks for some.
         match dim {
             Dim::Input => Some(self.input),
             Dim::Hidden => Some(self.hidden),
             Dim::Output => Some(self.output),
+            _ => self.other(dim),
+        }
+    }
+
+    const fn other(&self, dim: &Dim) -> Option<usize> {
+        match dim {
+            Dim::Input | Dim::Hidden | Dim::Output => None,
             Dim::Extent(index) => Some(self.extent(*index)),
             Dim::Const(value) => Some(*value),
             Dim::Product(dims) => self.fold(dims, 1, true),
