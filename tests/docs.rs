@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate::cell::{
-    CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit,
-};
+use tidegate::cell::{CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit};
 use tidegate::gate::Gate;
 use tidegate_tests::golden::cells_of;
 
@@ -227,8 +225,13 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
     };
     let (numbers, tensors) = (integer.numbers.iter().map(number), integer.tensors.iter().map(tensor));
     let lists = [("numbers", numbers.collect::<Vec<_>>()), ("tensors", tensors.collect())];
-    let options: Vec<&str> =
-        spec.options.iter().enumerate().filter(|(bit, _)| integer.options >> bit & 1 == 1).map(|(_, name)| *name).collect();
+    let options: Vec<&str> = spec
+        .options
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| integer.options >> bit & 1 == 1)
+        .map(|(_, name)| *name)
+        .collect();
     let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
     let lists: String = lists.map(|(what, names)| format!("- in `i8x16`, {what}: {}\n", names.join("; "))).collect();

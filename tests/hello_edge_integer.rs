@@ -103,7 +103,8 @@ fn integers_hear_what_floats_hear() {
         let heard = data.features(&float);
         let image = data.integer(&canonical, &heard, Layout::Portable);
         let integer = image.model().unwrap();
-        let decisions = in_parallel(data.clips.len(), |clip| [&float, &integer].map(|model| decide(model, &heard[clip])));
+        let decisions =
+            in_parallel(data.clips.len(), |clip| [&float, &integer].map(|model| decide(model, &heard[clip])));
         let counted: Vec<usize> = (0..data.clips.len()).filter(|clip| !data.calibration.contains(clip)).collect();
         let right = [0, 1].map(|k| counted.iter().filter(|&&clip| decisions[clip][k] == data.truth[clip]).count());
         let same = counted.iter().filter(|&&clip| decisions[clip][0] == decisions[clip][1]).count();
@@ -119,7 +120,10 @@ fn integers_hear_what_floats_hear() {
         );
         assert!(right[1] + CLIPS_LOST >= right[0] && percent >= SAME_PERCENT, "{name}");
         if name == "LSTM_S" {
-            assert!(4 * (integer.state_words() + integer.scratch_words()) <= 3072, "five states and the scratch in 3 KiB");
+            assert!(
+                4 * (integer.state_words() + integer.scratch_words()) <= 3072,
+                "five states and the scratch in 3 KiB"
+            );
         }
         // The same bits from weights in another order.
         for layout in Layout::ALL {

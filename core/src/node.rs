@@ -354,6 +354,14 @@ impl<'a> Node<'a> {
             if present && !(offset as usize).is_multiple_of(ALIGNMENT) {
                 return Err(ImageError::Misaligned { offset: offset as usize });
             }
+            if present && let Storage::Rows { .. } = specs[index].storage {
+                let Some(rows) = slice(self.weights, offset as usize, needed) else {
+                    return Err(ImageError::BadTensor { node, tensor: index as u32, needed, given });
+                };
+                if !shifts_fit(rows) {
+                    return Err(ImageError::BadShift { node, tensor: index as u32 });
+                }
+            }
             index += 1;
         }
         Ok(())
@@ -637,4 +645,17 @@ impl<'a> Node<'a> {
     pub const fn has(&self, option: u32) -> bool {
         self.options >> option & 1 == 1
     }
+}
+
+/// Whether no shift of these blocks of rows is beyond 31, where kernels would differ.
+const fn shifts_fit(rows: &[u8]) -> bool {
+    let mut rest = rows;
+    while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
+        let [.., a, b, c, d] = *block;
+        if a > 31 || b > 31 || c > 31 || d > 31 {
+            return false;
+        }
+        rest = others;
+    }
+    true
 }

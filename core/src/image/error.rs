@@ -149,6 +149,13 @@ pub enum ImageError {
         /// Bytes that there are from its offset on.
         given: usize,
     },
+    /// A row of an integer node is shifted by more than 31.
+    BadShift {
+        /// Which node, from 0.
+        node: u32,
+        /// Which tensor of the cell's integer spec.
+        tensor: u32,
+    },
     /// The settings or tables of the front end are not ones that it can run with.
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
@@ -219,6 +226,9 @@ impl fmt::Display for ImageError {
             }
             Self::BadTensor { node, tensor, needed, given } => {
                 write!(f, "node {node}: tensor {tensor} needs {needed} bytes, {given} are there")
+            }
+            Self::BadShift { node, tensor } => {
+                write!(f, "node {node}: a row of tensor {tensor} is shifted by more than 31")
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),
