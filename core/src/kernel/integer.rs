@@ -1,6 +1,6 @@
-//! The reference kernels of every layout: plain safe Rust.
+//! The kernels of layouts for cores without vectors: plain safe Rust.
 
-use super::{CortexM0, CortexM55, Kernel, Portable};
+use super::{CortexM0, Kernel, Portable};
 
 impl Kernel for Portable {
     const COLUMNS: usize = 1;
@@ -45,26 +45,5 @@ impl Kernel for CortexM0 {
             d = d.wrapping_add(i32::from(wd) * x);
         }
         [a, b, c, d]
-    }
-}
-
-impl Kernel for CortexM55 {
-    const COLUMNS: usize = 16;
-    type Unit = [[i8; 16]; 4];
-    type Operand<'x> = &'x [[i16; 16]];
-
-    fn operand(x: &[i16], _: usize) -> &[[i16; 16]] {
-        x.as_chunks().0
-    }
-
-    fn dot(block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
-        let mut sums = [0; 4];
-        for (rows, x) in block.iter().zip(x) {
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let products = row.iter().zip(x).map(|(&w, &x)| i32::from(w) * i32::from(x));
-                *sum = products.fold(*sum, i32::wrapping_add);
-            }
-        }
-        sums
     }
 }

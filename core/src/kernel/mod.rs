@@ -5,11 +5,14 @@
 //! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
 
 mod dsp;
+pub(crate) mod gates;
 mod integer;
+mod mve;
 mod scalar;
 
 pub use scalar::{accumulate, accumulate_each};
 
+use gates::LstmShifts;
 use half::f16;
 
 use crate::cell::{Cell, CellKind};
@@ -65,12 +68,25 @@ pub(crate) trait Kernel {
             *sums = requantize_one(rows, Self::dot(w, part.operand));
         }
     }
+
+    /// [`gates::lstm`]
+    #[inline(always)]
+    fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
+        gates::lstm(sums, cell, m, shifts);
+    }
 }
 
 /// Blocks of a matrix and what they are multiplied with.
 pub(crate) struct Part<'a, 'x, K: Kernel + ?Sized> {
     pub blocks: Blocks<'a, K::Unit>,
     pub operand: K::Operand<'x>,
+}
+
+impl<K: Kernel + ?Sized> Part<'_, '_, K> {
+    /// The same without the first blocks.
+    pub fn skip(self, blocks: usize) -> Self {
+        Self { blocks: self.blocks.skip(blocks), ..self }
+    }
 }
 
 impl<K: Kernel + ?Sized> Clone for Part<'_, '_, K> {
