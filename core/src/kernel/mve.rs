@@ -104,20 +104,20 @@ mod imp {
     /// The sums from r0 on to q0, those from r8 on to q1.
     macro_rules! to_vectors {
         () => {
-            "vmov q0[2], q0[0], r4, r0
-            vmov q0[3], q0[1], r6, r2
-            vmov q1[2], q1[0], r12, r8
-            vmov q1[3], q1[1], lr, r10"
+            "vmov q0[2], q0[0], r0, r4
+            vmov q0[3], q0[1], r2, r6
+            vmov q1[2], q1[0], r8, r12
+            vmov q1[3], q1[1], r10, lr"
         };
     }
 
     /// [`to_vectors`] the other way.
     macro_rules! from_vectors {
         () => {
-            "vmov r4, r0, q0[2], q0[0]
-            vmov r6, r2, q0[3], q0[1]
-            vmov r12, r8, q1[2], q1[0]
-            vmov lr, r10, q1[3], q1[1]"
+            "vmov r0, r4, q0[2], q0[0]
+            vmov r2, r6, q0[3], q0[1]
+            vmov r8, r12, q1[2], q1[0]
+            vmov r10, lr, q1[3], q1[1]"
         };
     }
 
