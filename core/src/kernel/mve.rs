@@ -193,6 +193,7 @@ mod imp {
     /// # Safety
     /// The walks' blocks, `rows` and `sums` have as many pairs, and at least one, as the frame says; the operands have as
     /// many units as a block, at least one.
+    #[inline(never)]
     unsafe fn two(mut frame: Frame) {
         // SAFETY: reads and writes what the caller promises. Elements are aligned to their size, as these loads need.
         // Offsets are those of `Frame`; a `RowBlock` has 36 bytes: start, multipliers from 16 on, shifts from 32 on. r6
@@ -272,6 +273,7 @@ mod imp {
 
     /// # Safety
     /// As for [`two`]; of the walks the second is not used.
+    #[inline(never)]
     unsafe fn one(mut frame: Frame) {
         // SAFETY: as in `two`.
         unsafe {
