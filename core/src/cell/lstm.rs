@@ -114,6 +114,7 @@ use crate::activation::Activation;
 use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
+use crate::tanh::{sigmoid, tanh};
 
 /// Index of the option `peephole`.
 pub const PEEPHOLE: u32 = 0;
@@ -263,9 +264,28 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     copy(hidden, y);
 }
 
-/// [`Update`] in one walk. A block of four rows holds the gates i, f, g, o of one unit.
+/// [`Update`] in one walk. The usual activations are inlined.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
-    let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
+    match [node.activation(0), node.activation(1), node.activation(2)] {
+        [Activation::Sigmoid, Activation::Tanh, Activation::Tanh] => {
+            walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh));
+        }
+        [gate, candidate, output] => {
+            walk::<W>(node, x, operand, cell, m, (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a)));
+        }
+    }
+}
+
+/// A block of four rows holds the gates i, f, g, o of one unit. Activations: of gates, candidate, output.
+#[inline(always)]
+fn walk<W: Weight>(
+    node: &Node<'_>,
+    x: &[f32],
+    operand: &[f32],
+    cell: &mut [f32],
+    m: &mut [f32],
+    (gate, candidate, output): (impl Fn(f32) -> f32, impl Fn(f32) -> f32, impl Fn(f32) -> f32),
+) {
     let cell_clip = node.param(param::CELL_CLIP);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
@@ -278,11 +298,11 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
             i += p_i * *c;
             f += p_f * *c;
         }
-        *c = clip(gate.apply(f) * *c + gate.apply(i) * candidate.apply(g), cell_clip);
+        *c = clip(gate(f) * *c + gate(i) * candidate(g), cell_clip);
         if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
-        *m = gate.apply(o) * output.apply(*c);
+        *m = gate(o) * output(*c);
     }
 }
 
