@@ -5,12 +5,15 @@
 //! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
 
 mod dsp;
+#[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod fpu;
 pub(crate) mod gates;
 mod integer;
 mod mve;
 mod scalar;
 
-pub use scalar::{accumulate, accumulate_each};
+pub use scalar::accumulate_each;
 
 use gates::LstmShifts;
 use half::f16;
@@ -23,11 +26,23 @@ use crate::quant::{RowBlock, requantize, requantize_one};
 pub trait Weight: bytemuck::Pod {
     /// Its value, exactly.
     fn widen(self) -> f32;
+
+    /// [`accumulate`]
+    #[inline(always)]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        scalar::accumulate(acc, block, x)
+    }
 }
 
 impl Weight for f32 {
     fn widen(self) -> f32 {
         self
+    }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        fpu::accumulate(acc, block, x)
     }
 }
 
@@ -35,6 +50,17 @@ impl Weight for f16 {
     fn widen(self) -> f32 {
         self.to_f32()
     }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        fpu::accumulate_half(acc, block, x)
+    }
+}
+
+/// `acc[row] += Σ_k block[k][row] · x[k]`, k ascending, each product rounded before it is added.
+pub fn accumulate<W: Weight>(acc: [f32; 4], block: &[[W; 4]], x: &[f32]) -> [f32; 4] {
+    W::accumulate(acc, block, x)
 }
 
 /// Inner products of i8 with i16 in one layout.
