@@ -108,6 +108,8 @@ mod normalized;
 /// The options of [`step_in_passes`].
 pub(super) use normalized::OPTIONS as IN_PASSES;
 
+use core::iter;
+
 use super::low_rank::{self, RANK};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
@@ -264,19 +266,23 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     copy(hidden, y);
 }
 
-/// [`Update`] in one walk. The usual activations are inlined.
+/// [`Update`] in one walk. What is usual has one of its own, without choices.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
+    let cell_clip = node.param(param::CELL_CLIP);
+    let peepholes = peepholes(node, tensor::PEEPHOLES);
     match [node.activation(0), node.activation(1), node.activation(2)] {
-        [Activation::Sigmoid, Activation::Tanh, Activation::Tanh] => {
-            walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh));
+        [Activation::Sigmoid, Activation::Tanh, Activation::Tanh] if cell_clip == 0.0 && !node.has(PEEPHOLE) => {
+            walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh), iter::empty(), |c| c);
         }
         [gate, candidate, output] => {
-            walk::<W>(node, x, operand, cell, m, (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a)));
+            let activations = (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a));
+            walk::<W>(node, x, operand, cell, m, activations, peepholes, |c| clip(c, cell_clip));
         }
     }
 }
 
 /// A block of four rows holds the gates i, f, g, o of one unit. Activations: of gates, candidate, output.
+#[expect(clippy::too_many_arguments)]
 #[inline(always)]
 fn walk<W: Weight>(
     node: &Node<'_>,
@@ -285,11 +291,11 @@ fn walk<W: Weight>(
     cell: &mut [f32],
     m: &mut [f32],
     (gate, candidate, output): (impl Fn(f32) -> f32, impl Fn(f32) -> f32, impl Fn(f32) -> f32),
+    mut peepholes: impl Iterator<Item = [f32; 3]>,
+    clip: impl Fn(f32) -> f32,
 ) {
-    let cell_clip = node.param(param::CELL_CLIP);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
         let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
@@ -298,7 +304,7 @@ fn walk<W: Weight>(
             i += p_i * *c;
             f += p_f * *c;
         }
-        *c = clip(gate(f) * *c + gate(i) * candidate(g), cell_clip);
+        *c = clip(gate(f) * *c + gate(i) * candidate(g));
         if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
