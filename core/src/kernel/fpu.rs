@@ -34,10 +34,23 @@ macro_rules! four_columns {
 macro_rules! half_column {
     ($low:literal, $high:literal, $x:literal) => {
         concat!(
-            "vcvtb.f32.f16 s14, ", $low, "\n vcvtt.f32.f16 s15, ", $low,
-            "\n vmla.f32 s0, s14, ", $x, "\n vmla.f32 s1, s15, ", $x,
-            "\n vcvtb.f32.f16 s14, ", $high, "\n vcvtt.f32.f16 s15, ", $high,
-            "\n vmla.f32 s2, s14, ", $x, "\n vmla.f32 s3, s15, ", $x, "\n"
+            "vcvtb.f32.f16 s14, ",
+            $low,
+            "\n vcvtt.f32.f16 s15, ",
+            $low,
+            "\n vmla.f32 s0, s14, ",
+            $x,
+            "\n vmla.f32 s1, s15, ",
+            $x,
+            "\n vcvtb.f32.f16 s14, ",
+            $high,
+            "\n vcvtt.f32.f16 s15, ",
+            $high,
+            "\n vmla.f32 s2, s14, ",
+            $x,
+            "\n vmla.f32 s3, s15, ",
+            $x,
+            "\n"
         )
     };
 }

@@ -61,12 +61,24 @@ mod imp {
     macro_rules! eight {
         ($one:literal, $two:literal, $three:literal) => {
             concat!(
-                "\n vldrb.s16 q3, [r1, #", $one, "]\n vmlava.s16 r2, q2, q3",
-                "\n vldrb.s16 q3, [r3, #", $one, "]\n vmlava.s16 r10, q2, q3",
-                "\n vldrb.s16 q3, [r1, #", $two, "]\n vmlava.s16 r4, q2, q3",
-                "\n vldrb.s16 q3, [r3, #", $two, "]\n vmlava.s16 r12, q2, q3",
-                "\n vldrb.s16 q3, [r1, #", $three, "]\n vmlava.s16 r6, q2, q3",
-                "\n vldrb.s16 q3, [r3, #", $three, "]\n vmlava.s16 lr, q2, q3\n"
+                "\n vldrb.s16 q3, [r1, #",
+                $one,
+                "]\n vmlava.s16 r2, q2, q3",
+                "\n vldrb.s16 q3, [r3, #",
+                $one,
+                "]\n vmlava.s16 r10, q2, q3",
+                "\n vldrb.s16 q3, [r1, #",
+                $two,
+                "]\n vmlava.s16 r4, q2, q3",
+                "\n vldrb.s16 q3, [r3, #",
+                $two,
+                "]\n vmlava.s16 r12, q2, q3",
+                "\n vldrb.s16 q3, [r1, #",
+                $three,
+                "]\n vmlava.s16 r6, q2, q3",
+                "\n vldrb.s16 q3, [r3, #",
+                $three,
+                "]\n vmlava.s16 lr, q2, q3\n"
             )
         };
     }
@@ -173,7 +185,8 @@ mod imp {
         let (row_pairs, last_row) = rows.as_chunks::<2>();
         let (sum_pairs, last_sum) = sums.as_chunks_mut::<2>();
         let pairs = row_pairs.len().min(sum_pairs.len());
-        if let (Some(fine), Some(coarse), true) = (Walk::new(fine, 2 * pairs), Walk::new(coarse, 2 * pairs), pairs > 0) {
+        if let (Some(fine), Some(coarse), true) = (Walk::new(fine, 2 * pairs), Walk::new(coarse, 2 * pairs), pairs > 0)
+        {
             let rows = row_pairs.as_ptr().cast();
             // SAFETY: both walks go over as many blocks, and so do `rows` and `sums`.
             unsafe { two(Frame { fine, coarse, rows, sums: sum_pairs.as_mut_ptr().cast(), pairs }) };
@@ -323,11 +336,32 @@ mod imp {
     macro_rules! tanh_half {
         ($x:literal, $saturate:literal, $shift:literal) => {
             concat!(
-                "vqshl.s32 q4, ", $x, ", #", $saturate, "\n vshr.s32 q4, q4, #22",
+                "vqshl.s32 q4, ",
+                $x,
+                ", #",
+                $saturate,
+                "\n vshr.s32 q4, q4, #22",
                 "\n vldrh.s32 q5, [r3, q4, uxtw #1]\n vldrh.s32 q6, [r4, q4, uxtw #1]",
-                "\n vsli.32 ", $x, ", q7, #", $shift, "\n vsub.i32 q6, q6, q5",
-                "\n vmul.i32 ", $x, ", ", $x, ", q6\n vshr.s32 ", $x, ", ", $x, ", #", $shift,
-                "\n vadd.i32 ", $x, ", ", $x, ", q5\n"
+                "\n vsli.32 ",
+                $x,
+                ", q7, #",
+                $shift,
+                "\n vsub.i32 q6, q6, q5",
+                "\n vmul.i32 ",
+                $x,
+                ", ",
+                $x,
+                ", q6\n vshr.s32 ",
+                $x,
+                ", ",
+                $x,
+                ", #",
+                $shift,
+                "\n vadd.i32 ",
+                $x,
+                ", ",
+                $x,
+                ", q5\n"
             )
         };
     }
