@@ -127,9 +127,14 @@ pub fn accumulate_half(mut acc: [f32; 4], block: &[[f16; 4]], x: &[f32]) -> [f32
     unsafe {
         asm!(
             "vldmia {acc}, {{s0-s3}}",
-            "cmp {eights}, #0",
+            // Two eights a turn; an odd number of them begins with the second.
+            "adds {eights}, {eights}, #1",
+            "lsrs {eights}, {eights}, #1",
             "beq 3f",
+            "bcc 6f",
             "2:",
+            eight_half_columns!(),
+            "6:",
             eight_half_columns!(),
             "subs {eights}, {eights}, #1",
             "bne 2b",
