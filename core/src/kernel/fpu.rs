@@ -1,6 +1,6 @@
 //! Sums in f32 on a Cortex-M with a floating-point unit: weights come sixteen at a time, and VMLA rounds the product
 //! before it adds, as the scalar code does, so that the bits are the same. 1.25 instructions a product; with f16, which
-//! the unit widens, 2.2. Sums go through memory, since stable Rust has no operands in this unit's registers.
+//! the unit widens, 2.1. Sums go through memory, since stable Rust has no operands in this unit's registers.
 
 use core::arch::asm;
 
