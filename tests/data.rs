@@ -11,6 +11,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use tempfile::TempDir;
+use tidegate_tests::memory::peak_bytes;
 use tidegate_tools::{
     canonical::Tensor,
     data::{UNNAMED, read_audio, read_audio_at, read_index, read_index_files, read_tensors, write_tensors},
@@ -183,13 +184,6 @@ fn mutated(bytes: &[u8], draw: &mut ChaCha8Rng) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// The most address space that this process ever had, where the system tells.
-fn peak_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
 /// Whatever a file holds, reading it ends, with a value or with one line. Files are a few kilobytes, so that a

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate::cell::{CellKind, CellSpec, Dim, Presence, TensorSpec};
+use tidegate::cell::{
+    CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit,
+};
 use tidegate::gate::Gate;
 use tidegate_tests::golden::cells_of;
 
@@ -106,8 +108,8 @@ const SOURCES: [(&str, &str); 12] = [
 fn table() -> String {
     let cases = golden_cases();
     let mut table =
-        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16`, `i8`, `i4x16` | `cpu-fused` | cuDNN |\n\
-                     |---|---|---|---|---|---|\n"
+        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16` | `i8`, `i4x16` | `cpu-fused` | cuDNN |\n\
+                     |---|---|---|---|---|---|---|\n"
             .to_owned();
     for &kind in CellKind::ALL {
         let name = kind.spec().name;
@@ -122,7 +124,8 @@ fn table() -> String {
             }
         }
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
-        table += &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | no | no | no |\n");
+        let integer = if kind.integer_spec().is_some() { "yes" } else { "no" };
+        table += &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | {integer} | no | no | no |\n");
     }
     table
 }
@@ -185,7 +188,66 @@ fn node_format(kind: CellKind) -> String {
     ];
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
     let lists = lists.map(|(what, names)| format!("- {what}: {}\n", names.join("; ")));
-    format!("## {} `{}`\n\n{}", kind.code(), spec.name, lists.collect::<String>())
+    let integer = kind.integer_spec().map_or_else(String::new, |integer| integer_format(spec, integer));
+    format!("## {} `{}`\n\n{}{integer}", kind.code(), spec.name, lists.collect::<String>())
+}
+
+/// What it has instead in an integer numeric.
+fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
+    let presence = |presence: Presence| match presence {
+        Presence::With(option) if option >= CURVE => {
+            format!(" with `{}` tabulated", spec.activations[(option - CURVE) as usize].name)
+        }
+        Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
+        Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        _ => String::new(),
+    };
+    let name = |index: usize| integer.tensors[index].name;
+    let storage = |of: &TensorSpec| match of.storage {
+        Storage::Weights(unit) => format!("weights × {}", unit_format(spec, integer, &unit)),
+        Storage::F32 => "f32".to_owned(),
+        Storage::Rows { input, recurrent, to } => {
+            let both = recurrent.map_or_else(String::new, |(index, first)| {
+                format!(" and `{}`, which is the finer one where `{}` is 1", name(index), integer.numbers[first].name)
+            });
+            let mut units: Vec<String> = to.iter().map(|unit| unit_format(spec, integer, unit)).collect();
+            units.dedup();
+            format!("rows of `{}`{both}, to {}", name(input), units.join(", then "))
+        }
+        Storage::Factors { shift, from, to } => {
+            let [from, to] = [from, to].map(|unit| unit_format(spec, integer, &unit));
+            format!("factors from {from} to {to}, shifted right by `{}`", integer.numbers[shift].name)
+        }
+        Storage::Curve => "table".to_owned(),
+    };
+    let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
+    let number = |of: &NumberSpec| {
+        let usual = of.usual.map_or_else(String::new, |usual| format!(", usually {usual}"));
+        format!("`{}` {} to {}{usual}", of.name, of.least, of.most)
+    };
+    let (numbers, tensors) = (integer.numbers.iter().map(number), integer.tensors.iter().map(tensor));
+    let lists = [("numbers", numbers.collect::<Vec<_>>()), ("tensors", tensors.collect())];
+    let options: Vec<&str> =
+        spec.options.iter().enumerate().filter(|(bit, _)| integer.options >> bit & 1 == 1).map(|(_, name)| *name).collect();
+    let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
+    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
+    let lists: String = lists.map(|(what, names)| format!("- in `i8x16`, {what}: {}\n", names.join("; "))).collect();
+    format!("- in `i8x16`, options: {options}\n{lists}")
+}
+
+fn unit_format(spec: &CellSpec, integer: &IntegerSpec, unit: &Unit) -> String {
+    match unit {
+        Unit::Input => "input".to_owned(),
+        Unit::Output => "output".to_owned(),
+        Unit::Q15 => "2^-15".to_owned(),
+        Unit::Bits(number) => format!("2^-`{}`", integer.numbers[*number].name),
+        Unit::Before { activation, bits, after } => format!(
+            "2^-`{}` (`{}` identity or ReLU: {})",
+            integer.numbers[*bits].name,
+            spec.activations[*activation].name,
+            unit_format(spec, integer, after)
+        ),
+    }
 }
 
 fn gates(gates: &[Gate]) -> String {

@@ -5,19 +5,45 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use tidegate::{
     BufferTooSmall,
-    front_end::{FrontEnd, FrontEndError, Mfcc, MfccSettings},
+    front_end::{First, FrontEnd, FrontEndError, MelCorners, Mfcc, MfccSettings, Spectrum, Window},
 };
+use tidegate_tests::oracle;
+use tidegate_tests::random::Rng;
 
 const HELLO_EDGE: MfccSettings = MfccSettings {
     sample_rate: 16_000,
     window_len: 640,
     stride_len: 640,
+    window: Window::Hann,
     fft_len: 1024,
+    spectrum: Spectrum::Magnitude,
     mel_bands: 40,
     coefficients: 10,
     lower_hz: 20.0,
     upper_hz: 4000.0,
+    bins_per_rate: 1024,
+    corners: MelCorners::Exact,
     log_floor: 1e-12,
+    first: First::Cepstrum,
+    lead_frames: 0,
+};
+
+/// What Mycroft Precise hears: frames whose first 512 samples count.
+const PRECISE: MfccSettings = MfccSettings {
+    window_len: 1600,
+    stride_len: 800,
+    window: Window::Rectangular,
+    fft_len: 512,
+    spectrum: Spectrum::Power,
+    mel_bands: 20,
+    coefficients: 13,
+    lower_hz: 0.0,
+    upper_hz: 16_000.0,
+    bins_per_rate: 257,
+    corners: MelCorners::WholeBins,
+    log_floor: f64::EPSILON as f32,
+    first: First::LogEnergy,
+    ..HELLO_EDGE
 };
 
 fn section(settings: &MfccSettings) -> Vec<u8> {
@@ -115,11 +141,154 @@ fn a_constant_signal_shows_the_windows_side_lobes() {
     }
 }
 
+/// The points of sonopy's grid, by NumPy, in which no two are the same.
+#[test]
+fn corners_on_whole_bins_are_those_of_sonopy() {
+    let grid = [0, 1, 3, 6, 9, 12, 16, 21, 26, 32, 39, 47, 57, 68, 81, 97, 114, 135, 159, 187, 219, 257];
+    let section = section(&PRECISE);
+    let (window, edges) = section[48..].split_at(4);
+    assert_eq!(window, ((1.0 / 32768.0 / 512.0_f64.sqrt()) as f32).to_le_bytes());
+    assert!(edges.chunks(4).zip(grid).all(|(edge, bin)| edge == u32::to_le_bytes(bin)));
+}
+
+/// Every option with every other, in sizes that are drawn, against the oracle's formulas, within what f32 can be off.
+#[test]
+fn every_option_is_what_its_formula_says() {
+    let rng = &mut Rng::new(5);
+    let (mut checked, mut tight, mut whole_bins) = (0, 0, 0);
+    for _ in 0..400 {
+        let fft_len = rng.pick(&[256, 512]);
+        let mel_bands = 2 + rng.below(20) as u32;
+        let settings = MfccSettings {
+            window_len: 2 + rng.below(3 * fft_len / 2) as u32,
+            stride_len: 65_536,
+            window: rng.pick(&[Window::Hann, Window::Rectangular]),
+            fft_len: fft_len as u32,
+            spectrum: rng.pick(&[Spectrum::Magnitude, Spectrum::Power]),
+            mel_bands,
+            coefficients: 1 + rng.below(mel_bands as usize) as u32,
+            lower_hz: rng.pick(&[0.0, 20.0, 133.5]),
+            upper_hz: rng.pick(&[3800.0, 8000.0, 16_000.0]),
+            bins_per_rate: (fft_len + rng.pick(&[0, 1]) - rng.pick(&[0, fft_len / 2])) as u32,
+            corners: rng.pick(&[MelCorners::Exact, MelCorners::WholeBins]),
+            log_floor: rng.pick(&[1e-12, 2.2e-16]),
+            first: rng.pick(&[First::Cepstrum, First::LogEnergy]),
+            ..HELLO_EDGE
+        };
+        let mut bytes = vec![0; settings.section_len().unwrap_or(0)];
+        match settings.write(&mut bytes) {
+            Err(FrontEndError::Band { .. } | FrontEndError::MelEdge { .. }) => continue,
+            written => assert_eq!(written, Ok(bytes.len()), "{settings:?}"),
+        }
+        let loudness = rng.pick(&[0, 3, 1000, 32_767]);
+        let mut signal: Vec<i16> = (0..settings.window_len).map(|_| rng.number(loudness as f32) as i16).collect();
+        if rng.below(2) == 0 {
+            let tone = |n: usize| (1000.0 * (n as f64 * 0.3).sin()) as i16;
+            signal.iter_mut().enumerate().for_each(|(n, sample)| *sample = sample.saturating_add(tone(n)));
+        }
+        let expected = oracle::front_end::features(&settings, &signal);
+        let got = features(&settings, &signal, &[signal.len()]).concat();
+        assert_eq!(got.len(), expected.len());
+        for (got, expected) in got.iter().zip(&expected) {
+            let error = (f64::from(*got) - expected.value).abs();
+            assert!(error <= expected.error, "{settings:?}, loudness {loudness}: {got} is not {expected:?}");
+            checked += 1;
+            tight += usize::from(expected.error < 0.01);
+        }
+        whole_bins += usize::from(settings.corners == MelCorners::WholeBins);
+    }
+    println!("{checked} features, {tight} with a bound below 0.01");
+    assert!(checked > 1000 && whole_bins > 50 && 2 * tight > checked, "{checked} {whole_bins} {tight}");
+}
+
+#[test]
+fn mel_bands_that_have_no_bin_of_their_own_are_refused() {
+    let settings = MfccSettings { mel_bands: 40, upper_hz: 2000.0, ..PRECISE };
+    let mut bytes = vec![0; settings.section_len().unwrap()];
+    assert!(matches!(settings.write(&mut bytes), Err(FrontEndError::MelEdge { .. })));
+}
+
+/// Sections with up to four words changed: refused, or the loudest and the quietest sound have finite features.
+#[test]
+fn a_damaged_section_is_refused_or_heard() {
+    let rng = &mut Rng::new(11);
+    let small =
+        MfccSettings { fft_len: 256, window_len: 300, bins_per_rate: 129, mel_bands: 6, coefficients: 3, ..PRECISE };
+    let hann = MfccSettings { fft_len: 256, window_len: 100, bins_per_rate: 256, lead_frames: 2, ..HELLO_EDGE };
+    let good = [section(&small), section(&hann)];
+    let loud: Vec<i16> = (0..1200).map(|n| if n % 2 == 0 { i16::MIN } else { i16::MAX }).chain([0; 1200]).collect();
+    let mut heard = 0;
+    for _ in 0..if cfg!(debug_assertions) { 2000 } else { 200_000 } {
+        let mut bytes = rng.pick(&[&good[0], &good[1]]).clone();
+        for _ in 0..=rng.below(4) {
+            // The settings more often than the tables.
+            let words = if rng.below(4) > 0 { 12 } else { bytes.len() / 4 };
+            let word = rng.below(words);
+            let old = u32::from_le_bytes(*bytes[4 * word..].first_chunk().unwrap());
+            let near = old.wrapping_add(rng.below(9) as u32).wrapping_sub(4);
+            let (any, flipped) = (rng.bits() as u32, old ^ 1 << rng.below(32));
+            let new = rng.pick(&[near, any, flipped, u32::MAX, 0, f32::NAN.to_bits()]);
+            bytes[4 * word..][..4].copy_from_slice(&new.to_le_bytes());
+        }
+        let Ok(mfcc) = Mfcc::parse(&bytes) else { continue };
+        let mut memory = vec![u32::MAX; mfcc.memory_words()];
+        let mut front_end = FrontEnd::new(&mfcc, &mut memory).unwrap();
+        let mut rest = &loud[..];
+        while !rest.is_empty() {
+            rest = &rest[front_end.push(rest)..];
+            while let Some(frame) = front_end.next() {
+                assert!(frame.iter().all(|feature| feature.is_finite()), "{:?}", mfcc.settings());
+                heard += 1;
+            }
+        }
+    }
+    println!("{heard} frames heard");
+    assert!(heard > 1000);
+}
+
+#[test]
+fn options_that_are_not_known_are_refused() {
+    let good = section(&PRECISE);
+    for bit in 4..32 {
+        let mut bad = good.clone();
+        bad[44..48].copy_from_slice(&(15_u32 | 1 << bit).to_le_bytes());
+        assert_eq!(Mfcc::parse(&bad).unwrap_err(), FrontEndError::Options { found: 15 | 1 << bit });
+    }
+}
+
+#[test]
+fn frames_of_zeros_come_with_the_first_frame_and_again_after_a_reset() {
+    let (section, signal) = (section(&MfccSettings { lead_frames: 3, ..PRECISE }), noise(3200));
+    let alone = features(&PRECISE, &signal, &[3200]);
+    let mfcc = Mfcc::parse(&section).unwrap();
+    let mut memory = vec![0xdead_beef; mfcc.memory_words()];
+    let mut front_end = FrontEnd::new(&mfcc, &mut memory).unwrap();
+    for _ in 0..2 {
+        let mut frames = Vec::new();
+        assert_eq!(front_end.push(&signal[..1599]), 1599);
+        assert!(front_end.next().is_none());
+        let mut rest = &signal[1599..];
+        while !rest.is_empty() {
+            rest = &rest[front_end.push(rest)..];
+            while let Some(frame) = front_end.next() {
+                frames.push(frame.to_vec());
+            }
+        }
+        assert_eq!(frames[..3], [[0.0; 13]; 3].map(Vec::from));
+        assert_eq!(frames[3..], alone);
+        front_end.reset();
+    }
+}
+
 #[test]
 fn blocks_of_any_length_give_the_same_bits() {
     let signal = noise(5000);
-    for (window_len, stride_len) in [(640, 320), (640, 640), (639, 100), (640, 1), (400, 1001), (1024, 1023)] {
-        let settings = MfccSettings { window_len, stride_len, ..HELLO_EDGE };
+    let lens = [(640, 320), (640, 640), (639, 100), (640, 1), (400, 1001), (1024, 1023)];
+    let like =
+        |settings: MfccSettings| move |(window_len, stride_len)| MfccSettings { window_len, stride_len, ..settings };
+    let cut = [(1600, 800), (513, 1), (512, 512)].map(like(PRECISE));
+    for settings in lens.map(like(HELLO_EDGE)).into_iter().chain(cut) {
+        let MfccSettings { window_len, stride_len, .. } = settings;
         let signal = if stride_len == 1 { &signal[..700] } else { &signal[..] };
         let whole = features(&settings, signal, &[signal.len()]);
         assert_eq!(whole.len(), (signal.len() - window_len as usize) / stride_len as usize + 1);
@@ -146,8 +315,9 @@ fn a_second_of_sound_has_49_or_25_frames() {
 #[test]
 fn every_sound_has_finite_features() {
     let square: Vec<_> = (0..2048).map(|n| if n / 8 % 2 == 0 { i16::MIN } else { i16::MAX }).collect();
-    for fft_len in [256, 512, 1024, 2048] {
-        let settings = MfccSettings { fft_len, window_len: fft_len, upper_hz: 8000.0, ..HELLO_EDGE };
+    for (fft_len, options) in [256, 512, 1024, 2048].into_iter().flat_map(|len| [(len, HELLO_EDGE), (len, PRECISE)]) {
+        let settings =
+            MfccSettings { fft_len, bins_per_rate: fft_len, window_len: fft_len, upper_hz: 8000.0, ..options };
         for signal in [vec![0; 2048], vec![i16::MIN; 2048], vec![i16::MAX; 2048], square.clone(), noise(2048)] {
             let frames = features(&settings, &signal, &[100]);
             assert!(!frames.is_empty() && frames.concat().iter().all(|feature| feature.is_finite()));
@@ -166,20 +336,21 @@ fn silence_is_the_floor() {
 
 /// A section whose tables are zeros and whose bins, 2 to 256, all lie under the last center.
 const BARE: [u8; BARE_LEN] = {
-    let words = [16_000, 640, 640, 1024, 40, 10, 20f32.to_bits(), 4000f32.to_bits(), 1e-12f32.to_bits()];
+    let (low, high, floor) = (20f32.to_bits(), 4000f32.to_bits(), 1e-12f32.to_bits());
+    let words = [16_000, 640, 640, 1024, 40, 10, low, high, floor, 1024, 0, 0];
     let (mut bytes, mut byte) = ([0; BARE_LEN], 0);
     while byte < BARE_LEN {
         bytes[byte] = match (byte / 4, byte % 4) {
-            (word @ 0..9, shift) => words[word].to_le_bytes()[shift],
-            (649..690, 0) => 2,
-            (690, 0 | 1) => 1,
+            (word @ 0..12, shift) => words[word].to_le_bytes()[shift],
+            (652..693, 0) => 2,
+            (693, 0 | 1) => 1,
             _ => 0,
         };
         byte += 1;
     }
     bytes
 };
-const BARE_LEN: usize = 4 * (9 + 640 + 42 + 255 + 400);
+const BARE_LEN: usize = 4 * (12 + 640 + 42 + 255 + 400);
 
 #[test]
 fn a_section_is_checked_when_the_firmware_is_compiled() {
@@ -217,8 +388,8 @@ fn wrong_settings_are_refused_by_name() {
         (MfccSettings { sample_rate: u32::MAX, ..ok }, FrontEndError::SampleRate { found: u32::MAX }),
         (MfccSettings { fft_len: 1000, ..ok }, FrontEndError::FftLen { found: 1000 }),
         (MfccSettings { fft_len: 4096, ..ok }, FrontEndError::FftLen { found: 4096 }),
-        (MfccSettings { window_len: 1, ..ok }, FrontEndError::WindowLen { found: 1, fft_len: 1024 }),
-        (MfccSettings { window_len: 1025, ..ok }, FrontEndError::WindowLen { found: 1025, fft_len: 1024 }),
+        (MfccSettings { window_len: 1, ..ok }, FrontEndError::WindowLen { found: 1 }),
+        (MfccSettings { window_len: 65_537, ..ok }, FrontEndError::WindowLen { found: 65_537 }),
         (MfccSettings { stride_len: 0, ..ok }, FrontEndError::StrideLen { found: 0 }),
         (MfccSettings { stride_len: 65_537, ..ok }, FrontEndError::StrideLen { found: 65_537 }),
         (MfccSettings { mel_bands: 1, ..ok }, FrontEndError::MelBands { found: 1 }),
@@ -229,6 +400,17 @@ fn wrong_settings_are_refused_by_name() {
         (MfccSettings { upper_hz: 8000.1, ..ok }, FrontEndError::Band { lower_hz: 20.0, upper_hz: 8000.1 }),
         (MfccSettings { upper_hz: 20.0, ..ok }, FrontEndError::Band { lower_hz: 20.0, upper_hz: 20.0 }),
         (MfccSettings { upper_hz: 21.0, ..ok }, FrontEndError::Band { lower_hz: 20.0, upper_hz: 21.0 }),
+        (MfccSettings { bins_per_rate: 0, ..ok }, FrontEndError::Band { lower_hz: 20.0, upper_hz: 4000.0 }),
+        (MfccSettings { bins_per_rate: 2049, ..ok }, FrontEndError::Band { lower_hz: 20.0, upper_hz: 4000.0 }),
+        (
+            MfccSettings { corners: MelCorners::WholeBins, upper_hz: 23.0, ..ok },
+            FrontEndError::Band { lower_hz: 20.0, upper_hz: 23.0 },
+        ),
+        (
+            MfccSettings { corners: MelCorners::WholeBins, upper_hz: 8016.0, ..ok },
+            FrontEndError::Band { lower_hz: 20.0, upper_hz: 8016.0 },
+        ),
+        (MfccSettings { lead_frames: 4097, ..ok }, FrontEndError::LeadFrames { found: 4097 }),
         (MfccSettings { log_floor: 0.0, ..ok }, FrontEndError::LogFloor { found: 0.0 }),
         (MfccSettings { log_floor: 2.0, ..ok }, FrontEndError::LogFloor { found: 2.0 }),
     ];
@@ -252,7 +434,7 @@ fn wrong_tables_are_refused_by_place() {
     let good = section(&HELLO_EDGE);
     let mfcc = Mfcc::parse(&good).unwrap();
     assert_eq!(mfcc.settings(), &HELLO_EDGE);
-    let (window, edges, weights, dct) = (36, 36 + 4 * 640, 36 + 4 * (640 + 42), good.len() - 4 * 400);
+    let (window, edges, weights, dct) = (48, 48 + 4 * 640, 48 + 4 * (640 + 42), good.len() - 4 * 400);
     for offset in [window, edges - 4, weights, dct - 4, dct, good.len() - 4] {
         for value in [f32::NAN, f32::INFINITY, -1.001, 1e30] {
             let mut bad = good.clone();
@@ -295,11 +477,14 @@ fn a_frame_waits_until_it_is_fetched_and_reset_forgets() {
     assert_eq!(front_end.next().unwrap(), first);
 }
 
-/// `good` with the nine words of these settings.
+/// `good` with the words of these settings, whose options are the same.
 fn with_settings(good: &[u8], settings: &MfccSettings) -> Vec<u8> {
     let MfccSettings { sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients, .. } = *settings;
+    let MfccSettings { bins_per_rate, lead_frames, corners, .. } = *settings;
     let floats = [settings.lower_hz, settings.upper_hz, settings.log_floor].map(f32::to_bits);
+    let options = if corners == MelCorners::WholeBins { 4 } else { 0 };
     let words = [&[sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients][..], &floats].concat();
+    let words = words.into_iter().chain([bins_per_rate, lead_frames, options]);
     let mut bytes = good.to_vec();
     for (slot, word) in bytes.chunks_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_le_bytes());

@@ -1,96 +1,163 @@
-//! The published keyword spotters in integers, on real speech.
+//! The published keyword spotters in integers, on real speech: calibrated on 96 clips, counted on the others.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use tidegate::image::Layout;
 use tidegate::{Model, Numeric, Schedule};
-use tidegate_tools::data::{read_audio_at, read_index};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::data::{Clip, read_audio_at, read_index};
 use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::pack::pack_with;
 use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::{features, fit, run};
-use tidegate_tools::score::best;
+use tidegate_tools::runner::{features, fit, run, score_stream};
+use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
 
+/// Those whose cells all have an integer form.
+const MODELS: [&str; 3] = ["Basic_LSTM_S", "LSTM_S", "GRU_S"];
+/// Eight clips of each class, of the rows for training: what the ranges come from.
+const CALIBRATION: &str = include_str!("data/calibration.txt");
+/// So many clips fewer may be right than in f32.
+const CLIPS_LOST: usize = 8;
+/// So many decisions of a hundred are those of f32.
+const SAME_PERCENT: f64 = 97.0;
+
+struct Data {
+    folder: PathBuf,
+    clips: Vec<Clip>,
+    sounds: Vec<Vec<i16>>,
+    labels: Vec<String>,
+    truth: Vec<usize>,
+    calibration: Vec<usize>,
+}
+
+/// The data, or `None` and a line that says why.
+fn data(test: &str) -> Option<Data> {
+    if cfg!(debug_assertions) {
+        println!("SKIP {test}: an hour of sound takes too long without --release");
+        return None;
+    }
+    let Some(folder) = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from) else {
+        println!("SKIP {test}: TIDEGATE_DATA_DIR is not set");
+        return None;
+    };
+    let text = std::fs::read_to_string(folder.join("hello_edge/labels.txt")).unwrap();
+    let labels: Vec<String> = text.lines().map(str::to_owned).collect();
+    let clips = read_index(&folder.join("speech_commands_v2/index.csv")).unwrap();
+    let sounds = in_parallel(clips.len(), |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
+    let truth = clips.iter().map(|clip| labels.iter().position(|label| *label == clip.label).unwrap()).collect();
+    let place = |file: &str| clips.iter().position(|clip| clip.path.ends_with(file)).expect("a clip of the index");
+    let calibration: Vec<usize> = CALIBRATION.lines().map(place).collect();
+    assert_eq!(calibration.len(), 96);
+    Some(Data { folder, clips, sounds, labels, truth, calibration })
+}
+
+/// `work(0)` to `work(count - 1)` on every core, in order.
 fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     let next = AtomicUsize::new(0);
     let take = || {
         let turns = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
         turns.take_while(|&turn| turn < count).map(|turn| (turn, work(turn))).collect::<Vec<_>>()
     };
-    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..2).map(|_| scope.spawn(take)).collect();
+    let mut done: Vec<(usize, T)> = thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(take)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     done.sort_unstable_by_key(|&(turn, _)| turn);
     done.into_iter().map(|(_, value)| value).collect()
 }
 
+impl Data {
+    fn model(&self, name: &str) -> Canonical {
+        load::canonical(&self.folder.join(format!("hello_edge/{name}.pb")), &Settings::default()).unwrap().model
+    }
+
+    /// The features of every clip under the window of a model.
+    fn features(&self, model: &Model<'_>) -> Vec<Vec<f32>> {
+        let Schedule::Windows { frames, .. } = model.schedule() else { panic!("it has a window") };
+        let mfcc = model.front_end().unwrap();
+        in_parallel(self.sounds.len(), |clip| features(mfcc, &fit(mfcc, &self.sounds[clip], frames).unwrap()).unwrap())
+    }
+
+    fn integer(&self, model: &Canonical, heard: &[Vec<f32>], layout: Layout) -> ImageBuffer {
+        let inputs: Vec<[&[f32]; 1]> = self.calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
+        let ranges = Ranges::measure(model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
+        load::packed_with(Path::new("model"), model, Numeric::I8x16, &ranges, layout).unwrap()
+    }
+}
+
+/// The decision after the last frame.
+fn decide(model: &Model<'_>, features: &[f32]) -> usize {
+    let outputs = run(model, &[features], None).unwrap().outputs;
+    best(&outputs[0][outputs[0].len() - model.output_size()..])
+}
+
 #[test]
 fn integers_hear_what_floats_hear() {
-    let Some(folder) = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from) else {
-        println!("SKIP integers_hear_what_floats_hear: TIDEGATE_DATA_DIR is not set");
-        return;
-    };
-    let index = folder.join("speech_commands_v2/index.csv");
-    let clips = read_index(&index).unwrap();
-    let text = std::fs::read_to_string(&index).unwrap();
-    let train: Vec<bool> = text.lines().skip(1).map(|line| line.ends_with("train")).collect();
-    let sounds = in_parallel(clips.len(), |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
-    let text = std::fs::read_to_string(folder.join("hello_edge/labels.txt")).unwrap();
-    let labels: Vec<String> = text.lines().map(str::to_owned).collect();
-    let mut seen = vec![0; labels.len()];
-    let number = |label: &str| labels.iter().position(|other| other == label).unwrap();
-    let calibration: Vec<usize> = (0..clips.len())
-        .filter(|&clip| {
-            let label = number(&clips[clip].label);
-            seen[label] += usize::from(train[clip]);
-            train[clip] && seen[label] <= 8
-        })
-        .collect();
-    assert_eq!(calibration.len(), 96);
-    let models = std::env::var("MODELS").unwrap_or("Basic_LSTM_S LSTM_S GRU_S".into());
-    for name in models.split(' ') {
-        let file = folder.join(format!("hello_edge/{name}.pb"));
-        let canonical = load::canonical(&file, &Settings::default()).unwrap().model;
-        let float = load::packed(Path::new("m"), &canonical, Numeric::F32).unwrap();
+    let Some(data) = data("integers_hear_what_floats_hear") else { return };
+    for name in MODELS {
+        let canonical = data.model(name);
+        let float = load::packed(Path::new(name), &canonical, Numeric::F32).unwrap();
         let float = float.model().unwrap();
-        let Schedule::Windows { frames, .. } = float.schedule() else { panic!("it has a window") };
-        let mfcc = float.front_end().unwrap();
-        let heard =
-            in_parallel(sounds.len(), |clip| features(mfcc, &fit(mfcc, &sounds[clip], frames).unwrap()).unwrap());
-        let inputs: Vec<[&[f32]; 1]> = calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
-        let ranges = Ranges::measure(&canonical, inputs.iter().map(|input| input.as_slice())).unwrap();
-        println!("{ranges:?}");
-        let image = ImageBuffer::new(&pack_with(&canonical, Numeric::I8x16, &ranges, Layout::Portable).unwrap());
+        let heard = data.features(&float);
+        let image = data.integer(&canonical, &heard, Layout::Portable);
         let integer = image.model().unwrap();
+        let decisions = in_parallel(data.clips.len(), |clip| [&float, &integer].map(|model| decide(model, &heard[clip])));
+        let counted: Vec<usize> = (0..data.clips.len()).filter(|clip| !data.calibration.contains(clip)).collect();
+        let right = [0, 1].map(|k| counted.iter().filter(|&&clip| decisions[clip][k] == data.truth[clip]).count());
+        let same = counted.iter().filter(|&&clip| decisions[clip][0] == decisions[clip][1]).count();
+        let percent = 100.0 * same as f64 / counted.len() as f64;
         println!(
-            "{name}: {} bytes, state {} words, scratch {}",
-            image.bytes().len(),
-            integer.state_words(),
-            integer.scratch_words()
-        );
-        let decide = |model: &Model<'_>, clip: usize| {
-            let outputs = run(model, &[&heard[clip]], None).unwrap().outputs;
-            best(outputs[0].rchunks(labels.len()).next().unwrap())
-        };
-        let (mut right, mut same, mut counted) = ([0; 2], 0, 0);
-        let decisions = in_parallel(clips.len(), |clip| (decide(&float, clip), decide(&integer, clip)));
-        for (clip, (f, i)) in decisions.into_iter().enumerate() {
-            if calibration.contains(&clip) {
-                continue;
-            }
-            let truth = number(&clips[clip].label);
-            right[0] += usize::from(f == truth);
-            right[1] += usize::from(i == truth);
-            same += usize::from(f == i);
-            counted += 1;
-        }
-        println!(
-            "{name}: f32 {} i8x16 {} of {counted}, {:.2} % the same",
+            "{name}: of {} clips f32 has {} right, i8x16 {}; {percent:.2} % of the decisions are the same; states {} bytes, \
+             scratch {} bytes",
+            counted.len(),
             right[0],
             right[1],
-            100.0 * same as f64 / counted as f64
+            4 * integer.state_words(),
+            4 * integer.scratch_words(),
         );
+        assert!(right[1] + CLIPS_LOST >= right[0] && percent >= SAME_PERCENT, "{name}");
+        if name == "LSTM_S" {
+            assert!(4 * (integer.state_words() + integer.scratch_words()) <= 3072, "five states and the scratch in 3 KiB");
+        }
+        // The same bits from weights in another order.
+        for layout in Layout::ALL {
+            let image = data.integer(&canonical, &heard, layout);
+            let other = image.model().unwrap();
+            for clip in (0..data.clips.len()).step_by(168) {
+                let outputs = [&integer, &other].map(|model| run(model, &[&heard[clip]], None).unwrap().outputs);
+                assert_eq!(outputs[0], outputs[1], "{name}, clip {clip}, {}", layout.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_heard_in_integers() {
+    let Some(data) = data("a_stream_is_heard_in_integers") else { return };
+    let canonical = data.model("GRU_S");
+    let float = load::packed(Path::new("GRU_S"), &canonical, Numeric::F32).unwrap();
+    let heard = data.features(&float.model().unwrap());
+    let image = data.integer(&canonical, &heard, Layout::Portable);
+    let model = image.model().unwrap();
+    let clips: Vec<ClipLen> = data
+        .clips
+        .iter()
+        .zip(&data.sounds)
+        .map(|(clip, sound)| ClipLen { label: clip.label.clone(), len: sound.len() })
+        .collect();
+    let scores = in_parallel(3, |seed| {
+        let plan = StreamPlan::new(&clips, 16_000, seed as u64);
+        score_stream(&model, model.front_end().unwrap(), &data.sounds, &plan, &data.labels, || {}).unwrap()
+    });
+    for (seed, score) in scores.into_iter().enumerate() {
+        let StreamScore { keywords, right, wrong, false_alarms_per_hour, .. } = score;
+        let percent = |count: usize| 100.0 * count as f64 / keywords as f64;
+        let (right, wrong) = (percent(right), percent(wrong));
+        println!(
+            "GRU_S i8x16, seed {seed}: {right:.2} % right, {wrong:.2} % wrong, {false_alarms_per_hour:.1} false alarms an hour"
+        );
+        assert!(right >= 83.0 && wrong <= 4.0, "seed {seed}");
     }
 }

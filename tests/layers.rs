@@ -94,6 +94,45 @@ fn three_parts_are_blended_and_merged() {
     }
 }
 
+#[test]
+fn a_step_that_is_masked_keeps_state_and_output() {
+    let mut rng = Rng::new(3);
+    for (cell, gates) in [("elman", 1), ("gru", 3), ("lstm", 4)] {
+        for (features, units) in [(1, 1), (3, 5), (6, 4)] {
+            let mut cell = node("n", cell, "in", [features + 1, units, units], &[]);
+            cell.options.push("masked".to_owned());
+            let rows = gates * units;
+            let (input, recurrent) = (rng.numbers(rows * (features + 1), 1.0), rng.numbers(rows * units, 1.0));
+            let bias = rng.numbers(rows, 1.0);
+            let tensors: [(&str, &[usize], &[f32]); 3] = [
+                ("n.input_weights", &[rows, features + 1], &input),
+                ("n.recurrent_weights", &[rows, units], &recurrent),
+                ("n.input_bias", &[rows], &bias),
+            ];
+            let model = network(vec![cell], &tensors);
+            let counts = [false, true, true, false, false, true, false, true];
+            let steps = counts.map(|counts| {
+                let mut x = rng.numbers(features, 1.0);
+                x.push(f32::from(u8::from(counts)));
+                x
+            });
+            hold(&model, &steps.concat());
+            let counted: Vec<f32> =
+                steps.iter().zip(counts).filter(|(_, counts)| *counts).flat_map(|(x, _)| x.clone()).collect();
+            let mut given = stream(&model, &counted).chunks(units).map(<[f32]>::to_vec).collect::<Vec<_>>().into_iter();
+            let mut now = vec![0.0; units];
+            let mut expected = Vec::new();
+            for counts in counts {
+                if counts {
+                    now = given.next().expect("as many outputs as steps that count");
+                }
+                expected.extend_from_slice(&now);
+            }
+            same_bits(&stream(&model, &steps.concat()), &expected).unwrap_or_else(|miss| panic!("{miss}"));
+        }
+    }
+}
+
 /// A layer with a kernel along time, over `rows` rows.
 fn along_time(cell: &str, from: &str, [rows, size, filters]: [usize; 3], more: &[(&str, usize)]) -> Node {
     let mut extents = vec![("in_height", rows), ("in_channels", size)];

@@ -1,37 +1,208 @@
-//! Mycroft Precise's wake words from their own files, against TensorFlow (`precise/` of the data folder).
+//! Mycroft Precise's wake words from their own files, against sonopy and TensorFlow (`precise/` of the data folder): from
+//! features, from sound, and as a stream.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tidegate::Numeric;
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::load::{self, Settings};
-use tidegate_tools::runner::run;
+use tidegate::front_end::MfccSettings;
+use tidegate::{Numeric, Schedule, StepError};
+use tidegate_tests::oracle;
+use tidegate_tools::canonical::{Mfcc, Tensor};
+use tidegate_tools::data::{read_audio_at, read_index, read_tensors};
+use tidegate_tools::load::{self, ImageBuffer, Settings};
+use tidegate_tools::runner::{classify, clip_features, features, listen, run, score_stream};
+use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore};
 
 const MODELS: [&str; 2] = ["marvin", "sheila"];
-/// Worst output against TensorFlow's, from its features.
+/// Worst output against TensorFlow's, from its features and from sound.
 const FROM_FEATURES: f32 = 1e-5;
+const FROM_AUDIO: f32 = 1e-4;
+/// Frames of a window, and features of a frame.
+const FRAMES: usize = 29;
+const FEATURES: usize = 13;
+/// Row k of the features is of clip k, whatever the tensor `clip` says: their first coefficients are its energies.
+const CLIPS_WITH_FEATURES: usize = 84;
+
+/// The data folder, or `None` and a line that says why. An hour of sound takes too long without --release.
+fn data(test: &str, hours: bool) -> Option<PathBuf> {
+    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
+    match (&folder, cfg!(debug_assertions) && hours) {
+        (None, _) => println!("SKIP {test}: TIDEGATE_DATA_DIR is not set"),
+        (_, true) => println!("SKIP {test}: an hour of sound takes too long without --release"),
+        _ => return folder,
+    }
+    None
+}
+
+fn reference(folder: &Path) -> BTreeMap<String, Tensor> {
+    read_tensors(&folder.join("precise/reference.safetensors")).unwrap()
+}
+
+/// The clips of the index with their words.
+fn clips(folder: &Path) -> Vec<(Vec<i16>, String)> {
+    let index = folder.join("speech_commands_v2/index.csv");
+    let words = std::fs::read_to_string(&index).unwrap();
+    let words = words.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().to_owned());
+    let sound = |path: &Path| read_audio_at(path, 16_000).unwrap().samples;
+    read_index(&index).unwrap().iter().map(|clip| sound(&clip.path)).zip(words).collect()
+}
+
+/// A model that hears, its word its only label.
+fn image(folder: &Path, name: &str) -> ImageBuffer {
+    let labels = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(labels.path(), name).unwrap();
+    let (labels, front_end) = (Some(labels.path().to_owned()), Some("precise".into()));
+    let settings = Settings { labels, front_end, ..Settings::default() };
+    load::image(&folder.join(format!("precise/{name}.pb")), &settings, Some(Numeric::F32)).unwrap()
+}
 
 #[test]
 fn wake_words_are_found_in_features_as_tensorflow_finds_them() {
-    let Some(folder) = std::env::var_os("TIDEGATE_DATA_DIR").map(|folder| PathBuf::from(folder).join("precise")) else {
-        println!("SKIP wake_words_are_found_in_features_as_tensorflow_finds_them: TIDEGATE_DATA_DIR is not set");
-        return;
-    };
-    let reference: BTreeMap<String, Tensor> = read_tensors(&folder.join("reference.safetensors")).unwrap();
+    let Some(folder) = data("wake_words_are_found_in_features_as_tensorflow_finds_them", false) else { return };
+    let reference = reference(&folder);
     for name in MODELS {
-        let image = load::image(&folder.join(format!("{name}.pb")), &Settings::default(), Some(Numeric::F32)).unwrap();
+        let file = folder.join(format!("precise/{name}.pb"));
+        let image = load::image(&file, &Settings::default(), Some(Numeric::F32)).unwrap();
         let model = image.model().unwrap();
         let features = &reference["features"];
+        assert_eq!(features.shape, [CLIPS_WITH_FEATURES, FRAMES, FEATURES]);
         let expected = &reference[&format!("prob/{name}")].data;
         let mut worst = 0.0_f32;
-        // Row k of the features is of clip k, whatever the tensor `clip` says: their first coefficients are its energies.
-        for (window, expected) in features.data.chunks(29 * 13).zip(expected) {
+        for (window, expected) in features.data.chunks(FRAMES * FEATURES).zip(expected) {
             let outputs = run(&model, &[window], None).unwrap().outputs.swap_remove(0);
-            worst = worst.max((outputs[28] - expected).abs());
+            worst = worst.max((outputs[FRAMES - 1] - expected).abs());
         }
-        println!("{name}: worst error {worst:.2e} over {} windows", features.shape[0]);
+        println!("{name}: worst error {worst:.2e} over {CLIPS_WITH_FEATURES} windows");
         assert!(worst <= FROM_FEATURES, "{name}: {worst:e}");
+    }
+}
+
+/// Every feature, and the reference's, within what f32 can be off from the formulas (`oracle::front_end`), which is
+/// computed for each frame; and both within 1e-5 of each other.
+#[test]
+fn features_are_those_of_sonopy() {
+    let Some(folder) = data("features_are_those_of_sonopy", false) else { return };
+    let (front_end, _) = Mfcc::named("precise").unwrap();
+    let settings = MfccSettings::from(&front_end);
+    let image = image(&folder, MODELS[0]);
+    let model = image.model().unwrap();
+    let mfcc = model.front_end().unwrap();
+    assert_eq!(mfcc.settings(), &settings);
+    let (mut worst, mut nearest, mut loosest) = (0.0_f32, 0.0_f64, 0.0_f64);
+    for ((sound, _), expected) in
+        clips(&folder).iter().zip(reference(&folder)["features"].data.chunks(FRAMES * FEATURES))
+    {
+        let got = clip_features(mfcc, sound).unwrap();
+        let (got, expected) = (got.as_chunks::<FEATURES>().0, expected.as_chunks::<FEATURES>().0);
+        let missing = FRAMES - sound.len().saturating_sub(800) / 800;
+        assert_eq!((got.len(), &got[..missing]), (FRAMES, &expected[..missing]));
+        assert_eq!(got[..missing].as_flattened(), vec![0.0; missing * FEATURES]);
+        for (frame, (got, expected)) in got.iter().zip(expected).skip(missing).enumerate() {
+            let exact = oracle::front_end::features(&settings, &sound[800 * frame..][..1600]);
+            for ((&got, &expected), exact) in got.iter().zip(expected).zip(&exact) {
+                let off = |computed: f32| (f64::from(computed) - exact.value).abs();
+                assert!(off(expected) <= exact.error, "sonopy's {expected} is not {exact:?}");
+                assert!(off(got) <= exact.error, "frame {frame}: {got} is not {exact:?}");
+                worst = worst.max((got - expected).abs());
+                (nearest, loosest) = (nearest.max(off(got) / exact.error), loosest.max(exact.error));
+            }
+        }
+    }
+    println!(
+        "{CLIPS_WITH_FEATURES} clips: worst error of a feature {worst:.2e}; at most {:.1} % of its bound, bounds up to {loosest:.1e}",
+        100.0 * nearest
+    );
+    assert!(worst <= 1e-5, "{worst:e}");
+}
+
+#[test]
+fn wake_words_are_found_in_sound_as_tensorflow_finds_them() {
+    let Some(folder) = data("wake_words_are_found_in_sound_as_tensorflow_finds_them", true) else { return };
+    let (clips, reference) = (clips(&folder), reference(&folder));
+    for name in MODELS {
+        let image = image(&folder, name);
+        let model = image.model().unwrap();
+        assert_eq!(model.schedule(), Schedule::Windows { frames: FRAMES as u32, every: 1 });
+        let expected = &reference[&format!("prob/{name}")].data;
+        assert_eq!(expected.len(), clips.len());
+        let (mut worst, mut told_apart) = (0.0_f32, 0);
+        for ((sound, word), expected) in clips.iter().zip(expected) {
+            let [output] = classify(&model, model.front_end().unwrap(), sound).unwrap()[..] else {
+                panic!("one output")
+            };
+            worst = worst.max((output - expected).abs());
+            told_apart += usize::from((output > 0.5) == (word == name));
+        }
+        println!(
+            "{name}: worst error {worst:.2e} from the sound of {} clips, {told_apart} of them told apart",
+            clips.len()
+        );
+        assert!(worst <= FROM_AUDIO, "{name}: {worst:e}");
+        assert_eq!(told_apart, clips.len());
+    }
+}
+
+/// In blocks of any length, every decision of a stream is, bit for bit, that of its window alone, zeros in front of it
+/// where the stream was shorter; and windows that begin less often decide the same where they do.
+#[test]
+fn a_stream_decides_as_each_window_alone_does() {
+    let Some(folder) = data("a_stream_decides_as_each_window_alone_does", false) else { return };
+    let sound: Vec<i16> = clips(&folder).iter().take(6).flat_map(|(sound, _)| sound.clone()).collect();
+    for name in MODELS {
+        let image = image(&folder, name);
+        let model = image.model().unwrap();
+        let mfcc = model.front_end().unwrap();
+        let rows = features(mfcc, &sound).unwrap();
+        let windows: Vec<&[f32]> = rows.windows(FRAMES * FEATURES).step_by(FEATURES).collect();
+        let alone = windows.iter().map(|window| run(&model, &[window], None).unwrap().outputs[0][FRAMES - 1].to_bits());
+        let alone: Vec<u32> = alone.collect();
+        assert_eq!(alone.len(), (sound.len() - 1600) / 800 + 1);
+        for (every, block) in [(1, sound.len()), (1, 37), (1, 1024), (2, 1600), (3, 800), (29, 5000)] {
+            let schedule = Schedule::Windows { frames: FRAMES as u32, every };
+            let model = model.with_schedule(schedule).unwrap();
+            let (mut decisions, mut nth) = (Vec::new(), 0..);
+            listen(&model, mfcc, sound.chunks(block).map(Ok::<_, StepError>), |decision| {
+                let heard = 1600 + 800 * u64::from(every) * nth.next().unwrap();
+                assert_eq!(decision.sample, heard, "every {every}");
+                decisions.push(decision.posteriors[0].to_bits());
+            })
+            .unwrap();
+            assert!(
+                decisions.iter().eq(alone.iter().step_by(every as usize)),
+                "{name}: every {every}, blocks of {block}"
+            );
+        }
+    }
+}
+
+/// All clips as one stream, three times in another order: 11 words to be found among 1,669 others.
+#[test]
+fn wake_words_are_found_in_an_hour_of_other_words() {
+    let Some(folder) = data("wake_words_are_found_in_an_hour_of_other_words", true) else { return };
+    let clips = clips(&folder);
+    let sounds: Vec<Vec<i16>> = clips.iter().map(|(sound, _)| sound.clone()).collect();
+    // Of 4 and 7 words in the index; false alarms in all three streams.
+    for (name, least_right, most_alarms) in [("marvin", 2, 1), ("sheila", 7, 0)] {
+        let image = image(&folder, name);
+        let model = image.model().unwrap();
+        let lens = clips.iter().map(|(sound, word)| {
+            let label = if word == name { name } else { "_other_" };
+            ClipLen { label: label.to_owned(), len: sound.len() }
+        });
+        let lens: Vec<ClipLen> = lens.collect();
+        let mut alarms = 0;
+        for seed in 0..3 {
+            let plan = StreamPlan::new(&lens, 16_000, seed);
+            let labels = [name.to_owned()];
+            let score = score_stream(&model, model.front_end().unwrap(), &sounds, &plan, &labels, || {}).unwrap();
+            let StreamScore { keywords, right, missed, false_alarms, seconds, .. } = score;
+            println!(
+                "{name}, seed {seed}, {:.1} minutes: {right} of {keywords} right, {missed} missed, {false_alarms} false alarms",
+                seconds / 60.0
+            );
+            assert!(right >= least_right, "{name}, seed {seed}");
+            alarms += false_alarms;
+        }
+        assert!(alarms <= most_alarms, "{name}: {alarms} false alarms");
     }
 }

@@ -6,11 +6,13 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
-use tidegate_tests::checkpoint::{Entry, Pair, assert_line, flag, header, import_checkpoint, table, written};
+use tidegate_tests::checkpoint::{
+    Entry, Pair, Place, assert_line, block, by_hand, flag, header, import_checkpoint, length, table, written,
+};
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::checkpoint::{self, import_parts};
-use tidegate_tools::format::{Description, Imported, Options, import};
+use tidegate_tools::format::{Description, Imported, Options, import, import_with};
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint")
@@ -46,13 +48,15 @@ fn a_person_names_the_prefix_the_index_a_shard_or_the_folder() {
     let latest = folder.path().join("checkpoint");
     fs::write(&latest, "model_checkpoint_path: \"/gone/train/m.ckpt-7\"\nall_model_checkpoint_paths: \"m.ckpt-7\"\n")
         .unwrap();
-    let models = ["m.ckpt-7", "m.ckpt-7.index", "m.ckpt-7.data-00000-of-00001", "checkpoint", ""].map(|name| {
+    fs::write(folder.path().join("m.ckpt-7.meta"), "a graph").unwrap();
+    let names = ["m.ckpt-7", "m.ckpt-7.index", "m.ckpt-7.data-00000-of-00001", "m.ckpt-7.meta", "checkpoint", ""];
+    let models = names.map(|name| {
         import(&folder.path().join(name)).unwrap_or_else(|error| panic!("{name:?}: {error}")).to_bytes().unwrap()
     });
     assert!(models.iter().all(|model| *model == models[0]));
     fs::remove_file(folder.path().join("m.ckpt-7.data-00000-of-00001")).unwrap();
     let error = import(&latest).unwrap_err();
-    assert!(error.to_string().contains("\"m.ckpt-7.data-00000-of-00001\": No such file"), "{error}");
+    assert!(error.to_string().contains("\"m.ckpt-7.data-00000-of-00001\", and there is no such file"), "{error}");
 }
 
 fn arch(json: &str) -> Options {
@@ -122,6 +126,67 @@ fn a_checkpoint_whose_names_do_not_tell_gives_a_description_to_start_from() {
     from_parts(&index, &shard, &with_window).expect("the description is one");
 }
 
+#[test]
+fn layers_around_the_cells_are_in_the_description_to_start_from() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint_contrib");
+    for (name, cells) in [
+        ("conv_gru", &["window", "conv", "scale", "gru"][..]),
+        ("separable_conv", &["window", "depthwise_conv", "conv", "gru"]),
+        ("embedding", &["embedding", "lstm", "dense"]),
+        ("raw_variables", &["lstm", "dense"]),
+        ("contrib_layers", &["gru", "scale", "dense", "dense"]),
+        ("layer_normalization", &["gru", "layer_norm", "layer_norm"]),
+    ] {
+        let index = folder.join(format!("{name}.ckpt"));
+        let text = import_with(&index, &Options::default()).unwrap_err().to_string();
+        let draft = &text[text.find('{').expect("it has a description")..];
+        let Imported { model, .. } =
+            import_with(&index, &arch(draft)).unwrap_or_else(|error| panic!("{name}: {error}: {draft}"));
+        let found: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
+        assert_eq!(found, cells, "{draft}");
+    }
+}
+
+#[test]
+fn rows_of_a_table_in_parts_are_in_an_order_that_somebody_says() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint_contrib");
+    let model = folder.join("embedding_partitioned.ckpt");
+    let said = fs::read_to_string(folder.join("embedding_partitioned.json")).expect("it is there");
+    import_with(&model, &arch(&said)).expect("it says how");
+    let mut silent: Description = serde_json::from_str(&said).expect("it is a description");
+    silent.layers[0].args.clear();
+    let error = import_with(&model, &Options { description: Some(silent), window: None }).unwrap_err();
+    assert!(error.to_string().contains("layer \"words\" looks up rows of \"table\", which is in parts"), "{error}");
+    assert!(error.advice().contains("partition_strategy"), "{}", error.advice());
+}
+
+#[test]
+fn a_tensor_of_a_name_of_its_own_must_be_there_and_fit() {
+    let variables: [(&str, &[u64], &[f32]); 3] =
+        [("W", &[2, 3], &[0.5; 6]), ("b", &[3], &[0.25; 3]), ("out/kernel", &[2, 3], &[0.5; 6])];
+    let (index, shard) = written(&variables, false);
+    let with = |tensors: &str, unused: &str| {
+        let json = format!(
+            r#"{{"inputs": [{{"name": "x", "size": 2}}], "layers": [{{"name": "out", "class": "Dense", "tensors": {tensors}}}],
+                "unused": {unused}}}"#
+        );
+        from_parts(&index, &shard, &arch(&json)).map(|imported| imported.model.architecture.nodes.len())
+    };
+    assert_eq!(with(r#"{"kernel": "W", "bias": "b"}"#, r#"["out"]"#).unwrap(), 1);
+    for (tensors, unused, expected) in [
+        (r#"{"kernel": "V", "bias": "b"}"#, r#"["out", "W"]"#, "tensor \"V\" is missing; the nearest are W, b"),
+        (r#"{"kernel": "b", "bias": "b"}"#, r#"["W"]"#, "tensor \"kernel\" of layer \"out\" is within its prefix too"),
+        (r#"{"kernel": "b", "bias": "b"}"#, r#"["*"]"#, "kernel is 3, but it must be a matrix"),
+        (r#"{"kernel": "W"}"#, r#"["*"]"#, "tensor \"out/bias\" is missing"),
+        ("{}", r#"["*"]"#, "list \"unused\" has tensor \"out/kernel\", which the layer needs"),
+        (r#"{"kernel": "W", "bias": "b", "gain": "b"}"#, r#"["*"]"#, "tensor \"gain\" of Dense is not supported"),
+        (r#"{"kernel": "W"}"#, r#"["out"]"#, "layers have no use for tensor \"b\""),
+    ] {
+        let text = with(tensors, unused).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}, not {expected}");
+    }
+}
+
 /// Of one unit over one feature.
 const CUDNN: &str = "cudnn_lstm/rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell";
 
@@ -166,10 +231,58 @@ fn what_an_index_claims_is_not_believed() {
     pairs.insert(0, header(1));
     let error = from_parts(&table(&pairs, 50, true), &values(32), &Options::default()).unwrap_err();
     assert!(error.to_string().contains("bytes of names"), "{error}");
-    // A block of snappy that claims gigabytes.
     let pairs = [header(300)];
     let error = from_parts(&table(&pairs, 4, true), &[], &Options::default()).unwrap_err();
     assert!(error.to_string().contains("300 shards"), "{error}");
+}
+
+/// With checksums that fit, so that nothing else is wrong.
+#[test]
+fn a_hostile_table_is_refused() {
+    let good = block(&[header(1)]);
+    let refused = |blocks: &[(u8, Vec<u8>)], listed: &dyn Fn(&[Place], Place) -> Vec<Place>, expected: &str| {
+        let error = from_parts(&by_hand(blocks, listed), &[], &Options::default()).unwrap_err();
+        assert_line(&error);
+        assert!(error.to_string().contains(expected), "{error}, not {expected}");
+    };
+    let as_they_are = |places: &[Place], _: Place| places.to_vec();
+    let pairs = [header(1), (b"v".to_vec(), Entry { dtype: 1, ..Entry::default() }.encode())];
+    refused(&[(0, block(&pairs))], &as_they_are, "which does not make 0 bytes");
+    // Handles in a circle: the index names itself, or a block again and again.
+    refused(&[(0, good.clone())], &|_, own| vec![own], "an entry of its index is damaged");
+    refused(&[(0, good.clone())], &|places, own| vec![places[0], own, own], "is damaged");
+    refused(&[(0, good.clone())], &|places, _| vec![places[0]; 200], "names a block at byte 0 twice");
+    refused(&[(0, good.clone()), (0, good.clone())], &|places, _| vec![places[1], places[0]], "twice");
+    refused(&[(0, good.clone()), (0, good.clone())], &as_they_are, "the keys of its index are not in order");
+    // Absurd sizes.
+    for place in [(u64::MAX, 9), (0, u64::MAX), (u64::MAX, u64::MAX), (1 << 40, 1 << 40), (0, 1 << 30)] {
+        refused(&[(0, good.clone())], &|_, _| vec![place], "it is cut off, or not an index");
+    }
+    refused(&[(7, good.clone())], &as_they_are, "has compression 7");
+    refused(&[(0, vec![0; 3])], &as_they_are, "more restarts than bytes");
+    refused(&[(0, vec![0xff; 4])], &as_they_are, "more restarts than bytes");
+    let entry = |head: &[u8]| [head, &[0; 4], &1_u32.to_le_bytes()].concat();
+    refused(&[(0, entry(&[9, 0, 0]))], &as_they_are, "a key of its index has 9 bytes of the one before it");
+    refused(&[(0, entry(&[0, 0xff, 0x7f, 0]))], &as_they_are, "and 16383 more");
+    let endless = [&[0, 0][..], &[0xff; 9], &[1]].concat();
+    refused(
+        &[(0, entry(&endless))],
+        &as_they_are,
+        "an entry of its index needs 18446744073709551615 bytes, 0 are left",
+    );
+    refused(&[(0, entry(&[0xff; 11]))], &as_they_are, "is cut off or longer than 64 bits");
+    // Bombs of snappy: what is claimed and what is there.
+    let claims = |len: u64| [&length(len)[..], &[0; 6]].concat();
+    for len in [1 << 31, (1 << 32) - 1, 4 << 20, 1000] {
+        refused(&[(1, claims(len))], &as_they_are, &format!("claims {len} bytes"));
+    }
+    refused(&[(1, claims(1 << 40))], &as_they_are, "the block at byte 0 of its index: snappy");
+    refused(&[(1, claims(100))], &as_they_are, "the block at byte 0 of its index: snappy");
+    let bomb = snap::raw::Encoder::new().compress_vec(&vec![0; (4 << 20) + 1]).unwrap();
+    refused(&[(1, bomb)], &as_they_are, "claims 4194305 bytes");
+    // As many as it likes: one is in memory at a time, and this many zeros are one key too few.
+    let largest = snap::raw::Encoder::new().compress_vec(&vec![0; 4 << 20]).unwrap();
+    refused(&vec![(1, largest); 100], &as_they_are, "the keys of its index are not in order");
 }
 
 #[test]
@@ -185,7 +298,7 @@ fn what_is_no_weight_is_skipped_by_its_name() {
     let (index, shard) = written(&variables, false);
     let Imported { model, notes } = from_parts(&index, &shard, &Options::default()).unwrap();
     assert_eq!(model.architecture.nodes.len(), 1);
-    assert_eq!(notes[0], format!("not used: {slot}, train/beta1_power_1 (2 variables of an optimizer)"));
+    assert_eq!(notes[0], "not used: 2 variables of an optimizer (Adam_1, beta1_power_1)");
     assert_eq!(notes[1], "found from the names: CudnnLSTM of 1 layers forward");
 }
 
@@ -287,6 +400,38 @@ fn seeds() -> BTreeMap<String, Vec<u8>> {
         ("dense/kernel", &[2, 3]),
     ];
     seeds.insert("made_gru".into(), made(flag::ARCH | 1 << 4, &gru));
+    let conv: [(&str, &[u8]); 8] = [
+        ("a/bias", &[4]),
+        ("a/kernel", &[3, 3, 4]),
+        ("b/beta", &[4]),
+        ("b/gamma", &[4]),
+        ("b/moving_mean", &[4]),
+        ("b/moving_variance", &[4]),
+        ("dense/bias", &[2]),
+        ("dense/kernel", &[4, 2]),
+    ];
+    seeds.insert("made_conv".into(), made(flag::ARCH | 0x80, &conv));
+    let image: [(&str, &[u8]); 6] = [
+        ("a/bias", &[3]),
+        ("a/kernel", &[2, 1, 2, 3]),
+        ("rnn/candidate/bias", &[2]),
+        ("rnn/candidate/kernel", &[5, 2]),
+        ("rnn/gates/bias", &[4]),
+        ("rnn/gates/kernel", &[5, 4]),
+    ];
+    seeds.insert("made_image".into(), made(flag::ARCH | 0x90, &image));
+    let embedding: [(&str, &[u8]); 5] =
+        [("W", &[5, 3]), ("a/b", &[3]), ("a/w", &[3, 3]), ("n/beta", &[3]), ("n/gamma", &[3])];
+    seeds.insert("made_embedding".into(), made(flag::ARCH | 0xa0, &embedding));
+    let separable: [(&str, &[u8]); 6] = [
+        ("fully_connected/biases", &[2]),
+        ("fully_connected/weights", &[3, 2]),
+        ("l/gamma", &[3]),
+        ("s/bias", &[3]),
+        ("s/depthwise_kernel", &[2, 2, 2]),
+        ("s/pointwise_kernel", &[1, 4, 3]),
+    ];
+    seeds.insert("made_separable".into(), made(flag::ARCH | 0xb0, &separable));
     seeds
 }
 

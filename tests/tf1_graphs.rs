@@ -1,5 +1,5 @@
-//! Frozen TensorFlow 1 graphs that TensorFlow wrote and ran (`frameworks/tf1_graph.py`): every one imports, and gives
-//! what TensorFlow gave.
+//! Frozen graphs that TensorFlow wrote and ran (`frameworks/tf1_graph.py`, `tf1_graph_contrib.py`, `tf2_graph.py`):
+//! every one imports, and gives what TensorFlow gave.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tidegate::{Numeric, State};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tools::canonical::{Canonical, Tensor};
 use tidegate_tools::data::read_tensors;
-use tidegate_tools::format::import;
+use tidegate_tools::format::{Options, import_with};
 
 /// Worst output against TensorFlow's.
 const BOUND: f32 = 1e-5;
@@ -56,7 +56,10 @@ fn graphs_that_tensorflow_wrote_give_what_tensorflow_gives() {
         files.sort();
         for file in files {
             let case = read_tensors(&file.with_extension("safetensors")).unwrap();
-            let result = import(&file).map_err(|error| error.to_string()).and_then(|model| worst(&model, &case));
+            let window = case.get("window").map(|window| window.data[0] as usize);
+            let imported = import_with(&file, &Options { window, ..Options::default() });
+            let imported = imported.map_err(|error| error.to_string());
+            let result = imported.and_then(|imported| worst(&imported.model, &case));
             match result {
                 Ok(worst) if worst <= BOUND => passed += 1,
                 Ok(worst) => failed.push(format!("{}: {worst:.2e}", file.display())),

@@ -6,6 +6,8 @@ use crate::quant::ONE;
 
 /// The least fraction bits of what [`sigmoid`] and [`tanh`] take, and the most.
 pub const BITS: core::ops::RangeInclusive<i32> = 6..=15;
+/// The least that a node may have.
+pub const LEAST_BITS: i32 = 0;
 
 /// The fraction bits that a sum has before an activation where nothing speaks against it.
 pub const PREACT_BITS: u32 = 12;
@@ -187,10 +189,26 @@ impl<'a> Curve<'a> {
         match self {
             Self::Identity => x,
             Self::Relu => x.max(0),
-            Self::Sigmoid => sigmoid(x, bits),
-            Self::Tanh => tanh(x, bits),
+            Self::Sigmoid => {
+                let (x, bits) = finer(x, bits);
+                sigmoid(x, bits)
+            }
+            Self::Tanh => {
+                let (x, bits) = finer(x, bits);
+                tanh(x, bits)
+            }
             Self::Table { values, shift } => table(values, x, shift),
         }
+    }
+}
+
+/// The same with as many fraction bits as [`BITS`] begins with, if it has fewer.
+fn finer(x: i32, bits: u32) -> (i32, u32) {
+    const FAR: i32 = 1 << 20;
+    let least = BITS.start().unsigned_abs();
+    match least.checked_sub(bits) {
+        Some(missing) => (x.clamp(-FAR, FAR) << (missing & 15), least),
+        None => (x, bits),
     }
 }
 

@@ -504,16 +504,24 @@ mod tests {
     #[test]
     #[cfg(feature = "libm")]
     fn a_front_end_of_other_features_than_the_input_is_refused() {
-        let settings = crate::front_end::MfccSettings {
+        use crate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
+
+        let settings = MfccSettings {
             sample_rate: 8000,
             window_len: 4,
             stride_len: 4,
+            window: Window::Hann,
             fft_len: 256,
+            spectrum: Spectrum::Magnitude,
             mel_bands: 4,
             coefficients: 3,
             lower_hz: 0.0,
             upper_hz: 4000.0,
+            bins_per_rate: 256,
+            corners: MelCorners::Exact,
             log_floor: 1e-12,
+            first: First::Cepstrum,
+            lead_frames: 0,
         };
         let mut front_end = [0; 1024];
         let len = settings.write(&mut front_end).unwrap();

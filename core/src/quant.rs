@@ -14,7 +14,20 @@ pub type RowBlock = [i32; 9];
 
 /// The high word of the product: rounded down.
 pub const fn mulh(a: i32, b: i32) -> i32 {
-    ((a as i64 * b as i64) >> 32) as i32
+    if NO_LONG_MULTIPLY { mulh_of_halves(a, b) } else { ((a as i64 * b as i64) >> 32) as i32 }
+}
+
+/// Armv6-M multiplies to 32 bits, and 64 would be a call. That it has no atomics is how it differs from Armv7-M.
+pub(crate) const NO_LONG_MULTIPLY: bool = cfg!(all(target_arch = "arm", not(target_has_atomic = "32")));
+
+/// [`mulh`], where only 32 bits of a product are to be had. No sum below leaves its 32.
+const fn mulh_of_halves(a: i32, b: i32) -> i32 {
+    let (a_high, a_low) = (a >> 16, a & 0xffff);
+    let (b_high, b_low) = (b >> 16, b & 0xffff);
+    let low = (a_low as u32).wrapping_mul(b_low as u32) >> 16;
+    let middle = a_high.wrapping_mul(b_low).wrapping_add(low as i32);
+    let other = a_low.wrapping_mul(b_high).wrapping_add(middle & 0xffff);
+    a_high.wrapping_mul(b_high).wrapping_add(middle >> 16).wrapping_add(other >> 16)
 }
 
 /// Clamped to what a slot or state holds.
@@ -27,27 +40,45 @@ pub const fn from_q15(product: i32) -> i32 {
     product.wrapping_add(ONE / 2) >> 15
 }
 
-/// `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋` of four rows, where a shift rounds down. What rounding down
-/// takes away on average is in `start`, and so is the bias.
-pub fn requantize(rows: &RowBlock, fine: [i32; 4], coarse: [i32; 4]) -> [i32; 4] {
-    let (&[a, b, c, d, .., shifts], [s, t, u, v]) = (rows, fine);
-    let started = [a.wrapping_add(s), b.wrapping_add(t), c.wrapping_add(u), d.wrapping_add(v)];
-    scaled(rows, shifted(started, shifts), coarse)
-}
+// Of four rows, `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋`, where a shift rounds down. What rounding down
+// takes away on average is in `start`, and so is the bias. Rows with one part are not shifted.
 
-/// [`requantize`] of rows with one part.
-pub fn requantize_one(rows: &RowBlock, sums: [i32; 4]) -> [i32; 4] {
+/// What the sums of four rows start from.
+pub const fn start(rows: &RowBlock) -> [i32; 4] {
     let &[a, b, c, d, ..] = rows;
-    scaled(rows, [a, b, c, d], sums)
+    [a, b, c, d]
 }
 
-fn shifted([a, b, c, d]: [i32; 4], shifts: i32) -> [i32; 4] {
+/// The sums with the finer part, as the coarse one is added to them.
+pub fn shifted(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
+    let &[.., shifts] = rows;
     let [s, t, u, v] = shifts.to_le_bytes();
     let shift = |sum: i32, by: u8| sum >> (by & 31);
     [shift(a, s), shift(b, t), shift(c, u), shift(d, v)]
 }
 
-fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4], [e, f, g, h]: [i32; 4]) -> [i32; 4] {
+/// The sums with all parts, as they come out.
+pub const fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
     let &[_, _, _, _, m, n, o, p, _] = rows;
-    [mulh(a.wrapping_add(e), m), mulh(b.wrapping_add(f), n), mulh(c.wrapping_add(g), o), mulh(d.wrapping_add(h), p)]
+    [mulh(a, m), mulh(b, n), mulh(c, o), mulh(d, p)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{mulh, mulh_of_halves};
+
+    #[test]
+    fn the_high_word_is_the_same_by_halves() {
+        let ends = [0, 1, 2, 0x7fff, 0x8000, 0xffff, 0x1_0000, 0x1_8000, 0x7fff_0000, 0x7fff_8000, 0x7fff_ffff];
+        let mut state = 1_u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.cast_signed()
+        };
+        let some: [i32; 100] = core::array::from_fn(|_| random());
+        let both = || ends.iter().flat_map(|&end| [end, !end, -end]).chain(some);
+        for (a, b) in both().flat_map(|a| both().map(move |b| (a, b))) {
+            assert_eq!(mulh_of_halves(a, b), mulh(a, b), "{a} {b}");
+        }
+    }
 }

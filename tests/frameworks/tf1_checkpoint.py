@@ -12,7 +12,7 @@ CudnnLSTM and CudnnGRU run on a GPU only. Their checkpoints hold the variables o
 running them elsewhere, under names of their own: here those variables are made by the same names.
 
 Under TensorFlow 1.15 (tf1_checkpoint.contrib.requirements.txt) the networks are those of tf.contrib's cells, among them
-the ones that TensorFlow has for running cuDNN's elsewhere: tests/frameworks/tf1_checkpoint_contrib.
+the ones that TensorFlow has for running cuDNN's elsewhere, and those of tf.layers: tests/frameworks/tf1_checkpoint_contrib.
 """
 
 import argparse
@@ -43,13 +43,19 @@ def size(rng, low=3, high=9):
 class Net:
     """What a builder gives: tensors of the graph, and what a person would write into a description."""
 
-    def __init__(self, output, layers=None, window=None, feed=None, variables=None, lens=None, unused=()):
+    def __init__(self, output, layers=None, window=None, feed=None, variables=None, lens=None, unused=(), ids=None):
         self.output, self.layers, self.window = output, layers, window
         self.feed, self.variables, self.lens, self.unused = feed, variables, lens, list(unused)
+        # Whole numbers below this one go in, through the placeholder.
+        self.ids = ids
 
 
-def layer(name, cls, prefix=None, inputs=None, **args):
+def layer(name, cls, prefix=None, inputs=None, take=None, tensors=None, **args):
     described = {"name": name, "class": cls}
+    if take is not None:
+        described["take"] = take
+    if tensors is not None:
+        described["tensors"] = tensors
     if args:
         described["args"] = args
     if inputs is not None:
@@ -373,6 +379,168 @@ def contrib():
     return models
 
 
+def whole_layers():
+    """Layers without a state, around cells and by themselves, as TensorFlow 1's tf.layers and its functions make them."""
+    layers, contrib = tf.layers, tensorflow.contrib.layers
+
+    def gru(x, units, scope):
+        return tf.nn.dynamic_rnn(RNN.GRUCell(units), x, dtype=x.dtype, scope=scope)[0]
+
+    def conv_gru(x, rng):
+        a, b = size(rng), size(rng)
+        y = layers.conv1d(x, a, 3, activation=tf.nn.relu)
+        y = layers.batch_normalization(y)
+        described = [layer("conv1d", "Conv1D", filters=a, kernel_size=3, activation="relu"),
+                     layer("batch_normalization", "BatchNormalization"), layer("rnn", "GRUCell", "rnn/gru_cell")]
+        return Net(gru(y, b, "rnn"), described)
+
+    def conv_strided(x, rng):
+        y = layers.conv1d(x, size(rng), 2, strides=2, use_bias=False, name="front")
+        y = tf.nn.tanh(layers.batch_normalization(y, center=False, epsilon=0.01, name="front/norm"))
+        return Net(y, [layer("front", "Conv1D", strides=2, use_bias=False),
+                       layer("norm", "BatchNormalization", "front/norm", center=False, epsilon=0.01),
+                       layer("tanh", "tanh")])
+
+    def conv_same(x, rng):
+        y = layers.conv1d(x, size(rng), 3, padding="same", dilation_rate=2)
+        y = layers.conv1d(y, size(rng), 4, strides=3, padding="same", activation=tf.nn.elu)
+        return Net(y, [layer("conv1d", "Conv1D", padding="same", dilation_rate=2),
+                       layer("conv1d_1", "Conv1D", padding="SAME", strides=[3], activation="elu")], window=int(x.shape[1]))
+
+    def spotter(x, rng):
+        """A convolution over time and frequency, two GRUs, two dense layers: the CRNN of Hello Edge."""
+        steps, width = int(x.shape[1]), int(x.shape[2])
+        filters, units, hidden, classes = size(rng), size(rng), size(rng), size(rng)
+        image = tf.reshape(x, [-1, steps, width, 1])
+        y = layers.conv2d(image, filters, [3, 2], strides=(2, 1), activation=tf.nn.relu)
+        y = layers.batch_normalization(y)
+        features = int(y.shape[2]) * filters
+        y = tf.reshape(y, [-1, int(y.shape[1]), features])
+        y = gru(gru(y, units, "first"), units, "second")[:, -1]
+        y = layers.dense(layers.dense(y, hidden, tf.nn.relu), classes, tf.nn.softmax)
+        return Net(y, [
+            layer("image", "reshape", shape=[-1, steps, width, 1]),
+            layer("conv2d", "Conv2D", kernel_size=[3, 2], strides=[2, 1], activation="relu"),
+            layer("batch_normalization", "BatchNormalization"),
+            layer("features", "reshape", shape=[-1, int(steps - 1) // 2, features]),
+            layer("first", "GRUCell", "first/gru_cell"),
+            layer("second", "GRUCell", "second/gru_cell", take="last"),
+            layer("dense", "Dense", units=hidden, activation="relu"),
+            layer("dense_1", "Dense", activation="softmax"),
+        ], window=steps)
+
+    def spotter_same(x, rng):
+        """The same where the convolution sees zeros around the clip, and pools."""
+        steps, width = int(x.shape[1]), int(x.shape[2])
+        image = tf.expand_dims(x, -1)
+        y = layers.conv2d(image, size(rng), (4, 3), strides=(2, 2), padding="same", name="conv")
+        y = layers.max_pooling2d(tf.nn.relu(y), (2, 2), (1, 1), padding="same")
+        y = layers.conv2d(y, size(rng), (1, 2), padding="same", name="conv_b")
+        y = layers.average_pooling2d(y, 2, 1, padding="same")
+        y = tf.reshape(y, [-1, int(y.shape[1]), int(y.shape[2]) * int(y.shape[3])])
+        y = layers.dense(gru(y, size(rng), "rnn")[:, -1], size(rng), name="logits")
+        return Net(y, [
+            layer("conv", "Conv2D", strides=[2, 2], padding="same"), layer("relu", "relu"),
+            layer("pool", "MaxPooling2D", pool_size=[2, 2], strides=[1, 1], padding="same"),
+            layer("conv_b", "Conv2D", padding="same"),
+            layer("mean", "AveragePooling2D", pool_size=2, strides=1, padding="same"),
+            layer("rnn", "GRUCell", take="last"), layer("logits", "Dense"),
+        ], window=steps)
+
+    def separable(x, rng):
+        y = layers.separable_conv1d(x, size(rng), 3, depth_multiplier=2, activation=tf.nn.relu)
+        return Net(gru(y, 4, "rnn"), [
+            layer("separable_conv1d", "SeparableConv1D", depth_multiplier=2, activation="relu"), layer("rnn", "GRUCell")])
+
+    def separable_image(x, rng):
+        y = layers.conv2d(tf.expand_dims(x, -1), 3, 2, padding="same", name="conv")
+        y = layers.separable_conv2d(y, size(rng), (3, 2), strides=2, padding="same", name="ds")
+        y = layers.flatten(layers.batch_normalization(y, name="norm"))
+        return Net(layers.dense(y, 5, name="out"), [
+            layer("conv", "Conv2D", padding="same"), layer("ds", "SeparableConv2D", strides=[2, 2], padding="same"),
+            layer("norm", "BatchNormalization"), layer("flatten", "Flatten"), layer("out", "Dense")], window=int(x.shape[1]))
+
+    def pooled(x, rng):
+        y = layers.max_pooling1d(layers.conv1d(x, size(rng), 2), 2, 1)
+        y = layers.average_pooling1d(y, 2, 2)
+        return Net(y, [layer("conv1d", "Conv1D"), layer("max", "MaxPooling1D", pool_size=2, strides=1),
+                       layer("mean", "AveragePooling1D", pool_size=2, strides=2)])
+
+    def mean_over_time(x, rng):
+        y = tf.reduce_mean(gru(x, size(rng), "rnn"), 1)
+        return Net(layers.dense(y, 4), [layer("rnn", "GRUCell"), layer("mean", "reduce_mean", axis=1), layer("dense", "Dense")],
+                   window=int(x.shape[1]))
+
+    def flattened(x, rng):
+        y = layers.dense(layers.flatten(x), size(rng), tf.nn.sigmoid)
+        y = layers.dense(layers.dropout(y, 0.4), size(rng), use_bias=False)
+        return Net(y, [layer("flatten", "Flatten"), layer("dense", "Dense", activation="sigmoid"),
+                       layer("dropout", "Dropout", rate=0.4), layer("dense_1", "Dense", use_bias=False)], window=int(x.shape[1]))
+
+    def embedded(x, rng):
+        words, width, units = size(rng, 10, 20), size(rng), size(rng)
+        table = tf.get_variable("Model/embedding", [words, width], x.dtype)
+        y = tf.nn.embedding_lookup(table, tf.cast(tf.squeeze(x, 2), tf.int32))
+        y, _ = tf.nn.dynamic_rnn(RNN.BasicLSTMCell(units), y, dtype=x.dtype, scope="Model/RNN")
+        # The tutorial's: weights without a scope of their own.
+        softmax_w = tf.get_variable("Model/softmax_w", [units, words], x.dtype)
+        softmax_b = tf.get_variable("Model/softmax_b", [words], x.dtype)
+        logits = tf.matmul(tf.reshape(y, [-1, units]), softmax_w) + softmax_b
+        return Net(tf.reshape(logits, [-1, int(x.shape[1]), words]), [
+            layer("words", "embedding_lookup", tensors={"params": "Model/embedding"}),
+            layer("rnn", "BasicLSTMCell", "Model/RNN/basic_lstm_cell"),
+            layer("rows", "reshape", shape=[-1, units]),
+            layer("logits", "Dense", tensors={"kernel": "Model/softmax_w", "bias": "Model/softmax_b"}),
+        ], ids=words)
+
+    def embedded_parts(x, rng):
+        words, width = size(rng, 10, 20), size(rng)
+        table = tf.get_variable("table", [words, width], x.dtype, partitioner=tf.fixed_size_partitioner(3))
+        y = tf.nn.embedding_lookup(table, tf.cast(tf.squeeze(x, 2), tf.int32), partition_strategy="div")
+        return Net(gru(y, size(rng), "rnn"), [
+            layer("words", "embedding_lookup", tensors={"params": "table"}, partition_strategy="div"),
+            layer("rnn", "GRUCell")], ids=words)
+
+    def raw(x, rng):
+        """A cell under static_rnn and variables without names, as in many a tutorial."""
+        units, classes = size(rng), size(rng)
+        outputs, _ = tf.nn.static_rnn(RNN.BasicLSTMCell(units, forget_bias=1.0), tf.unstack(x, axis=1), dtype=x.dtype)
+        weights = {"out": tf.Variable(tf.random_normal([units, classes]))}
+        biases = {"out": tf.Variable(tf.random_normal([classes]))}
+        return Net(tf.matmul(outputs[-1], weights["out"]) + biases["out"], [
+            layer("rnn", "BasicLSTMCell", take="last"),
+            layer("out", "Dense", tensors={"kernel": "Variable", "bias": "Variable_1"})], window=int(x.shape[1]))
+
+    def slim(x, rng):
+        y = contrib.batch_norm(gru(x, size(rng), "rnn"), is_training=False)
+        y = contrib.fully_connected(contrib.fully_connected(y, size(rng)), size(rng), activation_fn=None)
+        return Net(y, [layer("rnn", "GRUCell"), layer("BatchNorm", "batch_norm"),
+                       layer("fully_connected", "fully_connected"),
+                       layer("fully_connected_1", "fully_connected", activation_fn=None)])
+
+    def normalized(x, rng):
+        y = contrib.layer_norm(gru(x, size(rng), "rnn"), begin_norm_axis=2)
+        y = tensorflow.keras.layers.LayerNormalization(epsilon=0.1, center=False, name="last")(y)
+        return Net(y, [layer("rnn", "GRUCell"), layer("LayerNorm", "layer_norm", begin_norm_axis=2),
+                       layer("last", "LayerNormalization", epsilon=0.1, center=False)])
+
+    def branches(x, rng):
+        a, b = layers.dense(x, 4, tf.nn.tanh, name="a"), layers.dense(x, 4, name="b")
+        both = tf.concat([a * b, a + b], 2)
+        return Net(gru(both, size(rng), "rnn"), [
+            layer("a", "Dense", inputs=["input"], activation="tanh"), layer("b", "Dense", inputs=["input"]),
+            layer("product", "Multiply", inputs=["a", "b"]), layer("sum", "Add", inputs=["a", "b"]),
+            layer("both", "Concat", inputs=["product", "sum"]), layer("rnn", "GRUCell")])
+
+    return {
+        "conv_gru": conv_gru, "conv_strided": conv_strided, "conv_same": conv_same, "conv_spotter": spotter,
+        "conv_spotter_same": spotter_same, "separable_conv": separable, "separable_conv_2d": separable_image,
+        "pooled": pooled, "mean_over_time": mean_over_time, "flattened": flattened, "embedding": embedded,
+        "raw_variables": raw, "contrib_layers": slim, "layer_normalization": normalized, "branches": branches,
+        "embedding_partitioned": embedded_parts,
+    }
+
+
 OPTIMIZERS = [
     lambda: tf.train.AdamOptimizer(0.01),
     lambda: tf.train.MomentumOptimizer(0.01, 0.9),
@@ -389,6 +557,8 @@ def write(name, build, seed, out):
     tf.reset_default_graph()
     tf.set_random_seed(seed)
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={"CPU": shards})) as session:
+        if name.startswith("embedding"):
+            inputs = 1
         x = tf.placeholder(dtype, [BATCH, steps, inputs], name="input")
         net = build(x, rng)
         trained = [variable for variable, _ in net.variables or []] or tf.trainable_variables()
@@ -404,7 +574,13 @@ def write(name, build, seed, out):
         session.run(tf.global_variables_initializer())
         for variable in trained:
             variable.load(rng.uniform(-0.6, 0.6, variable.shape.as_list()), session)
+        for variable in tf.global_variables():
+            if "/moving_" in variable.op.name:
+                low = -0.5 if variable.op.name.endswith("mean") else 0.2
+                variable.load(rng.uniform(low, 2.0, variable.shape.as_list()), session)
         data = rng.uniform(-1.0, 1.0, x.shape.as_list())
+        if net.ids:
+            data = rng.randint(0, net.ids, x.shape.as_list())
         for _ in range(3):
             session.run(train, {x: data})
         for cell, weights in (net.feed or {}).items():
@@ -441,7 +617,7 @@ def main():
     parser.add_argument("seed", type=int, nargs="?", default=1)
     options = parser.parse_args()
     os.makedirs(options.folder, exist_ok=True)
-    models = contrib() if tensorflow.__version__.startswith("1.") else CORE
+    models = dict(contrib(), **whole_layers()) if tensorflow.__version__.startswith("1.") else CORE
     for number, (name, build) in enumerate(models.items()):
         write(name, build, 1000 * options.seed + number, options.folder)
         print(name)

@@ -1,10 +1,11 @@
 """Frozen TensorFlow 1 graphs, written and run by TensorFlow itself: GraphDefs with inputs and outputs.
 
-    pip install -r tf1_graph.txt
+    pip install -r tf1_graph.txt                       # TensorFlow 1.15 (tf1_checkpoint.contrib...) runs it as well
     python tf1_graph.py OUT [--seed N] [--only NAME,...]
 
-Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [batch, time, features] and, for each output of
-the graph, `output/<node>` as TensorFlow gives it. Sizes and weights come from the seed.
+Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [1, time, features], `output` as TensorFlow gives
+it, and `window` where a person must say how many steps a sequence has. Sizes and weights come from the seed. Cells of
+tf.contrib are in tf1_graph_contrib.py, graphs that TensorFlow 2 froze in tf2_graph.py.
 """
 
 import argparse
@@ -32,17 +33,36 @@ def case(build):
     return build
 
 
+def open_time(build):
+    """The graph does not say how many steps a sequence has."""
+    build.open = True
+    return build
+
+
+def windowed(build):
+    """Nor does it, and a person must."""
+    build.window = True
+    return open_time(build)
+
+
 class Sizes:
-    """Sizes of a case, from its generator."""
+    """Sizes of a case, from its generator, and what else it feeds."""
 
     def __init__(self, rng):
         self.rng = rng
+        self.feed = {}
         self.features = int(rng.integers(2, 9))
         self.units = int(rng.integers(2, 12))
         self.steps = int(rng.integers(3, 9))
 
     def number(self, low, high):
         return int(self.rng.integers(low, high + 1))
+
+    def length(self, dtype=tf.int32):
+        """A sequence_length that is fed: all steps."""
+        length = tf.placeholder(dtype, [None], name="length")
+        self.feed[length] = [self.steps]
+        return length
 
 
 def lstm(units, **arguments):
@@ -141,6 +161,7 @@ def dynamic_time_major(x, s):
 
 
 @case
+@open_time
 def dynamic_open(x, s):
     outputs, _ = dynamic(tf.nn.rnn_cell.MultiRNNCell([lstm(s.units), gru(4)]), x)
     return outputs
@@ -216,6 +237,128 @@ def stack_bidirectional(x, s):
         with tf.variable_scope("stack_bidirectional_rnn/cell_%d" % k):
             x = tf.concat(both(lstm(s.units), lstm(s.units), x)[0], 2)
     return x
+
+
+@case
+@windowed
+def bidirectional_open(x, s):
+    """--window says how many steps."""
+    return tf.concat(both(lstm(s.units), gru(s.units), x)[0], 2)
+
+
+# Lengths.
+
+
+@case
+def length_constant(x, s):
+    return dynamic(lstm(s.units), x, sequence_length=[s.steps])[0]
+
+
+@case
+def length_fed(x, s):
+    return classify(dynamic(gru(s.units), x, sequence_length=s.length())[1])
+
+
+@case
+@open_time
+def length_fed_open(x, s):
+    cell = tf.nn.rnn_cell.MultiRNNCell([lstm(s.units, num_proj=3), gru(4)])
+    return dynamic(cell, x, sequence_length=s.length(tf.int64))[0]
+
+
+@case
+def length_fed_bidirectional(x, s):
+    return tf.concat(both(lstm(s.units), gru(4), x, sequence_length=s.length())[0], 2)
+
+
+@case
+def length_constant_bidirectional(x, s):
+    _, (forward, backward) = both(lstm(s.units), lstm(4), x, sequence_length=tf.constant([s.steps], tf.int64))
+    return classify(tf.concat([forward.h, backward.h], 1))
+
+
+@case
+@windowed
+def length_fed_bidirectional_open(x, s):
+    for k in range(2):
+        with tf.variable_scope("cell_%d" % k):
+            x = tf.concat(both(gru(s.units), gru(s.units), x, sequence_length=s.length())[0], 2)
+    return x
+
+
+@case
+@open_time
+def length_of_the_input(x, s):
+    """Counted in the graph itself."""
+    return dynamic(gru(s.units), x, sequence_length=tf.fill([tf.shape(x)[0]], tf.shape(x)[1]))[0]
+
+
+@case
+def length_static(x, s):
+    cell = tf.nn.rnn_cell.BasicLSTMCell(s.units)
+    outputs, _ = tf.nn.static_rnn(cell, tf.unstack(x, axis=1), dtype=tf.float32, sequence_length=s.length())
+    return classify(outputs[-1])
+
+
+@case
+def length_static_constant(x, s):
+    length = tf.constant([s.steps])
+    outputs, _ = tf.nn.static_rnn(gru(s.units), tf.unstack(x, axis=1), dtype=tf.float32, sequence_length=length)
+    return tf.stack(outputs, axis=1)
+
+
+@case
+def length_static_bidirectional(x, s):
+    outputs, _, _ = tf.nn.static_bidirectional_rnn(
+        gru(s.units), gru(4), tf.unstack(x, axis=1), dtype=tf.float32, sequence_length=s.length())
+    return tf.stack(outputs, axis=1)
+
+
+# Wrappers with what is fed in training only.
+
+
+@case
+def dropout_fed(x, s):
+    keep = tf.placeholder_with_default(1.0, [], name="keep_prob")
+    cell = tf.nn.rnn_cell.DropoutWrapper(gru(s.units), input_keep_prob=keep, output_keep_prob=keep, state_keep_prob=keep)
+    outputs, state = dynamic(tf.nn.rnn_cell.DeviceWrapper(cell, "/cpu:0"), x)
+    return classify(tf.nn.dropout(state, keep_prob=keep))
+
+
+@case
+def dropout_one(x, s):
+    cell = tf.nn.rnn_cell.DropoutWrapper(lstm(s.units), output_keep_prob=1.0)
+    return classify(tf.nn.dropout(dynamic(cell, x)[1].h, rate=tf.constant(0.0)))
+
+
+@case
+def batch_norm_layer(x, s):
+    y = tf.layers.batch_normalization(tf.layers.dense(x, 5), training=False)
+    return classify(tf.layers.batch_normalization(dynamic(gru(s.units), y)[1], training=False, scale=False))
+
+
+@case
+def batch_norm_layer_fused(x, s):
+    y = tf.layers.conv2d(tf.expand_dims(x, -1), 3, [2, 2])
+    y = tf.nn.relu(tf.layers.batch_normalization(y, training=False, fused=True))
+    y = tf.reshape(y, [-1, int(y.shape[1]), int(y.shape[2]) * int(y.shape[3])])
+    return dynamic(gru(s.units), y)[0]
+
+
+@case
+def batch_norm_fed(x, s):
+    training = tf.placeholder_with_default(False, [], name="training")
+    y = tf.layers.batch_normalization(dynamic(lstm(s.units), x)[1].h, training=training)
+    return classify(tf.layers.dropout(y, 0.5, training=training))
+
+
+@case
+def last_relevant(x, s):
+    """The output at the length, as people take it."""
+    length = s.length()
+    outputs, _ = dynamic(gru(s.units), x, sequence_length=length)
+    rows = tf.range(tf.shape(outputs)[0])
+    return classify(tf.gather_nd(outputs, tf.stack([rows, length - 1], axis=1)))
 
 
 # Whole cells and sequences as one op.
@@ -372,26 +515,36 @@ def conv_fused_batch_norm_pool(x, s):
     return dynamic(gru(s.units), y)[0]
 
 
-def write(folder, name, seed):
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    sizes = Sizes(rng)
-    graph = tf.Graph()
-    with graph.as_default(), tf.Session(graph=graph) as session:
-        steps = None if name.endswith("_open") else sizes.steps
-        x = tf.placeholder(tf.float32, [1, steps, sizes.features], name="features")
-        y = tf.identity(CASES[name](x, sizes), name="output")
-        for each in tf.global_variables():
-            shape = each.shape.as_list()
-            session.run(each.initializer)
-            low, high = (0.3, 1.5) if each.op.name.endswith(("variance", "scale")) else (-0.8, 0.8)
-            each.load(rng.uniform(low, high, shape).astype(np.float32), session)
-        data = rng.uniform(-1.5, 1.5, [1, sizes.steps, sizes.features]).astype(np.float32)
-        expected = session.run(y, {x: data})
-        frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), [y.op.name])
+def values(rng, name, shape):
+    low, high = (0.3, 1.5) if name.endswith(("variance", "scale", "gamma")) else (-0.8, 0.8)
+    return rng.uniform(low, high, shape).astype(np.float32)
+
+
+def save(folder, name, frozen, x, y, window=None):
     with open(os.path.join(folder, name + ".pb"), "wb") as file:
         file.write(frozen.SerializeToString())
-    tensors = {"input": data, "output": np.ascontiguousarray(expected)}
+    tensors = {"input": x, "output": np.ascontiguousarray(y)}
+    if window is not None:
+        tensors["window"] = np.array([window], np.float32)
     save_file(tensors, os.path.join(folder, name + ".safetensors"))
+
+
+def write(folder, name, seed):
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    sizes, build = Sizes(rng), CASES[name]
+    graph = tf.Graph()
+    with graph.as_default(), tf.Session(graph=graph) as session:
+        steps = None if hasattr(build, "open") else sizes.steps
+        x = tf.placeholder(tf.float32, [1, steps, sizes.features], name="features")
+        y = tf.identity(build(x, sizes), name="output")
+        for each in tf.global_variables():
+            session.run(each.initializer)
+            if each.dtype.base_dtype == tf.float32:
+                each.load(values(rng, each.op.name, each.shape.as_list()), session)
+        data = rng.uniform(-1.5, 1.5, [1, sizes.steps, sizes.features]).astype(np.float32)
+        expected = session.run(y, {x: data, **sizes.feed})
+        frozen = tf.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), [y.op.name])
+    save(folder, name, frozen, data, expected, sizes.steps if hasattr(build, "window") else None)
 
 
 def main():

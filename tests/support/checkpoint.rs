@@ -22,6 +22,13 @@ fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
+/// A length as snappy and tables write it.
+pub fn length(value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    push_varint(&mut bytes, value);
+    bytes
+}
+
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
@@ -53,7 +60,7 @@ pub fn table(pairs: &[Pair], per_block: usize, snappy: bool) -> Vec<u8> {
 }
 
 /// Entries with a key in full before every third, then where those are.
-fn block(pairs: &[Pair]) -> Vec<u8> {
+pub fn block(pairs: &[Pair]) -> Vec<u8> {
     let (mut bytes, mut restarts, mut last): (Vec<u8>, Vec<u32>, &[u8]) = (Vec::new(), Vec::new(), &[]);
     for (number, (key, value)) in pairs.iter().enumerate() {
         let mut shared = key.iter().zip(last).take_while(|(a, b)| a == b).count();
@@ -76,19 +83,57 @@ fn block(pairs: &[Pair]) -> Vec<u8> {
     bytes
 }
 
+/// Where a block lies: its first byte, and how many.
+pub type Place = (u64, u64);
+
+/// A table of these blocks, each with what it says of its compression. Its index has the places that `listed` gives for
+/// those of the blocks and its own.
+pub fn by_hand(blocks: &[(u8, Vec<u8>)], listed: impl Fn(&[Place], Place) -> Vec<Place>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let places: Vec<Place> =
+        blocks.iter().map(|(compression, block)| push_raw(&mut bytes, block, *compression)).collect();
+    let meta = push_block(&mut bytes, &block(&[]), false);
+    let (from, mut len) = (bytes.len() as u64, 0);
+    // The longer it claims to be, the longer it is, by a byte at most.
+    let index = loop {
+        let places = listed(&places, (from, len)).into_iter().zip(0_u8..);
+        let pairs: Vec<Pair> = places.map(|(place, number)| (vec![number], handle(place))).collect();
+        let index = block(&pairs);
+        if index.len() as u64 == len {
+            break index;
+        }
+        len = index.len() as u64;
+    };
+    let index = push_block(&mut bytes, &index, false);
+    let mut footer = [meta, index].concat();
+    footer.resize(FOOTER_BYTES - MAGIC.len(), 0);
+    bytes.extend(footer);
+    bytes.extend(MAGIC);
+    bytes
+}
+
+fn handle((from, len): Place) -> Vec<u8> {
+    let mut handle = Vec::new();
+    push_varint(&mut handle, from);
+    push_varint(&mut handle, len);
+    handle
+}
+
 /// Its handle.
 fn push_block(bytes: &mut Vec<u8>, block: &[u8], snappy: bool) -> Vec<u8> {
-    let mut content = match snappy {
-        true => snap::raw::Encoder::new().compress_vec(block).expect("a block is small"),
-        false => block.to_vec(),
-    };
-    let mut handle = Vec::new();
-    push_varint(&mut handle, bytes.len() as u64);
-    push_varint(&mut handle, content.len() as u64);
-    content.push(u8::from(snappy));
-    bytes.extend(&content);
-    bytes.extend(masked(crc32c::crc32c(&content)).to_le_bytes());
-    handle
+    let packed = snappy.then(|| snap::raw::Encoder::new().compress_vec(block).expect("a block is small"));
+    handle(push_raw(bytes, packed.as_deref().unwrap_or(block), u8::from(snappy)))
+}
+
+/// A block as it is, and the checksum that it needs.
+fn push_raw(bytes: &mut Vec<u8>, content: &[u8], compression: u8) -> Place {
+    let place = (bytes.len() as u64, content.len() as u64);
+    let from = bytes.len();
+    bytes.extend(content);
+    bytes.push(compression);
+    let crc = masked(crc32c::crc32c(&bytes[from..]));
+    bytes.extend(crc.to_le_bytes());
+    place
 }
 
 /// Writes the checksums of all blocks anew, as far as they can be found.
@@ -220,8 +265,8 @@ pub mod flag {
     pub const ARCH: u8 = 8;
 }
 
-/// Descriptions that the fuzz target tries, by the bits above the flags.
-const ARCHES: [&str; 4] = [
+/// Descriptions that the fuzz target tries, by the two bits above the flags and the highest one.
+const ARCHES: [&str; 8] = [
     r#"{"inputs": [{"name": "x", "size": 3}], "layers": [{"name": "rnn", "class": "LSTMCell", "prefix": "rnn",
         "args": {"use_peepholes": true}}], "unused": ["a"]}"#,
     r#"{"inputs": [{"name": "x", "size": 3}], "layers": [{"name": "rnn", "class": "GRUCell"},
@@ -230,6 +275,25 @@ const ARCHES: [&str; 4] = [
         "args": {"num_layers": 2, "direction": "bidirectional"}, "take": "final"}]}"#,
     r#"{"inputs": [{"name": "x", "size": 3}], "layers": [{"name": "rnn", "class": "MultiRNNCell",
         "args": {"cells": ["BasicLSTMCell(2)", "LayerNormBasicLSTMCell(2)"]}}]}"#,
+    r#"{"inputs": [{"name": "x", "size": 3, "steps": 6}], "layers": [
+        {"name": "a", "class": "Conv1D", "args": {"strides": 2, "padding": "same", "activation": "relu"}},
+        {"name": "b", "class": "BatchNormalization"}, {"name": "p", "class": "MaxPooling1D", "args": {"pool_size": 2}},
+        {"name": "f", "class": "Flatten"}, {"name": "dense", "class": "Dense", "args": {"activation": "softmax"}}]}"#,
+    r#"{"inputs": [{"name": "x", "size": 4}], "layers": [
+        {"name": "r", "class": "reshape", "args": {"shape": [-1, 1, 2, -1]}},
+        {"name": "a", "class": "Conv2D", "args": {"dilation_rate": [2, 1]}}, {"name": "tanh", "class": "tanh"},
+        {"name": "p", "class": "AveragePooling2D", "args": {"pool_size": 2, "strides": 1}},
+        {"name": "rnn", "class": "GRUCell", "take": "last"}]}"#,
+    r#"{"inputs": [{"name": "x", "size": 1}], "layers": [
+        {"name": "e", "class": "embedding_lookup", "tensors": {"params": "W"}},
+        {"name": "n", "class": "layer_norm", "args": {"begin_norm_axis": 2}},
+        {"name": "d", "class": "Dense", "inputs": ["n"], "tensors": {"kernel": "a/w", "bias": "a/b"}},
+        {"name": "m", "class": "Multiply", "inputs": ["d", "n"]}], "unused": ["z*"]}"#,
+    r#"{"inputs": [{"name": "x", "size": 2, "steps": 4}], "layers": [
+        {"name": "s", "class": "SeparableConv1D", "args": {"depth_multiplier": 2}},
+        {"name": "l", "class": "LayerNormalization", "args": {"center": false}},
+        {"name": "mean", "class": "reduce_mean", "args": {"axis": 1}},
+        {"name": "fully_connected", "class": "fully_connected"}]}"#,
 ];
 
 /// Bytes as a checkpoint: it is refused in one line, or it becomes a valid model. Whether it does.
@@ -248,7 +312,8 @@ pub fn import_checkpoint(data: &[u8]) -> bool {
         }
         _ => made(data, flags & flag::SNAPPY != 0),
     };
-    let arch = ARCHES.get(usize::from(flags >> 4 & 3)).filter(|_| flags & flag::ARCH != 0);
+    let number = usize::from(flags >> 4 & 3 | flags >> 5 & 4);
+    let arch = ARCHES.get(number).filter(|_| flags & flag::ARCH != 0);
     let description: Option<Description> = arch.and_then(|arch| serde_json::from_str(arch).ok());
     let options = Options { description, window: (flags & 0x40 != 0).then_some(4) };
     match import_parts(&index, "fuzz", &options, |_, _| Ok(Cursor::new(shard.as_slice()))) {
@@ -282,7 +347,7 @@ fn made(mut data: &[u8], snappy: bool) -> (Vec<u8>, Vec<u8>) {
     let mut next = || -> Option<Pair> {
         let len = usize::from(*take(1)?.first()?);
         let name = take(len)?.to_vec();
-        let (dtype, rank) = (u64::from(*take(1)?.first()?), usize::from(*take(1)?.first()? & 3));
+        let (dtype, rank) = (u64::from(*take(1)?.first()?), usize::from(*take(1)?.first()? & 7));
         let dims: Vec<u64> = take(rank)?.iter().map(|&dim| u64::from(dim)).collect();
         let value = *take(1)?.first()?;
         let volume: u64 = dims.iter().product();

@@ -1,7 +1,7 @@
 //! The bodies of the importers' fuzz targets, as `fuzz.rs` has those of `core`.
 
 use tidegate_tools::canonical::Canonical;
-use tidegate_tools::format::{Description, Options, import_bytes_with};
+use tidegate_tools::format::{Description, Options, graphdef, import_bytes_with, tf1};
 
 /// Steps of the window that every other input has.
 const WINDOW: usize = 3;
@@ -26,6 +26,25 @@ pub fn import_torch(data: &[u8]) -> bool {
         Err(error) => {
             let line = error.to_string();
             assert!(!line.contains(char::is_control), "{line:?}");
+            false
+        }
+    }
+}
+
+/// A byte of flags, then a frozen graph. Gives whether a model came of it, which packs and reads back.
+pub fn import_graph(data: &[u8]) -> bool {
+    let Some((&flags, file)) = data.split_first() else { return false };
+    let window = (flags & 1 != 0).then_some(WINDOW);
+    let nodes = graphdef::decode(file);
+    match nodes.and_then(|nodes| tf1::import_graph(&nodes, "a file", window)) {
+        Ok(imported) => {
+            let bytes = imported.model.to_bytes().expect("what was imported is valid");
+            assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
+            true
+        }
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.contains(char::is_control) && line.len() < 2000, "{line:?}");
             false
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate::cell::CellKind;
+use tidegate::front_end::{First, MelCorners, Spectrum, Window};
 use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Node, Schedule, Tensor, Unroll};
 use tidegate_tools::pack::pack;
@@ -68,6 +69,7 @@ pub fn small_models() -> Vec<(String, Canonical)> {
     models.push(("hops".to_owned(), over_windows(conv, 4, 2, false, false)));
     models.push(("embedding".to_owned(), embedding(&mut rng)));
     models.push(("whole".to_owned(), whole()));
+    models.push(("wake_word".to_owned(), wake_word()));
     models.push(("ports".to_owned(), two_ports()));
     models
 }
@@ -116,17 +118,50 @@ pub fn whole() -> Canonical {
     let mut model = chain(&mut Rng::new(8), 2, &cells, Draw { weights: 1.0, biases: true });
     model.architecture.labels = ["_silence_", "ja", "nein"].map(str::to_owned).to_vec();
     model.architecture.schedule = Schedule::Windows { frames: 3, every: 2 };
-    model.architecture.detector = Some(Detector::default_for(&model.architecture.labels));
+    model.architecture.detector = Some(Detector::default_for(&model.architecture.labels, 1000));
     model.architecture.front_end = Some(Mfcc {
         sample_rate: 8000,
         window_len: 4,
         stride_len: 3,
+        window: Window::Hann,
         fft_len: 256,
+        spectrum: Spectrum::Magnitude,
         mel_bands: 4,
-        coefficients: 2,
         lower_hz: 0.0,
         upper_hz: 1000.0,
+        bins_per_rate: None,
+        corners: MelCorners::Exact,
+        coefficients: 2,
         log_floor: 1e-12,
+        first: First::Cepstrum,
+        lead_frames: 0,
+    });
+    model
+}
+
+/// A network of one label, whose front end has every option that [`whole`]'s has not.
+fn wake_word() -> Canonical {
+    let cells = [(Variant::plain("gru"), 3), (Variant::plain("dense"), 1)];
+    let mut model = chain(&mut Rng::new(10), 2, &cells, Draw { weights: 1.0, biases: true });
+    model.architecture.labels = vec!["wach".to_owned()];
+    model.architecture.schedule = Schedule::Windows { frames: 3, every: 1 };
+    model.architecture.detector = Some(Detector::default_for(&model.architecture.labels, 1500));
+    model.architecture.front_end = Some(Mfcc {
+        sample_rate: 8000,
+        window_len: 260,
+        stride_len: 4,
+        window: Window::Rectangular,
+        fft_len: 256,
+        spectrum: Spectrum::Power,
+        mel_bands: 4,
+        lower_hz: 0.0,
+        upper_hz: 8000.0,
+        bins_per_rate: Some(129),
+        corners: MelCorners::WholeBins,
+        coefficients: 2,
+        log_floor: 1e-12,
+        first: First::LogEnergy,
+        lead_frames: 2,
     });
     model
 }

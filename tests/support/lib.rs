@@ -38,8 +38,13 @@
 pub mod checkpoint;
 pub mod fuzz;
 pub mod fuzz_import;
+pub mod fuzz_keras;
 pub mod golden;
+pub mod graphs;
+pub mod hdf5;
 pub mod images;
+pub mod memory;
 pub mod oracle;
 pub mod random;
 pub mod tolerance;
+pub mod twin;

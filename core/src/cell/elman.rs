@@ -24,6 +24,7 @@
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
+//! | `masked` | the last of the features that come in says whether the step counts: where it is 0, state and output stay |
 //!
 //! # Extents
 //!
@@ -49,13 +50,17 @@
 pub mod integer;
 
 use super::low_rank::{self, RANK};
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy, is_masked,
+};
 use crate::activation::Activation;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
 
 /// Index of the option `low_rank`.
 pub const LOW_RANK: u32 = 0;
+/// Index of the option `masked`.
+pub const MASKED: u32 = 1;
 
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
@@ -68,7 +73,7 @@ pub const SPEC: CellSpec = CellSpec {
     rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::When(LOW_RANK, &RANK)],
-    options: &["low_rank"],
+    options: &["low_rank", "masked"],
     params: &[],
     activations: &[ActivationSpec { name: "activation", default: Activation::Tanh }],
     canonical: &[
@@ -97,6 +102,9 @@ mod tensor {
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
+    if is_masked(node, MASKED, x) {
+        return copy(y, hidden);
+    }
     let activation = node.activation(0);
     let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();

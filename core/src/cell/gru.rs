@@ -32,6 +32,7 @@
 //! |---|---|
 //! | `reset_after` | the reset gate comes after the recurrent product |
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
+//! | `masked` | the last of the features that come in says whether the step counts: where it is 0, state and output stay |
 //!
 //! # Extents
 //!
@@ -63,7 +64,9 @@
 pub mod integer;
 
 use super::low_rank::{self, RANK};
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy, is_masked,
+};
 use crate::activation::Activation;
 use crate::gate::{self, Gate};
 use crate::kernel::{Weight, accumulate};
@@ -77,6 +80,8 @@ const NEW: &[Gate] = &[Gate::New];
 
 /// Index of the option `low_rank`.
 pub const LOW_RANK: u32 = 1;
+/// Index of the option `masked`.
+pub const MASKED: u32 = 2;
 
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
@@ -89,7 +94,7 @@ pub const SPEC: CellSpec = CellSpec {
     rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden, Dim::When(LOW_RANK, &RANK)],
-    options: &["reset_after", "low_rank"],
+    options: &["reset_after", "low_rank", "masked"],
     params: &[],
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
@@ -137,6 +142,9 @@ mod tensor {
 /// what the recurrent weights see with `low_rank`).
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
+    if is_masked(node, MASKED, x) {
+        return copy(y, hidden);
+    }
     let Some((reset, rest)) = work.split_at_mut_checked(node.hidden_size) else { return };
     let Some((update, projected)) = rest.split_at_mut_checked(node.hidden_size) else { return };
     let operand = operand::<W>(node, hidden, projected);

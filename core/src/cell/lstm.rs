@@ -56,6 +56,7 @@
 //! | `joint_norm` | what comes from x, and what comes from h, is normalized over all gates and units |
 //! | `cell_norm` | the cell state is normalized, and carried so |
 //! | `output_norm` | the cell state is normalized where the output sees it, and carried as it is |
+//! | `masked` | the last of the features that come in says whether the step counts: where it is 0, state and output stay |
 //!
 //! With `coupled` the weights of the input gate mean nothing and should be 0; `joint_norm` would count them.
 //!
@@ -111,7 +112,9 @@ pub(super) use normalized::OPTIONS as IN_PASSES;
 use core::iter;
 
 use super::low_rank::{self, RANK};
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
+use super::{
+    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy, is_masked,
+};
 use crate::activation::Activation;
 use crate::gate;
 use crate::kernel::{Weight, accumulate};
@@ -134,6 +137,8 @@ pub const JOINT_NORM: u32 = 5;
 pub const CELL_NORM: u32 = 6;
 /// Index of the option `output_norm`.
 pub const OUTPUT_NORM: u32 = 7;
+/// Index of the option `masked`.
+pub const MASKED: u32 = 8;
 
 /// Elements of B h.
 const PROJECTED: Dim = Dim::When(LOW_RANK, &RANK);
@@ -158,7 +163,17 @@ pub const SPEC: CellSpec = CellSpec {
         Dim::When(GATE_NORM, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
         Dim::When(JOINT_NORM, &Dim::Product(&[Dim::Const(8), Dim::Hidden])),
     ],
-    options: &["peephole", "projection", "low_rank", "coupled", "gate_norm", "joint_norm", "cell_norm", "output_norm"],
+    options: &[
+        "peephole",
+        "projection",
+        "low_rank",
+        "coupled",
+        "gate_norm",
+        "joint_norm",
+        "cell_norm",
+        "output_norm",
+        "masked",
+    ],
     params: &[
         ParamSpec { name: "cell_clip", presence: Presence::Optional },
         ParamSpec { name: "projection_clip", presence: Presence::With(PROJECTION) },
@@ -254,6 +269,9 @@ type Update = fn(&Node<'_>, &[f32], &[f32], &mut [f32], &mut [f32], &mut [f32]);
 fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
+    if is_masked(node, MASKED, x) {
+        return copy(y, hidden);
+    }
     let Some((m, work)) = work.split_at_mut_checked(node.hidden_size) else { return };
     let Some((projected, work)) = work.split_at_mut_checked(node.dim(&PROJECTED)) else { return };
     let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, projected);

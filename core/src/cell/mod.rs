@@ -327,8 +327,14 @@ const BY_CODE: [Option<CellKind>; CODES] = {
     table
 };
 
+/// Whether the step of a node with this option does not count: the last feature is 0. State and output stay.
+pub(crate) fn is_masked(node: &Node<'_>, option: u32, x: &[f32]) -> bool {
+    node.has(option) && x.last() == Some(&0.0)
+}
+
 /// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
-/// says, `x`, the states and `work` start on whole words; what `work` and `y` hold before the step means nothing.
+/// says, in the integer numerics `x`, each state and each part of `work` filled up to whole units of the layout: what fills
+/// them up means nothing, nor does what `work` and `y` hold before the step.
 pub(crate) struct Io<'s, E = f32> {
     /// What comes in.
     pub x: &'s [E],

@@ -2,7 +2,7 @@
 //! checks, state sizes, the packer, the docs and the tests read it.
 
 use crate::activation::Activation;
-use crate::curve::{BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
+use crate::curve::{BITS, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
 use crate::gate::Gate;
 
 /// All that is known about a cell kind apart from its equations.
@@ -275,7 +275,7 @@ pub struct NumberSpec {
 impl NumberSpec {
     /// How many fraction bits what activations take has.
     pub const PREACT_BITS: Self =
-        Self { name: "preact_bits", least: *BITS.start(), most: *BITS.end(), usual: Some(PREACT_BITS as i32) };
+        Self { name: "preact_bits", least: LEAST_BITS, most: *BITS.end(), usual: Some(PREACT_BITS as i32) };
 
     /// From 0 on.
     pub const fn up_to(name: &'static str, most: i32) -> Self {
@@ -414,11 +414,20 @@ impl Sizes<'_> {
     }
 
     /// What a dimension is worth; `None` if it leaves the range of `usize`, or divides by zero.
+    #[inline(always)]
     pub const fn dim(&self, dim: &Dim) -> Option<usize> {
+        // Most are one of these, and a step asks for some.
         match dim {
             Dim::Input => Some(self.input),
             Dim::Hidden => Some(self.hidden),
             Dim::Output => Some(self.output),
+            _ => self.other(dim),
+        }
+    }
+
+    const fn other(&self, dim: &Dim) -> Option<usize> {
+        match dim {
+            Dim::Input | Dim::Hidden | Dim::Output => None,
             Dim::Extent(index) => Some(self.extent(*index)),
             Dim::Const(value) => Some(*value),
             Dim::Product(dims) => self.fold(dims, 1, true),

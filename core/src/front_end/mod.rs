@@ -1,11 +1,11 @@
 //! Microphone samples in, mel-frequency cepstral coefficients (MFCC) out, one frame at a time.
 //!
 //! ```text
-//! frame of i16 → window → FFT → |bin| → mel bands → ln(max(·, floor)) → DCT-II → coefficients
+//! frame of i16 → window → FFT → |bin| or |bin|² → mel bands → ln(max(·, floor)) → DCT-II → coefficients
 //! ```
 //!
-//! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`.
-//! [`MfccSettings`] names them, [`Mfcc`] is the image section with the settings and their tables, and
+//! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`, or those of
+//! sonopy, which Mycroft Precise hears with. [`MfccSettings`] names them, [`Mfcc`] is the image section with the settings and their tables, and
 //! [`FrontEnd`] is the stream. The tables come from the image, so every target computes with the same bits.
 //!
 //! | file | what |
@@ -22,5 +22,5 @@ mod stream;
 mod tables;
 
 pub use section::Mfcc;
-pub use settings::{FrontEndError, MfccSettings};
+pub use settings::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
 pub use stream::FrontEnd;

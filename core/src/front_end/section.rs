@@ -1,6 +1,6 @@
 //! The image section of the front end, read in place.
 
-use super::settings::{FrontEndError, MfccSettings};
+use super::settings::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
 use crate::image::read::{f32_at, u32_at};
 
 /// Byte offsets of the settings. The tables follow, every value 4 bytes, little-endian, in the order of [`Layout`].
@@ -16,19 +16,32 @@ pub(super) mod field {
     pub const LOWER_HZ: Range<usize> = 24..28;
     pub const UPPER_HZ: Range<usize> = 28..32;
     pub const LOG_FLOOR: Range<usize> = 32..36;
-    pub const TABLES: usize = 36;
+    pub const BINS_PER_RATE: Range<usize> = 36..40;
+    pub const LEAD_FRAMES: Range<usize> = 40..44;
+    pub const OPTIONS: Range<usize> = 44..48;
+    pub const TABLES: usize = 48;
+}
+
+/// Bits of the options.
+mod option {
+    pub const RECTANGULAR: u32 = 1;
+    pub const POWER: u32 = 1 << 1;
+    pub const WHOLE_BINS: u32 = 1 << 2;
+    pub const LOG_ENERGY: u32 = 1 << 3;
+    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY;
 }
 
 /// Values in each table, in the order of the section.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
-    /// f32: the periodic Hann window over 32768, so that samples of i16 become fractions.
+    /// f32, for every sample of the frame that is heard: the window over 32768, so that samples of i16 become fractions,
+    /// and for [`Power`](Spectrum::Power) over the root of `fft_len`. A rectangular window has one value.
     pub window: usize,
-    /// u32: band `b` falls over the bins `edge[b + 1]..edge[b + 2]` and rises over `edge[b]..edge[b + 1]`.
+    /// u32, bins: band `b` falls over the bins `edge[b + 1]..edge[b + 2]` and rises over `edge[b]..edge[b + 1]`.
     pub edges: usize,
     /// f32, for every bin from `edge[0]` on: its share in the band that falls there; the rest is the next band's.
     pub weights: usize,
-    /// f32 [coefficients × mel_bands]: the DCT-II, scaled by sqrt(2 / mel_bands).
+    /// f32 [dct_rows × mel_bands]: the last rows of the DCT-II, scaled by sqrt(2 / mel_bands).
     pub dct: usize,
 }
 
@@ -37,10 +50,15 @@ impl Layout {
     pub const fn of(settings: &MfccSettings) -> Self {
         let bins = settings.bins();
         Self {
-            window: settings.window_len as usize,
+            window: match settings.window {
+                Window::Rectangular => 1,
+                // `Ord::min` is not const.
+                Window::Hann if settings.window_len < settings.fft_len => settings.window_len as usize,
+                Window::Hann => settings.fft_len as usize,
+            },
             edges: settings.mel_bands as usize + 2,
-            weights: *bins.end() + 1 - *bins.start(),
-            dct: (settings.coefficients * settings.mel_bands) as usize,
+            weights: bins.end - bins.start,
+            dct: (settings.dct_rows() * settings.mel_bands) as usize,
         }
     }
 
@@ -50,6 +68,18 @@ impl Layout {
 }
 
 impl MfccSettings {
+    /// The bits of the options.
+    #[cfg(feature = "libm")]
+    pub(super) fn options(&self) -> u32 {
+        let bits = [
+            (self.window == Window::Rectangular, option::RECTANGULAR),
+            (self.spectrum == Spectrum::Power, option::POWER),
+            (self.corners == MelCorners::WholeBins, option::WHOLE_BINS),
+            (self.first == First::LogEnergy, option::LOG_ENERGY),
+        ];
+        bits.into_iter().map(|(set, bit)| u32::from(set) * bit).sum()
+    }
+
     /// Bytes of the section that holds these settings and their tables.
     ///
     /// # Errors
@@ -83,8 +113,10 @@ impl<'a> Mfcc<'a> {
     /// If the payload's length is not [`MfccSettings::section_len`], a setting is not within its limits, or a table
     /// could lead to a feature that is not finite.
     pub const fn parse(payload: &'a [u8]) -> Result<Self, FrontEndError> {
-        let Some(settings) = read_settings(payload) else {
-            return Err(FrontEndError::SectionLen { needed: field::TABLES, given: payload.len() });
+        let settings = match read_settings(payload) {
+            Some(Ok(settings)) => settings,
+            Some(Err(error)) => return Err(error),
+            None => return Err(FrontEndError::SectionLen { needed: field::TABLES, given: payload.len() }),
         };
         if let Err(error) = settings.check() {
             return Err(error);
@@ -124,7 +156,7 @@ impl<'a> Mfcc<'a> {
     }
 }
 
-const fn read_settings(payload: &[u8]) -> Option<MfccSettings> {
+const fn read_settings(payload: &[u8]) -> Option<Result<MfccSettings, FrontEndError>> {
     let Some(sample_rate) = u32_at(payload, field::SAMPLE_RATE) else { return None };
     let Some(window_len) = u32_at(payload, field::WINDOW_LEN) else { return None };
     let Some(stride_len) = u32_at(payload, field::STRIDE_LEN) else { return None };
@@ -134,17 +166,33 @@ const fn read_settings(payload: &[u8]) -> Option<MfccSettings> {
     let Some(lower_hz) = f32_at(payload, field::LOWER_HZ) else { return None };
     let Some(upper_hz) = f32_at(payload, field::UPPER_HZ) else { return None };
     let Some(log_floor) = f32_at(payload, field::LOG_FLOOR) else { return None };
-    Some(MfccSettings {
+    let Some(bins_per_rate) = u32_at(payload, field::BINS_PER_RATE) else { return None };
+    let Some(lead_frames) = u32_at(payload, field::LEAD_FRAMES) else { return None };
+    let Some(options) = u32_at(payload, field::OPTIONS) else { return None };
+    if options & !option::ALL != 0 {
+        return Some(Err(FrontEndError::Options { found: options }));
+    }
+    let window = if options & option::RECTANGULAR == 0 { Window::Hann } else { Window::Rectangular };
+    let spectrum = if options & option::POWER == 0 { Spectrum::Magnitude } else { Spectrum::Power };
+    let corners = if options & option::WHOLE_BINS == 0 { MelCorners::Exact } else { MelCorners::WholeBins };
+    let first = if options & option::LOG_ENERGY == 0 { First::Cepstrum } else { First::LogEnergy };
+    Some(Ok(MfccSettings {
         sample_rate,
         window_len,
         stride_len,
+        window,
         fft_len,
+        spectrum,
         mel_bands,
         coefficients,
         lower_hz,
         upper_hz,
+        bins_per_rate,
+        corners,
         log_floor,
-    })
+        first,
+        lead_frames,
+    }))
 }
 
 /// Every value within -1 to 1, which no NaN is: the features are then finite for any sound.
@@ -162,12 +210,12 @@ const fn check_values(mut table: Table<'_>, mut offset: usize) -> Result<(), Fro
 
 /// From the first bin to one past the last, never backwards.
 const fn check_edges(mut edges: Table<'_>, settings: &MfccSettings) -> Result<(), FrontEndError> {
-    let (first, last) = (*settings.bins().start(), *settings.bins().end());
-    let (mut edge, mut previous) = (0, first);
+    let bins = settings.bins();
+    let (mut edge, mut previous) = (0, bins.start);
     while let [bytes, rest @ ..] = edges {
         let found = u32::from_le_bytes(*bytes);
-        let least = if rest.is_empty() { last + 1 } else { previous };
-        let most = if edge == 0 { first } else { last + 1 };
+        let least = if rest.is_empty() { bins.end } else { previous };
+        let most = if edge == 0 { bins.start } else { bins.end };
         if (found as usize) < least || found as usize > most {
             return Err(FrontEndError::MelEdge { edge, found });
         }

@@ -1,8 +1,12 @@
 //! What the front end computes, and the limits of each setting.
 
-use core::ops::RangeInclusive;
+use core::ops::Range;
 
-/// Mel-frequency cepstral coefficients, as TensorFlow's `AudioSpectrogram` and `Mfcc` define them.
+/// Most mel bands.
+pub(super) const MOST_BANDS: usize = 128;
+
+/// Mel-frequency cepstral coefficients. Which frameworks have which settings stands with [`Window`], [`Spectrum`],
+/// [`MelCorners`] and [`First`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MfccSettings {
@@ -12,8 +16,13 @@ pub struct MfccSettings {
     pub window_len: u32,
     /// Samples from the start of one frame to the start of the next; may exceed the window.
     pub stride_len: u32,
-    /// Points of the FFT: 256, 512, 1024 or 2048. The frame is padded with zeros to this length.
+    /// What the samples of a frame are multiplied by.
+    pub window: Window,
+    /// Points of the FFT: 256, 512, 1024 or 2048. A shorter frame is padded with zeros to this length; of a longer one
+    /// only so many samples are heard, its first.
     pub fft_len: u32,
+    /// What the mel bands add up.
+    pub spectrum: Spectrum,
     /// Mel bands.
     pub mel_bands: u32,
     /// Coefficients of the DCT that are kept: the features of a frame.
@@ -22,8 +31,63 @@ pub struct MfccSettings {
     pub lower_hz: f32,
     /// Upper edge of the last mel band, Hz.
     pub upper_hz: f32,
+    /// How many bins of the FFT the mel bands count from 0 Hz to the sample rate. That is `fft_len`; sonopy takes
+    /// `fft_len` / 2 + 1, and so a bin for one of twice its frequency.
+    pub bins_per_rate: u32,
+    /// Where the corners of the mel bands lie.
+    pub corners: MelCorners,
     /// Least value under the logarithm.
     pub log_floor: f32,
+    /// What the first feature is.
+    pub first: First,
+    /// How many frames of zeros, zeros as features, come before the first: what the network heard in training where a
+    /// clip was shorter than its window.
+    pub lead_frames: u32,
+}
+
+/// What the samples of a frame are multiplied by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Window {
+    /// The periodic Hann window (TensorFlow).
+    #[default]
+    Hann,
+    /// 1 (sonopy).
+    Rectangular,
+}
+
+/// What the mel bands add up of each bin `X` of the FFT, with samples from -1 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Spectrum {
+    /// `|X|` (TensorFlow's `Mfcc`).
+    #[default]
+    Magnitude,
+    /// `|X|²` / `fft_len` (sonopy).
+    Power,
+}
+
+/// Where the corners of the mel bands lie, which are triangles from corner to corner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum MelCorners {
+    /// Where the mel scale has them; the sides are straight in mel (TensorFlow).
+    #[default]
+    Exact,
+    /// On the bin at or below, or the next that is free; the sides are straight in Hz (sonopy).
+    WholeBins,
+}
+
+/// What the first feature is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum First {
+    /// Coefficient 0 of the DCT (TensorFlow).
+    #[default]
+    Cepstrum,
+    /// The logarithm of the frame's energy: of the sum of `|X|²` over every bin of the FFT, divided by `fft_len` if the
+    /// spectrum is [`Power`](Spectrum::Power) (sonopy). Coefficient 0 has no place then.
+    LogEnergy,
 }
 
 /// Why settings or a section's bytes are not a front end.
@@ -48,12 +112,10 @@ pub enum FrontEndError {
         /// What was found.
         found: u32,
     },
-    /// Fewer than 2 samples, or more than the FFT has points.
+    /// Not within 2 to 65,536 samples.
     WindowLen {
         /// What was found.
         found: u32,
-        /// Points of the FFT.
-        fft_len: u32,
     },
     /// Not within 1 to 65,536 samples.
     StrideLen {
@@ -72,7 +134,7 @@ pub enum FrontEndError {
         /// How many there are.
         mel_bands: u32,
     },
-    /// Not 0 <= lower < upper <= half the sample rate, or no bin of the FFT lies between.
+    /// Not 0 <= lower < upper <= the frequency of the FFT's last bin, or no bin of the FFT lies between.
     Band {
         /// Lower edge, Hz.
         lower_hz: f32,
@@ -83,6 +145,16 @@ pub enum FrontEndError {
     LogFloor {
         /// What was found.
         found: f32,
+    },
+    /// Not within 0 to 4,096 frames.
+    LeadFrames {
+        /// What was found.
+        found: u32,
+    },
+    /// Bits that stand for no option of this version.
+    Options {
+        /// What was found.
+        found: u32,
     },
     /// The bins of the mel bands do not follow each other from the first bin to the last.
     MelEdge {
@@ -106,8 +178,8 @@ impl core::fmt::Display for FrontEndError {
             Self::FftLen { found } => {
                 write!(f, "front end: an FFT of {found} points; 256, 512, 1024, 2048 are supported")
             }
-            Self::WindowLen { found, fft_len } => {
-                write!(f, "front end: a window of {found} samples, an FFT of {fft_len}")
+            Self::WindowLen { found } => {
+                write!(f, "front end: a window of {found} samples; 2 to 65536 are supported")
             }
             Self::StrideLen { found } => write!(f, "front end: a stride of {found} samples"),
             Self::MelBands { found } => write!(f, "front end: {found} mel bands; 2 to 128 are supported"),
@@ -116,6 +188,8 @@ impl core::fmt::Display for FrontEndError {
             }
             Self::Band { lower_hz, upper_hz } => write!(f, "front end: mel bands from {lower_hz} to {upper_hz} Hz"),
             Self::LogFloor { found } => write!(f, "front end: a floor of {found:e} under the logarithm"),
+            Self::LeadFrames { found } => write!(f, "front end: {found} frames of zeros; 0 to 4096 are supported"),
+            Self::Options { found } => write!(f, "front end: the options {found:#x} are not known"),
             Self::MelEdge { edge, found } => write!(f, "front end: mel edge {edge} at bin {found}"),
             Self::TableValue { offset } => write!(f, "front end: the table value at byte {offset} exceeds 1"),
         }
@@ -131,45 +205,64 @@ impl MfccSettings {
     /// Names the first setting that is not.
     pub const fn check(&self) -> Result<(), FrontEndError> {
         let Self { sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients, .. } = *self;
-        let Self { lower_hz, upper_hz, log_floor, .. } = *self;
+        let Self { lower_hz, upper_hz, log_floor, lead_frames, .. } = *self;
         if !(1 <= sample_rate && sample_rate <= 192_000) {
             return Err(FrontEndError::SampleRate { found: sample_rate });
         }
         if !matches!(fft_len, 256 | 512 | 1024 | 2048) {
             return Err(FrontEndError::FftLen { found: fft_len });
         }
-        if !(2 <= window_len && window_len <= fft_len) {
-            return Err(FrontEndError::WindowLen { found: window_len, fft_len });
+        if !(2 <= window_len && window_len <= 65_536) {
+            return Err(FrontEndError::WindowLen { found: window_len });
         }
         if !(1 <= stride_len && stride_len <= 65_536) {
             return Err(FrontEndError::StrideLen { found: stride_len });
         }
-        if !(2 <= mel_bands && mel_bands <= 128) {
+        if !(2 <= mel_bands && mel_bands as usize <= MOST_BANDS) {
             return Err(FrontEndError::MelBands { found: mel_bands });
         }
         if !(1 <= coefficients && coefficients <= mel_bands) {
             return Err(FrontEndError::Coefficients { found: coefficients, mel_bands });
         }
-        let ordered = 0.0 <= lower_hz && lower_hz < upper_hz && upper_hz as f64 <= 0.5 * sample_rate as f64;
-        if !ordered || *self.bins().start() > *self.bins().end() {
+        // Exact corners: half the sample rate, in the middle of the last bin. On whole bins: the end of the last bin.
+        let most = match self.corners {
+            MelCorners::Exact => fft_len / 2,
+            MelCorners::WholeBins => fft_len / 2 + 1,
+        };
+        let ordered = 0.0 <= lower_hz && lower_hz < upper_hz && self.bins_at(upper_hz as f64) <= most as f64;
+        let bins = self.bins();
+        if !ordered || bins.start >= bins.end {
             return Err(FrontEndError::Band { lower_hz, upper_hz });
         }
         if !(1e-37 <= log_floor && log_floor <= 1.0) {
             return Err(FrontEndError::LogFloor { found: log_floor });
         }
+        if lead_frames > 4096 {
+            return Err(FrontEndError::LeadFrames { found: lead_frames });
+        }
         Ok(())
     }
 
-    /// From one bin of the FFT to the next, Hz. Exact: `fft_len` is a power of two.
-    pub(super) const fn hz_per_bin(&self) -> f64 {
-        self.sample_rate as f64 / self.fft_len as f64
+    /// How many bins of the FFT the mel bands count up to a frequency.
+    pub(super) const fn bins_at(&self, hz: f64) -> f64 {
+        hz * self.bins_per_rate as f64 / self.sample_rate as f64
     }
 
-    /// The bins of the FFT that the mel bands use: never bin 0, at most bin `fft_len` / 2.
-    /// `start_index_` to `end_index_` of TensorFlow's `MfccMelFilterbank`.
-    pub(super) const fn bins(&self) -> RangeInclusive<usize> {
-        let first = 1.5 + self.lower_hz as f64 / self.hz_per_bin();
-        let last = self.upper_hz as f64 / self.hz_per_bin();
-        RangeInclusive::new(first as usize, last as usize)
+    /// The bins of the FFT that the mel bands use, at most 0 to `fft_len` / 2. With exact corners `start_index_` to
+    /// `end_index_` of TensorFlow's `MfccMelFilterbank`, never bin 0.
+    pub(super) const fn bins(&self) -> Range<usize> {
+        let (lower, upper) = (self.bins_at(self.lower_hz as f64), self.bins_at(self.upper_hz as f64));
+        match self.corners {
+            MelCorners::Exact => (1.5 + lower) as usize..(upper as usize).saturating_add(1),
+            MelCorners::WholeBins => lower as usize..upper as usize,
+        }
+    }
+
+    /// How many coefficients the DCT gives: the last of the features.
+    pub(super) const fn dct_rows(&self) -> u32 {
+        match self.first {
+            First::Cepstrum => self.coefficients,
+            First::LogEnergy => self.coefficients - 1,
+        }
     }
 }

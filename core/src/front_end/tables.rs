@@ -3,14 +3,15 @@
 use core::f64::consts::PI;
 
 use super::section::{Layout, field};
-use super::settings::{FrontEndError, MfccSettings};
+use super::settings::{FrontEndError, MOST_BANDS, MelCorners, MfccSettings, Spectrum, Window};
 
 impl MfccSettings {
     /// Writes the section that [`Mfcc::parse`](super::Mfcc::parse) reads to the start of `section`; returns its
     /// length in bytes.
     ///
     /// # Errors
-    /// If a setting is not within its limits, or `section` is shorter than [`section_len`](Self::section_len).
+    /// If a setting is not within its limits, the mel bands are too many for their bins, or `section` is shorter than
+    /// [`section_len`](Self::section_len).
     pub fn write(&self, section: &mut [u8]) -> Result<usize, FrontEndError> {
         let (needed, given) = (self.section_len()?, section.len());
         let too_short = FrontEndError::SectionLen { needed, given };
@@ -18,6 +19,7 @@ impl MfccSettings {
             .get_mut(..needed)
             .and_then(|section| section.split_at_mut_checked(field::TABLES))
             .ok_or(too_short)?;
+        let edges = self.edges()?;
         for (field, value) in [
             (field::SAMPLE_RATE, self.sample_rate),
             (field::WINDOW_LEN, self.window_len),
@@ -28,14 +30,18 @@ impl MfccSettings {
             (field::LOWER_HZ, self.lower_hz.to_bits()),
             (field::UPPER_HZ, self.upper_hz.to_bits()),
             (field::LOG_FLOOR, self.log_floor.to_bits()),
+            (field::BINS_PER_RATE, self.bins_per_rate),
+            (field::LEAD_FRAMES, self.lead_frames),
+            (field::OPTIONS, self.options()),
         ] {
             settings[field].copy_from_slice(&value.to_le_bytes());
         }
         let layout = Layout::of(self);
         let window = (0..layout.window).map(|n| (self.window(n) as f32).to_bits());
-        let edges = (0..layout.edges).map(|edge| self.edge(edge) as u32);
-        let weights = self.bins().map(|bin| (self.weight(bin) as f32).to_bits());
-        let dct = (0..self.coefficients)
+        let edges = edges.get(..layout.edges).unwrap_or_default();
+        let weights = self.bins().map(|bin| (self.weight(bin, edges) as f32).to_bits());
+        let edges = edges.iter().map(|&edge| edge as u32);
+        let dct = (self.coefficients - self.dct_rows()..self.coefficients)
             .flat_map(|k| (0..self.mel_bands).map(move |band| (self.dct(k, band) as f32).to_bits()));
         for (word, bits) in tables.as_chunks_mut().0.iter_mut().zip(window.chain(edges).chain(weights).chain(dct)) {
             *word = u32::to_le_bytes(bits);
@@ -43,14 +49,21 @@ impl MfccSettings {
         Ok(needed)
     }
 
-    /// Hann(n) / 32768, periodic. (TensorFlow: `GetPeriodicHann`)
+    /// The weight of a sample. (Hann: TensorFlow's `GetPeriodicHann`)
     fn window(&self, n: usize) -> f64 {
-        (0.5 - 0.5 * libm::cos(2.0 * PI * n as f64 / f64::from(self.window_len))) / 32768.0
+        let weight = match self.window {
+            Window::Hann => 0.5 - 0.5 * libm::cos(2.0 * PI * n as f64 / f64::from(self.window_len)),
+            Window::Rectangular => 1.0,
+        };
+        match self.spectrum {
+            Spectrum::Magnitude => weight / 32768.0,
+            Spectrum::Power => weight / 32768.0 / libm::sqrt(f64::from(self.fft_len)),
+        }
     }
 
     /// Mel of a bin of the FFT. (TensorFlow: `MfccMelFilterbank::FreqToMel`)
     fn mel(&self, bin: usize) -> f64 {
-        mel(bin as f64 * self.hz_per_bin())
+        mel(bin as f64 * f64::from(self.sample_rate) / f64::from(self.bins_per_rate))
     }
 
     /// Mel of the corner `k`: 0 is the lower edge, `k` the center of band `k` - 1. (TensorFlow: `center_frequencies_`)
@@ -60,27 +73,42 @@ impl MfccSettings {
         low + spacing * k as f64
     }
 
-    /// The first bin past the corner `edge`, so that a bin on a corner belongs below it. (TensorFlow: `band_mapper_`)
-    fn edge(&self, edge: usize) -> usize {
-        let (first, last) = (*self.bins().start(), *self.bins().end());
-        if edge == 0 {
-            return first;
+    /// The first bin past each corner, so that a bin on a corner belongs below it (TensorFlow: `band_mapper_`); or the bin
+    /// that is the corner (sonopy: `grid_indices`).
+    fn edges(&self) -> Result<[usize; MOST_BANDS + 2], FrontEndError> {
+        let (bins, bands) = (self.bins(), self.mel_bands as usize);
+        let mut edges = [bins.start; MOST_BANDS + 2];
+        for k in 1..=bands {
+            let corner = self.corner(k);
+            edges[k] = match self.corners {
+                MelCorners::Exact => bins.clone().find(|&bin| corner < self.mel(bin)).unwrap_or(bins.end),
+                MelCorners::WholeBins => match (self.bins_at(hz(corner)) as usize).max(edges[k - 1] + 1) {
+                    found if found < bins.end => found,
+                    found => return Err(FrontEndError::MelEdge { edge: k, found: found as u32 }),
+                },
+            };
         }
         // The topmost band ends where the bins do, whatever rounding makes of the last corner.
-        if edge > self.mel_bands as usize {
-            return last + 1;
-        }
-        let corner = self.corner(edge);
-        self.bins().find(|&bin| corner < self.mel(bin)).unwrap_or(last + 1)
+        edges[bands + 1] = bins.end;
+        Ok(edges)
     }
 
     /// The share of a bin that falls to the band whose center is below it. (TensorFlow: `weights_`)
-    fn weight(&self, bin: usize) -> f64 {
-        let mel = self.mel(bin);
-        let below = (1..=self.mel_bands as usize).take_while(|&k| self.corner(k) < mel).last().unwrap_or(0);
-        let (low, high) = (self.corner(below), self.corner(below + 1));
+    fn weight(&self, bin: usize, edges: &[usize]) -> f64 {
+        let (low, high, at) = match self.corners {
+            MelCorners::Exact => {
+                let mel = self.mel(bin);
+                let below = (1..=self.mel_bands as usize).take_while(|&k| self.corner(k) < mel).last().unwrap_or(0);
+                (self.corner(below), self.corner(below + 1), mel)
+            }
+            MelCorners::WholeBins => {
+                let below = edges.partition_point(|&edge| edge <= bin);
+                let edge = |k: usize| edges.get(k).map_or(0.0, |&edge| edge as f64);
+                (edge(below.saturating_sub(1)), edge(below), bin as f64)
+            }
+        };
         // Within 0 to 1 but for rounding at the ends.
-        ((high - mel) / (high - low)).clamp(0.0, 1.0)
+        ((high - at) / (high - low)).clamp(0.0, 1.0)
     }
 
     /// Row `k`, column `band` of the DCT-II. (TensorFlow: `MfccDct`)
@@ -92,4 +120,8 @@ impl MfccSettings {
 
 fn mel(hz: f64) -> f64 {
     1127.0 * libm::log1p(hz / 700.0)
+}
+
+fn hz(mel: f64) -> f64 {
+    700.0 * libm::expm1(mel / 1127.0)
 }

@@ -237,6 +237,12 @@ impl fmt::Display for ImageError {
 
 impl core::error::Error for ImageError {}
 
+impl From<FrontEndError> for ImageError {
+    fn from(error: FrontEndError) -> Self {
+        Self::FrontEnd(error)
+    }
+}
+
 /// The bytes do not start on a multiple of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -119,7 +119,12 @@ impl Numeric {
 
     /// As many elements filled up.
     pub(crate) const fn padded(self, layout: Layout, elements: usize) -> Option<usize> {
-        elements.checked_next_multiple_of(self.unit(layout))
+        // A power of two: without a division.
+        let more = self.unit(layout) - 1;
+        match elements.checked_add(more) {
+            Some(elements) => Some(elements & !more),
+            None => None,
+        }
     }
 
     /// Words that so many elements take, which are padded.

@@ -19,8 +19,8 @@ impl Kernel for CortexM4 {
         bytemuck::try_cast_slice(x.as_chunks::<4>().0).unwrap_or_default()
     }
 
-    fn dot(block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
-        let mut sums = [0; 4];
+    fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
+        let mut sums = start;
         for (rows, &x) in block.iter().zip(x) {
             let x: [i16; 4] = bytemuck::must_cast(x);
             for (sum, &row) in sums.iter_mut().zip(rows) {
@@ -46,9 +46,8 @@ impl Kernel for CortexM4 {
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod imp {
-    use core::arch::asm;
-
-    use crate::kernel::{CortexM4, Part};
+    use crate::kernel::frame::Frame;
+    use crate::kernel::{CortexM4, Part, thumb2};
     use crate::quant::RowBlock;
 
     /// Four columns: weights from r12 on, r4 to r7 and r10 free; x from lr on, to r8 and r9; sums in r0 to r3.
@@ -90,137 +89,32 @@ mod imp {
         };
     }
 
-    /// What the loop over the blocks keeps in memory: all registers are in use within a block.
-    #[repr(C)]
-    struct Frame {
-        fine: Walk,
-        coarse: Walk,
-        rows: *const RowBlock,
-        sums: *mut [i32; 4],
-        blocks: usize,
+    macro_rules! high {
+        () => {
+            "smmul r0, r0, r6
+            smmul r1, r1, r7
+            smmul r2, r2, r8
+            smmul r3, r3, r9"
+        };
     }
 
-    /// In the order of the registers that LDM fills.
-    #[repr(C)]
-    struct Walk {
-        quads: usize,
-        units: *const [u32; 4],
-        x: *const [u32; 2],
-    }
-
-    impl Walk {
-        /// None if it would go past a slice in so many blocks, or has nothing to do.
-        fn new(part: Part<'_, '_, CortexM4>, blocks: usize) -> Option<Self> {
-            let quads = part.blocks.block_len;
-            let whole = quads > 0 && quads <= part.operand.len() && part.blocks.units.len() >= quads * blocks;
-            whole.then_some(Self { quads, units: part.blocks.units.as_ptr(), x: part.operand.as_ptr() })
-        }
-    }
-
-    /// Start, sum of the fine part, shift, sum of the coarse part, multiplication, of every block.
     pub fn sum_two(
         rows: &[RowBlock],
         fine: Part<'_, '_, CortexM4>,
         coarse: Part<'_, '_, CortexM4>,
         sums: &mut [[i32; 4]],
     ) {
-        let blocks = sums.len().min(rows.len());
-        let (Some(fine), Some(coarse)) = (Walk::new(fine, blocks), Walk::new(coarse, blocks)) else { return };
-        if blocks == 0 {
-            return;
-        }
-        let mut frame = Frame { fine, coarse, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), blocks };
-        // SAFETY: `Walk::new` has seen that both parts have as many units of 16 bytes as the blocks take, and their
-        // operands as many quads of 8 bytes as a block takes; `rows` and `sums` have as many blocks. All are aligned to 4, as
-        // LDM and LDRD need. Offsets are those of `Frame`: quads, units, x of each part, then rows, sums, blocks. r6, r7 and
-        // the stack pointer are restored.
-        unsafe {
-            asm!(
-                "push {{r0, r6, r7, r8}}",
-                "1:",
-                "ldr r4, [sp]",
-                "ldr r5, [r4, #24]",
-                "ldm r4, {{r11, r12, lr}}",
-                "ldm r5, {{r0, r1, r2, r3}}",
-                quads!(),
-                "ldr r4, [sp]",
-                "str r12, [r4, #4]",
-                "ldr r5, [r4, #24]",
-                "add r6, r4, #12",
-                "ldr r5, [r5, #32]",
-                "ldm r6, {{r11, r12, lr}}",
-                "asr r0, r0, r5",
-                "lsr r5, r5, #8",
-                "asr r1, r1, r5",
-                "lsr r5, r5, #8",
-                "asr r2, r2, r5",
-                "lsr r5, r5, #8",
-                "asr r3, r3, r5",
-                quads!(),
-                "ldr r4, [sp]",
-                "ldrd r5, r11, [r4, #24]",
-                "str r12, [r4, #16]",
-                "add r12, r5, #16",
-                "add r5, r5, #36",
-                "ldm r12, {{r6, r7, r8, r9}}",
-                "smmul r0, r0, r6",
-                "smmul r1, r1, r7",
-                "smmul r2, r2, r8",
-                "smmul r3, r3, r9",
-                "ldr r6, [r4, #32]",
-                "stm r11!, {{r0, r1, r2, r3}}",
-                "strd r5, r11, [r4, #24]",
-                "subs r6, r6, #1",
-                "str r6, [r4, #32]",
-                "bne 1b",
-                "pop {{r0, r6, r7, r8}}",
-                inout("r0") &raw mut frame => _,
-                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
-                out("r10") _, out("r11") _, out("r12") _, out("lr") _,
-            );
-        }
+        let coarse = Some((coarse.blocks, coarse.operand));
+        let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+        // SAFETY: `Frame::new` has seen that both parts have as many units of 16 bytes as the blocks take, and their operands
+        // as many quads of 8 bytes as a block takes; `rows` and `sums` have as many blocks. All are aligned to 4, as LDM and
+        // LDRD need. r6, r7 and the stack pointer are restored.
+        unsafe { thumb2::sum_two!(frame, quads, high) };
     }
 
-    /// Start, sum, multiplication, of every block.
     pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4>, sums: &mut [[i32; 4]]) {
-        let blocks = sums.len().min(rows.len());
-        let Some(walk) = Walk::new(part, blocks) else { return };
-        if blocks == 0 {
-            return;
-        }
-        let none = Walk { quads: 0, ..walk };
-        let mut frame = Frame { fine: walk, coarse: none, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), blocks };
+        let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
         // SAFETY: as in `sum_two`.
-        unsafe {
-            asm!(
-                "push {{r0, r6, r7, r8}}",
-                "1:",
-                "ldr r4, [sp]",
-                "ldr r5, [r4, #24]",
-                "ldm r4, {{r11, r12, lr}}",
-                "ldm r5, {{r0, r1, r2, r3}}",
-                quads!(),
-                "ldr r4, [sp]",
-                "ldrd r5, r11, [r4, #24]",
-                "str r12, [r4, #4]",
-                "add r12, r5, #16",
-                "add r5, r5, #36",
-                "ldm r12, {{r6, r7, r8, r9}}",
-                "smmul r0, r0, r6",
-                "smmul r1, r1, r7",
-                "smmul r2, r2, r8",
-                "smmul r3, r3, r9",
-                "ldr r6, [r4, #32]",
-                "stm r11!, {{r0, r1, r2, r3}}",
-                "strd r5, r11, [r4, #24]",
-                "subs r6, r6, #1",
-                "str r6, [r4, #32]",
-                "bne 1b",
-                "pop {{r0, r6, r7, r8}}",
-                inout("r0") &raw mut frame => _,
-                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
-                out("r10") _, out("r11") _, out("r12") _, out("lr") _,
-            );
-        }
+        unsafe { thumb2::sum_one!(frame, quads, high) };
     }
 }

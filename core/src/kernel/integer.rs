@@ -1,6 +1,37 @@
 //! The kernels of layouts for cores without vectors: plain safe Rust.
 
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+use super::Part;
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+use super::thumb1;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+use super::thumb2;
 use super::{CortexM0, Kernel, Portable};
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+use crate::quant::RowBlock;
+
+/// Column by column, from `start` on.
+#[inline(always)]
+fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
+    let [mut a, mut b, mut c, mut d] = start;
+    for (&[wa, wb, wc, wd], &x) in block.iter().zip(x) {
+        let x = i32::from(x);
+        a = a.wrapping_add(wa.into() * x);
+        b = b.wrapping_add(wb.into() * x);
+        c = c.wrapping_add(wc.into() * x);
+        d = d.wrapping_add(wd.into() * x);
+    }
+    [a, b, c, d]
+}
+
+/// The same, four columns a turn: as many as RV32 has registers for, whose loops the compiler leaves as they are.
+#[inline(always)]
+fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
+    let ((block, block_rest), (x, x_rest)) = (block.as_chunks::<4>(), x.as_chunks::<4>());
+    let sums = block.iter().zip(x).fold(start, |sums, (block, x)| columns(sums, block, x));
+    // What fills `x` up may be a turn of its own.
+    columns(sums, block_rest, x.get(block.len()).map_or(x_rest, |x| x.as_slice()))
+}
 
 impl Kernel for Portable {
     const COLUMNS: usize = 1;
@@ -11,16 +42,18 @@ impl Kernel for Portable {
         x
     }
 
-    fn dot(block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
-        let [mut a, mut b, mut c, mut d] = [0_i32; 4];
-        for (&[wa, wb, wc, wd], &x) in block.iter().zip(x) {
-            let x = i32::from(x);
-            a = a.wrapping_add(i32::from(wa) * x);
-            b = b.wrapping_add(i32::from(wb) * x);
-            c = c.wrapping_add(i32::from(wc) * x);
-            d = d.wrapping_add(i32::from(wd) * x);
-        }
-        [a, b, c, d]
+    fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
+        if cfg!(target_arch = "riscv32") { turns(start, block, x) } else { columns(start, block, x) }
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "thumb2"))]
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        thumb2::sum_two_portable(rows, fine, coarse, sums);
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "thumb2"))]
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        thumb2::sum_one_portable(rows, part, sums);
     }
 }
 
@@ -35,15 +68,39 @@ impl Kernel for CortexM0 {
         (x, x.iter().fold(0_i32, |sum, &x| sum.wrapping_add(i32::from(x) << 7)))
     }
 
-    fn dot(block: &[[u8; 4]], (x, excess): (&[i16], i32)) -> [i32; 4] {
-        let [mut a, mut b, mut c, mut d] = [0_i32.wrapping_sub(excess); 4];
-        for (&[wa, wb, wc, wd], &x) in block.iter().zip(x) {
-            let x = i32::from(x);
-            a = a.wrapping_add(i32::from(wa) * x);
-            b = b.wrapping_add(i32::from(wb) * x);
-            c = c.wrapping_add(i32::from(wc) * x);
-            d = d.wrapping_add(i32::from(wd) * x);
+    fn dot(start: [i32; 4], block: &[[u8; 4]], (x, excess): (&[i16], i32)) -> [i32; 4] {
+        columns(start.map(|sum| sum.wrapping_sub(excess)), block, x)
+    }
+
+    #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        thumb1::sum_two(rows, fine, coarse, sums);
+    }
+
+    #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        thumb1::sum_one(rows, part, sums);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{columns, turns};
+
+    #[test]
+    fn turns_sum_what_columns_sum() {
+        let weights: [[i8; 4]; 24] = core::array::from_fn(|k| [k, 50 * k, 90 * k + 1, 127 * k].map(|w| w as i8));
+        let x: [i16; 24] = core::array::from_fn(|k| (k * 25_931) as i16);
+        let start = [1, -2, i32::MAX, i32::MIN];
+        for columns_of_block in 0..=weights.len() {
+            let block = &weights[..columns_of_block];
+            for filled in columns_of_block..=x.len() {
+                assert_eq!(
+                    turns(start, block, &x[..filled]),
+                    columns(start, block, &x[..filled]),
+                    "{columns_of_block}"
+                );
+            }
         }
-        [a, b, c, d]
     }
 }

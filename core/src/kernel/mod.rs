@@ -8,10 +8,19 @@ mod dsp;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod fpu;
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+mod frame;
 pub(crate) mod gates;
 mod integer;
 mod mve;
 mod scalar;
+/// Armv6-M: that it has no atomics is how it differs from Armv7-M.
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+#[expect(unsafe_code)]
+mod thumb1;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+#[expect(unsafe_code)]
+mod thumb2;
 
 pub use scalar::accumulate_each;
 
@@ -20,7 +29,7 @@ use half::f16;
 
 use crate::cell::{Cell, CellKind};
 use crate::image::Layout;
-use crate::quant::{RowBlock, requantize, requantize_one};
+use crate::quant::{RowBlock, scaled, shifted, start};
 
 /// A matrix element as it lies in flash.
 pub trait Weight: bytemuck::Pod {
@@ -76,22 +85,23 @@ pub(crate) trait Kernel {
     /// slot or a state may begin.
     fn operand(x: &[i16], len: usize) -> Self::Operand<'_>;
 
-    /// The sums over the columns of a block, of each of its four rows. They wrap.
-    fn dot(block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
+    /// The sums over the columns of a block, of each of its four rows, from `start` on. They wrap.
+    fn dot(start: [i32; 4], block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
 
-    /// [`requantize`] of the sums of two parts, the finer first: a block of each for each of `sums`.
-    #[inline(always)]
+    /// [Requantized](crate::quant) sums of two parts, the finer first: a block of each for each of `sums`.
+    #[inline(never)]
     fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
         for (((sums, rows), w), r) in sums.iter_mut().zip(rows).zip(fine.blocks).zip(coarse.blocks) {
-            *sums = requantize(rows, Self::dot(w, fine.operand), Self::dot(r, coarse.operand));
+            let finer = Self::dot(start(rows), w, fine.operand);
+            *sums = scaled(rows, Self::dot(shifted(rows, finer), r, coarse.operand));
         }
     }
 
-    /// [`requantize_one`] of the sums of one part.
-    #[inline(always)]
+    /// [Requantized](crate::quant) sums of one part.
+    #[inline(never)]
     fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
         for ((sums, rows), w) in sums.iter_mut().zip(rows).zip(part.blocks) {
-            *sums = requantize_one(rows, Self::dot(w, part.operand));
+            *sums = scaled(rows, Self::dot(start(rows), w, part.operand));
         }
     }
 

@@ -18,8 +18,8 @@ impl Kernel for CortexM55 {
         x.as_chunks().0
     }
 
-    fn dot(block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
-        let mut sums = [0; 4];
+    fn dot(start: [i32; 4], block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
+        let mut sums = start;
         for (rows, x) in block.iter().zip(x) {
             for (sum, row) in sums.iter_mut().zip(rows) {
                 let products = row.iter().zip(x).map(|(&w, &x)| i32::from(w) * i32::from(x));

@@ -61,6 +61,11 @@ impl<'m> Cell<'m> {
         Bounded::exact(self.tensor(name).map_or(0.0, |data| data[k]))
     }
 
+    /// Whether a step does not count: with `masked`, where the last feature is 0.
+    pub fn skips(&self, x: &[Bounded]) -> bool {
+        self.has("masked") && x.last().is_some_and(|mask| mask.value == 0.0)
+    }
+
     /// Whether an option is on.
     pub fn has(&self, option: &str) -> bool {
         self.node.options.iter().any(|known| known == option)

@@ -7,6 +7,9 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
 }
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded]) -> Vec<Bounded> {
+    if cell.skips(x) {
+        return h.to_vec();
+    }
     let operand = cell.recurrent_operand(h);
     let unit = |k| cell.activation("activation", "tanh", cell.preactivation(k, x, &operand));
     let next: Vec<Bounded> = (0..h.len()).map(unit).collect();

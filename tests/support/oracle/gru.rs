@@ -8,6 +8,9 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
 }
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded]) -> Vec<Bounded> {
+    if cell.skips(x) {
+        return h.to_vec();
+    }
     let units = cell.hidden_size();
     let operand = cell.recurrent_operand(h);
     let gate = |row| cell.activation("gate_activation", "sigmoid", cell.preactivation(row, x, &operand));

@@ -10,6 +10,9 @@ pub fn state_len(cell: &Cell<'_>) -> usize {
 pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
     let (h, c) = state.split_at_mut(cell.output_size());
+    if cell.skips(x) {
+        return h.to_vec();
+    }
     let preactivations = preactivations(cell, x, &cell.recurrent_operand(h));
     for (k, c) in c.iter_mut().enumerate() {
         let [mut i, mut f, g] = [0, 1, 2].map(|gate| preactivations[gate * units + k]);

@@ -35,6 +35,7 @@ mod elman;
 mod embedding;
 mod fast_grnn;
 mod fast_rnn;
+pub mod front_end;
 mod glstm;
 mod grid_lstm;
 mod gru;

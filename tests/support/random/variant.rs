@@ -93,9 +93,12 @@ impl Variant {
     /// The kind with its options, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
-            CellKind::Elman | CellKind::Ugrnn => {
-                vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)]
-            }
+            CellKind::Elman => vec![
+                Self::new(kind, &[]),
+                Self::new(kind, &["masked"]),
+                Self::new(kind, &["low_rank"]).fit(Fit::low_rank),
+            ],
+            CellKind::Ugrnn => vec![Self::new(kind, &[]), Self::new(kind, &["low_rank"]).fit(Fit::low_rank)],
             CellKind::Lstm => {
                 let subsets: [&[&'static str]; 4] = [&[], &["peephole"], &["projection"], &["peephole", "projection"]];
                 let with = |&options: &&[&'static str]| {
@@ -112,13 +115,18 @@ impl Variant {
                         ..Fit::projected(input, units)
                     }),
                 ];
-                let full = subsets.iter().flat_map(with);
+                let masked = [
+                    Self::new(kind, &["masked"]),
+                    Self::new(kind, &["masked", "projection", "cell_norm"]).fit(Fit::projected).param("epsilon", 0.5),
+                ];
+                let full = subsets.iter().flat_map(with).chain(masked);
                 full.chain(Self::normalized_lstm(kind)).chain(low_rank).collect()
             }
             CellKind::Gru => vec![
                 Self::new(kind, &[]),
                 Self::new(kind, &["low_rank"]).fit(Fit::low_rank),
                 Self::new(kind, &["reset_after", "low_rank"]).fit(Fit::low_rank),
+                Self::new(kind, &["reset_after", "masked"]),
                 Self::new(kind, &["reset_after"]),
             ],
             CellKind::Nas => {

@@ -3,6 +3,7 @@
 //! and the architecture is JSON under the metadata key `tidegate`.
 
 mod file;
+mod front_end;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tidegate::cell::{CellSpec, Dim, ExtentSpec, Sizes};
 
 pub use file::{MAX_FILE_BYTES, read_bounded};
+pub use front_end::Mfcc;
 pub use validate::{MAX_NODES, MAX_SIZE};
 
 /// A tensor in row-major order.
@@ -57,6 +59,16 @@ pub struct Architecture {
     /// How posteriors become events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detector: Option<Detector>,
+}
+
+impl Architecture {
+    /// How long a word can be heard, and make events: as long as a window of the front end, or a second.
+    pub fn window_ms(&self) -> u32 {
+        match (&self.front_end, self.schedule) {
+            (Some(front_end), Schedule::Windows { frames, .. }) => front_end.milliseconds(frames),
+            _ => 1000,
+        }
+    }
 }
 
 /// A named input or output.
@@ -151,30 +163,6 @@ pub struct Unroll {
     pub stateful: bool,
 }
 
-/// Mel-frequency cepstral coefficients, as TensorFlow's `AudioSpectrogram` and `Mfcc` compute them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Mfcc {
-    /// Hz
-    pub sample_rate: u32,
-    /// Samples in a frame.
-    pub window_len: u32,
-    /// Samples from one frame to the next.
-    pub stride_len: u32,
-    /// Points of the FFT; a power of two.
-    pub fft_len: u32,
-    /// Mel bands.
-    pub mel_bands: u32,
-    /// Hz
-    pub lower_hz: f32,
-    /// Hz
-    pub upper_hz: f32,
-    /// Coefficients of the DCT that are kept.
-    pub coefficients: u32,
-    /// Least value under the logarithm.
-    pub log_floor: f32,
-}
-
 /// How a stream is cut into runs of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -202,14 +190,14 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// The mean of three posteriors, at least 0.8, one second apart; labels that begin with `_` are never events.
-    pub fn default_for(labels: &[String]) -> Self {
+    /// The mean of three posteriors, at least 0.8, so many milliseconds apart; labels that begin with `_` are never events.
+    /// A network with one label is no classifier, whose posteriors are slow, but fires for a tenth of a second: the mean
+    /// of two.
+    pub fn default_for(labels: &[String], refractory_ms: u32) -> Self {
         const NEVER: f32 = 2.0;
-        let label = |label: &String| LabelDetector {
-            threshold: if label.starts_with('_') { NEVER } else { 0.8 },
-            refractory_ms: 1000,
-        };
-        Self { mean_of: 3, labels: labels.iter().map(label).collect() }
+        let threshold = |label: &String| if label.starts_with('_') { NEVER } else { 0.8 };
+        let label = |label| LabelDetector { threshold: threshold(label), refractory_ms };
+        Self { mean_of: if labels.len() == 1 { 2 } else { 3 }, labels: labels.iter().map(label).collect() }
     }
 }
 

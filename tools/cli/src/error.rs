@@ -122,7 +122,7 @@ pub enum ImportError {
         limit: u64,
     },
     /// A format that is known but has no importer.
-    #[error("it looks like {found}: not read yet")]
+    #[error("it looks like {found}, which is not read")]
     NotReadYet {
         /// With its article.
         found: &'static str,
@@ -249,7 +249,7 @@ impl ImportError {
             Self::Io(_) => "check the path and its permissions",
             Self::TooLarge { .. } => "models for microcontrollers are smaller; is this the right file?",
             Self::NotReadYet { .. } | Self::Unrecognized => {
-                "give a PyTorch state dict, a frozen TensorFlow 1 .pb graph, or a canonical .safetensors"
+                "give a Keras .h5 or .keras, a PyTorch state dict, a TensorFlow checkpoint or .pb graph, or a canonical .safetensors"
             }
             Self::Truncated { .. } | Self::Malformed { .. } => "copy or export the file again",
             Self::UnreadOp { .. } | Self::Node { .. } | Self::Unsupported(_) => {
@@ -259,7 +259,12 @@ impl ImportError {
             Self::NoSuchTensor { .. } => "correct the layer's prefix or its arguments in the file given with --arch",
             Self::NeedsWindow { .. } => "say it with --window N",
             Self::NeedsArchitecture { .. } => "docs/architecture.md has examples",
-            Self::Layer { source, .. } => source.advice(),
+            Self::Layer { source, .. } => match **source {
+                Self::Unsupported(_) | Self::Shape { .. } => {
+                    "correct it where the file given with --arch says it, else open an issue with the model"
+                }
+                _ => source.advice(),
+            },
             Self::Description(_) => "docs/architecture.md has examples",
             Self::Refused { advice, .. } => advice,
             Self::Model(error) => error.advice(),

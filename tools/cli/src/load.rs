@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use tidegate::image::Layout;
 use tidegate::image::field::{ALIGNMENT, MAGIC_BYTES};
 use tidegate::{ImageBytes, ImageError, Model, Numeric};
 
@@ -12,7 +13,8 @@ use crate::data::DataError;
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
 use crate::format::{self, Imported, Options};
-use crate::pack::{PackError, pack};
+use crate::pack::{PackError, pack_with};
+use crate::quantize::{Ranges, RangesError};
 
 /// Why a file does not become a model that runs.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +54,14 @@ pub enum LoadError {
         /// What stands against it.
         source: PackError,
     },
+    /// How far its values reach could not be measured.
+    #[error("{}: {source}", path.display())]
+    Ranges {
+        /// The model's file.
+        path: PathBuf,
+        /// What stands against it.
+        source: Box<RangesError>,
+    },
     /// A setting does not fit the model.
     #[error("{}: {reason}", path.display())]
     Setting {
@@ -80,7 +90,8 @@ pub struct Settings {
     pub labels: Option<PathBuf>,
     /// How a stream is cut into runs.
     pub schedule: Option<Schedule>,
-    /// A JSON file with the front end, as canonical models have it.
+    /// A front end that [`Mfcc::named`] knows, or a JSON file with one, as canonical models have it. Windows of the graph's
+    /// own length then start as often as is usual with it.
     pub front_end: Option<PathBuf>,
     /// How many posteriors the detector averages.
     pub mean_of: Option<u32>,
@@ -129,6 +140,10 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
     let index = index_of(path);
     let path = index.as_deref().unwrap_or(path);
     if is_image(path)? {
+        if settings.arch.is_some() || settings.window.is_some() {
+            let reason = "is a flash image, which holds its architecture: leave --arch and --window out".to_owned();
+            return Err(LoadError::Setting { path: path.to_owned(), reason });
+        }
         let bytes = fs::read(path).map_err(|error| DataError::io(path, "read", error))?;
         let buffer = ImageBuffer::new(&bytes);
         let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
@@ -142,22 +157,44 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
     packed(path, &model, numeric.unwrap_or(Numeric::F32))
 }
 
-/// The image of a canonical model that was read from `path`, checked.
+/// The image of a canonical model that was read from `path`, checked; ranges of integers come from noise.
 ///
 /// # Errors
 /// If it cannot be packed.
 pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
+    let ranges = if numeric.is_integer() {
+        let failed = |source| LoadError::Ranges { path: path.to_owned(), source: Box::new(source) };
+        Ranges::from_noise(model).map_err(failed)?
+    } else {
+        Ranges::default()
+    };
+    packed_with(path, model, numeric, &ranges, Layout::Portable)
+}
+
+/// [`packed`] with ranges of its values, and weights in the order of a layout.
+///
+/// # Errors
+/// As [`packed`].
+pub fn packed_with(
+    path: &Path,
+    model: &Canonical,
+    numeric: Numeric,
+    ranges: &Ranges,
+    layout: Layout,
+) -> Result<ImageBuffer, LoadError> {
     let failed = |source| LoadError::Pack { path: path.to_owned(), source };
-    let buffer = ImageBuffer::new(&pack(model, numeric).map_err(failed)?);
+    let buffer = ImageBuffer::new(&pack_with(model, numeric, ranges, layout).map_err(failed)?);
     buffer.model().map_err(|source| LoadError::Packed { path: path.to_owned(), source })?;
     Ok(buffer)
 }
 
-/// Whether `path` begins as an image does.
+/// Whether `path` begins as an image does; a checkpoint may be called by its prefix.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn is_image(path: &Path) -> Result<bool, DataError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
     let failed = |error| DataError::io(path, "read", error);
     let mut head = [0; MAGIC_BYTES.len()];
     match fs::File::open(path).map_err(failed)?.read_exact(&mut head) {
@@ -189,8 +226,8 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         let reason = "is a flash image already; give the model that it was packed from".to_owned();
         return Err(LoadError::Setting { path: path.to_owned(), reason });
     }
-    let imported = Options::new(settings.arch.as_deref(), settings.window);
-    let imported = imported.and_then(|options| format::import_with(path, &options)).map_err(|source| match source {
+    let options = Options::new(settings.arch.as_deref(), settings.window)?;
+    let imported = format::import_with(path, &options).map_err(|source| match source {
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;
@@ -198,13 +235,20 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {
-        architecture.front_end = Some(read_front_end(file)?);
+        let (front_end, usual) = read_front_end(file)?;
+        // A graph that begins with features says nothing of how often.
+        if let Schedule::Windows { frames, every } = &mut architecture.schedule
+            && frames == every
+        {
+            *every = usual.min(*frames);
+        }
+        architecture.front_end = Some(front_end);
     }
     if let Some(schedule) = settings.schedule {
         architecture.schedule = schedule;
     }
     if architecture.detector.is_none() && !architecture.labels.is_empty() {
-        architecture.detector = Some(Detector::default_for(&architecture.labels));
+        architecture.detector = Some(Detector::default_for(&architecture.labels, architecture.window_ms()));
     }
     if let Some(detector) = &mut architecture.detector {
         detector.mean_of = settings.mean_of.unwrap_or(detector.mean_of);
@@ -248,12 +292,22 @@ fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Resu
     Ok(Some(file))
 }
 
-fn read_front_end(file: &Path) -> Result<Mfcc, LoadError> {
+/// The front end, and how many frames after one window the next begins.
+fn read_front_end(file: &Path) -> Result<(Mfcc, u32), LoadError> {
+    if let Some(known) = file.to_str().and_then(Mfcc::named) {
+        return Ok(known);
+    }
+    if !file.exists() {
+        let reason = format!("is no file, and no front end has this name; known: {}", Mfcc::NAMES.join(", "));
+        return Err(LoadError::Setting { path: file.to_owned(), reason });
+    }
     let text = fs::read(file).map_err(|error| DataError::io(file, "read", error))?;
-    serde_json::from_slice(&text).map_err(|error| {
+    let front_end: Mfcc = serde_json::from_slice(&text).map_err(|error| {
         let reason = format!("is not a front end: {error}; `tidegate inspect MODEL --json` shows one");
         LoadError::Setting { path: file.to_owned(), reason }
-    })
+    })?;
+    let every = front_end.every();
+    Ok((front_end, every))
 }
 
 #[cfg(test)]

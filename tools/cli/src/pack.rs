@@ -77,7 +77,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     model.validate()?;
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
-    let scales = if numeric.is_integer() { Some(Scales::assign(architecture, ranges)?) } else { None };
+    let scales = if numeric.is_integer() { Some(Scales::assign(model, ranges)?) } else { None };
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
@@ -109,7 +109,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
         sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))));
     }
     if let Some(front_end) = &architecture.front_end {
-        let settings = mfcc_settings(front_end);
+        let settings = MfccSettings::from(front_end);
         let mut payload = vec![0; settings.section_len()?];
         settings.write(&mut payload)?;
         sections.push((SectionKind::FrontEnd, payload));
@@ -150,23 +150,6 @@ pub fn core_schedule(schedule: canonical::Schedule) -> tidegate::Schedule {
     match schedule {
         canonical::Schedule::Endless => tidegate::Schedule::Endless,
         canonical::Schedule::Windows { frames, every } => tidegate::Schedule::Windows { frames, every },
-    }
-}
-
-/// The front end of the canonical model as `core` has it.
-pub fn mfcc_settings(mfcc: &canonical::Mfcc) -> MfccSettings {
-    let canonical::Mfcc { sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients, .. } = *mfcc;
-    let canonical::Mfcc { lower_hz, upper_hz, log_floor, .. } = *mfcc;
-    MfccSettings {
-        sample_rate,
-        window_len,
-        stride_len,
-        fft_len,
-        mel_bands,
-        coefficients,
-        lower_hz,
-        upper_hz,
-        log_floor,
     }
 }
 

@@ -13,11 +13,11 @@ use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 /// Most samples of a window, and most numbers that a run keeps, 1 GiB: an image may ask for any amount.
 pub const MOST_NUMBERS: usize = 1 << 28;
 
-/// How many whole frames `samples` samples have.
+/// How many frames `samples` samples give: whole ones, and the zeros in front of the first.
 pub fn frame_count(mfcc: &Mfcc<'_>, samples: usize) -> usize {
     let settings = mfcc.settings();
     let after_first = samples.checked_sub(settings.window_len as usize);
-    after_first.map_or(0, |after_first| after_first / settings.stride_len as usize + 1)
+    after_first.map_or(0, |after_first| after_first / settings.stride_len as usize + 1 + settings.lead_frames as usize)
 }
 
 /// Whether `steps` rows of `numbers` numbers may be kept.
@@ -49,6 +49,20 @@ pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> 
     Ok(all)
 }
 
+/// The features of a sound by itself, `[frames, coefficients]`: zeros stand in front only for frames that it lacks, so
+/// that one that is long enough has none.
+///
+/// # Errors
+/// If they are more than [`MOST_NUMBERS`].
+pub fn clip_features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
+    let mut features = features(mfcc, samples)?;
+    let settings = mfcc.settings();
+    let (frames, lead) = (frame_count(mfcc, samples.len()), settings.lead_frames as usize);
+    let heard_after_first = frames.saturating_sub(lead + 1);
+    features.drain(..lead.min(heard_after_first) * settings.coefficients as usize);
+    Ok(features)
+}
+
 /// `samples` cut, or filled up with silence, to what `frames` frames take: what TensorFlow's `DecodeWav` does.
 ///
 /// # Errors
@@ -69,8 +83,10 @@ pub fn fit(mfcc: &Mfcc<'_>, samples: &[i16], frames: u32) -> Result<Vec<i16>, Ru
 /// What a run over a sequence gave.
 #[derive(Debug, Default)]
 pub struct Sequence {
-    /// For each output, `[steps, size]`.
+    /// For each output, `[rows, size]`: a row for every step that gave one.
     pub outputs: Vec<Vec<f32>>,
+    /// Which steps those were; that of the end, if a window was not full, is the number of all steps.
+    pub steps: Vec<usize>,
     /// For each node, `[steps, size]`.
     pub layers: Vec<Vec<f32>>,
     /// The state after the last step, as [`State::save`] has it.
@@ -105,12 +121,24 @@ pub enum RunError {
 }
 
 /// Runs a whole sequence from a zero or a saved state as one endless run. `inputs` holds `[steps, size]` for each
-/// input of the model.
+/// input of the model. A window that is not full at the end is looked at as it is.
 ///
 /// # Errors
 /// If a saved state is not this model's, the inputs are not the model's, or outputs and layers of all steps together
 /// are more than [`MOST_NUMBERS`].
 pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
+    run_to(model, inputs, saved, true)
+}
+
+/// As [`run`], of a sequence that goes on behind its last step.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
+    run_to(model, inputs, saved, false)
+}
+
+fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool) -> Result<Sequence, RunError> {
     let model = model.endless();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
@@ -122,36 +150,59 @@ pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result
     let output_sizes: Vec<usize> = model.outputs().map(|port| port.size).collect();
     let kept = output_sizes.iter().copied().chain(model.nodes().map(|node| node.output_size));
     check_room(steps, kept.fold(0, usize::saturating_add))?;
-    let mut outputs: Vec<Vec<f32>> = output_sizes.iter().map(|size| vec![0.0; steps * size]).collect();
+    let mut outputs: Vec<Vec<f32>> = vec![Vec::new(); output_sizes.len()];
+    let mut row: Vec<Vec<f32>> = output_sizes.iter().map(|&size| vec![0.0; size]).collect();
     let mut layers = vec![Vec::new(); model.nodes().count()];
     let scales: Vec<f32> = model.node_scales().collect();
+    let mut given = Vec::new();
+    let mut keep = |step: usize, row: &[Vec<f32>]| {
+        outputs.iter_mut().zip(row).for_each(|(output, row)| output.extend_from_slice(row));
+        given.push(step);
+    };
     for step in 0..steps {
-        let row = |(input, size): (&&[f32], &usize)| -> Vec<f32> { input[step * size..][..*size].to_vec() };
-        let rows: Vec<Vec<f32>> = inputs.iter().zip(&sizes).map(row).collect();
-        let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-        let mut out: Vec<&mut [f32]> =
-            outputs.iter_mut().zip(&output_sizes).map(|(output, size)| &mut output[step * size..][..*size]).collect();
-        let _ = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| match values {
+        let rows: Vec<&[f32]> =
+            inputs.iter().zip(&sizes).map(|(input, &size)| &input[step * size..(step + 1) * size]).collect();
+        let mut out: Vec<&mut [f32]> = row.iter_mut().map(Vec::as_mut_slice).collect();
+        let stepped = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| match values {
             Values::F32(values) => layers[node].extend_from_slice(values),
             Values::I16(values) => {
                 let scale = scales.get(node).copied().unwrap_or(1.0);
                 layers[node].extend(values.iter().map(|&value| f32::from(value) * scale));
             }
         })?;
+        if stepped.has_output() {
+            keep(step, &row);
+        }
     }
     let mut bytes = vec![0; state.saved_bytes()];
     state.save(&mut bytes).expect("the buffer has the state's own length");
-    Ok(Sequence { outputs, layers, state: bytes })
+    if ends {
+        let mut out: Vec<&mut [f32]> = row.iter_mut().map(Vec::as_mut_slice).collect();
+        if model.finish(&mut state, &mut scratch, &mut out)?.has_output() {
+            keep(steps, &row);
+        }
+    }
+    Ok(Sequence { outputs, steps: given, layers, state: bytes })
 }
 
-/// The class of a clip by itself: the last output of a run over its frames.
+/// The class of a clip by itself: the last output of a run over its frames. A window hears the first frames of a clip, and
+/// silence behind one that is too short; with frames of zeros in front, the last frames.
 ///
 /// # Errors
 /// If the model does not take the front end's features, or its window or what its layers give is too long.
 pub fn classify(model: &Model<'_>, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
     let features = match model.schedule() {
-        Schedule::Endless => features(mfcc, samples)?,
-        Schedule::Windows { frames, .. } => features(mfcc, &fit(mfcc, samples, frames)?)?,
+        Schedule::Windows { frames, .. } if mfcc.settings().lead_frames == 0 => {
+            features(mfcc, &fit(mfcc, samples, frames)?)?
+        }
+        schedule => {
+            let mut features = clip_features(mfcc, samples)?;
+            if let Schedule::Windows { frames, .. } = schedule {
+                let window = (frames as usize).saturating_mul(mfcc.settings().coefficients as usize);
+                features.drain(..features.len().saturating_sub(window));
+            }
+            features
+        }
     };
     let outputs = run(model, &[&features], None)?.outputs;
     let classes = model.output_size();
@@ -237,7 +288,7 @@ pub fn score_stream(
 
 #[cfg(test)]
 mod tests {
-    use tidegate::front_end::MfccSettings;
+    use tidegate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
 
     use super::*;
 
@@ -247,12 +298,18 @@ mod tests {
             sample_rate: 16_000,
             window_len: 256,
             stride_len: 65_536,
+            window: Window::Hann,
             fft_len: 256,
+            spectrum: Spectrum::Magnitude,
             mel_bands: 20,
             coefficients: 10,
             lower_hz: 20.0,
             upper_hz: 4000.0,
+            bins_per_rate: 256,
+            corners: MelCorners::Exact,
             log_floor: 1e-12,
+            first: First::Cepstrum,
+            lead_frames: 0,
         };
         let mut section = vec![0; settings.section_len().unwrap()];
         settings.write(&mut section).unwrap();

@@ -42,6 +42,7 @@ const POWERS: [u16; 65] = [
 /// One step. `x` and `y` have the same length. On the way `y` holds e, which is unsigned, for 1 has its 16 bits.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
+    let x = x.get(..node.input_size).unwrap_or_default();
     let (multiplier, lift) = (node.number(number::MULTIPLIER), node.number(number::LIFT).unsigned_abs() & 15);
     let max = x.iter().fold(i16::MIN, |max, &x| max.max(x));
     let mut sum = 0_u32;

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
+use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, View, serialize};
 
 use super::{Architecture, Canonical, Tensor};
-use crate::data::DataError;
+use crate::data::{DataError, tensors::damage};
 use crate::error::ModelError;
 use crate::output::write_atomically;
 
@@ -56,8 +56,7 @@ impl Canonical {
         if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(ModelError::TooLarge { limit: MAX_FILE_BYTES });
         }
-        let container =
-            |error: &dyn std::fmt::Display| ModelError::Container(error.to_string().escape_debug().to_string());
+        let container = |error: &SafeTensorError| ModelError::Container(damage(error));
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| container(&error))?;
         let json = header.metadata().as_ref().and_then(|metadata| metadata.get(KEY)).ok_or(ModelError::NotCanonical)?;
         let architecture: Architecture = serde_json::from_str(json)

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, CellSpec, Dim, Presence, Rule, Sizes};
 use tidegate::detector::DetectorSettings;
+use tidegate::front_end::MfccSettings;
 use tidegate::image::field;
 
 use super::{Architecture, Canonical, Mfcc, Node, Port, Schedule, Tensor};
 use crate::error::{ModelError, Shape};
-use crate::pack::{core_schedule, mfcc_settings};
+use crate::pack::core_schedule;
 
 /// Most features, units and frames.
 pub const MAX_SIZE: usize = 65_535;
@@ -359,7 +360,7 @@ fn check_around(architecture: &Architecture) -> Result<(), ModelError> {
 
 /// The front end's own limits are `core`'s.
 fn check_mfcc(mfcc: &Mfcc, input: &Port) -> Result<(), String> {
-    mfcc_settings(mfcc).check().map_err(|error| error.to_string())?;
+    MfccSettings::from(mfcc).check().map_err(|error| error.to_string())?;
     if mfcc.coefficients as usize != input.size {
         let (gives, takes) = (mfcc.coefficients, input.size);
         return Err(format!("front end: it gives {gives} features, but input {:?} has {takes}", input.name));

@@ -18,7 +18,8 @@ use super::{Failure, ModelArgs, Outcome};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate bench gru_s.tgi --stream
-  tidegate bench gru_s.tgi --batch 8 --steps 100 --threads 2 --json")]
+  tidegate bench gru_s.tgi --batch 8 --steps 100 --threads 2 --json
+  tidegate bench keywords.pt --arch arch.json --numeric f16")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,

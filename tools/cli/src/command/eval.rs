@@ -17,6 +17,8 @@ use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule
 /// The index is a CSV with the columns `file` and `label`. As a stream every clip comes once, in an order and with
 /// gaps of 0.6 to 1.4 s drawn from the seed. A keyword is right when exactly one event, of its label, falls between
 /// its clip's start and 0.6 s after its end.
+///
+/// A model of one label tells it from everything else: its index may have any other labels.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate eval assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv
@@ -43,13 +45,20 @@ pub struct Args {
 
 /// Most classes of a confusion matrix, which has a count for each pair.
 const MOST_CLASSES: usize = 4096;
+/// What is not the only label of a model.
+const OTHER: &str = "_other_";
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let labels = labels_of(&model, &args.model.file)?;
-    let clips = read_index(&args.index)?;
-    if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
+    let mut clips = read_index(&args.index)?;
+    if let [label] = labels.as_slice() {
+        if !clips.iter().any(|clip| clip.label == *label) {
+            return Err(Failure::of(&args.index, format!("no clip has the model's only label, {label:?}")));
+        }
+        clips.iter_mut().filter(|clip| clip.label != *label).for_each(|clip| clip.label = OTHER.to_owned());
+    } else if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
         let reason = format!("label {:?} is none of the model's: {}", clip.label, labels.join(" "));
         return Err(Failure::of(&args.index, reason));
     }
@@ -66,7 +75,10 @@ fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip
         let reason = format!("has {} classes; at most {MOST_CLASSES} are told from each other", labels.len());
         return Err(Failure::of(&args.model.file, reason));
     }
-    let mut confusion = Confusion::new(labels);
+    let only = (labels.len() == 1).then(|| model.detector().and_then(|detector| detector.label(0)));
+    let threshold = only.map(|detected| detected.map_or(0.5, |label| label.threshold));
+    let classes: Vec<String> = labels.iter().cloned().chain(threshold.map(|_| OTHER.to_owned())).collect();
+    let mut confusion = Confusion::new(&classes);
     let progress = bar(clips.len() as u64, "clips");
     for clip in clips {
         let audio = read_audio_at(&clip.path, mfcc.settings().sample_rate)?;
@@ -74,8 +86,8 @@ fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip
         if posteriors.is_empty() {
             return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
         }
-        let truth = labels.iter().position(|label| *label == clip.label).unwrap_or(0);
-        confusion.add(truth, best(&posteriors));
+        let truth = classes.iter().position(|label| *label == clip.label).unwrap_or(0);
+        confusion.add(truth, threshold.map_or_else(|| best(&posteriors), |least| usize::from(posteriors[0] < least)));
         progress.advance(1);
     }
     drop(progress);

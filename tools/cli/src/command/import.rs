@@ -10,9 +10,11 @@ use super::{Outcome, SettingArgs, keep_inputs};
 
 /// Turns a foreign model into a canonical one (safetensors)
 ///
-/// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (their prefix, index or folder), PyTorch state dicts (.pt, .pth, .safetensors), and canonical models.
+/// Reads frozen TensorFlow 1 graphs (.pb), TensorFlow checkpoints (their prefix, index or folder), Keras models and weights (.h5, .keras), PyTorch state dicts (.pt, .pth, .safetensors), and canonical models.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors")]
+#[command(after_help = "Examples:
+  tidegate import assets/hello_edge/GRU_S.pb -o gru_s.safetensors
+  tidegate import keywords.ckpt --arch arch.json -o keywords.safetensors")]
 pub struct Args {
     /// The trained model
     model: PathBuf,

@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use tidegate::node::{Node, Unroll};
 use tidegate::{Model, Schedule};
+use tidegate_tools::canonical::Mfcc;
 use tidegate_tools::data::one_line;
 
 use super::{ModelArgs, Outcome, grouped, schedule_text};
@@ -13,7 +14,8 @@ use super::{ModelArgs, Outcome, grouped, schedule_text};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate inspect gru_s.tgi
-  tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json")]
+  tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json
+  tidegate inspect keywords.ckpt --arch arch.json")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -60,9 +62,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let s = front_end.settings();
         let (rate, window, stride) = (s.sample_rate, s.window_len, s.stride_len);
         let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
+        let heard = if s.fft_len < window { format!(" (the first {} heard)", s.fft_len) } else { String::new() };
         writeln!(
             out,
-            "  hears    {rate} Hz, {window} samples every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz"
+            "  hears    {rate} Hz, {window} samples{heard} every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz"
         )?;
     }
     writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;
@@ -154,14 +157,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
             })
         })
         .collect();
-    let front_end = model.front_end().map(|front_end| {
-        let s = front_end.settings();
-        json!({
-            "sample_rate": s.sample_rate, "window_len": s.window_len, "stride_len": s.stride_len,
-            "fft_len": s.fft_len, "mel_bands": s.mel_bands, "lower_hz": s.lower_hz, "upper_hz": s.upper_hz,
-            "coefficients": s.coefficients, "log_floor": s.log_floor,
-        })
-    });
+    let front_end = model.front_end().map(|front_end| Mfcc::from(front_end.settings()));
     let schedule = match model.schedule() {
         Schedule::Endless => json!("endless"),
         Schedule::Windows { frames, every } => json!({ "windows": { "frames": frames, "every": every } }),

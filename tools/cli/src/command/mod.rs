@@ -1,6 +1,7 @@
 //! One command a file. A command reads its arguments, calls the library, and says what came out.
 
 pub mod bench;
+mod calibrate;
 pub mod demo;
 pub mod eval;
 pub mod import;
@@ -20,6 +21,7 @@ use tidegate::front_end::Mfcc;
 use tidegate::{Model, Numeric, Schedule};
 use tidegate_tools::canonical::{self, MAX_SIZE};
 use tidegate_tools::data::one_line;
+use tidegate_tools::format::checkpoint::index_of;
 use tidegate_tools::load::Settings;
 use tidegate_tools::pack::core_schedule;
 
@@ -68,6 +70,7 @@ impl<E: Error + 'static> From<E> for Failure {
 pub enum NumericArg {
     F32,
     F16,
+    I8x16,
 }
 
 impl From<NumericArg> for Numeric {
@@ -75,6 +78,7 @@ impl From<NumericArg> for Numeric {
         match arg {
             NumericArg::F32 => Self::F32,
             NumericArg::F16 => Self::F16,
+            NumericArg::I8x16 => Self::I8x16,
         }
     }
 }
@@ -87,11 +91,30 @@ pub enum Backend {
     Scalar,
 }
 
+/// The architecture of a file that holds only weights: a state dict, a checkpoint.
+#[derive(clap::Args)]
+pub struct ArchArgs {
+    /// JSON file with the architecture of a file that holds only weights (docs/architecture.md)
+    #[arg(long, value_name = "FILE")]
+    pub arch: Option<PathBuf>,
+    /// Steps of the sequences that a network looks at as a whole, as bidirectional ones do
+    #[arg(long, value_name = "N", value_parser = parse_steps)]
+    pub window: Option<usize>,
+}
+
+impl ArchArgs {
+    pub fn settings(&self) -> Settings {
+        Settings { arch: self.arch.clone(), window: self.window, ..Settings::default() }
+    }
+}
+
 /// A model to run.
 #[derive(clap::Args)]
 pub struct ModelArgs {
     /// A flash image, or any model that `import` reads
     pub file: PathBuf,
+    #[command(flatten)]
+    pub arch: ArchArgs,
     /// Numeric to pack a model in that is not an image [default: f32]
     #[arg(long)]
     pub numeric: Option<NumericArg>,
@@ -103,35 +126,31 @@ pub struct ModelArgs {
 impl ModelArgs {
     pub fn load(&self) -> Result<tidegate_tools::load::ImageBuffer, Failure> {
         let Backend::Scalar = self.backend;
-        Ok(tidegate_tools::load::image(&self.file, &Settings::default(), self.numeric.map(Numeric::from))?)
+        Ok(tidegate_tools::load::image(&self.file, &self.arch.settings(), self.numeric.map(Numeric::from))?)
     }
 }
 
 /// What a model's file does not say, or otherwise.
 #[derive(clap::Args)]
 pub struct SettingArgs {
-    /// JSON file with the architecture of a file that holds only weights
-    #[arg(long, value_name = "FILE")]
-    pub arch: Option<PathBuf>,
-    /// Steps of the sequences that a network looks at as a whole, as bidirectional ones do
-    #[arg(long, value_name = "N", value_parser = parse_steps)]
-    pub window: Option<usize>,
+    #[command(flatten)]
+    pub arch: ArchArgs,
     /// File with a label a line [default: labels.txt beside the model]
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
     /// `endless`, or windows of FRAMES frames, one starting every EVERY frames
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     pub schedule: Option<canonical::Schedule>,
-    /// JSON file with the front end [default: the model's own]
-    #[arg(long, value_name = "FILE")]
+    /// `precise` for Mycroft Precise's, or a JSON file with the front end [default: the model's own]
+    #[arg(long, value_name = "precise|FILE")]
     pub front_end: Option<PathBuf>,
-    /// Posteriors that the detector averages, 1 to 256 [default: 3]
+    /// Posteriors that the detector averages, 1 to 256 [default: 3, or 2 where there is one label]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub mean_of: Option<u32>,
     /// Least mean posterior of an event [default: 0.8]
     #[arg(long, value_name = "P", value_parser = parse_probability)]
     pub threshold: Option<f32>,
-    /// No further event for so many milliseconds [default: 1000]
+    /// No further event for so many milliseconds [default: the sound of a window, or 1000]
     #[arg(long, value_name = "MS")]
     pub refractory: Option<u32>,
 }
@@ -139,14 +158,13 @@ pub struct SettingArgs {
 impl SettingArgs {
     pub fn settings(&self) -> Settings {
         Settings {
-            arch: self.arch.clone(),
-            window: self.window,
             labels: self.labels.clone(),
             schedule: self.schedule,
             front_end: self.front_end.clone(),
             mean_of: self.mean_of,
             threshold: self.threshold,
             refractory_ms: self.refractory,
+            ..self.arch.settings()
         }
     }
 }
@@ -201,7 +219,7 @@ pub fn schedule_text(schedule: Schedule) -> String {
 /// The front end of a model that is to hear something.
 pub fn front_end_of<'m>(model: &'m Model<'_>, file: &Path) -> Result<&'m Mfcc<'m>, Failure> {
     let Some(front_end) = model.front_end() else {
-        let reason = "has no front end, so it cannot hear sound: pack it with --front-end FILE, or give features";
+        let reason = "has no front end, so it cannot hear sound: pack it with --front-end, or give features";
         return Err(Failure::of(file, reason));
     };
     let (gives, takes) = (front_end.settings().coefficients as usize, model.input_size());
@@ -224,8 +242,10 @@ pub fn labels_of(model: &Model<'_>, file: &Path) -> Result<Vec<String>, Failure>
 
 /// Refuses to write over what was read: the mistake that loses a model.
 pub fn keep_inputs(output: &Path, inputs: &[&Path]) -> Outcome {
-    let Ok(output_file) = output.canonicalize() else { return Ok(()) };
-    let same = |input: &&&Path| input.canonicalize().is_ok_and(|input| input == output_file && input.is_file());
+    // Of a checkpoint's files each stands for all.
+    let file = |path: &Path| index_of(path).as_deref().unwrap_or(path).canonicalize();
+    let Ok(output_file) = file(output) else { return Ok(()) };
+    let same = |input: &&&Path| file(input).is_ok_and(|input| input == output_file && input.is_file());
     match inputs.iter().find(same) {
         Some(_) => Err(Failure::of(output, "is what is read: give the output another name")),
         None => Ok(()),

@@ -9,7 +9,7 @@ use tidegate::Model;
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
 use tidegate_tools::output::{Pending, prepare};
-use tidegate_tools::runner::{self, features};
+use tidegate_tools::runner::{self, clip_features};
 use tidegate_tools::score::best;
 
 use super::{Failure, ModelArgs, Outcome, front_end_of, keep_inputs};
@@ -18,12 +18,14 @@ use super::{Failure, ModelArgs, Outcome, front_end_of, keep_inputs};
 ///
 /// An input is [steps, features] in .npy, .npz, .safetensors or .csv, or sound (.wav, .flac) for a model with a
 /// front end. A .npy, a .csv or a sound stands for the only input; other files name it. The output is
-/// [steps, classes]; without --output it is printed.
+/// [rows, classes], a row for every step that gives one; without --output it is printed, with its step. A window that
+/// is not full at the end is looked at as it is, unless --state-out says that the sequence goes on.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
   tidegate run gru_s.tgi --input features.npy --output posteriors.npy --state-out later.state
-  tidegate run gru_s.tgi --input more.npy --state-in later.state")]
+  tidegate run gru_s.tgi --input more.npy --state-in later.state
+  tidegate run both.pt --arch arch.json --window 98 --input features.npy")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
@@ -56,7 +58,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => None,
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
-    let sequence = runner::run(&model, &inputs, saved.as_deref()).map_err(|error| match (&error, &args.state_in) {
+    let run = if args.state_out.is_none() { runner::run } else { runner::run_part };
+    let sequence = run(&model, &inputs, saved.as_deref()).map_err(|error| match (&error, &args.state_in) {
         (runner::RunError::Restore(_), Some(file)) => {
             Failure::of(file, format!("{error}; give what --state-out of this model wrote, or leave --state-in out"))
         }
@@ -80,7 +83,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     match &args.output {
         Some(file) => files.push(prepare_tensors(file, &outputs)?),
-        None => print(&model, &outputs, out)?,
+        None => print(&model, &outputs, &sequence.steps, out)?,
     }
     files.into_iter().try_for_each(Pending::keep)?;
     Ok(())
@@ -95,7 +98,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     if is_audio(file) {
         let mfcc = front_end_of(model, model_file)?;
         let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
-        let features = features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
+        let features = clip_features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
         if features.is_empty() {
             let least = mfcc.settings().window_len;
             return Err(Failure::of(
@@ -151,12 +154,15 @@ fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<
     Ok(tensor.data)
 }
 
-fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, out: &mut dyn Write) -> Outcome {
+fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, steps: &[usize], out: &mut dyn Write) -> Outcome {
+    if steps.is_empty() {
+        writeln!(out, "no output yet: the input is shorter than what the model looks at")?;
+    }
     let labels: Vec<&str> = model.labels().collect();
     for (name, tensor) in outputs {
         let size = tensor.shape.last().copied().unwrap_or(1).max(1);
         writeln!(out, "{} [{} x {size}]", one_line(name), tensor.data.len() / size)?;
-        for (step, row) in tensor.data.chunks(size).enumerate() {
+        for (step, row) in steps.iter().zip(tensor.data.chunks(size)) {
             let values: Vec<String> = row.iter().map(|value| format!("{value:9.6}")).collect();
             let label = labels.get(best(row)).map(|label| format!("  {label}")).unwrap_or_default();
             writeln!(out, "{step:5} {}{label}", values.join(" "))?;

@@ -9,21 +9,24 @@ use tidegate_tools::load::{self, Settings};
 use tidegate_tools::runner::{self, Sequence};
 
 use super::run::read_inputs;
-use super::{Backend, Failure, Outcome};
+use super::{ArchArgs, Backend, Failure, Outcome};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
 /// Both run the same sequence from a zero state; the model in f32. Reports the worst error and the signal-to-noise
 /// ratio of every layer and of the output.
 #[derive(clap::Args)]
-#[command(after_help = "Example:
-  tidegate verify gru_s_f16.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac")]
+#[command(after_help = "Examples:
+  tidegate verify gru_s_f16.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
+  tidegate verify keywords.tgi --against keywords.ckpt --arch arch.json --input features.npy")]
 pub struct Args {
     /// The packed image
     image: PathBuf,
     /// The model that it was packed from, canonical or foreign
     #[arg(long, value_name = "MODEL")]
     against: PathBuf,
+    #[command(flatten)]
+    arch: ArchArgs,
     /// What goes in: features or, with a front end, a sound
     #[arg(long)]
     input: PathBuf,
@@ -82,7 +85,7 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
         return Err(Failure::of(&args.against, "is an image: give the model that it was packed from"));
     }
     let image = load::image(&args.image, &Settings::default(), None)?;
-    let reference = load::image(&args.against, &Settings::default(), Some(Numeric::F32))?;
+    let reference = load::image(&args.against, &args.arch.settings(), Some(Numeric::F32))?;
     let shape = |model: &Model<'_>| -> Vec<_> {
         model.nodes().map(|node| (node.kind, node.input_size, node.hidden_size, node.output_size)).collect()
     };

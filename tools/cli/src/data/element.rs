@@ -57,6 +57,19 @@ impl Element {
             Self::F64 => words(bytes, endian).map(|w| narrow(f64::from_le_bytes(w))).collect(),
         }
     }
+
+    /// The same, and how many of them are not what they were: f64 that f32 does not hold.
+    pub(crate) fn decode_counting(self, bytes: &[u8], endian: Endian) -> Result<(Vec<f32>, usize), String> {
+        let values = self.decode(bytes, endian)?;
+        let differs = |(wide, &value): (f64, &f32)| f64::from(value) != wide && !wide.is_nan();
+        let lost = match self {
+            Self::F64 => {
+                words(bytes, endian).map(f64::from_le_bytes).zip(&values).filter(|&pair| differs(pair)).count()
+            }
+            _ => 0,
+        };
+        Ok((values, lost))
+    }
 }
 
 fn narrow(wide: f64) -> Result<f32, String> {

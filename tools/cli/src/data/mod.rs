@@ -10,7 +10,7 @@ mod error;
 mod index;
 mod npy;
 mod table;
-mod tensors;
+pub(crate) mod tensors;
 
 use std::{
     borrow::Cow,
@@ -190,6 +190,18 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     GUARDED.set(false);
     decoded.map_err(|_| "is damaged: the decoder stumbled over it".into())
+}
+
+/// What is wrong with a zip archive, in words for those who do not know how one is laid out: most errors are one kind
+/// of `damage`.
+pub(crate) fn zip_damage(error: &zip::result::ZipError, damage: &str) -> String {
+    use zip::result::ZipError as E;
+    match error {
+        E::UnsupportedArchive(_) | E::CompressionMethodNotSupported(_) => {
+            format!("it is packed in a way that is not read ({error})")
+        }
+        _ => damage.to_owned(),
+    }
 }
 
 thread_local! {

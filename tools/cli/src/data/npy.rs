@@ -10,7 +10,7 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
 use super::{
     MAX_BYTES, Reason,
     element::{Element, Endian},
-    guarded, tensor,
+    guarded, tensor, zip_damage,
 };
 use crate::canonical::Tensor;
 
@@ -112,7 +112,9 @@ fn transpose(from: &Tensor) -> Tensor {
 
 /// Every array by its name.
 pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason> {
-    let damaged = |e: &dyn std::fmt::Display| Reason::from(format!("is not a whole zip archive ({e})"));
+    let damaged = |e: &zip::result::ZipError| {
+        Reason::from(format!("is not a whole zip archive: {}", zip_damage(e, "it is cut off or damaged")))
+    };
     let mut archive = guarded(|| zip::ZipArchive::new(Cursor::new(bytes)))?.map_err(|e| damaged(&e))?;
     let (mut tensors, mut left) = (BTreeMap::new(), MAX_BYTES);
     for i in 0..archive.len() {

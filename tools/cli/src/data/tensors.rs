@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensorError, SafeTensors, tensor::TensorView};
 
 use super::{
     Reason,
@@ -11,9 +11,23 @@ use super::{
 };
 use crate::canonical::Tensor;
 
+/// What is wrong with a file, in words for those who do not know how it is laid out.
+pub(crate) fn damage(error: &SafeTensorError) -> String {
+    use SafeTensorError as E;
+    match error {
+        E::HeaderTooSmall | E::HeaderTooLarge | E::InvalidHeaderLength => {
+            "it is cut off before its list of tensors ends".to_owned()
+        }
+        E::MetadataIncompleteBuffer => "it has fewer or more bytes than its tensors: it may be cut off".to_owned(),
+        E::InvalidHeader(_) | E::InvalidHeaderDeserialization(_) => "its list of tensors is damaged".to_owned(),
+        other => other.to_string().escape_debug().to_string(),
+    }
+}
+
 /// Every tensor by its name.
 pub(super) fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason> {
-    let file = SafeTensors::deserialize(bytes).map_err(|e| format!("is not a whole .safetensors file ({e})"))?;
+    let file =
+        SafeTensors::deserialize(bytes).map_err(|e| format!("is not a whole .safetensors file: {}", damage(&e)))?;
     file.iter()
         .map(|(name, view)| {
             let tensor = element(view.dtype())
@@ -50,7 +64,7 @@ pub(super) fn write(tensors: &BTreeMap<String, Tensor>) -> io::Result<Vec<u8>> {
         .iter()
         .zip(&data)
         .map(|((name, tensor), data)| Ok((name, TensorView::new(Dtype::F32, tensor.shape.clone(), data)?)))
-        .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
+        .collect::<Result<Vec<_>, SafeTensorError>>()
         .map_err(io::Error::other)?;
     safetensors::serialize(views, None).map_err(io::Error::other)
 }

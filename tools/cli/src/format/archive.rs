@@ -5,12 +5,16 @@ use std::io::{Cursor, Read};
 
 use zip::ZipArchive;
 use zip::read::{ArchiveOffset, Config};
+use zip::result::ZipError;
 
-use crate::data::{guarded, one_line};
+use crate::data::{guarded, one_line, zip_damage};
 use crate::error::ImportError;
 
 /// Most bytes that an archive unpacks to, as a multiple of its own; frameworks store weights as they are.
 const MAX_RATIO: u64 = 8;
+
+/// Where most damage is seen first.
+const DIRECTORY: &str = "the list of its contents, at its end, is missing or damaged: it may be cut off";
 
 /// An archive in memory.
 pub(crate) struct Archive<'a> {
@@ -27,17 +31,17 @@ impl<'a> Archive<'a> {
         // PyTorch's for the first: they say their sizes in two ways, of which it reads the shorter.
         let config = Config { archive_offset: ArchiveOffset::Known(0) };
         let mut zip = guarded(|| ZipArchive::with_config(config, Cursor::new(bytes)))
-            .map_err(|_| damaged("its directory is damaged".into()))?
-            .map_err(|error| damaged(error.to_string()))?;
+            .map_err(|_| damaged(DIRECTORY.into()))?
+            .map_err(|error| damaged(zip_damage(&error, DIRECTORY)))?;
         let limit = MAX_RATIO * bytes.len() as u64;
         let (mut names, mut declared) = (Vec::new(), 0_u64);
         for index in 0..zip.len() {
-            let (name, size) = guarded(|| -> Result<_, String> {
-                let entry = zip.by_index_raw(index).map_err(|error| error.to_string())?;
-                Ok((entry.name().map_err(|error| error.to_string())?.into_owned(), entry.size()))
+            let (name, size) = guarded(|| -> Result<_, ZipError> {
+                let entry = zip.by_index_raw(index)?;
+                Ok((entry.name()?.into_owned(), entry.size()))
             })
-            .map_err(|_| damaged("its directory is damaged".into()))?
-            .map_err(damaged)?;
+            .map_err(|_| damaged(DIRECTORY.into()))?
+            .map_err(|error| damaged(zip_damage(&error, DIRECTORY)))?;
             declared = declared.saturating_add(size);
             names.push(name);
         }
@@ -59,14 +63,14 @@ impl<'a> Archive<'a> {
         }
         let left = self.left;
         let zip = &mut self.zip;
-        let content = guarded(|| -> Result<Vec<u8>, String> {
-            let entry = zip.by_name(name).map_err(|error| error.to_string())?;
+        let content = guarded(|| -> Result<Vec<u8>, ZipError> {
+            let entry = zip.by_name(name)?;
             let mut content = Vec::new();
-            entry.take(left + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
+            entry.take(left + 1).read_to_end(&mut content)?;
             Ok(content)
         })
-        .map_err(|_| damaged(format!("entry {name:?} is damaged")))?
-        .map_err(|reason| damaged(format!("entry {name:?}: {reason}")))?;
+        .map_err(|_| damaged(format!("its entry {name:?} is damaged")))?
+        .map_err(|error| damaged(format!("its entry {name:?}: {}", zip_damage(&error, "it is damaged"))))?;
         let len = content.len() as u64;
         self.left = left.checked_sub(len).ok_or_else(|| bomb(len, (left / MAX_RATIO) as usize))?;
         Ok(Some(content))

@@ -22,6 +22,7 @@
 //! backwards, pads, flattens), or every output counts, the model looks at windows of so many rows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -29,9 +30,9 @@ use serde_json::{Map, Value as Json};
 
 use super::golden::{self, Case};
 use super::network::{Network, Source};
-use super::{tf1, torch};
+use super::{keras, tf1, torch};
 use crate::canonical::{Canonical, MAX_NODES, MAX_SIZE, Schedule, Tensor};
-use crate::data::one_line;
+use crate::data::{DataError, one_line};
 use crate::error::ImportError;
 
 /// Most bytes of a file with a description.
@@ -57,7 +58,7 @@ pub struct Description {
 }
 
 /// An input at one step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// Its port's name.
@@ -67,6 +68,9 @@ pub struct Input {
     /// Of a sequence, if they are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,
+    /// Whether there is no time: every step is a thing of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub vector: bool,
 }
 
 /// One number or several.
@@ -77,6 +81,12 @@ pub enum Size {
     One(usize),
     /// Dimensions, without batch and time.
     Shape(Vec<usize>),
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self::One(1)
+    }
 }
 
 /// A layer.
@@ -96,6 +106,9 @@ pub struct LayerDescription {
     /// What the names of its tensors begin with, before a `.` or a `/`; its name where it is not said. May be empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
+    /// Tensors that have names of their own: what the class calls them, and their names in the file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tensors: BTreeMap<String, String>,
     /// Which of its outputs count.
     #[serde(default, skip_serializing_if = "Take::is_sequence")]
     pub take: Take,
@@ -105,6 +118,9 @@ pub struct LayerDescription {
     /// Whose class it is, where it is not the network's framework: `sru`, `ncps`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub framework: String,
+    /// Where a file has its variables, if the file's own architecture says so.
+    #[serde(skip)]
+    pub saved: Option<String>,
 }
 
 /// Which outputs of a layer over time count.
@@ -152,6 +168,8 @@ pub(crate) struct Value {
     pub pace: usize,
     /// Where the framework's features are among these, if they are in another order.
     pub order: Option<Vec<usize>>,
+    /// What is 0 where a step does not count, if any may not.
+    pub mask: Option<Source>,
 }
 
 impl Value {
@@ -166,16 +184,27 @@ impl Description {
     ///
     /// # Errors
     /// If it cannot be read, is too large, or is none; the error names field and line.
-    pub fn read(path: &Path) -> Result<Self, ImportError> {
+    pub fn read(path: &Path) -> Result<Self, DataError> {
         use std::io::Read;
         let mut text = Vec::new();
         let file = std::fs::File::open(path);
         file.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
-            .map_err(|error| wrong(format!("file {}: {error}", path.display())))?;
+            .map_err(|error| DataError::io(path, "read", error))?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(wrong(format!("file {} is larger than {MAX_BYTES} bytes", path.display())));
+            return Err(DataError::new(
+                path,
+                format!("is larger than {MAX_BYTES} bytes: an architecture is JSON text"),
+            ));
         }
-        serde_json::from_slice(&text).map_err(|error| wrong(format!("file {}: {error}", path.display())))
+        let invalid = |error: &dyn Display| {
+            DataError::new(path, format!("is no architecture: {error}; docs/architecture.md has examples"))
+        };
+        let json: Json = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
+        // Keras has words of its own.
+        if json.get("class_name").is_some() {
+            return keras::description(&json).map_err(|error| invalid(&error));
+        }
+        serde_json::from_slice(&text).map_err(|error| invalid(&error))
     }
 
     /// The canonical model of this architecture with these tensors. `framework` is the file's where the description
@@ -211,7 +240,11 @@ impl Description {
     }
 
     /// What does not depend on how it is built. Gives notes on what is not used.
-    fn check(&self, tensors: &BTreeMap<String, Tensor>, owners: &[Option<&str>]) -> Result<Vec<String>, ImportError> {
+    fn check(
+        &self,
+        tensors: &BTreeMap<String, Tensor>,
+        owners: &[Option<Owner<'_>>],
+    ) -> Result<Vec<String>, ImportError> {
         if self.inputs.is_empty() || self.layers.is_empty() {
             return Err(wrong("list of inputs or of layers is empty".into()));
         }
@@ -251,18 +284,36 @@ impl Description {
             .any(|pattern| tensor == pattern || within(pattern, tensor).is_some() || fits(tensor, pattern))
     }
 
-    /// The longest prefix of a layer that the tensor has.
-    fn owner(&self, tensor: &str) -> Option<&str> {
+    /// The layers that name the tensor, or the longest prefix of a layer that it has.
+    fn owner(&self, tensor: &str) -> Option<Owner<'_>> {
+        if self.layers.iter().any(|layer| layer.tensors.values().any(|named| named == tensor)) {
+            return Some(Owner::Named);
+        }
         if self.is_unused(tensor) {
             return None;
         }
         let prefixes = self.layers.iter().map(LayerDescription::prefix);
-        prefixes.filter(|prefix| within(prefix, tensor).is_some()).max_by_key(|prefix| prefix.len())
+        let longest = prefixes.filter(|prefix| within(prefix, tensor).is_some()).max_by_key(|prefix| prefix.len());
+        longest.map(Owner::Prefix)
     }
 }
 
+/// Who has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner<'a> {
+    /// The layers that name it.
+    Named,
+    /// The layers with this prefix.
+    Prefix(&'a str),
+}
+
 impl LayerDescription {
-    fn prefix(&self) -> &str {
+    /// Whether a tensor is one that it names, or within its prefix.
+    pub(crate) fn has(&self, tensor: &str) -> bool {
+        self.tensors.values().any(|named| named == tensor) || within(self.prefix(), tensor).is_some()
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or(&self.name)
     }
 }
@@ -337,8 +388,8 @@ struct Builder<'a> {
     inputs: &'a [Input],
     framework: &'a str,
     tensors: &'a BTreeMap<String, Tensor>,
-    /// For each tensor the prefix of the layers that have it.
-    owners: &'a [Option<&'a str>],
+    /// Of each tensor.
+    owners: &'a [Option<Owner<'a>>],
     /// Whether the model looks at whole sequences in a window.
     whole: bool,
 }
@@ -377,18 +428,27 @@ impl Builder<'_> {
             [] => before,
             names => names.iter().map(String::as_str).collect(),
         };
-        let mut all_last = true;
+        let (mut all_last, mut all_steps) = (true, true);
         for name in outputs {
             let value = values.get(name).ok_or_else(|| wrong(format!("output {name:?} is no layer")))?;
-            all_last &= !value.sequence;
+            all_steps &= value.sequence && value.source.rows().is_none();
+            all_last &= !value.sequence || value.source.rows().is_some();
             if value.pace < pace {
                 return Err(ImportError::NeedsWindow { what: format!("output {name:?} beside a slower one") });
             }
             network.output(name, &value.source);
         }
         let steps = self.inputs.iter().find_map(|input| input.steps);
+        let forgets = network.forgets;
         let mut model = network.model(source.to_owned())?;
         if let (Some(steps), false) = (steps, self.whole) {
+            if self.description.layers.iter().any(|layer| layer.stateful) {
+                if forgets || !all_steps {
+                    return Err(ImportError::NeedsWindow { what: "a state that is carried on".into() });
+                }
+                // Sequences that follow each other are one.
+                return Ok(model);
+            }
             if !all_last {
                 return Err(ImportError::NeedsWindow { what: "an output at every step of a sequence".into() });
             }
@@ -406,10 +466,10 @@ impl Builder<'_> {
             Size::Shape(shape) => shape.clone(),
         };
         let mut source = network.input(&input.name, shape.iter().product());
-        if let (Some(steps), true) = (input.steps, self.whole) {
+        if let (Some(steps), true, false) = (input.steps, self.whole, input.vector) {
             source = network.window(&source, steps);
         }
-        Value { source, shape, steps: input.steps, sequence: true, pace: 0, order: None }
+        Value { source, shape, steps: input.steps, sequence: !input.vector, pace: 0, order: None, mask: None }
     }
 
     fn no_such(&self, layer: &LayerDescription, name: &str) -> String {
@@ -426,9 +486,16 @@ impl Builder<'_> {
         pace: usize,
     ) -> Result<Value, ImportError> {
         let prefix = layer.prefix();
-        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(prefix));
-        let params =
+        let params = self.tensors.iter().zip(self.owners).filter(|(_, owner)| **owner == Some(Owner::Prefix(prefix)));
+        let mut params: BTreeMap<String, &Tensor> =
             params.filter_map(|((name, tensor), _)| Some((within(prefix, name)?.to_owned(), tensor))).collect();
+        for (name, named) in &layer.tensors {
+            let missing =
+                || ImportError::NoSuchTensor { tensor: named.clone(), near: nearest(named, self.tensors.keys()) };
+            if params.insert(name.clone(), self.tensors.get(named).ok_or_else(missing)?).is_some() {
+                return Err(wrong(format!("tensor {name:?} of layer {:?} is within its prefix too", layer.name)));
+            }
+        }
         let framework = if layer.framework.is_empty() { self.framework } else { &layer.framework };
         let Some(first) = inputs.first() else { return Err(wrong("layer without an input".into())) };
         if inputs.iter().any(|input| input.pace < pace) {
@@ -444,9 +511,17 @@ impl Builder<'_> {
         let value = match framework {
             "torch" => torch::add(&mut case, network, inputs, layer.take),
             "tf1" => tf1::layers::add(&mut case, network, inputs, layer.take),
+            "keras2" | "keras3" => keras::layers::add(&mut case, network, inputs, layer.take),
             _ => foreign(framework, &mut case, network, inputs, layer.take),
         };
         let value = value.and_then(|value| case.finish().map(|()| value));
+        let value = value.and_then(|value| {
+            let (size, rows) = (value.source.size(), value.source.rows().unwrap_or(1));
+            if size > MAX_SIZE || rows > MAX_SIZE {
+                return Err(ImportError::Unsupported(format!("what it gives, {rows} x {size} numbers,")));
+            }
+            Ok(value)
+        });
         value.map_err(|error| match error {
             ImportError::MissingTensor { tensor } => {
                 let separator = if prefix.contains('/') || !matches!(framework, "torch") { "/" } else { "." };
@@ -454,6 +529,9 @@ impl Builder<'_> {
                     "" => tensor,
                     prefix => format!("{prefix}{separator}{tensor}"),
                 };
+                if self.description.is_unused(&tensor) && self.tensors.contains_key(&tensor) {
+                    return wrong(format!("list \"unused\" has tensor {tensor:?}, which the layer needs"));
+                }
                 let near = nearest(&tensor, self.tensors.keys());
                 ImportError::NoSuchTensor { tensor, near }
             }
@@ -490,7 +568,7 @@ pub(crate) fn foreign(
 /// The last step of a sequence: in a stream the output of every step, of which the schedule says which counts.
 pub(crate) fn last(network: &mut Network, value: Value) -> Value {
     let source = network.last(&value.source, false);
-    Value { source, sequence: false, ..value }
+    Value { source, sequence: false, mask: None, ..value }
 }
 
 #[cfg(test)]

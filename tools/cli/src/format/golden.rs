@@ -92,6 +92,9 @@ pub enum Control {
     Reset,
 }
 
+/// A class and its arguments.
+pub(crate) type InnerLayer = (String, Map<String, Value>);
+
 /// A case of which every argument, parameter and input must be taken.
 pub(crate) struct Case<'a> {
     /// What its activations are called.
@@ -149,16 +152,8 @@ impl<'a> Case<'a> {
         let rests = inputs.iter().filter(|name| tensors.contains_key(&format!("{name}_rest"))).cloned().collect();
         // What stands behind the class says how the framework ran it.
         let cls = text("cls").split_whitespace().next().unwrap_or_default();
-        let mut args = object("constructor_args")?;
         let names_of_activations = Names::of_family(text("family"));
-        // None means "as if it were not given" in every class that is read, but no activation in Keras.
-        for (_, value) in args.iter_mut().filter(|(name, value)| value.is_null() && name.ends_with("activation")) {
-            if names_of_activations.none_is_linear() {
-                *value = "linear".into();
-            }
-        }
-        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
-        args.retain(|_, value| !value.is_null());
+        let (args, nulls) = given(object("constructor_args")?, names_of_activations);
         Ok(Self {
             names: names_of_activations,
             cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
@@ -184,17 +179,13 @@ impl<'a> Case<'a> {
     pub fn layer(
         family: &str,
         cls: &str,
-        mut args: Map<String, Value>,
+        args: Map<String, Value>,
         params: BTreeMap<String, &'a Tensor>,
         steps: Option<usize>,
         input_shape: Vec<usize>,
     ) -> Self {
         let names = Names::of_family(family);
-        let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
-        args.retain(|name, value| !value.is_null() || (name.ends_with("activation") && names.none_is_linear()));
-        for (_, value) in args.iter_mut().filter(|(_, value)| value.is_null()) {
-            *value = "linear".into();
-        }
+        let (args, nulls) = given(args, names);
         Self {
             names,
             cls: cls.rsplit('.').next().unwrap_or(cls).to_owned(),
@@ -246,6 +237,12 @@ impl<'a> Case<'a> {
         serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
     }
 
+    /// Takes an argument that is a list of numbers that may be less than zero, if given.
+    pub fn integers(&mut self, name: &str) -> Result<Option<Vec<i64>>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        serde_json::from_value(value.clone()).map(Some).map_err(|_| unsupported(name, &value))
+    }
+
     /// Takes an argument, if given.
     pub fn given_flag(&mut self, name: &str) -> Result<Option<bool>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };
@@ -255,6 +252,11 @@ impl<'a> Case<'a> {
     /// Whether an argument is a text; it is not taken.
     pub fn is_text(&self, name: &str) -> bool {
         self.args.get(name).is_some_and(Value::is_string)
+    }
+
+    /// Whether an argument is an object; it is not taken.
+    pub fn is_object(&self, name: &str) -> bool {
+        self.args.get(name).is_some_and(Value::is_object)
     }
 
     /// Takes a parameter that is a vector of this length.
@@ -332,6 +334,27 @@ impl<'a> Case<'a> {
     /// Takes an argument of which only matters whether it is given: the tensors tell the rest.
     pub fn given(&mut self, name: &str) -> bool {
         self.args.remove(name).is_some()
+    }
+
+    /// Takes an argument as it is, if given.
+    pub fn value(&mut self, name: &str) -> Option<Value> {
+        self.args.remove(name)
+    }
+
+    /// Takes an argument that is a layer: `{"class_name": ..., "config": {...}}`.
+    pub fn inner_layer(&mut self, name: &str) -> Result<Option<InnerLayer>, ImportError> {
+        let Some(value) = self.args.remove(name) else { return Ok(None) };
+        let class = value.get("class_name").and_then(Value::as_str).map(str::to_owned);
+        let config = value.get("config").and_then(Value::as_object).cloned();
+        match (class, config) {
+            (Some(class), Some(args)) => Ok(Some((class, given(args, self.names).0))),
+            _ => Err(unsupported(name, &value)),
+        }
+    }
+
+    /// Takes all arguments whose names are such.
+    pub fn ignore_where(&mut self, such: impl Fn(&str) -> bool) {
+        self.args.retain(|name, _| !such(name));
     }
 
     /// Whether None is given for this argument.
@@ -549,7 +572,20 @@ impl<'a> Case<'a> {
     }
 }
 
-fn unsupported(name: &str, value: &Value) -> ImportError {
+/// Arguments without those that are None, and which these are. None means "as if it were not given" in every class that
+/// is read, but no activation in Keras.
+fn given(mut args: Map<String, Value>, names: Names) -> (Map<String, Value>, BTreeSet<String>) {
+    for (_, value) in args.iter_mut().filter(|(name, value)| value.is_null() && name.ends_with("activation")) {
+        if names.none_is_linear() {
+            *value = "linear".into();
+        }
+    }
+    let nulls = args.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect();
+    args.retain(|_, value| !value.is_null());
+    (args, nulls)
+}
+
+pub(super) fn unsupported(name: &str, value: &Value) -> ImportError {
     ImportError::Unsupported(format!("argument {} = {value}", name.escape_debug()))
 }
 

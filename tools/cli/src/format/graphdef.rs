@@ -24,6 +24,8 @@ pub const INT32: i32 = 3;
 pub const STRING: i32 = 7;
 /// `DT_INT64`
 pub const INT64: i32 = 9;
+/// `DT_BOOL`
+pub const BOOL: i32 = 10;
 
 /// An operation, its inputs and its attributes.
 #[derive(Clone, PartialEq, Message)]
@@ -130,6 +132,9 @@ pub struct TensorProto {
     /// Values of `DT_INT64`, likewise.
     #[prost(int64, repeated, tag = "10")]
     pub int64_val: Vec<i64>,
+    /// Values of `DT_BOOL`, likewise.
+    #[prost(bool, repeated, tag = "11")]
+    pub bool_val: Vec<bool>,
 }
 
 /// The nodes of a graph file, in its order. Nodes are counted before they are decoded, so that a small hostile file
@@ -143,13 +148,13 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<NodeDef>, ImportError> {
     let mut nodes = Vec::new();
     let mut edges_left = MAX_EDGES;
     while !rest.is_empty() {
-        let (tag, wire) = decode_key(&mut rest).map_err(malformed)?;
+        let (tag, wire) = decode_key(&mut rest).map_err(damaged)?;
         if tag != NODE || wire != WireType::LengthDelimited {
             // Versions and the function library; a call of a function is refused as an unknown op.
-            skip_field(wire, tag, &mut rest, DecodeContext::default()).map_err(malformed)?;
+            skip_field(wire, tag, &mut rest, DecodeContext::default()).map_err(damaged)?;
             continue;
         }
-        let needed = decode_varint(&mut rest).map_err(malformed)?;
+        let needed = decode_varint(&mut rest).map_err(damaged)?;
         let (offset, left) = (bytes.len() - rest.len(), rest.len());
         let split = usize::try_from(needed).ok().and_then(|needed| rest.split_at_checked(needed));
         let (node, after) = split.ok_or(ImportError::Truncated { node: nodes.len(), offset, needed, left })?;
@@ -171,16 +176,21 @@ fn check_edges(mut node: &[u8], left: &mut usize) -> Result<(), ImportError> {
     const INPUT: u32 = 3;
     const ATTR: u32 = 5;
     while !node.is_empty() {
-        let (tag, wire) = decode_key(&mut node).map_err(malformed)?;
+        let (tag, wire) = decode_key(&mut node).map_err(damaged)?;
         if tag == INPUT || tag == ATTR {
             let Some(fewer) = left.checked_sub(1) else {
                 return Err(malformed(format!("it has more than {MAX_EDGES} inputs and attributes")));
             };
             *left = fewer;
         }
-        skip_field(wire, tag, &mut node, DecodeContext::default()).map_err(malformed)?;
+        skip_field(wire, tag, &mut node, DecodeContext::default()).map_err(damaged)?;
     }
     Ok(())
+}
+
+/// Not the bytes of a message.
+fn damaged(error: prost::DecodeError) -> ImportError {
+    malformed(format!("it is cut off or damaged ({error})"))
 }
 
 fn malformed(reason: impl ToString) -> ImportError {
@@ -188,6 +198,12 @@ fn malformed(reason: impl ToString) -> ImportError {
 }
 
 impl TensorProto {
+    /// How many values the file holds of it.
+    pub fn held(&self) -> usize {
+        let listed = self.float_val.len() + self.int_val.len() + self.int64_val.len() + self.bool_val.len();
+        listed + self.tensor_content.len() / 4
+    }
+
     /// Its dimensions.
     ///
     /// # Errors
@@ -236,7 +252,18 @@ impl TensorProto {
         Ok((shape, data))
     }
 
-    fn values<T: Copy, const N: usize>(
+    /// The one value of a `DT_BOOL` constant.
+    ///
+    /// # Errors
+    /// As [`TensorProto::floats`].
+    pub fn flag(&self) -> Result<bool, String> {
+        match *self.values(&self.dims()?, &self.bool_val, |[byte]| byte != 0)? {
+            [flag] => Ok(flag),
+            _ => Err("its flags are several".into()),
+        }
+    }
+
+    fn values<T: Copy + Default, const N: usize>(
         &self,
         shape: &[usize],
         list: &[T],
@@ -253,12 +280,14 @@ impl TensorProto {
         }
         match list.last() {
             _ if len == 0 => Ok(Vec::new()),
+            // Zeros are left out (tensorflow/core/framework/tensor.cc).
+            None => Ok(vec![T::default(); len]),
             Some(&last) if list.len() <= len => {
                 let mut values = list.to_vec();
                 values.resize(len, last);
                 Ok(values)
             }
-            _ => Err(format!("its shape needs {len} values, but it holds {}", list.len())),
+            Some(_) => Err(format!("its shape needs {len} values, but it holds {}", list.len())),
         }
     }
 }

@@ -146,6 +146,22 @@ impl Layer {
         }
     }
 
+    /// What is left of a batch normalization at inference, `(x - mean) / √(variance + ε) ⊙ gain + bias`, of as many
+    /// channels as there are means; those of every pixel follow each other.
+    pub fn batch_norm(size: usize, [mean, variance]: [&[f32]; 2], affine: [Option<&[f32]>; 2], epsilon: f64) -> Self {
+        let channels = mean.len();
+        let one = |k: usize, default: f64| affine[0].and_then(|gain| gain.get(k)).map_or(default, |&gain| gain.into());
+        let gains: Vec<f64> =
+            variance.iter().enumerate().map(|(k, &var)| one(k, 1.0) / (f64::from(var) + epsilon).sqrt()).collect();
+        let shift = |k: usize| affine[1].and_then(|bias| bias.get(k)).map_or(0.0, |&bias| f64::from(bias));
+        let moved = mean.iter().zip(&gains).enumerate();
+        let bias = moved.map(|(k, (&mean, gain))| (shift(k) - f64::from(mean) * gain) as f32).collect();
+        let gain = gains.iter().map(|&gain| gain as f32).collect();
+        let vector = |data: Vec<f32>| Tensor { shape: vec![channels], data };
+        let layer = Self::new(CellKind::Scale, size, size).extent("channels", channels).option("gain");
+        layer.tensor("gain", vector(gain)).tensor("bias", vector(bias))
+    }
+
     /// What puts its inputs one after the other.
     pub fn identity(size: usize) -> Self {
         Self::new(CellKind::Identity, size, size)

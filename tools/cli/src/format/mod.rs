@@ -11,11 +11,13 @@ pub mod description;
 mod edgeml;
 pub mod golden;
 pub mod graphdef;
+mod image;
 mod keras;
 mod layer;
 mod mingru;
 mod ncps;
 mod network;
+mod plain;
 mod sru;
 pub mod tf1;
 mod tf2ops;
@@ -34,6 +36,7 @@ pub use network::{Conversion, Direction, Idle, Network, Source, StatePart};
 use archive::Archive;
 
 use crate::canonical::{Canonical, MAX_FILE_BYTES, read_bounded};
+use crate::data::DataError;
 use crate::error::{ImportError, ModelError};
 
 /// What a person says about a file that the file does not.
@@ -50,7 +53,7 @@ impl Options {
     ///
     /// # Errors
     /// If that file holds no description.
-    pub fn new(arch: Option<&Path>, window: Option<usize>) -> Result<Self, ImportError> {
+    pub fn new(arch: Option<&Path>, window: Option<usize>) -> Result<Self, DataError> {
         Ok(Self { description: arch.map(Description::read).transpose()?, window })
     }
 }
@@ -92,10 +95,9 @@ pub fn import_bytes(bytes: &[u8], name: &str) -> Result<Canonical, ImportError> 
 /// As [`import_with`].
 pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     // What says its architecture itself takes none.
+    let architecture = || ImportError::Unsupported("--arch with a file that holds its architecture".into());
     let whole = |model: Canonical| match options {
-        Options { description: Some(_), .. } => {
-            Err(ImportError::Unsupported("--arch with a file that holds its architecture".into()))
-        }
+        Options { description: Some(_), .. } => Err(architecture()),
         Options { window: Some(_), .. } => {
             Err(ImportError::Unsupported("--window with a file whose sequences have a length".into()))
         }
@@ -110,22 +112,33 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
             Err(ModelError::NotCanonical) => torch::import_safetensors(bytes, name, options),
             model => whole(model?),
         },
-        Some(Kind::GraphDef) => whole(tf1::import_graph(&graphdef::decode(bytes)?, name)?),
+        Some(Kind::GraphDef) => {
+            if options.description.is_some() {
+                return Err(architecture());
+            }
+            tf1::import_graph(&graphdef::decode(bytes)?, name, options.window)
+        }
+        Some(Kind::Hdf5) => keras::import_hdf5(bytes, name, options),
         Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
         Some(Kind::Zip) => {
             let mut archive = Archive::open(bytes)?;
             if torch::is_torch(&archive) {
                 return torch::import_archive(&mut archive, bytes.len(), name, options);
             }
+            if keras::is_keras(&archive) {
+                return keras::import_archive(&mut archive, name, options);
+            }
             let has = |end: &str| archive.names().iter().any(|name| name.ends_with(end));
             let found = match () {
-                () if has("config.json") => "a .keras file",
                 () if has(".npy") => "an .npz archive of NumPy",
-                () => "a zip archive, but not one of PyTorch",
+                () => "a zip archive, but not one of PyTorch or Keras",
             };
             Err(ImportError::NotReadYet { found })
         }
         Some(Kind::Other(found)) => Err(ImportError::NotReadYet { found }),
+        None if bytes.is_empty() => {
+            Err(ImportError::Refused { found: "it is empty".into(), advice: "copy or export the file again" })
+        }
         None => Err(ImportError::Unrecognized),
     }
 }
@@ -134,6 +147,7 @@ enum Kind {
     Checkpoint,
     Safetensors,
     GraphDef,
+    Hdf5,
     Zip,
     Pickle,
     Other(&'static str),
@@ -141,8 +155,7 @@ enum Kind {
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
 fn recognize(bytes: &[u8]) -> Option<Kind> {
-    const MAGIC: [(&[u8], &str); 10] = [
-        (b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5)"),
+    const MAGIC: [(&[u8], &str); 9] = [
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x1f\x8b", "a gzip archive"),
         (b"GGUF", "a GGUF file"),
@@ -169,6 +182,9 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     }
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return Some(Kind::Zip);
+    }
+    if bytes.starts_with(keras::MAGIC) {
+        return Some(Kind::Hdf5);
     }
     if let Some((_, found)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return Some(Kind::Other(found));

@@ -81,6 +81,11 @@ impl Source {
         self.size
     }
 
+    /// Whether it is the same value.
+    pub fn is(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+
     /// Rows of a window, if it has several.
     pub fn rows(&self) -> Option<usize> {
         self.rows
@@ -89,7 +94,7 @@ impl Source {
     /// The rows one after the other as one.
     #[must_use]
     pub fn flat(self) -> Self {
-        Self { size: self.size * self.rows.unwrap_or(1), rows: None, ..self }
+        Self { size: self.size.saturating_mul(self.rows.unwrap_or(1)), rows: None, ..self }
     }
 
     /// So many rows of what it has: the other way round.
@@ -117,6 +122,8 @@ pub struct Network {
     window: Option<usize>,
     /// Whether layers over the rows of a window begin each at zero; else the state is carried from window to window.
     pub fresh: bool,
+    /// Whether anything has a state that begins at zero with each sequence.
+    pub forgets: bool,
 }
 
 impl Network {
@@ -159,7 +166,7 @@ impl Network {
 
     /// The last `rows` steps of `x` as rows that layers can go through in both directions.
     pub fn window(&mut self, x: &Source, rows: usize) -> Source {
-        let mut window = Layer::new(CellKind::Window, x.size, x.size * rows).option("partial");
+        let mut window = Layer::new(CellKind::Window, x.size, x.size.saturating_mul(rows)).option("partial");
         window = window.extent("length", rows).extent("hop", rows);
         self.window = Some(rows);
         Source { size: x.size, rows: Some(rows), ..self.add(window, &[x]) }
@@ -198,16 +205,25 @@ impl Network {
         Source { rows, size, ..self.push(layer, &[input]) }
     }
 
-    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many.
-    pub fn frames(&mut self, x: &Source, length: usize, hop: usize) -> Source {
-        let window = Layer::new(CellKind::Window, x.size, x.size * length).extent("length", length).extent("hop", hop);
+    /// The last `length` steps of `x`, every `hop` steps, as rows; without an output before there are so many, of which
+    /// the first `zeros` are there from the start.
+    pub fn frames(&mut self, x: &Source, length: usize, hop: usize, zeros: usize) -> Source {
+        let size = x.size.saturating_mul(length);
+        let window = Layer::new(CellKind::Window, x.size, size).extent("length", length).extent("hop", hop);
+        let window = if zeros > 0 { window.extent("prefill", zeros) } else { window };
         Source { size: x.size, rows: Some(length), ..self.push(window, &[x]) }
+    }
+
+    /// `x` as so many rows that are all the same.
+    pub fn repeated(&mut self, x: &Source, rows: usize) -> Source {
+        let layer = Layer::new(CellKind::Repeat, x.size, x.size.saturating_mul(rows)).extent("times", rows);
+        Source { size: x.size, rows: Some(rows), ..self.push(layer, &[x]) }
     }
 
     /// The last row of several that counts, or with `first` the first; what has no rows is as it was.
     pub fn last(&mut self, x: &Source, first: bool) -> Source {
         let Some(rows) = x.rows else { return x.clone() };
-        let layer = Layer::new(CellKind::Last, rows * x.size, x.size).extent("steps", rows);
+        let layer = Layer::new(CellKind::Last, x.size.saturating_mul(rows), x.size).extent("steps", rows);
         self.push(if first { layer.option("first") } else { layer }, &[x])
     }
 
@@ -251,6 +267,8 @@ impl Network {
                 let stateful = !self.fresh;
                 node.unroll = Some(Unroll { steps, read_backwards: false, write_backwards: false, stateful });
             }
+            let remembers = CellKind::from_name(&node.cell).is_some_and(|kind| !kind.spec().states.is_empty());
+            self.forgets |= self.fresh && remembers;
             node.name = self.free_name(&node.cell);
             node.inputs = sources.iter().map(|source| source.name.clone()).collect();
             let prefix = format!("{given}.");
@@ -271,7 +289,7 @@ impl Network {
             self.inputs.iter().any(|port| port.name == name) || self.nodes.iter().any(|node| node.name == name)
         };
         let mut name = kind.to_owned();
-        let mut number = 2;
+        let mut number = 1 + self.nodes.iter().filter(|node| node.cell == kind).count().max(1);
         while taken(&name) {
             name = format!("{kind}_{number}");
             number += 1;
@@ -282,6 +300,7 @@ impl Network {
     /// A new node, which gives one row.
     fn push(&mut self, layer: Layer, inputs: &[&Source]) -> Source {
         let name = self.free_name(layer.kind.spec().name);
+        self.forgets |= self.fresh && !layer.kind.spec().states.is_empty();
         let inputs = inputs.iter().map(|source| source.name.clone()).collect();
         self.nodes.push(layer.node(&name, inputs));
         let part = |(state, at)| StatePart { node: name.clone(), state, at };
@@ -348,7 +367,7 @@ impl Network {
     pub fn output(&mut self, name: &str, from: &Source) {
         self.outputs.push(Port {
             name: name.to_owned(),
-            size: from.size * from.rows.unwrap_or(1),
+            size: from.size.saturating_mul(from.rows.unwrap_or(1)),
             from: from.name.clone(),
         });
     }

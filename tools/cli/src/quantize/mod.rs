@@ -4,12 +4,13 @@
 //! [`Ranges`], which come from running the model.
 
 mod node;
+mod noise;
 mod ranges;
 mod rows;
 mod scales;
 
 pub use node::QuantizedNode;
-pub use ranges::Ranges;
+pub use ranges::{Ranges, RangesError};
 pub use scales::Scales;
 
 /// Why a model has no integer form.

@@ -1,8 +1,8 @@
 //! One node in integers: its option bits, its numbers, and the bytes of its tensors.
 
 use tidegate::activation::Activation;
-use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Storage, TensorSpec, Unit};
-use tidegate::curve::{BITS, Curve, PREACT_BITS, TABLE_LEN};
+use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
+use tidegate::curve::{Curve, LEAST_BITS, PREACT_BITS, TABLE_LEN};
 use tidegate::image::Layout;
 use tidegate::quant::{MAX, RowBlock};
 
@@ -12,6 +12,8 @@ use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
+/// The most fraction bits that are given up.
+const MOST_COARSER: i32 = 15;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
 /// What a table reaches to, as a power of two: 16.
@@ -63,7 +65,16 @@ impl QuantizedNode {
         if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
             return Err(refuse(&format!(" with {}", spec.options[option])));
         }
-        let mut bits = PREACT_BITS as i32;
+        let extents = node.extent_bytes(spec);
+        let (input, hidden, output) = (node.input_size, node.hidden_size, node.output_size);
+        let sizes = Sizes { input, hidden, output, options, extents: &extents };
+        if sizes.broken(integer.rules).is_some() {
+            return Err(refuse(" with groups or so many features"));
+        }
+        if let Some(gate) = unbounded_gate(node, kind) {
+            return Err(refuse(&format!(" whose gates are {gate}")));
+        }
+        let mut coarser = 0;
         loop {
             let mut quantizer = Quantizer {
                 node,
@@ -77,7 +88,7 @@ impl QuantizedNode {
                 layout,
             };
             quantizer.set_activations();
-            quantizer.set_numbers(kind, ranges, bits);
+            quantizer.set_numbers(kind, ranges, coarser);
             quantizer.set_orders();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
@@ -85,8 +96,8 @@ impl QuantizedNode {
                 return Ok(Self { options, numbers, tensors });
             }
             // A weight times a unit of the input alone moves the sum by more than it can count.
-            bits -= 1;
-            if bits < *BITS.start() {
+            coarser += 1;
+            if coarser > MOST_COARSER {
                 return Err(refuse(" whose weights are too large for the range of its input"));
             }
         }
@@ -121,7 +132,9 @@ impl Quantizer<'_> {
     }
 
     /// Numbers by what their names mean in every cell that has them.
-    fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, bits: i32) {
+    /// Sums have `coarser` fraction bits less than usual, as far as they may.
+    fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, coarser: i32) {
+        let bits = (PREACT_BITS as i32 - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;
         }
@@ -133,7 +146,7 @@ impl Quantizer<'_> {
             self.set(number.name, bits + TABLE_REACH_BITS - HALF_TABLE_BITS);
         }
         match kind {
-            CellKind::Lstm => self.set_lstm(ranges),
+            CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
             _ => {}
         }
@@ -150,8 +163,11 @@ impl Quantizer<'_> {
         }
     }
 
-    fn set_lstm(&mut self, ranges: &Ranges) {
-        let cell_bits = fraction_bits(ranges.of(&format!("{}.cell_state", self.node.name)));
+    fn set_lstm(&mut self, ranges: &Ranges, coarser: i32) {
+        let range = ranges.of(&format!("{}.cell_state", self.node.name));
+        // Only a candidate that keeps its unit is counted as c is.
+        let keeps = Curve::of(activation(self.node, 1)).is_some_and(Curve::keeps_unit);
+        let cell_bits = (fraction_bits(range) - if keeps { coarser } else { 0 }).max(0);
         let bits = |of: Activation| match Curve::of(of) {
             Some(curve) if curve.is_bounded() => 15,
             Some(_) => cell_bits,
@@ -300,7 +316,8 @@ impl Quantizer<'_> {
             .unwrap_or(0);
         let of = activation(self.node, index);
         let after = self.after(index);
-        let step = f64::from(TABLE_REACH_BITS - HALF_TABLE_BITS).exp2();
+        let bits = if self.node.cell == "lstm" && index == 2 { 15 } else { self.get("preact_bits") };
+        let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let value = |at: usize| {
             let x = (at as f64 - (TABLE_LEN / 2) as f64) * step;
@@ -320,6 +337,19 @@ impl Quantizer<'_> {
             _ => self.output,
         }
     }
+}
+
+/// The number that says how wide the steps of a table are.
+fn table_shift(table: &str) -> String {
+    format!("{table}_shift")
+}
+
+/// The activation of a node's gates, if it leaves 0 to 1.
+fn unbounded_gate(node: &Node, kind: CellKind) -> Option<Activation> {
+    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru);
+    let gate = activation(node, 0);
+    let bounded = matches!(gate, Activation::Sigmoid | Activation::HardSigmoid { .. });
+    (gated && !bounded).then_some(gate)
 }
 
 /// The greatest magnitude of a bounded activation over the reach of its table.

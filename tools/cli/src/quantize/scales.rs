@@ -8,7 +8,7 @@ use tidegate::curve::Curve;
 use tidegate::quant::MAX;
 
 use super::{QuantizeError, Ranges};
-use crate::canonical::{Architecture, Node};
+use crate::canonical::{Canonical, Node};
 
 /// 2^-15: of what is between -1 and 1.
 pub const Q15: f64 = 1.0 / 32768.0;
@@ -25,7 +25,8 @@ impl<'a> Scales<'a> {
     ///
     /// # Errors
     /// If a node reads values whose scales differ.
-    pub fn assign(architecture: &'a Architecture, ranges: &Ranges) -> Result<Self, QuantizeError> {
+    pub fn assign(model: &'a Canonical, ranges: &Ranges) -> Result<Self, QuantizeError> {
+        let architecture = &model.architecture;
         let mut scales = Self(BTreeMap::new());
         for input in &architecture.inputs {
             scales.0.insert(&input.name, from_range(ranges.of(&input.name)));
@@ -34,7 +35,7 @@ impl<'a> Scales<'a> {
             let read = scales.input(node)?;
             let scale = match output(node) {
                 Output::Bounded => Q15,
-                Output::Measured => from_range(ranges.of(&node.name)),
+                Output::Measured => from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, read)),
                 Output::AsInput => read,
             };
             scales.0.insert(&node.name, scale);
@@ -61,6 +62,25 @@ impl<'a> Scales<'a> {
             }
         }
     }
+}
+
+/// What an output that sums are brought to counts at least: its unit is more than twice theirs.
+fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, read: f64) -> f64 {
+    let most = |name: &str| {
+        let tensor = model.tensors.get(&format!("{}.{name}", node.name));
+        let all = tensor.into_iter().flat_map(|tensor| &tensor.data);
+        f64::from(all.fold(0.0_f32, |most, weight| most.max(weight.abs())))
+    };
+    // What an LSTM projects is of the unit of its cell state at most.
+    let cell = f64::from(-fraction_bits(ranges.of(&format!("{}.cell_state", node.name)))).exp2();
+    let memory = if Curve::of(activation(node, 2)).is_some_and(Curve::is_bounded) { Q15 } else { cell };
+    let unit = if node.cell == CellKind::Lstm.spec().name {
+        most("projection_weights") * memory
+    } else {
+        most("weights").max(most("input_weights")) * read
+    };
+    // Sums may be made coarser so that they do not wrap.
+    2.5 / 127.0 * unit
 }
 
 /// Where the scale of a node's output comes from.

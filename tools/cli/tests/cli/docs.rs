@@ -49,6 +49,22 @@ fn the_page_of_pytorch_runs() {
 }
 
 #[test]
+fn the_page_of_keras_runs() {
+    runs(
+        "docs/keras.md",
+        &[
+            ("keywords.h5", "tests/frameworks/keras2/keywords_conv1d.h5"),
+            ("keywords.keras", "tests/frameworks/keras3/keywords_conv1d.keras"),
+            ("cudnn.h5", "tests/frameworks/keras2_tensorflow1/cudnn_bidirectional.h5"),
+            ("speaker.keras", "tests/frameworks/keras3/bidirectional_window.keras"),
+            ("model.weights.h5", "tests/frameworks/keras3/weights_json.weights.h5"),
+            ("model.json", "tests/frameworks/keras3/weights_json.json"),
+            ("old.h5", "tests/frameworks/keras2/weights.h5"),
+        ],
+    );
+}
+
+#[test]
 fn the_page_of_tensorflow_1_runs() {
     let mut files: Vec<(String, String)> = Vec::new();
     for (name, sample) in
@@ -63,8 +79,19 @@ fn the_page_of_tensorflow_1_runs() {
 }
 
 #[test]
+fn the_page_of_frozen_graphs_runs() {
+    runs(
+        "docs/tf1_graph.md",
+        &[
+            ("keywords.pb", "tests/frameworks/tf1_graph/dynamic_gru_last_output.pb"),
+            ("both.pb", "tests/frameworks/tf1_graph/bidirectional_open.pb"),
+        ],
+    );
+}
+
+#[test]
 fn architectures_on_pages_are_read() {
-    for page in ["docs/architecture.md", "docs/pytorch.md", "docs/tensorflow1.md"] {
+    for page in ["docs/architecture.md", "docs/keras.md", "docs/pytorch.md", "docs/tensorflow1.md"] {
         for block in blocks(page, "json") {
             let description: Description =
                 serde_json::from_str(&block).unwrap_or_else(|error| panic!("{page}: {error}"));

@@ -1,8 +1,11 @@
 //! The built binary, as a person or a script runs it.
 
+mod arch;
 mod bad_input;
+mod cut_off;
 mod docs;
 mod journey;
+mod wake_word;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -213,6 +213,11 @@ impl Bundle {
         }
     }
 
+    /// Variables that are in several parts.
+    pub fn partitioned(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|(_, entry)| entry.slices.len() > 1).map(|(name, _)| name.as_str())
+    }
+
     /// Every variable.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
@@ -306,7 +311,7 @@ impl Bundle {
             };
             if offset.checked_add(size).is_none_or(|end| end > len) {
                 let place = format!("{size} bytes at byte {offset} of shard {shard}, which has {len}");
-                return malformed(format!("{name:?} has {place}"));
+                return malformed(format!("{name:?} has {place}: that .data file is cut off"));
             }
         }
         Ok(shards.into_iter().map(|(shard, (file, _))| (shard, file)).collect())
@@ -323,7 +328,7 @@ pub struct Values {
 }
 
 fn decode<T: Message + Default>(what: &str, value: &[u8]) -> Result<T, ImportError> {
-    T::decode(value).or_else(|error| malformed(format!("{what} of its index: {error}")))
+    T::decode(value).or_else(|error| malformed(format!("{what} of its index is damaged ({error})")))
 }
 
 impl Entry {

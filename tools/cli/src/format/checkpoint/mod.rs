@@ -3,17 +3,18 @@
 //! a description gives it, or names that only one kind of network has.
 
 mod bundle;
+mod draft;
 mod names;
 pub mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use super::Options;
-use super::description::Imported;
+use super::description::{Description, Imported};
 use crate::error::ImportError;
 
 pub use bundle::Bundle;
@@ -21,6 +22,8 @@ pub use table::is_table;
 
 /// What its index is called behind the prefix that TensorFlow is given.
 const INDEX: &str = ".index";
+/// What TensorFlow writes beside it: the graph that was trained, without weights.
+const META: &str = ".meta";
 /// The file in which a folder says which of its checkpoints is the latest, and most bytes of it.
 const LATEST: &str = "checkpoint";
 const MAX_LATEST_BYTES: u64 = 1 << 16;
@@ -32,7 +35,7 @@ fn malformed<T>(reason: impl Display) -> Result<T, ImportError> {
 }
 
 /// The index of the checkpoint that a person means with `path`: its prefix as TensorFlow was given it, its index, one
-/// of its shards, or a folder with a file `checkpoint`, or that file. None if it is none of these.
+/// of its shards, the graph beside them, or a folder with a file `checkpoint`, or that file. None if it is none of these.
 pub fn index_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     if path.is_dir() {
@@ -50,7 +53,9 @@ pub fn index_of(path: &Path) -> Option<PathBuf> {
         .rsplit_once(".data-")
         .filter(|(_, of)| of.split_once("-of-").is_some_and(|(shard, shards)| digits(shard) && digits(shards)));
     let prefix = match shard {
-        Some((prefix, _)) => path.with_file_name(prefix),
+        // Without its index it is nothing.
+        Some((prefix, _)) => return Some(with_suffix(&path.with_file_name(prefix), INDEX)),
+        None if name.ends_with(META) => path.with_extension(""),
         None if path.exists() => return None,
         None => path.to_owned(),
     };
@@ -84,7 +89,16 @@ pub fn import(index: &[u8], path: &Path, options: &Options) -> Result<Imported, 
     let prefix = name.strip_suffix(INDEX).unwrap_or(&name);
     import_parts(index, prefix, options, |shard, shards| {
         let file = format!("{prefix}.data-{shard:05}-of-{shards:05}");
-        File::open(path.with_file_name(&file)).or_else(|error| malformed(format!("its values, {file:?}: {error}")))
+        File::open(path.with_file_name(&file)).map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::NotFound => "there is no such file beside it".to_owned(),
+                _ => format!("it cannot be read: {error}"),
+            };
+            ImportError::Refused {
+                found: format!("its values are in {file:?}, and {reason}"),
+                advice: "a checkpoint is all of its files: copy them together",
+            }
+        })
     })
 }
 
@@ -106,7 +120,9 @@ pub fn import_parts<R: Read + Seek>(
     }
     let slots: Vec<&str> = bundle.names().filter(|name| names::is_slot(name)).collect();
     if !slots.is_empty() {
-        notes.push(format!("not used: {} ({} variables of an optimizer)", listed(&slots), slots.len()));
+        let last: BTreeSet<&str> = slots.iter().map(|name| name.rsplit('/').next().unwrap_or(name)).collect();
+        let kinds = listed(&last.into_iter().collect::<Vec<_>>());
+        notes.push(format!("not used: {} variables of an optimizer ({kinds})", slots.len()));
     }
     for (name, lost, of) in &values.rounded {
         notes.push(format!("{name}: {lost} of {of} numbers are rounded from f64 to f32"));
@@ -120,9 +136,25 @@ pub fn import_parts<R: Read + Seek>(
             found.description
         }
     };
+    in_rows_order(&description, &bundle)?;
     let mut imported = description.model("tf1", &values.tensors, options.window, &source)?;
     imported.notes.splice(0..0, notes);
     Ok(imported)
+}
+
+/// Refuses a lookup whose table is in parts, unless it is said that each part has rows that follow each other: where
+/// nothing is said, TensorFlow deals the rows out in turn.
+fn in_rows_order(description: &Description, bundle: &Bundle) -> Result<(), ImportError> {
+    let lookups = description.layers.iter().filter(|layer| layer.class.ends_with("embedding_lookup"));
+    for layer in lookups.filter(|layer| layer.args.get("partition_strategy").is_none_or(|how| how != "div")) {
+        if let Some(table) = bundle.partitioned().find(|name| layer.has(name)) {
+            return Err(ImportError::Refused {
+                found: format!("layer {:?} looks up rows of {table:?}, which is in parts", layer.name),
+                advice: "if the program does so with partition_strategy \"div\", say it in the layer's args; else save the variable whole",
+            });
+        }
+    }
+    Ok(())
 }
 
 fn grouped<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeMap<&'a str, Vec<&'a str>> {

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::draft::{self, Module};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::{Description, Input, LayerDescription, Size};
@@ -37,30 +38,8 @@ const SLOTS: [&str; 13] = [
 /// Scalars of an optimizer, with a number behind where there are several.
 const SCALARS: [&str; 2] = ["beta1_power", "beta2_power"];
 
-/// Most layers that a description to start from lists: it is one line.
-const MAX_DRAFT: usize = 32;
-
-/// Scopes of cells, as TensorFlow derives them from the class.
-const CELLS: [(&str, &str); 16] = [
-    ("basic_rnn_cell", "BasicRNNCell"),
-    ("basic_lstm_cell", "BasicLSTMCell"),
-    ("lstm_cell", "LSTMCell"),
-    ("gru_cell", "GRUCell"),
-    ("layer_norm_basic_lstm_cell", "LayerNormBasicLSTMCell"),
-    ("coupled_input_forget_gate_lstm_cell", "CoupledInputForgetGateLSTMCell"),
-    ("lstm_fused_cell", "LSTMBlockFusedCell"),
-    ("nas_cell", "NASCell"),
-    ("ugrnn_cell", "UGRNNCell"),
-    ("ind_rnn_cell", "IndRNNCell"),
-    ("indy_lstm_cell", "IndyLSTMCell"),
-    ("indy_gru_cell", "IndyGRUCell"),
-    ("sru_cell", "SRUCell"),
-    ("glstm_cell", "GLSTMCell"),
-    (LSTM, "CudnnCompatibleLSTMCell"),
-    (GRU, "CudnnCompatibleGRUCell"),
-];
-const LSTM: &str = "cudnn_compatible_lstm_cell";
-const GRU: &str = "cudnn_compatible_gru_cell";
+pub(super) const LSTM: &str = "cudnn_compatible_lstm_cell";
+pub(super) const GRU: &str = "cudnn_compatible_gru_cell";
 
 /// An architecture and what it is in words.
 #[derive(Debug)]
@@ -149,7 +128,7 @@ pub(super) fn found(tensors: &BTreeMap<String, Tensor>) -> Result<Found, ImportE
         .into_iter()
         .map(|((scope, bidirectional, cell), layers)| Stack { scope, bidirectional, cell, layers })
         .collect();
-    let modules = modules(tensors, &rest);
+    let modules = draft::modules(tensors, &rest);
     let sizes = stacks.first().and_then(|stack| stack.sizes(tensors));
     let reason = match (stacks.as_slice(), sizes, modules.as_slice()) {
         ([stack], Some((input, _)), []) if rest.is_empty() => return Ok(of_stack(stack, input, None)),
@@ -164,7 +143,9 @@ pub(super) fn found(tensors: &BTreeMap<String, Tensor>) -> Result<Found, ImportE
         ([], ..) => "its names do not tell the arguments of its layers",
         _ => "its names do not tell how its layers follow each other",
     };
-    Err(ImportError::NeedsArchitecture { reason: reason.to_owned(), draft: draft(&stacks, modules, sizes, tensors) })
+    let stacks = stacks.iter().map(Stack::description).collect();
+    let draft = draft::description(stacks, modules, sizes.map(|(input, _)| input), tensors);
+    Err(ImportError::NeedsArchitecture { reason: reason.to_owned(), draft })
 }
 
 fn of_stack(stack: &Stack<'_>, input: usize, head: Option<&Module>) -> Found {
@@ -175,122 +156,8 @@ fn of_stack(stack: &Stack<'_>, input: usize, head: Option<&Module>) -> Found {
         note.push_str(&format!(" -> {} Dense, no activation behind", head.layer.name));
         layers.push(head.layer.clone());
     }
-    let input = Input { name: "input".into(), size: Size::One(input), steps: None };
+    let input = Input { name: "input".into(), size: Size::One(input), ..Input::default() };
     Found { description: Description { inputs: vec![input], layers, ..Description::default() }, note }
-}
-
-/// A layer, as the names of its variables tell it.
-struct Module {
-    layer: LayerDescription,
-    /// Of its kernel, if that is a matrix.
-    kernel: Option<(usize, usize)>,
-    /// Features that go in, as far as that tells.
-    input: Option<usize>,
-    bias: bool,
-    tensors: usize,
-}
-
-impl Module {
-    fn is_dense(&self, input: usize) -> bool {
-        self.layer.class == "Dense"
-            && self.bias
-            && self.tensors == 2
-            && self.kernel.is_some_and(|(rows, _)| rows == input)
-    }
-}
-
-/// The cells that `names` belong to, then the dense layers, each in the order of the names.
-fn modules(tensors: &BTreeMap<String, Tensor>, names: &BTreeSet<&str>) -> Vec<Module> {
-    let mut modules: BTreeMap<(bool, &str), Module> = BTreeMap::new();
-    for &name in names {
-        let cell = CELLS.iter().find_map(|(scope, class)| Some((cell_path(name, scope)?, *class)));
-        let Some((own, class)) = cell.or_else(|| Some((name.rsplit_once('/')?.0, "Dense"))) else { continue };
-        // Cells of both directions are one layer.
-        let side = [("bidirectional_rnn/fw/", "cell_fw"), ("bidirectional_rnn/bw/", "cell_bw")]
-            .into_iter()
-            .find_map(|(scope, side)| Some((own.find(scope)? + scope.len() - "/fw/".len(), side)))
-            .filter(|_| class != "Dense");
-        let prefix = side.and_then(|(end, _)| own.get(..end)).unwrap_or(own);
-        let module = modules.entry((class == "Dense", prefix)).or_insert_with(|| {
-            let name = match prefix.rsplit('/').next() {
-                Some(last) if class == "Dense" => last.to_owned(),
-                _ => prefix.replace('/', "_"),
-            };
-            let other = (name != prefix).then(|| prefix.to_owned());
-            let class = if side.is_some() { "bidirectional_dynamic_rnn" } else { class };
-            let layer =
-                LayerDescription { name, class: class.to_owned(), prefix: other, ..LayerDescription::default() };
-            Module { layer, kernel: None, input: None, bias: false, tensors: 0 }
-        });
-        if let Some((_, side)) = side {
-            module.layer.args.insert(side.to_owned(), format!("{class}()").into());
-        }
-        module.tensors += 1;
-        if name == format!("{own}/kernel") || name == format!("{own}/gates/kernel") {
-            module.kernel = tensors.get(name).and_then(|kernel| match *kernel.shape {
-                [rows, cols] => Some((rows, cols)),
-                _ => None,
-            });
-            // A cell's kernel has rows for its input and for its own output.
-            let gates = match class {
-                _ if class.contains("LSTM") => 4,
-                _ if class.contains("GRU") => 2,
-                _ => 1,
-            };
-            let input = |(rows, cols): (usize, usize)| {
-                if class == "Dense" { Some(rows) } else { rows.checked_sub(cols / gates) }
-            };
-            module.input = module.kernel.and_then(input);
-        }
-        module.bias |= name == format!("{own}/bias");
-    }
-    // What has no kernel is no layer that is known.
-    modules.into_values().filter(|module| module.kernel.is_some()).collect()
-}
-
-/// What is before and with a cell's scope: `rnn/lstm_cell` of `rnn/lstm_cell/kernel`.
-fn cell_path<'a>(name: &'a str, scope: &str) -> Option<&'a str> {
-    let mut end = 0;
-    for segment in name.split('/') {
-        end += segment.len();
-        if segment == scope {
-            return name.get(..end).filter(|path| path.len() < name.len());
-        }
-        end += 1;
-    }
-    None
-}
-
-/// A description to start from, as JSON.
-fn draft(
-    stacks: &[Stack<'_>],
-    modules: Vec<Module>,
-    sizes: Option<(usize, usize)>,
-    tensors: &BTreeMap<String, Tensor>,
-) -> String {
-    let input = sizes.map(|(input, _)| input).or_else(|| modules.first()?.input);
-    let mut layers: Vec<LayerDescription> = stacks.iter().map(Stack::description).collect();
-    layers.extend(modules.into_iter().map(|module| module.layer));
-    let mut names = BTreeSet::new();
-    for layer in &mut layers {
-        if !names.insert(layer.name.clone()) {
-            let prefix = layer.prefix.get_or_insert_with(|| layer.name.clone());
-            layer.name = prefix.replace('/', "_");
-        }
-    }
-    if layers.is_empty() {
-        let prefix = tensors.keys().next().map(|name| name.split('/').next().unwrap_or(name).to_owned());
-        layers.push(LayerDescription {
-            name: "rnn".into(),
-            class: "LSTMCell".into(),
-            prefix,
-            ..LayerDescription::default()
-        });
-    }
-    layers.truncate(MAX_DRAFT);
-    let input = Input { name: "input".into(), size: Size::One(input.unwrap_or(1).max(1)), steps: None };
-    let description = Description { inputs: vec![input], layers, ..Description::default() };
-    serde_json::to_string(&description).unwrap_or_default()
 }
 
 fn object(value: Value) -> Map<String, Value> {

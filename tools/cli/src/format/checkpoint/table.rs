@@ -39,7 +39,7 @@ pub fn masked(crc: u32) -> u32 {
 /// If the bytes are no table, and those of `each`.
 pub fn read(bytes: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> Result<(), ImportError>) -> Result<(), ImportError> {
     if !is_table(bytes) {
-        return malformed("its index does not end in the magic number of a table");
+        return malformed("its index is cut off, or no index: it does not end as one does");
     }
     let (blocks, footer) = bytes.split_at(bytes.len() - FOOTER_BYTES);
     let mut footer = Bytes(footer);

@@ -23,10 +23,14 @@ impl Evaluator<'_> {
             }
             ("BiasAdd", &[x, bias]) => {
                 self.channels_last(node)?;
-                if !self.arena.is_constant(bias) {
-                    return Err("its bias must be constant".into());
+                match (self.arena.is_constant(bias), self.arena.expr(bias)) {
+                    (true, _) => self.arena.add(x, bias)?,
+                    // Of one sequence: Grappler makes this of the sum of two products.
+                    (false, &Expr::Reshape(row)) if self.arena.shape(row) == [1, self.arena.width(x) as Dim] => {
+                        self.arena.add(x, row)?
+                    }
+                    _ => return Err("its bias must be constant".into()),
                 }
-                self.arena.add(x, bias)?
             }
             ("Add" | "AddV2", &[a, b]) => arena.add(a, b)?,
             ("AddN", [first, rest @ ..]) => {
@@ -52,6 +56,7 @@ impl Evaluator<'_> {
                 let inverse = arena.map(b, f32::recip)?;
                 arena.mul(a, inverse)?
             }
+            ("Square", &[x]) if arena.is_constant(x) => arena.map(x, |value| value * value)?,
             ("Rsqrt", &[x]) => arena.map(x, |value| value.sqrt().recip())?,
             ("Sqrt", &[x]) => arena.map(x, f32::sqrt)?,
             ("Sigmoid", &[x]) => arena.unary(Activation::Sigmoid, x)?,
@@ -69,8 +74,9 @@ impl Evaluator<'_> {
             }
             ("Softmax", &[x]) => arena.softmax(x)?,
             ("Minimum" | "Maximum", &[a, b]) => {
-                let (x, bound) = if arena.is_constant(a) { (b, a) } else { (a, b) };
+                let (x, bound) = if arena.scalar(a).is_some() { (b, a) } else { (a, b) };
                 match (arena.scalar(bound), op) {
+                    (Some(bound), "Maximum") if arena.is_constant(x) => arena.map(x, |value| value.max(bound))?,
                     (Some(bound), "Minimum") => arena.clip(x, f32::NEG_INFINITY, bound)?,
                     (Some(bound), _) => arena.clip(x, bound, f32::INFINITY)?,
                     (None, "Maximum") => arena.maximum(a, b)?,
@@ -95,12 +101,17 @@ impl Evaluator<'_> {
             }
             ("Squeeze", &[x]) => {
                 let shape = arena.shape(x).to_vec();
-                let Some(Attr::List(axes)) = self.graph.attr(node, "squeeze_dims") else {
-                    return Err("it must say which dimensions it takes away".into());
+                let axes: Vec<usize> = match self.graph.attr(node, "squeeze_dims") {
+                    Some(Attr::List(axes)) if !axes.i.is_empty() => {
+                        let axes: Result<_, String> = axes.i.iter().map(|&on| axis(&[on], shape.len())).collect();
+                        axes?
+                    }
+                    _ if self.arena.is_constant(x) || matches!(*shape, [1, _]) => {
+                        (0..shape.len()).filter(|&axis| shape[axis] == 1).collect()
+                    }
+                    _ => return Err("it must say which dimensions it takes away".into()),
                 };
-                let axes: Result<Vec<usize>, String> = axes.i.iter().map(|&on| axis(&[on], shape.len())).collect();
-                let axes = axes?;
-                if axes.is_empty() || axes.iter().any(|&axis| shape[axis] != 1) {
+                if axes.iter().any(|&axis| shape[axis] != 1) {
                     return Err("it must take dimensions of 1 away".into());
                 }
                 let left = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, &dim)| dim);

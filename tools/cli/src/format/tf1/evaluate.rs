@@ -5,16 +5,26 @@ use std::collections::HashMap;
 
 use super::front_end::FrontEnd;
 use super::graph::{Graph, Source};
-use super::sequence;
-use super::symbol::{Arena, At, BATCH, Dim, Expr, Id, TIME, Variable, is_symbol};
+use super::moments::Moment;
+use super::symbol::{Arena, Dim, Id, is_symbol};
 use crate::error::ImportError;
+use crate::format::graphdef::AttrValue;
 use crate::format::graphdef::attr_value::Value as Attr;
-use crate::format::graphdef::{FLOAT, INT32, INT64, TensorShape};
 
 /// Longest vector of integers: one entry for each time step.
 pub(super) const MAX_INTS: usize = 65_535;
 /// Most integers of all vectors together.
 const MAX_ALL_INTS: usize = 1 << 22;
+/// Most integers that are copied from node to node.
+const MAX_COPIES: usize = 1 << 26;
+/// Most outputs of all nodes together.
+const MAX_OUTPUTS: usize = 1 << 20;
+/// Most states of a loop.
+const MAX_STATES: usize = 1024;
+/// Most nodes that may fail, where an output does not need them.
+const MAX_FAILURES: usize = 64;
+/// Most lines for a person.
+const MAX_NOTES: usize = 16;
 /// Most outputs of a node.
 pub(super) const MAX_PARTS: usize = 65_535;
 
@@ -27,14 +37,28 @@ pub(super) enum Value {
     Ints { is_scalar: bool, data: Vec<Dim> },
     /// `0..n` for a number of steps that the graph leaves open.
     Range(Dim),
+    /// The zeros before the first step of a sequence, then its steps; time first.
+    Since(Id),
+    /// Pairs of integers: one of the first with one of the second.
+    Pairs(Box<[Self; 2]>),
     /// The counter of a loop, and what was added to it.
     Counter { merge: usize, plus: i64 },
     /// Whether these counters are below these bounds.
     Below(Vec<(usize, Dim)>),
+    /// The same flag everywhere.
+    Bool { value: bool, shape: Vec<Dim> },
+    /// Random floats from `low` up to `high`, which is not among them.
+    Random { low: f32, high: f32 },
+    /// A part of a normalization.
+    Moment(Moment),
     /// A TensorArray.
     Array(usize),
-    /// What a TensorArray holds.
+    /// What a TensorArray or a list of tensors holds.
     Content(Content),
+    /// Nothing: the other side of a condition runs.
+    Dead,
+    /// What is not known, by the number of the failure: an error if an output needs it.
+    Failed(usize),
     /// Nothing that counts.
     Nothing,
 }
@@ -52,32 +76,51 @@ pub(super) enum Content {
         merge: usize,
         value: Id,
     },
+    /// Written at the same place in every turn.
+    Kept(Id),
 }
 
 /// A graph as it is read.
 pub struct Evaluator<'g> {
     pub graph: &'g Graph<'g>,
     pub arena: Arena,
+    /// Steps of the sequences that are fed, as a person says.
+    pub(super) window: Option<usize>,
+    /// Whether an input has these steps.
+    pub window_used: bool,
     /// Outputs, by node.
     values: Vec<Option<Vec<Value>>>,
     /// The nodes that end and begin each loop: Merge and NextIteration.
-    frames: HashMap<&'g [u8], Vec<(usize, usize)>>,
+    pub(super) frames: HashMap<&'g [u8], Vec<(usize, usize)>>,
     /// Loops by name, in the order in which they were entered.
     pub(super) numbers: Vec<&'g [u8]>,
     /// Variables of the arena by Merge.
-    variables: HashMap<usize, usize>,
+    pub(super) variables: HashMap<usize, usize>,
+    /// What the counter of the loop with this Merge must not reach.
+    pub(super) lengths: Vec<(usize, Dim)>,
+    /// The last step of an unrolled loop that was compared with a length that is fed.
+    pub latest: Option<Dim>,
     /// What was read with these inputs: an unrolled loop writes the same again and again.
     known: HashMap<String, Vec<Value>>,
     ints_left: usize,
+    /// Integers that may still be copied, and outputs that nodes may still have.
+    copies_left: usize,
+    outputs_left: usize,
+    /// Turns of the loops whose body is read, by their first Merge.
+    pub(super) loops: HashMap<usize, Dim>,
+    /// Nodes that were not understood, and why.
+    failures: Vec<(usize, String)>,
     pub front_end: Option<FrontEnd>,
+    /// What a person should know.
+    pub notes: Vec<String>,
 }
 
 pub(super) type Outputs = Result<Vec<Value>, String>;
 
 impl<'g> Evaluator<'g> {
-    pub fn new(graph: &'g Graph<'g>) -> Self {
+    pub fn new(graph: &'g Graph<'g>, window: Option<usize>) -> Result<Self, ImportError> {
         let constants = graph.nodes.iter().filter_map(|node| match node.def.attr.get("value")?.value.as_ref()? {
-            Attr::Tensor(proto) => proto.dims().ok().map(|dims| dims.iter().product::<usize>()),
+            Attr::Tensor(proto) => Some(proto.held()),
             _ => None,
         });
         // Slices, transposes and folded factors: a few copies of everything.
@@ -85,22 +128,35 @@ impl<'g> Evaluator<'g> {
         let mut evaluator = Self {
             graph,
             arena: Arena::new(values),
+            window,
+            window_used: false,
             values: vec![None; graph.nodes.len()],
             frames: HashMap::new(),
             numbers: Vec::new(),
             variables: HashMap::new(),
+            lengths: Vec::new(),
+            latest: None,
             known: HashMap::new(),
             ints_left: MAX_ALL_INTS,
+            copies_left: MAX_COPIES,
+            outputs_left: MAX_OUTPUTS,
+            loops: HashMap::new(),
+            failures: Vec::new(),
             front_end: None,
+            notes: Vec::new(),
         };
         for (merge, node) in graph.nodes.iter().enumerate() {
             if let ("Merge", &[enter, back]) = (node.def.op.as_str(), &*node.inputs)
                 && let Some(Attr::Bytes(frame)) = graph.attr(enter.node, "frame_name")
             {
-                evaluator.frames.entry(frame).or_default().push((merge, back.node));
+                let states = evaluator.frames.entry(frame).or_default();
+                states.push((merge, back.node));
+                if states.len() > MAX_STATES {
+                    return evaluator.fail(merge, format!("its loop has more than {MAX_STATES} states"));
+                }
             }
         }
-        evaluator
+        Ok(evaluator)
     }
 
     /// The error of a node that does not fit.
@@ -119,12 +175,16 @@ impl<'g> Evaluator<'g> {
             }
             if ready {
                 self.arena.origin = node;
-                let def = self.graph.nodes[node].def;
-                let outputs = self.outputs(node).or_else(|reason| match reason.as_str() {
-                    "" => Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() }),
-                    reason => self.fail(node, reason),
-                })?;
+                let outputs = self.outputs(node).and_then(|outputs| {
+                    let left = self.outputs_left.checked_sub(outputs.len());
+                    self.outputs_left = left.ok_or("the graph's nodes have too many outputs")?;
+                    Ok(outputs)
+                });
+                let outputs = outputs.unwrap_or_else(|reason| vec![self.failed(node, reason)]);
                 self.values[node] = Some(outputs);
+                if self.failures.len() > MAX_FAILURES {
+                    return self.failure(MAX_FAILURES);
+                }
                 continue;
             }
             // Above one that waits lie only those that it waits for.
@@ -138,9 +198,32 @@ impl<'g> Evaluator<'g> {
         }
         match self.value(source) {
             Ok(Value::Real(id)) => Ok(id),
+            Ok(Value::Failed(number)) => self.failure(number),
             Ok(_) => self.fail(source.node, "its output is no tensor of floats"),
             Err(reason) => self.fail(source.node, reason),
         }
+    }
+
+    fn failure<T>(&self, number: usize) -> Result<T, ImportError> {
+        let (node, reason) = &self.failures[number];
+        let def = self.graph.nodes[*node].def;
+        match reason.as_str() {
+            "" => Err(ImportError::UnreadOp { node: def.name.clone(), op: def.op.clone() }),
+            _ => self.fail(*node, reason),
+        }
+    }
+
+    /// A failure of a node, or that of what it needs.
+    fn failed(&mut self, node: usize, reason: String) -> Value {
+        let cause = |&before: &usize| match self.values[before].as_deref() {
+            Some([Value::Failed(number)]) => Some(*number),
+            _ => None,
+        };
+        let number = self.before(node).iter().find_map(cause).unwrap_or(self.failures.len());
+        if number == self.failures.len() {
+            self.failures.push((node, reason));
+        }
+        Value::Failed(number)
     }
 
     /// The nodes that must be read before this one.
@@ -148,7 +231,7 @@ impl<'g> Evaluator<'g> {
         let inputs = &self.graph.nodes[node].inputs;
         match self.op(node) {
             // What comes back is read with the loop's Exit.
-            "Merge" => inputs.iter().take(1).map(|input| input.node).collect(),
+            "Merge" if self.is_loop(node) => inputs.iter().take(1).map(|input| input.node).collect(),
             "Exit" => {
                 let frame = self.frame_of_exit(node).map_or(&[][..], Vec::as_slice);
                 let body = frame.iter().flat_map(|&(merge, back)| [merge, back]);
@@ -156,7 +239,8 @@ impl<'g> Evaluator<'g> {
                 body.chain(condition).chain(inputs.iter().map(|input| input.node)).collect()
             }
             // A TensorArray is known by its node.
-            "Const" | "Placeholder" | "Mfcc" => Vec::new(),
+            "Const" => self.branch(node).into_iter().collect(),
+            "Placeholder" | "Mfcc" => Vec::new(),
             _ => inputs.iter().map(|input| input.node).collect(),
         }
     }
@@ -165,84 +249,34 @@ impl<'g> Evaluator<'g> {
         &self.graph.nodes[node].def.op
     }
 
-    /// Exit ← Switch ← Merge.
-    pub(super) fn frame_of_exit(&self, exit: usize) -> Option<&Vec<(usize, usize)>> {
-        let switch = self.graph.nodes[exit].inputs.first()?;
-        let merge = self.graph.nodes[switch.node].inputs.first()?;
-        let enter = self.graph.nodes[merge.node].inputs.first()?;
-        match self.graph.attr(enter.node, "frame_name")? {
-            Attr::Bytes(frame) => self.frames.get(frame.as_slice()),
-            _ => None,
-        }
-    }
-
     pub(super) fn value(&self, source: Source) -> Result<Value, String> {
         let outputs = self.values[source.node].as_ref().ok_or("it is read before it is known")?;
+        if let [one @ (Value::Dead | Value::Failed(_))] = &**outputs {
+            return Ok(one.clone());
+        }
         outputs.get(source.output).cloned().ok_or_else(|| format!("it has no output {}", source.output))
     }
 
-    pub(super) fn inputs(&self, node: usize) -> Result<Vec<Value>, String> {
-        self.graph.nodes[node].inputs.iter().map(|&input| self.value(input)).collect()
+    /// The first output of a node.
+    pub(super) fn first(&self, node: usize) -> Option<&Value> {
+        self.values[node].as_ref()?.first()
     }
 
-    pub(super) fn int(&self, node: usize, name: &str, default: i64) -> Result<i64, String> {
-        match self.graph.attr(node, name) {
-            None => Ok(default),
-            Some(&Attr::Int(int)) => Ok(int),
-            Some(_) => Err(format!("its attribute {name} must be an integer")),
+    pub(super) fn inputs(&mut self, node: usize) -> Result<Vec<Value>, String> {
+        let mut values = Vec::new();
+        for &input in &self.graph.nodes[node].inputs {
+            let outputs = self.values[input.node].as_ref().and_then(|outputs| outputs.get(input.output));
+            let copied = match outputs {
+                Some(Value::Ints { data, .. }) => data.len(),
+                // Of a steps' and a sequences' vector.
+                Some(Value::Pairs(_)) => 2 * MAX_INTS,
+                _ => 1,
+            };
+            let left = self.copies_left.checked_sub(copied);
+            self.copies_left = left.ok_or("the graph moves too many integers")?;
+            values.push(self.value(input)?);
         }
-    }
-
-    pub(super) fn float(&self, node: usize, name: &str, default: f32) -> Result<f32, String> {
-        match self.graph.attr(node, name) {
-            None => Ok(default),
-            Some(&Attr::Float(float)) => Ok(float),
-            Some(_) => Err(format!("its attribute {name} must be a number")),
-        }
-    }
-
-    pub(super) fn flag(&self, node: usize, name: &str, default: bool) -> Result<bool, String> {
-        match self.graph.attr(node, name) {
-            None => Ok(default),
-            Some(&Attr::Bool(flag)) => Ok(flag),
-            Some(_) => Err(format!("its attribute {name} must be a flag")),
-        }
-    }
-
-    pub(super) fn must_not(&self, node: usize, names: &[&str]) -> Result<(), String> {
-        for name in names {
-            if self.flag(node, name, false)? {
-                return Err(format!("{name} must be false"));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn sizes(&self, node: usize, name: &str) -> Result<Option<[usize; 2]>, String> {
-        match self.graph.attr(node, name) {
-            None => Ok(None),
-            Some(Attr::List(list)) => match *list.i {
-                [1, height, width, 1] if height > 0 && width > 0 && height <= 65_535 && width <= 65_535 => {
-                    Ok(Some([height as usize, width as usize]))
-                }
-                _ => Err(format!("its {name} are {:.80?}, but must be [1, height, width, 1]", list.i)),
-            },
-            Some(_) => Err(format!("its {name} must be a list of integers")),
-        }
-    }
-
-    pub(super) fn text(&self, node: usize, name: &str, default: &'static str) -> &str {
-        match self.graph.attr(node, name) {
-            Some(Attr::Bytes(text)) => std::str::from_utf8(text).unwrap_or("?"),
-            _ => default,
-        }
-    }
-
-    pub(super) fn channels_last(&self, node: usize) -> Result<(), String> {
-        match self.text(node, "data_format", "NHWC") {
-            "NHWC" => Ok(()),
-            _ => Err("its data_format must be NHWC".into()),
-        }
+        Ok(values)
     }
 
     pub(super) fn spend_ints(&mut self, count: usize) -> Result<(), String> {
@@ -252,6 +286,13 @@ impl<'g> Evaluator<'g> {
                 Ok(())
             }
             None => Err(format!("it makes more than {MAX_INTS} integers")),
+        }
+    }
+
+    /// Something that a person should know, once.
+    pub(super) fn note(&mut self, line: String) {
+        if !self.notes.contains(&line) && self.notes.len() < MAX_NOTES {
+            self.notes.push(line);
         }
     }
 
@@ -268,195 +309,34 @@ impl<'g> Evaluator<'g> {
             "Placeholder" => return self.placeholder(node),
             "Mfcc" => return self.mfcc(node),
             "NoOp" => return Ok(vec![Value::Nothing]),
-            "Merge" => return self.merge(node),
+            "Merge" if self.is_loop(node) => return self.merge(node),
+            "Merge" => return self.live(node),
             "Exit" => return self.exit(node),
             "TensorArrayV3" => return Ok(vec![Value::Array(node), Value::Content(Content::Empty(node))]),
             _ => {}
         }
         let inputs = self.inputs(node)?;
+        if inputs.contains(&Value::Dead) {
+            return Ok(vec![Value::Dead]);
+        }
+        // What only a side of a condition has that does not run may fail.
+        if let Some(failed) = inputs.iter().find(|input| matches!(input, Value::Failed(_)) && op != "Switch") {
+            return Ok(vec![failed.clone()]);
+        }
         // Attributes matter as much as inputs; constants and names are not among them here.
-        let key = match inputs.iter().all(|input| matches!(input, Value::Real(_))) {
-            true => Some(format!("{op} {inputs:?} {:?}", self.graph.nodes[node].def.attr)),
-            false => None,
-        };
+        let attrs = &self.graph.nodes[node].def.attr;
+        let is_short = |attr: &AttrValue| !matches!(attr.value, Some(Attr::Tensor(_) | Attr::List(_) | Attr::Bytes(_)));
+        let is_plain = inputs.len() <= 16 && inputs.iter().all(|input| matches!(input, Value::Real(_)));
+        let key = (is_plain && attrs.len() <= 8 && attrs.values().all(is_short))
+            .then(|| format!("{op} {inputs:?} {attrs:?}"));
         if let Some(known) = key.as_ref().and_then(|key| self.known.get(key)) {
             return Ok(known.clone());
         }
         let outputs = self.apply(node, op, inputs)?;
-        if let Some(key) = key.filter(|key| key.len() < 1000) {
+        if let Some(key) = key {
             self.known.insert(key, outputs.clone());
         }
         Ok(outputs)
-    }
-
-    pub(super) fn constant(&mut self, node: usize) -> Outputs {
-        let Some(Attr::Tensor(proto)) = self.graph.attr(node, "value") else { return Err("it has no value".into()) };
-        if proto.dtype == FLOAT {
-            let len: usize = proto.dims()?.iter().product();
-            self.arena.spend(len)?;
-            let id = self.arena.constant(proto.floats()?)?;
-            return Ok(vec![Value::Real(id)]);
-        }
-        if proto.dtype != INT32 && proto.dtype != INT64 {
-            return Ok(vec![Value::Nothing]);
-        }
-        let len: usize = proto.dims()?.iter().product();
-        self.spend_ints(len)?;
-        let (dims, data) = proto.ints()?;
-        if dims.len() > 1 {
-            return Err("integers must be a scalar or a vector".into());
-        }
-        // Symbols are integers that no graph has.
-        if data.iter().any(|&value| value < i64::from(i32::MIN)) {
-            return Err("its integers are too large".into());
-        }
-        Ok(vec![Value::Ints { is_scalar: dims.is_empty(), data }])
-    }
-
-    pub(super) fn placeholder(&mut self, node: usize) -> Outputs {
-        match self.graph.attr(node, "dtype") {
-            Some(&Attr::Type(FLOAT)) => {}
-            _ => return Err("its value is not known when the network is imported, and only floats can be fed".into()),
-        }
-        let shape = match self.graph.attr(node, "shape") {
-            Some(Attr::Shape(TensorShape { dim, unknown_rank: false })) if (2..=4).contains(&dim.len()) => dim,
-            _ => return Err("its shape must be [batch, steps, features]".into()),
-        };
-        let mut dims = Vec::new();
-        for (axis, dim) in shape.iter().enumerate() {
-            dims.push(match (axis, dim.size) {
-                (_, size) if (1..=65_535).contains(&size) => size,
-                (0, -1) => BATCH,
-                (1, -1) if shape.len() > 2 => TIME,
-                _ => return Err("its shape must be [batch, steps, features], the features known".into()),
-            });
-        }
-        Ok(vec![Value::Real(self.arena.make(Expr::Input(node), dims)?)])
-    }
-
-    pub(super) fn mfcc(&mut self, node: usize) -> Outputs {
-        let front_end = FrontEnd::read(self.graph, node)?;
-        let shape = vec![1, front_end.frames as Dim, Dim::from(front_end.mfcc.coefficients)];
-        self.front_end = Some(front_end);
-        Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
-    }
-
-    // Loops.
-
-    pub(super) fn frame_number(&mut self, node: usize) -> Result<usize, String> {
-        let Some(Attr::Bytes(frame)) = self.graph.attr(node, "frame_name") else {
-            return Err("it has no frame_name".into());
-        };
-        Ok(match self.numbers.iter().position(|known| *known == frame.as_slice()) {
-            Some(number) => number,
-            None => {
-                self.numbers.push(frame);
-                self.numbers.len() - 1
-            }
-        })
-    }
-
-    pub(super) fn merge(&mut self, node: usize) -> Outputs {
-        let [enter, back] = *self.graph.nodes[node].inputs else {
-            return Err("only a loop's Merge is read".into());
-        };
-        if self.op(enter.node) != "Enter" || self.op(back.node) != "NextIteration" {
-            return Err("only a loop's Merge is read".into());
-        }
-        if self.flag(enter.node, "is_constant", false)? {
-            return Err("is_constant of its Enter must be false".into());
-        }
-        let frame = self.frame_number(enter.node)?;
-        Ok(vec![match self.value(enter)? {
-            Value::Real(initial) => {
-                let shape = self.arena.shape(initial).to_vec();
-                let number = self.arena.variables.len();
-                self.arena.variables.push(Variable { frame, initial, next: None });
-                self.variables.insert(node, number);
-                Value::Real(self.arena.make(Expr::Variable(number), shape)?)
-            }
-            Value::Ints { is_scalar: true, data } if data == [0] => Value::Counter { merge: node, plus: 0 },
-            Value::Ints { .. } => return Err("the loop's counter must start at 0".into()),
-            Value::Content(Content::Empty(_)) => Value::Content(Content::Carried(node)),
-            _ => return Err("it is no state that this importer knows".into()),
-        }])
-    }
-
-    /// How often a loop runs.
-    pub(super) fn turns(&mut self, frame: &[(usize, usize)]) -> Result<Dim, String> {
-        let mut turns: Option<Dim> = None;
-        let mut conditions: Vec<usize> =
-            frame.iter().filter_map(|&(merge, _)| self.graph.condition_of(merge)).collect();
-        conditions.sort_unstable();
-        conditions.dedup();
-        let [condition] = *conditions else { return Err("the loop has no condition, or several".into()) };
-        let Value::Below(bounds) = self.value(Source { node: condition, output: 0 })? else {
-            return Err("the loop must run while a counter is below a bound".into());
-        };
-        for (merge, bound) in bounds {
-            let Some(&(_, back)) = frame.iter().find(|(known, _)| *known == merge) else {
-                return Err("the loop's condition belongs to another loop".into());
-            };
-            if self.value(Source { node: back, output: 0 })? != (Value::Counter { merge, plus: 1 }) {
-                return Err("the loop's counter must count up by 1".into());
-            }
-            turns = Some(match turns {
-                None => bound,
-                Some(turns) if turns == bound => turns,
-                Some(turns) if !is_symbol(turns) && !is_symbol(bound) => turns.min(bound),
-                Some(_) => return Err("the loop's number of turns is not known".into()),
-            });
-        }
-        match turns {
-            Some(turns) if is_symbol(turns) || (1..=65_535).contains(&turns) => Ok(turns),
-            Some(turns) => Err(format!("the loop runs {turns} times")),
-            None => Err("the loop must run while a counter is below a bound".into()),
-        }
-    }
-
-    pub(super) fn exit(&mut self, node: usize) -> Outputs {
-        let frame = self.frame_of_exit(node).cloned().ok_or("it leaves no loop that is known")?;
-        let switch = self.graph.nodes[node].inputs[0];
-        let merge = self.graph.nodes[switch.node].inputs[0].node;
-        if switch.output != 0 || self.op(switch.node) != "Switch" {
-            return Err("it must leave where the loop ends".into());
-        }
-        let turns = self.turns(&frame)?;
-        for &(merge, back) in &frame {
-            if let Some(&variable) = self.variables.get(&merge) {
-                let Value::Real(next) = self.value(Source { node: back, output: 0 })? else {
-                    return Err("a state of the loop changes its kind".into());
-                };
-                self.arena.variables[variable].next = Some(next);
-            }
-        }
-        let Some(&(_, back)) = frame.iter().find(|(known, _)| *known == merge) else {
-            return Err("it must show a state of the loop".into());
-        };
-        let next = self.value(Source { node: back, output: 0 })?;
-        Ok(vec![match (self.value(Source { node: merge, output: 0 })?, next) {
-            (Value::Counter { .. }, Value::Counter { merge: counted, plus: 1 }) if counted == merge => {
-                Value::Ints { is_scalar: true, data: vec![turns] }
-            }
-            (Value::Real(_), Value::Real(next)) => {
-                let sequence = self.lifted(merge, next, turns)?;
-                Value::Real(self.arena.step(sequence, At::Last)?)
-            }
-            (Value::Content(_), Value::Content(Content::Written { array, merge: counter, value })) => {
-                if !frame.iter().any(|(known, _)| *known == counter) {
-                    return Err("it collects what another loop counts".into());
-                }
-                let sequence = self.lifted(merge, value, turns)?;
-                Value::Content(Content::Sequence(array, self.arena.swap(sequence)?))
-            }
-            _ => return Err("it shows a state that this importer does not know".into()),
-        }])
-    }
-
-    /// The sequence [batch, time, ...] of what the body of the loop with this Merge computes.
-    pub(super) fn lifted(&mut self, merge: usize, value: Id, turns: Dim) -> Result<Id, String> {
-        let frame = self.frame_number(self.graph.nodes[merge].inputs[0].node)?;
-        sequence::of_loop(&mut self.arena, frame, value, turns)
     }
 }
 

@@ -1,5 +1,7 @@
 //! TensorFlow's audio ops: features from a wav file.
 
+use tidegate::front_end::{First, MelCorners, Spectrum, Window};
+
 use super::graph::{Graph, GraphNode, Source};
 use crate::canonical::Mfcc;
 use crate::format::graphdef::STRING;
@@ -7,8 +9,6 @@ use crate::format::graphdef::attr_value::Value as Attr;
 
 /// DecodeWav takes the rate from the file; TensorFlow's speech commands models are trained and fed at this one.
 const SAMPLE_RATE: u32 = 16_000;
-/// A new window starts every 240 ms (DESIGN.md, The command line).
-const WINDOW_EVERY_SECONDS: f64 = 0.24;
 /// `kFilterbankFloor` in tensorflow/core/kernels/mfcc.cc
 const LOG_FLOOR: f32 = 1e-12;
 
@@ -79,19 +79,19 @@ impl FrontEnd {
             sample_rate: SAMPLE_RATE,
             window_len,
             stride_len,
+            window: Window::Hann,
             fft_len,
+            spectrum: Spectrum::Magnitude,
             mel_bands,
             lower_hz: float(node, "lower_frequency_limit", 20.0)?,
             upper_hz: float(node, "upper_frequency_limit", 4000.0)?,
+            bins_per_rate: None,
+            corners: MelCorners::Exact,
             coefficients,
             log_floor: LOG_FLOOR,
+            first: First::Cepstrum,
+            lead_frames: 0,
         };
         Ok(Self { node, mfcc, frames: (after_first / stride_len) as usize + 1 })
-    }
-
-    /// A new window begins after so many frames.
-    pub fn every(&self) -> u32 {
-        let every = WINDOW_EVERY_SECONDS * f64::from(SAMPLE_RATE) / f64::from(self.mfcc.stride_len);
-        (every.round() as u32).max(1)
     }
 }

@@ -7,6 +7,9 @@ use crate::error::ImportError;
 use crate::format::graphdef::NodeDef;
 use crate::format::graphdef::attr_value::Value as Attr;
 
+/// Most Identity nodes in a row that are looked through.
+const MAX_BEHIND: usize = 64;
+
 /// Output `output` of node `node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -81,8 +84,9 @@ impl<'a> Graph<'a> {
 
     /// The node behind a value, through what passes it on unchanged.
     pub fn behind(&self, mut source: Source) -> Source {
-        // Every step goes to an input, and the graph has no cycles, so this ends.
-        while let ("Identity", &[input]) = (self.nodes[source.node].def.op.as_str(), &*self.nodes[source.node].inputs) {
+        for _ in 0..MAX_BEHIND {
+            let node = &self.nodes[source.node];
+            let ("Identity", &[input]) = (node.def.op.as_str(), &*node.inputs) else { break };
             source = input;
         }
         source

@@ -3,8 +3,9 @@
 use super::evaluate::Evaluator;
 use super::graph::{Graph, Source};
 use super::lower::Lowering;
-use crate::canonical::{Canonical, Schedule};
+use crate::canonical::Schedule;
 use crate::error::ImportError;
+use crate::format::description::Imported;
 use crate::format::graphdef::NodeDef;
 
 /// Most outputs.
@@ -14,16 +15,21 @@ const MAX_OUTPUTS: usize = 16;
 /// nodes that no other uses; labels and detector are left to the caller.
 ///
 /// # Errors
-/// If a node that an output needs computes what is not known; the error names it.
-pub fn import_graph(nodes: &[NodeDef], name: &str) -> Result<Canonical, ImportError> {
+/// If a node that an output needs computes what is not known; the error names it. If an input has other steps than
+/// `window`, which a person says.
+pub fn import_graph(nodes: &[NodeDef], name: &str, window: Option<usize>) -> Result<Imported, ImportError> {
     let graph = Graph::new(nodes)?;
     let ends = ends(&graph)?;
-    let mut evaluator = Evaluator::new(&graph);
+    let mut evaluator = Evaluator::new(&graph, window)?;
     let mut outputs = Vec::new();
     for &end in &ends {
         outputs.push(evaluator.read(Source { node: end, output: 0 })?);
     }
+    if window.is_some() && !evaluator.window_used {
+        return Err(ImportError::Unsupported("--window with a graph whose input has no steps".into()));
+    }
     let front_end = evaluator.front_end.clone();
+    let (latest, notes) = (evaluator.latest, std::mem::take(&mut evaluator.notes));
     let mut lowering = Lowering::new(&mut evaluator, &outputs)?;
     let mut per_clip = true;
     for (&end, &output) in ends.iter().zip(&outputs) {
@@ -31,8 +37,11 @@ pub fn import_graph(nodes: &[NodeDef], name: &str) -> Result<Canonical, ImportEr
     }
     let front_end = front_end.filter(|front_end| Some(front_end.node) == lowering.input_node());
     let steps = lowering.steps.and_then(|steps| u32::try_from(steps).ok());
+    if latest.is_some_and(|latest| lowering.steps.is_none_or(|steps| latest >= steps as i64)) {
+        return Err(ImportError::Unsupported("a sequence_length with more steps than the graph's input has".into()));
+    }
     let schedule = match (steps, &front_end) {
-        (Some(frames), Some(front_end)) if per_clip => Schedule::Windows { frames, every: front_end.every() },
+        (Some(frames), Some(front_end)) if per_clip => Schedule::Windows { frames, every: front_end.mfcc.every() },
         // The graph looks at windows of its own length and says nothing of overlap.
         (Some(frames), None) if per_clip && frames > 1 => Schedule::Windows { frames, every: frames },
         _ => Schedule::Endless,
@@ -41,7 +50,7 @@ pub fn import_graph(nodes: &[NodeDef], name: &str) -> Result<Canonical, ImportEr
     model.architecture.front_end = front_end.map(|front_end| front_end.mfcc);
     model.architecture.schedule = schedule;
     model.validate()?;
-    Ok(model)
+    Ok(Imported { model, notes })
 }
 
 /// The nodes that no other uses.

@@ -1,7 +1,8 @@
 //! Integer expressions that TensorFlow 1 leaves in frozen graphs: shapes, permutations, loop bounds.
 
+use super::dims::known as number;
 use super::evaluate::{Evaluator, MAX_INTS, Outputs, Value};
-use super::symbol::{Dim, is_symbol};
+use super::symbol::{Dim, LENGTH, is_symbol};
 
 impl Evaluator<'_> {
     pub(super) fn apply_ints(&mut self, node: usize, op: &str, inputs: &[Value]) -> Outputs {
@@ -53,6 +54,17 @@ impl Evaluator<'_> {
             ("Pack", scalars) if scalars.iter().all(|(is_scalar, _)| *is_scalar) => {
                 self.ints(false, scalars.iter().map(|(_, data)| data[0]).collect())
             }
+            ("Max" | "Min", [(_, data), _]) if !data.is_empty() => {
+                let found = match op {
+                    _ if data.iter().all(|&value| value == data[0]) => Some(data[0]),
+                    _ if !known(data) => None,
+                    "Max" => data.iter().copied().max(),
+                    _ => data.iter().copied().min(),
+                };
+                self.ints(true, vec![found.ok_or("its value is not known when the network is imported")?])
+            }
+            // A column of lengths.
+            ("ExpandDims", [(false, data), (_, [-1] | [1])]) => self.ints(false, data.to_vec()),
             ("ExpandDims", [(true, data), _]) => self.ints(false, data.to_vec()),
             ("Squeeze", [(_, data)]) if data.len() == 1 => self.ints(true, data.to_vec()),
             ("Reshape", [(_, data), (_, [-1] | [1])]) => self.ints(false, data.to_vec()),
@@ -66,9 +78,9 @@ impl Evaluator<'_> {
                 let picked = picked.ok_or("it takes elements that its vector does not have")?;
                 self.ints(*is_scalar, picked)
             }
-            ("Sub", [(true, [a]), (true, [b])]) if !is_symbol(*b) => {
-                let less = self.arena.less(*a, *b)?;
-                self.ints(true, vec![less])
+            ("Sub", [(is_scalar, a), (true, [b])]) if !is_symbol(*b) => {
+                let less: Result<Vec<Dim>, String> = a.iter().map(|&a| self.arena.less(a, *b)).collect();
+                self.ints(*is_scalar, less?)
             }
             ("Mul", [(true, [a]), (true, [b])]) => {
                 let product = self.arena.product(&[*a, *b])?;
@@ -78,13 +90,17 @@ impl Evaluator<'_> {
                 (_, a, b) if a == b => self.ints(true, vec![a]),
                 ("Maximum", a, b) if known(&[a, b]) => self.ints(true, vec![a.max(b)]),
                 ("Minimum", a, b) if known(&[a, b]) => self.ints(true, vec![a.min(b)]),
+                ("Minimum", steps, LENGTH) | ("Minimum", LENGTH, steps) if steps > 0 || is_symbol(steps) => {
+                    self.ints(true, vec![steps])
+                }
                 // A number of steps is at least 1.
                 ("Maximum", 0 | 1, steps) | ("Maximum", steps, 0 | 1) => self.ints(true, vec![steps]),
                 _ => Err("its value is not known when the network is imported".into()),
             },
             ("Add" | "AddV2", [(a_scalar, a), (_, b)]) if a.len() == b.len() && known(a) && known(b) => {
-                let sum: Option<Vec<Dim>> = a.iter().zip(*b).map(|(&a, &b)| a.checked_add(b)).collect();
-                self.ints(*a_scalar, sum.ok_or("its sum is too large")?)
+                let sum = a.iter().zip(*b).map(|(&a, &b)| number(a.saturating_add(b)));
+                let sum: Result<Vec<Dim>, String> = sum.collect();
+                self.ints(*a_scalar, sum?)
             }
             _ => Err(match op {
                 "StridedSlice" => "it must take one element of a vector".into(),

@@ -3,16 +3,13 @@
 //! `CudnnLSTM` and its kin; and the plain layers around them.
 
 use serde_json::{Map, Value as Json};
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
 
-use super::{cells, golden, wrapper};
+use super::{golden, plain, wrapper};
 use crate::error::ImportError;
 use crate::format::description::{Take, Value, foreign, last};
 use crate::format::golden::Case;
-use crate::format::layer::Layer;
 use crate::format::network::{Direction, Network, Source};
-use crate::format::weights::zeros;
+use crate::format::plain::several;
 
 /// Adds a layer.
 pub(crate) fn add(
@@ -21,6 +18,10 @@ pub(crate) fn add(
     inputs: &[Value],
     take: Take,
 ) -> Result<Value, ImportError> {
+    if matches!(case.cls.as_str(), "Concat" | "Add" | "Multiply") {
+        let value = several(case, network, inputs)?;
+        return Ok(if take == Take::Sequence { value } else { last(network, value) });
+    }
     let [x] = inputs else { return foreign("tf1", case, network, inputs, take) };
     let outputs = match case.cls.as_str() {
         "bidirectional_dynamic_rnn" | "static_bidirectional_rnn" => {
@@ -32,20 +33,10 @@ pub(crate) fn add(
             wrapper::stack_of_pairs(case, network, &x.source)?.to_vec()
         }
         "CudnnLSTM" | "CudnnGRU" | "CudnnRNNTanh" | "CudnnRNNRelu" => cudnn(case, network, x)?,
-        "Dense" => vec![dense(case, network, &x.source)?],
-        "Softmax" => vec![softmax(network, &x.source)],
-        "Activation" => {
-            let activation = case.activation("activation", Activation::Identity)?;
-            vec![activated(network, &x.source, activation)]
-        }
-        "Dropout" => {
-            // It drops only while a network is trained.
-            for argument in ["rate", "noise_shape", "seed"] {
-                case.ignore(argument);
-            }
-            vec![x.source.clone()]
-        }
-        _ => return foreign("tf1", case, network, inputs, take),
+        _ => match plain::add(case, network, x)? {
+            Some(value) => return Ok(if take == Take::Sequence { value } else { last(network, value) }),
+            None => return foreign("tf1", case, network, inputs, take),
+        },
     };
     match take {
         Take::Sequence => Ok(x.with(network.concat(&outputs))),
@@ -67,37 +58,6 @@ fn whole_sequence(case: &Case<'_>, x: &Value) -> Result<(), ImportError> {
         Some(_) => Ok(()),
         None => Err(ImportError::NeedsWindow { what: case.cls.clone() }),
     }
-}
-
-/// `act(x kernel + bias)`, as `tf.layers.dense` names them.
-fn dense(case: &mut Case<'_>, network: &mut Network, x: &Source) -> Result<Source, ImportError> {
-    for argument in ["kernel_initializer", "bias_initializer", "trainable", "name"] {
-        case.ignore(argument);
-    }
-    // Softmax is a layer of its own.
-    let softmaxed = case.has_text("activation", "softmax");
-    if softmaxed {
-        case.ignore("activation");
-    }
-    let activation = case.activation("activation", Activation::Identity)?;
-    let kernel = case.tensor("kernel")?;
-    let bias = match case.flag("use_bias", true)? {
-        true => case.tensor("bias")?.clone(),
-        false => zeros(kernel.shape.last().copied().unwrap_or(0)),
-    };
-    let layer = cells::dense(kernel, &bias, activation)?;
-    case.units("units", layer.output_size)?;
-    let output = network.add(layer, &[x]);
-    Ok(if softmaxed { softmax(network, &output) } else { output })
-}
-
-fn softmax(network: &mut Network, x: &Source) -> Source {
-    network.add(Layer::new(CellKind::Softmax, x.size(), x.size()), &[x])
-}
-
-fn activated(network: &mut Network, x: &Source, activation: Activation) -> Source {
-    let layer = Layer::new(CellKind::Activation, x.size(), x.size()).activation("activation", activation);
-    network.add(layer, &[x])
 }
 
 /// Layers of cuDNN, with the variables of the cells that compute the same: one output, or one for each direction.

@@ -8,9 +8,11 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::evaluate::Evaluator;
+use super::lower_kernel::time_axis;
 use super::sequence::{self, MAX_DEPTH};
-use super::symbol::{Arena, At, Dim, Expr, Id, Kernel, Linear, Over, is_symbol};
-use crate::canonical::{MAX_SIZE, Tensor};
+use super::symbol::{Arena, At, Dim, Expr, Id, Linear, Over, is_symbol};
+use super::windowed::needs_window;
+use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
 use crate::error::ImportError;
 use crate::format::layer::Layer;
 use crate::format::network::{Direction, Network, Source};
@@ -18,15 +20,16 @@ use crate::format::weights::Named;
 
 /// Layers as they are made of expressions.
 pub struct Lowering<'a, 'g> {
-    graph: &'a mut Evaluator<'g>,
+    pub(super) graph: &'a mut Evaluator<'g>,
     pub network: Network,
     known: HashMap<Id, Source>,
     /// Whether the whole of a sequence is looked at as one window.
-    windowed: bool,
+    pub(super) windowed: bool,
     /// The input port, the node it is of, and whether its time stands first.
     input: Option<(Source, usize, bool)>,
     /// Whether what is read has its time first.
     time_first: bool,
+    layers: usize,
     /// Steps of the input that the output needs; `None` where the graph leaves their number open.
     pub steps: Option<usize>,
 }
@@ -38,7 +41,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let mut network = Network::new();
         network.fresh = true;
         let steps = Some(0);
-        Ok(Self { graph, network, known: HashMap::new(), windowed, input: None, time_first: false, steps })
+        Ok(Self { graph, network, known: HashMap::new(), windowed, input: None, time_first: false, layers: 0, steps })
     }
 
     /// The node of the input and its name.
@@ -50,7 +53,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         &mut self.graph.arena
     }
 
-    fn fail<T>(&self, id: Id, reason: impl Into<String>) -> Result<T, ImportError> {
+    pub(super) fn fail<T>(&self, id: Id, reason: impl Into<String>) -> Result<T, ImportError> {
         self.graph.fail(self.graph.arena.origin_of(id), reason)
     }
 
@@ -76,7 +79,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
     }
 
     /// The layer that gives this; `needed` steps of it count.
-    fn lower(&mut self, id: Id, needed: Option<usize>, depth: usize) -> Result<Source, ImportError> {
+    pub(super) fn lower(&mut self, id: Id, needed: Option<usize>, depth: usize) -> Result<Source, ImportError> {
         if depth == MAX_DEPTH {
             return self.fail(id, format!("the network is deeper than {MAX_DEPTH}"));
         }
@@ -133,7 +136,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Expr::Reshape(inner) => self.reshape(id, inner, &shape, needed, depth),
             Expr::Softmax(x) => {
                 let x = self.lower(x, needed, depth)?;
-                Ok(self.network.add(Layer::new(CellKind::Softmax, x.size(), x.size()), &[&x]))
+                self.add(Layer::new(CellKind::Softmax, x.size(), x.size()), &[&x])
             }
             Expr::Unary(activation, x) => {
                 let activation = self.graph.arena.activation(activation);
@@ -170,10 +173,36 @@ impl<'a, 'g> Lowering<'a, 'g> {
                 self.kernel(id, x, kernel, over, None, Activation::Identity, needed, depth)
             }
             Expr::Scale(x, gain, shift) => self.scale(id, x, (gain, shift), Activation::Identity, needed, depth),
+            Expr::Norm(x, gain, shift, epsilon) => {
+                let x = self.lower(x, needed, depth)?;
+                let arena = &self.graph.arena;
+                let vector = |id: Id| Tensor { shape: vec![arena.vector(id).len()], data: arena.vector(id).to_vec() };
+                let layer = Layer::new(CellKind::LayerNorm, x.size(), x.size())
+                    .param("epsilon", f32::from_bits(epsilon))
+                    .option("gain")
+                    .tensor("gain", vector(gain))
+                    .tensor("bias", vector(shift));
+                self.add(layer, &[&x])
+            }
             Expr::Slice(..) => self.fail(id, "it takes some of the features, which no layer here does"),
             Expr::Variable(_) => self.fail(id, "the state of a loop is used outside of it"),
             Expr::Const(_) | Expr::Fill(_) => self.fail(id, "a constant stands where features must"),
         }
+    }
+
+    pub(super) fn add(&mut self, layer: Layer, inputs: &[&Source]) -> Result<Source, ImportError> {
+        self.check(&layer)?;
+        Ok(self.network.add(layer, inputs))
+    }
+
+    /// Whether there may be this layer too: a graph can use its weights in many.
+    pub(super) fn check(&mut self, layer: &Layer) -> Result<(), ImportError> {
+        self.layers += 1;
+        if self.layers > MAX_NODES {
+            return Err(ImportError::Unsupported(format!("a network of more than {MAX_NODES} layers")));
+        }
+        let values = layer.tensors.values().map(|tensor| tensor.data.len()).sum();
+        self.arena().spend(values).map_err(|reason| ImportError::Malformed { format: "TensorFlow graph", reason })
     }
 
     fn port(&mut self, id: Id, node: usize, shape: &[Dim], needed: Option<usize>) -> Result<Source, ImportError> {
@@ -209,10 +238,9 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let mut source = self.network.input(&name, size);
         if self.windowed {
             let Some(steps) = self.steps else {
-                return self.fail(
-                    id,
-                    "a layer that runs backwards needs a number of steps: freeze the graph with one in its shape",
-                );
+                let name = &self.graph.graph.nodes[node].def.name;
+                let what = format!("a layer that runs backwards over {name:?}");
+                return Err(ImportError::NeedsWindow { what });
             };
             if steps * size > MAX_SIZE {
                 return self.fail(id, format!("a window of {steps} steps of {size} features is too large"));
@@ -255,6 +283,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         let source = self.lower(from, needed, depth)?;
         let arena = &self.graph.arena;
         let layer = arena.cells[cell].layer(arena)?;
+        self.check(&layer)?;
         Ok(self.network.directed(layer, &[&source], direction))
     }
 
@@ -293,7 +322,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
                     return Ok(rows);
                 }
                 let window = Layer::new(CellKind::Window, rows.size(), size);
-                Ok(self.network.add(window.extent("length", steps).extent("hop", steps), &[&rows]))
+                self.add(window.extent("length", steps).extent("hop", steps), &[&rows])
             }
             _ => self.fail(id, "it must keep the steps of its input apart, or make one vector of them"),
         }
@@ -314,17 +343,17 @@ impl<'a, 'g> Lowering<'a, 'g> {
             Expr::Scale(inner, gain, shift) => self.scale(x, inner, (gain, shift), activation, needed, depth),
             _ => {
                 let source = self.lower(x, needed, depth)?;
-                Ok(self.activation(source, activation))
+                self.activation(source, activation)
             }
         }
     }
 
-    fn activation(&mut self, x: Source, activation: Activation) -> Source {
+    fn activation(&mut self, x: Source, activation: Activation) -> Result<Source, ImportError> {
         if activation == Activation::Identity {
-            return x;
+            return Ok(x);
         }
         let layer = Layer::new(CellKind::Activation, x.size(), x.size()).activation("activation", activation);
-        self.network.add(layer, &[&x])
+        self.add(layer, &[&x])
     }
 
     fn merge(
@@ -336,7 +365,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
         depth: usize,
     ) -> Result<Source, ImportError> {
         let (a, b) = (self.lower(a, needed, depth)?, self.lower(b, needed, depth)?);
-        Ok(self.network.add(Layer::merge(how, 2, a.size()), &[&a, &b]))
+        self.add(Layer::merge(how, 2, a.size()), &[&a, &b])
     }
 
     fn dense(
@@ -365,7 +394,7 @@ impl<'a, 'g> Lowering<'a, 'g> {
                 let kernel = Named { name: &name, tensor: &kernel };
                 let bias = bias.map(|bias| vector(self, bias));
                 let layer = Layer::dense(kernel.transposed(0, kernel.matrix()?.0)?, bias, activation);
-                Ok(self.network.add(layer, &sources.iter().collect::<Vec<_>>()))
+                self.add(layer, &sources.iter().collect::<Vec<_>>())
             }
             ([], &[(source, weights)]) => {
                 let source = self.lower(source, needed, depth)?;
@@ -376,8 +405,8 @@ impl<'a, 'g> Lowering<'a, 'g> {
                 if let Some(bias) = bias {
                     layer = layer.tensor("bias", vector(self, bias));
                 }
-                let scaled = self.network.add(layer, &[&source]);
-                Ok(self.activation(scaled, activation))
+                let scaled = self.add(layer, &[&source])?;
+                self.activation(scaled, activation)
             }
             _ => self.fail(id, "it adds products that no layer here adds"),
         }
@@ -403,196 +432,11 @@ impl<'a, 'g> Lowering<'a, 'g> {
             .extent("channels", arena.width(x))
             .tensor("gain", vector(gain))
             .tensor("bias", vector(shift));
-        let scaled = self.network.add(layer, &[&source]);
-        Ok(self.activation(scaled, activation))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a convolution takes what stands behind it in")]
-    fn kernel(
-        &mut self,
-        id: Id,
-        x: Id,
-        kernel: Kernel,
-        over: Over,
-        scale: Option<(Id, Id)>,
-        activation: Activation,
-        needed: Option<usize>,
-        depth: usize,
-    ) -> Result<Source, ImportError> {
-        let from = self.graph.arena.shape(x).to_vec();
-        let to = self.graph.arena.shape(id).to_vec();
-        let Some(axis) = time_axis(&self.graph.arena, x) else { return self.fail(id, "it must go over steps") };
-        // A convolution over one axis has its steps along the width of an image of height 1.
-        let (height, width) = if axis == 1 { (0, Some(1)) } else { (1, None) };
-        let size = |shape: &[Dim], axis: usize| usize::try_from(shape[axis]).unwrap_or(0);
-        let channels = size(&from, 3);
-        let tall = Along::new(size(&from, 1 + height), size(&to, 1 + height), &kernel, height);
-        let wide = width.map(|axis| Along::new(size(&from, 1 + axis), size(&to, 1 + axis), &kernel, axis));
-        let wide = wide.unwrap_or(Along { input: 1, taps: 1, stride: 1, dilation: 1, before: 0, behind: 0, output: 1 });
-        if width.is_none() && kernel.taps[0] != 1 {
-            return self.fail(id, "its kernel is higher than its image");
-        }
-
-        let out = needed.unwrap_or(tall.output).min(tall.output).max(1);
-        let used = ((out - 1) * tall.stride + tall.reach()).saturating_sub(tall.before).min(tall.input);
-        let source = self.lower(x, Some(if self.windowed { tall.input } else { used }), depth)?;
-        let along =
-            if self.windowed { tall } else { Along { input: tall.reach(), output: 1, before: 0, behind: 0, ..tall } };
-        let filters = match over {
-            Over::Conv { weights } => self.graph.arena.tensors[weights].shape[3],
-            Over::Max | Over::Average => channels,
-        };
-        let kind = if matches!(over, Over::Conv { .. }) { CellKind::Conv } else { CellKind::Pool };
-        let mut layer = Layer::new(kind, along.input * wide.input * channels, filters)
-            .extent("in_height", along.input)
-            .extent("in_width", wide.input)
-            .extent("in_channels", channels)
-            .extent("kernel_height", along.taps)
-            .extent("kernel_width", wide.taps)
-            .extent("stride_height", along.stride)
-            .extent("stride_width", wide.stride)
-            .extent("dilation_height", along.dilation)
-            .extent("dilation_width", wide.dilation)
-            .extent("pad_top", along.before)
-            .extent("pad_bottom", along.behind)
-            .extent("pad_left", wide.before)
-            .extent("pad_right", wide.behind)
-            .extent("out_height", along.output)
-            .extent("out_width", wide.output);
-        layer.output_size = along.output * wide.output * filters;
-        if [layer.input_size, layer.output_size].iter().any(|size| *size > MAX_SIZE) {
-            return self.fail(id, "its image is too large");
-        }
-        match over {
-            Over::Conv { weights } => {
-                let arena = &self.graph.arena;
-                let Tensor { shape, data } = &arena.tensors[weights];
-                let rows = shape[0] * shape[1] * shape[2];
-                let mut matrix = Tensor { shape: vec![rows, filters], data: data.clone() };
-                if let Some((gain, _)) = scale {
-                    for row in matrix.data.chunks_mut(filters) {
-                        for (value, gain) in row.iter_mut().zip(arena.vector(gain)) {
-                            *value *= gain;
-                        }
-                    }
-                }
-                let matrix = Named { name: "the kernel of a convolution", tensor: &matrix };
-                layer = layer.tensor("weights", matrix.transposed(0, rows)?).activation("activation", activation);
-                if let Some((_, shift)) = scale {
-                    layer = layer.tensor("bias", Tensor { shape: vec![filters], data: arena.vector(shift).to_vec() });
-                }
-            }
-            Over::Max => layer = layer.option("max"),
-            Over::Average => layer = layer.option("average"),
-        }
-        if self.windowed {
-            return Ok(self.network.whole(layer, &source, Some(tall.output)));
-        }
-        if tall.reach() == 1 && tall.stride == 1 && tall.before == 0 {
-            return Ok(self.network.add(layer, &[&source]));
-        }
-        let window = Layer::new(CellKind::Window, source.size(), source.size() * tall.reach())
-            .extent("length", tall.reach())
-            .extent("hop", tall.stride)
-            .extent("prefill", tall.before);
-        let window = self.network.add(window, &[&source]);
-        Ok(self.network.add(layer, &[&window]))
+        let scaled = self.add(layer, &[&source])?;
+        self.activation(scaled, activation)
     }
 }
 
-/// An axis of an image and of the kernel over it.
-#[derive(Clone, Copy)]
-struct Along {
-    input: usize,
-    taps: usize,
-    stride: usize,
-    dilation: usize,
-    before: usize,
-    behind: usize,
-    output: usize,
-}
-
-impl Along {
-    fn new(input: usize, output: usize, kernel: &Kernel, axis: usize) -> Self {
-        let [taps, stride, dilation] = [kernel.taps[axis], kernel.strides[axis], kernel.dilations[axis]];
-        let reach = (taps - 1) * dilation + 1;
-        // TensorFlow's SAME: what is missing, the smaller half in front (tensorflow/core/framework/common_shape_fns.cc).
-        let missing = match kernel.same {
-            true => ((output.max(1) - 1) * stride + reach).saturating_sub(input),
-            false => 0,
-        };
-        Self { input, taps, stride, dilation, before: missing / 2, behind: missing - missing / 2, output }
-    }
-
-    fn reach(&self) -> usize {
-        (self.taps - 1) * self.dilation + 1
-    }
-}
-
-/// The dimension that is the time: behind the batch, but for a sequence that was made an image of height 1.
-fn time_axis(arena: &Arena, id: Id) -> Option<usize> {
-    let mut id = id;
-    if !matches!(arena.shape(id).len(), 3 | 4) {
-        return None;
-    }
-    // Every turn goes to an operand, which was made earlier.
-    while arena.shape(id).len() == 4 {
-        match (arena.expr(id), arena.operands(id).first()) {
-            (Expr::Reshape(_), Some(&inner)) if arena.shape(inner).len() == 3 => {
-                let (image, sequence) = (arena.shape(id), arena.shape(inner));
-                return Some(if image[1] == 1 && image[2..] == sequence[1..] { 2 } else { 1 });
-            }
-            (Expr::Reshape(_), _) | (_, None) => return Some(1),
-            (_, Some(&operand)) => id = operand,
-        }
-    }
-    Some(1)
-}
-
-fn known_len(shape: &[Dim], axis: usize) -> Option<usize> {
+pub(super) fn known_len(shape: &[Dim], axis: usize) -> Option<usize> {
     shape.get(axis).filter(|&&dim| !is_symbol(dim)).and_then(|&dim| usize::try_from(dim).ok())
-}
-
-/// Whether anything needs what comes after a step.
-fn needs_window(arena: &mut Arena, outputs: &[Id]) -> bool {
-    let mut open = outputs.to_vec();
-    let mut seen = vec![];
-    while let Some(id) = open.pop() {
-        if id >= seen.len() {
-            seen.resize(id + 1, false);
-        }
-        if std::mem::replace(&mut seen[id], true) {
-            continue;
-        }
-        match *arena.expr(id) {
-            Expr::Reverse(_) | Expr::Step(_, At::Step(0)) => return true,
-            Expr::Kernel(x, kernel, over) => {
-                let (from, to) = (arena.shape(x).to_vec(), arena.shape(id).to_vec());
-                if let Some(axis) = time_axis(arena, x) {
-                    let size = |shape: &[Dim]| usize::try_from(shape[axis]).unwrap_or(0);
-                    let along = Along::new(size(&from), size(&to), &kernel, axis - 1);
-                    // A pool does not see the zeros that a window is filled with.
-                    if along.behind > 0 || (along.before > 0 && !matches!(over, Over::Conv { .. })) {
-                        return true;
-                    }
-                }
-            }
-            _ => {}
-        }
-        // Steps of an unrolled loop end in a sequence: reversed or not, its inputs tell.
-        if let Some(steps) = sequence::chain(arena, id).filter(|_| arena.shape(id).len() == 2) {
-            if let Ok(sequence) = sequence::of_steps(arena, &steps, 0) {
-                open.push(sequence);
-            }
-            continue;
-        }
-        if let Expr::Stack(steps) = arena.expr(id).clone() {
-            if let Ok(sequence) = sequence::of_steps(arena, &steps, 0) {
-                open.push(sequence);
-            }
-            continue;
-        }
-        open.extend(arena.operands(id));
-    }
-    false
 }

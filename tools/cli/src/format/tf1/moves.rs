@@ -171,6 +171,7 @@ impl Arena {
             if of.first() == Some(&BATCH) {
                 lead = of;
             }
+            // `make` refuses what is too wide; this many parts of what it lets pass are no overflow.
             width += self.width(part);
             match self.expr(part) {
                 Expr::Concat(inner) => flat.extend_from_slice(inner),
@@ -206,7 +207,10 @@ impl Arena {
         if depth >= MAX_DEPTH {
             return generic(self);
         }
-        match self.expr(id).clone() {
+        if let Some(&slice) = self.slices.get(&(id, start, len)) {
+            return Ok(slice);
+        }
+        let slice = match self.expr(id).clone() {
             Expr::Const(tensor) => {
                 let Tensor { shape, data } = &self.tensors[tensor];
                 let mut shape = shape.clone();
@@ -260,6 +264,8 @@ impl Arena {
                 self.make(Expr::Linear(part), shape)
             }
             _ => generic(self),
-        }
+        }?;
+        self.slices.insert((id, start, len), slice);
+        Ok(slice)
     }
 }

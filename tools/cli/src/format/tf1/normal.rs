@@ -50,6 +50,9 @@ impl Arena {
 
     /// Not below `least`, not above `greatest`.
     pub fn clip(&mut self, id: Id, least: f32, greatest: f32) -> Made {
+        if self.is_constant(id) && !self.is_zero(id) {
+            return self.map(id, |value| value.max(least).min(greatest));
+        }
         if let Some(([inner], wrap)) = self.unwrapped([id]) {
             let inner = self.clip(inner, least, greatest)?;
             return self.wrapped(inner, wrap);
@@ -137,6 +140,10 @@ impl Arena {
         let shape = self.shape(x).to_vec();
         match (self.expr(x).clone(), self.scalar(constant)) {
             (_, Some(0.0)) => Ok(x),
+            (Expr::Norm(inner, gain, shift, epsilon), _) => {
+                let shift = self.zip(shift, constant, self.width(x), |a, b| a + b)?;
+                self.make(Expr::Norm(inner, gain, shift, epsilon), shape)
+            }
             (Expr::Linear(linear), _) => {
                 let units = linear.units;
                 let bias = match linear.bias {
@@ -146,6 +153,16 @@ impl Arena {
                 self.make(Expr::Linear(Linear { bias: Some(bias), ..linear }), shape)
             }
             (_, Some(shift)) => self.affine(x, 1.0, shift),
+            (Expr::Concat(parts), None) if parts.iter().all(|&part| matches!(self.expr(part), Expr::Linear(_))) => {
+                let constant = self.as_vector(constant, self.width(x))?;
+                let (mut from, mut sums) = (0, Vec::new());
+                for part in parts {
+                    let shift = self.slice(constant, from, self.width(part))?;
+                    sums.push(self.add_constant(part, shift)?);
+                    from += self.width(part);
+                }
+                self.concat(&sums)
+            }
             (Expr::Scale(inner, gain, shift), None) => {
                 let shift = self.zip(shift, constant, self.width(x), |a, b| a + b)?;
                 self.make(Expr::Scale(inner, gain, shift), shape)
@@ -169,7 +186,8 @@ impl Arena {
         if self.is_constant(a) && self.is_constant(b) {
             // A peephole that looks at the state before the first step.
             let begins = |this: &Self, state: Id, weights: Id| {
-                this.is_zero(state) && this.shape(state).len() == 2 && this.shape(weights).len() == 1
+                let of_units = matches!(*this.shape(weights), [_] | [1, _]) && !this.is_zero(weights);
+                this.is_zero(state) && this.shape(state).len() == 2 && of_units
             };
             return match (begins(self, a, b), begins(self, b, a)) {
                 (true, _) => self.diagonal(a, b),
@@ -261,6 +279,17 @@ impl Arena {
         let mut shape = self.leading(a, b)?;
         shape.push(self.width(a) as Dim);
         self.make(Expr::Maximum(a, b), shape)
+    }
+
+    /// A normalization over the features; its factor and shift are constant.
+    pub fn norm(&mut self, id: Id, gain: Id, shift: Id, epsilon: u32) -> Made {
+        if let Some(([inner], wrap)) = self.unwrapped([id]) {
+            let inner = self.norm(inner, gain, shift, epsilon)?;
+            return self.wrapped(inner, wrap);
+        }
+        let (width, shape) = (self.width(id), self.shape(id).to_vec());
+        let (gain, shift) = (self.as_vector(gain, width)?, self.as_vector(shift, width)?);
+        self.make(Expr::Norm(id, gain, shift, epsilon), shape)
     }
 
     pub fn softmax(&mut self, id: Id) -> Made {

@@ -1,46 +1,34 @@
 //! Ops that move values about, keep them for a loop, or take them apart.
 
-use super::evaluate::{Content, Evaluator, MAX_INTS, MAX_PARTS, Outputs, Value, axis};
-use super::symbol::{At, Dim, Expr, Id, Kernel, Over, is_symbol};
-use crate::canonical::Tensor;
-use crate::format::graphdef::FLOAT;
-use crate::format::graphdef::attr_value::Value as Attr;
+use super::evaluate::{Evaluator, MAX_INTS, MAX_PARTS, Outputs, Value, axis};
+use super::symbol::{Dim, Expr, Id, is_symbol};
 
 impl Evaluator<'_> {
     pub(super) fn apply(&mut self, node: usize, op: &str, inputs: Vec<Value>) -> Outputs {
         let real = |id: Id| Ok(vec![Value::Real(id)]);
         match (op, &*inputs) {
+            ("Identity" | "StopGradient" | "PreventGradient" | "CheckNumerics", [x]) => Ok(vec![x.clone()]),
+            ("PlaceholderWithDefault", [x]) => self.with_default(node, x),
+            ("Cast", [x]) => self.cast(node, x),
             (
-                "Identity" | "StopGradient" | "PreventGradient" | "Cast" | "CheckNumerics" | "PlaceholderWithDefault",
-                [x],
-            ) => {
-                if op == "PlaceholderWithDefault" {
-                    return Err(String::new());
-                }
-                if op == "Cast"
-                    && matches!(x, Value::Real(_))
-                    && self.graph.attr(node, "DstT") != Some(&Attr::Type(FLOAT))
-                {
-                    return Err("it makes something else of floats".into());
-                }
-                if op == "Cast"
-                    && !matches!(x, Value::Real(_))
-                    && self.graph.attr(node, "DstT") == Some(&Attr::Type(FLOAT))
-                {
-                    return Err("it makes floats of integers".into());
-                }
-                Ok(vec![x.clone()])
+                "Switch" | "Greater" | "GreaterEqual" | "LessEqual" | "LogicalNot" | "Select" | "SelectV2"
+                | "RandomUniform" | "Floor",
+                _,
+            ) => self.conditional(op, &inputs),
+            (_, [Value::Random { low, high }, Value::Real(x)]) | (_, [Value::Real(x), Value::Random { low, high }]) => {
+                self.random(op, [*low, *high], *x)
             }
+            _ if inputs.iter().any(|input| matches!(input, Value::Moment(_))) => self.moment(node, op, &inputs),
+            _ if op.starts_with("TensorList") => self.list(node, op, &inputs),
             ("Enter", [x]) => {
                 self.frame_number(node)?;
                 Ok(vec![x.clone()])
             }
             ("NextIteration" | "LoopCond", [x]) => Ok(vec![x.clone()]),
-            ("Switch", [x, Value::Below(_)]) => Ok(vec![x.clone(), x.clone()]),
-            ("Switch", _) => Err("it obeys a condition that is not a loop's".into()),
             ("Less", [Value::Counter { merge, plus: 0 }, Value::Ints { is_scalar: true, data }]) => {
                 Ok(vec![Value::Below(vec![(*merge, data[0])])])
             }
+            ("Less", _) => self.conditional(op, &inputs),
             ("LogicalAnd", [Value::Below(a), Value::Below(b)]) if a.len() + b.len() <= 8 => {
                 Ok(vec![Value::Below([&a[..], b].concat())])
             }
@@ -59,6 +47,13 @@ impl Evaluator<'_> {
                     .collect();
                 self.apply_real(node, op, &ids)
             }
+            (
+                "Pack",
+                [
+                    first @ (Value::Range(_) | Value::Ints { is_scalar: false, .. }),
+                    last @ Value::Ints { is_scalar: false, .. },
+                ],
+            ) if self.int(node, "axis", 0)? == 1 => Ok(vec![Value::Pairs(Box::new([first.clone(), last.clone()]))]),
             _ if !matches!(op, "ConcatV2" | "Fill")
                 && matches!(inputs.first(), Some(Value::Ints { .. } | Value::Range(_)))
                 && inputs.iter().all(|input| matches!(input, Value::Ints { .. } | Value::Range(_))) =>
@@ -67,7 +62,7 @@ impl Evaluator<'_> {
             }
             ("Fill", [Value::Ints { is_scalar: false, data }, Value::Real(value)]) => {
                 let value = self.arena.scalar(*value).ok_or("its value must be one number")?;
-                if data.len() > 4 || data.iter().any(|&dim| !is_symbol(dim) && dim < 1) {
+                if data.len() > 4 || data.iter().any(|&dim| !is_symbol(dim) && !(1..=1 << 24).contains(&dim)) {
                     return Err("its shape must be one of a state".into());
                 }
                 real(self.arena.make(Expr::Fill(value.to_bits()), data.clone())?)
@@ -99,14 +94,26 @@ impl Evaluator<'_> {
                 self.split(*x, data[0], parts)
             }
             ("SplitV", [Value::Real(x), Value::Ints { data: sizes, .. }, Value::Ints { is_scalar: true, data }]) => {
-                if axis(data, self.arena.shape(*x).len())? + 1 != self.arena.shape(*x).len() || sizes.len() > MAX_PARTS
-                {
+                let on = axis(data, self.arena.shape(*x).len())?;
+                let by_rows = on == 0 && self.arena.is_constant(*x) && self.arena.shape(*x).len() == 2;
+                if !(by_rows || on + 1 == self.arena.shape(*x).len()) || sizes.len() > MAX_PARTS {
                     return Err("it must split features".into());
                 }
+                let width = if by_rows { self.arena.shape(*x)[0] } else { self.arena.width(*x) as Dim };
+                let given =
+                    sizes.iter().filter(|&&size| size != -1).try_fold(0, |sum: Dim, &size| sum.checked_add(size));
+                let rest =
+                    width - given.filter(|given| (0..=width).contains(given)).ok_or("its sizes are not known")?;
                 let (mut at, mut outputs) = (0, Vec::new());
                 for &size in sizes {
-                    let size = usize::try_from(size).map_err(|_| "its sizes must be known")?;
-                    outputs.push(Value::Real(self.arena.slice(*x, at, size)?));
+                    let size =
+                        usize::try_from(if size == -1 { rest } else { size }).map_err(|_| "its sizes are not known")?;
+                    // Keras 2 leaves a part of no features, which nothing reads.
+                    outputs.push(match size {
+                        0 => Value::Nothing,
+                        _ if by_rows => Value::Real(self.constant_rows(*x, 0, at, size)?),
+                        _ => Value::Real(self.arena.slice(*x, at, size)?),
+                    });
                     at += size;
                 }
                 Ok(outputs)
@@ -145,6 +152,14 @@ impl Evaluator<'_> {
             },
             ("Sum" | "Mean" | "Max", [Value::Real(x), Value::Ints { data, .. }]) => self.reduce(node, op, *x, data),
             ("Tile", [Value::Real(x), Value::Ints { is_scalar: false, data }]) => match *self.arena.expr(*x) {
+                // Features side by side.
+                _ if !self.arena.is_constant(*x)
+                    && matches!(&**data, [rest @ .., 1..=64] if rest.iter().all(|&times| times == 1))
+                    && data.len() == self.arena.shape(*x).len() =>
+                {
+                    let parts = vec![*x; data[data.len() - 1] as usize];
+                    real(self.arena.concat(&parts)?)
+                }
                 Expr::Fill(bits) if data.len() == self.arena.shape(*x).len() => {
                     let mut shape = self.arena.shape(*x).to_vec();
                     for (dim, &times) in shape.iter_mut().zip(data) {
@@ -154,6 +169,11 @@ impl Evaluator<'_> {
                 }
                 _ => Err("it repeats what is not a constant".into()),
             },
+            ("ReverseSequence", [Value::Real(x), Value::Ints { is_scalar: false, data }]) => {
+                self.reverse_sequence(node, *x, data)
+            }
+            ("GatherNd", [Value::Since(x), Value::Pairs(pairs)]) => self.state_after_each(*x, pairs),
+            ("GatherNd", [Value::Real(x), Value::Pairs(pairs)]) => self.last_of_each(*x, pairs),
             ("BlockLSTM" | "BlockLSTMV2", [Value::Ints { .. }, rest @ ..]) => self.block_lstm(node, rest),
             _ => self.refuse_inputs(op, &inputs),
         }
@@ -187,327 +207,6 @@ impl Evaluator<'_> {
         match value {
             Value::Ints { is_scalar: false, data } => Ok(data.clone()),
             _ => Err("its integers must be a vector that is known".into()),
-        }
-    }
-
-    pub(super) fn array(&mut self, op: &str, inputs: &[Value]) -> Outputs {
-        let same = |array: &usize, of: &usize| match array == of {
-            true => Ok(()),
-            false => Err("it belongs to another array".to_owned()),
-        };
-        match (op, inputs) {
-            (
-                "TensorArrayScatterV3",
-                [Value::Array(array), indices, Value::Real(value), Value::Content(Content::Empty(of))],
-            ) => {
-                same(array, of)?;
-                let steps = self.arena.shape(*value).first().copied().unwrap_or(0);
-                self.in_order(indices, steps)?;
-                Ok(vec![Value::Content(Content::Sequence(*array, *value))])
-            }
-            (
-                "TensorArrayReadV3",
-                [Value::Array(array), Value::Counter { merge, plus: 0 }, Value::Content(Content::Sequence(of, x))],
-            ) => {
-                same(array, of)?;
-                let frame = self.frame_number(self.graph.nodes[*merge].inputs[0].node)?;
-                let sequence = self.arena.swap(*x)?;
-                Ok(vec![Value::Real(self.arena.step(sequence, At::Turn(frame))?)])
-            }
-            (
-                "TensorArrayReadV3",
-                [Value::Array(array), Value::Ints { is_scalar: true, data }, Value::Content(Content::Sequence(of, x))],
-            ) => {
-                same(array, of)?;
-                let sequence = self.arena.swap(*x)?;
-                let steps = self.arena.shape(sequence)[1];
-                let at = self.arena.at(data[0], steps)?;
-                Ok(vec![Value::Real(self.arena.step(sequence, at)?)])
-            }
-            (
-                "TensorArrayWriteV3",
-                [
-                    Value::Array(array),
-                    Value::Counter { merge, plus: 0 },
-                    Value::Real(value),
-                    Value::Content(Content::Carried(_)),
-                ],
-            ) => Ok(vec![Value::Content(Content::Written { array: *array, merge: *merge, value: *value })]),
-            ("TensorArraySizeV3", [Value::Array(array), Value::Content(Content::Sequence(of, x))]) => {
-                same(array, of)?;
-                let steps = self.arena.shape(*x)[0];
-                self.ints(true, vec![steps])
-            }
-            ("TensorArrayGatherV3", [Value::Array(array), indices, Value::Content(Content::Sequence(of, x))]) => {
-                same(array, of)?;
-                let steps = self.arena.shape(*x)[0];
-                self.in_order(indices, steps)?;
-                Ok(vec![Value::Real(*x)])
-            }
-            _ if op.starts_with("TensorArray") => Err("it is not used as loops over time use it".into()),
-            _ => Err(String::new()),
-        }
-    }
-
-    /// Indices must be 0, 1, ... of all steps.
-    pub(super) fn in_order(&self, indices: &Value, steps: Dim) -> Result<(), String> {
-        match indices {
-            Value::Range(to) if *to == steps => Ok(()),
-            Value::Ints { is_scalar: false, data } if !is_symbol(steps) && data.iter().copied().eq(0..steps) => Ok(()),
-            _ => Err("it must take all steps in their order".into()),
-        }
-    }
-
-    pub(super) fn transpose(&mut self, x: Id, order: &[Dim]) -> Outputs {
-        let rank = self.arena.shape(x).len();
-        if order.len() != rank {
-            return Err(format!("it moves {} dimensions of {rank}", order.len()));
-        }
-        let kept = order.iter().enumerate().skip(2).all(|(axis, &from)| from == axis as Dim);
-        match (order, self.arena.expr(x)) {
-            _ if order.iter().enumerate().all(|(axis, &from)| from == axis as Dim) => Ok(vec![Value::Real(x)]),
-            ([1, 0], Expr::Const(tensor)) => {
-                let Tensor { shape, data } = self.arena.tensors[*tensor].clone();
-                let (rows, cols) = (shape[0], shape[1]);
-                let moved = (0..cols).flat_map(|col| data.iter().skip(col).step_by(cols).copied()).take(rows * cols);
-                let moved = Tensor { shape: vec![cols, rows], data: moved.collect() };
-                Ok(vec![Value::Real(self.arena.constant(moved)?)])
-            }
-            ([1, 0, ..], _) if kept && rank > 2 => Ok(vec![Value::Real(self.arena.swap(x)?)]),
-            _ => Err("it must swap batch and time, [1, 0, 2]".into()),
-        }
-    }
-
-    pub(super) fn concat(&mut self, parts: &[Value], along: Dim) -> Outputs {
-        if parts.iter().all(|part| matches!(part, Value::Real(_))) {
-            let ids: Vec<Id> =
-                parts.iter().filter_map(|part| if let Value::Real(id) = part { Some(*id) } else { None }).collect();
-            let rank = ids.first().map_or(0, |&id| self.arena.shape(id).len());
-            let on = axis(&[along], rank)?;
-            if on + 1 != rank {
-                return Err(format!("its axis is {along}, but must be the features"));
-            }
-            if ids.iter().all(|&id| matches!(self.arena.expr(id), Expr::Const(_))) {
-                return self.joined_constants(&ids);
-            }
-            return Ok(vec![Value::Real(self.arena.concat(&ids)?)]);
-        }
-        if along != 0 && along != -1 {
-            return Err("its axis must be 0".into());
-        }
-        let mut data = Vec::new();
-        for part in parts {
-            match part {
-                Value::Ints { is_scalar: false, data: more } if data.len() + more.len() <= MAX_INTS => {
-                    data.extend(more);
-                }
-                _ => return Err("it must join vectors".into()),
-            }
-        }
-        self.ints(false, data)
-    }
-
-    /// Columns of constants side by side.
-    pub(super) fn joined_constants(&mut self, ids: &[Id]) -> Outputs {
-        let mut tensors = Vec::new();
-        for &id in ids {
-            let tensor = self.arena.tensor(id)?;
-            tensors.push(self.arena.tensors[tensor].clone());
-        }
-        let lead = |tensor: &Tensor| tensor.shape[..tensor.shape.len() - 1].to_vec();
-        let first = lead(&tensors[0]);
-        if tensors.iter().any(|tensor| lead(tensor) != first || tensor.data.is_empty()) {
-            return Err("its constants differ in shape".into());
-        }
-        let rows: usize = first.iter().product();
-        let mut data = Vec::new();
-        for row in 0..rows {
-            for tensor in &tensors {
-                let width = tensor.data.len() / rows;
-                data.extend_from_slice(&tensor.data[row * width..(row + 1) * width]);
-            }
-        }
-        let mut shape = first;
-        shape.push(data.len() / rows.max(1));
-        Ok(vec![Value::Real(self.arena.constant(Tensor { shape, data })?)])
-    }
-
-    pub(super) fn split(&mut self, x: Id, along: Dim, parts: usize) -> Outputs {
-        let shape = self.arena.shape(x).to_vec();
-        let on = axis(&[along], shape.len())?;
-        if parts == 0 || parts > MAX_PARTS {
-            return Err(format!("it splits into {parts}"));
-        }
-        let mut outputs = Vec::new();
-        if on + 1 == shape.len() {
-            let width = self.arena.width(x);
-            if !width.is_multiple_of(parts) {
-                return Err(format!("it splits {width} features into {parts}"));
-            }
-            for part in 0..parts {
-                outputs.push(Value::Real(self.arena.slice(x, part * (width / parts), width / parts)?));
-            }
-            return Ok(outputs);
-        }
-        // Steps: of rows that were [time, batch] once, of [time, batch, ...], or of [batch, time, ...].
-        let sequence = match *self.arena.expr(x) {
-            Expr::Rows(inner) if on == 0 && matches!(self.arena.expr(inner), Expr::Swap(_)) => {
-                self.arena.swap(inner)?
-            }
-            _ if on == 0 && shape.len() == 3 => self.arena.swap(x)?,
-            _ if on == 1 && shape.len() == 3 => x,
-            _ => return Err(format!("its axis is {along}, but must be the features or the time")),
-        };
-        let steps = self.arena.shape(sequence)[1];
-        if steps != parts as Dim {
-            return Err(format!("it splits the time into {parts} parts of several steps"));
-        }
-        for step in 0..parts {
-            let at = self.arena.at(step as Dim, steps)?;
-            let one = self.arena.step(sequence, at)?;
-            let mut shape = self.arena.shape(one).to_vec();
-            if !matches!(self.arena.expr(x), Expr::Rows(_)) {
-                shape.insert(on, 1);
-            }
-            outputs.push(Value::Real(self.arena.reshape(one, &shape)?));
-        }
-        Ok(outputs)
-    }
-
-    pub(super) fn unpack(&mut self, node: usize, x: Id) -> Outputs {
-        let on = self.int(node, "axis", 0)?;
-        let parts = self.int(node, "num", 0)?;
-        let sequence = match axis(&[on], self.arena.shape(x).len())? {
-            0 if self.arena.shape(x).len() > 2 => self.arena.swap(x)?,
-            1 if self.arena.shape(x).len() > 2 => x,
-            _ => return Err("it must take steps apart".into()),
-        };
-        let steps = self.arena.shape(sequence)[1];
-        if parts != steps || !(1..=MAX_PARTS as i64).contains(&parts) {
-            return Err("it must take all steps apart".into());
-        }
-        let mut outputs = Vec::new();
-        for step in 0..parts {
-            let at = self.arena.at(step, steps)?;
-            outputs.push(Value::Real(self.arena.step(sequence, at)?));
-        }
-        Ok(outputs)
-    }
-
-    pub(super) fn pack(&mut self, node: usize, parts: &[Id]) -> Outputs {
-        let &[first, ..] = parts else { return Err("it joins nothing".into()) };
-        let mut shape = self.arena.shape(first).to_vec();
-        if parts.iter().any(|&part| self.arena.shape(part) != shape) {
-            return Err("its parts differ in shape".into());
-        }
-        if shape.len() < 2 {
-            return Err("it joins what are no steps".into());
-        }
-        let on = axis(&[self.int(node, "axis", 0)?], shape.len() + 1)?;
-        shape.insert(1, parts.len() as Dim);
-        let stack = self.arena.make(Expr::Stack(parts.to_vec()), shape)?;
-        match on {
-            1 => Ok(vec![Value::Real(stack)]),
-            0 => Ok(vec![Value::Real(self.arena.swap(stack)?)]),
-            _ => Err(format!("its axis is {on}, but must be the time")),
-        }
-    }
-
-    pub(super) fn strided_slice(&mut self, node: usize, x: Id, bounds: [&[Dim]; 3]) -> Outputs {
-        let shape = self.arena.shape(x).to_vec();
-        let [begin, end, strides] = bounds;
-        let mask = |this: &Self, name| this.int(node, name, 0);
-        let (begins, ends, shrinks) =
-            (mask(self, "begin_mask")?, mask(self, "end_mask")?, mask(self, "shrink_axis_mask")?);
-        if mask(self, "ellipsis_mask")? != 0 || mask(self, "new_axis_mask")? != 0 {
-            return Err("its ellipsis_mask and new_axis_mask must be 0".into());
-        }
-        if begin.len() > shape.len() || begin.len() != end.len() || begin.len() != strides.len() {
-            return Err(format!("it takes a part of {} dimensions of {}", begin.len(), shape.len()));
-        }
-        let mut x = x;
-        let mut removed = Vec::new();
-        for (axis, (&from, &to)) in begin.iter().zip(end).enumerate() {
-            let (bit, dim) = (1_i64 << axis, shape[axis]);
-            if strides[axis] != 1 {
-                return Err("its strides must be 1".into());
-            }
-            if shrinks & bit != 0 {
-                removed.push((axis, from));
-                continue;
-            }
-            let wrap = |value: Dim| if value < 0 && !is_symbol(value) && !is_symbol(dim) { value + dim } else { value };
-            let from = if begins & bit != 0 { 0 } else { wrap(from) };
-            let to = if ends & bit != 0 { dim } else { wrap(to) };
-            let to = if is_symbol(dim) || is_symbol(to) { to } else { to.min(dim) };
-            if from == 0 && to == dim {
-                continue;
-            }
-            if is_symbol(dim) || is_symbol(from) || is_symbol(to) || from < 0 || to <= from {
-                return Err("it takes a part that is not known".into());
-            }
-            let (from, len) = (from as usize, (to - from) as usize);
-            if axis + 1 == shape.len() {
-                x = self.arena.slice(x, from, len)?;
-            } else {
-                x = self.constant_rows(x, axis, from, len)?;
-            }
-        }
-        match *removed {
-            [] => Ok(vec![Value::Real(x)]),
-            [(axis, index)] if shape.len() > 2 && axis < 2 => {
-                let sequence = if axis == 0 { self.arena.swap(x)? } else { x };
-                let steps = self.arena.shape(sequence)[1];
-                let index = if index < 0 && !is_symbol(index) && !is_symbol(steps) { index + steps } else { index };
-                let at = self.arena.at(index, steps)?;
-                Ok(vec![Value::Real(self.arena.step(sequence, at)?)])
-            }
-            _ => Err("it must take a step of a sequence, or features".into()),
-        }
-    }
-
-    /// Rows of a constant.
-    pub(super) fn constant_rows(&mut self, x: Id, axis: usize, from: usize, len: usize) -> Result<Id, String> {
-        if axis != 0 || !self.arena.is_constant(x) {
-            return Err("it must take a step of a sequence, or features".into());
-        }
-        let tensor = self.arena.tensor(x)?;
-        let Tensor { shape, data } = &self.arena.tensors[tensor];
-        if from + len > shape[0] {
-            return Err("it takes rows that its constant does not have".into());
-        }
-        let width = data.len() / shape[0];
-        let mut shape = shape.clone();
-        shape[0] = len;
-        let data = data[from * width..(from + len) * width].to_vec();
-        self.arena.constant(Tensor { shape, data })
-    }
-
-    pub(super) fn reduce(&mut self, node: usize, op: &str, x: Id, axes: &[Dim]) -> Outputs {
-        let shape = self.arena.shape(x).to_vec();
-        let keep = self.flag(node, "keep_dims", false)?;
-        let axes: Result<Vec<usize>, String> = axes.iter().map(|&on| axis(&[on], shape.len())).collect();
-        let axes = axes?;
-        if let (Expr::Fill(0), "Sum") = (self.arena.expr(x), op) {
-            let left = shape.iter().enumerate().filter(|(axis, _)| keep || !axes.contains(axis));
-            let left = left.map(|(axis, &dim)| if axes.contains(&axis) { 1 } else { dim }).collect();
-            return Ok(vec![Value::Real(self.arena.make(Expr::Fill(0), left)?)]);
-        }
-        // Over all positions of an image: a kernel as large as it.
-        let over = match op {
-            "Mean" => Over::Average,
-            "Max" => Over::Max,
-            _ => return Err(String::new()),
-        };
-        match (&*shape, &*axes) {
-            (&[batch, height, width, channels], [1, 2]) if !is_symbol(height) && !is_symbol(width) => {
-                let taps = [height as usize, width as usize];
-                let kernel = Kernel { taps, strides: [1, 1], dilations: [1, 1], same: false };
-                let pooled = self.arena.make(Expr::Kernel(x, kernel, over), vec![batch, 1, 1, channels])?;
-                let shape: &[Dim] = if keep { &[batch, 1, 1, channels] } else { &[batch, channels] };
-                Ok(vec![Value::Real(self.arena.reshape(pooled, shape)?)])
-            }
-            _ => Err("it must go over height and width of an image".into()),
         }
     }
 }

@@ -1,30 +1,41 @@
 //! Cells in the normal form of [`symbol`](super::symbol): what follows from the last output back to the state before.
 //!
 //! ```text
-//! LSTM     c' = clip(f c + i g),  h' = clip((o act(c')) P)            f, i, o, g = act([x, h] K + b (+ w c))
+//! LSTM     c' = clip(N(f c + i g)),  h' = clip((o act(c')) P)         f, i, o, g = act(N([x, h] K) + b (+ w c)); i = 1 - f
 //! GRU      h' = u h + (1 - u) act([x, r h] K + b)                     or act(x K + b + r (h R + d))
 //! UGRNN    h' = u h + (1 - u) act([x, h] K + b)
 //! simple   h' = act([x, h] K + b)
 //! ```
+//!
+//! N is a normalization over the units, or nothing; i, a gate of its own, or 1 - f. What a gate sees of h may be each
+//! unit's own h times a weight.
 
 use tidegate::activation::Activation;
 
-use super::cells::{self, LstmOptions};
 use super::symbol::{Arena, Block, Expr, Id, Linear};
-use crate::canonical::Tensor;
-use crate::error::ImportError;
-use crate::format::layer::Layer;
+
+/// Factor, shift and epsilon (bits) of a normalization over the units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm {
+    pub gain: Id,
+    pub shift: Id,
+    pub epsilon: u32,
+}
 
 /// `act([x, h] K + b + w c)`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    activation: Activation,
-    units: usize,
+    pub activation: Activation,
+    pub units: usize,
     /// A block for each source of x.
-    input: Vec<Block>,
-    recurrent: Option<Block>,
-    bias: Option<Id>,
-    peephole: Option<Id>,
+    pub input: Vec<Block>,
+    pub recurrent: Option<Block>,
+    /// A factor for each unit's own h, in the place of a matrix.
+    pub independent: Option<Id>,
+    pub bias: Option<Id>,
+    pub peephole: Option<Id>,
+    /// Of the products, before the peephole.
+    pub norm: Option<Norm>,
 }
 
 /// A cell's weights and how it uses them.
@@ -32,7 +43,10 @@ pub struct Gate {
 pub enum Cell {
     /// i, j, f, o
     Lstm {
-        gates: [Gate; 4],
+        gates: Box<[Gate; 4]>,
+        /// The input gate is what the forget gate leaves; it stands there twice.
+        coupled: bool,
+        cell_norm: Option<Norm>,
         output_activation: Activation,
         projection: Option<(Block, usize)>,
         cell_clip: Option<f32>,
@@ -52,6 +66,27 @@ pub enum Cell {
     },
 }
 
+impl Cell {
+    /// Whether the first step of an unrolled cell is of this one. There the states are the same zeros, so that its
+    /// peepholes look like what its units see of themselves.
+    pub fn begins_as(&self, first: &Self) -> bool {
+        let blurred = |cell: &Self| {
+            let mut cell = cell.clone();
+            let gates: &mut [Gate] = match &mut cell {
+                Self::Lstm { gates, .. } => &mut **gates,
+                Self::Gru { gates, .. } => gates,
+                Self::Ugrnn { gates } => gates,
+                Self::Simple { gate } => std::slice::from_mut(gate),
+            };
+            for gate in gates {
+                gate.peephole = gate.peephole.or(gate.independent.take());
+            }
+            cell
+        };
+        blurred(self) == blurred(first)
+    }
+}
+
 /// A cell at one step.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -69,6 +104,7 @@ pub struct Found {
 struct Sum {
     activation: Activation,
     linear: Linear,
+    norm: Option<Norm>,
 }
 
 /// The cell whose output is `value`, if it is one. A state is what the loop carries, zeros, or the same cell's of the
@@ -90,8 +126,40 @@ fn activated(arena: &Arena, value: Id) -> (Activation, Id) {
 
 fn gate(arena: &Arena, value: Id) -> Option<Sum> {
     let (activation, inner) = activated(arena, value);
+    // A peephole stands beside the normalization of the rest.
+    if let Expr::Add(a, b) = *arena.expr(inner) {
+        for (a, b) in [(a, b), (b, a)] {
+            let (norm, Some(sum), Expr::Linear(Linear { terms, diagonals, bias: None, .. })) =
+                (normalized(arena, a).1, products(arena, a), arena.expr(b))
+            else {
+                continue;
+            };
+            if norm.is_some() && terms.is_empty() {
+                let linear = Linear { diagonals: diagonals.clone(), ..sum };
+                return Some(Sum { activation, linear, norm });
+            }
+        }
+        return None;
+    }
+    let (_, norm) = normalized(arena, inner);
+    Some(Sum { activation, linear: products(arena, inner)?, norm })
+}
+
+/// What is normalized, and how; the value itself if it is not.
+fn normalized(arena: &Arena, value: Id) -> (Id, Option<Norm>) {
+    match *arena.expr(value) {
+        Expr::Norm(inner, gain, shift, epsilon) => (inner, Some(Norm { gain, shift, epsilon })),
+        _ => (value, None),
+    }
+}
+
+/// The sum of products, which is normalized and then has only products, or is not.
+fn products(arena: &Arena, value: Id) -> Option<Linear> {
+    let (inner, norm) = normalized(arena, value);
     match arena.expr(inner) {
-        Expr::Linear(linear) => Some(Sum { activation, linear: linear.clone() }),
+        Expr::Linear(linear) if norm.is_none() || (linear.bias.is_none() && linear.diagonals.is_empty()) => {
+            Some(linear.clone())
+        }
         _ => None,
     }
 }
@@ -138,15 +206,24 @@ fn lstm(arena: &mut Arena, value: Id) -> Option<Found> {
     for [output, state] in pair(arena, shown, true)? {
         let (output_activation, new) = activated(arena, state);
         let (sum, cell_clip) = unclipped(arena, new);
+        let (sum, cell_norm) = normalized(arena, sum);
         let (Some(o), Some(terms)) = (gate(arena, output), pair(arena, sum, false)) else { continue };
         for [kept, added] in terms {
             let (Some(kept), Some(added)) = (pair(arena, kept, true), pair(arena, added, true)) else { continue };
             for [forget, old] in kept {
-                let is_sum = |expr: &Expr| matches!(expr, Expr::Add(..) | Expr::Clip(..));
+                let is_sum = |expr: &Expr| matches!(expr, Expr::Add(..) | Expr::Clip(..) | Expr::Norm(..));
                 let Some(f) = gate(arena, forget).filter(|_| precedes(arena, old, new, is_sum)) else { continue };
-                let (Some(a), Some(b)) = (gate(arena, added[0][0]), gate(arena, added[0][1])) else { continue };
-                // Of two alike either can be the gate; else the candidate is what is unlike the forget gate.
-                let (i, j) = if a.activation == f.activation { (a, b) } else { (b, a) };
+                let rest = Expr::Affine(forget, (-1.0_f32).to_bits(), 1.0_f32.to_bits());
+                let left = added.iter().find(|[left, _]| *arena.expr(*left) == rest);
+                let coupled = left.is_some();
+                let (i, j) = if let Some([_, candidate]) = left {
+                    let Some(j) = gate(arena, *candidate) else { continue };
+                    (f.clone(), j)
+                } else {
+                    let (Some(a), Some(b)) = (gate(arena, added[0][0]), gate(arena, added[0][1])) else { continue };
+                    // Of two alike either can be the gate; else the candidate is what is unlike the forget gate.
+                    if a.activation == f.activation { (a, b) } else { (b, a) }
+                };
                 let hidden = {
                     let is_hidden = |expr: &Id| match arena.expr(*expr) {
                         Expr::Variable(variable) => arena.variables[*variable].next == Some(value),
@@ -160,8 +237,17 @@ fn lstm(arena: &mut Arena, value: Id) -> Option<Found> {
                     recurrent([&i, &j, &f, &o], is_hidden)
                 };
                 let found = hidden.and_then(|hidden| {
-                    let (gates, x) = split(arena, [(i, old), (j, old), (f, old), (o.clone(), new)], hidden)?;
-                    let cell = Cell::Lstm { gates, output_activation, projection, cell_clip, projection_clip };
+                    let (gates, x) =
+                        split(arena, [(i, Some(old)), (j, Some(old)), (f, Some(old)), (o.clone(), Some(new))], hidden)?;
+                    let cell = Cell::Lstm {
+                        gates: Box::new(gates),
+                        coupled,
+                        cell_norm,
+                        output_activation,
+                        projection,
+                        cell_clip,
+                        projection_clip,
+                    };
                     Some(Found { cell, x, hidden, state: Some([old, new]) })
                 });
                 if found.is_some() {
@@ -175,38 +261,52 @@ fn lstm(arena: &mut Arena, value: Id) -> Option<Found> {
 
 /// The one source of the gates that is the cell's own output.
 fn recurrent<const N: usize>(gates: [&Sum; N], is_hidden: impl Fn(&Id) -> bool) -> Option<Id> {
-    let mut sources: Vec<Id> = gates.iter().flat_map(|gate| gate.linear.terms.iter().map(|(id, _)| *id)).collect();
-    sources.sort_unstable();
-    sources.dedup();
-    sources.retain(is_hidden);
-    match *sources {
-        [hidden] => Some(hidden),
-        _ => None,
+    let of_terms: Vec<Id> = gates.iter().flat_map(|gate| gate.linear.terms.iter().map(|(id, _)| *id)).collect();
+    let of_diagonals = gates.iter().flat_map(|gate| gate.linear.diagonals.iter().map(|(id, _)| *id)).collect();
+    // Peepholes show another state, which before the first step is zeros as well.
+    for mut sources in [of_terms, of_diagonals] {
+        sources.sort_unstable();
+        sources.dedup();
+        sources.retain(&is_hidden);
+        match *sources {
+            [] => {}
+            [hidden] => return Some(hidden),
+            _ => return None,
+        }
     }
+    None
+}
+
+/// The weights of a state, of which there is one.
+fn take(diagonals: &mut Vec<(Id, Id)>, state: Id) -> Option<Id> {
+    let at = diagonals.iter().position(|(source, _)| *source == state)?;
+    Some(diagonals.remove(at).1)
 }
 
 /// Gates that read `hidden`, each with the state that its peephole must show, and what else they all read.
-fn split<const N: usize>(arena: &mut Arena, gates: [(Sum, Id); N], hidden: Id) -> Option<([Gate; N], Id)> {
+fn split<const N: usize>(arena: &mut Arena, gates: [(Sum, Option<Id>); N], hidden: Id) -> Option<([Gate; N], Id)> {
     let mut input: Option<Vec<Id>> = None;
     let mut done = Vec::new();
-    for (Sum { activation, linear }, shown) in gates {
-        let mut terms = linear.terms;
+    for (Sum { activation, linear, norm }, shown) in gates {
+        let (mut terms, mut diagonals) = (linear.terms, linear.diagonals);
         let own: Vec<Block> = terms.extract_if(.., |(source, _)| *source == hidden).map(|(_, block)| block).collect();
         let recurrent = match *own {
             [] => None,
             [block] => Some(block),
             _ => return None,
         };
-        let peephole = match *linear.diagonals {
-            [] => None,
-            [(source, weights)] if source == shown => Some(weights),
-            _ => return None,
-        };
+        // Before the first step all states are the same zeros: a cell has peepholes rather than units of their own.
+        let peephole = shown.and_then(|shown| take(&mut diagonals, shown));
+        let independent = take(&mut diagonals, hidden);
+        if !diagonals.is_empty() || (recurrent.is_some() && independent.is_some()) {
+            return None;
+        }
         let (sources, blocks): (Vec<Id>, Vec<Block>) = terms.into_iter().unzip();
         if *input.get_or_insert_with(|| sources.clone()) != sources {
             return None;
         }
-        done.push(Gate { activation, units: linear.units, input: blocks, recurrent, bias: linear.bias, peephole });
+        let (units, input, bias) = (linear.units, blocks, linear.bias);
+        done.push(Gate { activation, units, input, recurrent, independent, bias, peephole, norm });
     }
     let x = arena.concat(&input?).ok()?;
     Some((done.try_into().ok()?, x))
@@ -243,13 +343,14 @@ fn gru_gates(arena: &mut Arena, u: Sum, candidate: Id, hidden: Id) -> Option<(Ce
         factors.iter().find(|[_, state]| wanted(*state)).map(|[reset, state]| (*reset, *state))
     };
     if let Expr::Linear(linear) = arena.expr(sum).clone() {
-        let reset = linear.terms.iter().find_map(|(source, _)| {
-            let (reset, _) = reset_of(arena, *source, &|state| state == hidden)?;
-            Some((reset, *source))
+        let sources = linear.terms.iter().map(|(source, _)| *source);
+        let reset = sources.chain(linear.diagonals.iter().map(|(source, _)| *source)).find_map(|source| {
+            let (reset, _) = reset_of(arena, source, &|state| state == hidden)?;
+            Some((reset, source))
         });
         let Some((reset, product)) = reset else {
-            let (gates, x) = split(arena, [(u, hidden), (Sum { activation, linear }, hidden)], hidden)?;
-            return Some((Cell::Ugrnn { gates }, x)).filter(|_| true);
+            let (gates, x) = split(arena, [(u, None), (Sum { activation, linear, norm: None }, None)], hidden)?;
+            return Some((Cell::Ugrnn { gates }, x));
         };
         let r = gate(arena, reset)?;
         // The candidate reads r h where the gates read h.
@@ -257,12 +358,13 @@ fn gru_gates(arena: &mut Arena, u: Sum, candidate: Id, hidden: Id) -> Option<(Ce
         if linear.terms.iter().any(|(source, _)| *source == hidden) {
             return None;
         }
-        for (source, _) in &mut linear.terms {
+        let of_terms = linear.terms.iter_mut().map(|(source, _)| source);
+        for source in of_terms.chain(linear.diagonals.iter_mut().map(|(source, _)| source)) {
             if *source == product {
                 *source = hidden;
             }
         }
-        let gates = [(r, hidden), (u, hidden), (Sum { activation, linear }, hidden)];
+        let gates = [(r, None), (u, None), (Sum { activation, linear, norm: None }, None)];
         let (gates, x) = split(arena, gates, hidden)?;
         return Some((Cell::Gru { gates, reset_after: None }, x));
     }
@@ -280,7 +382,7 @@ fn gru_gates(arena: &mut Arena, u: Sum, candidate: Id, hidden: Id) -> Option<(Ce
         let r = gate(arena, reset)?;
         let mut linear = input;
         linear.terms.extend(own.terms);
-        let gates = [(r, hidden), (u, hidden), (Sum { activation, linear }, hidden)];
+        let gates = [(r, None), (u, None), (Sum { activation, linear, norm: None }, None)];
         let (gates, x) = split(arena, gates, hidden)?;
         return Some((Cell::Gru { gates, reset_after: Some(own.bias) }, x));
     }
@@ -294,158 +396,14 @@ fn simple(arena: &mut Arena, value: Id) -> Option<Found> {
             Expr::Variable(variable) => arena.variables[*variable].next == Some(value),
             Expr::Fill(0) => true,
             _ => gate(arena, *source).is_some_and(|before| {
-                let own = sum.linear.terms.iter().find(|(id, _)| id == source).map(|(_, block)| *block);
                 before.activation == sum.activation
-                    && before.linear.terms.len() == sum.linear.terms.len()
                     && before.linear.terms.iter().map(|(_, block)| block).eq(sum.linear.terms.iter().map(|(_, b)| b))
-                    && own.is_some()
+                    && before.linear.diagonals.iter().map(|(_, id)| id).eq(sum.linear.diagonals.iter().map(|(_, d)| d))
             }),
         };
         recurrent([&sum], is_hidden)?
     };
-    let (gates, x) = split(arena, [(sum, hidden)], hidden)?;
+    let (gates, x) = split(arena, [(sum, None)], hidden)?;
     let [gate] = gates;
     Some(Found { cell: Cell::Simple { gate }, x, hidden, state: None })
-}
-
-impl Cell {
-    /// Units of its output.
-    pub fn output_size(&self) -> usize {
-        match self {
-            Self::Lstm { projection: Some((_, units)), .. } => *units,
-            Self::Lstm { gates, .. } => gates[0].units,
-            Self::Gru { gates, .. } => gates[0].units,
-            Self::Ugrnn { gates } => gates[0].units,
-            Self::Simple { gate } => gate.units,
-        }
-    }
-
-    /// As a layer.
-    pub fn layer(&self, arena: &Arena) -> Result<Layer, ImportError> {
-        let output = self.output_size();
-        match self {
-            Self::Lstm { gates, output_activation, projection, cell_clip, projection_clip } => {
-                let [i, j, f, o] = gates;
-                if i.activation != f.activation || o.activation != f.activation {
-                    return Err(ImportError::Unsupported("an LSTM whose gates differ in activation".into()));
-                }
-                let peepholes = [i.peephole, f.peephole, o.peephole];
-                let peepholes: Vec<Tensor> = peepholes.into_iter().flatten().map(|id| vector(arena, id)).collect();
-                let peepholes = match &*peepholes {
-                    [] => None,
-                    [i, f, o] if j.peephole.is_none() => Some([i, f, o]),
-                    _ => return Err(ImportError::Unsupported("an LSTM with peepholes to some gates only".into())),
-                };
-                let projection = projection.map(|(block, units)| arena.block(block, units));
-                let options = LstmOptions {
-                    forget_bias: 0.0,
-                    peepholes,
-                    projection: projection.as_ref(),
-                    cell_clip: *cell_clip,
-                    projection_clip: *projection_clip,
-                    activation: j.activation,
-                    ..LstmOptions::default()
-                };
-                let layer = cells::lstm(&kernel(arena, gates, output), &bias(arena, gates), options)?;
-                Ok(layer
-                    .activation("gate_activation", f.activation)
-                    .activation("output_activation", *output_activation))
-            }
-            Self::Gru { gates, reset_after } => {
-                plain(gates)?;
-                let [r, u, c] = gates;
-                if r.activation != u.activation {
-                    return Err(ImportError::Unsupported("a GRU whose gates differ in activation".into()));
-                }
-                let both = [r.clone(), u.clone()];
-                let (gates_kernel, gates_bias) = (kernel(arena, &both, output), bias(arena, &both));
-                let one = std::slice::from_ref(c);
-                let (candidate, candidate_bias) = (kernel(arena, one, output), bias(arena, one));
-                let layer = match reset_after {
-                    None => cells::gru(&gates_kernel, &gates_bias, &candidate, &candidate_bias, c.activation)?,
-                    Some(own) => {
-                        let rows = candidate.shape[0] - output;
-                        let part = |from: usize, to: usize| Tensor {
-                            shape: vec![to - from, output],
-                            data: candidate.data[from * output..to * output].to_vec(),
-                        };
-                        let (input, recurrent) = (part(0, rows), part(rows, rows + output));
-                        let own = own.map_or_else(|| zeros(output), |own| vector(arena, own));
-                        cells::cudnn_compatible_gru(
-                            &gates_kernel,
-                            &gates_bias,
-                            [&input, &candidate_bias],
-                            [&recurrent, &own],
-                            c.activation,
-                        )?
-                    }
-                };
-                Ok(layer.activation("gate_activation", u.activation))
-            }
-            Self::Ugrnn { gates } => {
-                plain(gates)?;
-                let layer = cells::ugrnn(&kernel(arena, gates, output), &bias(arena, gates), 0.0, gates[1].activation)?;
-                Ok(layer.activation("gate_activation", gates[0].activation))
-            }
-            Self::Simple { gate } => {
-                let one = std::slice::from_ref(gate);
-                plain(one)?;
-                cells::basic_rnn(&kernel(arena, one, output), &bias(arena, one), gate.activation)
-            }
-        }
-    }
-}
-
-fn plain(gates: &[Gate]) -> Result<(), ImportError> {
-    match gates.iter().any(|gate| gate.peephole.is_some()) {
-        true => Err(ImportError::Unsupported("a peephole in a cell that is no LSTM".into())),
-        false => Ok(()),
-    }
-}
-
-fn zeros(len: usize) -> Tensor {
-    Tensor { shape: vec![len], data: vec![0.0; len] }
-}
-
-fn vector(arena: &Arena, id: Id) -> Tensor {
-    let data = arena.vector(id).to_vec();
-    Tensor { shape: vec![data.len()], data }
-}
-
-/// [input + recurrent, gates * units]: rows of x, then of h; a gate that does not see h has zeros.
-fn kernel(arena: &Arena, gates: &[Gate], recurrent: usize) -> Tensor {
-    let columns: Vec<Tensor> = gates
-        .iter()
-        .map(|gate| {
-            let mut data = Vec::new();
-            for block in &gate.input {
-                data.extend(arena.block(*block, gate.units).data);
-            }
-            match gate.recurrent {
-                Some(block) => data.extend(arena.block(block, gate.units).data),
-                None => data.resize(data.len() + recurrent * gate.units, 0.0),
-            }
-            Tensor { shape: vec![data.len() / gate.units, gate.units], data }
-        })
-        .collect();
-    let rows = columns[0].shape[0];
-    let mut data = Vec::new();
-    for row in 0..rows {
-        for column in &columns {
-            let units = column.shape[1];
-            data.extend_from_slice(&column.data[row * units..(row + 1) * units]);
-        }
-    }
-    Tensor { shape: vec![rows, data.len() / rows], data }
-}
-
-fn bias(arena: &Arena, gates: &[Gate]) -> Tensor {
-    let mut data = Vec::new();
-    for gate in gates {
-        match gate.bias {
-            Some(bias) => data.extend_from_slice(arena.vector(bias)),
-            None => data.resize(data.len() + gate.units, 0.0),
-        }
-    }
-    Tensor { shape: vec![data.len()], data }
 }

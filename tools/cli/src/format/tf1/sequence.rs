@@ -1,29 +1,22 @@
 //! What runs over time: the body of a loop, or the steps of an unrolled one, as cells and layers over sequences.
 
-use std::collections::HashMap;
-
 use super::pattern::{self, Cell, Found};
 use super::symbol::{Arena, At, Dim, Expr, Id, is_symbol};
 
 /// Deepest network that is read.
 pub const MAX_DEPTH: usize = 100;
+/// What ends as no cell does.
+const UNKNOWN: &str = "no cell that this importer knows ends so";
 /// Most different cells.
 const MAX_CELLS: usize = 256;
 
 /// The sequence [batch, time, ...] of what the body of loop `frame` computes in `turns` turns.
 pub fn of_loop(arena: &mut Arena, frame: usize, value: Id, turns: Dim) -> Result<Id, String> {
-    lift(arena, &mut HashMap::new(), frame, value, turns, 0)
+    lift(arena, frame, value, turns, 0)
 }
 
-fn lift(
-    arena: &mut Arena,
-    known: &mut HashMap<Id, Id>,
-    frame: usize,
-    value: Id,
-    turns: Dim,
-    depth: usize,
-) -> Result<Id, String> {
-    if let Some(&lifted) = known.get(&value) {
+fn lift(arena: &mut Arena, frame: usize, value: Id, turns: Dim, depth: usize) -> Result<Id, String> {
+    if let Some(&lifted) = arena.lifted.get(&(frame, value)) {
         return Ok(lifted);
     }
     if depth == MAX_DEPTH {
@@ -39,19 +32,19 @@ fn lift(
         _ => match pattern::find(arena, value).filter(|found| within(arena, frame, found)) {
             Some(found) => {
                 check_initial(arena, &found)?;
-                let x = lift(arena, known, frame, found.x, turns, depth + 1)?;
+                let x = lift(arena, frame, found.x, turns, depth + 1)?;
                 rnn(arena, found.cell, x)?
             }
             None => {
                 let is_state = matches!(arena.expr(value), Expr::Variable(_));
                 if is_state || arena.operands(value).is_empty() {
-                    return Err("no cell that this importer knows ends so".into());
+                    return Err(UNKNOWN.into());
                 }
-                arena.with_operands(value, |arena, operand| lift(arena, known, frame, operand, turns, depth + 1))?
+                arena.with_operands(value, |arena, operand| lift(arena, frame, operand, turns, depth + 1))?
             }
         },
     };
-    known.insert(value, lifted);
+    arena.lifted.insert((frame, value), lifted);
     Ok(lifted)
 }
 
@@ -108,6 +101,8 @@ fn of_pair(arena: &mut Arena, steps: &[Id], first: Id, last: Id, depth: usize) -
     if depth == MAX_DEPTH {
         return Err(format!("the network is deeper than {MAX_DEPTH}"));
     }
+    let operands = arena.operands(first).len() + 1;
+    arena.spend_steps(steps.len().saturating_mul(operands))?;
     // Steps of one sequence, in its order or the other.
     if let (&Expr::Step(sequence, _), &Expr::Step(other, _)) = (arena.expr(first), arena.expr(last))
         && sequence == other
@@ -165,6 +160,7 @@ fn alike(a: &Expr, b: &Expr) -> bool {
         (Expr::Unary(a, _), Expr::Unary(b, _)) => a == b,
         (Expr::Affine(_, a, b), Expr::Affine(_, c, d)) | (Expr::Clip(_, a, b), Expr::Clip(_, c, d)) => a == c && b == d,
         (Expr::Slice(_, a), Expr::Slice(_, b)) => a == b,
+        (Expr::Norm(_, a, b, c), Expr::Norm(_, d, e, f)) => (a, b, c) == (d, e, f),
         (Expr::Softmax(_), Expr::Softmax(_)) | (Expr::Add(..), Expr::Add(..)) => true,
         (Expr::Mul(..), Expr::Mul(..)) | (Expr::Maximum(..), Expr::Maximum(..)) => true,
         (Expr::Concat(a), Expr::Concat(b)) => a.len() == b.len(),
@@ -180,23 +176,24 @@ fn alike(a: &Expr, b: &Expr) -> bool {
 /// A cell from its first step on.
 fn of_cell(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> {
     let mut before: Option<(Id, Option<Id>)> = None;
-    let mut cell: Option<Cell> = None;
+    let &[.., last] = steps else { return Err("it has no steps".into()) };
+    let cell = pattern::find(arena, last).ok_or(UNKNOWN)?.cell;
     let mut inputs = Vec::new();
     for &step in steps {
-        let found = pattern::find(arena, step).ok_or("no cell that this importer knows ends so")?;
+        let found = pattern::find(arena, step).ok_or(UNKNOWN)?;
         match before {
             None => check_initial(arena, &found)?,
             Some((hidden, state)) if found.hidden == hidden && found.state.map(|[old, _]| old) == state => {}
             Some(_) => return Err("a step does not follow the one before it".into()),
         }
-        if cell.get_or_insert_with(|| found.cell.clone()) != &found.cell {
+        if found.cell != cell && !(arena.is_zero(found.hidden) && cell.begins_as(&found.cell)) {
             return Err("its steps have different weights".into());
         }
         before = Some((step, found.state.map(|[_, new]| new)));
         inputs.push(found.x);
     }
     let x = of_steps(arena, &inputs, depth + 1)?;
-    rnn(arena, cell.ok_or("it has no steps")?, x)
+    rnn(arena, cell, x)
 }
 
 /// The steps of an unrolled cell up to this one.
@@ -208,6 +205,7 @@ pub fn chain(arena: &mut Arena, last: Id) -> Option<Vec<Id>> {
             return None;
         }
         steps.push(found.hidden);
+        arena.spend_steps(1).ok()?;
         found = pattern::find(arena, found.hidden)?;
     }
     steps.reverse();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::pickle::{Id, Object, Pickle, Refusal};
-use super::state::{State, decoded, malformed};
+use super::state::{State, malformed};
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
 use crate::data::one_line;
@@ -243,7 +243,7 @@ impl View<'_> {
         if self.is_contiguous() {
             let bytes =
                 self.offset.checked_mul(size).and_then(|start| content.get(start..start.checked_add(count * size)?));
-            return decoded(self.element, bytes.ok_or_else(cut)?, endian);
+            return self.element.decode_counting(bytes.ok_or_else(cut)?, endian);
         }
         let mut bytes = Vec::with_capacity(count * size);
         let mut position = vec![0_usize; self.shape.len()];
@@ -262,7 +262,7 @@ impl View<'_> {
                 *place = 0;
             }
         }
-        decoded(self.element, &bytes, endian)
+        self.element.decode_counting(&bytes, endian)
     }
 }
 

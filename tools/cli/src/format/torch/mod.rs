@@ -32,7 +32,7 @@ pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network, ImportError> {
     if case.has_flag("bidirectional") {
         source = network.window(&source, case.steps()?);
     }
-    let x = Value { source, shape, steps: None, sequence: true, pace: 0, order: None };
+    let x = Value { source, shape, steps: None, sequence: true, pace: 0, order: None, mask: None };
     let output = add(case, &mut network, &[x], Take::Sequence)?;
     network.output("output", &output.source);
     Ok(network)

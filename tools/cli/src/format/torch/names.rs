@@ -39,7 +39,7 @@ pub(super) fn found(state: &State) -> Result<(Description, String), ImportError>
     let modules = modules(state);
     let doubt = modules.iter().find_map(|module| module.doubt.clone()).or_else(|| doubt(&modules));
     let first = modules.first().map_or(1, |module| module.input);
-    let input = Input { name: "input".into(), size: Size::One(first.max(1)), steps: None };
+    let input = Input { name: "input".into(), size: Size::One(first.max(1)), ..Input::default() };
     let classes: Vec<String> = modules.iter().map(|module| call(&module.layer)).collect();
     let layers: Vec<LayerDescription> = modules.into_iter().map(|module| module.layer).take(MAX_DRAFT).collect();
     let description = Description { inputs: vec![input], layers, ..Description::default() };

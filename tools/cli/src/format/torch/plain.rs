@@ -5,12 +5,12 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
 use super::{kernel, reorder};
-use crate::canonical::Tensor;
 use crate::error::ImportError;
 use crate::format::description::{Take, Value, last};
 use crate::format::golden::Case;
 use crate::format::layer::Layer;
-use crate::format::network::{Network, Source};
+use crate::format::network::Network;
+use crate::format::plain::{self, BatchNorm, in_order, several, simple};
 use crate::format::weights::Named;
 
 /// The layer of a class, if it is one of these.
@@ -22,7 +22,10 @@ pub(super) fn add(
 ) -> Result<Option<Value>, ImportError> {
     let Some(x) = inputs.first() else { return Ok(None) };
     let value = match case.cls.as_str() {
-        "Concat" | "Add" | "Multiply" => several(case, network, inputs)?,
+        "Concat" | "Add" | "Multiply" => {
+            case.ignore("dim");
+            several(case, network, inputs)?
+        }
         _ if inputs.len() != 1 => return Err(ImportError::Unsupported(format!("{} inputs", inputs.len()))),
         "Identity" => x.clone(),
         "Dropout" | "AlphaDropout" | "FeatureAlphaDropout" | "Dropout1d" | "Dropout2d" => {
@@ -37,11 +40,8 @@ pub(super) fn add(
             }
             Value { order: None, ..simple(layer, network, x)? }
         }
-        "LayerNorm" | "Softmax" if x.order.is_some() => {
-            return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
-        }
         "Embedding" => simple(embedding(case)?, network, x)?,
-        "LayerNorm" => simple(layer_norm(case, &x.shape)?, network, x)?,
+        "LayerNorm" => simple(layer_norm(case, x)?, network, x)?,
         "BatchNorm1d" | "BatchNorm2d" => batch_norm(case, network, x)?,
         "Softmax" => simple(softmax(case, x)?, network, x)?,
         "Last" => last(network, x.clone()),
@@ -57,49 +57,6 @@ pub(super) fn add(
     Ok(Some(if take == Take::Sequence { value } else { last(network, value) }))
 }
 
-/// A layer at every step.
-fn simple(layer: Layer, network: &mut Network, x: &Value) -> Result<Value, ImportError> {
-    fitting(&layer, &x.source)?;
-    let (shape, order) = match layer.output_size == x.source.size() {
-        true => (x.shape.clone(), x.order.clone()),
-        false => (vec![layer.output_size], None),
-    };
-    let source = network.add(layer, &[&x.source]);
-    Ok(Value { source, shape, order, ..x.clone() })
-}
-
-/// A layer must take what is there.
-pub(super) fn fitting(layer: &Layer, x: &Source) -> Result<(), ImportError> {
-    if layer.input_size == x.size() {
-        return Ok(());
-    }
-    Err(ImportError::Unsupported(format!("{} features where its tensors take {}", x.size(), layer.input_size)))
-}
-
-fn several(case: &mut Case<'_>, network: &mut Network, inputs: &[Value]) -> Result<Value, ImportError> {
-    case.ignore("dim");
-    let sources: Vec<&Source> = inputs.iter().map(|input| &input.source).collect();
-    if inputs.iter().any(|input| input.order.is_some()) {
-        return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
-    }
-    let (Some(first), Some(size)) = (inputs.first(), sources.first().map(|source| source.size())) else {
-        return Err(ImportError::Unsupported("no input".into()));
-    };
-    let how = match case.cls.as_str() {
-        "Concat" => {
-            let sources: Vec<Source> = sources.into_iter().cloned().collect();
-            return Ok(first.with(network.concat(&sources)));
-        }
-        "Add" => "add",
-        _ => "multiply",
-    };
-    if sources.iter().any(|source| source.size() != size) {
-        return Err(ImportError::Unsupported("inputs of different sizes".into()));
-    }
-    let source = network.add(Layer::merge(how, sources.len(), size), &sources);
-    Ok(Value { source, ..first.clone() })
-}
-
 fn linear(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     let weights = Named { name: "weight", tensor: case.tensor("weight")? };
     let (units, input) = weights.matrix()?;
@@ -112,21 +69,19 @@ fn linear(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     Ok(Layer::dense(weights.tensor.clone(), bias, Activation::Identity))
 }
 
-/// Input is the index; what is out of range, which PyTorch refuses, is the nearest row.
 fn embedding(case: &mut Case<'_>) -> Result<Layer, ImportError> {
     for argument in ["padding_idx", "sparse", "scale_grad_by_freq"] {
         case.ignore(argument);
     }
-    let weights = Named { name: "weight", tensor: case.tensor("weight")? };
-    let (rows, size) = weights.matrix()?;
-    case.units("num_embeddings", rows)?;
-    case.units("embedding_dim", size)?;
-    let layer = Layer::new(CellKind::Embedding, 1, size).extent("vocabulary", rows);
-    Ok(layer.tensor("weights", weights.tensor.clone()))
+    let layer = plain::embedding(case.named("weight")?)?;
+    case.units("num_embeddings", layer.extents.get("vocabulary").copied().unwrap_or_default())?;
+    case.units("embedding_dim", layer.output_size)?;
+    Ok(layer)
 }
 
-fn layer_norm(case: &mut Case<'_>, shape: &[usize]) -> Result<Layer, ImportError> {
-    let size: usize = shape.iter().product();
+fn layer_norm(case: &mut Case<'_>, x: &Value) -> Result<Layer, ImportError> {
+    in_order(x)?;
+    let size: usize = x.shape.iter().product();
     let over = case.size_or_sizes("normalized_shape")?;
     if over.as_ref().is_some_and(|over| over.iter().product::<usize>() != size) {
         return Err(ImportError::Unsupported(format!("normalized_shape {over:?} of {size} features")));
@@ -134,56 +89,30 @@ fn layer_norm(case: &mut Case<'_>, shape: &[usize]) -> Result<Layer, ImportError
     let affine = case.flag("elementwise_affine", true)?;
     let bias = case.flag("bias", true)? && affine;
     let epsilon = case.number("eps")?.unwrap_or(1e-5);
-    let mut layer = Layer::new(CellKind::LayerNorm, size, size).param("epsilon", epsilon);
-    if affine {
-        let gain = Named { name: "weight", tensor: case.tensor("weight")? }.flat(size)?;
-        layer = layer.option("gain").tensor("gain", gain);
-    }
-    if bias {
-        layer = layer.tensor("bias", Named { name: "bias", tensor: case.tensor("bias")? }.flat(size)?);
-    }
-    Ok(layer)
+    let gain = affine.then(|| case.named("weight")?.flat(size)).transpose()?;
+    let bias = bias.then(|| case.named("bias")?.flat(size)).transpose()?;
+    Ok(plain::layer_norm(size, epsilon, gain, bias))
 }
 
-/// What is left of it at inference: `(x - mean) / √(var + ε) ⊙ weight + bias`.
 fn batch_norm(case: &mut Case<'_>, network: &mut Network, x: &Value) -> Result<Value, ImportError> {
-    if x.order.is_some() {
-        return Err(ImportError::Unsupported("features that were flattened with channels_first".into()));
-    }
     case.ignore("momentum");
     case.must_be("track_running_stats", true)?;
-    let epsilon = f64::from(case.number("eps")?.unwrap_or(1e-5));
+    let epsilon = case.number("eps")?.unwrap_or(1e-5);
     let affine = case.flag("affine", true)?;
     case.optional("num_batches_tracked")?;
-    let mean = Named { name: "running_mean", tensor: case.tensor("running_mean")? };
+    let mean = case.named("running_mean")?;
     let size = mean.tensor.data.len();
     case.units("num_features", size)?;
-    mean.shaped(&[size], size)?;
-    let vector = |case: &mut Case<'_>, name: &'static str| -> Result<Vec<f32>, ImportError> {
-        Ok(Named { name, tensor: case.tensor(name)? }.shaped(&[size], size)?.data)
-    };
-    let variance = vector(case, "running_var")?;
-    let (gain, bias) = match affine {
-        true => (vector(case, "weight")?, vector(case, "bias")?),
-        false => (vec![1.0; size], vec![0.0; size]),
-    };
-    let gain: Vec<f64> =
-        gain.iter().zip(&variance).map(|(&gain, &var)| f64::from(gain) / (f64::from(var) + epsilon).sqrt()).collect();
-    let bias = bias.iter().zip(&mean.tensor.data).zip(&gain);
-    let bias = bias.map(|((&bias, &mean), gain)| (f64::from(bias) - f64::from(mean) * gain) as f32).collect();
-    let vector = |data: Vec<f32>| Tensor { shape: vec![size], data };
-    // Channels are last: those of every pixel follow each other.
-    let all = x.source.size();
-    if x.shape.last() != Some(&size) {
-        return Err(ImportError::Unsupported(format!("{:?} channels where its tensors have {size}", x.shape.last())));
-    }
-    let layer = Layer::new(CellKind::Scale, all, all).extent("channels", size).option("gain");
-    let gain = gain.iter().map(|&gain| gain as f32).collect();
-    simple(layer.tensor("gain", vector(gain)).tensor("bias", vector(bias)), network, x)
+    let mean = mean.shaped(&[size], size)?;
+    let variance = case.vector("running_var", size)?;
+    let gain = affine.then(|| case.vector("weight", size)).transpose()?;
+    let bias = affine.then(|| case.vector("bias", size)).transpose()?;
+    BatchNorm { mean, variance, gain, bias, epsilon }.add(network, x)
 }
 
 /// Over the features.
 fn softmax(case: &mut Case<'_>, x: &Value) -> Result<Layer, ImportError> {
+    in_order(x)?;
     if let Some(dim) = case.integer("dim")?
         && !(dim == -1 || dim == if x.sequence { 2 } else { 1 })
     {

@@ -7,7 +7,7 @@ use safetensors::{Dtype, SafeTensors};
 use super::names;
 use crate::canonical::Tensor;
 use crate::data::element::{Element, Endian};
-use crate::data::one_line;
+use crate::data::{one_line, tensors::damage};
 use crate::error::ImportError;
 use crate::format::{Imported, Options};
 
@@ -25,28 +25,6 @@ pub(super) const FORMAT: &str = "PyTorch file";
 
 pub(super) fn malformed<T>(reason: impl Into<String>) -> Result<T, ImportError> {
     Err(ImportError::Malformed { format: FORMAT, reason: one_line(&reason.into()) })
-}
-
-/// Numbers as f32: each the nearest, and how many are not what they were.
-pub(super) fn decoded(element: Element, bytes: &[u8], endian: Endian) -> Result<(Vec<f32>, usize), String> {
-    let values = element.decode(bytes, endian)?;
-    let words = |k: usize| -> Option<[u8; 8]> {
-        let mut word: [u8; 8] = bytes.get(8 * k..8 * k + 8)?.try_into().ok()?;
-        if endian == Endian::Big {
-            word.reverse();
-        }
-        Some(word)
-    };
-    let lost = match element {
-        Element::F64 => {
-            let differs = |(k, &value): (usize, &f32)| {
-                words(k).map(f64::from_le_bytes).is_some_and(|wide| f64::from(value) != wide && !wide.is_nan())
-            };
-            values.iter().enumerate().filter(|&of| differs(of)).count()
-        }
-        _ => 0,
-    };
-    Ok((values, lost))
 }
 
 impl State {
@@ -82,12 +60,13 @@ impl State {
 /// A safetensors file of another program than this.
 pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     let wrong = |reason: String| ImportError::Malformed { format: "safetensors file", reason: one_line(&reason) };
-    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(error.to_string()))?;
+    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(damage(&error)))?;
     let mut state = State::default();
     for (name, view) in file.iter() {
         let element = element(view.dtype())
             .ok_or_else(|| ImportError::Unsupported(format!("tensor {name:?} of type {:?}", view.dtype())))?;
-        let (data, lost) = decoded(element, view.data(), Endian::Little)
+        let (data, lost) = element
+            .decode_counting(view.data(), Endian::Little)
             .map_err(|reason| wrong(format!("tensor {name:?} {reason}")))?;
         state.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data }, lost)?;
     }

@@ -1,0 +1,192 @@
+//! Thumb-2 (Cortex-M3 and up): the loop over blocks that its kernels share, and the layout of every build, a product an
+//! instruction: 2.31 instructions a product. Without the feature `thumb2` the same in plain Rust.
+
+use super::frame::Frame;
+use super::{Part, Portable};
+use crate::quant::RowBlock;
+
+/// Starts, sums of the fine part, shifts, sums of the coarse part, multiplication, of every block. `$part` adds a part, of r11
+/// units from r12 on and x from lr on, to the sums in r0 to r3, may use r4 to r10 and leaves r12 behind the units; `$high` is
+/// the high word of r0 to r3 times r6 to r9.
+macro_rules! sum_two {
+    ($frame:expr, $part:ident, $high:ident) => {
+        core::arch::asm!(
+            "push {{r0, r6, r7, r8}}",
+            "1:",
+            "ldr r4, [sp]",
+            "ldr r5, [r4, #24]",
+            "ldm r4, {{r11, r12, lr}}",
+            "ldm r5, {{r0, r1, r2, r3}}",
+            $part!(),
+            "ldr r4, [sp]",
+            "str r12, [r4, #4]",
+            "ldr r5, [r4, #24]",
+            "add r6, r4, #12",
+            "ldr r5, [r5, #32]",
+            "ldm r6, {{r11, r12, lr}}",
+            "asr r0, r0, r5",
+            "lsr r5, r5, #8",
+            "asr r1, r1, r5",
+            "lsr r5, r5, #8",
+            "asr r2, r2, r5",
+            "lsr r5, r5, #8",
+            "asr r3, r3, r5",
+            $part!(),
+            "ldr r4, [sp]",
+            "ldrd r5, r11, [r4, #24]",
+            "str r12, [r4, #16]",
+            "add r12, r5, #16",
+            "add r5, r5, #36",
+            "ldm r12, {{r6, r7, r8, r9}}",
+            $high!(),
+            "ldr r6, [r4, #32]",
+            "stm r11!, {{r0, r1, r2, r3}}",
+            "strd r5, r11, [r4, #24]",
+            "subs r6, r6, #1",
+            "str r6, [r4, #32]",
+            "bne 1b",
+            "pop {{r0, r6, r7, r8}}",
+            inout("r0") &raw mut $frame => _,
+            out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
+            out("r10") _, out("r11") _, out("r12") _, out("lr") _,
+        )
+    };
+}
+
+/// [`sum_two`] without shifts and a coarse part.
+macro_rules! sum_one {
+    ($frame:expr, $part:ident, $high:ident) => {
+        core::arch::asm!(
+            "push {{r0, r6, r7, r8}}",
+            "1:",
+            "ldr r4, [sp]",
+            "ldr r5, [r4, #24]",
+            "ldm r4, {{r11, r12, lr}}",
+            "ldm r5, {{r0, r1, r2, r3}}",
+            $part!(),
+            "ldr r4, [sp]",
+            "ldrd r5, r11, [r4, #24]",
+            "str r12, [r4, #4]",
+            "add r12, r5, #16",
+            "add r5, r5, #36",
+            "ldm r12, {{r6, r7, r8, r9}}",
+            $high!(),
+            "ldr r6, [r4, #32]",
+            "stm r11!, {{r0, r1, r2, r3}}",
+            "strd r5, r11, [r4, #24]",
+            "subs r6, r6, #1",
+            "str r6, [r4, #32]",
+            "bne 1b",
+            "pop {{r0, r6, r7, r8}}",
+            inout("r0") &raw mut $frame => _,
+            out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _, out("r8") _, out("r9") _,
+            out("r10") _, out("r11") _, out("r12") _, out("lr") _,
+        )
+    };
+}
+
+#[cfg(feature = "dsp")]
+pub(super) use {sum_one, sum_two};
+
+/// A column: x in r8, weights in r4 to r7.
+macro_rules! products {
+    () => {
+        "mla r0, r4, r8, r0
+        mla r1, r5, r8, r1
+        mla r2, r6, r8, r2
+        mla r3, r7, r8, r3"
+    };
+}
+
+/// One column.
+macro_rules! column {
+    () => {
+        concat!(
+            "ldrsh r8, [lr], #2
+            ldrsb r4, [r12], #4
+            ldrsb r5, [r12, #-3]
+            ldrsb r6, [r12, #-2]
+            ldrsb r7, [r12, #-1]\n",
+            products!()
+        )
+    };
+}
+
+/// Four columns.
+macro_rules! quad {
+    () => {
+        concat!(
+            "ldrsh r8, [lr], #8
+            ldrsb r4, [r12], #16
+            ldrsb r5, [r12, #-15]
+            ldrsb r6, [r12, #-14]
+            ldrsb r7, [r12, #-13]\n",
+            products!(),
+            "\n ldrsh r8, [lr, #-6]
+            ldrsb r4, [r12, #-12]
+            ldrsb r5, [r12, #-11]
+            ldrsb r6, [r12, #-10]
+            ldrsb r7, [r12, #-9]\n",
+            products!(),
+            "\n ldrsh r8, [lr, #-4]
+            ldrsb r4, [r12, #-8]
+            ldrsb r5, [r12, #-7]
+            ldrsb r6, [r12, #-6]
+            ldrsb r7, [r12, #-5]\n",
+            products!(),
+            "\n ldrsh r8, [lr, #-2]
+            ldrsb r4, [r12, #-4]
+            ldrsb r5, [r12, #-3]
+            ldrsb r6, [r12, #-2]
+            ldrsb r7, [r12, #-1]\n",
+            products!()
+        )
+    };
+}
+
+/// As many columns as r11 says: what is more than whole quads, the odd quad, then two quads a turn.
+macro_rules! columns {
+    () => {
+        concat!(
+            "ands r10, r11, #3\n beq 5f\n 4:\n",
+            column!(),
+            "\n subs r10, r10, #1\n bne 4b\n 5:\n lsrs r11, r11, #3\n bcc 6f\n",
+            quad!(),
+            "\n 6: cmp r11, #0\n beq 3f\n 2:\n",
+            quad!(),
+            "\n",
+            quad!(),
+            "\n subs r11, r11, #1\n bne 2b\n 3:"
+        )
+    };
+}
+
+macro_rules! high {
+    () => {
+        "smull r4, r0, r0, r6
+        smull r4, r1, r1, r7
+        smull r4, r2, r2, r8
+        smull r4, r3, r3, r9
+        ldr r4, [sp]"
+    };
+}
+
+pub fn sum_two_portable(
+    rows: &[RowBlock],
+    fine: Part<'_, '_, Portable>,
+    coarse: Part<'_, '_, Portable>,
+    sums: &mut [[i32; 4]],
+) {
+    let coarse = Some((coarse.blocks, coarse.operand));
+    let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+    // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
+    // many elements of two as a block takes; `rows` and `sums` have as many blocks, and are aligned to 4, as LDM and LDRD
+    // need. r6, r7 and the stack pointer are restored.
+    unsafe { sum_two!(frame, columns, high) };
+}
+
+pub fn sum_one_portable(rows: &[RowBlock], part: Part<'_, '_, Portable>, sums: &mut [[i32; 4]]) {
+    let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
+    // SAFETY: as in `sum_two_portable`.
+    unsafe { sum_one!(frame, columns, high) };
+}

@@ -1,0 +1,332 @@
+//! Frozen graphs that somebody damaged or means ill with: one clear line, soon, in little memory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use tidegate_tests::fuzz_import::import_graph;
+use tidegate_tests::graphs::Graph;
+use tidegate_tests::memory::peak_bytes;
+use tidegate_tools::error::ImportError;
+use tidegate_tools::format::graphdef::attr_value::Value as Attr;
+use tidegate_tools::format::{Options, graphdef, import_bytes, import_bytes_with};
+
+fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_graph")
+}
+
+fn sample(name: &str) -> Vec<u8> {
+    let path = samples().join(name).with_extension("pb");
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The one line that bytes are refused with.
+fn refusal(bytes: &[u8]) -> String {
+    let error = import_bytes(bytes, "x.pb").expect_err("it must be refused");
+    let line = format!("{error}; {}", error.advice());
+    assert!(!line.contains(char::is_control) && line.len() < 1000, "{line:?}");
+    line
+}
+
+/// The same, which must come soon.
+fn refused_soon(what: &str, graph: &Graph) -> String {
+    let (bytes, started) = (graph.bytes(), Instant::now());
+    let line = refusal(&bytes);
+    let seconds = started.elapsed().as_secs_f32();
+    println!("{what}: {} bytes, {seconds:.2} s: {line:.150}", bytes.len());
+    assert!(seconds < 20.0, "{what} takes {seconds} s");
+    line
+}
+
+/// But one that ends behind a node whose output nothing else needs: it is a graph.
+#[test]
+fn every_prefix_of_a_graph_is_refused() {
+    for name in ["dynamic_gru", "bidirectional_lstm", "static_lstm", "block_lstm", "keras_gru_unrolled"] {
+        let bytes = sample(name);
+        assert!(import_bytes(&bytes, name).is_ok(), "{name}");
+        for end in (0..bytes.len()).filter(|end| end % 101 == 0 || end % 1024 == 0) {
+            if graphdef::decode(&bytes[..end]).is_err() {
+                refusal(&bytes[..end]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_byte_is_refused_or_gives_a_model() {
+    for name in ["dynamic_lstm_projection_clips", "bidirectional_states", "conv_image"] {
+        let whole = sample(name);
+        for at in (0..whole.len()).step_by(37) {
+            for bits in [0x01, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= bits;
+                if let Err(error) = import_bytes(&bytes, name) {
+                    assert!(!error.to_string().contains(char::is_control), "{name} {at}: {error:?}");
+                }
+            }
+        }
+    }
+}
+
+/// Nodes `n1`, `n2`, ... of an op, each of the one before, `twice` for both its operands; then `end`.
+fn chain(graph: &mut Graph, op: &str, twice: bool, len: usize) {
+    graph.node("n0", "Identity", &["x"]);
+    for k in 1..=len {
+        let (name, before) = (format!("n{k}"), format!("n{}", k - 1));
+        let inputs: &[&str] = if twice { &[&before, &before] } else { &[&before] };
+        graph.node(&name, op, inputs);
+    }
+}
+
+#[test]
+fn deep_graphs_and_graphs_that_double_are_refused_soon() {
+    for op in ["Tanh", "Neg", "Identity", "Softmax"] {
+        let mut graph = Graph::of_input(&[-1, 4]);
+        chain(&mut graph, op, false, 60_000);
+        match op {
+            // The input itself: a network without layers.
+            "Identity" | "Neg" => drop(import_bytes(&graph.bytes(), "x")),
+            _ => assert!(refused_soon(op, &graph).contains("deeper than 100")),
+        }
+    }
+    for op in ["Add", "Mul", "Sub", "Maximum"] {
+        let mut graph = Graph::of_input(&[-1, 4]);
+        chain(&mut graph, op, true, 60_000);
+        refused_soon(op, &graph);
+        // Its features are taken apart at the end: every operand of every node is, once.
+        let mut graph = Graph::of_input(&[-1, 4]);
+        chain(&mut graph, op, true, 90);
+        graph.ints("begin", &[2], &[0, 1]).ints("size", &[2], &[-1, 2]).node("end", "Slice", &["n90", "begin", "size"]);
+        refused_soon(op, &graph);
+    }
+    // Features that double at each step, joined and behind an activation, which keeps what is joined apart.
+    let mut graph = Graph::of_input(&[-1, 4]);
+    graph.ints("axis", &[], &[1]);
+    for k in 0..100 {
+        let before = if k == 0 { "x".to_owned() } else { format!("t{}", k - 1) };
+        graph.node(&format!("c{k}"), "ConcatV2", &[&before, &before, "axis"]);
+        graph.node(&format!("t{k}"), "Tanh", &[&format!("c{k}")]);
+    }
+    assert!(refused_soon("Concat and Tanh", &graph).contains("features"));
+    let mut graph = Graph::of_input(&[-1, 4]);
+    graph.ints("axis", &[], &[1]).node("c0", "ConcatV2", &["x", "x", "axis"]);
+    for k in 1..100 {
+        let before = format!("c{}", k - 1);
+        graph.node(&format!("c{k}"), "ConcatV2", &[&before, &before, "axis"]);
+    }
+    assert!(refused_soon("Concat", &graph).contains("joins more than"));
+}
+
+#[test]
+fn unrolled_steps_that_share_their_operands_are_refused_soon() {
+    let mut graph = Graph::of_input(&[1, 8, 4]);
+    graph.node("steps", "Unpack", &["x"]).with("axis", Attr::Int(1)).with("num", Attr::Int(8));
+    let mut level: Vec<String> = (0..8).map(|step| format!("steps:{step}")).collect();
+    for depth in 0..60 {
+        for (step, before) in level.iter_mut().enumerate() {
+            let name = format!("d{depth}_{step}");
+            graph.node(&name, "Mul", &[before, before]);
+            *before = name;
+        }
+    }
+    let parts: Vec<&str> = level.iter().map(String::as_str).collect();
+    graph.node("end", "Pack", &parts).with("axis", Attr::Int(1));
+    let started = Instant::now();
+    drop(import_bytes(&graph.bytes(), "x"));
+    assert!(started.elapsed().as_secs_f32() < 20.0);
+}
+
+#[test]
+fn cycles_and_loops_without_end_are_refused() {
+    let frame = || Attr::Bytes(b"f".to_vec());
+    let mut graph = Graph::of_input(&[-1, 4]);
+    graph.node("a", "Add", &["x", "b"]).node("b", "Tanh", &["a"]);
+    assert!(refused_soon("cycle", &graph).contains("needs its own output"));
+    // NextIteration does not excuse a cycle that goes through no loop.
+    let mut graph = Graph::of_input(&[-1, 4]);
+    graph.node("m", "Merge", &["x", "n"]).node("n", "NextIteration", &["m"]).node("end", "Tanh", &["n"]);
+    refused_soon("a loop that is not entered", &graph);
+    let turning = |graph: &mut Graph, condition: &str, plus: i32| {
+        graph.ints("zero", &[], &[0]).ints("one", &[], &[plus]).ints("bound", &[], &[5]);
+        graph.node("e", "Enter", &["zero"]).with("frame_name", frame());
+        graph.node("m", "Merge", &["e", "next"]).node("less", "Less", &["m", condition]);
+        graph.node("cond", "LoopCond", &["less"]).node("s", "Switch", &["m", "cond"]);
+        graph.node("add", "Add", &["s:1", "one"]).node("next", "NextIteration", &["add"]);
+        graph.node("exit", "Exit", &["s"]).node("shape", "Pack", &["exit", "exit"]);
+        graph.floats("one_more", &[], &[1.0]).node("y", "Fill", &["shape", "one_more"]).node("end", "Add", &["x", "y"]);
+    };
+    for (condition, plus, expected) in [("bound", 0, "count up by 1"), ("bound", -1, "count up by 1"), ("m", 1, "")] {
+        let mut graph = Graph::of_input(&[-1, 4]);
+        turning(&mut graph, condition, plus);
+        assert!(refused_soon("a counter", &graph).contains(expected));
+    }
+}
+
+#[test]
+fn sizes_that_nothing_holds_are_not_believed() {
+    let before = peak_bytes();
+    // Few bytes for many values, many times.
+    let mut graph = Graph::of_input(&[-1, 4]);
+    for k in 0..1000 {
+        graph.floats(&format!("c{k}"), &[4096, 4096], &[1.0]);
+        let before = if k == 0 { "x".to_owned() } else { format!("m{}", k - 1) };
+        graph.node(&format!("m{k}"), "MatMul", &[&before, &format!("c{k}")]);
+    }
+    assert!(refused_soon("constants", &graph).contains("far more weights than its file holds"));
+    for dims in [[i64::MAX, 2], [-5, 4], [1 << 31, 1 << 33], [0, 4]] {
+        let mut graph = Graph::of_input(&[-1, 4]);
+        graph.floats("c", &dims, &[1.0]).node("end", "MatMul", &["x", "c"]);
+        refused_soon("a constant", &graph);
+        refused_soon("an input", Graph::of_input(&dims).node("end", "Tanh", &["x"]));
+        let mut graph = Graph::of_input(&[-1, 4]);
+        graph.ints("a", &[], &[i32::MAX]).node("b", "Mul", &["a", "a"]).node("c", "Mul", &["b", "b"]);
+        graph.node("shape", "Pack", &["c", "c"]).floats("one", &[], &[1.0]).node("f", "Fill", &["shape", "one"]);
+        refused_soon("a fill", graph.node("end", "Add", &["x", "f"]));
+    }
+    // Products that come near the numbers that stand for open dimensions.
+    let mut graph = Graph::of_input(&[-1, 4]);
+    graph.ints("n0", &[], &[-2]);
+    for k in 1..63 {
+        graph.node(&format!("n{k}"), "Mul", &[&format!("n{}", k - 1), "two"]);
+    }
+    graph.ints("two", &[], &[2]).node("shape", "Pack", &["n62", "n62"]).node("end", "Reshape", &["x", "shape"]);
+    assert!(refused_soon("a product", &graph).contains("too large"));
+    // Features of an input that no image could hold, times a number.
+    let mut graph = Graph::of_input(&[1, 65_535, 65_535, 65_535]);
+    graph.ints("flat", &[2], &[1, -1]).node("r", "Reshape", &["x", "flat"]).floats("c", &[2], &[1.0, 2.0]);
+    refused_soon("features", graph.node("end", "Mul", &["r", "c"]));
+    // Nodes of many outputs, and many edges of long vectors.
+    let mut graph = Graph::of_input(&[-1, 65_535]);
+    graph.ints("axis", &[], &[1]);
+    for k in 0..2000 {
+        graph.node(&format!("s{k}"), "Split", &["axis", "x"]).with("num_split", Attr::Int(65_535));
+        graph.node(&format!("t{k}"), "Tanh", &[&format!("s{k}")]);
+    }
+    let ends: Vec<String> = (0..2000).map(|k| format!("t{k}")).collect();
+    graph.node("end", "AddN", &ends.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(refused_soon("outputs", &graph).contains("too many outputs"));
+    let mut graph = Graph::of_input(&[-1, 4]);
+    let edges = vec!["v"; 200_000];
+    graph.ints("v", &[65_535], &[1]).node("p", "Pack", &edges).node("end", "Reshape", &["x", "p"]);
+    assert!(refused_soon("edges", &graph).contains("too many integers"));
+    // One matrix in many layers.
+    let mut graph = Graph::of_input(&[-1, 256]);
+    graph.floats("w", &[256, 256], &vec![0.5; 256 * 256]);
+    let layers: Vec<String> = (0..500).map(|k| format!("m{k}")).collect();
+    for (k, layer) in layers.iter().enumerate() {
+        graph.floats(&format!("b{k}"), &[], &[k as f32]).node(&format!("a{k}"), "Mul", &["x", &format!("b{k}")]);
+        graph.node(&format!("t{k}"), "Sigmoid", &[&format!("a{k}")]);
+        graph.node(layer, "MatMul", &[&format!("t{k}"), "w"]);
+        graph.node(&format!("u{k}"), "Tanh", &[layer]);
+    }
+    for k in 0..20 {
+        let ends: Vec<String> = (k * 25..(k + 1) * 25).map(|k| format!("u{k}")).collect();
+        graph.node(&format!("s{k}"), "AddN", &ends.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let ends: Vec<String> = (0..20).map(|k| format!("s{k}")).collect();
+    graph.node("end", "AddN", &ends.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(refused_soon("layers", &graph).contains("far more weights than its file holds"));
+    // The largest of these files has 1.5 MB.
+    assert!(peak_bytes() - before < 1 << 29, "{} bytes more", peak_bytes() - before);
+}
+
+#[test]
+fn a_call_of_a_function_is_refused_by_its_node() {
+    let mut graph = Graph::of_input(&[-1, 4]);
+    graph.node("call", "StatefulPartitionedCall", &["x"]).node("end", "Tanh", &["call"]);
+    assert!(refused_soon("a call", &graph).contains("node 'call' has op StatefulPartitionedCall"));
+}
+
+#[test]
+fn what_a_person_must_say_of_steps_is_asked_for() {
+    let refusal = |name: &str, window: Option<usize>| {
+        let options = Options { window, ..Options::default() };
+        import_bytes_with(&sample(name), "x.pb", &options).unwrap_err()
+    };
+    let error = refusal("bidirectional_open", None);
+    assert!(matches!(error, ImportError::NeedsWindow { .. }), "{error}");
+    assert_eq!(error.advice(), "say it with --window N");
+    let error = refusal("dynamic_gru", Some(100)).to_string();
+    assert!(error.contains("steps, but --window says 100"), "{error}");
+    // What was assumed is said.
+    let imported = import_bytes_with(&sample("length_fed"), "x.pb", &Options::default()).unwrap();
+    assert_eq!(imported.notes, ["\"length\" is taken as the length of sequences that are full"]);
+    let imported = import_bytes_with(&sample("dropout_fed"), "x.pb", &Options::default()).unwrap();
+    assert_eq!(imported.notes, ["\"keep_prob\" has its default"]);
+}
+
+/// A `sequence_length` that ends before the sequence, and random numbers that drop features, change the result.
+#[test]
+fn sequences_that_end_early_and_dropout_that_drops_are_refused() {
+    let changed = |name: &str, node: &str, change: fn(&mut graphdef::TensorProto)| {
+        let mut nodes = graphdef::decode(&sample(name)).unwrap();
+        let node = nodes.iter_mut().find(|found| found.name == node).unwrap();
+        let Some(Attr::Tensor(proto)) = node.attr.get_mut("value").unwrap().value.as_mut() else { panic!() };
+        change(proto);
+        refusal(&Graph { nodes }.bytes())
+    };
+    let two = |proto: &mut graphdef::TensorProto| {
+        proto.tensor_content.clear();
+        proto.int_val = vec![2];
+    };
+    let line = changed("length_constant", "rnn/Cast/x", two);
+    assert!(line.contains("does not run over all steps"), "{line}");
+    let line = changed("length_static_constant", "Const", two);
+    assert!(line.contains("steps"), "{line}");
+    let half = |proto: &mut graphdef::TensorProto| {
+        proto.tensor_content.clear();
+        proto.float_val = vec![0.5];
+    };
+    let line = changed("dropout_fed", "keep_prob/input", half);
+    assert!(line.contains("drops features at random"), "{line}");
+}
+
+/// Samples that seed the fuzz target: those of every kind of file and layer that few bytes hold.
+const SEEDS: [(&str, u8); 12] = [
+    ("block_lstm_peephole", 0),
+    ("gru_block_cell_unrolled", 0),
+    ("dynamic_basic_rnn_relu_last", 0),
+    ("dynamic_basic_rnn", 1),
+    ("static_split", 0),
+    ("conv_1d_same", 0),
+    ("lstm_block_cell", 0),
+    ("flattened", 0),
+    ("conv_image", 0),
+    ("dynamic_lstm_projection_clips", 0),
+    ("length_fed_open", 1),
+    ("tf2_keras3_simple", 0),
+];
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_graph")
+}
+
+/// By their names: a byte of flags, then the graph in few bytes.
+fn seeds() -> BTreeMap<String, Vec<u8>> {
+    let seed = |&(name, flags): &(&str, u8)| {
+        let graph = Graph { nodes: graphdef::decode(&sample(name)).unwrap() }.small();
+        (name.to_owned(), [&[flags], &*graph.bytes()].concat())
+    };
+    SEEDS.iter().map(seed).collect()
+}
+
+#[test]
+fn the_corpus_of_import_graph_passes() {
+    for (name, bytes) in seeds() {
+        assert!(fs::read(corpus().join(&name)).is_ok_and(|found| found == bytes), "{name} is stale: see regenerate");
+    }
+    let files = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().path());
+    let models = files.filter(|path| import_graph(&fs::read(path).unwrap())).count();
+    assert!(models + 2 >= SEEDS.len(), "{models} give models");
+}
+
+#[test]
+#[ignore = "writes the seeds of the fuzz target into the repository"]
+fn regenerate() {
+    fs::create_dir_all(corpus()).unwrap();
+    for (name, bytes) in seeds() {
+        println!("{name}: {} bytes", bytes.len());
+        fs::write(corpus().join(name), bytes).unwrap();
+    }
+}

@@ -1,0 +1,502 @@
+//! Keras's files that somebody damaged or means ill with, and what people are told who give too little.
+
+#[path = "import_keras/seeds.rs"]
+mod seeds;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+use tidegate_tests::hdf5::{DEFLATE, F32, Group, Link, Tensor, Weights, file, keras2};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::error::ImportError;
+use tidegate_tools::format::{Options, import_bytes_with};
+
+const ALONE: Options = Options { description: None, window: None };
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks").join(name)
+}
+
+fn sample(name: &str) -> Vec<u8> {
+    fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn described(arch: &str) -> Options {
+    Options { description: Some(serde_json::from_str(arch).unwrap()), window: None }
+}
+
+fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
+    import_bytes_with(bytes, "x.h5", options).map(|imported| imported.model)
+}
+
+/// What is said of bytes that are refused: one line, which is not endless.
+fn refusal(bytes: &[u8], options: &Options) -> String {
+    let error = import(bytes, options).expect_err("it must be refused");
+    let line = format!("{error}; {}", error.advice());
+    assert!(!line.contains(char::is_control) && line.len() < 16_384, "{line:?}");
+    line
+}
+
+#[track_caller]
+fn refused(bytes: &[u8], reason: &str) {
+    let line = refusal(bytes, &ALONE);
+    assert!(line.contains(reason), "{reason:?} is not in: {line}");
+}
+
+const SMALL: [&str; 5] = [
+    "keras1/lstm.h5",
+    "keras2/lstm_without_bias.h5",
+    "keras2_tensorflow1/cudnn_lstm.h5",
+    "keras3/simple_rnn.keras",
+    "keras3/legacy_lstm.h5",
+];
+
+#[test]
+fn every_prefix_of_a_file_is_refused() {
+    for name in SMALL {
+        let bytes = sample(name);
+        import(&bytes, &ALONE).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let ends = (0..bytes.len()).filter(|end| end % 61 == 0 || *end < 4096 || end % 1024 == 0);
+        for end in ends {
+            // HDF5 says how long it is; a zip archive ends with its directory.
+            refusal(&bytes[..end], &ALONE);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_byte_is_refused_or_gives_a_model() {
+    for name in SMALL {
+        let whole = sample(name);
+        for at in (0..whole.len()).step_by(5) {
+            for bits in [0x01, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= bits;
+                if let Err(error) = import(&bytes, &ALONE) {
+                    assert!(!error.to_string().contains(char::is_control), "{name} {at}: {error:?}");
+                }
+            }
+        }
+    }
+}
+
+/// A layer of an architecture of Keras 2.
+fn layer(class: &str, name: &str, more: Json) -> Json {
+    let mut config = json!({ "name": name });
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({ "class_name": class, "config": config })
+}
+
+fn sequential(layers: &[Json]) -> Json {
+    json!({ "class_name": "Sequential", "config": { "name": "sequential", "layers": layers } })
+}
+
+/// A dense layer of three features in and two out.
+fn dense() -> Json {
+    let more = json!({"units": 2, "activation": "linear", "use_bias": true, "batch_input_shape": [null, null, 3]});
+    sequential(&[layer("Dense", "dense", more)])
+}
+
+fn weights(kernel: Tensor, bias: Tensor) -> Weights {
+    vec![("kernel:0".into(), kernel), ("bias:0".into(), bias)]
+}
+
+fn model(kernel: Tensor, bias: Tensor) -> Vec<u8> {
+    file(&keras2(&dense(), vec![("dense", weights(kernel, bias))]))
+}
+
+/// With other content in the layer's group.
+fn with_group(change: impl FnOnce(&mut Group)) -> Vec<u8> {
+    let mut root = keras2(&dense(), vec![("dense", weights(Tensor::of(&[3, 2]), Tensor::of(&[2])))]);
+    let Link::Group(models) = &mut root.links[0].1 else { unreachable!() };
+    let Link::Group(layer) = &mut models.links[0].1 else { unreachable!() };
+    change(layer);
+    file(&root)
+}
+
+/// With other content in the root.
+fn with_root(change: impl FnOnce(&mut Group)) -> Vec<u8> {
+    let mut root = keras2(&dense(), vec![("dense", weights(Tensor::of(&[3, 2]), Tensor::of(&[2])))]);
+    change(&mut root);
+    file(&root)
+}
+
+/// An architecture with no weights beside it.
+fn config(config: &Json) -> Vec<u8> {
+    file(&keras2(config, vec![]))
+}
+
+#[test]
+fn a_file_of_our_own_hand_is_as_good_as_one_of_keras() {
+    import(&model(Tensor::of(&[3, 2]), Tensor::of(&[2])), &ALONE).unwrap();
+    import(&model(Tensor::packed(&[3, 2]), Tensor::of(&[2])), &ALONE).unwrap();
+    import(&with_root(|_| ()), &ALONE).unwrap();
+    let soft = |group: &mut Group| {
+        group.links[1].1 = Link::Soft("/elsewhere".into());
+    };
+    let moved = with_root(|root| {
+        root.links.push(("elsewhere".into(), Link::Tensor(Tensor::of(&[2]))));
+        let Link::Group(models) = &mut root.links[0].1 else { unreachable!() };
+        let Link::Group(layer) = &mut models.links[0].1 else { unreachable!() };
+        soft(layer);
+    });
+    // A link within the file is followed or refused, but not lost: what it leads to is there twice.
+    if let Err(error) = import(&moved, &ALONE) {
+        assert!(error.to_string().contains("elsewhere"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_shapes_are_refused_by_name() {
+    for (kernel, bias) in [(vec![2, 3], vec![2]), (vec![3, 2], vec![3]), (vec![6], vec![2]), (vec![3, 2, 1], vec![2])] {
+        let line = refusal(&model(Tensor::of(&kernel), Tensor::of(&bias)), &ALONE);
+        assert!(line.contains("layer \"dense\" (Dense)"), "{line}");
+    }
+    refused(&model(Tensor::of(&[3, 0]), Tensor::of(&[0])), "dense");
+}
+
+#[test]
+fn missing_tensors_are_named() {
+    refused(&with_group(|group| drop(group.links.pop())), "bias:0");
+    let none = with_group(|group| {
+        group.links.clear();
+        group.texts.clear();
+    });
+    refused(&none, "dense");
+    refused(&config(&dense()), "dense");
+    let unknown = with_root(|root| drop(root.links.pop()));
+    refused(&unknown, "dense");
+    // One more than the layer has.
+    let more = with_group(|group| {
+        group.texts[0].1.push("alpha:0".into());
+        group.links.push(("alpha:0".into(), Link::Tensor(Tensor::of(&[2]))));
+    });
+    refused(&more, "dense");
+    let aside = with_group(|group| group.links.push(("stray".into(), Link::Tensor(Tensor::of(&[2])))));
+    refused(&aside, "stray");
+}
+
+#[test]
+fn absurd_sizes_are_refused() {
+    let kernel = Tensor::of(&[3, 2]);
+    for shape in [vec![u64::MAX, u64::MAX], vec![1 << 62, 4], vec![1 << 40, 2], vec![3, 1 << 31], vec![1 << 20; 32]] {
+        let absurd = Tensor { shape: shape.clone(), ..kernel.clone() };
+        refusal(&model(absurd, Tensor::of(&[2])), &ALONE);
+        let claimed = Tensor { claimed: Some(u64::MAX / 2), shape, ..kernel.clone() };
+        refusal(&model(claimed, Tensor::of(&[2])), &ALONE);
+    }
+    // What a chunk is said to hold.
+    for dims in [vec![u32::MAX, u32::MAX], vec![0, 0], vec![1 << 30, 2], vec![3]] {
+        let chunk = Some((dims, Some(DEFLATE)));
+        refusal(&model(Tensor { chunk: chunk.clone(), ..Tensor::packed(&[3, 2]) }, Tensor::of(&[2])), &ALONE);
+        refusal(&model(Tensor { chunk, shape: vec![1 << 30, 2], ..Tensor::packed(&[3, 2]) }, Tensor::of(&[2])), &ALONE);
+    }
+    // Types of other widths than there are, and of other kinds.
+    for (at, value) in [(4, 0), (4, 3), (4, 0xff), (7, 0xff), (0, 0x13), (0, 0x15), (0, 0x16), (0, 0x19), (0, 0x1f)] {
+        let mut datatype = F32.to_vec();
+        datatype[at] = value;
+        refusal(&model(Tensor { datatype, ..kernel.clone() }, Tensor::of(&[2])), &ALONE);
+    }
+    // Every place in a real file that may be a size or an address.
+    let whole = sample("keras2/lstm_without_bias.h5");
+    for at in (0..whole.len() - 8).step_by(8) {
+        for value in [u64::MAX - 1, 1 << 63, 1 << 40, whole.len() as u64 - 1, 0] {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            drop(import(&bytes, &ALONE).map_err(|error| assert!(!error.to_string().contains(char::is_control))));
+        }
+    }
+}
+
+#[test]
+fn chunks_that_unpack_to_more_than_a_file_holds_are_refused() {
+    // 64 MiB of zeros in 64 KiB; and the same with a shape that does not say so.
+    let bomb = Tensor::packed(&[1 << 12, 1 << 12]);
+    refusal(&model(bomb.clone(), Tensor::of(&[2])), &ALONE);
+    refusal(&model(Tensor { shape: vec![3, 2], ..bomb.clone() }, Tensor::of(&[2])), &ALONE);
+    refusal(&model(Tensor { chunk: Some((vec![3, 2], Some(DEFLATE))), ..bomb }, Tensor::of(&[2])), &ALONE);
+    let unknown = Tensor { chunk: Some((vec![3, 2], Some(999))), ..Tensor::packed(&[3, 2]) };
+    refused(&model(unknown, Tensor::of(&[2])), "999");
+}
+
+#[test]
+fn links_that_lead_in_a_circle_or_away_are_refused() {
+    for (name, link) in [
+        ("dense", Link::Root),
+        ("again", Link::Root),
+        ("nowhere", Link::Address(u64::MAX - 8)),
+        ("middle", Link::Address(100)),
+        ("itself", Link::Soft("/model_weights/dense/itself".into())),
+        ("gone", Link::Soft("/not/there".into())),
+        ("passwords", Link::External("/etc/passwd".into(), "/".into())),
+    ] {
+        let root = with_root(|root| root.links.push((name.into(), link.clone())));
+        let inside = with_group(|group| group.links.push((name.into(), link.clone())));
+        let instead = with_group(|group| group.links[0].1 = link.clone());
+        refused(&instead, "dense");
+        for bytes in [root, inside] {
+            match import(&bytes, &ALONE) {
+                // What leads nowhere, and is not asked for, is not there.
+                Ok(_) => assert!(matches!(link, Link::Soft(_) | Link::External(..)), "{name}"),
+                Err(error) => assert!(!error.to_string().contains("passwd:"), "{error}"),
+            }
+        }
+    }
+    // Two groups in each of many groups, one within the other: each tensor has 2^40 names.
+    let mut deep = Group::default();
+    for _ in 0..200 {
+        deep = Group { links: vec![("a".into(), Link::Group(deep))], ..Group::default() };
+    }
+    refusal(&with_root(|root| root.links.push(("deep".into(), Link::Group(deep)))), &ALONE);
+    refusal(&lattice(40), &ALONE);
+}
+
+/// Groups that have two names each in the one above.
+fn lattice(levels: usize) -> Vec<u8> {
+    let mut last = vec![("w".into(), Link::Tensor(Tensor::of(&[2])))];
+    for _ in 0..levels {
+        let inner = Group { links: last, ..Group::default() };
+        last = vec![("a".into(), Link::Group(inner)), ("b".into(), Link::Address(0))];
+    }
+    let root = Group { links: last, ..Group::default() };
+    let mut bytes = file(&root);
+    // Each `b` is what `a` beside it is: the eight bytes behind a name.
+    let targets: Vec<usize> = (96..bytes.len() - 13).filter(|&at| bytes[at..at + 5] == [1, 8, 0, 1, b'a']).collect();
+    for at in targets {
+        let a: Vec<u8> = bytes[at + 5..at + 13].to_vec();
+        let b = (at..bytes.len() - 13).find(|&b| bytes[b..b + 5] == [1, 8, 0, 1, b'b']).unwrap();
+        bytes[b + 5..b + 13].copy_from_slice(&a);
+    }
+    bytes
+}
+
+#[test]
+fn architectures_that_mean_ill_are_refused() {
+    let lstm = |units: Json| {
+        let more = json!({"units": units, "batch_input_shape": [null, 4, 3]});
+        config(&sequential(&[layer("LSTM", "lstm", more)]))
+    };
+    for units in [json!(1_000_000_000), json!(-1), json!(0), json!(u64::MAX), json!(1e300), json!("many"), json!(null)]
+    {
+        refused(&lstm(units), "lstm");
+    }
+    for shape in [
+        json!([null, 1_000_000_000, 3]),
+        json!([null, 4, 1_000_000_000_000_u64]),
+        json!([]),
+        json!([null]),
+        json!([null, -4, 3]),
+        json!("x"),
+        json!([null, 4, 65536, 65536]),
+        json!([null, 4, null]),
+    ] {
+        refusal(
+            &config(&sequential(&[layer("LSTM", "lstm", json!({"units": 2, "batch_input_shape": shape}))])),
+            &ALONE,
+        );
+    }
+    // Models within models, lists within lists.
+    let mut nested = sequential(&[layer("Dense", "dense", json!({"units": 2, "batch_input_shape": [null, 3]}))]);
+    for k in 0..40 {
+        let inner = layer("Sequential", &format!("s{k}"), nested["config"].clone());
+        nested = sequential(&[inner]);
+    }
+    refusal(&config(&nested), &ALONE);
+    for open in ["[", "{\"a\":", "{\"class_name\":\"Sequential\",\"config\":{\"layers\":["] {
+        refused(&raw_config(&open.repeat(1000)), "model_config");
+    }
+    refused(&raw_config(""), "model_config");
+    for text in ["null", "[]", "{}", "{\"class_name\": \"Sequential\"}", "{\"class_name\": 7, \"config\": 7}"] {
+        refusal(&raw_config(text), &ALONE);
+    }
+    refused(&config(&json!({"class_name": "Mine", "config": {}})), "Mine");
+    refused(
+        &config(&sequential(&[layer(
+            "Lambda",
+            "f",
+            json!({"batch_input_shape": [null, 4, 3], "function": ["4wEA", null, null]}),
+        )])),
+        "Lambda",
+    );
+}
+
+fn raw_config(text: &str) -> Vec<u8> {
+    with_root(|root| {
+        for (name, texts) in &mut root.texts {
+            if name == "model_config" {
+                *texts = vec![text.to_owned()];
+            }
+        }
+    })
+}
+
+/// A functional model: layers and what each reads.
+fn functional(layers: &[(&str, Json, &[&str])], output: &str) -> Vec<u8> {
+    let input = json!({"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
+                       "config": {"name": "x", "batch_input_shape": [null, null, 3]}});
+    let node = |reads: &[&str]| reads.iter().map(|read| json!([read, 0, 0, {}])).collect::<Vec<_>>();
+    let all = layers.iter().map(|(name, layer, reads)| {
+        let mut layer = layer.clone();
+        let object = layer.as_object_mut().unwrap();
+        object.insert("name".into(), json!(name));
+        object.insert("inbound_nodes".into(), json!([node(reads)]));
+        layer
+    });
+    let layers: Vec<Json> = std::iter::once(input).chain(all).collect();
+    config(&json!({"class_name": "Functional", "config": {"name": "m", "layers": layers,
+        "input_layers": [["x", 0, 0]], "output_layers": [[output, 0, 0]]}}))
+}
+
+#[test]
+fn graphs_with_circles_are_refused() {
+    let add = layer("Add", "a", json!({}));
+    let relu = layer("ReLU", "r", json!({}));
+    for (layers, output, reason) in [
+        (vec![("a", add.clone(), &["a"][..])], "a", "circle"),
+        (vec![("a", add.clone(), &["x", "r"][..]), ("r", relu.clone(), &["a"][..])], "r", "circle"),
+        (vec![("r", relu.clone(), &["nobody"][..])], "r", "nobody"),
+        (vec![("r", relu.clone(), &["x"][..])], "nobody", "nobody"),
+        (vec![("r", relu.clone(), &[][..])], "r", "r"),
+    ] {
+        let line = refusal(&functional(&layers, output), &ALONE);
+        assert!(line.contains(reason), "{line}");
+    }
+    // Each layer adds the one before to itself: 2^60 ways from the input to the output, and a model of 60 layers.
+    let names: Vec<String> = (0..60).map(|k| format!("a{k}")).collect();
+    let mut before = "x";
+    let mut reads: Vec<[&str; 2]> = Vec::new();
+    for name in &names {
+        reads.push([before, before]);
+        before = name;
+    }
+    let doubling: Vec<(&str, Json, &[&str])> =
+        names.iter().zip(&reads).map(|(name, reads)| (name.as_str(), add.clone(), reads.as_slice())).collect();
+    drop(import(&functional(&doubling, "a59"), &ALONE));
+}
+
+#[test]
+fn models_that_call_models_do_not_grow_without_end() {
+    // Each model calls the one within it twice: 2^24 layers.
+    let node = |name: &str| json!([[name, 0, 0, {}]]);
+    let mut class = "Sequential";
+    let mut inner = sequential(&[layer("ReLU", "r", json!({}))])["config"].clone();
+    for k in 0..24 {
+        let input = json!({"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
+                           "config": {"name": "x", "batch_input_shape": [null, null, 3]}});
+        let called = json!({"class_name": class, "name": "inner", "config": inner,
+                            "inbound_nodes": [node("x"), [["inner", 0, 0, {}]]]});
+        inner = json!({"name": format!("m{k}"), "layers": [input, called], "input_layers": [["x", 0, 0]],
+                       "output_layers": [["inner", 1, 0]]});
+        class = "Functional";
+    }
+    refusal(&config(&json!({"class_name": "Functional", "config": inner})), &ALONE);
+}
+
+/// A zip archive with these entries.
+fn archive(entries: &[(&str, &[u8])], deflated: bool) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let method = if deflated { zip::CompressionMethod::Deflated } else { zip::CompressionMethod::Stored };
+    let options = zip::write::SimpleFileOptions::default().compression_method(method);
+    for (name, content) in entries {
+        zip.start_file(*name, options).unwrap();
+        zip.write_all(content).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+const METADATA: &[u8] = b"{\"keras_version\": \"3.12.0\", \"date_saved\": \"\"}";
+
+#[test]
+fn archives_with_parts_that_are_missing_or_too_large_are_refused() {
+    let weights = model(Tensor::of(&[3, 2]), Tensor::of(&[2]));
+    let config = dense().to_string();
+    let (config, whole) = (config.as_bytes(), |weights: &[u8], config: &[u8], deflated| {
+        archive(&[("metadata.json", METADATA), ("config.json", config), ("model.weights.h5", weights)], deflated)
+    });
+    refused(&archive(&[("metadata.json", METADATA), ("config.json", config)], false), "model.weights.h5");
+    refused(&archive(&[("metadata.json", METADATA), ("model.weights.h5", &weights)], false), "Keras");
+    refusal(&whole(&weights, config, false), &ALONE);
+    refusal(&whole(b"", config, false), &ALONE);
+    refusal(&whole(&weights[..weights.len() / 2], config, true), &ALONE);
+    refused(&whole(&weights, b"{", false), "config.json");
+    // Bombs: of weights, of an architecture, of what nobody reads.
+    let zeros = vec![0; 32 << 20];
+    refused(&whole(&zeros, config, true), "unpacks to");
+    refused(&whole(&weights, &vec![b' '; 32 << 20], true), "unpacks to");
+    refused(
+        &archive(&[("metadata.json", METADATA), ("config.json", config), ("assets/x", &zeros)], true),
+        "unpacks to",
+    );
+    let twice = archive(
+        &[("metadata.json", METADATA), ("config.json", config), ("model.weights.h5", &weights), ("a", &weights)],
+        false,
+    );
+    refusal(&twice, &ALONE);
+}
+
+#[test]
+fn versions_and_other_files_are_refused() {
+    let mut bytes = sample("keras2/lstm_without_bias.h5");
+    for version in [1, 2, 3, 4, 255] {
+        bytes[8] = version;
+        refusal(&bytes, &ALONE);
+    }
+    // HDF5, but not of Keras: empty, or with tensors of something else.
+    refused(&file(&Group::default()), "Keras");
+    let links = vec![("sound".to_owned(), Link::Tensor(Tensor::of(&[4, 4])))];
+    refused(&file(&Group { links, ..Group::default() }), "Keras");
+}
+
+#[test]
+fn weights_alone_ask_for_an_architecture_with_a_draft() {
+    for name in ["keras2/weights.h5", "keras3/weights.weights.h5", "keras1/weights.weights.h5"] {
+        match import(&sample(name), &ALONE) {
+            Err(ImportError::NeedsArchitecture { draft, .. }) => {
+                let description: tidegate_tools::format::Description =
+                    serde_json::from_str(&draft).unwrap_or_else(|error| panic!("{name}: {error}: {draft}"));
+                assert_eq!(description.layers.len(), 3, "{name}: {draft}");
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let line =
+        refusal(&sample("keras2/lstm.h5"), &described(r#"{"inputs": [{"name": "x", "size": 6}], "layers": []}"#));
+    assert!(line.contains("--arch"), "{line}");
+}
+
+#[test]
+fn a_missing_tensor_is_named_with_the_nearest() {
+    let arch = |name: &str, size: usize| {
+        format!(
+            r#"{{"inputs": [{{"name": "x", "size": {size}}}], "layers": [{{"name": "{name}", "class": "LSTM", "args": {{"return_sequences": true}}}},
+            {{"name": "above", "class": "GRU"}}, {{"name": "head", "class": "Dense"}}]}}"#
+        )
+    };
+    let line = refusal(&sample("keras2/weights.h5"), &described(&arch("bellow", 9)));
+    assert!(line.contains("bellow") && line.contains("below"), "{line}");
+    let line = refusal(&sample("keras2/weights.h5"), &described(&arch("below", 4)));
+    assert!(line.contains("below") && line.contains('4') && line.contains('9'), "{line}");
+}
+
+/// Those of the tests above that ask for too much, once more in a process that has little.
+#[test]
+#[cfg(unix)]
+fn what_asks_for_too_much_memory_does_not_get_it() {
+    /// In KiB, of addresses: the program, its stack, and the 32 MiB that a bomb is made of here are within it.
+    const LIMIT: usize = 200_000;
+    let tests = [
+        "absurd_sizes_are_refused",
+        "architectures_that_mean_ill_are_refused",
+        "archives_with_parts_that_are_missing_or_too_large_are_refused",
+        "chunks_that_unpack_to_more_than_a_file_holds_are_refused",
+        "links_that_lead_in_a_circle_or_away_are_refused",
+        "models_that_call_models_do_not_grow_without_end",
+    ];
+    let program = std::env::current_exe().unwrap();
+    let command = format!("ulimit -v {LIMIT} && exec \"$0\" --test-threads=1 --exact \"$@\"");
+    let output = std::process::Command::new("sh").arg("-c").arg(command).arg(program).args(tests).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("6 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,182 @@
+//! The integer numerics: activations over every input, and whole models against a twin in 64-bit integers, in every
+//! layout, bit for bit.
+
+use tidegate::cell::CellKind;
+use tidegate::curve::{BITS, SIGMOID_MAX_ERROR, TANH_MAX_ERROR, sigmoid, tanh};
+use tidegate::image::Layout;
+use tidegate::{Model, Numeric, State, StepError};
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::twin::Twin;
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::load::ImageBuffer;
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
+
+const ONE: f64 = 32768.0;
+/// One, two, odd, a block and one more, two vectors of sixteen and one more.
+const SIZES: [usize; 6] = [1, 2, 3, 5, 17, 33];
+
+#[test]
+fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
+    for bits in BITS {
+        let (mut worst, mut before) = ([0.0_f64; 2], [i32::MIN; 2]);
+        // Beyond ±16 of a sum, both are at their ends.
+        let end = 17 << bits;
+        for x in -end..=end {
+            let exact = f64::from(x) / f64::from(bits).exp2();
+            let got = [sigmoid(x, bits.unsigned_abs()), tanh(x, bits.unsigned_abs())];
+            let exact = [ONE / (1.0 + (-exact).exp()), ONE * exact.tanh()];
+            for k in 0..2 {
+                worst[k] = worst[k].max((f64::from(got[k]) - exact[k]).abs());
+                assert!(got[k] >= before[k], "{bits} bits: {x} gives less than {}", x - 1);
+                before[k] = got[k];
+            }
+            assert!((0..=32768).contains(&got[0]) && (-32767..=32767).contains(&got[1]));
+        }
+        println!("{bits} bits: sigmoid within {:.3}, tanh within {:.3} of 2^-15", worst[0], worst[1]);
+        assert!(worst[0] <= SIGMOID_MAX_ERROR && worst[1] <= TANH_MAX_ERROR);
+        for x in [i32::MIN, i32::MIN + 1, -end, end, i32::MAX] {
+            let (low, bits) = (x < 0, bits.unsigned_abs());
+            assert_eq!(sigmoid(x, bits), if low { 1 } else { 32768 });
+            assert_eq!(tanh(x, bits), if low { -32767 } else { 32767 });
+        }
+    }
+    assert_eq!((sigmoid(0, 12), tanh(0, 12)), (16384, 0));
+}
+
+/// What has an integer form, with every option and activation.
+fn variants() -> impl Iterator<Item = Variant> {
+    let refused = ["low_rank", "gate_norm", "joint_norm", "cell_norm", "output_norm", "masked"];
+    Variant::all().into_iter().filter(move |variant| {
+        let gate = variant.activations.get("gate_activation").map_or("sigmoid", String::as_str);
+        variant.kind.integer_spec().is_some()
+            && !variant.options.iter().any(|option| refused.contains(option))
+            && (gate.starts_with("sigmoid") || gate.starts_with("hard_sigmoid"))
+    })
+}
+
+fn sequence(rng: &mut Rng, steps: usize, size: usize, limit: f32) -> Vec<f32> {
+    rng.numbers(steps * size, limit)
+}
+
+fn image(model: &Canonical, ranges: &Ranges, layout: Layout) -> ImageBuffer {
+    ImageBuffer::new(&pack_with(model, Numeric::I8x16, ranges, layout).unwrap())
+}
+
+/// The outputs of every step, as one slice, and the state after the last.
+fn run(model: &Model<'_>, x: &[i16]) -> (Vec<i16>, Vec<i16>) {
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0xA5A5_5A5A; model.scratch_words()]);
+    let mut state = State::new(model, &mut memory).unwrap();
+    let mut outputs = Vec::new();
+    for row in x.chunks(model.input_size()) {
+        let mut y = vec![0; model.output_size()];
+        // What a step finds in the scratch must not matter.
+        scratch.fill(0xA5A5_5A5A);
+        assert!(model.step_i16(&mut state, &mut scratch, row, &mut y).unwrap().has_output());
+        outputs.extend(y);
+    }
+    (outputs, state.values_i16().to_vec())
+}
+
+#[test]
+fn every_cell_gives_its_twins_bits_in_every_layout() {
+    let mut rng = Rng::new(1);
+    let (mut seen, mut refused) = (std::collections::BTreeMap::new(), 0);
+    for variant in variants() {
+        for (input, hidden) in SIZES.into_iter().flat_map(|input| SIZES.map(|hidden| (input, hidden))) {
+            let draw = Draw { weights: rng.pick(&[0.5, 2.0, 30.0]), biases: rng.below(4) > 0 };
+            let model = chain(&mut rng, input, &[(variant.clone(), hidden)], draw);
+            let limit = rng.pick(&[0.01, 1.0, 200.0]);
+            let (steps, size) = (12, model.architecture.inputs[0].size);
+            let seen_before = sequence(&mut rng, steps, size, limit);
+            let ranges = Ranges::measure(&model, [[seen_before.as_slice()].as_slice()]).unwrap();
+            // What was not seen reaches further, up to the ends of 16 bits.
+            let mut x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
+            x[..size].fill(32767);
+            x[size..2 * size].fill(-32767);
+            if let Err(error) = pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable) {
+                // What has no bound grew without one.
+                let (range, text) = (ranges.of("n0"), error.to_string());
+                assert!(range > 1e4 || text.contains("groups"), "{text}: {range}");
+                refused += 1;
+                continue;
+            }
+            let mut twin = Twin::new(&model, &ranges);
+            let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row)).collect();
+            let what =
+                format!("{:?} {:?} {:?}, {input} to {hidden}", variant.kind, variant.options, variant.activations);
+            for layout in Layout::ALL {
+                let image = image(&model, &ranges, layout);
+                let (got, _) = run(&image.model().unwrap(), &x);
+                assert_eq!(got, expected, "{what}, {}", layout.name());
+            }
+            *seen.entry(variant.kind.spec().name).or_insert(0) += 1;
+        }
+    }
+    println!("{seen:?}, and {refused} that grew without bound");
+    let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some());
+    assert!(
+        forms.into_iter().all(|kind| seen.contains_key(kind.spec().name)),
+        "every cell with an integer form: {seen:?}"
+    );
+}
+
+/// A chain of all of them, as far from f32 as its weights and activations are rounded.
+#[test]
+fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
+    let mut rng = Rng::new(2);
+    let cells = [CellKind::Lstm, CellKind::Gru, CellKind::Elman, CellKind::Dense, CellKind::Softmax];
+    let cells = cells.map(|kind| (Variant::new(kind, &[]), 24));
+    let model = chain(&mut rng, 10, &cells, Draw { weights: 1.5, biases: true });
+    let x = sequence(&mut rng, 200, 10, 3.0);
+    let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
+    let (integer, float) = (image(&model, &ranges, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
+    let float = ImageBuffer::new(&float.unwrap());
+    let (integer, float) = (integer.model().unwrap(), float.model().unwrap());
+    let outputs = |model: &Model<'_>| {
+        let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+        let mut state = State::new(model, &mut memory).unwrap();
+        let mut all = vec![0.0; 200 * model.output_size()];
+        model.run_f32(&mut state, &mut scratch, &x, &mut all).unwrap();
+        all
+    };
+    let (got, expected) = (outputs(&integer), outputs(&float));
+    let noise: f64 = got.iter().zip(&expected).map(|(got, expected)| f64::from(got - expected).powi(2)).sum();
+    let signal: f64 = expected.iter().map(|&expected| f64::from(expected).powi(2)).sum();
+    let snr = 10.0 * (signal / noise).log10();
+    println!("a chain of five layers: {snr:.1} dB");
+    assert!(snr > 30.0, "{snr} dB");
+    // One by one, saved and restored on the way, with i16 at the ports.
+    let scale = integer.inputs().next().unwrap().scale;
+    let rounded: Vec<i16> = x.iter().map(|x| ((x / scale).abs() + 0.5).copysign(*x) as i16).collect();
+    let (whole, last) = run(&integer, &rounded);
+    let scale = integer.outputs().next().unwrap().scale;
+    assert!(whole.iter().zip(&got).all(|(&y, &got)| f32::from(y) * scale == got), "steps of i16 are the run in f32");
+    let (mut memory, mut scratch) = (vec![0; integer.state_words()], vec![0; integer.scratch_words()]);
+    let mut state = State::new(&integer, &mut memory).unwrap();
+    let mut streamed = Vec::new();
+    for row in rounded.chunks(10) {
+        let mut saved = vec![0; state.saved_bytes()];
+        state.save(&mut saved).unwrap();
+        state.values_i16_mut().fill(7);
+        state.restore(&saved).unwrap();
+        let mut y = vec![0; 24];
+        let _ = integer.step_i16(&mut state, &mut scratch, row, &mut y).unwrap();
+        streamed.extend(y);
+    }
+    assert_eq!((streamed, state.values_i16()), (whole, last.as_slice()));
+    assert!(state.values().is_empty(), "no floats");
+}
+
+#[test]
+fn a_float_model_has_no_integers_to_give() {
+    let mut rng = Rng::new(3);
+    let model = chain(&mut rng, 2, &[(Variant::new(CellKind::Lstm, &[]), 3)], Draw { weights: 1.0, biases: true });
+    let image = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+    let model = image.model().unwrap();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).unwrap();
+    let stepped = model.step_i16(&mut state, &mut scratch, &[0; 2], &mut [0; 3]);
+    assert_eq!(stepped, Err(StepError::FloatModel));
+    assert!(state.values_i16().is_empty());
+}

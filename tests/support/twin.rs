@@ -1,0 +1,298 @@
+//! The integer numerics a second time, as FORMAT.md says them: 64-bit integers, rows one by one, nothing shared with
+//! `core` but the packer's numbers. Every sum is looked at: none may leave 32 bits, which the packer promises.
+
+use std::collections::BTreeMap;
+
+use tidegate::activation::Activation;
+use tidegate::cell::{CellKind, Storage};
+use tidegate::image::Layout;
+use tidegate_tools::canonical::{Canonical, Node};
+use tidegate_tools::quantize::{QuantizedNode, Ranges, Scales};
+
+const ONE: i64 = 1 << 15;
+const MAX: i64 = 32767;
+
+/// A model in integers.
+pub struct Twin {
+    nodes: Vec<TwinNode>,
+    /// What a unit of the input is worth, and of the output.
+    pub scales: (f64, f64),
+}
+
+struct TwinNode {
+    kind: CellKind,
+    node: Node,
+    numbers: BTreeMap<&'static str, i64>,
+    weights: BTreeMap<&'static str, Vec<Vec<i64>>>,
+    rows: BTreeMap<&'static str, Vec<Row>>,
+    /// Peepholes and tables.
+    vectors: BTreeMap<&'static str, Vec<i64>>,
+    hidden: Vec<i64>,
+    cell: Vec<i64>,
+}
+
+#[derive(Clone, Copy)]
+struct Row {
+    start: i64,
+    multiplier: i64,
+    shift: i64,
+}
+
+impl Twin {
+    /// Of a chain of nodes, as the packer quantizes them.
+    pub fn new(model: &Canonical, ranges: &Ranges) -> Self {
+        let architecture = &model.architecture;
+        let scales = Scales::assign(model, ranges).expect("a chain has one scale a value");
+        let nodes = architecture.nodes.iter().map(|node| {
+            let quantized = QuantizedNode::new(node, model, &scales, ranges, Layout::Portable);
+            let quantized = quantized.unwrap_or_else(|error| panic!("{error}: {node:?}"));
+            TwinNode::new(node, &quantized)
+        });
+        let ends = (scales.of(&architecture.inputs[0].name), scales.of(&architecture.outputs[0].from));
+        Self { nodes: nodes.collect(), scales: ends }
+    }
+
+    /// One time step.
+    pub fn step(&mut self, x: &[i16]) -> Vec<i16> {
+        let mut values: Vec<i64> = x.iter().map(|&x| x.into()).collect();
+        for node in &mut self.nodes {
+            values = node.step(&values);
+            assert!(values.iter().all(|value| value.abs() <= MAX), "{} leaves 16 bits", node.node.name);
+        }
+        values.into_iter().map(|value| value as i16).collect()
+    }
+}
+
+impl TwinNode {
+    fn new(node: &Node, quantized: &QuantizedNode) -> Self {
+        let kind = CellKind::from_name(&node.cell).expect("a cell");
+        let spec = kind.integer_spec().expect("an integer form");
+        let numbers = spec.numbers.iter().zip(&quantized.numbers).map(|(of, &number)| (of.name, number.into()));
+        let (mut weights, mut rows, mut vectors) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for (tensor, bytes) in spec.tensors.iter().zip(&quantized.tensors) {
+            let Some(bytes) = bytes else { continue };
+            let halves = || bytes.chunks(2).map(|half| i64::from(i16::from_le_bytes([half[0], half[1]]))).collect();
+            match tensor.storage {
+                Storage::Weights(_) => {
+                    let cols = node.dim(kind.spec(), tensor.cols.as_ref().expect("a matrix")).expect("its columns");
+                    let all = bytes.chunks(4 * cols).flat_map(|block| {
+                        (0..4).map(move |row| (0..cols).map(|col| i64::from(block[4 * col + row] as i8)).collect())
+                    });
+                    weights.insert(tensor.name, all.collect());
+                }
+                Storage::Rows { .. } => {
+                    let all = bytes.chunks(36).flat_map(|block| {
+                        let word = |at: usize| {
+                            let bytes = &block[4 * at..4 * at + 4];
+                            i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+                        };
+                        let row = |at: usize| Row {
+                            start: word(at),
+                            multiplier: word(4 + at),
+                            shift: i64::from(block[32 + at]),
+                        };
+                        [row(0), row(1), row(2), row(3)]
+                    });
+                    rows.insert(tensor.name, all.collect());
+                }
+                Storage::Factors { .. } | Storage::Curve => {
+                    vectors.insert(tensor.name, halves());
+                }
+                Storage::F32 => panic!("no floats"),
+            }
+        }
+        let cells = if kind == CellKind::Lstm { node.hidden_size } else { 0 };
+        Self {
+            kind,
+            node: node.clone(),
+            numbers: numbers.collect(),
+            weights,
+            rows,
+            vectors,
+            hidden: vec![0; node.output_size],
+            cell: vec![0; cells],
+        }
+    }
+
+    fn step(&mut self, x: &[i64]) -> Vec<i64> {
+        match self.kind {
+            CellKind::Lstm => self.lstm(x),
+            CellKind::Gru => self.gru(x),
+            CellKind::Elman => {
+                let units = self.node.hidden_size;
+                let h = self.hidden.clone();
+                let sum =
+                    |row| self.pair("rows", ("input_weights", x), ("recurrent_weights", &h), "recurrent_first", row);
+                let y: Vec<i64> =
+                    (0..units).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect();
+                self.hidden.clone_from(&y);
+                y
+            }
+            CellKind::Dense => {
+                let sum = |row| self.single("rows", ("weights", x), row);
+                (0..self.node.output_size).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect()
+            }
+            CellKind::Softmax => self.softmax(x),
+            other => panic!("{other:?} has no twin"),
+        }
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        self.numbers[name]
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.node.options.iter().any(|has| has == option)
+    }
+
+    /// `⌊(((start + Σ fine) >> shift) + Σ coarse) · multiplier / 2^32⌋`
+    fn pair(&self, rows: &str, input: (&str, &[i64]), recurrent: (&str, &[i64]), first: &str, row: usize) -> i64 {
+        let (fine, coarse) = if self.number(first) == 1 { (recurrent, input) } else { (input, recurrent) };
+        let Row { start, multiplier, shift } = self.rows[rows][row];
+        let fine = within(start + dot(&self.weights[fine.0][row], fine.1));
+        let sum = within((fine >> shift) + dot(&self.weights[coarse.0][row], coarse.1));
+        (sum * multiplier) >> 32
+    }
+
+    fn single(&self, rows: &str, (weights, x): (&str, &[i64]), row: usize) -> i64 {
+        let Row { start, multiplier, .. } = self.rows[rows][row];
+        (within(start + dot(&self.weights[weights][row], x)) * multiplier) >> 32
+    }
+
+    fn lstm(&mut self, x: &[i64]) -> Vec<i64> {
+        let h = self.hidden.clone();
+        let factor = |name: &str, unit: usize, c: i64| match self.vectors.get(name) {
+            Some(factors) => (factors[unit] * c) >> self.number("peephole_shift"),
+            None => 0,
+        };
+        let (mut cells, mut memory) = (Vec::new(), Vec::new());
+        for (unit, &c) in self.cell.iter().enumerate() {
+            let gates = [0, 1, 2, 3].map(|gate| {
+                let (input, recurrent) = (("input_weights", x), ("recurrent_weights", h.as_slice()));
+                self.pair("rows", input, recurrent, "recurrent_first", 4 * unit + gate)
+            });
+            let [i, f, g, o] = gates;
+            let gate = |sum: i64| self.activate("gate_activation", sum).clamp(0, ONE);
+            let forget = gate(f + factor("forget_peephole", unit, c));
+            let enter = if self.has("coupled") { ONE - forget } else { gate(i + factor("input_peephole", unit, c)) };
+            let candidate = self.activate("cell_activation", g).clamp(-ONE, ONE);
+            let clip = self.number("cell_clip");
+            let entering = within(enter * candidate) >> self.number("candidate_shift");
+            let next = from_q15(within(forget * c + entering)).clamp(-clip, clip).clamp(-ONE, ONE - 1);
+            let output = gate(o + factor("output_peephole", unit, next));
+            let shown = match self.activation("output_activation") {
+                Activation::Identity | Activation::Relu => self.activate("output_activation", next),
+                of => self.curve("output_activation", of, next << (15 - self.number("cell_bits")), 15),
+            };
+            memory.push(from_q15(within(output * shown.clamp(-ONE, ONE))).clamp(-MAX, MAX));
+            cells.push(next);
+        }
+        self.cell = cells;
+        if self.has("projection") {
+            let clip = self.number("projection_clip");
+            let sum = |row| self.single("projection_rows", ("projection_weights", &memory), row);
+            self.hidden = (0..self.node.output_size).map(|row| sum(row).clamp(-clip, clip)).collect();
+        } else {
+            self.hidden = memory;
+        }
+        self.hidden.clone()
+    }
+
+    fn gru(&mut self, x: &[i64]) -> Vec<i64> {
+        let (units, h) = (self.node.hidden_size, self.hidden.clone());
+        let gate = |row| {
+            let (input, recurrent) = (("gate_input_weights", x), ("gate_recurrent_weights", h.as_slice()));
+            let sum = self.pair("gate_rows", input, recurrent, "gate_recurrent_first", row);
+            self.activate("gate_activation", sum).clamp(0, ONE)
+        };
+        let (r, z): (Vec<i64>, Vec<i64>) = (0..units).map(|unit| (gate(2 * unit), gate(2 * unit + 1))).unzip();
+        let reset: Vec<i64> = r.iter().zip(&h).map(|(r, h)| from_q15(r * h)).collect();
+        let candidate = |unit: usize| {
+            let sum = if self.has("reset_after") {
+                let carried = self.single("new_recurrent_rows", ("new_recurrent_weights", &h), unit);
+                let kept = from_q15(within(r[unit] * carried.clamp(-65535, 65535)));
+                self.single("new_input_rows", ("new_input_weights", x), unit) + kept
+            } else {
+                let (input, recurrent) = (("new_input_weights", x), ("new_recurrent_weights", reset.as_slice()));
+                self.pair("new_rows", input, recurrent, "new_recurrent_first", unit)
+            };
+            self.activate("new_activation", sum).clamp(-MAX, MAX)
+        };
+        let next = |unit: usize| from_q15(within(z[unit] * h[unit] + (ONE - z[unit]) * candidate(unit)));
+        self.hidden = (0..units).map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn softmax(&self, x: &[i64]) -> Vec<i64> {
+        let max = *x.iter().max().expect("an input");
+        let e: Vec<i64> = x
+            .iter()
+            .map(|x| {
+                let t = ((((max - x) << 14) * self.number("multiplier")) >> 32) << self.number("lift");
+                let (whole, fraction) = (t >> 15, t & (ONE - 1));
+                if whole > 15 {
+                    return 0;
+                }
+                let power = |k: i64| (ONE as f64 * (-k as f64 / 64.0).exp2()).round() as i64;
+                let (index, part) = (fraction >> 9, fraction & 511);
+                let value = power(index) - (((power(index) - power(index + 1)) * part) >> 9);
+                (value + ((1 << whole) >> 1)) >> whole
+            })
+            .collect();
+        let share = (1 << 31) / e.iter().sum::<i64>();
+        e.iter().map(|e| ((e * share) >> 16).min(MAX)).collect()
+    }
+
+    fn activation(&self, name: &str) -> Activation {
+        let spec =
+            self.kind.spec().activations.iter().find(|spec| spec.name == name).expect("an activation of its cell");
+        self.node.activations.get(name).map_or(spec.default, |text| text.parse().expect("an activation"))
+    }
+
+    /// Of a sum before an activation.
+    fn activate(&self, name: &str, sum: i64) -> i64 {
+        self.curve(name, self.activation(name), sum, self.number("preact_bits"))
+    }
+
+    fn curve(&self, name: &str, of: Activation, x: i64, bits: i64) -> i64 {
+        match of {
+            Activation::Identity => x,
+            Activation::Relu => x.max(0),
+            Activation::Sigmoid => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
+            Activation::Tanh => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
+            _ => {
+                let table = name.replace("activation", "table");
+                let table = if table == "table" { "table".to_owned() } else { table };
+                let shift = self.number(&format!("{table}_shift"));
+                let values = &self.vectors[table.as_str()];
+                let at = x.clamp(-256 << shift, (256 << shift) - 1) + (256 << shift);
+                let (index, part) = ((at >> shift) as usize, at & ((1 << shift) - 1));
+                let (from, to) = (values[index], values[index + 1]);
+                from + (((to - from) * part + ((1 << shift) >> 1)) >> shift)
+            }
+        }
+    }
+}
+
+/// tanh(x / 2): between values every 1/32, that are rounded up.
+fn tanh_half(x: i64, bits: i64) -> i64 {
+    let value = |k: i64| ((ONE as f64 * (k as f64 / 64.0).tanh()).ceil() as i64).clamp(-MAX, MAX);
+    let shift = bits - 5;
+    let index = (x >> shift).clamp(-512, 511);
+    let (from, to) = (value(index), value(index + 1));
+    from + (((to - from) * (x & ((1 << shift) - 1))) >> shift)
+}
+
+/// A product of something with 15 fraction bits, without these: to nearest, halves up.
+fn from_q15(product: i64) -> i64 {
+    (product + ONE / 2) >> 15
+}
+
+fn within(sum: i64) -> i64 {
+    assert!(i32::try_from(sum).is_ok(), "{sum} leaves 32 bits");
+    sum
+}
+
+fn dot(weights: &[i64], x: &[i64]) -> i64 {
+    within(weights.iter().zip(x).map(|(w, x)| w * x).sum())
+}

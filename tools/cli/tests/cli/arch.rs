@@ -1,0 +1,133 @@
+//! Files that hold only weights: every command takes their architecture.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_tools::canonical::Tensor;
+use tidegate_tools::data::{UNNAMED, read_tensors, write_tensors};
+
+use super::{Workplace, yes_flac};
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks").join(name)
+}
+
+/// A checkpoint `model.ckpt` with its architecture, and `x.npy` to put in. Gives what TensorFlow computes.
+fn checkpoint(here: &Workplace, folder: &str, name: &str) -> Tensor {
+    for end in [".index", ".data-00000-of-00001"] {
+        fs::copy(sample(&format!("{folder}/{name}.ckpt{end}")), here.path(&format!("model.ckpt{end}"))).unwrap();
+    }
+    let arch = sample(&format!("{folder}/{name}.json"));
+    if arch.is_file() {
+        fs::copy(arch, here.path("arch.json")).unwrap();
+    }
+    let mut golden = read_tensors(&sample(&format!("{folder}/{name}.golden.safetensors"))).unwrap();
+    let only = BTreeMap::from([(UNNAMED.to_owned(), golden.remove("input").unwrap())]);
+    write_tensors(&here.path("x.npy"), &only).unwrap();
+    golden.remove("output").unwrap()
+}
+
+/// What `run` gives, as rows of `width`.
+fn run(here: &Workplace, args: &[&str]) -> Tensor {
+    here.succeed(&[&["run", "model.ckpt", "--input", "x.npy", "--output", "y.npy"], args].concat());
+    read_tensors(&here.path("y.npy")).unwrap().remove(UNNAMED).unwrap()
+}
+
+fn near(given: &[f32], expected: &[f32]) {
+    assert_eq!(given.len(), expected.len());
+    let off = given.iter().zip(expected).fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()));
+    assert!(off <= 1e-5, "{off:e} off");
+}
+
+#[test]
+fn run_gives_what_the_framework_gives() {
+    let here = Workplace::new();
+    let expected = checkpoint(&here, "tf1_checkpoint", "classifier");
+    near(&run(&here, &["--arch", "arch.json"]).data, &expected.data);
+    // A row for each step that gives one: the window's at its end, a strided convolution's every other step.
+    let expected = checkpoint(&here, "tf1_checkpoint", "bidirectional_gru");
+    let steps = expected.shape[0];
+    let given = run(&here, &["--arch", "arch.json", "--window", &steps.to_string()]);
+    assert_eq!(given.shape, [1, expected.data.len()]);
+    near(&given.data, &expected.data);
+    let expected = checkpoint(&here, "tf1_checkpoint_contrib", "conv_spotter");
+    let given = run(&here, &["--arch", "arch.json"]);
+    let rows = given.data.chunks(expected.data.len());
+    near(rows.last().unwrap(), &expected.data);
+    let printed = here.succeed(&["run", "model.ckpt", "--arch", "arch.json", "--input", "x.npy"]);
+    let steps: Vec<&str> = printed.lines().skip(1).map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(steps, ["2", "4", "6", "8"], "{printed}");
+}
+
+#[test]
+fn a_window_that_is_not_full_is_looked_at_unless_the_sequence_goes_on() {
+    let here = Workplace::new();
+    let steps = checkpoint(&here, "tf1_checkpoint", "bidirectional_gru").shape[0];
+    let window = (steps + 3).to_string();
+    let args = ["--arch", "arch.json", "--window", &window];
+    assert_eq!(run(&here, &args).shape[0], 1);
+    let goes_on = run(&here, &[&args[..], &["--state-out", "later.state"]].concat());
+    assert!(goes_on.data.is_empty());
+    let run = [&["run", "model.ckpt", "--input", "x.npy", "--state-out", "s"], &args[..]].concat();
+    assert!(here.succeed(&run).starts_with("no output yet: the input is shorter than what the model looks at\n"));
+}
+
+#[test]
+fn every_command_takes_an_architecture() {
+    let here = Workplace::new();
+    checkpoint(&here, "tf1_checkpoint", "classifier");
+    let arch = ["--arch", "arch.json"];
+    here.succeed(&[&["import", "model.ckpt", "-o", "m.safetensors"], &arch[..]].concat());
+    here.succeed(&[&["pack", "model.ckpt", "-o", "m.tgi", "--numeric", "f16"], &arch[..]].concat());
+    let told = here.json(&[&["inspect", "model.ckpt", "--json"], &arch[..]].concat());
+    assert_eq!(told, here.json(&["inspect", "m.safetensors", "--json"]));
+    let verify = ["verify", "m.tgi", "--against", "model.ckpt", "--input", "x.npy", "--json"];
+    let told = here.json(&[&verify, &arch[..]].concat());
+    assert!(told["max_abs_error"].as_f64().unwrap() < 1e-2);
+    here.json(&[&["bench", "model.ckpt", "--stream", "--json"], &arch[..]].concat());
+    // No checkpoint has a front end.
+    let sound = yes_flac();
+    here.write("index.csv", format!("file,label\n{sound},yes\n"));
+    let listen = [&["listen", "model.ckpt", "--wav", &sound], &arch[..]].concat();
+    here.refuse(&listen, "model.ckpt", &["has no front end", "--front-end"]);
+    let eval = [&["eval", "model.ckpt", "--index", "index.csv"], &arch[..]].concat();
+    here.refuse(&eval, "model.ckpt", &["has no labels for its classes"]);
+    for command in ["import", "pack", "inspect", "run", "eval", "listen", "verify", "bench"] {
+        let help = here.succeed(&[command, "--help"]);
+        assert!(help.contains("--arch <FILE>") && help.contains("--window <N>"), "{command}: {help}");
+    }
+}
+
+#[test]
+fn an_architecture_that_is_none_or_has_no_use() {
+    let here = Workplace::new();
+    checkpoint(&here, "tf1_checkpoint", "classifier");
+    here.refuse(&["inspect", "model.ckpt"], "model.ckpt.index", &["its architecture is not in the file", "--arch"]);
+    let given = ["inspect", "model.ckpt", "--arch", "other.json"];
+    here.refuse(&given, "other.json", &["there is no such file"]);
+    here.write("other.json", "{\n \"inputs\": [],\n \"layer\": []}");
+    here.refuse(&given, "other.json", &["is no architecture: unknown field `layer`", "line 3", "docs/architecture.md"]);
+    let text = String::from_utf8(here.read("arch.json")).unwrap();
+    here.write("other.json", text.replace("\"relu\"", "\"relus\""));
+    here.refuse(
+        &given,
+        "model.ckpt.index",
+        &["layer \"dense\" (Dense)", "\"relus\"", "correct it where the file given with --arch says it"],
+    );
+    here.succeed(&["pack", "model.ckpt", "--arch", "arch.json", "-o", "m.tgi"]);
+    let of_image = ["inspect", "m.tgi", "--arch", "arch.json"];
+    here.refuse(&of_image, "m.tgi", &["holds its architecture: leave --arch and --window out"]);
+    for file in ["model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"] {
+        let over = ["import", "model.ckpt", "--arch", "arch.json", "-o", file];
+        here.refuse(&over, file, &["is what is read: give the output another name"]);
+    }
+    // All files of a checkpoint are needed.
+    fs::remove_file(here.path("model.ckpt.data-00000-of-00001")).unwrap();
+    let alone = ["inspect", "model.ckpt", "--arch", "arch.json"];
+    here.refuse(&alone, "model.ckpt.index", &["\"model.ckpt.data-00000-of-00001\"", "copy them together"]);
+    fs::remove_file(here.path("model.ckpt.index")).unwrap();
+    here.refuse(&alone, "model.ckpt", &["there is no such file"]);
+    here.write("model.ckpt.data-00000-of-00001", "");
+    here.refuse(&["inspect", "model.ckpt.data-00000-of-00001"], "model.ckpt.index", &["there is no such file"]);
+}
