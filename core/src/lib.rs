@@ -34,6 +34,7 @@ pub mod schedule;
 pub mod sequence;
 pub mod state;
 pub mod step;
+mod tanh;
 mod tensor;
 
 pub use batch::Batch;

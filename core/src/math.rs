@@ -1,4 +1,4 @@
-//! The transcendental functions, from the library that the features choose: `libm` (default; wins when
+//! The transcendental functions but for tanh, from the library that the features choose: `libm` (default; wins when
 //! both are on) or `micromath` (smaller, coarser, other bits). No other file names either library.
 
 #[cfg(feature = "libm")]
@@ -7,7 +7,7 @@ mod imp {
         libm::expf(x)
     }
 
-    /// e^x - 1 within an ulp, small or not; the library's `tanh` is made of it.
+    /// e^x - 1 within an ulp, small or not.
     pub fn exp_m1(x: f32) -> f32 {
         libm::expm1f(x)
     }
@@ -18,10 +18,6 @@ mod imp {
 
     pub fn sqrt(x: f32) -> f32 {
         libm::sqrtf(x)
-    }
-
-    pub fn tanh(x: f32) -> f32 {
-        libm::tanhf(x)
     }
 }
 
@@ -58,15 +54,9 @@ mod imp {
         let newton = |root: f32| 0.5 * (root + x / root);
         if x < f32::INFINITY { newton(newton(F32Ext::sqrt(x))) } else { x }
     }
-
-    /// micromath has no `tanh`; 1 - 2/(e^2x + 1), odd by construction.
-    pub fn tanh(x: f32) -> f32 {
-        let positive = 1.0 - 2.0 / (exp(2.0 * x.abs()) + 1.0);
-        positive.copysign(x)
-    }
 }
 
-pub use imp::{exp, exp_m1, ln, sqrt, tanh};
+pub use imp::{exp, exp_m1, ln, sqrt};
 
 #[cfg(test)]
 mod tests {

@@ -50,7 +50,7 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
         let Some(sums) = sums.get_mut(..blocks) else { return &[] };
         K::sum_two(now, *fine, *coarse, sums);
-        (fine.blocks, coarse.blocks, *rows) = (fine.blocks.skip(blocks), coarse.blocks.skip(blocks), later);
+        (*fine, *coarse, *rows) = (fine.skip(blocks), coarse.skip(blocks), later);
         sums
     }
 }
@@ -76,7 +76,7 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
         let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
         let Some(sums) = sums.get_mut(..blocks) else { return &[] };
         K::sum_one(now, *part, sums);
-        (part.blocks, *rows) = (part.blocks.skip(blocks), later);
+        (*part, *rows) = (part.skip(blocks), later);
         sums
     }
 }

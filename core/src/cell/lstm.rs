@@ -109,6 +109,8 @@ mod normalized;
 /// The options of [`step_in_passes`].
 pub(super) use normalized::OPTIONS as IN_PASSES;
 
+use core::iter;
+
 use super::low_rank::{self, RANK};
 use super::{
     ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy, is_masked,
@@ -117,6 +119,7 @@ use crate::activation::Activation;
 use crate::gate;
 use crate::kernel::{Weight, accumulate};
 use crate::node::Node;
+use crate::tanh::{sigmoid, tanh};
 
 /// Index of the option `peephole`.
 pub const PEEPHOLE: u32 = 0;
@@ -281,13 +284,36 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     copy(hidden, y);
 }
 
-/// [`Update`] in one walk. A block of four rows holds the gates i, f, g, o of one unit.
+/// [`Update`] in one walk. What is usual has one of its own, without choices.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
-    let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
     let cell_clip = node.param(param::CELL_CLIP);
+    let peepholes = peepholes(node, tensor::PEEPHOLES);
+    match [node.activation(0), node.activation(1), node.activation(2)] {
+        [Activation::Sigmoid, Activation::Tanh, Activation::Tanh] if cell_clip == 0.0 && !node.has(PEEPHOLE) => {
+            walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh), iter::empty(), |c| c);
+        }
+        [gate, candidate, output] => {
+            let activations = (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a));
+            walk::<W>(node, x, operand, cell, m, activations, peepholes, |c| clip(c, cell_clip));
+        }
+    }
+}
+
+/// A block of four rows holds the gates i, f, g, o of one unit. Activations: of gates, candidate, output.
+#[expect(clippy::too_many_arguments)]
+#[inline(always)]
+fn walk<W: Weight>(
+    node: &Node<'_>,
+    x: &[f32],
+    operand: &[f32],
+    cell: &mut [f32],
+    m: &mut [f32],
+    (gate, candidate, output): (impl Fn(f32) -> f32, impl Fn(f32) -> f32, impl Fn(f32) -> f32),
+    mut peepholes: impl Iterator<Item = [f32; 3]>,
+    clip: impl Fn(f32) -> f32,
+) {
     let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
     let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
     let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
     for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
         let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
@@ -296,11 +322,11 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
             i += p_i * *c;
             f += p_f * *c;
         }
-        *c = clip(gate.apply(f) * *c + gate.apply(i) * candidate.apply(g), cell_clip);
+        *c = clip(gate(f) * *c + gate(i) * candidate(g));
         if let Some([_, _, p_o]) = peephole {
             o += p_o * *c;
         }
-        *m = gate.apply(o) * output.apply(*c);
+        *m = gate(o) * output(*c);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The reference kernels of every layout: plain safe Rust.
+//! The kernels of layouts for cores without vectors: plain safe Rust.
 
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use super::Part;
@@ -6,7 +6,7 @@ use super::Part;
 use super::thumb1;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 use super::thumb2;
-use super::{CortexM0, CortexM55, Kernel, Portable};
+use super::{CortexM0, Kernel, Portable};
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use crate::quant::RowBlock;
 
@@ -80,27 +80,6 @@ impl Kernel for CortexM0 {
     #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
     fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
         thumb1::sum_one(rows, part, sums);
-    }
-}
-
-impl Kernel for CortexM55 {
-    const COLUMNS: usize = 16;
-    type Unit = [[i8; 16]; 4];
-    type Operand<'x> = &'x [[i16; 16]];
-
-    fn operand(x: &[i16], _: usize) -> &[[i16; 16]] {
-        x.as_chunks().0
-    }
-
-    fn dot(start: [i32; 4], block: &[[[i8; 16]; 4]], x: &[[i16; 16]]) -> [i32; 4] {
-        let mut sums = start;
-        for (rows, x) in block.iter().zip(x) {
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                let products = row.iter().zip(x).map(|(&w, &x)| i32::from(w) * i32::from(x));
-                *sum = products.fold(*sum, i32::wrapping_add);
-            }
-        }
-        sums
     }
 }
 

@@ -5,9 +5,14 @@
 //! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
 
 mod dsp;
+#[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod fpu;
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 mod frame;
+pub(crate) mod gates;
 mod integer;
+mod mve;
 mod scalar;
 /// Armv6-M: that it has no atomics is how it differs from Armv7-M.
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
@@ -17,8 +22,9 @@ mod thumb1;
 #[expect(unsafe_code)]
 mod thumb2;
 
-pub use scalar::{accumulate, accumulate_each};
+pub use scalar::accumulate_each;
 
+use gates::LstmShifts;
 use half::f16;
 
 use crate::cell::{Cell, CellKind};
@@ -29,11 +35,23 @@ use crate::quant::{RowBlock, scaled, shifted, start};
 pub trait Weight: bytemuck::Pod {
     /// Its value, exactly.
     fn widen(self) -> f32;
+
+    /// [`accumulate`]
+    #[inline(always)]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        scalar::accumulate(acc, block, x)
+    }
 }
 
 impl Weight for f32 {
     fn widen(self) -> f32 {
         self
+    }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        fpu::accumulate(acc, block, x)
     }
 }
 
@@ -41,6 +59,17 @@ impl Weight for f16 {
     fn widen(self) -> f32 {
         self.to_f32()
     }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
+        fpu::accumulate_half(acc, block, x)
+    }
+}
+
+/// `acc[row] += Σ_k block[k][row] · x[k]`, k ascending, each product rounded before it is added.
+pub fn accumulate<W: Weight>(acc: [f32; 4], block: &[[W; 4]], x: &[f32]) -> [f32; 4] {
+    W::accumulate(acc, block, x)
 }
 
 /// Inner products of i8 with i16 in one layout.
@@ -75,12 +104,25 @@ pub(crate) trait Kernel {
             *sums = scaled(rows, Self::dot(start(rows), w, part.operand));
         }
     }
+
+    /// [`gates::lstm`]
+    #[inline(always)]
+    fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
+        gates::lstm(sums, cell, m, shifts);
+    }
 }
 
 /// Blocks of a matrix and what they are multiplied with.
 pub(crate) struct Part<'a, 'x, K: Kernel + ?Sized> {
     pub blocks: Blocks<'a, K::Unit>,
     pub operand: K::Operand<'x>,
+}
+
+impl<K: Kernel + ?Sized> Part<'_, '_, K> {
+    /// The same without the first blocks.
+    pub fn skip(self, blocks: usize) -> Self {
+        Self { blocks: self.blocks.skip(blocks), ..self }
+    }
 }
 
 impl<K: Kernel + ?Sized> Clone for Part<'_, '_, K> {

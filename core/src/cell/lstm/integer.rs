@@ -15,9 +15,9 @@
 use super::{COUPLED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
 use crate::cell::integer::{CHUNK, Pair, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
-use crate::curve::{PREACT_BITS, sigmoid, tanh};
 use crate::gate;
 use crate::kernel::Kernel;
+use crate::kernel::gates::LstmShifts;
 use crate::node::Node;
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
@@ -150,17 +150,11 @@ fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) ->
 }
 
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], m: &mut [i16]) {
-    let (candidate_shift, lift) = (shift(node, number::CANDIDATE_SHIFT), 15 - shift(node, number::CELL_BITS));
+    let shifts =
+        LstmShifts { candidate: shift(node, number::CANDIDATE_SHIFT), lift: 15 - shift(node, number::CELL_BITS) };
     let mut sums = units::<K>(node, x, hidden);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        for (&[i, f, g, o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
-            let entering = sigmoid(i, PREACT_BITS).wrapping_mul(tanh(g, PREACT_BITS)) >> candidate_shift;
-            let next = from_q15(sigmoid(f, PREACT_BITS).wrapping_mul(i32::from(*c)).wrapping_add(entering));
-            let next = next.clamp(i16::MIN.into(), i16::MAX.into());
-            *c = next as i16;
-            // Neither factor leaves ±1, and tanh does not reach it.
-            *m = from_q15(sigmoid(o, PREACT_BITS).wrapping_mul(tanh(next << lift, 15))) as i16;
-        }
+        K::lstm(sums.next(cell.len()), cell, m, shifts);
     }
 }
 
