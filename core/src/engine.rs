@@ -30,6 +30,8 @@ pub(crate) struct Buffers<'s, 'i, 'o, P> {
     pub from: usize,
     pub outputs: &'s mut [&'o mut [P]],
     pub to: usize,
+    /// Whether the output is asked for: else it is not computed where only nodes without a state lie before it.
+    pub wanted: bool,
 }
 
 /// A step, or the end of a sequence; returns whether there is an output.
@@ -41,18 +43,14 @@ type Advance<P> = fn(&Model<'_>, &mut State<'_>, Buffers<'_, '_, '_, P>, Observe
 pub(crate) struct Engine {
     /// One time step.
     pub step: Advance<f32>,
-    /// The same, where the output is not wanted: it is not computed where only nodes without a state lie before it.
-    pub skip: Advance<f32>,
     /// The end of a sequence.
     pub end: Advance<f32>,
 }
 
 impl Engine {
     pub const fn of(numeric: Numeric) -> &'static Self {
-        const FLOAT: Engine =
-            Engine { step: step::<f32, f32, true>, skip: step::<f32, f32, false>, end: end::<f32, f32> };
-        const INTEGER: Engine =
-            Engine { step: step::<i16, f32, true>, skip: step::<i16, f32, false>, end: end::<i16, f32> };
+        const FLOAT: Engine = Engine { step: step::<f32, f32>, end: end::<f32, f32> };
+        const INTEGER: Engine = Engine { step: step::<i16, f32>, end: end::<i16, f32> };
         if numeric.is_integer() { &INTEGER } else { &FLOAT }
     }
 }
@@ -92,13 +90,13 @@ impl Crosses<i16> for f32 {
 }
 
 /// One time step of every state that has its turn.
-pub(crate) fn step<E: Element, P: Crosses<E>, const WANTED: bool>(
+pub(crate) fn step<E: Element, P: Crosses<E>>(
     model: &Model<'_>,
     state: &mut State<'_>,
     buffers: Buffers<'_, '_, '_, P>,
     observe: Observe<'_>,
 ) -> bool {
-    let Buffers { scratch, inputs, from, outputs, to } = buffers;
+    let Buffers { scratch, inputs, from, outputs, to, wanted } = buffers;
     let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
     let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
     let Some((clock, values)) = state.words.split_first_mut() else { return false };
@@ -108,7 +106,7 @@ pub(crate) fn step<E: Element, P: Crosses<E>, const WANTED: bool>(
         let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) else { break };
         rest = others;
         let Turn::Step { first, last } = model.schedule().turn(index, *clock) else { continue };
-        let last = last && WANTED;
+        let last = last && wanted;
         if first {
             own.fill(E::zeroed());
         }

@@ -113,14 +113,13 @@ impl Model<'_> {
             }
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
-            let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row };
-            let advance = if wanted { self.engine().step } else { self.engine().skip };
-            let output = advance(self, state, buffers, &mut unseen);
+            let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row, wanted };
+            let output = (self.engine().step)(self, state, buffers, &mut unseen);
             written += usize::from(output);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
-            let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row };
+            let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row, wanted: true };
             written += usize::from((self.engine().end)(self, state, buffers, &mut unseen));
         }
         let written = written.min(rows);

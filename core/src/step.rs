@@ -152,7 +152,7 @@ impl Model<'_> {
     ) -> Result<Step, StepError> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
-        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0 };
+        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
         Ok(Step { output: (self.engine().step)(self, state, buffers, &mut observe) })
     }
 
@@ -187,8 +187,8 @@ impl Model<'_> {
         }
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
-        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0 };
-        Ok(Step { output: engine::step::<i16, i16, true>(self, state, buffers, &mut unseen) })
+        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
+        Ok(Step { output: engine::step::<i16, i16>(self, state, buffers, &mut unseen) })
     }
 
     /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
@@ -205,7 +205,7 @@ impl Model<'_> {
     ) -> Result<Step, StepError> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_outputs(scratch, (outputs, 1))?;
-        let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0 };
+        let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0, wanted: true };
         Ok(Step { output: (self.engine().end)(self, state, buffers, &mut unseen) })
     }
 

@@ -14,7 +14,7 @@ const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_
 
 /// It is E / (E + 2), E = e^2|x| - 1, with the sign of x; and e^2|x| is 2^n e^2r, so that E is 2^n (e^2r - 1) + (2^n - 1),
 /// where nothing cancels.
-#[inline(always)]
+#[cfg_attr(feature = "dsp", inline(always))]
 pub fn tanh(x: f32) -> f32 {
     let size = x.abs();
     // Not-a-number stays what it is.
@@ -30,7 +30,7 @@ pub fn tanh(x: f32) -> f32 {
 }
 
 /// (1 + tanh(x / 2)) / 2
-#[inline(always)]
+#[cfg_attr(feature = "dsp", inline(always))]
 pub fn sigmoid(x: f32) -> f32 {
     0.5 * tanh(0.5 * x) + 0.5
 }
