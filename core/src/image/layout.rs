@@ -40,6 +40,17 @@ impl Layout {
         }
     }
 
+    /// Whether this build has the kernel that reads it: a host has all, firmware the portable one and its core's.
+    pub const fn is_read(self) -> bool {
+        const HOST: bool = cfg!(not(target_os = "none"));
+        match self {
+            Self::Portable => true,
+            Self::CortexM0 => HOST || cfg!(all(target_arch = "arm", not(target_has_atomic = "32"))),
+            Self::CortexM4 => HOST || cfg!(feature = "dsp"),
+            Self::CortexM55 => HOST || cfg!(feature = "mve"),
+        }
+    }
+
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {

@@ -262,9 +262,11 @@ impl<'a> Image<'a> {
         let Some(numeric) = Numeric::from_code(numeric) else {
             return Err(ImageError::UnsupportedNumeric { found: numeric });
         };
-        let Some(layout) = Layout::from_code(layout) else {
-            return Err(ImageError::UnsupportedLayout { found: layout });
-        };
+        let found = layout;
+        let Some(layout) = Layout::from_code(found) else { return Err(ImageError::UnsupportedLayout { found }) };
+        if !layout.is_read() || (!numeric.is_integer() && layout.code() != Layout::Portable.code()) {
+            return Err(ImageError::UnsupportedLayout { found });
+        }
         match sections(bytes, count) {
             Ok(sections) => Ok(Self { numeric, layout, id: ModelId(id), sections }),
             Err(error) => Err(error),

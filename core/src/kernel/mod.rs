@@ -180,6 +180,7 @@ pub(crate) struct CortexM55;
 pub(crate) const fn integer_cell(kind: CellKind, rare: bool, layout: Layout) -> Option<&'static Cell> {
     match layout {
         Layout::Portable => kind.integer_cell::<Portable>(rare),
+        _ if !layout.is_read() => None,
         Layout::CortexM0 => kind.integer_cell::<CortexM0>(rare),
         Layout::CortexM4 => kind.integer_cell::<CortexM4>(rare),
         Layout::CortexM55 => kind.integer_cell::<CortexM55>(rare),
