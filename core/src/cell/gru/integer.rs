@@ -41,7 +41,7 @@ mod tensor {
 const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Q15 };
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
 
-/// The options that need [`step_any`].
+/// The options that need the step that has them all.
 pub const RARE: u32 = 1 << OTHER;
 
 /// What r times the recurrent sum is clamped to before, so that the product fits.

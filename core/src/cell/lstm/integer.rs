@@ -21,7 +21,7 @@ use crate::kernel::gates::LstmShifts;
 use crate::node::Node;
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
-/// The options that need [`step_any`].
+/// The options that need the step that has them all.
 pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << OTHER;
 
 /// Numbers of the spec by name.
