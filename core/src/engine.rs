@@ -112,6 +112,8 @@ pub(crate) fn step<E: Element, P: Crosses<E>>(
         }
         for ((place, scale), input) in model.inputs().places().zip(inputs) {
             let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
+            let end = place.start + model.padded(place.len());
+            slots.get_mut(place.end..end).unwrap_or_default().fill(E::zeroed());
             P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
         }
         let nodes = if last { model.nodes() } else { model.stateful_nodes() };

@@ -318,6 +318,14 @@ impl<'a> Model<'a> {
         self.state_elements
     }
 
+    /// As many elements as a slot of so many has, which fit.
+    pub(crate) const fn padded(&self, elements: usize) -> usize {
+        match self.image.numeric.padded(self.image.layout, elements) {
+            Some(elements) => elements,
+            None => elements,
+        }
+    }
+
     pub(crate) const fn engine(&self) -> &'static Engine {
         self.engine
     }

@@ -447,6 +447,15 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Elements of the slot that it writes, filled up.
+    pub(crate) const fn padded_output(&self) -> usize {
+        let output = self.output();
+        match self.numeric.padded(self.layout, output.end - output.start) {
+            Some(elements) => elements,
+            None => 0,
+        }
+    }
+
     /// A dimension, filled up as states and scratch are.
     pub(crate) const fn padded(&self, dim: &Dim) -> usize {
         match self.numeric.padded(self.layout, self.dim(dim)) {
@@ -559,7 +568,9 @@ impl<'a> Node<'a> {
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
     pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
-        let words: &[[i32; 1]] = bytemuck::try_cast_slice(self.tensor_start(index)).unwrap_or_default();
+        // What is behind the tensor may end within a word.
+        let words = self.tensor_start(index).as_chunks::<4>().0.as_flattened();
+        let words: &[[i32; 1]] = bytemuck::try_cast_slice(words).unwrap_or_default();
         words.as_flattened().as_chunks().0.get(..rows.div_ceil(4)).unwrap_or_default()
     }
 

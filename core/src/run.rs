@@ -29,11 +29,15 @@ pub(crate) fn run<E: Element>(
         rest = others;
         let output = node.output();
         let Some((before, behind)) = slots.split_at_mut_checked(output.start) else { return false };
-        let Some((y, after)) = behind.split_at_mut_checked(output.len()) else { return false };
+        let Some((slot, after)) = behind.split_at_mut_checked(node.padded_output()) else { return false };
+        // What fills a slot up is read by kernels.
+        let Some((y, filling)) = slot.split_at_mut_checked(output.len()) else { return false };
+        filling.fill(E::zeroed());
         // The scratch is as long as the neediest node's.
         let Some(work) = node.work_elements().and_then(|needed| work.get_mut(..needed)) else { return false };
         let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return false };
-        let mut inputs = Inputs { node: &node, before, after, after_start: output.end, gathered };
+        let mut inputs =
+            Inputs { node: &node, before, after, after_start: output.start + node.padded_output(), gathered };
         match E::run(&node.cell.form) {
             None => return false,
             Some(Run::Each(_)) if ended => continue,
@@ -88,7 +92,7 @@ struct Inputs<'s, 'n, E> {
 }
 
 impl<E: Element> Inputs<'_, '_, E> {
-    /// Row `row` of every slot, one behind the other, and in an integer numeric whatever fills it up.
+    /// Row `row` of every slot, one behind the other, and in an integer numeric the zeros that fill it up.
     fn row(&mut self, row: usize) -> &[E] {
         let mut at = 0;
         let mut index = 0;
@@ -106,6 +110,7 @@ impl<E: Element> Inputs<'_, '_, E> {
             at += elements;
             index += 1;
         }
+        self.gathered.get_mut(at..).unwrap_or_default().fill(E::zeroed());
         self.gathered
     }
 }

@@ -333,8 +333,8 @@ pub(crate) fn is_masked(node: &Node<'_>, option: u32, x: &[f32]) -> bool {
 }
 
 /// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
-/// says, in the integer numerics `x`, each state and each part of `work` filled up to whole units of the layout: what fills
-/// them up means nothing, nor does what `work` and `y` hold before the step.
+/// says, in the integer numerics `x`, each state and each part of `work` filled up to whole units of the layout by zeros;
+/// what the rest of `work` and `y` hold before the step means nothing.
 pub(crate) struct Io<'s, E = f32> {
     /// What comes in.
     pub x: &'s [E],

@@ -115,6 +115,7 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 fn step_with<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, curves: &impl Curves) {
     let Io { x, state: hidden, work, y, .. } = io;
     let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
+    reset.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
     let Some(update) = update.get_mut(..node.hidden_size) else { return };
     let (input, after) = ((x, node.input_size), node.has(RESET_AFTER));
     gates::<K>(node, input, hidden, curves, reset, update, after);
