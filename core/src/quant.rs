@@ -1,11 +1,11 @@
 //! Every rounding of the integer numerics, defined bit by bit; FORMAT.md has the same in words.
 //!
-//! Sums are 32 bits wide and wrap: the packer keeps them from it, and `parse` looks whether it did.
+//! Sums are 32 bits wide and wrap; the packer makes scales coarser until no input can make one do so.
 
 /// 1.0 in what gates and activations between 0 and 1, or -1 and 1, give.
 pub const ONE: i32 = 1 << 15;
 
-/// The greatest value of a slot or state, and minus the least: -32768 is none.
+/// The greatest value of a slot, and minus the least: -32768 is none. Only the cell state of an LSTM may have it.
 pub const MAX: i32 = 32767;
 
 /// What four rows need beside their weights: what their sums start from, what they are multiplied with over 2^32, and the

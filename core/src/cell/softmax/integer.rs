@@ -10,9 +10,6 @@ use crate::cell::{Dim, IntegerSpec, Io, NumberSpec, Rule};
 use crate::node::Node;
 use crate::quant::{mulh, saturate};
 
-/// Greatest error of an output, in units of 2^-15, for inputs that are exact.
-pub const MAX_ERROR: f64 = 4.0;
-
 /// Numbers of the spec by name.
 mod number {
     pub const MULTIPLIER: usize = 0;
