@@ -43,7 +43,7 @@ fn image() -> Result<Vec<u8>, BufferTooSmall> {
     let mut nodes = nodes_header(1, INPUT + OUTPUT).to_vec();
     let start = nodes.len();
     nodes.resize(start + record.record_bytes(), 0);
-    record.write(&mut nodes[start..])?;
+    record.write(Numeric::F32, Layout::Portable, &mut nodes[start..])?;
     let (inputs, outputs) = ([PortRecord::float("in", INPUT, 0)], [PortRecord::float("out", OUTPUT, INPUT)]);
     let mut ports = vec![0; ports_bytes(&inputs, &outputs)];
     write_ports(&inputs, &outputs, &mut ports)?;

@@ -178,9 +178,12 @@ impl<'a> Model<'a> {
                 return Err(error);
             }
             let too_large = ImageError::TooLarge { node: place.node };
-            let (Some(state), Some(work)) = (node.checked_state_elements(), node.work_elements()) else {
+            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements()) else {
                 return Err(too_large);
             };
+            if state != node.state_elements() || work != node.work_elements() {
+                return Err(ImageError::BadMemory { node: place.node, state, work });
+            }
             let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
             self.state_elements = state_elements;
             self.work = self.work.saturating_add(node.work());
@@ -440,6 +443,7 @@ pub struct Nodes<'a> {
 impl<'a> Iterator for Nodes<'a> {
     type Item = Node<'a>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Node<'a>> {
         self.left = self.left.checked_sub(1)?;
         let place = Place { node: 0, offset: 0 };
@@ -478,7 +482,7 @@ mod tests {
         };
         let mut nodes = [0; 96];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
-        let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
+        let nodes_len = 16 + record.write(Numeric::F32, Layout::Portable, &mut nodes[16..]).unwrap();
         let (x, y) = (PortRecord::float("x", units, 0), PortRecord::float("y", units, units));
         let mut ports = [0; 64];
         let ports_len = write_ports(&[x], &[y], &mut ports).unwrap();

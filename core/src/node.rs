@@ -33,6 +33,8 @@ pub struct Node<'a> {
     pub unroll: Option<Unroll>,
     pub(crate) cell: &'static Cell,
     output_slot: usize,
+    state_elements: usize,
+    work_elements: usize,
     extents: &'a [[u8; 4]],
     activations: &'a [u8],
     params: &'a [u8],
@@ -108,6 +110,7 @@ impl<'a> Node<'a> {
 
     /// Decodes the record at the start of `records`, whose kind is among `shared.cells`, and returns it with the
     /// records behind it.
+    #[inline(always)]
     pub(crate) const fn decode(
         records: &'a [u8],
         shared: &Shared<'a>,
@@ -145,6 +148,11 @@ impl<'a> Node<'a> {
         ) else {
             return Err(malformed);
         };
+        let (Some(state_elements), Some(work_elements)) =
+            (u32_at(head, field::STATE_ELEMENTS), u32_at(head, field::WORK_ELEMENTS))
+        else {
+            return Err(malformed);
+        };
         if flags > unroll::ALL || (steps == 0 && flags != 0) {
             return Err(malformed);
         }
@@ -171,6 +179,8 @@ impl<'a> Node<'a> {
             unroll: Unroll::decode(steps, flags),
             cell,
             output_slot: output_slot as usize,
+            state_elements: state_elements as usize,
+            work_elements: work_elements as usize,
             extents,
             activations,
             params,
@@ -404,8 +414,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Elements of the state that it keeps from step to step; `None` if they are too many to count.
-    pub(crate) const fn checked_state_elements(&self) -> Option<usize> {
+    /// The elements of its state, by its spec; `None` if they are too many to count.
+    pub(crate) const fn needed_state_elements(&self) -> Option<usize> {
         let mut total = 0_usize;
         let mut states = self.spec().states;
         while let [state, rest @ ..] = states {
@@ -420,14 +430,16 @@ impl<'a> Node<'a> {
 
     /// Elements of the state that it keeps from step to step.
     pub const fn state_elements(&self) -> usize {
-        match self.checked_state_elements() {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.state_elements
     }
 
-    /// Elements of scratch that it needs for itself during a step: its own, and its input if that lies in several slots.
-    pub(crate) const fn work_elements(&self) -> Option<usize> {
+    /// Elements of scratch that it needs for itself during a step.
+    pub(crate) const fn work_elements(&self) -> usize {
+        self.work_elements
+    }
+
+    /// The same by its spec: its own, and its input if that lies in several slots; `None` if they are too many to count.
+    pub(crate) const fn needed_work_elements(&self) -> Option<usize> {
         let (mut rest, mut total) = (self.cell.work(), self.gathered_elements());
         while let [dim, others @ ..] = rest {
             let Some(len) = self.sizes().dim(dim) else { return None };
@@ -548,6 +560,9 @@ impl<'a> Node<'a> {
     /// The bytes of tensor `index` of the spec; none where the node does not have it.
     fn tensor(&self, index: usize) -> &'a [u8] {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        if offset == field::ABSENT {
+            return &[];
+        }
         let bytes = self.tensor_bytes(index).unwrap_or(0);
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
     }

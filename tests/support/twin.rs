@@ -210,7 +210,7 @@ impl TwinNode {
         let candidate = |unit: usize| {
             let sum = if self.has("reset_after") {
                 let carried = self.single("new_recurrent_rows", ("new_recurrent_weights", &h), unit);
-                let kept = from_q15(within(r[unit] * carried.clamp(-65535, 65535)));
+                let kept = from_q15(within(r[unit] * carried.clamp(-65536, 65535)));
                 self.single("new_input_rows", ("new_input_weights", x), unit) + kept
             } else {
                 let (input, recurrent) = (("new_input_weights", x), ("new_recurrent_weights", reset.as_slice()));

@@ -287,7 +287,6 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
 /// [`Update`] in one walk. What is usual has one of its own, without choices.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
     let cell_clip = node.param(param::CELL_CLIP);
-    let peepholes = peepholes(node, tensor::PEEPHOLES);
     match [node.activation(0), node.activation(1), node.activation(2)] {
         // The same numbers in fewer instructions, and more flash.
         [Activation::Sigmoid, Activation::Tanh, Activation::Tanh]
@@ -296,6 +295,7 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
             walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh), iter::empty(), |c| c);
         }
         [gate, candidate, output] => {
+            let peepholes = peepholes(node, tensor::PEEPHOLES);
             let activations = (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a));
             walk::<W>(node, x, operand, cell, m, activations, peepholes, |c| clip(c, cell_clip));
         }

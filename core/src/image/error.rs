@@ -156,6 +156,15 @@ pub enum ImageError {
         /// Which tensor of the cell's integer spec.
         tensor: u32,
     },
+    /// A node says that it keeps, or needs for itself, other than it does.
+    BadMemory {
+        /// Which node, from 0.
+        node: u32,
+        /// Elements of its state.
+        state: usize,
+        /// Elements of scratch that it needs for itself.
+        work: usize,
+    },
     /// The settings or tables of the front end are not ones that it can run with.
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
@@ -229,6 +238,9 @@ impl fmt::Display for ImageError {
             }
             Self::BadShift { node, tensor } => {
                 write!(f, "node {node}: a row of tensor {tensor} is shifted by more than 31")
+            }
+            Self::BadMemory { node, state, work } => {
+                write!(f, "node {node} keeps {state} elements and needs {work} for itself, not what it says")
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),

@@ -13,6 +13,9 @@ mod frame;
 pub(crate) mod gates;
 mod integer;
 mod mve;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+#[expect(unsafe_code)]
+mod mve_gates;
 mod scalar;
 /// Armv6-M: that it has no atomics is how it differs from Armv7-M.
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
@@ -28,6 +31,7 @@ use gates::LstmShifts;
 use half::f16;
 
 use crate::cell::{Cell, CellKind};
+use crate::curve::Usual;
 use crate::image::Layout;
 use crate::quant::{RowBlock, scaled, shifted, start};
 
@@ -109,6 +113,30 @@ pub(crate) trait Kernel {
     #[inline(always)]
     fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
         gates::lstm(sums, cell, m, shifts);
+    }
+
+    /// [`gates::reset_update`] by σ and tanh.
+    #[inline(always)]
+    fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
+        gates::reset_update(&Usual, sums, reset, update);
+    }
+
+    /// [`gates::candidates`] by σ and tanh.
+    #[inline(always)]
+    fn candidates(sums: &[i32], new: &mut [i16]) {
+        gates::candidates(&Usual, sums, new);
+    }
+
+    /// [`gates::reset_candidates`] by σ and tanh.
+    #[inline(always)]
+    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
+        gates::reset_candidates(&Usual, of_input, of_hidden, reset, new);
+    }
+
+    /// [`gates::interpolate`]
+    #[inline(always)]
+    fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+        gates::interpolate(update, hidden, new);
     }
 }
 

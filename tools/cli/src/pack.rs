@@ -89,7 +89,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
             Some(QuantizedNode { tensors, .. }) => append_tensors(tensors, &mut weights),
             None => pack_tensors(node, model, numeric, &mut weights)?,
         };
-        append_record(node, quantized.as_ref(), &slots, &tensors, &mut nodes);
+        append_record(node, quantized.as_ref(), (numeric, layout), &slots, &tensors, &mut nodes);
     }
     let ports = pack_ports(architecture, &slots, scales.as_ref());
     let mut sections = vec![
@@ -251,6 +251,7 @@ fn append_tensors(tensors: &[Option<Vec<u8>>], weights: &mut Vec<u8>) -> Vec<Opt
 fn append_record(
     node: &Node,
     quantized: Option<&QuantizedNode>,
+    (numeric, layout): (Numeric, Layout),
     slots: &Slots<'_>,
     tensors: &[Option<u32>],
     records: &mut Vec<u8>,
@@ -291,7 +292,7 @@ fn append_record(
     };
     let start = records.len();
     records.resize(start + record.record_bytes(), 0);
-    record.write(&mut records[start..]).expect("the buffer has the writer's own length");
+    record.write(numeric, layout, &mut records[start..]).expect("the buffer has the writer's own length");
 }
 
 fn kind_of(node: &Node) -> CellKind {
