@@ -573,12 +573,21 @@ impl<'a> Node<'a> {
         Matrix::new(self.tensor(index), cols)
     }
 
+    /// The columns of the blocks of matrix `index` of a float node, and what is behind the matrix.
+    pub(crate) fn columns<W: Weight>(&self, index: usize) -> &'a [[W; 4]] {
+        self.whole(index)
+    }
+
     /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
     pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
+        Blocks { units: self.whole(index), block_len: cols.div_ceil(K::COLUMNS) }
+    }
+
+    /// As many of something as a tensor and what is behind it hold.
+    fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
         let bytes = self.tensor_start(index);
-        let whole = bytes.len() - bytes.len() % size_of::<K::Unit>();
-        let units = bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
-        Blocks { units, block_len: cols.div_ceil(K::COLUMNS) }
+        let whole = bytes.len() - bytes.len() % size_of::<T>();
+        bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
@@ -655,6 +664,13 @@ impl<'a> Node<'a> {
             Some(activation) => activation,
             None => Activation::Identity,
         }
+    }
+
+    /// Whether its activations are these, which have no parameters.
+    pub(crate) fn activations_are<const N: usize>(&self, usual: [Activation; N]) -> bool {
+        let (entries, _) = self.activations.as_chunks::<{ activation::LEN }>();
+        let codes = entries.iter().map(|entry| u32_at(entry, activation::CODE));
+        codes.eq(usual.iter().map(|activation| Some(u32::from(activation.code()))))
     }
 
     const fn activation_at(&self, index: usize) -> Option<Activation> {

@@ -45,6 +45,24 @@ pub trait Weight: bytemuck::Pod {
     fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
         scalar::accumulate(acc, block, x)
     }
+
+    /// Sums over two parts, a matrix and what it is multiplied with each, of a block of four rows for each of `sums`:
+    /// from its bias on.
+    #[inline(always)]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        (input, x): (&[[Self; 4]], &[f32]),
+        (recurrent, h): (&[[Self; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        let (mut input, mut recurrent) = (input, recurrent);
+        for (sum, &bias) in sums.iter_mut().zip(bias) {
+            let Some((w, rest)) = input.split_at_checked(x.len()) else { return };
+            let Some((r, others)) = recurrent.split_at_checked(h.len()) else { return };
+            *sum = Self::accumulate(Self::accumulate(bias, w, x), r, h);
+            (input, recurrent) = (rest, others);
+        }
+    }
 }
 
 impl Weight for f32 {
@@ -56,6 +74,17 @@ impl Weight for f32 {
     #[inline(always)]
     fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
         fpu::accumulate(acc, block, x)
+    }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        input: (&[[f32; 4]], &[f32]),
+        recurrent: (&[[f32; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        fpu::sum_two(bias, input, recurrent, sums);
     }
 }
 
