@@ -217,6 +217,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
             format!("factors from {from} to {to}, shifted right by `{}`", integer.numbers[shift].name)
         }
         Storage::Curve => "table".to_owned(),
+        Storage::Multipliers => "multipliers".to_owned(),
+        Storage::Addends => "addends".to_owned(),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {

@@ -14,7 +14,7 @@ use tidegate_tools::runner::{features, fit, run, score_stream};
 use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
 
 /// Those whose cells all have an integer form.
-const MODELS: [&str; 3] = ["Basic_LSTM_S", "LSTM_S", "GRU_S"];
+const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 /// Eight clips of each class, of the rows for training: what the ranges come from.
 const CALIBRATION: &str = include_str!("data/calibration.txt");
 /// So many clips fewer may be right than in f32.

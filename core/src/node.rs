@@ -402,6 +402,7 @@ impl<'a> Node<'a> {
             Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
             Storage::Factors { .. } => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
+            Storage::Multipliers | Storage::Addends => rows.checked_mul(4),
         }
     }
 
@@ -606,6 +607,11 @@ impl<'a> Node<'a> {
 
     /// The factors or the table at `index` of an integer node's spec.
     pub(crate) fn integers(&self, index: usize) -> &'a [i16] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// The multipliers or what is added at `index` of an integer node's spec.
+    pub(crate) fn words(&self, index: usize) -> &'a [i32] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 

@@ -44,6 +44,7 @@ pub mod graphs;
 pub mod hdf5;
 pub mod images;
 pub mod memory;
+pub mod network;
 pub mod oracle;
 pub mod random;
 pub mod tolerance;

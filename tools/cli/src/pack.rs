@@ -75,13 +75,17 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
 /// As [`pack`].
 pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: Layout) -> Result<Vec<u8>, PackError> {
     model.validate()?;
+    let assigned = numeric.is_integer().then(|| Scales::assign(model.clone(), ranges));
+    let (model, scales) = match &assigned {
+        Some((model, scales)) => (model, Some(scales)),
+        None => (model, None),
+    };
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
-    let scales = if numeric.is_integer() { Some(Scales::assign(model, ranges)?) } else { None };
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
-        let quantized = match &scales {
+        let quantized = match scales {
             Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, layout)?),
             None => None,
         };
@@ -91,14 +95,14 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
         };
         append_record(node, quantized.as_ref(), (numeric, layout), &slots, &tensors, &mut nodes);
     }
-    let ports = pack_ports(architecture, &slots, scales.as_ref());
+    let ports = pack_ports(architecture, &slots, scales);
     let mut sections = vec![
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),
         (SectionKind::Ports, ports),
         (SectionKind::Names, lines(architecture.nodes.iter().map(|node| node.name.as_str()))),
     ];
-    if let Some(scales) = &scales {
+    if let Some(scales) = scales {
         let of = |node: &Node| (scales.of(&node.name) as f32).to_le_bytes();
         sections.push((SectionKind::Scales, architecture.nodes.iter().flat_map(of).collect()));
     }
@@ -220,7 +224,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>, scales: Option<&Scales<'_>>) -> Vec<u8> {
+fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>, scales: Option<&Scales>) -> Vec<u8> {
     let record = |port: &'_ canonical::Port, value: &str| {
         let scale = scales.map_or(1.0, |scales| scales.of(value) as f32);
         (port.size as u32, slots.of(value), scale)

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde_json::json;
+use tidegate::node::Node;
 use tidegate::{Model, Numeric};
 use tidegate_tools::load::{self, Settings};
 use tidegate_tools::runner::{self, Sequence};
@@ -86,10 +87,12 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
     }
     let image = load::image(&args.image, &Settings::default(), None)?;
     let reference = load::image(&args.against, &args.arch.settings(), Some(Numeric::F32))?;
-    let shape = |model: &Model<'_>| -> Vec<_> {
-        model.nodes().map(|node| (node.kind, node.input_size, node.hidden_size, node.output_size)).collect()
-    };
-    if shape(&image.model()?) != shape(&reference.model()?) {
+    let (image_model, reference_model) = (image.model()?, reference.model()?);
+    let shape = |node: Node<'_>| (node.kind, node.input_size, node.hidden_size, node.output_size);
+    let same = |(at, of): (usize, Node<'_>)| image_model.nodes().nth(at).map(shape) == Some(shape(of));
+    // The packer may have added nodes that bring a value to another scale.
+    let known = common_layers(&image_model, &reference_model);
+    if known.len() != reference_model.nodes().count() || !known.into_iter().zip(reference_model.nodes()).all(same) {
         let reason = format!("has other layers than {}: was it packed from another model?", args.against.display());
         return Err(Failure::of(&args.image, reason));
     }
@@ -103,10 +106,16 @@ pub fn compare(
     inputs: &[&[f32]],
 ) -> Result<(Difference, Vec<Difference>), runner::RunError> {
     let (got, expected) = (runner::run(image, inputs, None)?, runner::run(reference, inputs, None)?);
-    let layers = image.node_names().zip(got.layers.iter().zip(&expected.layers));
-    let layers = layers.map(|(name, (got, expected))| difference(name, got, expected)).collect();
+    let layers = common_layers(image, reference).into_iter().zip(reference.node_names()).zip(&expected.layers);
+    let layers = layers.map(|((at, name), expected)| difference(name, &got.layers[at], expected)).collect();
     let all = |sequence: &Sequence| sequence.outputs.concat();
     Ok((difference("output", &all(&got), &all(&expected)), layers))
+}
+
+/// Where the layers of the reference are in the image, in order, up to the first that is not.
+fn common_layers(image: &Model<'_>, reference: &Model<'_>) -> Vec<usize> {
+    let mut names = image.node_names().enumerate();
+    reference.node_names().map_while(|name| names.find(|(_, other)| *other == name).map(|(at, _)| at)).collect()
 }
 
 fn difference(name: &str, got: &[f32], expected: &[f32]) -> Difference {

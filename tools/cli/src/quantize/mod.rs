@@ -26,14 +26,4 @@ pub enum QuantizeError {
         /// What about it; empty: all.
         with: String,
     },
-    /// Values that one node reads, or that lie beside each other, count in different scales.
-    #[error("{node} reads {a} and {b}, whose scales differ: pack with --numeric f16 or f32")]
-    Scales {
-        /// Its name.
-        node: String,
-        /// One of them.
-        a: String,
-        /// The other.
-        b: String,
-    },
 }

@@ -7,7 +7,7 @@ use tidegate::image::Layout;
 use tidegate::quant::{MAX, RowBlock};
 
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, activation, fraction_bits};
+use super::scales::{Q15, activation, fraction_bits, product_unit};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
@@ -18,6 +18,11 @@ const MOST_COARSER: i32 = 15;
 const HALF_TABLE_BITS: i32 = 8;
 /// What a table reaches to, as a power of two: 16.
 const TABLE_REACH_BITS: i32 = 4;
+
+/// A multiplier that keeps the unit.
+const MULTIPLIER_ONE: f64 = (1 << 24) as f64;
+/// That of a product whose unit is that of the output.
+const PRODUCT_ONE: f64 = (1_u64 << 39) as f64;
 
 /// A node in integers.
 #[derive(Clone, Debug)]
@@ -38,6 +43,8 @@ struct Quantizer<'a> {
     numbers: Vec<i32>,
     input: f64,
     output: f64,
+    /// Of a merge, what a unit of each part is worth.
+    parts: Vec<f64>,
     model: &'a Canonical,
     layout: Layout,
 }
@@ -50,7 +57,7 @@ impl QuantizedNode {
     pub fn new(
         node: &Node,
         model: &Canonical,
-        scales: &Scales<'_>,
+        scales: &Scales,
         ranges: &Ranges,
         layout: Layout,
     ) -> Result<Self, QuantizeError> {
@@ -82,8 +89,9 @@ impl QuantizedNode {
                 integer,
                 options,
                 numbers: vec![0; integer.numbers.len()],
-                input: scales.input(node)?,
+                input: scales.input(node),
                 output: scales.of(&node.name),
+                parts: if kind == CellKind::Merge { scales.parts(node) } else { Vec::new() },
                 model,
                 layout,
             };
@@ -148,6 +156,7 @@ impl Quantizer<'_> {
         match kind {
             CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
+            CellKind::Identity => self.set_identity(),
             _ => {}
         }
     }
@@ -210,6 +219,34 @@ impl Quantizer<'_> {
         self.set("lift", lift);
     }
 
+    fn set_identity(&mut self) {
+        let multiplier = multiplier(self.input / self.output);
+        self.set("multiplier", multiplier);
+        if multiplier != MULTIPLIER_ONE as i32 {
+            self.options |= 1 << OTHER;
+        }
+    }
+
+    /// What brings each part of a merge to the unit of the output.
+    fn multipliers(&self) -> Vec<i32> {
+        let has = |option: &str| self.node.options.iter().any(|has| has == option);
+        let to_output = |part: &f64| multiplier(part / self.output);
+        match self.parts.as_slice() {
+            [_, _, ..] if has("multiply") => {
+                let product = product_unit(&self.parts) / self.output * PRODUCT_ONE;
+                let rest = self.parts.iter().skip(1).map(|_| 0);
+                [product.round() as i32].into_iter().chain(rest).collect()
+            }
+            [first, second, share] if has("blend") => {
+                vec![to_output(first), to_output(second), multiplier(share / Q15)]
+            }
+            parts => {
+                let share = if has("average") { parts.len() as f64 } else { 1.0 };
+                parts.iter().map(|part| multiplier(part / self.output / share)).collect()
+            }
+        }
+    }
+
     /// What a unit is worth. `gate` picks the activation of what is [`Unit::Before`] one.
     fn unit(&self, unit: &Unit) -> f64 {
         match unit {
@@ -244,7 +281,12 @@ impl Quantizer<'_> {
                 values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
             }
             Storage::Curve => self.table(tensor),
-            Storage::F32 => Vec::new(),
+            Storage::Multipliers => {
+                let mut values = self.multipliers();
+                values.resize(values.len().next_multiple_of(4), 0);
+                values.into_iter().flat_map(i32::to_le_bytes).collect()
+            }
+            Storage::Addends | Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
     }
@@ -337,6 +379,11 @@ impl Quantizer<'_> {
             _ => self.output,
         }
     }
+}
+
+/// What brings a unit to another that is worth so much of it.
+fn multiplier(ratio: f64) -> i32 {
+    (ratio * MULTIPLIER_ONE).round().clamp(1.0, f64::from(i32::MAX)) as i32
 }
 
 /// The number that says how wide the steps of a table are.
