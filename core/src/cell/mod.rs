@@ -265,6 +265,15 @@ impl CellKind {
             Self::Softmax => {
                 const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
             }
+            Self::FastRnn => {
+                const { Some(&Cell::integer(&fast_rnn::SPEC, &fast_rnn::integer::SPEC, fast_rnn::integer::step::<K>)) }
+            }
+            Self::FastGrnn => {
+                const { Some(&Cell::integer(&fast_grnn::SPEC, &fast_grnn::integer::SPEC, fast_grnn::integer::step::<K>)) }
+            }
+            Self::MinGru => {
+                const { Some(&Cell::integer(&min_gru::SPEC, &min_gru::integer::SPEC, min_gru::integer::step::<K>)) }
+            }
             _ => None,
         }
     }
