@@ -107,7 +107,7 @@ impl TwinNode {
                 Storage::Factors { .. } | Storage::Curve => {
                     vectors.insert(tensor.name, halves());
                 }
-                Storage::Multipliers | Storage::Addends => {
+                Storage::Multipliers | Storage::Addends | Storage::Terms(_) => {
                     let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
                 }
@@ -186,6 +186,9 @@ impl TwinNode {
             CellKind::Merge => self.merge(x),
             CellKind::Identity => self.identity(x),
             CellKind::Last => self.last(x, valid),
+            CellKind::MinGru => self.min_gru(x),
+            CellKind::FastRnn => self.fast_rnn(x),
+            CellKind::FastGrnn => self.fast_grnn(x),
             other => panic!("{other:?} has no twin"),
         }
     }
@@ -276,6 +279,58 @@ impl TwinNode {
         self.hidden.clone()
     }
 
+    fn min_gru(&mut self, x: &[i64]) -> Vec<i64> {
+        let (gate_bits, bits) = (self.number("preact_bits"), self.number("hidden_bits"));
+        let sigmoid = |x: i64, bits: i64| (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1;
+        let next = |(unit, &h): (usize, &i64)| {
+            let z = sigmoid(self.single("rows", ("input_weights", x), 2 * unit), gate_bits);
+            let n = match self.single("rows", ("input_weights", x), 2 * unit + 1) {
+                sum if sum >= 0 => (sum + (1 << bits) / 2).min(MAX),
+                sum => (2 * sigmoid(sum, bits) + (1 << (15 - bits)) - i64::from(bits == 15)) >> (16 - bits),
+            };
+            from_q15(within((ONE - z) * h + z * n))
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    /// What the recurrent weights see.
+    fn carried(&self) -> Vec<i64> {
+        if !self.has("low_rank") {
+            return self.hidden.clone();
+        }
+        let rank = self.weights["recurrent_basis"].len().min(self.node.extents["rank"]);
+        let row = |row| self.single("basis_rows", ("recurrent_basis", &self.hidden), row).clamp(-MAX, MAX);
+        (0..rank).map(row).collect()
+    }
+
+    fn fast_rnn(&mut self, x: &[i64]) -> Vec<i64> {
+        let carried = self.carried();
+        let next = |(unit, &h): (usize, &i64)| {
+            let sum = self.pair("rows", ("input_weights", x), ("recurrent_weights", &carried), "recurrent_first", unit);
+            let c = self.activate("activation", sum).clamp(-MAX, MAX);
+            let entering = within(self.number("alpha") * c) >> self.number("alpha_shift");
+            from_q15(within(self.number("beta") * h + entering)).clamp(-MAX, MAX)
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn fast_grnn(&mut self, x: &[i64]) -> Vec<i64> {
+        let carried = self.carried();
+        let next = |(unit, &h): (usize, &i64)| {
+            let sum = self.pair("rows", ("input_weights", x), ("recurrent_weights", &carried), "recurrent_first", unit);
+            let biased = |bias: &str| within(sum + self.vectors[bias][unit]);
+            let z = self.activate("gate_activation", biased("gate_bias")).clamp(0, ONE);
+            let c = self.activate("candidate_activation", biased("candidate_bias")).clamp(-MAX, MAX);
+            let share = (from_q15(self.number("zeta") * (ONE - z)) + self.number("nu")).min(MAX);
+            let entering = within(share * c) >> self.number("mix_shift");
+            from_q15(within(z * h + entering)).clamp(-MAX, MAX)
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
     fn softmax(&self, x: &[i64]) -> Vec<i64> {
         let max = *x.iter().max().expect("an input");
         let e: Vec<i64> = x
@@ -308,16 +363,14 @@ impl TwinNode {
     }
 
     fn curve(&self, name: &str, of: Activation, x: i64, bits: i64) -> i64 {
-        match of {
-            Activation::Identity => x,
-            Activation::Relu => x.max(0),
-            Activation::Sigmoid => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
-            Activation::Tanh => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
-            _ => {
-                let table = name.replace("activation", "table");
-                let table = if table == "table" { "table".to_owned() } else { table };
-                let shift = self.number(&format!("{table}_shift"));
-                let values = &self.vectors[table.as_str()];
+        let table = name.replace("activation", "table");
+        match (of, self.vectors.get(table.as_str())) {
+            (Activation::Identity, None) => x,
+            (Activation::Relu, None) => x.max(0),
+            (Activation::Sigmoid, None) => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
+            (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
+            (_, values) => {
+                let (shift, values) = (self.number(&format!("{table}_shift")), values.expect("its table"));
                 let at = x.clamp(-256 << shift, (256 << shift) - 1) + (256 << shift);
                 let (index, part) = ((at >> shift) as usize, at & ((1 << shift) - 1));
                 let (from, to) = (values[index], values[index + 1]);

@@ -281,6 +281,15 @@ impl CellKind {
             Self::Repeat => {
                 const { Some(&Cell::integer_buffered(&repeat::SPEC, &repeat::INTEGER, repeat::step::<i16>)) }
             }
+            Self::FastRnn => {
+                const { Some(&Cell::integer(&fast_rnn::SPEC, &fast_rnn::integer::SPEC, fast_rnn::integer::step::<K>)) }
+            }
+            Self::FastGrnn => {
+                const { Some(&Cell::integer(&fast_grnn::SPEC, &fast_grnn::integer::SPEC, fast_grnn::integer::step::<K>)) }
+            }
+            Self::MinGru => {
+                const { Some(&Cell::integer(&min_gru::SPEC, &min_gru::integer::SPEC, min_gru::integer::step::<K>)) }
+            }
             _ => None,
         }
     }

@@ -212,6 +212,8 @@ pub enum Storage {
         /// What comes out.
         to: Unit,
     },
+    /// i32: what is added to a sum, of each gate of the tensor in turn, or of all.
+    Terms(&'static [Unit]),
     /// i16: an activation, tabulated over 2 · 256 steps.
     Curve,
     /// i32: a multiplier over 2^24, which brings what it is of, the canonical tensor or else 1, to the unit of the output.
@@ -240,6 +242,15 @@ pub enum Unit {
         bits: usize,
         /// What comes out.
         after: &'static Unit,
+    },
+    /// One or the other.
+    When {
+        /// The index of the option that says which.
+        option: u32,
+        /// Where it is set.
+        with: &'static Unit,
+        /// Where it is not.
+        without: &'static Unit,
     },
 }
 

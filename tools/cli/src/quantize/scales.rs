@@ -48,6 +48,14 @@ impl Scales {
                 Output::Measured => from_range(ranges.of(&node.name)).max(least_scale(&node, &model, ranges, &scales)),
                 Output::AsInput => scales.input(&node),
                 Output::AsGreatest => scales.parts(&node).into_iter().fold(0.0, f64::max),
+                Output::PowerOfTwo => {
+                    let unit = from_range(ranges.of(&node.name)).max(least_scale(&node, &model, ranges, &scales));
+                    unit.log2().ceil().exp2().clamp(Q15, 1.0)
+                }
+                Output::Mixed(share, candidate) => {
+                    let most = f64::from(-weighed_bits(activation(&node, candidate))).exp2() / Q15;
+                    from_range(ranges.of(&node.name)).max(share * most / f64::from(MAX))
+                }
             };
             scales.0.insert(node.name.clone(), scale);
             sizes.insert(node.name.clone(), node.output_size * node.steps());
@@ -155,6 +163,10 @@ enum Output {
     AsInput,
     /// It is the coarsest of the parts of the input.
     AsGreatest,
+    /// From what was seen; its fraction bits are a number of the node.
+    PowerOfTwo,
+    /// From what was seen, but so that the greatest share of a candidate, the activation of this index, fits.
+    Mixed(f64, usize),
 }
 
 fn output(node: &Node) -> Output {
@@ -179,8 +191,21 @@ fn output(node: &Node) -> Output {
         Some(CellKind::Identity | CellKind::Last | CellKind::Window | CellKind::Repeat | CellKind::Pool) => {
             Output::AsInput
         }
+        Some(CellKind::MinGru) => Output::PowerOfTwo,
+        Some(CellKind::FastRnn) => Output::Mixed(param(node, "alpha"), 0),
+        Some(CellKind::FastGrnn) => Output::Mixed(param(node, "zeta") + param(node, "nu"), 1),
         _ => Output::Measured,
     }
+}
+
+/// A number of a node; 0 where it has none.
+pub fn param(node: &Node, name: &str) -> f64 {
+    node.params.get(name).map_or(0.0, |&param| param.into())
+}
+
+/// The fraction bits of a candidate that is weighed before it is added: what a table reaches fits.
+pub fn weighed_bits(of: Activation) -> i32 {
+    if Curve::of(of).is_some_and(Curve::is_bounded) { 15 } else { fraction_bits(reach(of)) }
 }
 
 /// Activation `index` of a node.
@@ -188,6 +213,15 @@ pub fn activation(node: &Node, index: usize) -> Activation {
     let spec = CellKind::from_name(&node.cell).and_then(|kind| kind.spec().activations.get(index));
     let Some(spec) = spec else { return Activation::Identity };
     node.activations.get(spec.name).and_then(|text| text.parse().ok()).unwrap_or(spec.default)
+}
+
+/// What a table reaches to, as a power of two: 16.
+pub const TABLE_REACH_BITS: i32 = 4;
+
+/// The greatest magnitude of an activation over the reach of its table.
+pub fn reach(of: Activation) -> f32 {
+    let end = f32::from(1_u16 << TABLE_REACH_BITS);
+    of.apply(end).abs().max(of.apply(-end).abs())
 }
 
 /// So that what was seen fits, and a little more.
