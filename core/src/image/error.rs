@@ -165,6 +165,15 @@ pub enum ImageError {
         /// Elements of scratch that it needs for itself.
         work: usize,
     },
+    /// The sum of a row of an integer node could leave 32 bits.
+    BadSum {
+        /// Which node, from 0.
+        node: u32,
+        /// Which tensor of the cell's integer spec: that of the rows.
+        tensor: u32,
+        /// Which row, from 0.
+        row: u32,
+    },
     /// The settings or tables of the front end are not ones that it can run with.
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
@@ -241,6 +250,9 @@ impl fmt::Display for ImageError {
             }
             Self::BadMemory { node, state, work } => {
                 write!(f, "node {node} keeps {state} elements and needs {work} for itself, not what it says")
+            }
+            Self::BadSum { node, tensor, row } => {
+                write!(f, "node {node}: the sum of row {row} of tensor {tensor} could leave 32 bits")
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),
