@@ -2,12 +2,13 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tidegate::front_end::{Mfcc, MfccSettings};
+use tidegate::Numeric;
+use tidegate::front_end::Mfcc;
 
 use super::Ranges;
 use super::ranges::RangesError;
 use crate::canonical::Canonical;
-
+use crate::pack::{PackError, front_end_section};
 use crate::runner::clip_features;
 
 const SEED: u64 = 0;
@@ -27,9 +28,7 @@ impl Ranges {
         let mut noise = ChaCha8Rng::seed_from_u64(SEED);
         let sequences = match &model.architecture.front_end {
             Some(front_end) => {
-                let settings = MfccSettings::from(front_end);
-                let mut section = vec![0; settings.section_len().map_err(crate::pack::PackError::from)?];
-                settings.write(&mut section).map_err(crate::pack::PackError::from)?;
+                let section = front_end_section(front_end, Numeric::I8x16).map_err(PackError::from)?;
                 let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
                 let len = SECONDS * front_end.sample_rate as usize;
                 let sound = |halvings: u32| -> Vec<i16> {

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 use tidegate::curve::Curve;
+use tidegate::front_end::{FrontEndError, Mfcc};
 use tidegate::quant::MAX;
 
 use super::{QuantizeError, Ranges};
-use crate::canonical::{Canonical, Node};
+use crate::canonical::{self, Canonical, Node};
+use crate::pack::front_end_section;
 
 /// 2^-15: of what is between -1 and 1.
 pub const Q15: f64 = 1.0 / 32768.0;
@@ -30,6 +33,10 @@ impl<'a> Scales<'a> {
         let mut scales = Self(BTreeMap::new());
         for input in &architecture.inputs {
             scales.0.insert(&input.name, from_range(ranges.of(&input.name)));
+        }
+        // The front end says what its features count; they are the first input.
+        if let (Some(front_end), Some(input)) = (&architecture.front_end, architecture.inputs.first()) {
+            scales.0.insert(&input.name, f64::from(feature_scale(front_end)?));
         }
         for node in &architecture.nodes {
             let read = scales.input(node)?;
@@ -62,6 +69,12 @@ impl<'a> Scales<'a> {
             }
         }
     }
+}
+
+/// What a unit of a feature of the front end in integers is worth.
+fn feature_scale(front_end: &canonical::Mfcc) -> Result<f32, FrontEndError> {
+    let section = front_end_section(front_end, Numeric::I8x16)?;
+    Ok(Mfcc::parse(&section)?.scale().unwrap_or(1.0))
 }
 
 /// What an output that sums are brought to counts at least: its unit is more than twice theirs.
