@@ -47,7 +47,7 @@ struct Row {
 impl Twin {
     /// Of a network with one input and one output, as the packer quantizes it.
     pub fn new(model: &Canonical, ranges: &Ranges) -> Self {
-        let (model, scales) = &Scales::assign(model.clone(), ranges);
+        let (model, scales) = &Scales::assign(model.clone(), ranges).expect("it has no front end");
         let architecture = &model.architecture;
         let nodes = architecture.nodes.iter().map(|node| {
             let quantized = QuantizedNode::new(node, model, scales, ranges, Layout::Portable);

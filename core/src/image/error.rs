@@ -185,6 +185,14 @@ pub enum ImageError {
         /// Coefficients of the front end.
         given: usize,
     },
+    /// The front end is one of integers, and what they count is not what the first input counts, or the numeric is a float
+    /// one.
+    BadFrontEndScale {
+        /// What a unit of the input is worth.
+        needed: f32,
+        /// What a unit of a feature is worth.
+        given: f32,
+    },
     /// The detector does not have as many labels as the first output has features.
     BadDetector {
         /// Features of the output.
@@ -258,6 +266,9 @@ impl fmt::Display for ImageError {
             Self::Detector(error) => error.fmt(f),
             Self::BadFrontEnd { needed, given } => {
                 write!(f, "the front end gives {given} coefficients, the first input takes {needed}")
+            }
+            Self::BadFrontEndScale { needed, given } => {
+                write!(f, "the front end gives integers that count {given:e}, the first input takes {needed:e}")
             }
             Self::BadDetector { needed, given } => {
                 write!(f, "the detector has {given} labels, the first output {needed} features")

@@ -75,7 +75,7 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
 /// As [`pack`].
 pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: Layout) -> Result<Vec<u8>, PackError> {
     model.validate()?;
-    let assigned = numeric.is_integer().then(|| Scales::assign(model.clone(), ranges));
+    let assigned = numeric.is_integer().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
     let (model, scales) = match &assigned {
         Some((model, scales)) => (model, Some(scales)),
         None => (model, None),
@@ -113,10 +113,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
         sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))));
     }
     if let Some(front_end) = &architecture.front_end {
-        let settings = MfccSettings::from(front_end);
-        let mut payload = vec![0; settings.section_len()?];
-        settings.write(&mut payload)?;
-        sections.push((SectionKind::FrontEnd, payload));
+        sections.push((SectionKind::FrontEnd, front_end_section(front_end, numeric)?));
     }
     if let Some(detector) = &architecture.detector {
         let labels: Vec<_> = detector.labels.iter().map(|label| label_settings(*label)).collect();
@@ -133,6 +130,22 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     let mut image = vec![0; bytes];
     writer.write(&mut image).expect("the buffer has the writer's own length");
     Ok(image)
+}
+
+/// The section of a front end: of integers in an integer numeric.
+///
+/// # Errors
+/// If it cannot be stored.
+pub fn front_end_section(front_end: &canonical::Mfcc, numeric: Numeric) -> Result<Vec<u8>, FrontEndError> {
+    let settings = MfccSettings::from(front_end);
+    let integer = numeric.is_integer();
+    let mut payload = vec![0; if integer { settings.integer_section_len()? } else { settings.section_len()? }];
+    if integer {
+        settings.write_integer(&mut payload)?
+    } else {
+        settings.write(&mut payload)?
+    };
+    Ok(payload)
 }
 
 /// SHA-256 over numeric and sections, cut to eight bytes.

@@ -3,6 +3,8 @@
 //! A value is an i16 times a scale. What is bounded by its activation has the scale 2^-15; others have theirs from
 //! [`Ranges`], which come from running the model.
 
+use tidegate::front_end::FrontEndError;
+
 mod node;
 mod noise;
 mod ranges;
@@ -21,6 +23,9 @@ pub use seen::{RangeRule, RangeRules, Seen};
 /// Why a model has no integer form.
 #[derive(Debug, thiserror::Error)]
 pub enum QuantizeError {
+    /// The front end has no form in integers.
+    #[error(transparent)]
+    FrontEnd(#[from] FrontEndError),
     /// A cell, or one with such options.
     #[error("{node} is a {cell}{with}, which the integer numerics do not have: pack with --numeric f16 or f32")]
     NoIntegerForm {

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 use tidegate::curve::Curve;
+use tidegate::front_end::{FrontEndError, Mfcc};
 use tidegate::quant::MAX;
 
-use super::Ranges;
-use crate::canonical::{Canonical, Node};
+use super::{QuantizeError, Ranges};
+use crate::canonical::{self, Canonical, Node};
+use crate::pack::front_end_section;
 
 /// 2^-15: of what is between -1 and 1.
 pub const Q15: f64 = 1.0 / 32768.0;
@@ -23,12 +26,19 @@ pub struct Scales(BTreeMap<String, f64>);
 impl Scales {
     /// Of all values of a model, which is given back with a node more wherever one reads values whose scales differ: an
     /// identity that brings the finer one to the scale of the coarsest.
-    pub fn assign(mut model: Canonical, ranges: &Ranges) -> (Canonical, Self) {
+    ///
+    /// # Errors
+    /// If the front end has no form in integers.
+    pub fn assign(mut model: Canonical, ranges: &Ranges) -> Result<(Canonical, Self), QuantizeError> {
         let mut scales = Self(BTreeMap::new());
         let mut sizes = BTreeMap::new();
         for input in &model.architecture.inputs {
             scales.0.insert(input.name.clone(), from_range(ranges.of(&input.name)));
             sizes.insert(input.name.clone(), input.size);
+        }
+        // The front end says what its features count; they are the first input.
+        if let (Some(front_end), Some(input)) = (&model.architecture.front_end, model.architecture.inputs.first()) {
+            scales.0.insert(input.name.clone(), f64::from(feature_scale(front_end)?));
         }
         let mut nodes = Vec::new();
         for mut node in std::mem::take(&mut model.architecture.nodes) {
@@ -62,7 +72,7 @@ impl Scales {
             nodes.push(node);
         }
         model.architecture.nodes = nodes;
-        (model, scales)
+        Ok((model, scales))
     }
 
     /// A node that brings a value of so many elements to another scale, for one that reads it.
@@ -113,6 +123,12 @@ impl Scales {
 fn reads_parts(node: &Node, size: impl Fn(&str) -> usize) -> bool {
     let part = node.output_size * node.steps();
     node.cell == CellKind::Merge.spec().name && node.inputs.iter().all(|name| size(name) == part)
+}
+
+/// What a unit of a feature of the front end in integers is worth.
+fn feature_scale(front_end: &canonical::Mfcc) -> Result<f32, FrontEndError> {
+    let section = front_end_section(front_end, Numeric::I8x16)?;
+    Ok(Mfcc::parse(&section)?.scale().unwrap_or(1.0))
 }
 
 /// What an output that sums are brought to counts at least: its unit is more than twice theirs.
