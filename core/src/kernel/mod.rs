@@ -138,7 +138,7 @@ pub(crate) trait Kernel {
         }
     }
 
-    /// [`gates::lstm`]
+    /// [`gates::lstm`], of as many `cell` and `m` as there are `sums`.
     #[inline(always)]
     fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
         gates::lstm(sums, cell, m, shifts);

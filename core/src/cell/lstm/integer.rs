@@ -135,8 +135,9 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Some((hidden, cell)) = state.split_at_mut_checked(node.padded(&Dim::Output)) else { return };
     let Some(cell) = cell.get_mut(..node.hidden_size) else { return };
     if node.has(PROJECTION) {
-        m.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
-        update(node, x, hidden, cell, m);
+        let Some((units, filling)) = m.split_at_mut_checked(node.hidden_size) else { return };
+        filling.fill(0);
+        update(node, x, hidden, cell, units);
         project::<K>(node, m, y);
     } else {
         update(node, x, hidden, cell, y);
