@@ -84,6 +84,21 @@ macro_rules! fours {
     };
 }
 
+/// How many fours of units there are in all of several slices.
+fn turns<const N: usize>(units: [usize; N]) -> usize {
+    units.into_iter().min().unwrap_or(0) / 4
+}
+
+/// What the loop over fours leaves.
+fn rest<T>(all: &[T], turns: usize) -> &[T] {
+    all.get(4 * turns..).unwrap_or_default()
+}
+
+/// [`rest`]
+fn rest_mut<T>(all: &mut [T], turns: usize) -> &mut [T] {
+    all.get_mut(4 * turns..).unwrap_or_default()
+}
+
 /// The middle of the table.
 fn middle() -> &'static [i16] {
     TANH_HALF.get(ZERO..).unwrap_or_default()
@@ -91,10 +106,7 @@ fn middle() -> &'static [i16] {
 
 /// [`gates::lstm`]
 pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
-    let (sum_fours, sums) = sums.as_chunks::<4>();
-    let (cell_fours, cell) = cell.as_chunks_mut::<4>();
-    let (m_fours, m) = m.as_chunks_mut::<4>();
-    let turns = sum_fours.len().min(cell_fours.len()).min(m_fours.len());
+    let turns = turns([sums.len(), cell.len(), m.len()]);
     if turns > 0 {
         // SAFETY: reads `turns` times 64 bytes of sums and 8 of c, and writes 8 of c and of m, which the slices have; all
         // are aligned to their elements.
@@ -126,24 +138,21 @@ pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShif
                     vrshr.s32 q0, q0, #15
                     vstrh.32 q0, [r2], #8"
                 ),
-                inout("r0") sum_fours.as_ptr() => _,
-                inout("r1") cell_fours.as_mut_ptr() => _,
-                inout("r2") m_fours.as_mut_ptr() => _,
+                inout("r0") sums.as_ptr() => _,
+                inout("r1") cell.as_mut_ptr() => _,
+                inout("r2") m.as_mut_ptr() => _,
                 in("r5") ONE + 1,
                 in("r8") -(shifts.candidate as i32),
                 in("r9") shifts.lift,
             );
         }
     }
-    gates::lstm(sums, cell, m, shifts);
+    gates::lstm(rest(sums, turns), rest_mut(cell, turns), rest_mut(m, turns), shifts);
 }
 
 /// [`gates::reset_update`]
 pub fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
-    let (sum_fours, sums) = sums.as_chunks::<4>();
-    let (reset_fours, reset) = reset.as_chunks_mut::<4>();
-    let (update_fours, update) = update.as_chunks_mut::<4>();
-    let turns = sum_fours.len().min(reset_fours.len()).min(update_fours.len());
+    let turns = turns([sums.len(), reset.len(), update.len()]);
     if turns > 0 {
         // SAFETY: reads `turns` times 32 bytes of sums and writes 8 of r and of z, which the slices have; all are aligned
         // to their elements.
@@ -159,21 +168,19 @@ pub fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
                     "\n vstrh.32 q0, [r1], #8
                     vstrh.32 q1, [r2], #8"
                 ),
-                inout("r0") sum_fours.as_ptr() => _,
-                inout("r1") reset_fours.as_mut_ptr() => _,
-                inout("r2") update_fours.as_mut_ptr() => _,
+                inout("r0") sums.as_ptr() => _,
+                inout("r1") reset.as_mut_ptr() => _,
+                inout("r2") update.as_mut_ptr() => _,
                 in("r5") ONE + 1,
             );
         }
     }
-    gates::reset_update(&Usual, sums, reset, update);
+    gates::reset_update(&Usual, rest(sums, turns), rest_mut(reset, turns), rest_mut(update, turns));
 }
 
 /// [`gates::candidates`]
 pub fn candidates(sums: &[i32], new: &mut [i16]) {
-    let (sum_fours, sums) = sums.as_chunks::<4>();
-    let (new_fours, new) = new.as_chunks_mut::<4>();
-    let turns = sum_fours.len().min(new_fours.len());
+    let turns = turns([sums.len(), new.len()]);
     if turns > 0 {
         // SAFETY: reads `turns` times 16 bytes of sums and writes 8 of n, which the slices have; all are aligned to their
         // elements.
@@ -186,21 +193,17 @@ pub fn candidates(sums: &[i32], new: &mut [i16]) {
                     tanh_half!("q0", 16, 6),
                     "\n vstrh.32 q0, [r1], #8"
                 ),
-                inout("r0") sum_fours.as_ptr() => _,
-                inout("r1") new_fours.as_mut_ptr() => _,
+                inout("r0") sums.as_ptr() => _,
+                inout("r1") new.as_mut_ptr() => _,
             );
         }
     }
-    gates::candidates(&Usual, sums, new);
+    gates::candidates(&Usual, rest(sums, turns), rest_mut(new, turns));
 }
 
 /// [`gates::reset_candidates`]
 pub fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
-    let (input_fours, of_input) = of_input.as_chunks::<4>();
-    let (hidden_fours, of_hidden) = of_hidden.as_chunks::<4>();
-    let (reset_fours, reset) = reset.as_chunks::<4>();
-    let (new_fours, new) = new.as_chunks_mut::<4>();
-    let turns = input_fours.len().min(hidden_fours.len()).min(reset_fours.len()).min(new_fours.len());
+    let turns = turns([of_input.len(), of_hidden.len(), reset.len(), new.len()]);
     if turns > 0 {
         // SAFETY: reads `turns` times 16 bytes of either sums and 8 of r, and writes 8 of n, which the slices have; all are
         // aligned to their elements.
@@ -221,22 +224,20 @@ pub fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new:
                     tanh_half!("q0", 16, 6),
                     "\n vstrh.32 q0, [r5], #8"
                 ),
-                inout("r0") input_fours.as_ptr() => _,
-                inout("r1") hidden_fours.as_ptr() => _,
-                inout("r2") reset_fours.as_ptr() => _,
-                inout("r5") new_fours.as_mut_ptr() => _,
+                inout("r0") of_input.as_ptr() => _,
+                inout("r1") of_hidden.as_ptr() => _,
+                inout("r2") reset.as_ptr() => _,
+                inout("r5") new.as_mut_ptr() => _,
             );
         }
     }
-    gates::reset_candidates(&Usual, of_input, of_hidden, reset, new);
+    let (of_input, of_hidden) = (rest(of_input, turns), rest(of_hidden, turns));
+    gates::reset_candidates(&Usual, of_input, of_hidden, rest(reset, turns), rest_mut(new, turns));
 }
 
 /// [`gates::interpolate`]
 pub fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
-    let (update_fours, update) = update.as_chunks::<4>();
-    let (hidden_fours, hidden) = hidden.as_chunks_mut::<4>();
-    let (new_fours, new) = new.as_chunks_mut::<4>();
-    let turns = update_fours.len().min(hidden_fours.len()).min(new_fours.len());
+    let turns = turns([update.len(), hidden.len(), new.len()]);
     if turns > 0 {
         // SAFETY: reads `turns` times 8 bytes of z, h and n, and writes 8 of h and n, which the slices have; all are aligned
         // to their elements.
@@ -255,12 +256,12 @@ pub fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
                 vrshr.s32 q1, q1, #15
                 vstrh.32 q1, [r1], #8
                 vstrh.32 q1, [r2], #8",
-                inout("r0") update_fours.as_ptr() => _,
-                inout("r1") hidden_fours.as_mut_ptr() => _,
-                inout("r2") new_fours.as_mut_ptr() => _,
+                inout("r0") update.as_ptr() => _,
+                inout("r1") hidden.as_mut_ptr() => _,
+                inout("r2") new.as_mut_ptr() => _,
                 in("r9") ONE,
             );
         }
     }
-    gates::interpolate(update, hidden, new);
+    gates::interpolate(rest(update, turns), rest_mut(hidden, turns), rest_mut(new, turns));
 }
