@@ -48,3 +48,4 @@ pub mod oracle;
 pub mod random;
 pub mod tolerance;
 pub mod twin;
+pub mod twin_front_end;
