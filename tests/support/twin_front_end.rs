@@ -83,7 +83,7 @@ impl Twin {
         let pairs: Vec<Complex> = windowed.as_chunks::<2>().0.to_vec();
         let spectrum = self.fft(&pairs);
         let bins: Vec<Complex> = (0..=points / 2).map(|k| self.bin(&spectrum, k)).collect();
-        let (log2, shift) = (points.ilog2() as i64, i64::from(shift));
+        let (log2, shift) = (i64::from(points.ilog2()), i64::from(shift));
         let square = |&[re, im]: &Complex| i128::from(re) * i128::from(re) + i128::from(im) * i128::from(im);
         let power = settings.spectrum == Spectrum::Power;
         let sizes: Vec<i128> =
