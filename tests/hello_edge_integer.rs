@@ -1,4 +1,5 @@
-//! The published keyword spotters in integers, on real speech: calibrated on 96 clips, counted on the others.
+//! The published keyword spotters in integers from the samples on, on real speech: calibrated on 96 clips, counted on the
+//! others.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,6 +81,7 @@ impl Data {
         in_parallel(self.sounds.len(), |clip| features(mfcc, &fit(mfcc, &self.sounds[clip], frames).unwrap()).unwrap())
     }
 
+    /// `heard` as the front end in integers gives it.
     fn integer(&self, model: &Canonical, heard: &[Vec<f32>], layout: Layout) -> ImageBuffer {
         let inputs: Vec<[&[f32]; 1]> = self.calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
         let ranges = Ranges::measure(model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
@@ -100,11 +102,15 @@ fn integers_hear_what_floats_hear() {
         let canonical = data.model(name);
         let float = load::packed(Path::new(name), &canonical, Numeric::F32).unwrap();
         let float = float.model().unwrap();
-        let heard = data.features(&float);
+        let heard_in_f32 = data.features(&float);
+        // The chain of a device: the front end in integers too, for calibration and after it.
+        let bare = load::packed(Path::new(name), &canonical, Numeric::I8x16).unwrap();
+        let heard = data.features(&bare.model().unwrap());
         let image = data.integer(&canonical, &heard, Layout::Portable);
         let integer = image.model().unwrap();
+        assert_eq!(integer.front_end().unwrap().scale(), Some(integer.input_scale()));
         let decisions =
-            in_parallel(data.clips.len(), |clip| [&float, &integer].map(|model| decide(model, &heard[clip])));
+            in_parallel(data.clips.len(), |clip| [decide(&float, &heard_in_f32[clip]), decide(&integer, &heard[clip])]);
         let counted: Vec<usize> = (0..data.clips.len()).filter(|clip| !data.calibration.contains(clip)).collect();
         let right = [0, 1].map(|k| counted.iter().filter(|&&clip| decisions[clip][k] == data.truth[clip]).count());
         let same = counted.iter().filter(|&&clip| decisions[clip][0] == decisions[clip][1]).count();
@@ -141,8 +147,8 @@ fn integers_hear_what_floats_hear() {
 fn a_stream_is_heard_in_integers() {
     let Some(data) = data("a_stream_is_heard_in_integers") else { return };
     let canonical = data.model("GRU_S");
-    let float = load::packed(Path::new("GRU_S"), &canonical, Numeric::F32).unwrap();
-    let heard = data.features(&float.model().unwrap());
+    let bare = load::packed(Path::new("GRU_S"), &canonical, Numeric::I8x16).unwrap();
+    let heard = data.features(&bare.model().unwrap());
     let image = data.integer(&canonical, &heard, Layout::Portable);
     let model = image.model().unwrap();
     let clips: Vec<ClipLen> = data

@@ -49,3 +49,4 @@ pub mod oracle;
 pub mod random;
 pub mod tolerance;
 pub mod twin;
+pub mod twin_front_end;

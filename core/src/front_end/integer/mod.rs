@@ -170,10 +170,10 @@ fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut 
     let (mut place, mut odd) = (0, false);
     for (n, &sample) in heard().enumerate() {
         let weight = weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight)));
-        // At most 2^15 each: no product exceeds 2^30.
+        // At most 2^15 and less than 2^16: the sum stays below 2^31.
         let product = (i32::from(sample) << shift).wrapping_mul(weight);
         if let Some([re, im]) = points.get_mut(place) {
-            *(if odd { im } else { re }) = (product + 1) >> 1;
+            *(if odd { im } else { re }) = (product + 2) >> 2;
         }
         if odd {
             place = after_reversed(place, points.len());

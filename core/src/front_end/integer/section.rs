@@ -23,7 +23,7 @@ pub(in crate::front_end) struct Layout {
     pub edges: usize,
     /// i32 [dct_rows × mel_bands]: the DCT-II over the scale, · 2^18.
     pub dct: usize,
-    /// u16, for every sample of the frame that is heard: the window · 2^15. A rectangular window has one value.
+    /// u16, for every sample of the frame that is heard: the window · 2^16, 1 being 2^16 - 1. A rectangular window has one value.
     pub window: usize,
     /// u16, as in f32, · 2^15.
     pub weights: usize,
@@ -53,7 +53,7 @@ impl Layout {
 /// A table of 16-bit values.
 pub(in crate::front_end) type Halves<'a> = &'a [[u8; 2]];
 
-/// 1.0 in windows and weights.
+/// 1.0 in weights.
 pub(super) const ONE: u16 = 1 << 15;
 
 /// The tables, all checked.
@@ -105,8 +105,7 @@ impl<'a> Tables<'a> {
         if let Err(error) = check_edges(edges, settings) {
             return Err(error);
         }
-        // Both lie behind the words.
-        if let Err(error) = check_shares(halves, payload.len() - 2 * halves.len()) {
+        if let Err(error) = check_shares(weights, payload.len() - 2 * weights.len()) {
             return Err(error);
         }
         let (log_floor, energy) = (log_floor.cast_signed(), energy.cast_signed());

@@ -60,9 +60,11 @@ impl MfccSettings {
             *word = i32::to_le_bytes(value);
         }
         let weights = self.bins().map(|bin| self.weight(bin, edges));
-        let shares = (0..layout.window).map(|n| self.weight_of(n)).chain(weights);
+        // What is 2^16 becomes the greatest that a u16 holds.
+        let window = (0..layout.window).map(|n| self.weight_of(n) * 65_536.0);
+        let shares = window.chain(weights.map(|share| share * f64::from(ONE)));
         for (half, share) in halves.as_chunks_mut().0.iter_mut().zip(shares) {
-            *half = u16::to_le_bytes(libm::round(share * f64::from(ONE)) as u16);
+            *half = u16::to_le_bytes(libm::round(share) as u16);
         }
         Ok(needed)
     }
