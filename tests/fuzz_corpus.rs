@@ -45,7 +45,7 @@ fn every_cell_with_an_integer_form_is_among_the_seeds_in_every_layout() {
     for kind in CellKind::ALL.into_iter().filter(|kind| kind.integer_spec().is_some()) {
         for layout in Layout::ALL {
             let has =
-                models.iter().any(|model| model.layout() == layout && model.nodes().any(|node| node.kind == kind));
+                models.iter().any(|model| model.layout() == layout && model.nodes().any(|node| node.kind == *kind));
             assert!(has, "{} {}", kind.spec().name, layout.name());
         }
     }
