@@ -10,9 +10,11 @@
 //!
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
-use super::{NEW, RESET_AFTER, RESET_UPDATE};
+use super::{MASKED, NEW, RESET_AFTER, RESET_UPDATE};
 use crate::cell::integer::{CHUNK, Curves, Given, Operand, Pair, Single, Usual};
-use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
+use crate::cell::{
+    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, is_masked,
+};
 use crate::kernel::Kernel;
 use crate::node::Node;
 use crate::quant::{ONE, from_q15};
@@ -42,14 +44,14 @@ const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, afte
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
 
 /// The options that need the step that has them all.
-pub const RARE: u32 = 1 << OTHER;
+pub const RARE: u32 = 1 << MASKED | 1 << OTHER;
 
 /// What r times the recurrent sum is clamped to before, so that the product fits.
 const MOST_RECURRENT: i32 = (1 << 16) - 1;
 
 /// See the [module](self).
 pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << RESET_AFTER | 1 << OTHER | 0b11 << CURVE,
+    options: RARE | 1 << RESET_AFTER | 0b11 << CURVE,
     rules: &[],
     numbers: &[
         NumberSpec::PREACT_BITS,
@@ -101,8 +103,11 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_with::<K>(node, io, &Usual);
 }
 
-/// One step with any activations.
+/// One step with any activations, which may not count.
 pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    if is_masked(node, MASKED, io.x) {
+        return copy(io.y, io.state);
+    }
     let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
     let candidate = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
