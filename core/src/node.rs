@@ -593,6 +593,18 @@ impl<'a> Node<'a> {
         bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
     }
 
+    /// The weights of a row of matrix `index` of an integer node, and those that fill it up.
+    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i8> + use<'a> {
+        let (layout, cols) =
+            (self.layout, self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0));
+        let block = self.tensor(index).get((row / 4).saturating_mul(4 * cols)..).unwrap_or_default();
+        (0..cols).map_while(move |col| {
+            let &byte = block.get(layout.place(row % 4, col))?;
+            // What makes a weight a byte makes it a weight again.
+            Some(layout.byte(byte.cast_signed()).cast_signed())
+        })
+    }
+
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
     pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
         // What is behind the tensor may end within a word.

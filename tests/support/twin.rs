@@ -163,6 +163,9 @@ impl TwinNode {
     }
 
     fn step(&mut self, x: &[i64], valid: usize) -> Vec<i64> {
+        if self.has("masked") && x.last() == Some(&0) {
+            return self.hidden.clone();
+        }
         match self.kind {
             CellKind::Lstm => self.lstm(x),
             CellKind::Gru => self.gru(x),
@@ -182,7 +185,11 @@ impl TwinNode {
             }
             CellKind::Softmax => self.softmax(x),
             CellKind::Conv => self.conv(x, self.extent("groups")),
+            CellKind::DepthwiseConv => self.conv(x, self.extent("in_channels")),
             CellKind::Pool => self.pool(x),
+            CellKind::Activation => self.activation_layer(x),
+            CellKind::Scale => self.scale(x),
+            CellKind::Embedding => self.embedding(x),
             CellKind::Merge => self.merge(x),
             CellKind::Identity => self.identity(x),
             CellKind::Last => self.last(x, valid),

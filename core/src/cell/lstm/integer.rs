@@ -12,9 +12,11 @@
 //! A candidate that is the identity or ReLU has the unit of c already, and so has m where the output's activation is one
 //! of these.
 
-use super::{COUPLED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
+use super::{COUPLED, MASKED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
 use crate::cell::integer::{CHUNK, NO_SUMS, Pair, Single};
-use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
+use crate::cell::{
+    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, is_masked,
+};
 use crate::gate;
 use crate::kernel::Kernel;
 use crate::kernel::gates::LstmShifts;
@@ -22,7 +24,7 @@ use crate::node::Node;
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
 /// The options that need the step that has them all.
-pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << OTHER;
+pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER;
 
 /// Numbers of the spec by name.
 mod number {
@@ -125,6 +127,9 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 
 /// One step with any options.
 pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    if is_masked(node, MASKED, io.x) {
+        return copy(io.y, io.state);
+    }
     step_by::<K>(node, io, update_any::<K>);
 }
 
