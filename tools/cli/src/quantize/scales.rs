@@ -7,6 +7,7 @@ use tidegate::cell::CellKind;
 use tidegate::curve::Curve;
 use tidegate::quant::MAX;
 
+use super::lstm::LstmBits;
 use super::{QuantizeError, Ranges};
 use crate::canonical::{Canonical, Node};
 
@@ -37,6 +38,7 @@ impl<'a> Scales<'a> {
                 Output::Bounded => Q15,
                 Output::Measured => from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, read)),
                 Output::AsInput => read,
+                Output::Memory => f64::from(-LstmBits::of(node, model, ranges).memory).exp2(),
                 Output::PowerOfTwo => {
                     let unit = from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, read));
                     unit.log2().ceil().exp2().clamp(Q15, 1.0)
@@ -79,11 +81,8 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, read: f64) -> f6
         let all = tensor.into_iter().flat_map(|tensor| &tensor.data);
         f64::from(all.fold(0.0_f32, |most, weight| most.max(weight.abs())))
     };
-    // What an LSTM projects is of the unit of its cell state at most.
-    let cell = f64::from(-fraction_bits(ranges.of(&format!("{}.cell_state", node.name)))).exp2();
-    let memory = if Curve::of(activation(node, 2)).is_some_and(Curve::is_bounded) { Q15 } else { cell };
     let unit = if node.cell == CellKind::Lstm.spec().name {
-        most("projection_weights") * memory
+        most("projection_weights") * f64::from(-LstmBits::of(node, model, ranges).memory).exp2()
     } else {
         most("weights").max(most("input_weights")) * read
     };
@@ -99,6 +98,8 @@ enum Output {
     Measured,
     /// It is that of the input.
     AsInput,
+    /// The m of an LSTM.
+    Memory,
     /// From what was seen; its fraction bits are a number of the node.
     PowerOfTwo,
     /// From what was seen, but so that the greatest share of a candidate, the activation of this index, fits.
@@ -115,8 +116,7 @@ fn output(node: &Node) -> Output {
     };
     match CellKind::from_name(&node.cell) {
         Some(CellKind::Lstm) if node.options.iter().any(|option| option == "projection") => Output::Measured,
-        // Its scale is a power of two that the node's own numbers say.
-        Some(CellKind::Lstm) => bounded(2),
+        Some(CellKind::Lstm) => Output::Memory,
         Some(CellKind::Gru) => bounded(1),
         Some(CellKind::Elman | CellKind::Dense) => bounded(0),
         Some(CellKind::Softmax) => Output::Bounded,
