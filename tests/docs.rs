@@ -163,6 +163,9 @@ fn node_format(kind: CellKind) -> String {
         Presence::Optional => " or 0".to_owned(),
         Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
         Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        Presence::Neither(a, b) => {
+            format!(" with neither `{}` nor `{}`", spec.options[a as usize], spec.options[b as usize])
+        }
         Presence::WithWithout(with, without) => {
             format!(" with `{}` without `{}`", spec.options[with as usize], spec.options[without as usize])
         }
@@ -198,6 +201,9 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         }
         Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
         Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        Presence::Neither(a, b) => {
+            format!(" with neither `{}` nor `{}`", spec.options[a as usize], spec.options[b as usize])
+        }
         _ => String::new(),
     };
     let name = |index: usize| integer.tensors[index].name;
@@ -215,6 +221,7 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
             format!("factors from {from} to {to}, shifted right by `{}`", integer.numbers[shift].name)
         }
         Storage::Terms(to) => format!("terms, {}", units_format(spec, integer, to)),
+        Storage::Gains(to) => format!("gains, to {}", units_format(spec, integer, to)),
         Storage::Curve => "table".to_owned(),
         Storage::Multipliers => "multipliers".to_owned(),
         Storage::Addends => "addends".to_owned(),

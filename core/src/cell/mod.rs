@@ -249,7 +249,7 @@ impl CellKind {
     pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
         match self {
             Self::Lstm if rare => {
-                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step_any::<K>)) }
+                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>)) }
             }
             Self::Lstm => const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step::<K>)) },
             Self::Elman => {

@@ -4,10 +4,12 @@ use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
 use tidegate::curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
 use tidegate::image::Layout;
+use tidegate::integer_norm::FRACTION_BITS;
 use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
+use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, reach, weighed_bits};
+use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
@@ -16,8 +18,12 @@ use crate::pack::{dim, image_rows};
 const MOST_BITS: i32 = *BITS.end();
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
-/// The greatest term: so far below the end that a sum and a term do not wrap.
-const MOST_TERM: f64 = 1_073_741_823.0;
+/// The greatest term, and the greatest gain: so far below the end that what terms, gains and factors give together does
+/// not wrap.
+const MOST_TERM: f64 = 268_435_456.0;
+const MOST_GAIN: f64 = 1_073_741_824.0;
+/// A gain of 1, to a unit of 1.
+const GAIN: f64 = (1_u64 << (32 - FRACTION_BITS)) as f64;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
 
@@ -99,6 +105,9 @@ impl QuantizedNode {
         if blends_unbounded(node, model) {
             return Err(refuse(" with blend, whose share no sigmoid bounds"));
         }
+        if has(node, "cell_norm") && candidate_reach(node, model, activation(node, 1)).is_none() {
+            return Err(refuse(" with cell_norm whose candidate has no bound"));
+        }
         let mut coarser = 0;
         loop {
             let mut quantizer = Quantizer {
@@ -165,7 +174,10 @@ impl Quantizer<'_> {
     /// Numbers by what their names mean in every cell that has them.
     /// Sums have `coarser` fraction bits less than usual, as far as they may.
     fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, coarser: i32) {
-        let bits = (PREACT_BITS as i32 - coarser).max(LEAST_BITS);
+        // What is normalized is exact to more bits than weights of 8 make a sum, and stays small.
+        let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
+        let most = if normalized { *BITS.end() } else { PREACT_BITS as i32 };
+        let bits = (most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;
         }
@@ -200,19 +212,14 @@ impl Quantizer<'_> {
     }
 
     fn set_lstm(&mut self, ranges: &Ranges, coarser: i32) {
-        let range = ranges.of(&format!("{}.cell_state", self.node.name));
+        let LstmBits { cell, candidate, memory } = LstmBits::of(self.node, self.model, ranges);
         // Only a candidate that keeps its unit is counted as c is.
         let keeps = Curve::of(activation(self.node, 1)).is_some_and(Curve::keeps_unit);
-        let cell_bits = (fraction_bits(range) - if keeps { coarser } else { 0 }).max(0);
-        let bits = |of: Activation| match Curve::of(of) {
-            Some(curve) if curve.is_bounded() => 15,
-            Some(_) => cell_bits,
-            None => fraction_bits(reach(of)).max(cell_bits),
-        };
-        let (candidate, output) = (activation(self.node, 1), activation(self.node, 2));
+        let cell_bits = (cell - if keeps { coarser } else { 0 }).max(0);
+        let candidate_bits = if keeps { cell_bits } else { candidate };
         self.set("cell_bits", cell_bits);
-        self.set("candidate_shift", bits(candidate) - cell_bits);
-        self.set("memory_bits", bits(output));
+        self.set("candidate_shift", candidate_bits - cell_bits);
+        self.set("memory_bits", memory);
         let clip = |name: &str, scale: f64| match self.node.params.get(name) {
             Some(&clip) if clip > 0.0 => ((f64::from(clip) / scale).round()).min(f64::from(MAX)) as i32,
             _ => i32::MAX,
@@ -225,13 +232,37 @@ impl Quantizer<'_> {
         }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
-        self.set("output_table_shift", 15 + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set("output_table_shift", self.shown_bits() + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set_norms(coarser);
         let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
         let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
         // The most with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
         let room = (f64::from(MAX) / f64::from(most)).log2().floor().clamp(-64.0, 64.0) as i32;
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
+    }
+
+    /// What the output's activation of an LSTM takes.
+    fn shown_bits(&self) -> i32 {
+        if has(self.node, "output_norm") { self.get("preact_bits") } else { 15 }
+    }
+
+    /// What normalizing takes.
+    fn set_norms(&mut self, coarser: i32) {
+        let (input, recurrent) = (("input_weights", self.input), ("recurrent_weights", self.output));
+        let (sums, of_hidden): (&[_], _) =
+            if has(self.node, "joint_norm") { (&[input], [recurrent]) } else { (&[input, recurrent], [recurrent]) };
+        let bits = |matrices: &[_]| sum_bits(self.node, self.model, matrices) - coarser;
+        let (sum_bits, recurrent_sum_bits) = (bits(sums), bits(&of_hidden));
+        if has(self.node, "gate_norm") || has(self.node, "joint_norm") {
+            self.set("sum_bits", sum_bits);
+        }
+        if has(self.node, "joint_norm") {
+            self.set("recurrent_sum_bits", recurrent_sum_bits);
+        }
+        let (epsilon, epsilon_bits) = epsilon(self.node);
+        self.set("epsilon", epsilon);
+        self.set("epsilon_bits", epsilon_bits);
     }
 
     /// What weighs a candidate: so fine that all of a candidate's shares together are at most [`MAX`].
@@ -353,7 +384,8 @@ impl Quantizer<'_> {
                 let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
                 values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
             }
-            Storage::Terms(to) => self.words(tensor, to, 1.0),
+            Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
+            Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
             Storage::Curve => self.table(tensor),
             Storage::Multipliers => {
                 let mut values = self.multipliers(tensor);
@@ -375,15 +407,18 @@ impl Quantizer<'_> {
         Some(Some(bytes))
     }
 
-    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks.
-    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64) -> Vec<u8> {
-        let values = image_rows(self.node, self.spec, tensor, self.model);
-        let filled = values.len().next_multiple_of(4) - values.len();
+    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks; `None` where one is greater
+    /// than `most`.
+    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64, most: f64) -> Option<Vec<u8>> {
+        let mut values = image_rows(self.node, self.spec, tensor, self.model);
+        values.resize(values.len().next_multiple_of(4), 0.0);
         let units = to.iter().cycle().map(|unit| self.unit(unit));
-        let word =
-            |(value, unit): (f32, f64)| (f64::from(value) * times / unit).round().clamp(-MOST_TERM, MOST_TERM) as i32;
-        let words = values.into_iter().zip(units).map(word).chain(std::iter::repeat_n(0, filled));
-        words.flat_map(i32::to_le_bytes).collect()
+        let word = |(value, unit): (f32, f64)| {
+            let word = (f64::from(value) * times / unit).round();
+            (word.abs() <= most).then_some(word as i32)
+        };
+        let words = values.into_iter().zip(units).map(word).collect::<Option<Vec<i32>>>()?;
+        Some(words.into_iter().flat_map(i32::to_le_bytes).collect())
     }
 
     /// The rows that the tensor with [`Storage::Rows`] speaks of, and whether the recurrent part is the finer one: where
@@ -453,7 +488,7 @@ impl Quantizer<'_> {
             .unwrap_or(0);
         let of = activation(self.node, index);
         let after = self.after(index);
-        let bits = if self.node.cell == "lstm" && index == 2 { 15 } else { self.get("preact_bits") };
+        let bits = if self.node.cell == "lstm" && index == 2 { self.shown_bits() } else { self.get("preact_bits") };
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let value = |at: usize| {

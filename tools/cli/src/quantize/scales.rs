@@ -9,6 +9,7 @@ use tidegate::curve::Curve;
 use tidegate::front_end::{FrontEndError, Mfcc};
 use tidegate::quant::MAX;
 
+use super::lstm::LstmBits;
 use super::{QuantizeError, Ranges};
 use crate::canonical::{self, Canonical, Node};
 use crate::pack::front_end_section;
@@ -57,6 +58,7 @@ impl Scales {
             let scale = match output(&node) {
                 Output::Bounded => Q15,
                 Output::Measured => from_range(ranges.of(&node.name)).max(least_scale(&node, &model, ranges, &scales)),
+                Output::Memory => f64::from(-LstmBits::of(&node, &model, ranges).memory).exp2(),
                 Output::AsInput => scales.input(&node),
                 Output::AsGreatest => scales.parts(&node).into_iter().fold(0.0, f64::max),
                 Output::PowerOfTwo => {
@@ -160,11 +162,8 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
         let gain = if node.options.iter().any(|option| option == "gain") { most("gain") } else { 1.0 };
         return 1.01 / 127.0 * (gain * read).max(most("bias") / f64::from(MAX));
     }
-    // What an LSTM projects is of the unit of its cell state at most.
-    let cell = f64::from(-fraction_bits(ranges.of(&format!("{}.cell_state", node.name)))).exp2();
-    let memory = if Curve::of(activation(node, 2)).is_some_and(Curve::is_bounded) { Q15 } else { cell };
     let unit = if node.cell == CellKind::Lstm.spec().name {
-        most("projection_weights") * memory
+        most("projection_weights") * f64::from(-LstmBits::of(node, model, ranges).memory).exp2()
     } else {
         most("weights").max(most("input_weights")) * read
     };
@@ -197,6 +196,8 @@ enum Output {
     AsInput,
     /// It is the coarsest of the parts of the input.
     AsGreatest,
+    /// The m of an LSTM.
+    Memory,
     /// From what was seen; its fraction bits are a number of the node.
     PowerOfTwo,
     /// From what was seen, but so that the greatest share of a candidate, the activation of this index, fits.
@@ -213,8 +214,7 @@ fn output(node: &Node) -> Output {
     };
     match CellKind::from_name(&node.cell) {
         Some(CellKind::Lstm) if node.options.iter().any(|option| option == "projection") => Output::Measured,
-        // Its scale is a power of two that the node's own numbers say.
-        Some(CellKind::Lstm) => bounded(2),
+        Some(CellKind::Lstm) => Output::Memory,
         Some(CellKind::Gru) => bounded(1),
         Some(CellKind::Elman | CellKind::Dense | CellKind::Conv | CellKind::DepthwiseConv) => bounded(0),
         Some(CellKind::Softmax) => Output::Bounded,
