@@ -156,6 +156,13 @@ pub enum ImageError {
         /// Which tensor of the cell's integer spec.
         tensor: u32,
     },
+    /// A group of weights of a node is multiplied with something else than a power of two up to 16.
+    BadFactor {
+        /// Which node, from 0.
+        node: u32,
+        /// Which tensor of the cell's integer spec.
+        tensor: u32,
+    },
     /// The settings or tables of the front end are not ones that it can run with.
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
@@ -229,6 +236,9 @@ impl fmt::Display for ImageError {
             }
             Self::BadShift { node, tensor } => {
                 write!(f, "node {node}: a row of tensor {tensor} is shifted by more than 31")
+            }
+            Self::BadFactor { node, tensor } => {
+                write!(f, "node {node}: a factor of tensor {tensor} is none of 1, 2, 4, 8, 16")
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),
