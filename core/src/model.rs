@@ -46,22 +46,27 @@ pub struct Model<'a> {
 impl<'a> Model<'a> {
     /// Checks an image and reads it in place.
     ///
-    /// It is a `const fn`, so that a bad image in flash is a compile error; the compiler then walks the bytes of the
-    /// checksum, which it allows for images up to about 900 KB (see [`parse_structure`](Self::parse_structure)).
+    /// It is a `const fn`, so that a bad image in flash is a compile error; the compiler then walks the bytes for the
+    /// checksum and the sums of rows, which it allows for images up to about 900 KB (see
+    /// [`parse_structure`](Self::parse_structure)).
     ///
     /// # Errors
     /// An [`ImageError`] that says what is wrong, with the numbers.
     pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        match Image::parse(bytes, true) {
+        let model = match Image::parse(bytes, true) {
             Ok(image) => Self::from_image(image),
+            Err(error) => return Err(error),
+        };
+        match model {
+            Ok(model) => model.check_sums(),
             Err(error) => Err(error),
         }
     }
 
-    /// [`parse`](Self::parse) without the checksum, for images too large to be walked at compile time.
+    /// [`parse`](Self::parse) without the checksum and the sums of rows, for images too large to be walked at compile time.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), but for a damaged weight.
+    /// As [`parse`](Self::parse), but for a damaged weight, and for a row whose sum could leave 32 bits: it then wraps.
     pub const fn parse_structure(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
         match Image::parse(bytes, false) {
             Ok(image) => Self::from_image(image),
@@ -199,6 +204,24 @@ impl<'a> Model<'a> {
         }
         if self.node_count == 0 || self.node_count > MAX_NODES || !records.is_empty() {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
+        }
+        Ok(self)
+    }
+
+    /// Checks that no input makes a sum of an integer node wrap.
+    const fn check_sums(self) -> Result<Self, ImageError> {
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while self.image.numeric.is_integer() && place.node < self.node_count {
+            let (node, rest) = match Node::decode(records, &self.shared, place) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(error),
+            };
+            if let Err(error) = node.check_sums(place.node) {
+                return Err(error);
+            }
+            place.node += 1;
+            records = rest;
         }
         Ok(self)
     }

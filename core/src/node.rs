@@ -1,5 +1,7 @@
 //! A node: a cell with its sizes, options, slots and tensors, decoded from its record.
 
+mod sums;
+
 use core::ops::Range;
 
 use crate::activation::Activation;

@@ -63,9 +63,41 @@ pub const fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
     [mulh(a, m), mulh(b, n), mulh(c, o), mulh(d, p)]
 }
 
+/// Whether no input makes a row wrap. `fine` and `coarse` are the sums of the magnitudes of its weights.
+pub const fn cannot_wrap(start: i32, shift: u8, fine: u64, coarse: u64) -> bool {
+    const MOST: u64 = i32::MAX as u64;
+    let (finer, shift) = (start.unsigned_abs() as u64 + MAX as u64 * fine, shift & 31);
+    // What is negative is rounded to the greater magnitude.
+    let shifted = (finer + ((1 << shift) - 1)) >> shift;
+    finer <= MOST && shifted + MAX as u64 * coarse <= MOST
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{mulh, mulh_of_halves};
+    use super::{MAX, cannot_wrap, mulh, mulh_of_halves};
+
+    #[test]
+    fn a_row_that_just_fits_has_no_sum_outside_of_32_bits() {
+        for (fine, coarse, shift) in
+            [(0, 0, 0), (65_537, 0, 0), (1000, 64_000, 3), (65_000, 65_000, 7), (3, 65_535, 31)]
+        {
+            let starts = [i32::MIN, i32::MIN + 1, -1 << 30, -1_000_000, -8, -1, 0, 1, 7, 16_383, 1 << 30, i32::MAX];
+            for start in starts.into_iter().chain((0..200).map(|k| k * 9_999_991 - 999_999_999)) {
+                // The least and the greatest that the row comes to, in 64 bits.
+                let most = |weights: u64| i64::from(MAX) * weights as i64;
+                let fits = |sum: i64| i32::try_from(sum).is_ok() && sum > i64::from(i32::MIN);
+                let ends = [-1, 1].map(|sign: i64| {
+                    let finer = i64::from(start) + sign * most(fine);
+                    (finer, (finer >> shift) + sign * most(coarse))
+                });
+                let all_fit = ends.iter().all(|&(finer, sum)| fits(finer) && fits(sum));
+                let may = cannot_wrap(start, shift, fine, coarse);
+                assert!(!may || all_fit, "{start} {shift} {fine} {coarse}");
+                // It looks at the magnitude of the start only: a row may fit that is called too great by twice the start.
+                assert!(may || start != 0 || !all_fit, "{start} {shift} {fine} {coarse}");
+            }
+        }
+    }
 
     #[test]
     fn the_high_word_is_the_same_by_halves() {

@@ -163,6 +163,15 @@ pub enum ImageError {
         /// Which tensor of the cell's integer spec.
         tensor: u32,
     },
+    /// The sum of a row of an integer node could leave 32 bits.
+    BadSum {
+        /// Which node, from 0.
+        node: u32,
+        /// Which tensor of the cell's integer spec: that of the rows.
+        tensor: u32,
+        /// Which row, from 0.
+        row: u32,
+    },
     /// The settings or tables of the front end are not ones that it can run with.
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
@@ -239,6 +248,9 @@ impl fmt::Display for ImageError {
             }
             Self::BadFactor { node, tensor } => {
                 write!(f, "node {node}: a factor of tensor {tensor} is none of 1, 2, 4, 8, 16")
+            }
+            Self::BadSum { node, tensor, row } => {
+                write!(f, "node {node}: the sum of row {row} of tensor {tensor} could leave 32 bits")
             }
             Self::FrontEnd(error) => error.fmt(f),
             Self::Detector(error) => error.fmt(f),

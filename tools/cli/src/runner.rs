@@ -49,6 +49,31 @@ pub fn features(mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> 
     Ok(all)
 }
 
+/// The features of every frame of a stream of clips, `[frames, coefficients]`, as one sound.
+///
+/// # Errors
+/// If they are more than [`MOST_NUMBERS`].
+pub fn stream_features(mfcc: &Mfcc<'_>, sounds: &[Vec<i16>], plan: &StreamPlan) -> Result<Vec<f32>, RunError> {
+    check_room(frame_count(mfcc, plan.samples() as usize), mfcc.settings().coefficients as usize)?;
+    let mut memory = vec![0; mfcc.memory_words()];
+    let mut front_end = FrontEnd::new(mfcc, &mut memory).expect("the memory has the front end's own length");
+    let mut all = Vec::new();
+    for piece in plan.pieces() {
+        let samples = match &piece {
+            Piece::Gap(noise) => noise.as_slice(),
+            Piece::Clip(clip) => sounds[*clip].as_slice(),
+        };
+        let mut rest = samples;
+        while !rest.is_empty() {
+            rest = &rest[front_end.push(rest)..];
+            while let Some(frame) = front_end.next() {
+                all.extend_from_slice(frame);
+            }
+        }
+    }
+    Ok(all)
+}
+
 /// The features of a sound by itself, `[frames, coefficients]`: zeros stand in front only for frames that it lacks, so
 /// that one that is long enough has none.
 ///

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use tidegate::Numeric;
+use tidegate_tools::compare::Comparison;
 use tidegate_tools::data::{read_audio_at, read_index};
 use tidegate_tools::load::{self, Settings};
 use tidegate_tools::output::write_atomically;
@@ -15,7 +16,7 @@ use tidegate_tools::runner::{classify, features};
 use tidegate_tools::score::{ClipLen, Piece, StreamPlan, StreamScore, best, score};
 
 use super::listen::hear;
-use super::{Failure, Outcome, front_end_of, grouped, labels_of, verify};
+use super::{Failure, Outcome, front_end_of, grouped, labels_of};
 
 /// The whole journey on the shipped model and sounds: import, pack, verify, listen, firmware
 ///
@@ -80,7 +81,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         .map(|clip| Ok(read_audio_at(&clip.path, mfcc.settings().sample_rate)?.samples))
         .collect::<Result<_, Failure>>()?;
     let heard_features = features(mfcc, &sounds.concat())?;
-    let (difference, _) = verify::compare(&half, &model, &[&heard_features])?;
+    let mut comparison = Comparison::new(&half, &model);
+    comparison.run(&half, &model, &[&heard_features], |_| ())?;
     let mut agreed = 0;
     let mut right = 0;
     for (clip, sound) in clips.iter().zip(&sounds) {
@@ -93,7 +95,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         out,
         "verify",
         step,
-        &format!("f16 against f32: {}; same class on {agreed} of {count} clips", difference.text()),
+        &format!("f16 against f32: {}; same class on {agreed} of {count} clips", comparison.output.text()),
     )?;
     tell(out, "eval", step, &format!("{right} of {count} clips right, one by one"))?;
 

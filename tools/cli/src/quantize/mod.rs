@@ -6,12 +6,17 @@
 mod node;
 mod noise;
 mod ranges;
+mod report;
 mod rows;
 mod scales;
+mod seen;
 
 pub use node::QuantizedNode;
+pub use noise::noise;
 pub use ranges::{Ranges, RangesError};
+pub use report::{Decisions, Report};
 pub use scales::Scales;
+pub use seen::{RangeRule, RangeRules, Seen};
 
 /// Why a model has no integer form.
 #[derive(Debug, thiserror::Error)]
