@@ -404,7 +404,7 @@ impl<'a> Node<'a> {
                 let Some(block) = self.block_bytes(spec) else { return None };
                 (rows / 4).checked_mul(block)
             }
-            Storage::F32 => rows.checked_mul(4),
+            Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
             Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
             Storage::Factors { .. } => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
@@ -598,6 +598,11 @@ impl<'a> Node<'a> {
 
     /// The factors or the table at `index` of an integer node's spec.
     pub(crate) fn integers(&self, index: usize) -> &'a [i16] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// The terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    pub(crate) fn terms(&self, index: usize) -> &'a [i32] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 

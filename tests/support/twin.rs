@@ -106,6 +106,10 @@ impl TwinNode {
                 Storage::Factors { .. } | Storage::Curve => {
                     vectors.insert(tensor.name, halves());
                 }
+                Storage::Terms(_) | Storage::Gains(_) => {
+                    let word = |bytes: &[u8]| i64::from(i32::from_le_bytes(bytes.try_into().expect("a word")));
+                    vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
+                }
                 Storage::F32 => panic!("no floats"),
             }
         }
@@ -141,6 +145,9 @@ impl TwinNode {
                 (0..self.node.output_size).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect()
             }
             CellKind::Softmax => self.softmax(x),
+            CellKind::MinGru => self.min_gru(x),
+            CellKind::FastRnn => self.fast_rnn(x),
+            CellKind::FastGrnn => self.fast_grnn(x),
             other => panic!("{other:?} has no twin"),
         }
     }
@@ -168,33 +175,50 @@ impl TwinNode {
     }
 
     fn lstm(&mut self, x: &[i64]) -> Vec<i64> {
-        let h = self.hidden.clone();
         let factor = |name: &str, unit: usize, c: i64| match self.vectors.get(name) {
             Some(factors) => (factors[unit] * c) >> self.number("peephole_shift"),
             None => 0,
         };
-        let (mut cells, mut memory) = (Vec::new(), Vec::new());
-        for (unit, &c) in self.cell.iter().enumerate() {
-            let gates = [0, 1, 2, 3].map(|gate| {
-                let (input, recurrent) = (("input_weights", x), ("recurrent_weights", h.as_slice()));
-                self.pair("rows", input, recurrent, "recurrent_first", 4 * unit + gate)
-            });
-            let [i, f, g, o] = gates;
-            let gate = |sum: i64| self.activate("gate_activation", sum).clamp(0, ONE);
-            let forget = gate(f + factor("forget_peephole", unit, c));
-            let enter = if self.has("coupled") { ONE - forget } else { gate(i + factor("input_peephole", unit, c)) };
-            let candidate = self.activate("cell_activation", g).clamp(-ONE, ONE);
+        let gate = |sum: i64| self.activate("gate_activation", within(sum)).clamp(0, ONE);
+        let clip = |c: i64| {
             let clip = self.number("cell_clip");
-            let entering = within(enter * candidate) >> self.number("candidate_shift");
-            let next = from_q15(within(forget * c + entering)).clamp(-clip, clip).clamp(-ONE, ONE - 1);
-            let output = gate(o + factor("output_peephole", unit, next));
-            let shown = match self.activation("output_activation") {
-                Activation::Identity | Activation::Relu => self.activate("output_activation", next),
-                of => self.curve("output_activation", of, next << (15 - self.number("cell_bits")), 15),
+            c.clamp(-clip, clip).clamp(-ONE, ONE - 1)
+        };
+        let preacts = self.preacts(x);
+        let remembered = preacts.chunks(4).zip(&self.cell).enumerate().map(|(unit, (sums, &c))| {
+            let forget = gate(sums[1] + factor("forget_peephole", unit, c));
+            let enter =
+                if self.has("coupled") { ONE - forget } else { gate(sums[0] + factor("input_peephole", unit, c)) };
+            let candidate = self.activate("cell_activation", sums[2]).clamp(-ONE, ONE);
+            within(forget * c + (within(enter * candidate) >> self.number("candidate_shift")))
+        });
+        let remembered: Vec<i64> = remembered.collect();
+        let cell_bits = self.number("cell_bits");
+        let cells: Vec<i64> = if self.has("cell_norm") {
+            let y = self.normalized(&remembered, cell_bits + 15);
+            (0..y.len())
+                .map(|unit| clip(self.gained("cell_gain", unit, y[unit]) + self.vectors["cell_bias"][unit]))
+                .collect()
+        } else {
+            remembered.iter().map(|&remembered| clip(from_q15(remembered))).collect()
+        };
+        let shown: Vec<i64> = if self.has("output_norm") {
+            let y = self.normalized(&cells, cell_bits);
+            let sum = |unit| self.gained("output_gain", unit, y[unit]) + self.vectors["output_bias"][unit];
+            (0..y.len()).map(|unit| self.activate("output_activation", sum(unit))).collect()
+        } else {
+            let shown = |c: i64| match self.activation("output_activation") {
+                Activation::Identity => c << (self.number("memory_bits") - cell_bits),
+                Activation::Relu => c.max(0) << (self.number("memory_bits") - cell_bits),
+                of => self.curve("output_activation", of, c << (15 - cell_bits), 15),
             };
-            memory.push(from_q15(within(output * shown.clamp(-ONE, ONE))).clamp(-MAX, MAX));
-            cells.push(next);
-        }
+            cells.iter().map(|&c| shown(c)).collect()
+        };
+        let memory = |unit: usize| {
+            let output = gate(preacts[4 * unit + 3] + factor("output_peephole", unit, cells[unit]));
+            from_q15(within(output * shown[unit].clamp(-ONE, ONE))).clamp(-MAX, MAX)
+        };
+        let memory: Vec<i64> = (0..cells.len()).map(memory).collect();
         self.cell = cells;
         if self.has("projection") {
             let clip = self.number("projection_clip");
@@ -204,6 +228,68 @@ impl TwinNode {
             self.hidden = memory;
         }
         self.hidden.clone()
+    }
+
+    /// What the gates of an LSTM take before they see c: those of unit 0, those of unit 1, ...
+    fn preacts(&self, x: &[i64]) -> Vec<i64> {
+        let (rows, h) = (4 * self.node.hidden_size, self.hidden.as_slice());
+        let pair =
+            |of: &str, row| self.pair(of, ("input_weights", x), ("recurrent_weights", h), "recurrent_first", row);
+        if self.has("joint_norm") {
+            let sums = |of: &str, by: (&str, &[i64])| (0..rows).map(|row| self.single(of, by, row)).collect::<Vec<_>>();
+            let from_input = sums("input_sum_rows", ("input_weights", x));
+            let from_hidden = sums("recurrent_sum_rows", ("recurrent_weights", h));
+            let from_input = self.normalized(&from_input, self.number("sum_bits"));
+            let from_hidden = self.normalized(&from_hidden, self.number("recurrent_sum_bits"));
+            let sum = |row| {
+                let from_hidden = self.gained("recurrent_gain", row, from_hidden[row]);
+                within(self.gained("input_gain", row, from_input[row]) + from_hidden + self.vectors["joint_bias"][row])
+            };
+            (0..rows).map(sum).collect()
+        } else if self.has("gate_norm") {
+            let mut preacts = vec![0; rows];
+            for gate in 0..4 {
+                let of_gate = || (gate..rows).step_by(4);
+                let sums: Vec<i64> = of_gate().map(|row| pair("gate_sum_rows", row)).collect();
+                for (row, y) in of_gate().zip(self.normalized(&sums, self.number("sum_bits"))) {
+                    preacts[row] = within(self.gained("gate_gain", row, y) + self.vectors["gate_bias"][row]);
+                }
+            }
+            preacts
+        } else {
+            (0..rows).map(|row| pair("rows", row)).collect()
+        }
+    }
+
+    fn gained(&self, gains: &str, row: usize, y: i64) -> i64 {
+        (within(y) * self.vectors[gains][row]) >> 32
+    }
+
+    /// N of values with so many fraction bits: 23 of them.
+    fn normalized(&self, values: &[i64], bits: i64) -> Vec<i64> {
+        let n = values.len() as i64;
+        let differences: Vec<i64> = values.iter().map(|value| within(value - values[0])).collect();
+        let width = |b: &i64| if *b < 0 { 64 - (-b - 1).leading_zeros() } else { 64 - b.leading_zeros() };
+        let shift = i64::from(differences.iter().map(width).max().expect("a unit")) - 15;
+        let shifted = |value: i64, by: i64| if by < 0 { value << -by } else { value >> by };
+        let q: Vec<i64> = differences.iter().map(|&b| shifted(b, shift)).collect();
+        let sum: i64 = q.iter().sum();
+        let variance = n * q.iter().map(|q| q * q).sum::<i64>() - sum * sum;
+        if variance == 0 {
+            return vec![0; values.len()];
+        }
+        let exponent = 2 * bits - self.number("epsilon_bits") - 2 * shift;
+        let epsilon = (n * n * self.number("epsilon")) as f64 * (exponent as f64).exp2();
+        // A product of 43 bits and a power of two is exact.
+        let coarser = (0_i32..).find(|k| epsilon / f64::from(2 * k).exp2() < 62.0_f64.exp2()).expect("a few bits");
+        let epsilon = (epsilon / f64::from(2 * coarser).exp2()).floor() as i64;
+        let variance = variance.checked_shr(2 * coarser.unsigned_abs()).unwrap_or(0) + epsilon;
+        let power = (i64::from(64 - variance.leading_zeros()) - 23) / 2;
+        let root = inverse_root(variance >> (2 * power));
+        let len_bits = (0..).find(|bits| 1 << bits >= n).expect("a few bits");
+        let place = (power + i64::from(coarser) - len_bits).min(63);
+        let y = |q: &i64| shifted((within((n * q - sum) << (14 - len_bits)) * root) >> 32, place);
+        q.iter().map(y).collect()
     }
 
     fn gru(&mut self, x: &[i64]) -> Vec<i64> {
@@ -228,6 +314,58 @@ impl TwinNode {
         };
         let next = |unit: usize| from_q15(within(z[unit] * h[unit] + (ONE - z[unit]) * candidate(unit)));
         self.hidden = (0..units).map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn min_gru(&mut self, x: &[i64]) -> Vec<i64> {
+        let (gate_bits, bits) = (self.number("preact_bits"), self.number("hidden_bits"));
+        let sigmoid = |x: i64, bits: i64| (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1;
+        let next = |(unit, &h): (usize, &i64)| {
+            let z = sigmoid(self.single("rows", ("input_weights", x), 2 * unit), gate_bits);
+            let n = match self.single("rows", ("input_weights", x), 2 * unit + 1) {
+                sum if sum >= 0 => (sum + (1 << bits) / 2).min(MAX),
+                sum => (2 * sigmoid(sum, bits) + (1 << (15 - bits)) - i64::from(bits == 15)) >> (16 - bits),
+            };
+            from_q15(within((ONE - z) * h + z * n))
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    /// What the recurrent weights see.
+    fn carried(&self) -> Vec<i64> {
+        if !self.has("low_rank") {
+            return self.hidden.clone();
+        }
+        let rank = self.weights["recurrent_basis"].len().min(self.node.extents["rank"]);
+        let row = |row| self.single("basis_rows", ("recurrent_basis", &self.hidden), row).clamp(-MAX, MAX);
+        (0..rank).map(row).collect()
+    }
+
+    fn fast_rnn(&mut self, x: &[i64]) -> Vec<i64> {
+        let carried = self.carried();
+        let next = |(unit, &h): (usize, &i64)| {
+            let sum = self.pair("rows", ("input_weights", x), ("recurrent_weights", &carried), "recurrent_first", unit);
+            let c = self.activate("activation", sum).clamp(-MAX, MAX);
+            let entering = within(self.number("alpha") * c) >> self.number("alpha_shift");
+            from_q15(within(self.number("beta") * h + entering)).clamp(-MAX, MAX)
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn fast_grnn(&mut self, x: &[i64]) -> Vec<i64> {
+        let carried = self.carried();
+        let next = |(unit, &h): (usize, &i64)| {
+            let sum = self.pair("rows", ("input_weights", x), ("recurrent_weights", &carried), "recurrent_first", unit);
+            let biased = |bias: &str| within(sum + self.vectors[bias][unit]);
+            let z = self.activate("gate_activation", biased("gate_bias")).clamp(0, ONE);
+            let c = self.activate("candidate_activation", biased("candidate_bias")).clamp(-MAX, MAX);
+            let share = (from_q15(self.number("zeta") * (ONE - z)) + self.number("nu")).min(MAX);
+            let entering = within(share * c) >> self.number("mix_shift");
+            from_q15(within(z * h + entering)).clamp(-MAX, MAX)
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
         self.hidden.clone()
     }
 
@@ -263,16 +401,14 @@ impl TwinNode {
     }
 
     fn curve(&self, name: &str, of: Activation, x: i64, bits: i64) -> i64 {
-        match of {
-            Activation::Identity => x,
-            Activation::Relu => x.max(0),
-            Activation::Sigmoid => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
-            Activation::Tanh => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
-            _ => {
-                let table = name.replace("activation", "table");
-                let table = if table == "table" { "table".to_owned() } else { table };
-                let shift = self.number(&format!("{table}_shift"));
-                let values = &self.vectors[table.as_str()];
+        let table = name.replace("activation", "table");
+        match (of, self.vectors.get(table.as_str())) {
+            (Activation::Identity, None) => x,
+            (Activation::Relu, None) => x.max(0),
+            (Activation::Sigmoid, None) => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
+            (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
+            (_, values) => {
+                let (shift, values) = (self.number(&format!("{table}_shift")), values.expect("its table"));
                 let at = x.clamp(-256 << shift, (256 << shift) - 1) + (256 << shift);
                 let (index, part) = ((at >> shift) as usize, at & ((1 << shift) - 1));
                 let (from, to) = (values[index], values[index + 1]);
@@ -289,6 +425,15 @@ fn tanh_half(x: i64, bits: i64) -> i64 {
     let index = (x >> shift).clamp(-512, 511);
     let (from, to) = (value(index), value(index + 1));
     from + (((to - from) * (x & ((1 << shift) - 1))) >> shift)
+}
+
+/// 2^41 / √m, nearly.
+fn inverse_root(m: i64) -> i64 {
+    let mulh = |a: i64, b: i64| (within(a) * within(b)) >> 32;
+    (0..3).fold(1_144_608_784 - mulh(m << 7, 1_307_817_541), |r, _| {
+        let left = 3 * (1 << 28) - mulh(2 * mulh(2 * r, 2 * r), m << 7);
+        2 * mulh(2 * r, 2 * left)
+    })
 }
 
 /// A product of something with 15 fraction bits, without these: to nearest, halves up.

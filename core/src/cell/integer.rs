@@ -1,9 +1,10 @@
 //! What cells share in the integer numerics: the sums of rows, a few blocks at a time.
 
+use super::low_rank::RANK;
 use crate::curve::{Curve, PREACT_BITS, sigmoid, tanh};
 use crate::kernel::{Kernel, Part};
 use crate::node::Node;
-use crate::quant::{MAX, ONE, RowBlock};
+use crate::quant::{MAX, ONE, RowBlock, saturate};
 
 /// Blocks whose sums are taken before anything is made of them: so that a kernel need not save its registers for each.
 pub(super) const CHUNK: usize = 16;
@@ -79,6 +80,30 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
         (*part, *rows) = (part.skip(blocks), later);
         sums
     }
+}
+
+/// What recurrent weights are multiplied with: h, or where `option` is set B h, which `to` takes and which is filled up
+/// as it is. `basis` is the index of B, `[rank, hidden]`, the tensor behind it that of its rows.
+pub(super) fn low_rank<'w, K: Kernel>(
+    node: &Node<'_>,
+    option: u32,
+    basis: usize,
+    hidden: &'w [i16],
+    to: &'w mut [i16],
+) -> Operand<'w> {
+    if !node.has(option) {
+        return (hidden, node.hidden_size);
+    }
+    let rank = node.dim(&RANK);
+    let Some((latent, filling)) = to.split_at_mut_checked(rank) else { return (&[], 0) };
+    filling.fill(0);
+    let mut sums = Single::<K>::new(node, basis, basis + 1, rank, (hidden, node.hidden_size));
+    for latent in latent.chunks_mut(4 * CHUNK) {
+        for (&sum, to) in sums.next(latent.len().div_ceil(4)).as_flattened().iter().zip(latent) {
+            *to = saturate(sum);
+        }
+    }
+    (to, rank)
 }
 
 /// The activations of gates and candidate.

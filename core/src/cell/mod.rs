@@ -249,7 +249,7 @@ impl CellKind {
     pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
         match self {
             Self::Lstm if rare => {
-                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step_any::<K>)) }
+                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>)) }
             }
             Self::Lstm => const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step::<K>)) },
             Self::Elman => {
@@ -264,6 +264,15 @@ impl CellKind {
             }
             Self::Softmax => {
                 const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
+            }
+            Self::FastRnn => {
+                const { Some(&Cell::integer(&fast_rnn::SPEC, &fast_rnn::integer::SPEC, fast_rnn::integer::step::<K>)) }
+            }
+            Self::FastGrnn => {
+                const { Some(&Cell::integer(&fast_grnn::SPEC, &fast_grnn::integer::SPEC, fast_grnn::integer::step::<K>)) }
+            }
+            Self::MinGru => {
+                const { Some(&Cell::integer(&min_gru::SPEC, &min_gru::integer::SPEC, min_gru::integer::step::<K>)) }
             }
             _ => None,
         }

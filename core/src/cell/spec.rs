@@ -212,6 +212,11 @@ pub enum Storage {
         /// What comes out.
         to: Unit,
     },
+    /// i32: what is added to a sum, of each gate of the tensor in turn, or of all.
+    Terms(&'static [Unit]),
+    /// i32: what a [normalized](crate::integer_norm) value is multiplied with over 2^32, of each gate of the tensor in
+    /// turn, or of all: to these units.
+    Gains(&'static [Unit]),
     /// i16: an activation, tabulated over 2 · 256 steps.
     Curve,
 }
@@ -236,6 +241,15 @@ pub enum Unit {
         bits: usize,
         /// What comes out.
         after: &'static Unit,
+    },
+    /// One or the other.
+    When {
+        /// The index of the option that says which.
+        option: u32,
+        /// Where it is set.
+        with: &'static Unit,
+        /// Where it is not.
+        without: &'static Unit,
     },
 }
 
@@ -367,6 +381,8 @@ pub enum Presence {
     With(u32),
     /// Exactly when the option of this index is not set.
     Without(u32),
+    /// Exactly when neither the option of the first index is set nor that of the second.
+    Neither(u32, u32),
     /// Exactly when the option of the first index is set and that of the second is not.
     WithWithout(u32, u32),
 }
@@ -379,6 +395,7 @@ impl Presence {
             Self::Optional => false,
             Self::With(option) => options >> option & 1 == 1,
             Self::Without(option) => options >> option & 1 == 0,
+            Self::Neither(a, b) => options >> a & 1 == 0 && options >> b & 1 == 0,
             Self::WithWithout(with, without) => options >> with & 1 == 1 && options >> without & 1 == 0,
         }
     }

@@ -3,6 +3,7 @@
 //! A value is an i16 times a scale. What is bounded by its activation has the scale 2^-15; others have theirs from
 //! [`Ranges`], which come from running the model.
 
+mod lstm;
 mod node;
 mod noise;
 mod ranges;

@@ -3,22 +3,28 @@
 use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
-use tidegate::curve::{Curve, LEAST_BITS, PREACT_BITS, TABLE_LEN};
+use tidegate::curve::{BITS, Curve, LEAST_BITS, PREACT_BITS, TABLE_LEN};
 use tidegate::image::{GROUP, Layout, factors_at};
+use tidegate::integer_norm::FRACTION_BITS;
 use tidegate::quant::{MAX, RowBlock};
 
+use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, activation, fraction_bits};
+use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
+/// The greatest term, and the greatest gain: so far below the end that what terms, gains and factors give together does
+/// not wrap.
+const MOST_TERM: f64 = 268_435_456.0;
+const MOST_GAIN: f64 = 1_073_741_824.0;
+/// A gain of 1, to a unit of 1.
+const GAIN: f64 = (1_u64 << (32 - FRACTION_BITS)) as f64;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
-/// What a table reaches to, as a power of two: 16.
-const TABLE_REACH_BITS: i32 = 4;
 
 /// A node in integers.
 #[derive(Clone, Debug)]
@@ -79,6 +85,12 @@ impl QuantizedNode {
         if let Some(gate) = unbounded_gate(node, kind) {
             return Err(refuse(&format!(" whose gates are {gate}")));
         }
+        if kind == CellKind::FastRnn && param(node, "beta") > 1.0 {
+            return Err(refuse(" whose beta is above 1"));
+        }
+        if has(node, "cell_norm") && candidate_reach(node, model, activation(node, 1)).is_none() {
+            return Err(refuse(" with cell_norm whose candidate has no bound"));
+        }
         let mut coarser = 0;
         loop {
             let mut quantizer = Quantizer {
@@ -119,10 +131,15 @@ impl Quantizer<'_> {
             if of != default.default {
                 self.options |= 1 << OTHER;
             }
-            if Curve::of(of).is_none() {
+            if Curve::of(of).is_none_or(|curve| self.only_tables() && curve.keeps_unit()) {
                 self.options |= 1 << (CURVE + index as u32);
             }
         }
+    }
+
+    /// Whether activations that keep their unit are tabulated too: two of them see one sum, or what comes out is weighed.
+    fn only_tables(&self) -> bool {
+        [CellKind::FastRnn, CellKind::FastGrnn].iter().any(|kind| kind.spec().name == self.node.cell)
     }
 
     fn set(&mut self, name: &str, value: i32) {
@@ -141,7 +158,10 @@ impl Quantizer<'_> {
     /// Numbers by what their names mean in every cell that has them.
     /// Sums have `coarser` fraction bits less than usual, as far as they may.
     fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, coarser: i32) {
-        let bits = (PREACT_BITS as i32 - coarser).max(LEAST_BITS);
+        // What is normalized is exact to more bits than weights of 8 make a sum, and stays small.
+        let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
+        let most = if normalized { *BITS.end() } else { PREACT_BITS as i32 };
+        let bits = (most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;
         }
@@ -155,6 +175,8 @@ impl Quantizer<'_> {
         match kind {
             CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
+            CellKind::MinGru => self.set("hidden_bits", -self.output.log2() as i32),
+            CellKind::FastRnn | CellKind::FastGrnn => self.set_fast(coarser),
             _ => {}
         }
     }
@@ -170,19 +192,14 @@ impl Quantizer<'_> {
     }
 
     fn set_lstm(&mut self, ranges: &Ranges, coarser: i32) {
-        let range = ranges.of(&format!("{}.cell_state", self.node.name));
+        let LstmBits { cell, candidate, memory } = LstmBits::of(self.node, self.model, ranges);
         // Only a candidate that keeps its unit is counted as c is.
         let keeps = Curve::of(activation(self.node, 1)).is_some_and(Curve::keeps_unit);
-        let cell_bits = (fraction_bits(range) - if keeps { coarser } else { 0 }).max(0);
-        let bits = |of: Activation| match Curve::of(of) {
-            Some(curve) if curve.is_bounded() => 15,
-            Some(_) => cell_bits,
-            None => fraction_bits(reach(of)).max(cell_bits),
-        };
-        let (candidate, output) = (activation(self.node, 1), activation(self.node, 2));
+        let cell_bits = (cell - if keeps { coarser } else { 0 }).max(0);
+        let candidate_bits = if keeps { cell_bits } else { candidate };
         self.set("cell_bits", cell_bits);
-        self.set("candidate_shift", bits(candidate) - cell_bits);
-        self.set("memory_bits", bits(output));
+        self.set("candidate_shift", candidate_bits - cell_bits);
+        self.set("memory_bits", memory);
         let clip = |name: &str, scale: f64| match self.node.params.get(name) {
             Some(&clip) if clip > 0.0 => ((f64::from(clip) / scale).round()).min(f64::from(MAX)) as i32,
             _ => i32::MAX,
@@ -195,13 +212,57 @@ impl Quantizer<'_> {
         }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
-        self.set("output_table_shift", 15 + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set("output_table_shift", self.shown_bits() + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set_norms(coarser);
         let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
         let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
         // The most with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
         let room = (f64::from(MAX) / f64::from(most)).log2().floor().clamp(-64.0, 64.0) as i32;
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
+    }
+
+    /// What the output's activation of an LSTM takes.
+    fn shown_bits(&self) -> i32 {
+        if has(self.node, "output_norm") { self.get("preact_bits") } else { 15 }
+    }
+
+    /// What normalizing takes.
+    fn set_norms(&mut self, coarser: i32) {
+        let (input, recurrent) = (("input_weights", self.input), ("recurrent_weights", self.output));
+        let (sums, of_hidden): (&[_], _) =
+            if has(self.node, "joint_norm") { (&[input], [recurrent]) } else { (&[input, recurrent], [recurrent]) };
+        let bits = |matrices: &[_]| sum_bits(self.node, self.model, matrices) - coarser;
+        let (sum_bits, recurrent_sum_bits) = (bits(sums), bits(&of_hidden));
+        if has(self.node, "gate_norm") || has(self.node, "joint_norm") {
+            self.set("sum_bits", sum_bits);
+        }
+        if has(self.node, "joint_norm") {
+            self.set("recurrent_sum_bits", recurrent_sum_bits);
+        }
+        let (epsilon, epsilon_bits) = epsilon(self.node);
+        self.set("epsilon", epsilon);
+        self.set("epsilon_bits", epsilon_bits);
+    }
+
+    /// What weighs a candidate: so fine that all of a candidate's shares together are at most [`MAX`].
+    fn set_fast(&mut self, coarser: i32) {
+        let grnn = self.node.cell == CellKind::FastGrnn.spec().name;
+        let (names, candidate, shift): (&[_], _, _) =
+            if grnn { (&["zeta", "nu"], 1, "mix_shift") } else { (&["alpha"], 0, "alpha_shift") };
+        let units = f64::from(-weighed_bits(activation(self.node, candidate))).exp2() / self.output;
+        let shares = |name: &&str| param(self.node, name) * units * f64::from(1 << 15);
+        let room = (f64::from(MAX) / names.iter().map(shares).sum::<f64>()).log2().floor().clamp(0.0, 15.0);
+        for (name, share) in names.iter().zip(names.iter().map(shares).collect::<Vec<_>>()) {
+            self.set(name, (share * room.exp2()).round() as i32);
+        }
+        self.set(shift, room as i32);
+        self.set("beta", (param(self.node, "beta") / Q15).round() as i32);
+        // No row of B times h reaches further.
+        let basis = self.model.tensors.get(&format!("{}.recurrent_basis", self.node.name));
+        let rows = basis.into_iter().flat_map(|basis| basis.data.chunks(self.node.hidden_size));
+        let most = rows.map(|row| row.iter().map(|weight| f64::from(weight.abs())).sum::<f64>()).fold(0.0, f64::max);
+        self.set("latent_bits", fraction_bits((most * self.output * f64::from(MAX)) as f32) - coarser);
     }
 
     fn set_softmax(&mut self) {
@@ -227,6 +288,9 @@ impl Quantizer<'_> {
                 Activation::Identity | Activation::Relu => self.unit(after),
                 _ => f64::from(-self.numbers[*bits]).exp2(),
             },
+            Unit::When { option, with, without } => {
+                self.unit(if self.options >> option & 1 == 1 { with } else { without })
+            }
         }
     }
 
@@ -250,10 +314,26 @@ impl Quantizer<'_> {
                 let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
                 values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
             }
+            Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
+            Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
             Storage::Curve => self.table(tensor),
             Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
+    }
+
+    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks; `None` where one is greater
+    /// than `most`.
+    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64, most: f64) -> Option<Vec<u8>> {
+        let mut values = image_rows(self.node, self.spec, tensor, self.model);
+        values.resize(values.len().next_multiple_of(4), 0.0);
+        let units = to.iter().cycle().map(|unit| self.unit(unit));
+        let word = |(value, unit): (f32, f64)| {
+            let word = (f64::from(value) * times / unit).round();
+            (word.abs() <= most).then_some(word as i32)
+        };
+        let words = values.into_iter().zip(units).map(word).collect::<Option<Vec<i32>>>()?;
+        Some(words.into_iter().flat_map(i32::to_le_bytes).collect())
     }
 
     /// The rows that the tensor with [`Storage::Rows`] speaks of, and whether the recurrent part is the finer one: where
@@ -332,7 +412,7 @@ impl Quantizer<'_> {
             .unwrap_or(0);
         let of = activation(self.node, index);
         let after = self.after(index);
-        let bits = if self.node.cell == "lstm" && index == 2 { 15 } else { self.get("preact_bits") };
+        let bits = if self.node.cell == "lstm" && index == 2 { self.shown_bits() } else { self.get("preact_bits") };
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let value = |at: usize| {
@@ -349,7 +429,10 @@ impl Quantizer<'_> {
         match (CellKind::from_name(&self.node.cell), index) {
             (Some(CellKind::Lstm), 1) => f64::from(-(self.get("candidate_shift") + self.get("cell_bits"))).exp2(),
             (Some(CellKind::Lstm), 2) => f64::from(-self.get("memory_bits")).exp2(),
-            (Some(CellKind::Lstm | CellKind::Gru), 0) => Q15,
+            (Some(CellKind::Lstm | CellKind::Gru | CellKind::FastGrnn), 0) => Q15,
+            (Some(CellKind::FastGrnn | CellKind::FastRnn), _) => {
+                f64::from(-weighed_bits(activation(self.node, index))).exp2()
+            }
             _ => self.output,
         }
     }
@@ -362,16 +445,10 @@ fn table_shift(table: &str) -> String {
 
 /// The activation of a node's gates, if it leaves 0 to 1.
 fn unbounded_gate(node: &Node, kind: CellKind) -> Option<Activation> {
-    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru);
+    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru | CellKind::FastGrnn);
     let gate = activation(node, 0);
     let bounded = matches!(gate, Activation::Sigmoid | Activation::HardSigmoid { .. });
     (gated && !bounded).then_some(gate)
-}
-
-/// The greatest magnitude of a bounded activation over the reach of its table.
-fn reach(of: Activation) -> f32 {
-    let end = f32::from(1_u16 << TABLE_REACH_BITS);
-    of.apply(end).abs().max(of.apply(-end).abs())
 }
 
 fn row_block(rows: &[Row]) -> RowBlock {

@@ -7,6 +7,7 @@ use tidegate::cell::CellKind;
 use tidegate::curve::Curve;
 use tidegate::quant::MAX;
 
+use super::lstm::LstmBits;
 use super::{QuantizeError, Ranges};
 use crate::canonical::{Canonical, Node};
 
@@ -37,6 +38,15 @@ impl<'a> Scales<'a> {
                 Output::Bounded => Q15,
                 Output::Measured => from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, read)),
                 Output::AsInput => read,
+                Output::Memory => f64::from(-LstmBits::of(node, model, ranges).memory).exp2(),
+                Output::PowerOfTwo => {
+                    let unit = from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, read));
+                    unit.log2().ceil().exp2().clamp(Q15, 1.0)
+                }
+                Output::Mixed(share, candidate) => {
+                    let most = f64::from(-weighed_bits(activation(node, candidate))).exp2() / Q15;
+                    from_range(ranges.of(&node.name)).max(share * most / f64::from(MAX))
+                }
             };
             scales.0.insert(&node.name, scale);
         }
@@ -71,11 +81,8 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, read: f64) -> f6
         let all = tensor.into_iter().flat_map(|tensor| &tensor.data);
         f64::from(all.fold(0.0_f32, |most, weight| most.max(weight.abs())))
     };
-    // What an LSTM projects is of the unit of its cell state at most.
-    let cell = f64::from(-fraction_bits(ranges.of(&format!("{}.cell_state", node.name)))).exp2();
-    let memory = if Curve::of(activation(node, 2)).is_some_and(Curve::is_bounded) { Q15 } else { cell };
     let unit = if node.cell == CellKind::Lstm.spec().name {
-        most("projection_weights") * memory
+        most("projection_weights") * f64::from(-LstmBits::of(node, model, ranges).memory).exp2()
     } else {
         most("weights").max(most("input_weights")) * read
     };
@@ -91,6 +98,12 @@ enum Output {
     Measured,
     /// It is that of the input.
     AsInput,
+    /// The m of an LSTM.
+    Memory,
+    /// From what was seen; its fraction bits are a number of the node.
+    PowerOfTwo,
+    /// From what was seen, but so that the greatest share of a candidate, the activation of this index, fits.
+    Mixed(f64, usize),
 }
 
 fn output(node: &Node) -> Output {
@@ -103,14 +116,26 @@ fn output(node: &Node) -> Output {
     };
     match CellKind::from_name(&node.cell) {
         Some(CellKind::Lstm) if node.options.iter().any(|option| option == "projection") => Output::Measured,
-        // Its scale is a power of two that the node's own numbers say.
-        Some(CellKind::Lstm) => bounded(2),
+        Some(CellKind::Lstm) => Output::Memory,
         Some(CellKind::Gru) => bounded(1),
         Some(CellKind::Elman | CellKind::Dense) => bounded(0),
         Some(CellKind::Softmax) => Output::Bounded,
+        Some(CellKind::MinGru) => Output::PowerOfTwo,
+        Some(CellKind::FastRnn) => Output::Mixed(param(node, "alpha"), 0),
+        Some(CellKind::FastGrnn) => Output::Mixed(param(node, "zeta") + param(node, "nu"), 1),
         Some(CellKind::Identity | CellKind::Last | CellKind::Window | CellKind::Repeat) => Output::AsInput,
         _ => Output::Measured,
     }
+}
+
+/// A number of a node; 0 where it has none.
+pub fn param(node: &Node, name: &str) -> f64 {
+    node.params.get(name).map_or(0.0, |&param| param.into())
+}
+
+/// The fraction bits of a candidate that is weighed before it is added: what a table reaches fits.
+pub fn weighed_bits(of: Activation) -> i32 {
+    if Curve::of(of).is_some_and(Curve::is_bounded) { 15 } else { fraction_bits(reach(of)) }
 }
 
 /// Activation `index` of a node.
@@ -118,6 +143,15 @@ pub fn activation(node: &Node, index: usize) -> Activation {
     let spec = CellKind::from_name(&node.cell).and_then(|kind| kind.spec().activations.get(index));
     let Some(spec) = spec else { return Activation::Identity };
     node.activations.get(spec.name).and_then(|text| text.parse().ok()).unwrap_or(spec.default)
+}
+
+/// What a table reaches to, as a power of two: 16.
+pub const TABLE_REACH_BITS: i32 = 4;
+
+/// The greatest magnitude of an activation over the reach of its table.
+pub fn reach(of: Activation) -> f32 {
+    let end = f32::from(1_u16 << TABLE_REACH_BITS);
+    of.apply(end).abs().max(of.apply(-end).abs())
 }
 
 /// So that what was seen fits, and a little more.
