@@ -40,7 +40,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 const STACK: &str = "stack ";
 
 /// Its own folder, as the workspace is: builds of both do not wait for each other.
-fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     let shared = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     shell::root().join(shared).join("firmware")
 }

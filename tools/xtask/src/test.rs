@@ -1,7 +1,7 @@
 //! Every test, and their total as the last line.
 
 use crate::shell::{cargo, step, stream};
-use crate::{Failure, firmware, install, qemu, size, symbols};
+use crate::{Failure, boards, firmware, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -24,6 +24,9 @@ pub fn run() -> Result<(), Failure> {
             let what = format!("{name} neither panics nor allocates");
             total.check(&what, || symbols::neither_panics_nor_allocates(firmware));
         }
+    }
+    if ready {
+        total.check("microbit answers as recorded", || boards::microbit(false));
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
