@@ -40,6 +40,10 @@ fn run() -> Option<()> {
         console.text(" ");
         let mut hash = Hash::default();
         hash.add(&network.output);
+        for output in network.output_f32 {
+            let bits = output.to_bits();
+            hash.add(&[bits as i16, (bits >> 16) as i16]);
+        }
         console.hash(&hash);
     }
     Some(())
@@ -49,6 +53,10 @@ struct Network<'m, 's> {
     model: &'m Model<'m>,
     state: State<'s>,
     scratch: &'s mut [u32],
+    integer: bool,
+    /// How long the ports are.
+    inputs: usize,
+    outputs: usize,
     input: [i16; PORT],
     input_f32: [f32; PORT],
     output: [i16; PORT],
@@ -64,6 +72,9 @@ impl<'m, 's> Network<'m, 's> {
             model,
             state: State::new(model, states).ok()?,
             scratch,
+            integer: model.numeric().is_integer(),
+            inputs: model.input_size(),
+            outputs: model.output_size(),
             input: input.map(|x| 1000 * x),
             input_f32: input.map(|x| f32::from(x) / 32.0),
             output: [0; PORT],
@@ -74,14 +85,13 @@ impl<'m, 's> Network<'m, 's> {
     /// What a program calls for a time step.
     #[inline(never)]
     fn step(&mut self) {
-        let Self { model, state, scratch, .. } = self;
-        let (inputs, outputs) = (model.input_size(), model.output_size());
-        let done = if model.numeric().is_integer() {
-            let input = self.input.get(..inputs).unwrap_or_default();
-            model.step_i16(state, scratch, input, self.output.get_mut(..outputs).unwrap_or_default())
+        let Self { model, state, scratch, inputs, outputs, .. } = self;
+        let done = if self.integer {
+            let input = self.input.get(..*inputs).unwrap_or_default();
+            model.step_i16(state, scratch, input, self.output.get_mut(..*outputs).unwrap_or_default())
         } else {
-            let input = self.input_f32.get(..inputs).unwrap_or_default();
-            model.step_f32(state, scratch, input, self.output_f32.get_mut(..outputs).unwrap_or_default())
+            let input = self.input_f32.get(..*inputs).unwrap_or_default();
+            model.step_f32(state, scratch, input, self.output_f32.get_mut(..*outputs).unwrap_or_default())
         };
         let _ = black_box(done);
     }

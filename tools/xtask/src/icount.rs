@@ -99,10 +99,11 @@ fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
         firmware::build_for(target, FAST, [PROGRAM].into_iter())?;
     }
     firmware::bundles()?;
-    let mut all = Vec::new();
+    let (mut all, mut outputs) = (Vec::new(), BTreeMap::new());
     for machine in &MACHINES {
         let firmware = Firmware { name: PROGRAM, machine };
-        let mut figures = step(&format!("instructions on {} ({})", machine.name, machine.core), || counted(&firmware))?;
+        let mut figures =
+            step(&format!("instructions on {} ({})", machine.name, machine.core), || counted(&firmware, &mut outputs))?;
         if let Some(table) = Table::of(machine.core).filter(|_| with_cycles) {
             let cycles = step(&format!("cycles of {}", machine.core), || modelled(&firmware, table, &figures))?;
             figures.iter_mut().zip(cycles).for_each(|(figure, cycles)| figure.modelled_cycles = Some(cycles));
@@ -120,7 +121,10 @@ fn cases(machine: &Machine) -> Result<Vec<[String; 5]>, Failure> {
     text.lines().map(|line| case(line).map_err(|_| format!("{}: {line}", path.display()))).collect()
 }
 
-fn counted(firmware: &Firmware) -> Result<Vec<Figure>, Failure> {
+/// What each network gave first: the others, in another layout or on another core, must give the same.
+type Outputs = BTreeMap<(String, String, u64), String>;
+
+fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Failure> {
     let machine = firmware.machine;
     let bundle = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.bin"));
     let bytes = fs::read(&bundle).map_err(|error| format!("{}: {error}", bundle.display()))?;
@@ -128,7 +132,7 @@ fn counted(firmware: &Firmware) -> Result<Vec<Figure>, Failure> {
     let mut qemu = firmware.qemu();
     qemu.args(["-icount", "shift=0"]);
     let printed = firmware.printed(qemu)?;
-    let (cases, mut outputs) = (cases(machine)?, BTreeMap::new());
+    let cases = cases(machine)?;
     if printed.lines().count() != cases.len() || steps == 0 {
         return Err(format!("{} networks, but {} lines:\n{printed}", cases.len(), printed.lines().count()));
     }
@@ -138,8 +142,7 @@ fn counted(firmware: &Firmware) -> Result<Vec<Figure>, Failure> {
             let (instructions, hash) = line.split_once(' ')?;
             let instructions = u64::from(u32::from_str_radix(instructions, 16).ok()?) / u64::from(steps);
             let (size, macs) = (size.parse().ok()?, macs.parse::<f64>().ok()?);
-            // The portable kernel's outputs and the core's own.
-            let known = *outputs.entry((cell.clone(), numeric.clone(), size)).or_insert(hash.to_owned()) == hash;
+            let known = outputs.entry((cell.clone(), numeric.clone(), size)).or_insert_with(|| hash.to_owned()) == hash;
             let float = numeric.starts_with('f');
             known.then_some(Figure {
                 machine: machine.name.into(),

@@ -1,7 +1,7 @@
 //! Every test, and their total as the last line.
 
 use crate::shell::{cargo, step, stream};
-use crate::{Failure, firmware, install, qemu, size, symbols};
+use crate::{Failure, firmware, icount, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -28,6 +28,9 @@ pub fn run() -> Result<(), Failure> {
     }
     for firmware in qemu::same_bits().filter(|_| ready) {
         total.check(&format!("{} gives the host's bits", firmware.what()), || qemu::compare_with_host(&firmware));
+    }
+    if ready {
+        total.check("no count of instructions has outgrown its record", icount::check);
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
