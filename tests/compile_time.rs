@@ -17,6 +17,13 @@ const LARGE_MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(
     Err(_) => panic!("large.tgi is not a valid image"),
 };
 
+/// The same in integers, whose rows are summed as well.
+static INTEGER: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/large_integer.tgi")));
+const INTEGER_MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(INTEGER)) {
+    Ok(model) => model,
+    Err(_) => panic!("large_integer.tgi is not a valid image"),
+};
+
 #[test]
 fn the_committed_image_is_what_the_packer_writes_today() {
     let today = AlignedBytes::pack(&whole(), Numeric::F32);
@@ -51,4 +58,18 @@ fn an_image_of_890_kb_parses_in_a_const() {
     assert!(LARGE_MODEL.step_f32(&mut state, &mut scratch, &x, &mut y).is_ok());
     // Element [block][col][row]: row 5, column 1 is in block 1. The bias follows the weights.
     assert_eq!(y[5], (4 * 444 + 4 + 1) as f32 + (444 * 500 + 5) as f32);
+}
+
+#[test]
+fn an_image_of_890_kb_of_integers_parses_in_a_const() {
+    assert!(INTEGER.0.len() > 890_000);
+    let mut scratch = [0_u32; INTEGER_MODEL.scratch_words()];
+    let mut memory = [0_u32; INTEGER_MODEL.state_words()];
+    let mut state = State::new(&INTEGER_MODEL, &mut memory).expect("the array has the model's length");
+    let mut x = [0; INTEGER_MODEL.input_size()];
+    x[1] = 1000;
+    let mut y = [0; INTEGER_MODEL.output_size()];
+    assert!(INTEGER_MODEL.step_i16(&mut state, &mut scratch, &x, &mut y).is_ok());
+    // Element [block][col][row]: row 5, column 1 is in block 1. The start is the row.
+    assert_eq!(y[5], ((((4 * 880 + 4 + 1) % 100) - 50) * 1000 + 5) >> 2);
 }

@@ -208,15 +208,16 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
             let both = recurrent.map_or_else(String::new, |(index, first)| {
                 format!(" and `{}`, which is the finer one where `{}` is 1", name(index), integer.numbers[first].name)
             });
-            let mut units: Vec<String> = to.iter().map(|unit| unit_format(spec, integer, unit)).collect();
-            units.dedup();
-            format!("rows of `{}`{both}, to {}", name(input), units.join(", then "))
+            format!("rows of `{}`{both}, to {}", name(input), units_format(spec, integer, to))
         }
         Storage::Factors { shift, from, to } => {
             let [from, to] = [from, to].map(|unit| unit_format(spec, integer, &unit));
             format!("factors from {from} to {to}, shifted right by `{}`", integer.numbers[shift].name)
         }
+        Storage::Terms(to) => format!("terms, {}", units_format(spec, integer, to)),
         Storage::Curve => "table".to_owned(),
+        Storage::Multipliers => "multipliers".to_owned(),
+        Storage::Addends => "addends".to_owned(),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {
@@ -238,6 +239,13 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
     format!("- in `i8x16`, options: {options}\n{lists}")
 }
 
+/// Of each gate in turn, or of all.
+fn units_format(spec: &CellSpec, integer: &IntegerSpec, units: &[Unit]) -> String {
+    let mut units: Vec<String> = units.iter().map(|unit| unit_format(spec, integer, unit)).collect();
+    units.dedup();
+    units.join(", then ")
+}
+
 fn unit_format(spec: &CellSpec, integer: &IntegerSpec, unit: &Unit) -> String {
     match unit {
         Unit::Input => "input".to_owned(),
@@ -250,6 +258,10 @@ fn unit_format(spec: &CellSpec, integer: &IntegerSpec, unit: &Unit) -> String {
             spec.activations[*activation].name,
             unit_format(spec, integer, after)
         ),
+        Unit::When { option, with, without } => {
+            let [with, without] = [with, without].map(|unit| unit_format(spec, integer, unit));
+            format!("{with} with `{}`, {without} without", spec.options[*option as usize])
+        }
     }
 }
 

@@ -26,7 +26,7 @@ fn repository() -> PathBuf {
 }
 
 fn record(extension: &str) -> PathBuf {
-    repository().join(format!("firmware-examples/expected/thumbv6m-none-eabi/microbit.{extension}"))
+    repository().join(format!("firmware-examples/expected/microbit.{extension}"))
 }
 
 fn hex(words: &[i16]) -> String {

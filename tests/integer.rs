@@ -1,10 +1,13 @@
 //! The integer numerics: activations over every input, and whole models against a twin in 64-bit integers, in every
 //! layout, bit for bit.
 
-use tidegate::cell::CellKind;
+use std::path::Path;
+
+use tidegate::cell::{CellKind, IntegerSpec};
 use tidegate::curve::{BITS, SIGMOID_MAX_ERROR, TANH_MAX_ERROR, sigmoid, tanh};
 use tidegate::image::Layout;
 use tidegate::{Model, Numeric, State, StepError};
+use tidegate_tests::golden::Case;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::twin::Twin;
 use tidegate_tools::canonical::Canonical;
@@ -46,11 +49,13 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
 
 /// What has an integer form, with every option and activation.
 fn variants() -> impl Iterator<Item = Variant> {
-    let refused = ["low_rank", "gate_norm", "joint_norm", "cell_norm", "output_norm", "masked"];
     Variant::all().into_iter().filter(move |variant| {
         let gate = variant.activations.get("gate_activation").map_or("sigmoid", String::as_str);
-        variant.kind.integer_spec().is_some()
-            && !variant.options.iter().any(|option| refused.contains(option))
+        let bit = |option: &&'static str| {
+            variant.kind.spec().options.iter().position(|of| of == option).expect("an option of its cell")
+        };
+        let has = |integer: &IntegerSpec| variant.options.iter().all(|option| integer.options >> bit(option) & 1 == 1);
+        variant.kind.integer_spec().is_some_and(has)
             && (gate.starts_with("sigmoid") || gate.starts_with("hard_sigmoid"))
     })
 }
@@ -102,7 +107,7 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
                 continue;
             }
             let mut twin = Twin::new(&model, &ranges);
-            let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row)).collect();
+            let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row).expect("an output")).collect();
             let what =
                 format!("{:?} {:?} {:?}, {input} to {hidden}", variant.kind, variant.options, variant.activations);
             for layout in Layout::ALL {
@@ -114,7 +119,9 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
         }
     }
     println!("{seen:?}, and {refused} that grew without bound");
-    let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some());
+    // Windows are in the networks of `integer_layers`.
+    let apart = [CellKind::Window];
+    let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some() && !apart.contains(kind));
     assert!(
         forms.into_iter().all(|kind| seen.contains_key(kind.spec().name)),
         "every cell with an integer form: {seen:?}"
@@ -133,17 +140,9 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     let (integer, float) = (image(&model, &ranges, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
     let float = ImageBuffer::new(&float.unwrap());
     let (integer, float) = (integer.model().unwrap(), float.model().unwrap());
-    let outputs = |model: &Model<'_>| {
-        let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-        let mut state = State::new(model, &mut memory).unwrap();
-        let mut all = vec![0.0; 200 * model.output_size()];
-        model.run_f32(&mut state, &mut scratch, &x, &mut all).unwrap();
-        all
-    };
-    let (got, expected) = (outputs(&integer), outputs(&float));
-    let noise: f64 = got.iter().zip(&expected).map(|(got, expected)| f64::from(got - expected).powi(2)).sum();
-    let signal: f64 = expected.iter().map(|&expected| f64::from(expected).powi(2)).sum();
-    let snr = 10.0 * (signal / noise).log10();
+    let sequences = [x.clone()];
+    let (got, expected) = (outputs(&integer, &sequences), outputs(&float, &sequences));
+    let snr = snr(&got, &expected);
     println!("a chain of five layers: {snr:.1} dB");
     assert!(snr > 30.0, "{snr} dB");
     // One by one, saved and restored on the way, with i16 at the ports.
@@ -166,6 +165,57 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     }
     assert_eq!((streamed, state.values_i16()), (whole, last.as_slice()));
     assert!(state.values().is_empty(), "no floats");
+}
+
+/// Beginnings of the names of golden cases, and the signal-to-noise ratio that each has at least, in dB: their networks are
+/// a few units wide, so that what rounding the weights to 8 bits does to one of them hardly averages out.
+const GOLDEN: [(&str, f64); 3] =
+    [("edgeml__FastGRNNCell__", 40.0), ("edgeml__FastRNNCell__", 45.0), ("mingru__minGRU__", 38.0)];
+
+/// All outputs of a model over sequences, each from a state of zeros.
+fn outputs(model: &Model<'_>, sequences: &[Vec<f32>]) -> Vec<f32> {
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let each = |sequence: &Vec<f32>| {
+        let mut state = State::new(model, &mut memory).unwrap();
+        let mut all = vec![0.0; sequence.len() / model.input_size() * model.output_size()];
+        model.run_f32(&mut state, &mut scratch, sequence, &mut all).unwrap();
+        all
+    };
+    sequences.iter().flat_map(each).collect()
+}
+
+/// How far `got` is from `expected`, in dB.
+fn snr(got: &[f32], expected: &[f32]) -> f64 {
+    let noise: f64 = got.iter().zip(expected).map(|(got, expected)| f64::from(got - expected).powi(2)).sum();
+    let signal: f64 = expected.iter().map(|&expected| f64::from(expected).powi(2)).sum();
+    10.0 * (signal / noise).log10()
+}
+
+#[test]
+fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    let mut names: Vec<String> = std::fs::read_dir(folder.clone())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for (start, least) in GOLDEN {
+        let mut cases = names.iter().filter(|name| name.starts_with(start)).peekable();
+        assert!(cases.peek().is_some(), "no case {start}");
+        for name in cases {
+            let case = Case::open(&folder.join(name));
+            let (model, sequences) = (case.model(), case.sequences());
+            let sequences: Vec<Vec<f32>> = sequences.into_iter().map(|rows| rows.concat()).collect();
+            let inputs: Vec<[&[f32]; 1]> = sequences.iter().map(|sequence| [sequence.as_slice()]).collect();
+            let ranges = Ranges::measure(&model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
+            let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+            let integer = image(&model, &ranges, Layout::Portable);
+            let [float, integer] = [float, integer].map(|image| outputs(&image.model().unwrap(), &sequences));
+            let snr = snr(&integer, &float);
+            println!("{name}: {snr:.1} dB");
+            assert!(snr >= least, "{name}: {snr} dB");
+        }
+    }
 }
 
 #[test]

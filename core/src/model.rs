@@ -13,6 +13,7 @@ use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, Sect
 use crate::node::{Node, Place, Shared};
 use crate::port::{Ports, check_ports};
 use crate::schedule::Schedule;
+use crate::step::StepError;
 
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
 const MAX_ELEMENTS: usize = 1 << 26;
@@ -30,7 +31,7 @@ pub struct Model<'a> {
     detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     shared: Shared<'a>,
-    engine: &'static Engine,
+    engine: Option<&'static Engine>,
     ports: &'a [u8],
     node_count: u32,
     /// Nodes up to the last that has a state.
@@ -46,22 +47,27 @@ pub struct Model<'a> {
 impl<'a> Model<'a> {
     /// Checks an image and reads it in place.
     ///
-    /// It is a `const fn`, so that a bad image in flash is a compile error; the compiler then walks the bytes of the
-    /// checksum, which it allows for images up to about 900 KB (see [`parse_structure`](Self::parse_structure)).
+    /// It is a `const fn`, so that a bad image in flash is a compile error; the compiler then walks the bytes for the
+    /// checksum and the sums of rows, which it allows for images up to about 900 KB (see
+    /// [`parse_structure`](Self::parse_structure)).
     ///
     /// # Errors
     /// An [`ImageError`] that says what is wrong, with the numbers.
     pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        match Image::parse(bytes, true) {
+        let model = match Image::parse(bytes, true) {
             Ok(image) => Self::from_image(image),
+            Err(error) => return Err(error),
+        };
+        match model {
+            Ok(model) => model.check_sums(),
             Err(error) => Err(error),
         }
     }
 
-    /// [`parse`](Self::parse) without the checksum, for images too large to be walked at compile time.
+    /// [`parse`](Self::parse) without the checksum and the sums of rows, for images too large to be walked at compile time.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), but for a damaged weight.
+    /// As [`parse`](Self::parse), but for a damaged weight, and for a row whose sum could leave 32 bits: it then wraps.
     pub const fn parse_structure(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
         match Image::parse(bytes, false) {
             Ok(image) => Self::from_image(image),
@@ -117,7 +123,7 @@ impl<'a> Model<'a> {
             detector,
             records,
             shared: Shared { weights, numeric: image.numeric, layout: image.layout, cells: Cells::NONE },
-            engine: Engine::of(image.numeric),
+            engine: Some(Engine::of(image.numeric)),
             ports,
             node_count,
             stateful_count: 0,
@@ -178,9 +184,12 @@ impl<'a> Model<'a> {
                 return Err(error);
             }
             let too_large = ImageError::TooLarge { node: place.node };
-            let (Some(state), Some(work)) = (node.checked_state_elements(), node.work_elements()) else {
+            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements()) else {
                 return Err(too_large);
             };
+            if state != node.state_elements() || work != node.work_elements() {
+                return Err(ImageError::BadMemory { node: place.node, state, work });
+            }
             let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
             self.state_elements = state_elements;
             self.work = self.work.saturating_add(node.work());
@@ -199,6 +208,24 @@ impl<'a> Model<'a> {
         }
         if self.node_count == 0 || self.node_count > MAX_NODES || !records.is_empty() {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
+        }
+        Ok(self)
+    }
+
+    /// Checks that no input makes a sum of an integer node wrap.
+    const fn check_sums(self) -> Result<Self, ImageError> {
+        let mut place = Place { node: 0, offset: 0 };
+        let mut records = self.records;
+        while self.image.numeric.is_integer() && place.node < self.node_count {
+            let (node, rest) = match Node::decode(records, &self.shared, place) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(error),
+            };
+            if let Err(error) = node.check_sums(place.node) {
+                return Err(error);
+            }
+            place.node += 1;
+            records = rest;
         }
         Ok(self)
     }
@@ -228,6 +255,12 @@ impl<'a> Model<'a> {
             if needed != given {
                 return Err(ImageError::BadFrontEnd { needed, given });
             }
+            if let Some(given) = front_end.scale() {
+                let needed = self.input_scale();
+                if !self.image.numeric.is_integer() || needed.to_bits() != given.to_bits() {
+                    return Err(ImageError::BadFrontEndScale { needed, given });
+                }
+            }
         }
         if let Some(detector) = &self.detector {
             let (needed, given) = (self.output_size(), detector.label_count());
@@ -254,6 +287,13 @@ impl<'a> Model<'a> {
     /// The same model as one endless run: what runs a sequence from end to end.
     pub const fn endless(self) -> Self {
         Self { schedule: Schedule::Endless, ..self }
+    }
+
+    /// The same model without what turns integers into f32 and back, so that a firmware that calls only
+    /// [`step_i16`](Self::step_i16) has no code for floats: `step_f32` refuses it. Its front end, which could give f32, is
+    /// none: take [`Mfcc::integer`] from the whole model. None if the numeric is a float one.
+    pub const fn integers_only(self) -> Option<Self> {
+        if self.image.numeric.is_integer() { Some(Self { engine: None, front_end: None, ..self }) } else { None }
     }
 
     /// The same model under another schedule.
@@ -326,8 +366,11 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(crate) const fn engine(&self) -> &'static Engine {
-        self.engine
+    pub(crate) const fn engine(&self) -> Result<&'static Engine, StepError> {
+        match self.engine {
+            Some(engine) => Ok(engine),
+            None => Err(StepError::IntegersOnly),
+        }
     }
 
     pub(crate) const fn slot_elements(&self) -> usize {
@@ -362,6 +405,16 @@ impl<'a> Model<'a> {
     /// Features of the first input.
     pub const fn input_size(&self) -> usize {
         self.inputs().first_size()
+    }
+
+    /// What a unit of the first input is worth; 1.0 in a float numeric.
+    pub const fn input_scale(&self) -> f32 {
+        self.inputs().first_scale()
+    }
+
+    /// What a unit of the first output is worth; 1.0 in a float numeric.
+    pub const fn output_scale(&self) -> f32 {
+        self.outputs().first_scale()
     }
 
     /// Features of the first output.
@@ -440,6 +493,7 @@ pub struct Nodes<'a> {
 impl<'a> Iterator for Nodes<'a> {
     type Item = Node<'a>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Node<'a>> {
         self.left = self.left.checked_sub(1)?;
         let place = Place { node: 0, offset: 0 };
@@ -478,7 +532,7 @@ mod tests {
         };
         let mut nodes = [0; 96];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
-        let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
+        let nodes_len = 16 + record.write(Numeric::F32, Layout::Portable, &mut nodes[16..]).unwrap();
         let (x, y) = (PortRecord::float("x", units, 0), PortRecord::float("y", units, units));
         let mut ports = [0; 64];
         let ports_len = write_ports(&[x], &[y], &mut ports).unwrap();

@@ -40,6 +40,55 @@ pub const fn from_q15(product: i32) -> i32 {
     product.wrapping_add(ONE / 2) >> 15
 }
 
+/// A value times `multiplier` / 2^24: in another unit, with [`RESCALED_BITS`] fraction bits of it.
+pub const fn rescaled(value: i16, multiplier: i32) -> i32 {
+    mulh((value as i32) << 16, multiplier)
+}
+
+/// A product of two values times `multiplier` / 2^39: in a unit, with [`RESCALED_BITS`] fraction bits of it.
+pub const fn rescaled_product(product: i32, multiplier: i32) -> i32 {
+    mulh(product << 1, multiplier)
+}
+
+/// Fraction bits of what has been rescaled.
+pub const RESCALED_BITS: u32 = 8;
+
+/// Without the fraction bits of what has been rescaled: rounded to nearest, halves up.
+pub const fn whole(rescaled: i32) -> i32 {
+    rescaled.wrapping_add(1 << (RESCALED_BITS - 1)) >> RESCALED_BITS
+}
+
+/// The most values whose [`Mean`] can be taken.
+pub const MOST_OF_MEAN: usize = 1 << 13;
+
+/// The mean of so many values.
+#[derive(Clone, Copy, Debug)]
+pub struct Mean {
+    lift: u32,
+    share: i32,
+}
+
+impl Mean {
+    /// Of `count` values, at most [`MOST_OF_MEAN`].
+    pub const fn of(count: usize) -> Self {
+        let count = count as u32;
+        let bits = u32::BITS - count.saturating_sub(1).leading_zeros();
+        // A sum shifted left by this has 32 bits.
+        let lift = if bits < 13 { 16 - bits } else { 3 };
+        let share = match (1_i32 << 30).checked_div(count.cast_signed()) {
+            Some(share) => share,
+            None => 0,
+        };
+        Self { lift, share }
+    }
+
+    /// From their sum: rounded to nearest, halves up.
+    pub fn from(self, sum: i32) -> i16 {
+        let mean = mulh(sum << self.lift, self.share);
+        saturate(mean.wrapping_add(1 << (self.lift - 3)) >> (self.lift - 2))
+    }
+}
+
 // Of four rows, `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋`, where a shift rounds down. What rounding down
 // takes away on average is in `start`, and so is the bias. Rows with one part are not shifted.
 
@@ -63,9 +112,59 @@ pub const fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
     [mulh(a, m), mulh(b, n), mulh(c, o), mulh(d, p)]
 }
 
+/// Whether no input makes a row wrap. `fine` and `coarse` are the sums of the magnitudes of its weights.
+pub const fn cannot_wrap(start: i32, shift: u8, fine: u64, coarse: u64) -> bool {
+    const MOST: u64 = i32::MAX as u64;
+    let (finer, shift) = (start.unsigned_abs() as u64 + MAX as u64 * fine, shift & 31);
+    // What is negative is rounded to the greater magnitude.
+    let shifted = (finer + ((1 << shift) - 1)) >> shift;
+    finer <= MOST && shifted + MAX as u64 * coarse <= MOST
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{mulh, mulh_of_halves};
+    use super::{MAX, MOST_OF_MEAN, Mean, cannot_wrap, mulh, mulh_of_halves, rescaled, whole};
+
+    #[test]
+    fn means_and_other_units_are_rounded_to_nearest() {
+        for count in 1..=MOST_OF_MEAN {
+            let mean = Mean::of(count);
+            let most = MAX * count as i32;
+            for sum in [most, -most, most / 2, most / 3 + 1, -most / 7, count as i32, 1, -1, 0] {
+                let far = f64::from(sum) / count as f64 - f64::from(mean.from(sum));
+                // Half a unit, and what the reciprocal and the product lose.
+                assert!(far.abs() <= 0.5 + 0.25 + 0.25, "{sum} of {count}: {far}");
+                assert!(count > 64 || far.abs() <= 0.5 + 1.0 / 128.0, "{sum} of {count}: {far}");
+            }
+        }
+        for x in i16::MIN..=i16::MAX {
+            assert_eq!(whole(rescaled(x, 1 << 24)), x.into());
+            assert_eq!(whole(rescaled(x, 1 << 22)), (i32::from(x) + 2) >> 2);
+        }
+    }
+
+    #[test]
+    fn a_row_that_just_fits_has_no_sum_outside_of_32_bits() {
+        for (fine, coarse, shift) in
+            [(0, 0, 0), (65_537, 0, 0), (1000, 64_000, 3), (65_000, 65_000, 7), (3, 65_535, 31)]
+        {
+            let starts = [i32::MIN, i32::MIN + 1, -1 << 30, -1_000_000, -8, -1, 0, 1, 7, 16_383, 1 << 30, i32::MAX];
+            for start in starts.into_iter().chain((0..200).map(|k| k * 9_999_991 - 999_999_999)) {
+                // The least and the greatest that the row comes to, in 64 bits.
+                let most = |weights: u64| i64::from(MAX) * weights as i64;
+                let fits = |sum: i64| i32::try_from(sum).is_ok() && sum > i64::from(i32::MIN);
+                let ends = [-1, 1].map(|sign: i64| {
+                    let finer = i64::from(start) + sign * most(fine);
+                    (finer, (finer >> shift) + sign * most(coarse))
+                });
+                let all_fit = ends.iter().all(|&(finer, sum)| fits(finer) && fits(sum));
+                let may = cannot_wrap(start, shift, fine, coarse);
+                assert!(!may || all_fit, "{start} {shift} {fine} {coarse}");
+                // It looks at the magnitude of the start only: a row may fit that is called too great by twice the start.
+                assert!(may || start != 0 || !all_fit, "{start} {shift} {fine} {coarse}");
+            }
+        }
+    }
 
     #[test]
     fn the_high_word_is_the_same_by_halves() {

@@ -1,7 +1,7 @@
 //! The keyword spotter on a BBC micro:bit: a Cortex-M0 at 16 MHz, which has no FPU. It has no microphone either, so
 //! features come in by the serial line, 115,200 baud, as lines of text, and the answer to each goes out.
 //!
-//! `cargo run --release < ../expected/thumbv6m-none-eabi/microbit.in` runs it under QEMU. On a board the sender waits
+//! `cargo run --release < ../expected/microbit.in` runs it under QEMU. On a board the sender waits
 //! for the answer to a line before the next one: the chip's receiver holds six bytes.
 
 #![no_std]

@@ -2,7 +2,9 @@
 //! reads, scores and draws.
 
 pub mod canonical;
+pub mod compare;
 pub mod data;
+pub mod drift;
 pub mod error;
 pub mod format;
 pub mod load;

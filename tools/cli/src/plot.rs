@@ -1,5 +1,7 @@
 //! The timeline of a stream as an SVG: the sound, what is truly in it, the posteriors, the events.
 
+mod curves;
+
 use std::path::Path;
 
 use plotters::{
@@ -16,6 +18,8 @@ use crate::{
     data::{DataError, one_line},
     output::write_atomically,
 };
+
+pub use curves::{Curves, curves};
 
 /// An event at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -40,7 +40,7 @@ impl Board {
     }
 
     fn expected(&self, extension: &str) -> PathBuf {
-        firmware::expected_dir().join(self.target).join(format!("{}.{extension}", self.name))
+        firmware::expected_dir().join(format!("{}.{extension}", self.name))
     }
 }
 

@@ -7,7 +7,7 @@
 //! The identity and ReLU are applied in the scale of the output; σ and tanh, which have 15 fraction bits, and tables to
 //! `preact_bits` of them.
 
-use crate::cell::integer::{CHUNK, Pair};
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -57,9 +57,10 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
     let (input, carried) = ((x, node.input_size), (&*hidden, node.hidden_size));
-    let mut sums = Pair::<K>::new(node, tensor::PAIR, number::RECURRENT_FIRST, node.hidden_size, input, carried);
+    let mut sums = NO_SUMS;
+    let mut pair = Pair::<K>::new(node, tensor::PAIR, number::RECURRENT_FIRST, node.hidden_size, input, carried);
     for y in y.chunks_mut(4 * CHUNK) {
-        for (sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+        for (sum, y) in pair.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = saturate(activation.apply(*sum, bits));
         }
     }

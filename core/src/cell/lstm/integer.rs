@@ -13,7 +13,7 @@
 //! of these.
 
 use super::{COUPLED, PEEPHOLE, PROJECTION, SPEC as FLOAT};
-use crate::cell::integer::{CHUNK, Pair, Single};
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
 use crate::gate;
 use crate::kernel::Kernel;
@@ -135,8 +135,9 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Some((hidden, cell)) = state.split_at_mut_checked(node.padded(&Dim::Output)) else { return };
     let Some(cell) = cell.get_mut(..node.hidden_size) else { return };
     if node.has(PROJECTION) {
-        m.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
-        update(node, x, hidden, cell, m);
+        let Some((units, filling)) = m.split_at_mut_checked(node.hidden_size) else { return };
+        filling.fill(0);
+        update(node, x, hidden, cell, units);
         project::<K>(node, m, y);
     } else {
         update(node, x, hidden, cell, y);
@@ -153,9 +154,9 @@ fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) ->
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], m: &mut [i16]) {
     let shifts =
         LstmShifts { candidate: shift(node, number::CANDIDATE_SHIFT), lift: 15 - shift(node, number::CELL_BITS) };
-    let mut sums = units::<K>(node, x, hidden);
+    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        K::lstm(sums.next(cell.len()), cell, m, shifts);
+        K::lstm(units.next(cell.len(), &mut sums), cell, m, shifts);
     }
 }
 
@@ -168,9 +169,10 @@ fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut 
     let lift = if output.keeps_unit() { 0 } else { 15 - shift(node, number::CELL_BITS) };
     let clip = node.number(number::CELL_CLIP);
     let mut peepholes = peepholes(node);
-    let mut sums = units::<K>(node, x, hidden);
+    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        for (&[mut i, mut f, g, mut o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
+        for (&[mut i, mut f, g, mut o], (c, m)) in units.next(cell.len(), &mut sums).iter().zip(cell.iter_mut().zip(m))
+        {
             let before = i32::from(*c);
             let peephole = peepholes.next();
             let seen = |p: i16, c: i32| (i32::from(p) * c) >> peephole_shift;
@@ -209,9 +211,10 @@ fn peepholes<'n>(node: &Node<'n>) -> impl Iterator<Item = [i16; 3]> + use<'n> {
 fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
     let clip = node.number(number::PROJECTION_CLIP);
     let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);
-    let mut sums = Single::<K>::new(node, matrix, rows, node.output_size, (m, node.hidden_size));
+    let mut sums = NO_SUMS;
+    let mut projected = Single::<K>::new(node, matrix, rows, node.output_size, (m, node.hidden_size));
     for y in y.chunks_mut(4 * CHUNK) {
-        for (&sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+        for (&sum, y) in projected.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = sum.max(-clip).min(clip) as i16;
         }
     }

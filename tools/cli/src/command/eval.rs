@@ -1,7 +1,7 @@
 //! How good a model is: clip by clip, or as a stream.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidegate::{Model, Schedule};
 use tidegate_tools::canonical;
@@ -48,46 +48,75 @@ const MOST_CLASSES: usize = 4096;
 /// What is not the only label of a model.
 const OTHER: &str = "_other_";
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let image = args.model.load()?;
-    let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
-    let labels = labels_of(&model, &args.model.file)?;
-    let mut clips = read_index(&args.index)?;
-    if let [label] = labels.as_slice() {
-        if !clips.iter().any(|clip| clip.label == *label) {
-            return Err(Failure::of(&args.index, format!("no clip has the model's only label, {label:?}")));
+/// Labeled clips, and how a model's posteriors decide for one of the classes.
+pub struct Labeled {
+    pub clips: Vec<Clip>,
+    /// The model's labels; of a model with one, that and all else.
+    classes: Vec<String>,
+    /// From this on a model of one label has heard it.
+    threshold: Option<f32>,
+}
+
+impl Labeled {
+    /// The clips of an index whose labels are those of the model in `file`.
+    pub fn read(index: &Path, model: &Model<'_>, file: &Path) -> Result<Self, Failure> {
+        let labels = labels_of(model, file)?;
+        let mut clips = read_index(index)?;
+        if let [label] = labels.as_slice() {
+            if !clips.iter().any(|clip| clip.label == *label) {
+                return Err(Failure::of(index, format!("no clip has the model's only label, {label:?}")));
+            }
+            clips.iter_mut().filter(|clip| clip.label != *label).for_each(|clip| clip.label = OTHER.to_owned());
+        } else if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
+            let reason = format!("label {:?} is none of the model's: {}", clip.label, labels.join(" "));
+            return Err(Failure::of(index, reason));
         }
-        clips.iter_mut().filter(|clip| clip.label != *label).for_each(|clip| clip.label = OTHER.to_owned());
-    } else if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
-        let reason = format!("label {:?} is none of the model's: {}", clip.label, labels.join(" "));
-        return Err(Failure::of(&args.index, reason));
+        let only = (labels.len() == 1).then(|| model.detector().and_then(|detector| detector.label(0)));
+        let threshold = only.map(|detected| detected.map_or(0.5, |label| label.threshold));
+        let classes = labels.into_iter().chain(threshold.map(|_| OTHER.to_owned())).collect();
+        Ok(Self { clips, classes, threshold })
     }
-    if args.stream {
-        stream(args, &model, &labels, &clips, out)
-    } else {
-        clip_by_clip(args, &model, &labels, &clips, out)
+
+    /// The class of a clip.
+    pub fn truth(&self, clip: &Clip) -> usize {
+        self.classes.iter().position(|label| *label == clip.label).unwrap_or(0)
+    }
+
+    /// What a model decides for a clip, in the order of the models, which share a front end.
+    pub fn decide(&self, clip: &Clip, models: &[Model<'_>], file: &Path) -> Result<Vec<usize>, Failure> {
+        let Some(first) = models.first() else { return Ok(Vec::new()) };
+        let mfcc = front_end_of(first, file)?;
+        let audio = read_audio_at(&clip.path, mfcc.settings().sample_rate)?;
+        let decide = |model: &Model<'_>| {
+            let posteriors = classify(model, mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
+            if posteriors.is_empty() {
+                return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
+            }
+            Ok(self.threshold.map_or_else(|| best(&posteriors), |least| usize::from(posteriors[0] < least)))
+        };
+        models.iter().map(decide).collect()
     }
 }
 
-fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
-    let mfcc = front_end_of(model, &args.model.file)?;
-    if labels.len() > MOST_CLASSES {
-        let reason = format!("has {} classes; at most {MOST_CLASSES} are told from each other", labels.len());
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.model.load()?;
+    let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
+    let labeled = Labeled::read(&args.index, &model, &args.model.file)?;
+    if args.stream { stream(args, &model, &labeled.clips, out) } else { clip_by_clip(args, model, &labeled, out) }
+}
+
+fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn Write) -> Outcome {
+    front_end_of(&model, &args.model.file)?;
+    if model.output_size() > MOST_CLASSES {
+        let reason = format!("has {} classes; at most {MOST_CLASSES} are told from each other", model.output_size());
         return Err(Failure::of(&args.model.file, reason));
     }
-    let only = (labels.len() == 1).then(|| model.detector().and_then(|detector| detector.label(0)));
-    let threshold = only.map(|detected| detected.map_or(0.5, |label| label.threshold));
-    let classes: Vec<String> = labels.iter().cloned().chain(threshold.map(|_| OTHER.to_owned())).collect();
-    let mut confusion = Confusion::new(&classes);
-    let progress = bar(clips.len() as u64, "clips");
-    for clip in clips {
-        let audio = read_audio_at(&clip.path, mfcc.settings().sample_rate)?;
-        let posteriors = classify(model, mfcc, &audio.samples).map_err(|error| Failure::of(&args.model.file, error))?;
-        if posteriors.is_empty() {
-            return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
+    let mut confusion = Confusion::new(&labeled.classes);
+    let progress = bar(labeled.clips.len() as u64, "clips");
+    for clip in &labeled.clips {
+        for decision in labeled.decide(clip, &[model], &args.model.file)? {
+            confusion.add(labeled.truth(clip), decision);
         }
-        let truth = classes.iter().position(|label| *label == clip.label).unwrap_or(0);
-        confusion.add(truth, threshold.map_or_else(|| best(&posteriors), |least| usize::from(posteriors[0] < least)));
         progress.advance(1);
     }
     drop(progress);
@@ -103,8 +132,9 @@ fn clip_by_clip(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip
 }
 
 /// Hears every clip once, in the order of the plan, and scores the events.
-fn stream(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out: &mut dyn Write) -> Outcome {
+fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -> Outcome {
     let file = &args.model.file;
+    let labels = labels_of(model, file)?;
     let mfcc = front_end_of(model, file)?;
     if model.detector().is_none() {
         return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
@@ -120,7 +150,7 @@ fn stream(args: &Args, model: &Model<'_>, labels: &[String], clips: &[Clip], out
     let plan = StreamPlan::new(&lengths, rate, args.seed);
     let scored = |model: &Model<'_>, what| {
         let progress = bar(clips.len() as u64, what);
-        score_stream(model, mfcc, &sounds, &plan, labels, || progress.advance(1))
+        score_stream(model, mfcc, &sounds, &plan, &labels, || progress.advance(1))
             .map_err(|error| Failure::of(file, error))
     };
     let score = scored(model, "stream")?;

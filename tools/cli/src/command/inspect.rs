@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
+use tidegate::front_end::Mfcc;
 use tidegate::node::{Node, Unroll};
 use tidegate::{Model, Schedule};
-use tidegate_tools::canonical::Mfcc;
+use tidegate_tools::canonical;
 use tidegate_tools::data::one_line;
 
 use super::{ModelArgs, Outcome, grouped, schedule_text};
@@ -63,9 +64,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let (rate, window, stride) = (s.sample_rate, s.window_len, s.stride_len);
         let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
         let heard = if s.fft_len < window { format!(" (the first {} heard)", s.fft_len) } else { String::new() };
+        let integer = front_end.scale().map_or_else(String::new, |scale| format!(", integers that count {scale:.3e}"));
         writeln!(
             out,
-            "  hears    {rate} Hz, {window} samples{heard} every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz"
+            "  hears    {rate} Hz, {window} samples{heard} every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz{integer}"
         )?;
     }
     writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;
@@ -157,7 +159,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
             })
         })
         .collect();
-    let front_end = model.front_end().map(|front_end| Mfcc::from(front_end.settings()));
+    let front_end = model.front_end().map(|front_end| canonical::Mfcc::from(front_end.settings()));
     let schedule = match model.schedule() {
         Schedule::Endless => json!("endless"),
         Schedule::Windows { frames, every } => json!({ "windows": { "frames": frames, "every": every } }),
@@ -185,6 +187,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
         "macs_per_step": macs_per_step(model),
         "labels": model.labels().collect::<Vec<_>>(),
         "front_end": front_end,
+        "front_end_scale": model.front_end().and_then(Mfcc::scale),
         "schedule": schedule,
         "detector": detector,
     })

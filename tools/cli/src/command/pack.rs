@@ -1,7 +1,7 @@
 //! Any model to a flash image.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tidegate::Numeric;
@@ -9,21 +9,22 @@ use tidegate::image::Layout;
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::data::one_line;
 use tidegate_tools::load::{self, ImageBuffer, Loaded};
-use tidegate_tools::output::write_atomically;
-use tidegate_tools::quantize::Ranges;
+use tidegate_tools::output::{Pending, prepare};
+use tidegate_tools::quantize::Report;
 
-use super::calibrate::Calibration;
-use super::verify::compare;
+use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
 use super::{Failure, NumericArg, Outcome, SettingArgs, grouped, keep_inputs};
 
 /// Turns a model into a flash image
 ///
-/// Takes canonical models and whatever `import` reads.
+/// Takes canonical models and whatever `import` reads. In integers, values reach as far as they do over the calibration;
+/// what comes of that is told layer by layer.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate pack assets/hello_edge/GRU_S.pb -o gru_s.tgi
-  tidegate pack gru_s.safetensors -o gru_s.tgi --numeric f16 --schedule 25/6 --threshold 0.9
-  tidegate pack gru_s.safetensors -o gru_s.tgi --numeric i8x16 --calibrate clips.csv --for cortex-m4")]
+  tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --for cortex-m4 --evaluate others.csv
+  tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --range gru.hidden:mse --report gru_s.json
+  tidegate pack gru_s.safetensors -o gru_s.tgi --numeric f16 --schedule 25/6 --threshold 0.9")]
 pub struct Args {
     /// The canonical or foreign model
     model: PathBuf,
@@ -31,11 +32,21 @@ pub struct Args {
     #[arg(short, long)]
     output: PathBuf,
     /// How weights, activations and states are stored and computed
-    #[arg(long, value_enum, default_value = "f32")]
+    #[arg(long, value_enum, default_value = "i8x16")]
     numeric: NumericArg,
     /// Where the ranges of integers come from: an index CSV, a folder of clips, or an input file [default: noise]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
+    /// How far integers reach: `minmax` (all that was seen), `percentile=P` of it (percentile is 99.99), or `mse` (where
+    /// clipping and rounding cost the least); NAME:RULE for one value or state, again for more [default: minmax]
+    #[arg(long, value_name = "[NAME:]RULE", value_parser = parse_range)]
+    range: Vec<RangeArg>,
+    /// Labeled index on which the accuracy of integers and of f32 is told
+    #[arg(long, value_name = "CLIPS.csv")]
+    evaluate: Option<PathBuf>,
+    /// Where ranges, saturation and signal-to-noise ratios of every layer go: as JSON (.json), or as text
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// The core whose kernels will read the weights
     #[arg(long = "for", value_enum, default_value = "portable")]
     target: Target,
@@ -68,58 +79,85 @@ impl From<Target> for Layout {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    keep_inputs(&args.output, &[&args.model])?;
+    let read: Vec<&Path> = [Some(&args.model), args.calibrate.as_ref(), args.evaluate.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
+    for file in [Some(&args.output), args.report.as_ref()].into_iter().flatten() {
+        keep_inputs(file, &read)?;
+    }
     let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
     let numeric = Numeric::from(args.numeric);
     let layout = Layout::from(args.target);
-    if !numeric.is_integer() && (layout != Layout::Portable || args.calibrate.is_some()) {
-        let reason = "are for integers: pack with --numeric i8x16";
-        return Err(Failure::new(format!("--for {} and --calibrate {reason}", layout.name())));
-    }
-    let calibration = match &args.calibrate {
-        Some(data) => Some(Calibration::read(data, &model, &args.model)?),
-        None => None,
-    };
-    let ranges = match &calibration {
-        Some(calibration) => calibration.ranges(&model, &args.model)?,
-        None if numeric.is_integer() => {
-            eprintln!("warning: ranges come from noise; give real input with --calibrate");
-            Ranges::from_noise(&model).map_err(|error| Failure::of(&args.model, error))?
+    let (image, told) = if numeric.is_integer() {
+        let (image, told) = integers(args, &model, numeric, layout)?;
+        (image, Some(told))
+    } else {
+        let given = [
+            ("--for", layout != Layout::Portable),
+            ("--calibrate", args.calibrate.is_some()),
+            ("--range", !args.range.is_empty()),
+            ("--evaluate", args.evaluate.is_some()),
+            ("--report", args.report.is_some()),
+        ];
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+            let reason = format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name());
+            return Err(Failure::new(reason));
         }
-        None => Ranges::default(),
+        (load::packed(&args.model, &model, numeric)?, None)
     };
-    let image = load::packed_with(&args.model, &model, numeric, &ranges, layout)?;
-    write_atomically(&args.output, |file| file.write_all(image.bytes()))?;
+    // Nothing has its name before all of it is written.
+    let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
+    if let (Some(file), Some(told)) = (&args.report, &told) {
+        let as_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let content = if as_json { format!("{:#}\n", told.json) } else { told.text.clone() };
+        files.push(prepare(file, |file| file.write_all(content.as_bytes()))?);
+    }
+    files.into_iter().try_for_each(Pending::keep)?;
+    if numeric.is_integer() && args.calibrate.is_none() {
+        eprintln!("warning: ranges come from noise; give real input with --calibrate");
+    }
     for note in notes {
         writeln!(out, "{}", one_line(&note))?;
     }
     if let Some(file) = labels_from {
         writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
     }
-    if let Some(calibration) = &calibration {
-        report(args, &model, &image, calibration, out)?;
+    if let Some(told) = told {
+        write!(out, "{}", told.text)?;
     }
     let bytes = grouped(image.bytes().len());
     writeln!(out, "{} -> {}: {bytes} bytes, {}", args.model.display(), args.output.display(), numeric.name())?;
     Ok(())
 }
 
-/// How far the image is from the model in f32 over the calibration: a line a layer.
-fn report(
-    args: &Args,
-    model: &Canonical,
-    image: &ImageBuffer,
-    calibration: &Calibration,
-    out: &mut dyn Write,
-) -> Outcome {
-    writeln!(out, "ranges from {}; against f32 over the first of them:", calibration.what)?;
-    let reference = load::packed(&args.model, model, Numeric::F32)?;
-    let Some(first) = calibration.sequences.first() else { return Ok(()) };
-    let inputs: Vec<&[f32]> = first.iter().map(Vec::as_slice).collect();
-    let compared = compare(&image.model()?.endless(), &reference.model()?.endless(), &inputs);
-    let (output, layers) = compared.map_err(|error| Failure::of(&args.model, error))?;
-    for difference in layers.iter().chain([&output]) {
-        writeln!(out, "  {}", difference.text())?;
-    }
-    Ok(())
+/// A report in both its forms.
+struct Told {
+    text: String,
+    json: serde_json::Value,
+}
+
+/// The image of a model in integers, and what became of it.
+fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) -> Result<(ImageBuffer, Told), Failure> {
+    let calibration = match &args.calibrate {
+        Some(data) => Calibration::read(data, model, &args.model)?,
+        None => Calibration::noise(model, &args.model)?,
+    };
+    let seen = calibration.seen(model, &args.model)?;
+    let rules = rules(&args.range, &seen)?;
+    let ranges = seen.ranges(&rules);
+    let image = load::packed_with(&args.model, model, numeric, &ranges, layout)?;
+    let float = load::packed(&args.model, model, Numeric::F32)?;
+    let (integer, reference) = (image.model()?, float.model()?);
+    let comparison = calibration.compare(&integer, &reference, &args.model)?;
+    let decisions = match &args.evaluate {
+        Some(index) => Some(decisions(index, &integer, &reference, &args.model)?),
+        None => None,
+    };
+    let source = calibration.what.as_str();
+    let (rules, comparison, decisions) = (&rules, &comparison, decisions.as_ref());
+    let report = Report { source, seen: &seen, ranges: &ranges, rules, comparison, decisions };
+    let (text, json) = (report.text(), report.json());
+    Ok((image, Told { text, json }))
 }

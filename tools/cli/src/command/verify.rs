@@ -1,24 +1,36 @@
 //! An image against the model that it was packed from.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tidegate::{Model, Numeric};
+use tidegate::Numeric;
+use tidegate::front_end::Mfcc;
+use tidegate::node::Node;
+use tidegate_tools::compare::{Comparison, Difference, common_layers};
+use tidegate_tools::data::{read_audio_at, read_index_files};
+use tidegate_tools::drift::Drift;
 use tidegate_tools::load::{self, Settings};
-use tidegate_tools::runner::{self, Sequence};
+use tidegate_tools::plot::{Curves, curves};
+use tidegate_tools::progress::bar;
+use tidegate_tools::runner::stream_features;
+use tidegate_tools::score::{ClipLen, StreamPlan};
 
 use super::run::read_inputs;
-use super::{ArchArgs, Backend, Failure, Outcome};
+use super::{ArchArgs, Backend, Failure, Outcome, front_end_of, keep_inputs};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
-/// Both run the same sequence from a zero state; the model in f32. Reports the worst error and the signal-to-noise
-/// ratio of every layer and of the output.
+/// Both run the same sequence from a zero state as one endless run; the model in f32. Reports the worst error and the
+/// signal-to-noise ratio of every layer, of every cell state and of the output, and how many integers are at the end of
+/// their range. The clips of an index are joined into one stream, as `eval --stream` joins them: an hour shows whether
+/// errors add up.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  tidegate verify gru_s_f16.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
-  tidegate verify keywords.tgi --against keywords.ckpt --arch arch.json --input features.npy")]
+  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
+  tidegate verify keywords.tgi --against keywords.ckpt --arch arch.json --input features.npy
+  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv --plot drift.svg")]
+#[command(group(clap::ArgGroup::new("what").required(true).args(["input", "index"])))]
 pub struct Args {
     /// The packed image
     image: PathBuf,
@@ -29,7 +41,16 @@ pub struct Args {
     arch: ArchArgs,
     /// What goes in: features or, with a front end, a sound
     #[arg(long)]
-    input: PathBuf,
+    input: Option<PathBuf>,
+    /// CSV with the column `file`: clips that go in as one stream
+    #[arg(long)]
+    index: Option<PathBuf>,
+    /// Order, gaps and noise of the stream
+    #[arg(long, default_value_t = 0, requires = "index")]
+    seed: u64,
+    /// Draw the signal-to-noise ratios over time, as SVG
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
     /// What computes
     #[arg(long, value_enum, default_value_t)]
     backend: Backend,
@@ -38,43 +59,72 @@ pub struct Args {
     json: bool,
 }
 
-/// How far one is from the other.
-pub struct Difference {
-    pub name: String,
-    pub max_abs_error: f64,
-    /// Infinite where both are equal.
-    pub snr_db: f64,
-}
-
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Backend::Scalar = args.backend;
+    let what = args.index.as_deref().or(args.input.as_deref()).unwrap_or(Path::new(""));
+    if let Some(file) = &args.plot {
+        keep_inputs(file, &[&args.image, &args.against, what])?;
+    }
     let (image, reference) = load_both(args)?;
     let (image, reference) = (image.model()?, reference.model()?);
-    let inputs = read_inputs(&image, &args.image, &args.input)?;
+    let inputs = match &args.index {
+        Some(index) => {
+            vec![stream(front_end_of(&image, &args.image)?, &args.image, &read_index_files(index)?, args.seed)?]
+        }
+        None => read_inputs(&image, &args.image, what)?,
+    };
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-    let (output, layers) = compare(&image, &reference, &inputs).map_err(|error| Failure::of(&args.input, error))?;
+    let drift = Drift::run(&image, &reference, &inputs).map_err(|error| Failure::of(what, error))?;
+    if let Some(file) = &args.plot {
+        let settings = image.front_end().map(|mfcc| *mfcc.settings());
+        let minutes = settings.map(|of| f64::from(of.stride_len) / f64::from(of.sample_rate.max(1)) / 60.0);
+        let title = format!("{} against {}", args.image.display(), args.against.display());
+        let x_label = if minutes.is_some() { "minutes" } else { "steps" };
+        let lines = drift.curves(minutes.unwrap_or(1.0));
+        curves(file, &Curves { title: &title, x_label, y_label: "signal to noise, dB", curves: &lines })?;
+    }
+    let Comparison { layers, states, output, steps, .. } = &drift.whole;
     if args.json {
-        // JSON has no infinity: an equal layer has the ratio null.
-        let layers: Vec<_> = layers
-            .iter()
-            .map(|layer| json!({ "name": layer.name, "max_abs_error": layer.max_abs_error, "snr_db": layer.snr_db }))
-            .collect();
-        let value = json!({ "max_abs_error": output.max_abs_error, "snr_db": output.snr_db, "layers": layers });
+        // JSON has no infinity: what is equal has the ratio null.
+        let value = |of: &Difference| {
+            let (error, ratio, saturation) = (of.max_abs_error, of.snr_db(), of.saturation());
+            json!({ "name": of.name, "max_abs_error": error, "snr_db": ratio, "saturation": saturation })
+        };
+        let [layers, states] = [layers, states].map(|all| all.iter().map(value).collect::<Vec<_>>());
+        let (error, ratio) = (output.max_abs_error, output.snr_db());
+        let value = json!({
+            "max_abs_error": error, "snr_db": ratio, "steps": steps, "layers": layers, "states": states,
+        });
         writeln!(out, "{value}")?;
         return Ok(());
     }
-    for difference in layers.iter().chain([&output]) {
-        writeln!(out, "{}", difference.text())?;
+    for difference in layers.iter().chain(states) {
+        let ends = if image.numeric().is_integer() && difference.saturated > 0 {
+            format!("  {} of {} at an end of 16 bits", difference.saturated, difference.values)
+        } else {
+            String::new()
+        };
+        writeln!(out, "{}{ends}", difference.text())?;
+    }
+    writeln!(out, "{}", output.text())?;
+    if let Some(file) = &args.plot {
+        writeln!(out, "drawn in {}", file.display())?;
     }
     Ok(())
 }
 
-impl Difference {
-    /// A line for people.
-    pub fn text(&self) -> String {
-        let ratio = if self.snr_db.is_finite() { format!("{:.1} dB", self.snr_db) } else { "equal".to_owned() };
-        format!("{:<12} worst error {:.3e}  {ratio}", self.name, self.max_abs_error)
+/// The features of clips that are joined into one stream.
+pub fn stream(mfcc: &Mfcc<'_>, file: &Path, clips: &[PathBuf], seed: u64) -> Result<Vec<f32>, Failure> {
+    let rate = mfcc.settings().sample_rate;
+    let progress = bar(clips.len() as u64, "reading");
+    let mut sounds = Vec::with_capacity(clips.len());
+    for clip in clips {
+        sounds.push(read_audio_at(clip, rate)?.samples);
+        progress.advance(1);
     }
+    let lengths: Vec<ClipLen> = sounds.iter().map(|sound| ClipLen { label: String::new(), len: sound.len() }).collect();
+    let plan = StreamPlan::new(&lengths, rate, seed);
+    stream_features(mfcc, &sounds, &plan).map_err(|error| Failure::of(file, error))
 }
 
 fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Failure> {
@@ -86,37 +136,14 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
     }
     let image = load::image(&args.image, &Settings::default(), None)?;
     let reference = load::image(&args.against, &args.arch.settings(), Some(Numeric::F32))?;
-    let shape = |model: &Model<'_>| -> Vec<_> {
-        model.nodes().map(|node| (node.kind, node.input_size, node.hidden_size, node.output_size)).collect()
-    };
-    if shape(&image.model()?) != shape(&reference.model()?) {
+    let (image_model, reference_model) = (image.model()?, reference.model()?);
+    let shape = |node: Node<'_>| (node.kind, node.input_size, node.hidden_size, node.output_size);
+    let same = |(at, of): (usize, Node<'_>)| image_model.nodes().nth(at).map(shape) == Some(shape(of));
+    // The packer may have added nodes that bring a value to another scale.
+    let known = common_layers(&image_model, &reference_model);
+    if known.len() != reference_model.nodes().count() || !known.into_iter().zip(reference_model.nodes()).all(same) {
         let reason = format!("has other layers than {}: was it packed from another model?", args.against.display());
         return Err(Failure::of(&args.image, reason));
     }
     Ok((image, reference))
-}
-
-/// Runs both over `inputs`; gives the difference of the outputs, and of each layer.
-pub fn compare(
-    image: &Model<'_>,
-    reference: &Model<'_>,
-    inputs: &[&[f32]],
-) -> Result<(Difference, Vec<Difference>), runner::RunError> {
-    let (got, expected) = (runner::run(image, inputs, None)?, runner::run(reference, inputs, None)?);
-    let layers = image.node_names().zip(got.layers.iter().zip(&expected.layers));
-    let layers = layers.map(|(name, (got, expected))| difference(name, got, expected)).collect();
-    let all = |sequence: &Sequence| sequence.outputs.concat();
-    Ok((difference("output", &all(&got), &all(&expected)), layers))
-}
-
-fn difference(name: &str, got: &[f32], expected: &[f32]) -> Difference {
-    let (mut worst, mut signal, mut noise) = (0.0_f64, 0.0, 0.0);
-    for (&got, &expected) in got.iter().zip(expected) {
-        let error = f64::from(got) - f64::from(expected);
-        // A value that is not a number is infinitely far off.
-        worst = worst.max(if error.is_nan() { f64::INFINITY } else { error.abs() });
-        signal += f64::from(expected).powi(2);
-        noise += error * error;
-    }
-    Difference { name: name.to_owned(), max_abs_error: worst, snr_db: 10.0 * (signal / noise).log10() }
 }

@@ -7,17 +7,22 @@ use tidegate::image::Layout;
 use tidegate::quant::{MAX, RowBlock};
 
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, activation, fraction_bits};
+use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, reach, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
+/// The greatest term: so far below the end that a sum and a term do not wrap.
+const MOST_TERM: f64 = 1_073_741_823.0;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
-/// What a table reaches to, as a power of two: 16.
-const TABLE_REACH_BITS: i32 = 4;
+
+/// A multiplier that keeps the unit.
+const MULTIPLIER_ONE: f64 = (1 << 24) as f64;
+/// That of a product whose unit is that of the output.
+const PRODUCT_ONE: f64 = (1_u64 << 39) as f64;
 
 /// A node in integers.
 #[derive(Clone, Debug)]
@@ -38,6 +43,8 @@ struct Quantizer<'a> {
     numbers: Vec<i32>,
     input: f64,
     output: f64,
+    /// Of a merge, what a unit of each part is worth.
+    parts: Vec<f64>,
     model: &'a Canonical,
     layout: Layout,
 }
@@ -50,7 +57,7 @@ impl QuantizedNode {
     pub fn new(
         node: &Node,
         model: &Canonical,
-        scales: &Scales<'_>,
+        scales: &Scales,
         ranges: &Ranges,
         layout: Layout,
     ) -> Result<Self, QuantizeError> {
@@ -74,6 +81,9 @@ impl QuantizedNode {
         if let Some(gate) = unbounded_gate(node, kind) {
             return Err(refuse(&format!(" whose gates are {gate}")));
         }
+        if kind == CellKind::FastRnn && param(node, "beta") > 1.0 {
+            return Err(refuse(" whose beta is above 1"));
+        }
         let mut coarser = 0;
         loop {
             let mut quantizer = Quantizer {
@@ -82,8 +92,9 @@ impl QuantizedNode {
                 integer,
                 options,
                 numbers: vec![0; integer.numbers.len()],
-                input: scales.input(node)?,
+                input: scales.input(node),
                 output: scales.of(&node.name),
+                parts: if kind == CellKind::Merge { scales.parts(node) } else { Vec::new() },
                 model,
                 layout,
             };
@@ -112,10 +123,15 @@ impl Quantizer<'_> {
             if of != default.default {
                 self.options |= 1 << OTHER;
             }
-            if Curve::of(of).is_none() {
+            if Curve::of(of).is_none_or(|curve| self.only_tables() && curve.keeps_unit()) {
                 self.options |= 1 << (CURVE + index as u32);
             }
         }
+    }
+
+    /// Whether activations that keep their unit are tabulated too: two of them see one sum, or what comes out is weighed.
+    fn only_tables(&self) -> bool {
+        [CellKind::FastRnn, CellKind::FastGrnn].iter().any(|kind| kind.spec().name == self.node.cell)
     }
 
     fn set(&mut self, name: &str, value: i32) {
@@ -148,6 +164,9 @@ impl Quantizer<'_> {
         match kind {
             CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
+            CellKind::Identity => self.set_identity(),
+            CellKind::MinGru => self.set("hidden_bits", -self.output.log2() as i32),
+            CellKind::FastRnn | CellKind::FastGrnn => self.set_fast(coarser),
             _ => {}
         }
     }
@@ -198,6 +217,26 @@ impl Quantizer<'_> {
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
     }
 
+    /// What weighs a candidate: so fine that all of a candidate's shares together are at most [`MAX`].
+    fn set_fast(&mut self, coarser: i32) {
+        let grnn = self.node.cell == CellKind::FastGrnn.spec().name;
+        let (names, candidate, shift): (&[_], _, _) =
+            if grnn { (&["zeta", "nu"], 1, "mix_shift") } else { (&["alpha"], 0, "alpha_shift") };
+        let units = f64::from(-weighed_bits(activation(self.node, candidate))).exp2() / self.output;
+        let shares = |name: &&str| param(self.node, name) * units * f64::from(1 << 15);
+        let room = (f64::from(MAX) / names.iter().map(shares).sum::<f64>()).log2().floor().clamp(0.0, 15.0);
+        for (name, share) in names.iter().zip(names.iter().map(shares).collect::<Vec<_>>()) {
+            self.set(name, (share * room.exp2()).round() as i32);
+        }
+        self.set(shift, room as i32);
+        self.set("beta", (param(self.node, "beta") / Q15).round() as i32);
+        // No row of B times h reaches further.
+        let basis = self.model.tensors.get(&format!("{}.recurrent_basis", self.node.name));
+        let rows = basis.into_iter().flat_map(|basis| basis.data.chunks(self.node.hidden_size));
+        let most = rows.map(|row| row.iter().map(|weight| f64::from(weight.abs())).sum::<f64>()).fold(0.0, f64::max);
+        self.set("latent_bits", fraction_bits((most * self.output * f64::from(MAX)) as f32) - coarser);
+    }
+
     fn set_softmax(&mut self) {
         // Over 2^32 the multiplier brings units · 2^14 to 15 fraction bits of a power of two.
         let mut multiplier = self.input * std::f64::consts::LOG2_E * f64::from(1 << 15) * f64::from(1 << 18);
@@ -208,6 +247,34 @@ impl Quantizer<'_> {
         }
         self.set("multiplier", multiplier.round() as i32);
         self.set("lift", lift);
+    }
+
+    fn set_identity(&mut self) {
+        let multiplier = multiplier(self.input / self.output);
+        self.set("multiplier", multiplier);
+        if multiplier != MULTIPLIER_ONE as i32 {
+            self.options |= 1 << OTHER;
+        }
+    }
+
+    /// What brings each part of a merge to the unit of the output.
+    fn multipliers(&self) -> Vec<i32> {
+        let has = |option: &str| self.node.options.iter().any(|has| has == option);
+        let to_output = |part: &f64| multiplier(part / self.output);
+        match self.parts.as_slice() {
+            [_, _, ..] if has("multiply") => {
+                let product = product_unit(&self.parts) / self.output * PRODUCT_ONE;
+                let rest = self.parts.iter().skip(1).map(|_| 0);
+                [product.round() as i32].into_iter().chain(rest).collect()
+            }
+            [first, second, share] if has("blend") => {
+                vec![to_output(first), to_output(second), multiplier(share / Q15)]
+            }
+            parts => {
+                let share = if has("average") { parts.len() as f64 } else { 1.0 };
+                parts.iter().map(|part| multiplier(part / self.output / share)).collect()
+            }
+        }
     }
 
     /// What a unit is worth. `gate` picks the activation of what is [`Unit::Before`] one.
@@ -221,6 +288,9 @@ impl Quantizer<'_> {
                 Activation::Identity | Activation::Relu => self.unit(after),
                 _ => f64::from(-self.numbers[*bits]).exp2(),
             },
+            Unit::When { option, with, without } => {
+                self.unit(if self.options >> option & 1 == 1 { with } else { without })
+            }
         }
     }
 
@@ -243,10 +313,27 @@ impl Quantizer<'_> {
                 let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
                 values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
             }
+            Storage::Terms(to) => self.words(tensor, to, 1.0),
             Storage::Curve => self.table(tensor),
-            Storage::F32 => Vec::new(),
+            Storage::Multipliers => {
+                let mut values = self.multipliers();
+                values.resize(values.len().next_multiple_of(4), 0);
+                values.into_iter().flat_map(i32::to_le_bytes).collect()
+            }
+            Storage::Addends | Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
+    }
+
+    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks.
+    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64) -> Vec<u8> {
+        let values = image_rows(self.node, self.spec, tensor, self.model);
+        let filled = values.len().next_multiple_of(4) - values.len();
+        let units = to.iter().cycle().map(|unit| self.unit(unit));
+        let word =
+            |(value, unit): (f32, f64)| (f64::from(value) * times / unit).round().clamp(-MOST_TERM, MOST_TERM) as i32;
+        let words = values.into_iter().zip(units).map(word).chain(std::iter::repeat_n(0, filled));
+        words.flat_map(i32::to_le_bytes).collect()
     }
 
     /// The rows that the tensor with [`Storage::Rows`] speaks of, and whether the recurrent part is the finer one: where
@@ -333,10 +420,18 @@ impl Quantizer<'_> {
         match (CellKind::from_name(&self.node.cell), index) {
             (Some(CellKind::Lstm), 1) => f64::from(-(self.get("candidate_shift") + self.get("cell_bits"))).exp2(),
             (Some(CellKind::Lstm), 2) => f64::from(-self.get("memory_bits")).exp2(),
-            (Some(CellKind::Lstm | CellKind::Gru), 0) => Q15,
+            (Some(CellKind::Lstm | CellKind::Gru | CellKind::FastGrnn), 0) => Q15,
+            (Some(CellKind::FastGrnn | CellKind::FastRnn), _) => {
+                f64::from(-weighed_bits(activation(self.node, index))).exp2()
+            }
             _ => self.output,
         }
     }
+}
+
+/// What brings a unit to another that is worth so much of it.
+fn multiplier(ratio: f64) -> i32 {
+    (ratio * MULTIPLIER_ONE).round().clamp(1.0, f64::from(i32::MAX)) as i32
 }
 
 /// The number that says how wide the steps of a table are.
@@ -346,16 +441,10 @@ fn table_shift(table: &str) -> String {
 
 /// The activation of a node's gates, if it leaves 0 to 1.
 fn unbounded_gate(node: &Node, kind: CellKind) -> Option<Activation> {
-    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru);
+    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru | CellKind::FastGrnn);
     let gate = activation(node, 0);
     let bounded = matches!(gate, Activation::Sigmoid | Activation::HardSigmoid { .. });
     (gated && !bounded).then_some(gate)
-}
-
-/// The greatest magnitude of a bounded activation over the reach of its table.
-fn reach(of: Activation) -> f32 {
-    let end = f32::from(1_u16 << TABLE_REACH_BITS);
-    of.apply(end).abs().max(of.apply(-end).abs())
 }
 
 fn row_block(rows: &[Row]) -> RowBlock {

@@ -2,12 +2,14 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tidegate::front_end::{Mfcc, MfccSettings};
+use tidegate::Numeric;
+use tidegate::cell::CellKind;
+use tidegate::front_end::Mfcc;
 
 use super::Ranges;
 use super::ranges::RangesError;
-use crate::canonical::Canonical;
-
+use crate::canonical::{Canonical, Node, Port};
+use crate::pack::{PackError, front_end_section};
 use crate::runner::clip_features;
 
 const SEED: u64 = 0;
@@ -19,38 +21,49 @@ const LOUDNESSES: u32 = 12;
 const SEQUENCES: (usize, usize) = (8, 100);
 
 impl Ranges {
-    /// Of noise: through the front end at every loudness from full scale down, or else uniform between -1 and 1.
+    /// Of [`noise`].
     ///
     /// # Errors
     /// As [`measure`](Self::measure).
     pub fn from_noise(model: &Canonical) -> Result<Self, RangesError> {
-        let mut noise = ChaCha8Rng::seed_from_u64(SEED);
-        let sequences = match &model.architecture.front_end {
-            Some(front_end) => {
-                let settings = MfccSettings::from(front_end);
-                let mut section = vec![0; settings.section_len().map_err(crate::pack::PackError::from)?];
-                settings.write(&mut section).map_err(crate::pack::PackError::from)?;
-                let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
-                let len = SECONDS * front_end.sample_rate as usize;
-                let sound = |halvings: u32| -> Vec<i16> {
-                    (0..len).map(|_| (noise.next_u32() >> 16) as u16 as i16 >> halvings).collect()
-                };
-                let sounds: Vec<Vec<i16>> = (0..LOUDNESSES).map(sound).collect();
-                sounds
-                    .iter()
-                    .map(|sound| Ok(vec![clip_features(&mfcc, sound)?]))
-                    .collect::<Result<Vec<_>, RangesError>>()?
-            }
-            None => {
-                let mut number = || noise.next_u32() as f32 / (u32::MAX / 2) as f32 - 1.0;
-                let (count, steps) = SEQUENCES;
-                let mut input = |size: usize| -> Vec<f32> { (0..steps * size).map(|_| number()).collect() };
-                let inputs = &model.architecture.inputs;
-                (0..count).map(|_| inputs.iter().map(|port| input(port.size)).collect()).collect()
-            }
-        };
+        let sequences = noise(model)?;
         let sequences: Vec<Vec<&[f32]>> =
             sequences.iter().map(|inputs| inputs.iter().map(Vec::as_slice).collect()).collect();
         Self::measure(model, sequences.iter().map(Vec::as_slice))
     }
+}
+
+/// Sequences, each `[steps, size]` for each input: noise through the front end at every loudness from full scale down, or
+/// else uniform between -1 and 1, or rows of the table for what an embedding reads.
+///
+/// # Errors
+/// If the front end cannot run.
+pub fn noise(model: &Canonical) -> Result<Vec<Vec<Vec<f32>>>, RangesError> {
+    let architecture = &model.architecture;
+    let mut noise = ChaCha8Rng::seed_from_u64(SEED);
+    if let Some(front_end) = &architecture.front_end {
+        let section = front_end_section(front_end, Numeric::I8x16).map_err(PackError::from)?;
+        let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
+        let len = SECONDS * front_end.sample_rate as usize;
+        let sound = |halvings: u32| -> Vec<i16> {
+            (0..len).map(|_| (noise.next_u32() >> 16) as u16 as i16 >> halvings).collect()
+        };
+        let sounds: Vec<Vec<i16>> = (0..LOUDNESSES).map(sound).collect();
+        return sounds.iter().map(|sound| Ok(vec![clip_features(&mfcc, sound)?])).collect();
+    }
+    let rows_of_a_table = |input: &Port| {
+        let reads = |node: &&Node| node.cell == CellKind::Embedding.spec().name && node.inputs.contains(&input.name);
+        let node = architecture.nodes.iter().find(reads)?;
+        node.extents.get("vocabulary").copied()
+    };
+    let tables: Vec<Option<usize>> = architecture.inputs.iter().map(rows_of_a_table).collect();
+    let (count, steps) = SEQUENCES;
+    let mut number = |table: Option<usize>| match table {
+        Some(rows) => (noise.next_u32() as usize % rows.max(1)) as f32,
+        None => noise.next_u32() as f32 / (u32::MAX / 2) as f32 - 1.0,
+    };
+    let mut input = |(port, table): (&Port, &Option<usize>)| -> Vec<f32> {
+        (0..steps * port.size).map(|_| number(*table)).collect()
+    };
+    Ok((0..count).map(|_| architecture.inputs.iter().zip(&tables).map(&mut input).collect()).collect())
 }

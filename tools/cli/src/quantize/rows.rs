@@ -1,12 +1,12 @@
 //! Rows of weights to integers: the scales of each, and how its sums are brought to a unit.
 
-use tidegate::quant::MAX;
+use tidegate::quant::cannot_wrap;
 
 /// The greatest weight.
 const MOST_WEIGHT: f64 = 127.0;
 /// The most that a sum is shifted.
 const MOST_SHIFT: f64 = 31.0;
-/// What the sums of a row stay below.
+/// What starts and multipliers stay below.
 const MOST_SUM: f64 = 2_147_483_647.0;
 
 /// What a row is multiplied with: weights, and what a unit of the other factor is worth.
@@ -104,11 +104,9 @@ fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias:
 impl Row {
     /// Whether no input can make a sum wrap.
     fn fits(&self, first: usize) -> bool {
-        let most = |part: usize| {
-            self.weights[part].iter().map(|&weight| f64::from(weight).abs()).sum::<f64>() * f64::from(MAX)
-        };
-        let fine = f64::from(self.start).abs() + most(first);
-        fine < MOST_SUM && fine / f64::from(self.shift).exp2() + 1.0 + most(1 - first) < MOST_SUM
+        let sum = |part: usize| self.weights[part].iter().map(|weight| u64::from(weight.unsigned_abs())).sum();
+        // A start that was cut off is none.
+        self.start.abs() < i32::MAX && cannot_wrap(self.start, self.shift, sum(first), sum(1 - first))
     }
 }
 

@@ -1,0 +1,150 @@
+//! Whether no input makes a sum of an integer node wrap. `parse` asks, so that bytes are gone through without a call: the
+//! compiler counts those, and loop turns, in a `const` evaluation.
+
+use super::Node;
+use crate::cell::Storage;
+use crate::image::field::node as field;
+use crate::image::read::{slice, u32_at};
+use crate::image::{ImageError, Layout};
+use crate::quant::{RowBlock, cannot_wrap};
+
+/// A matrix, block by block.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    bytes: &'a [u8],
+    block_bytes: usize,
+}
+
+impl Part<'_> {
+    /// Where there is nothing.
+    const NONE: Self = Self { bytes: &[], block_bytes: 0 };
+}
+
+impl<'a> Node<'a> {
+    /// Checks every row of every matrix. Tensors have been [checked](Self::check) before.
+    pub(crate) const fn check_sums(&self, node: u32) -> Result<(), ImageError> {
+        let (mut rest, mut index) = (self.cell.tensors(), 0);
+        while let [spec, others @ ..] = rest {
+            if let Storage::Rows { input, recurrent, .. } = spec.storage
+                && spec.presence.required(self.options)
+            {
+                let input = self.part(input);
+                let (fine, coarse) = match recurrent {
+                    None => (input, Part::NONE),
+                    Some((recurrent, first)) if self.number(first) == 0 => (input, self.part(recurrent)),
+                    Some((recurrent, _)) => (self.part(recurrent), input),
+                };
+                if let Some(row) = row_that_wraps(self.tensor_bytes_at(index), fine, coarse, self.layout) {
+                    return Err(ImageError::BadSum { node, tensor: index as u32, row });
+                }
+            }
+            rest = others;
+            index += 1;
+        }
+        Ok(())
+    }
+
+    const fn part(&self, index: usize) -> Part<'a> {
+        let cols = match self.tensor_spec(index) {
+            Some(spec) => self.padded_cols(spec),
+            None => None,
+        };
+        let bytes = self.tensor_bytes_at(index);
+        match cols {
+            Some(cols) => Part { bytes, block_bytes: 4 * cols * self.numeric.matrix_element_bytes() },
+            None => Part::NONE,
+        }
+    }
+
+    /// The bytes of tensor `index` of the spec; none where the node does not have it.
+    const fn tensor_bytes_at(&self, index: usize) -> &'a [u8] {
+        let (Some(offset), Some(len)) = (u32_at(self.tensors, 4 * index..4 * index + 4), self.tensor_bytes(index))
+        else {
+            return &[];
+        };
+        if offset == field::ABSENT {
+            return &[];
+        }
+        match slice(self.weights, offset as usize, len) {
+            Some(bytes) => bytes,
+            None => &[],
+        }
+    }
+}
+
+/// The first row whose sum can wrap.
+const fn row_that_wraps(rows: &[u8], mut fine: Part<'_>, mut coarse: Part<'_>, layout: Layout) -> Option<u32> {
+    let (mut rest, mut row) = (rows, 0);
+    while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
+        let (Some((w, fine_rest)), Some((r, coarse_rest))) =
+            (fine.bytes.split_at_checked(fine.block_bytes), coarse.bytes.split_at_checked(coarse.block_bytes))
+        else {
+            return None;
+        };
+        let (fine_sums, coarse_sums) = (magnitudes(w, layout), magnitudes(r, layout));
+        let (starts, _) = block.as_chunks::<4>();
+        let [.., a, b, c, d] = *block;
+        let shifts = [a, b, c, d];
+        let mut at = 0;
+        while at < 4 {
+            let start = i32::from_le_bytes(starts[at]);
+            if !cannot_wrap(start, shifts[at], fine_sums[at], coarse_sums[at]) {
+                return Some(row + at as u32);
+            }
+            at += 1;
+        }
+        (fine.bytes, coarse.bytes) = (fine_rest, coarse_rest);
+        rest = others;
+        row += 4;
+    }
+    None
+}
+
+/// The sums of the magnitudes of the four rows of a block of i8.
+const fn magnitudes(block: &[u8], layout: Layout) -> [u64; 4] {
+    // Four bytes a turn: a column, or so many words of each row in turn.
+    let (flip, words) = match layout {
+        Layout::Portable => (0, None),
+        Layout::CortexM0 => (0x80, None),
+        Layout::CortexM4 => (0, Some(0)),
+        Layout::CortexM55 => (0, Some(2)),
+    };
+    let (mut sums, mut rest, mut word) = ([0; 4], block, 0);
+    while let [a, b, c, d, others @ ..] = rest {
+        let [a, b, c, d] = [*a ^ flip, *b ^ flip, *c ^ flip, *d ^ flip];
+        let a = if a < 0x80 { a as u64 } else { 0x100 - a as u64 };
+        let b = if b < 0x80 { b as u64 } else { 0x100 - b as u64 };
+        let c = if c < 0x80 { c as u64 } else { 0x100 - c as u64 };
+        let d = if d < 0x80 { d as u64 } else { 0x100 - d as u64 };
+        match words {
+            None => sums = [sums[0] + a, sums[1] + b, sums[2] + c, sums[3] + d],
+            Some(log) => sums[word >> log & 3] += a + b + c + d,
+        }
+        word += 1;
+        rest = others;
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::magnitudes;
+    use crate::image::Layout;
+
+    #[test]
+    fn the_magnitudes_of_a_row_are_those_of_its_weights_in_every_layout() {
+        let weight = |row: usize, col: usize| (row * 71 + col * 37 + col * col * 5) as u8 as i8;
+        for layout in Layout::ALL {
+            for cols in 0..40_usize {
+                let mut block = [layout.byte(0); 4 * 48];
+                for (row, col) in (0..4).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+                    block[layout.place(row, col)] = layout.byte(weight(row, col));
+                }
+                let expected = [0, 1, 2, 3]
+                    .map(|row| (0..cols).map(|col| u64::from(weight(row, col).unsigned_abs())).sum::<u64>());
+                let bytes = 4 * cols.next_multiple_of(layout.columns());
+                assert_eq!(magnitudes(&block[..bytes], layout), expected, "{} {cols}", layout.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! An image beside the model that it was packed from, in f32: how far every layer is from it, and how often integers are at
+//! the end of their range.
+
+use tidegate::step::Values;
+use tidegate::{Model, State};
+
+use crate::runner::RunError;
+
+/// The state whose values are none of the node's output.
+const CELL_STATE: &str = "cell_state";
+/// The number of a node that says what a unit of it is worth.
+const CELL_BITS: &str = "cell_bits";
+
+/// How far one value is from what it should be, over all steps so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// What it is.
+    pub name: String,
+    /// The worst.
+    pub max_abs_error: f64,
+    /// Squares of what it should be, summed.
+    pub signal: f64,
+    /// Squares of how far it is from that, summed.
+    pub noise: f64,
+    /// Numbers that were compared.
+    pub values: u64,
+    /// Those that are at the end of 16 bits; 0 in floats.
+    pub saturated: u64,
+}
+
+impl Difference {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// Infinite where both are equal.
+    pub fn snr_db(&self) -> f64 {
+        10.0 * (self.signal / self.noise).log10()
+    }
+
+    /// The share of the numbers at the end of 16 bits, 0 to 1.
+    pub fn saturation(&self) -> f64 {
+        self.saturated as f64 / self.values.max(1) as f64
+    }
+
+    /// A line for people.
+    pub fn text(&self) -> String {
+        format!("{:<12} worst error {:.3e}  {}", self.name, self.max_abs_error, self.ratio())
+    }
+
+    /// The signal-to-noise ratio, for people.
+    pub fn ratio(&self) -> String {
+        if self.noise == 0.0 { "equal".to_owned() } else { format!("{:.1} dB", self.snr_db()) }
+    }
+
+    fn add(&mut self, got: &[f32], expected: &[f32]) {
+        for (&got, &expected) in got.iter().zip(expected) {
+            let error = f64::from(got) - f64::from(expected);
+            // A value that is not a number is infinitely far off.
+            self.max_abs_error = self.max_abs_error.max(if error.is_nan() { f64::INFINITY } else { error.abs() });
+            self.signal += f64::from(expected).powi(2);
+            self.noise += error * error;
+            self.values += 1;
+        }
+    }
+
+    fn add_integers(&mut self, got: &[i16], scale: f32, expected: &[f32]) {
+        let floats: Vec<f32> = got.iter().map(|&value| f32::from(value) * scale).collect();
+        self.add(&floats, expected);
+        self.saturated += got.iter().filter(|value| value.unsigned_abs() >= i16::MAX.unsigned_abs()).count() as u64;
+    }
+}
+
+/// Everything that is compared.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// What goes in, as the image counts it.
+    pub inputs: Vec<Difference>,
+    /// What every layer of the model gives.
+    pub layers: Vec<Difference>,
+    /// The cell states, `<node>.cell_state`.
+    pub states: Vec<Difference>,
+    /// All outputs together.
+    pub output: Difference,
+    /// Steps so far.
+    pub steps: u64,
+}
+
+/// Where the layers of the reference are in the image, in order, up to the first that is not.
+pub fn common_layers(image: &Model<'_>, reference: &Model<'_>) -> Vec<usize> {
+    let mut names = image.node_names().enumerate();
+    reference.node_names().map_while(|name| names.find(|(_, other)| *other == name).map(|(at, _)| at)).collect()
+}
+
+/// What a unit of each number of an image is worth.
+struct Units {
+    inputs: Vec<f32>,
+    nodes: Vec<f32>,
+    /// Index in the image, name, and what a unit is worth, of each node with a cell state.
+    cells: Vec<(String, f32)>,
+}
+
+impl Units {
+    fn of(image: &Model<'_>) -> Self {
+        let nodes = image.node_scales().chain(std::iter::repeat(1.0)).take(image.nodes().count()).collect();
+        let cells = image.nodes().zip(image.node_names()).filter_map(|(node, name)| {
+            node.spec().states.iter().find(|state| state.name == CELL_STATE)?;
+            let numbers = node.kind.integer_spec().map_or(&[][..], |integer| integer.numbers);
+            let bits = numbers.iter().position(|number| number.name == CELL_BITS);
+            let unit = match bits {
+                Some(bits) if image.numeric().is_integer() => (-(node.number(bits) as f32)).exp2(),
+                None if image.numeric().is_integer() => return None,
+                _ => 1.0,
+            };
+            Some((name.to_owned(), unit))
+        });
+        Self { inputs: image.inputs().map(|port| port.scale).collect(), nodes, cells: cells.collect() }
+    }
+}
+
+/// A model that runs beside another.
+struct Runner<'m, 's> {
+    model: &'m Model<'m>,
+    state: State<'s>,
+    scratch: Vec<u32>,
+    outputs: Vec<Vec<f32>>,
+}
+
+impl<'m, 's> Runner<'m, 's> {
+    fn new(model: &'m Model<'m>, memory: &'s mut [u32]) -> Self {
+        let state = State::new(model, memory).expect("the memory has the model's own length");
+        let outputs = model.outputs().map(|port| vec![0.0; port.size]).collect();
+        Self { model, state, scratch: vec![0; model.scratch_words()], outputs }
+    }
+
+    fn step(&mut self, rows: &[&[f32]], observe: impl FnMut(usize, Values<'_>)) -> Result<bool, RunError> {
+        let mut outputs: Vec<&mut [f32]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        let step = self.model.step_observed(&mut self.state, &mut self.scratch, rows, &mut outputs, observe)?;
+        Ok(step.has_output())
+    }
+
+    fn finish(&mut self) -> Result<bool, RunError> {
+        let mut outputs: Vec<&mut [f32]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        Ok(self.model.finish(&mut self.state, &mut self.scratch, &mut outputs)?.has_output())
+    }
+}
+
+impl Comparison {
+    /// Of nothing yet.
+    pub fn new(image: &Model<'_>, reference: &Model<'_>) -> Self {
+        let cells = Units::of(image).cells;
+        Self {
+            inputs: image.inputs().map(|port| Difference::new(port.name)).collect(),
+            layers: reference.node_names().take(common_layers(image, reference).len()).map(Difference::new).collect(),
+            states: cells.iter().map(|(node, _)| Difference::new(&format!("{node}.{CELL_STATE}"))).collect(),
+            output: Difference::new("output"),
+            steps: 0,
+        }
+    }
+
+    /// Runs both over a sequence, `[steps, size]` for each input, as one endless run from a zero state. `stepped` sees what
+    /// has come together after each step. Returns the last outputs, the image's first; none if there was none.
+    ///
+    /// # Errors
+    /// If the inputs are not the model's.
+    pub fn run(
+        &mut self,
+        image: &Model<'_>,
+        reference: &Model<'_>,
+        inputs: &[&[f32]],
+        mut stepped: impl FnMut(&Self),
+    ) -> Result<Option<[Vec<f32>; 2]>, RunError> {
+        let (image, reference) = (image.endless(), reference.endless());
+        let (mut image_memory, mut reference_memory) = (vec![0; image.state_words()], vec![0; reference.state_words()]);
+        let units = Units::of(&image);
+        let places = common_layers(&image, &reference);
+        let mut image = Runner::new(&image, &mut image_memory);
+        let mut reference = Runner::new(&reference, &mut reference_memory);
+        let sizes: Vec<usize> = image.model.inputs().map(|port| port.size).collect();
+        let steps = inputs.iter().zip(&sizes).map(|(input, size)| input.len() / size).min().unwrap_or(0);
+        let mut expected: Vec<Vec<f32>> = vec![Vec::new(); reference.model.nodes().count()];
+        let mut last = None;
+        for step in 0..=steps {
+            let given = if step < steps {
+                let rows: Vec<&[f32]> =
+                    inputs.iter().zip(&sizes).map(|(input, &size)| &input[step * size..(step + 1) * size]).collect();
+                self.add_inputs(&rows, &units, image.model.numeric().is_integer());
+                let given = self.step(&mut image, &mut reference, &rows, &units, &places, &mut expected)?;
+                self.add_states(&image, &reference, &units);
+                self.steps += 1;
+                given
+            } else {
+                image.finish()? & reference.finish()?
+            };
+            if given {
+                for (got, expected) in image.outputs.iter().zip(&reference.outputs) {
+                    self.output.add(got, expected);
+                }
+                last = Some([image.outputs.concat(), reference.outputs.concat()]);
+            }
+            if step < steps {
+                stepped(self);
+            }
+        }
+        Ok(last)
+    }
+
+    fn step(
+        &mut self,
+        image: &mut Runner<'_, '_>,
+        reference: &mut Runner<'_, '_>,
+        rows: &[&[f32]],
+        units: &Units,
+        places: &[usize],
+        expected: &mut [Vec<f32>],
+    ) -> Result<bool, RunError> {
+        expected.iter_mut().for_each(Vec::clear);
+        let reference_gives = reference.step(rows, |node, values| {
+            if let Values::F32(values) = values {
+                expected[node].extend_from_slice(values);
+            }
+        })?;
+        let gives = image.step(rows, |node, values| {
+            let Some(layer) = places.iter().position(|&place| place == node) else { return };
+            match values {
+                Values::F32(values) => self.layers[layer].add(values, &expected[layer]),
+                Values::I16(values) => self.layers[layer].add_integers(values, units.nodes[node], &expected[layer]),
+            }
+        })?;
+        Ok(gives && reference_gives)
+    }
+
+    fn add_inputs(&mut self, rows: &[&[f32]], units: &Units, integers: bool) {
+        for ((input, row), &unit) in self.inputs.iter_mut().zip(rows).zip(&units.inputs) {
+            if integers {
+                let most = f32::from(i16::MAX);
+                let counted: Vec<i16> = row.iter().map(|x| (x / unit).round().clamp(-most, most) as i16).collect();
+                input.add_integers(&counted, unit, row);
+            } else {
+                input.add(row, row);
+            }
+        }
+    }
+
+    fn add_states(&mut self, image: &Runner<'_, '_>, reference: &Runner<'_, '_>, units: &Units) {
+        for (of, (node, unit)) in self.states.iter_mut().zip(&units.cells) {
+            let Some(expected) = reference.state.part(reference.model, node, CELL_STATE) else { continue };
+            if image.model.numeric().is_integer() {
+                let range = image.model.state_range(node, CELL_STATE);
+                let got = range.and_then(|range| image.state.values_i16().get(range)).unwrap_or_default();
+                of.add_integers(got, *unit, expected);
+            } else if let Some(got) = image.state.part(image.model, node, CELL_STATE) {
+                of.add(got, expected);
+            }
+        }
+    }
+}
+
+/// What lies between two of the same comparison, the later first.
+pub fn between(later: &Difference, earlier: &Difference) -> Difference {
+    Difference {
+        name: later.name.clone(),
+        max_abs_error: later.max_abs_error,
+        signal: later.signal - earlier.signal,
+        noise: later.noise - earlier.noise,
+        values: later.values - earlier.values,
+        saturated: later.saturated - earlier.saturated,
+    }
+}
