@@ -1,5 +1,7 @@
 //! Makes what the firmware includes: the memory map, the images and the recording.
 
+mod build_c;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ const CLIPS: &str = "../assets/speech_commands/index.csv";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build_c.rs");
     println!("cargo::rerun-if-changed=memory.x");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::copy("memory.x", out.join("memory.x"))?;
@@ -25,14 +28,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={MODEL}");
     let kws = load::canonical(Path::new(MODEL), &Settings::default())?.model;
     fs::write(out.join("kws.tgi"), pack(&kws, Numeric::F32)?)?;
-    let rate = kws.architecture.front_end.ok_or("the model has no front end")?.sample_rate;
-    recording(&out, rate)
+    let rate = kws.architecture.front_end.as_ref().ok_or("the model has no front end")?.sample_rate;
+    build_c::write(&out, &kws, &recording(&out, rate)?)
 }
 
 /// The first clip of every class, in the order of the index: one static each, so that a symbol tells its size.
-fn recording(out: &Path, sample_rate: u32) -> Result<(), Box<dyn Error>> {
+/// Returns their labels and how many samples they have.
+fn recording(out: &Path, sample_rate: u32) -> Result<Vec<(String, usize)>, Box<dyn Error>> {
     println!("cargo::rerun-if-changed={CLIPS}");
-    let mut labels: Vec<String> = Vec::new();
+    let (mut labels, mut lens): (Vec<String>, Vec<usize>) = Default::default();
     let mut statics = String::new();
     for clip in read_index(Path::new(CLIPS))? {
         if labels.contains(&clip.label) {
@@ -45,6 +49,7 @@ fn recording(out: &Path, sample_rate: u32) -> Result<(), Box<dyn Error>> {
         fs::write(out.join(format!("clip{number}.i16")), bytes)?;
         statics += &format!("static CLIP_{number}: [u8; 2 * {count}] = *include_bytes!(\"clip{number}.i16\");\n");
         labels.push(clip.label);
+        lens.push(count);
     }
     let clips: Vec<String> = labels
         .iter()
@@ -53,7 +58,8 @@ fn recording(out: &Path, sample_rate: u32) -> Result<(), Box<dyn Error>> {
         .collect();
     statics +=
         &format!("/// The shipped clips.\npub static CLIPS: [Clip; {}] = [{}];\n", clips.len(), clips.join(", "));
-    Ok(fs::write(out.join("clips.rs"), statics)?)
+    fs::write(out.join("clips.rs"), statics)?;
+    Ok(labels.into_iter().zip(lens).collect())
 }
 
 /// LSTM 4 → 8, dense → 3, softmax, with weights that a formula gives.

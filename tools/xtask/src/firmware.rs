@@ -1,6 +1,6 @@
 //! The firmware: which programs for which machine, built and run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub const ALL: [Firmware; 3] = [
 
 const FOLDER: &str = "firmware-examples";
 /// The spotter needs about 3 s on an idle core.
-const TIME_LIMIT: Duration = Duration::from_secs(300);
+pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// What the programs print last: how much stack was used. It depends on the compiler, so it is a size, not output.
 const STACK: &str = "stack ";
 
@@ -88,16 +88,22 @@ impl Firmware {
 
     /// Runs it under QEMU.
     pub fn run(&self) -> Result<Output, Failure> {
+        self.machine.run(self.name, &self.elf())
+    }
+}
+
+impl Machine {
+    /// Runs a program under QEMU.
+    pub fn run(&self, name: &str, elf: &Path) -> Result<Output, Failure> {
         let mut qemu = Command::new("qemu-system-arm");
-        qemu.args(["-machine", self.machine.name, "-cpu", self.machine.cpu, "-nographic"])
+        qemu.args(["-machine", self.name, "-cpu", self.cpu, "-nographic"])
             .args(["-semihosting-config", "enable=on,target=native", "-kernel"])
-            .arg(self.elf());
+            .arg(elf);
         let text = shell::output_within(qemu, TIME_LIMIT)?;
-        let (text, stack) = text
-            .rsplit_once(STACK)
-            .ok_or_else(|| format!("{} printed no line `{STACK}…`; it printed:\n{text}", self.name))?;
+        let (text, stack) =
+            text.rsplit_once(STACK).ok_or_else(|| format!("{name} printed no line `{STACK}…`; it printed:\n{text}"))?;
         let stack_bytes = u32::from_str_radix(stack.trim(), 16)
-            .map_err(|error| format!("{} printed `{STACK}{}`: {error}", self.name, stack.trim()))?;
+            .map_err(|error| format!("{name} printed `{STACK}{}`: {error}", stack.trim()))?;
         Ok(Output { text: text.to_owned(), stack_bytes })
     }
 }

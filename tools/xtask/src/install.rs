@@ -36,27 +36,38 @@ pub fn targets() -> Result<(), Failure> {
     shell::run(&format!("installing the Rust targets {}", missing.join(", ")), rustup)
 }
 
-/// Debian's package with `qemu-system-arm`.
-const PACKAGE: &str = "qemu-system-arm";
-
 /// Installs QEMU where it is missing and this may be done; else says how.
 pub fn qemu() -> Result<(), Failure> {
-    if answers("qemu-system-arm", &["--version"]) {
+    packages("QEMU", "qemu-system-arm", &["qemu-system-arm"])
+}
+
+/// The same for the C compiler of Cortex-M, with its library.
+pub fn arm_gcc() -> Result<(), Failure> {
+    packages("arm-none-eabi-gcc", "arm-none-eabi-gcc", &["gcc-arm-none-eabi", "libnewlib-arm-none-eabi"])
+}
+
+/// Debian's packages of a program.
+fn packages(what: &str, program: &str, packages: &[&str]) -> Result<(), Failure> {
+    if answers(program, &["--version"]) {
         return Ok(());
     }
     if !(is_root() && answers("apt-get", &["--version"])) {
-        return Err(format!("QEMU is missing: sudo apt-get install -y --no-install-recommends {PACKAGE}"));
+        let packages = packages.join(" ");
+        return Err(format!("{what} is missing: sudo apt-get install -y --no-install-recommends {packages}"));
     }
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
         command
     };
-    shell::run("installing QEMU: the list of packages", apt(&["update"]))?;
-    shell::run("installing QEMU", apt(&["install", "-y", "--no-install-recommends", PACKAGE]))
+    shell::run(&format!("installing {what}: the list of packages"), apt(&["update"]))?;
+    let mut install = apt(&["install", "-y", "--no-install-recommends"]);
+    install.args(packages);
+    shell::run(&format!("installing {what}"), install)
 }
 
-fn answers(program: &str, arguments: &[&str]) -> bool {
+/// Whether there is such a program.
+pub fn answers(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }

@@ -1,5 +1,6 @@
 //! Every task that CI or a person runs. `cargo xtask --help` names them.
 
+mod c;
 mod check;
 mod firmware;
 mod install;
@@ -43,6 +44,8 @@ enum Task {
         #[arg(long)]
         overwrite_expected: bool,
     },
+    /// Build the library for C, its tests and its example, and run them on the host and under QEMU
+    C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size {
         /// Print one JSON array on standard output, and nothing else there
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Test => test::run(),
         Task::Qemu { overwrite_expected } => qemu::run(overwrite_expected),
+        Task::C => c::run(),
         Task::Size { json, overwrite_expected } => size::run(json, overwrite_expected),
     };
     match done {

@@ -1,7 +1,7 @@
 //! Every test, and their total as the last line.
 
 use crate::shell::{cargo, step, stream};
-use crate::{Failure, firmware, install, qemu, size, symbols};
+use crate::{Failure, c, firmware, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -22,13 +22,22 @@ pub fn run() -> Result<(), Failure> {
         total.check(&format!("size of {name}"), || size::compare(&size::measure(firmware)?));
         if name.starts_with("hello") {
             let what = format!("{name} neither panics nor allocates");
-            total.check(&what, || symbols::neither_panics_nor_allocates(firmware));
+            total.check(&what, || symbols::neither_panics_nor_allocates(name, &firmware.elf()));
         }
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
         firmware::ALL.iter().try_for_each(symbols::image_is_there_once)
     });
+    total.check("the library for C on the host: calls, good and bad, and the example", c::host);
+    let ready = ready && total.check("the example in C is built", c::build);
+    for example in c::ALL.iter().filter(|_| ready) {
+        let name = example.name;
+        total.check(&format!("{name} prints what kws_stream prints"), || example.compare());
+        total.check(&format!("size of {name}"), || size::compare(&example.measure()?));
+        let what = format!("{name} neither panics nor allocates");
+        total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
+    }
     // Counted among the workspace's tests; here it shows its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");

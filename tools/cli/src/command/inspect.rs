@@ -5,6 +5,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use tidegate::node::{Node, Unroll};
 use tidegate::{Model, Schedule};
+use tidegate_tools::c_header;
 use tidegate_tools::canonical::Mfcc;
 use tidegate_tools::data::one_line;
 
@@ -15,13 +16,20 @@ use super::{ModelArgs, Outcome, grouped, schedule_text};
 #[command(after_help = "Examples:
   tidegate inspect gru_s.tgi
   tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json
-  tidegate inspect keywords.ckpt --arch arch.json")]
+  tidegate inspect keywords.ckpt --arch arch.json
+  tidegate inspect kws.tgi --c-header > kws.h")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// One JSON value on standard output
     #[arg(long)]
     json: bool,
+    /// A header for C: what a program that includes tidegate.h must know of the image when it is compiled
+    #[arg(long, conflicts_with = "json")]
+    c_header: bool,
+    /// The image as an array in C, for a toolchain without .incbin
+    #[arg(long, conflicts_with_all = ["json", "c_header"])]
+    c_array: bool,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -30,6 +38,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.json {
         writeln!(out, "{}", to_json(&model, image.bytes().len()))?;
         return Ok(());
+    }
+    let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
+    if args.c_header {
+        return Ok(write!(out, "{}", c_header::header(&stem, &model, image.bytes().len()))?);
+    }
+    if args.c_array {
+        return Ok(write!(out, "{}", c_header::array(&stem, image.bytes()))?);
     }
     writeln!(out, "{}", args.model.file.display())?;
     writeln!(out, "  model    {:016x}, {}, {}", model.id().0, model.numeric().name(), model.layout().name())?;
