@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kws = load::canonical(Path::new(MODEL), &Settings::default())?.model;
     fs::write(out.join("kws.tgi"), pack(&kws, Numeric::F32)?)?;
     let rate = kws.architecture.front_end.as_ref().ok_or("the model has no front end")?.sample_rate;
-    build_c::write(&out, &kws, &recording(&out, rate)?)
+    build_c::write(&out, &kws, hello(), &recording(&out, rate)?)
 }
 
 /// The first clip of every class, in the order of the index: one static each, so that a symbol tells its size.

@@ -6,20 +6,31 @@ use std::path::Path;
 
 use tidegate::Numeric;
 use tidegate::image::Layout;
-use tidegate_tools::c_header::header;
-use tidegate_tools::canonical::Canonical;
+use tidegate_tools::c_header::{array, header};
+use tidegate_tools::canonical::{Canonical, Port};
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::pack::{pack, pack_with};
 use tidegate_tools::quantize::Ranges;
 
 /// Beside `kws.tgi` and `clip0.i16`, `clip1.i16`, ...; of each clip its label and how many samples it has. The spotter in
-/// floats and in integers is for `core/capi/tests/api.c`.
-pub fn write(out: &Path, spotter: &Canonical, clips: &[(String, usize)]) -> Result<(), Box<dyn Error>> {
+/// floats and in integers is for `core/capi/tests/api.c`, and so is `hello` with its input in two parts and its logits.
+pub fn write(
+    out: &Path,
+    spotter: &Canonical,
+    mut hello: Canonical,
+    clips: &[(String, usize)],
+) -> Result<(), Box<dyn Error>> {
+    let port = |name: &str, size, from: &str| Port { name: name.into(), size, from: from.into() };
+    hello.architecture.inputs = vec![port("first", 1, ""), port("others", 3, "")];
+    hello.architecture.nodes[0].inputs = vec!["first".into(), "others".into()];
+    hello.architecture.outputs.push(port("logits", 3, "dense"));
+    fs::write(out.join("api_ports.tgi"), pack(&hello, Numeric::F32)?)?;
     fs::write(out.join("api_f32.tgi"), pack(spotter, Numeric::F32)?)?;
     let ranges = Ranges::from_noise(spotter)?;
     fs::write(out.join("api_i8x16.tgi"), pack_with(spotter, Numeric::I8x16, &ranges, Layout::Portable)?)?;
     let image = ImageBuffer::new(&fs::read(out.join("kws.tgi"))?);
     fs::write(out.join("kws.h"), header("kws", &image.model()?, image.bytes().len()))?;
+    fs::write(out.join("kws.c"), array("kws", image.bytes()))?;
     let clips = clips.iter().enumerate().map(|(number, (label, len))| format!(" CLIP({number}, {label:?}, {len})"));
     Ok(fs::write(out.join("clips.h"), format!("#define CLIPS(CLIP){}\n", clips.collect::<String>()))?)
 }

@@ -41,6 +41,9 @@
 // The version of this header, 0xMMmmpp: major, minor, patch. `tidegate_version` tells the library's.
 #define TIDEGATE_VERSION 256
 
+// Most inputs, and most outputs, of a step with several.
+#define TIDEGATE_MOST_PORTS 8
+
 // What a call says of itself. The numbers stay.
 enum tidegate_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -195,6 +198,38 @@ typedef struct tidegate_event {
   uint32_t at_ms;
 } tidegate_event;
 
+// The row that goes into one of several inputs, as long as the input's size.
+typedef struct tidegate_input_f32 {
+  // Where it begins.
+  const float *values;
+  // How many values there are.
+  size_t values_len;
+} tidegate_input_f32;
+
+// The room for the row of one of several outputs, as long as the output's size.
+typedef struct tidegate_output_f32 {
+  // Where it begins.
+  float *values;
+  // How many values there are.
+  size_t values_len;
+} tidegate_output_f32;
+
+// tidegate_input_f32 in integers.
+typedef struct tidegate_input_i16 {
+  // Where it begins.
+  const int16_t *values;
+  // How many values there are.
+  size_t values_len;
+} tidegate_input_i16;
+
+// tidegate_output_f32 in integers.
+typedef struct tidegate_output_i16 {
+  // Where it begins.
+  int16_t *values;
+  // How many values there are.
+  size_t values_len;
+} tidegate_output_i16;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -262,6 +297,49 @@ tidegate_status tidegate_state_restore(struct tidegate_state *state,
                                        const uint8_t *bytes,
                                        size_t bytes_len);
 
+// Makes `front_end` the front end of `model`, without samples, in `words`, of which there are `words_len`, at least the
+// `front_end_words` of tidegate_info. The words belong to the front end for as long as it is used.
+tidegate_status tidegate_front_end_init(struct tidegate_front_end *front_end,
+                                        const struct tidegate_model *model,
+                                        uint32_t *words,
+                                        size_t words_len);
+
+// Takes samples, 16 bits each, until a row of features is complete; `*taken` says how many, 0 while a row waits for
+// tidegate_front_end_next. The features do not depend on how the samples are cut into calls.
+tidegate_status tidegate_front_end_push(struct tidegate_front_end *front_end,
+                                        const int16_t *samples,
+                                        size_t samples_len,
+                                        size_t *taken);
+
+// The next row of features, if one is complete: `*has_features` says whether it was written to `features`, which has
+// `features_len` elements, the model's `input_size`. One push may complete several rows: call it until there is none.
+tidegate_status tidegate_front_end_next(struct tidegate_front_end *front_end,
+                                        float *features,
+                                        size_t features_len,
+                                        bool *has_features);
+
+// Forgets every sample, as new.
+tidegate_status tidegate_front_end_reset(struct tidegate_front_end *front_end);
+
+// Makes `detector` the detector of `model`, without posteriors, in `words`, of which there are `words_len`, at least the
+// `detector_words` of tidegate_info. The words belong to the detector for as long as it is used.
+tidegate_status tidegate_detector_init(struct tidegate_detector *detector,
+                                       const struct tidegate_model *model,
+                                       uint32_t *words,
+                                       size_t words_len);
+
+// Takes the posteriors of a step's output, `output_size` of them, at the time `now_ms`, which may wrap. `*has_event` says
+// whether that made an event, which is then in `*event`.
+tidegate_status tidegate_detector_push(struct tidegate_detector *detector,
+                                       const float *posteriors,
+                                       size_t posteriors_len,
+                                       uint32_t now_ms,
+                                       struct tidegate_event *event,
+                                       bool *has_event);
+
+// Forgets every posterior and event, as new.
+tidegate_status tidegate_detector_reset(struct tidegate_detector *detector);
+
 // One time step of a model with one input and one output. `input` has `input_size` elements, `output` room for
 // `output_size`; `scratch` has at least `scratch_words`, holds nothing between steps, and may serve all states of all
 // models in turn. `*has_output` says whether the step wrote `output`: a step within a window does not. After an error
@@ -289,6 +367,29 @@ tidegate_status tidegate_step_i16(const struct tidegate_model *model,
                                   size_t output_len,
                                   bool *has_output);
 
+// tidegate_step_f32 of a model with several inputs or outputs, up to TIDEGATE_MOST_PORTS of each, in the order of
+// tidegate_model_input and tidegate_model_output. No output may overlap another buffer; inputs may overlap each other.
+tidegate_status tidegate_step_ports_f32(const struct tidegate_model *model,
+                                        struct tidegate_state *state,
+                                        uint32_t *scratch,
+                                        size_t scratch_len,
+                                        const struct tidegate_input_f32 *inputs,
+                                        size_t input_count,
+                                        const struct tidegate_output_f32 *outputs,
+                                        size_t output_count,
+                                        bool *has_output);
+
+// tidegate_step_i16 of a model with several inputs or outputs, as tidegate_step_ports_f32.
+tidegate_status tidegate_step_ports_i16(const struct tidegate_model *model,
+                                        struct tidegate_state *state,
+                                        uint32_t *scratch,
+                                        size_t scratch_len,
+                                        const struct tidegate_input_i16 *inputs,
+                                        size_t input_count,
+                                        const struct tidegate_output_i16 *outputs,
+                                        size_t output_count,
+                                        bool *has_output);
+
 // Ends a sequence of a model that looks at windows of rows (a bidirectional layer): the steps since the last full window
 // give an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end.
 // Buffers and answers are those of tidegate_step_f32.
@@ -299,6 +400,85 @@ tidegate_status tidegate_finish_f32(const struct tidegate_model *model,
                                     float *output,
                                     size_t output_len,
                                     bool *has_output);
+
+// tidegate_finish_f32 of a model with several outputs.
+tidegate_status tidegate_finish_ports_f32(const struct tidegate_model *model,
+                                          struct tidegate_state *state,
+                                          uint32_t *scratch,
+                                          size_t scratch_len,
+                                          const struct tidegate_output_f32 *outputs,
+                                          size_t output_count,
+                                          bool *has_output);
+
+// One time step of a model with one input and one output. `input` has `input_size` elements, `output` room for
+// `output_size`; `scratch` has at least `scratch_words`, holds nothing between steps, and may serve all states of all
+// models in turn. `*has_output` says whether the step wrote `output`: a step within a window does not. After an error
+// state and output are as they were.
+//
+// An integer model takes and gives floats too: they are converted at its ports.
+tidegate_status tidegate_step_f32(const struct tidegate_model *model,
+                                  struct tidegate_state *state,
+                                  uint32_t *scratch,
+                                  size_t scratch_len,
+                                  const float *input,
+                                  size_t input_len,
+                                  float *output,
+                                  size_t output_len,
+                                  bool *has_output);
+
+// tidegate_step_f32 of an integer model without a float. What the integers are worth is in tidegate_port.
+tidegate_status tidegate_step_i16(const struct tidegate_model *model,
+                                  struct tidegate_state *state,
+                                  uint32_t *scratch,
+                                  size_t scratch_len,
+                                  const int16_t *input,
+                                  size_t input_len,
+                                  int16_t *output,
+                                  size_t output_len,
+                                  bool *has_output);
+
+// tidegate_step_f32 of a model with several inputs or outputs, up to TIDEGATE_MOST_PORTS of each, in the order of
+// tidegate_model_input and tidegate_model_output. No output may overlap another buffer; inputs may overlap each other.
+tidegate_status tidegate_step_ports_f32(const struct tidegate_model *model,
+                                        struct tidegate_state *state,
+                                        uint32_t *scratch,
+                                        size_t scratch_len,
+                                        const struct tidegate_input_f32 *inputs,
+                                        size_t input_count,
+                                        const struct tidegate_output_f32 *outputs,
+                                        size_t output_count,
+                                        bool *has_output);
+
+// tidegate_step_i16 of a model with several inputs or outputs, as tidegate_step_ports_f32.
+tidegate_status tidegate_step_ports_i16(const struct tidegate_model *model,
+                                        struct tidegate_state *state,
+                                        uint32_t *scratch,
+                                        size_t scratch_len,
+                                        const struct tidegate_input_i16 *inputs,
+                                        size_t input_count,
+                                        const struct tidegate_output_i16 *outputs,
+                                        size_t output_count,
+                                        bool *has_output);
+
+// Ends a sequence of a model that looks at windows of rows (a bidirectional layer): the steps since the last full window
+// give an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end.
+// Buffers and answers are those of tidegate_step_f32.
+tidegate_status tidegate_finish_f32(const struct tidegate_model *model,
+                                    struct tidegate_state *state,
+                                    uint32_t *scratch,
+                                    size_t scratch_len,
+                                    float *output,
+                                    size_t output_len,
+                                    bool *has_output);
+
+// tidegate_finish_f32 of a model with several outputs.
+tidegate_status tidegate_finish_ports_f32(const struct tidegate_model *model,
+                                          struct tidegate_state *state,
+                                          uint32_t *scratch,
+                                          size_t scratch_len,
+                                          const struct tidegate_output_f32 *outputs,
+                                          size_t output_count,
+                                          bool *has_output);
 
 // Makes `front_end` the front end of `model`, without samples, in `words`, of which there are `words_len`, at least the
 // `front_end_words` of tidegate_info. The words belong to the front end for as long as it is used.

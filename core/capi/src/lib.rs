@@ -9,21 +9,22 @@
 // What every call asks of its caller stands once, at the top of the header.
 #![expect(clippy::missing_safety_doc)]
 
+mod hear;
 mod memory;
 mod status;
+mod step;
 mod types;
 
 use core::ffi::c_char;
 
 use memory::{Answer, Lent, Owning, Place, disjoint};
 use status::tidegate_status::*;
-use tidegate::{Detector, FrontEnd, ImageBytes, Model, State, Step, StepError};
+use tidegate::{ImageBytes, Model, State};
 
+pub use hear::*;
 pub use status::tidegate_status;
-pub use types::{
-    TIDEGATE_VERSION, tidegate_detector, tidegate_event, tidegate_front_end, tidegate_info, tidegate_model,
-    tidegate_port, tidegate_state,
-};
+pub use step::*;
+pub use types::*;
 
 /// What `core` never does. A watchdog finds it.
 #[cfg(target_os = "none")]
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn tidegate_model_parse(
 ) -> tidegate_status {
     done(|| {
         let (model, image) = (Place::new(model)?, Lent::new(image, image_len)?);
-        disjoint(&[model.region()], &[image.region()])?;
+        disjoint([model.region()].into_iter(), [image.region()].into_iter())?;
         // SAFETY: the caller's word: the header says what `image` and `model` point to.
         unsafe {
             let image = ImageBytes::new(image.get())?;
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn tidegate_model_info(
 ) -> tidegate_status {
     done(|| {
         let (model, info) = (Place::new(model)?, Answer::new(info)?);
-        disjoint(&[info.region()], &[model.region()])?;
+        disjoint([info.region()].into_iter(), [model.region()].into_iter())?;
         // SAFETY: the caller's word: the header says what the pointers point to.
         unsafe { info.give(tidegate_info::of(model.get()?)) };
         Ok(())
@@ -150,7 +151,7 @@ unsafe fn give_port(
 ) -> tidegate_status {
     done(|| {
         let (model, port) = (Place::new(model)?, Answer::new(port)?);
-        disjoint(&[port.region()], &[model.region()])?;
+        disjoint([port.region()].into_iter(), [model.region()].into_iter())?;
         // SAFETY: the caller's word: the header says what the pointers point to.
         unsafe { port.give(find(model.get()?).ok_or(TIDEGATE_NO_SUCH)?) };
         Ok(())
@@ -168,7 +169,7 @@ pub unsafe extern "C" fn tidegate_model_label(
 ) -> tidegate_status {
     done(|| {
         let (model, text, text_len) = (Place::new(model)?, Answer::new(text)?, Answer::new(text_len)?);
-        disjoint(&[text.region(), text_len.region()], &[model.region()])?;
+        disjoint([text.region(), text_len.region()].into_iter(), [model.region()].into_iter())?;
         // SAFETY: the caller's word: the header says what the pointers point to.
         unsafe {
             let label = model.get()?.labels().nth(index).ok_or(TIDEGATE_NO_SUCH)?;
@@ -191,7 +192,7 @@ pub unsafe extern "C" fn tidegate_state_init(
 ) -> tidegate_status {
     done(|| {
         let (state, model, words) = (Place::new(state)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint(&[state.region(), words.region()], &[model.region()])?;
+        disjoint([state.region(), words.region()].into_iter(), [model.region()].into_iter())?;
         let memory = words.region();
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn tidegate_state_save(
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
             let owning = state.get()?;
-            disjoint(&[bytes.region()], &[state.region(), owning.memory.clone()])?;
+            disjoint([bytes.region()].into_iter(), [state.region(), owning.memory.clone()].into_iter())?;
             owning.value.save(bytes.get_mut())?;
         }
         Ok(())
@@ -243,258 +244,9 @@ pub unsafe extern "C" fn tidegate_state_restore(
         let (state, bytes) = (Place::new(state)?, Lent::new(bytes, bytes_len)?);
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
-            disjoint(&[state.region(), state.get()?.memory.clone()], &[bytes.region()])?;
+            disjoint([state.region(), state.get()?.memory.clone()].into_iter(), [bytes.region()].into_iter())?;
             state.get_mut()?.value.restore(bytes.get())?;
         }
-        Ok(())
-    })
-}
-
-/// One time step of a model with one input and one output. `input` has `input_size` elements, `output` room for
-/// `output_size`; `scratch` has at least `scratch_words`, holds nothing between steps, and may serve all states of all
-/// models in turn. `*has_output` says whether the step wrote `output`: a step within a window does not. After an error
-/// state and output are as they were.
-///
-/// An integer model takes and gives floats too: they are converted at its ports.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_step_f32(
-    model: *const tidegate_model,
-    state: *mut tidegate_state,
-    scratch: *mut u32,
-    scratch_len: usize,
-    input: *const f32,
-    input_len: usize,
-    output: *mut f32,
-    output_len: usize,
-    has_output: *mut bool,
-) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        let (input, output) = (Lent::new(input, input_len), Lent::new(output, output_len));
-        step(model, state, Lent::new(scratch, scratch_len), input, output, has_output, Model::step_f32)
-    }
-}
-
-/// tidegate_step_f32 of an integer model without a float. What the integers are worth is in tidegate_port.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_step_i16(
-    model: *const tidegate_model,
-    state: *mut tidegate_state,
-    scratch: *mut u32,
-    scratch_len: usize,
-    input: *const i16,
-    input_len: usize,
-    output: *mut i16,
-    output_len: usize,
-    has_output: *mut bool,
-) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        let (input, output) = (Lent::new(input, input_len), Lent::new(output, output_len));
-        step(model, state, Lent::new(scratch, scratch_len), input, output, has_output, Model::step_i16)
-    }
-}
-
-/// A step of the crate.
-type Run<P> = fn(&Model<'static>, &mut State<'_>, &mut [u32], &[P], &mut [P]) -> Result<Step, StepError>;
-
-/// # Safety
-/// As the functions that call it.
-unsafe fn step<P>(
-    model: *const tidegate_model,
-    state: *mut tidegate_state,
-    scratch: Result<Lent<u32>, tidegate_status>,
-    input: Result<Lent<P>, tidegate_status>,
-    output: Result<Lent<P>, tidegate_status>,
-    has_output: *mut bool,
-    run: Run<P>,
-) -> tidegate_status {
-    done(|| {
-        let (model, state, has_output) = (Place::new(model)?, Place::new(state)?, Answer::new(has_output)?);
-        let (scratch, input, output) = (scratch?, input?, output?);
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = state.get()?.memory.clone();
-            let written = [state.region(), memory, scratch.region(), output.region(), has_output.region()];
-            disjoint(&written, &[model.region(), input.region()])?;
-            let state = &mut state.get_mut()?.value;
-            let step = run(model.get()?, state, scratch.get_mut(), input.get(), output.get_mut())?;
-            has_output.give(step.has_output());
-        }
-        Ok(())
-    })
-}
-
-/// Ends a sequence of a model that looks at windows of rows (a bidirectional layer): the steps since the last full window
-/// give an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end.
-/// Buffers and answers are those of tidegate_step_f32.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_finish_f32(
-    model: *const tidegate_model,
-    state: *mut tidegate_state,
-    scratch: *mut u32,
-    scratch_len: usize,
-    output: *mut f32,
-    output_len: usize,
-    has_output: *mut bool,
-) -> tidegate_status {
-    // SAFETY: the caller's word; there is no input, for which any slice without an element stands.
-    unsafe {
-        let (input, output) = (Lent::new([].as_ptr(), 0), Lent::new(output, output_len));
-        step(
-            model,
-            state,
-            Lent::new(scratch, scratch_len),
-            input,
-            output,
-            has_output,
-            |model, state, scratch, _, output| model.finish(state, scratch, &mut [output]),
-        )
-    }
-}
-
-/// Makes `front_end` the front end of `model`, without samples, in `words`, of which there are `words_len`, at least the
-/// `front_end_words` of tidegate_info. The words belong to the front end for as long as it is used.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_init(
-    front_end: *mut tidegate_front_end,
-    model: *const tidegate_model,
-    words: *mut u32,
-    words_len: usize,
-) -> tidegate_status {
-    done(|| {
-        let (front_end, model, words) = (Place::new(front_end)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint(&[front_end.region(), words.region()], &[model.region()])?;
-        let memory = words.region();
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let settings = model.get().and_then(|model| model.front_end().ok_or(TIDEGATE_NO_FRONT_END));
-            let value = settings
-                .and_then(|mfcc| Ok((FrontEnd::new(mfcc, words.get_mut())?, mfcc.settings().coefficients as usize)));
-            front_end.fill(value.map(|value| Owning { value, memory }))
-        }
-    })
-}
-
-/// Takes samples, 16 bits each, until a row of features is complete; `*taken` says how many, 0 while a row waits for
-/// tidegate_front_end_next. The features do not depend on how the samples are cut into calls.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_push(
-    front_end: *mut tidegate_front_end,
-    samples: *const i16,
-    samples_len: usize,
-    taken: *mut usize,
-) -> tidegate_status {
-    done(|| {
-        let (front_end, taken) = (Place::new(front_end)?, Answer::new(taken)?);
-        let samples = Lent::new(samples, samples_len)?;
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = front_end.get()?.memory.clone();
-            disjoint(&[front_end.region(), memory, taken.region()], &[samples.region()])?;
-            taken.give(front_end.get_mut()?.value.0.push(samples.get()));
-        }
-        Ok(())
-    })
-}
-
-/// The next row of features, if one is complete: `*has_features` says whether it was written to `features`, which has
-/// `features_len` elements, the model's `input_size`. One push may complete several rows: call it until there is none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_next(
-    front_end: *mut tidegate_front_end,
-    features: *mut f32,
-    features_len: usize,
-    has_features: *mut bool,
-) -> tidegate_status {
-    done(|| {
-        let (front_end, has_features) = (Place::new(front_end)?, Answer::new(has_features)?);
-        let features = Lent::new(features, features_len)?;
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = front_end.get()?.memory.clone();
-            disjoint(&[front_end.region(), memory, features.region(), has_features.region()], &[])?;
-            let (front_end, row_len) = &mut front_end.get_mut()?.value;
-            if features_len != *row_len {
-                return Err(TIDEGATE_WRONG_LENGTH);
-            }
-            let row = front_end.next();
-            has_features.give(row.is_some());
-            for (feature, value) in features.get_mut().iter_mut().zip(row.unwrap_or_default()) {
-                *feature = *value;
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Forgets every sample, as new.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_reset(front_end: *mut tidegate_front_end) -> tidegate_status {
-    done(|| {
-        // SAFETY: the caller's word: `front_end` is an object that nothing else uses, nor its words.
-        unsafe { Place::new(front_end)?.get_mut()? }.value.0.reset();
-        Ok(())
-    })
-}
-
-/// Makes `detector` the detector of `model`, without posteriors, in `words`, of which there are `words_len`, at least the
-/// `detector_words` of tidegate_info. The words belong to the detector for as long as it is used.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_detector_init(
-    detector: *mut tidegate_detector,
-    model: *const tidegate_model,
-    words: *mut u32,
-    words_len: usize,
-) -> tidegate_status {
-    done(|| {
-        let (detector, model, words) = (Place::new(detector)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint(&[detector.region(), words.region()], &[model.region()])?;
-        let memory = words.region();
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let settings = model.get().and_then(|model| model.detector().ok_or(TIDEGATE_NO_DETECTOR));
-            let value = settings.and_then(|settings| Ok(Detector::new(settings, words.get_mut())?));
-            detector.fill(value.map(|value| Owning { value, memory }))
-        }
-    })
-}
-
-/// Takes the posteriors of a step's output, `output_size` of them, at the time `now_ms`, which may wrap. `*has_event` says
-/// whether that made an event, which is then in `*event`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_detector_push(
-    detector: *mut tidegate_detector,
-    posteriors: *const f32,
-    posteriors_len: usize,
-    now_ms: u32,
-    event: *mut tidegate_event,
-    has_event: *mut bool,
-) -> tidegate_status {
-    done(|| {
-        let (detector, event, has_event) = (Place::new(detector)?, Answer::new(event)?, Answer::new(has_event)?);
-        let posteriors = Lent::new(posteriors, posteriors_len)?;
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = detector.get()?.memory.clone();
-            let written = [detector.region(), memory, event.region(), has_event.region()];
-            disjoint(&written, &[posteriors.region()])?;
-            let found = detector.get_mut()?.value.push(posteriors.get(), now_ms)?;
-            has_event.give(found.is_some());
-            if let Some(found) = found {
-                event.give(tidegate_event { label: found.label, score: found.score, at_ms: found.at_ms });
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Forgets every posterior and event, as new.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_detector_reset(detector: *mut tidegate_detector) -> tidegate_status {
-    done(|| {
-        // SAFETY: the caller's word: `detector` is an object that nothing else uses, nor its words.
-        unsafe { Place::new(detector)?.get_mut()? }.value.reset();
         Ok(())
     })
 }

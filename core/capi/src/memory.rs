@@ -1,8 +1,6 @@
 //! Memory that C lends: what can be checked of a pointer is checked before it is followed, and nothing that is written
 //! may overlap anything else.
 
-#![expect(unsafe_code)]
-
 use core::ops::Range;
 use core::{ptr, slice};
 
@@ -14,10 +12,22 @@ pub(crate) struct Lent<T> {
     len: usize,
 }
 
+// Not derived: that would ask it of `T`.
+impl<T> Clone for Lent<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Lent<T> {}
+
 /// Where something lies, in addresses.
 pub(crate) type Region = Range<usize>;
 
 impl<T> Lent<T> {
+    /// Nothing.
+    pub const EMPTY: Self = Self { pointer: ptr::dangling_mut(), len: 0 };
+
     pub fn new(pointer: *const T, len: usize) -> Result<Self, tidegate_status> {
         if pointer.is_null() {
             return Err(TIDEGATE_NULL);
@@ -74,10 +84,13 @@ impl<T> Answer<T> {
 }
 
 /// Fails where something that is written overlaps anything else, written or read.
-pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<(), tidegate_status> {
-    for (index, region) in written.iter().enumerate() {
-        let others = written.iter().skip(index + 1).chain(read);
-        for other in others {
+pub(crate) fn disjoint(
+    written: impl Iterator<Item = Region> + Clone,
+    read: impl Iterator<Item = Region> + Clone,
+) -> Result<(), tidegate_status> {
+    let mut left = written;
+    while let Some(region) = left.next() {
+        for other in left.clone().chain(read.clone()) {
             if region.start < other.end && other.start < region.end {
                 return Err(TIDEGATE_OVERLAP);
             }

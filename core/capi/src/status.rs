@@ -1,5 +1,7 @@
 //! What a call says of itself: one code for each thing that a program can do something about, and a sentence for each.
 
+#![deny(unsafe_code)]
+
 use core::ffi::CStr;
 
 use tidegate::image::Misaligned;

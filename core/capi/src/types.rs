@@ -1,5 +1,7 @@
 //! The types of the header.
 
+#![deny(unsafe_code)]
+
 use core::ffi::c_char;
 
 use tidegate::detector::DetectorSettings;
@@ -114,6 +116,49 @@ pub struct tidegate_port {
     pub scale: f32,
     /// The integer that stands for 0.
     pub zero_point: i32,
+}
+
+/// Most inputs, and most outputs, of a step with several.
+pub const TIDEGATE_MOST_PORTS: usize = 8;
+
+/// The row that goes into one of several inputs, as long as the input's size.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_input_f32 {
+    /// Where it begins.
+    pub values: *const f32,
+    /// How many values there are.
+    pub values_len: usize,
+}
+
+/// The room for the row of one of several outputs, as long as the output's size.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_output_f32 {
+    /// Where it begins.
+    pub values: *mut f32,
+    /// How many values there are.
+    pub values_len: usize,
+}
+
+/// tidegate_input_f32 in integers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_input_i16 {
+    /// Where it begins.
+    pub values: *const i16,
+    /// How many values there are.
+    pub values_len: usize,
+}
+
+/// tidegate_output_f32 in integers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_output_i16 {
+    /// Where it begins.
+    pub values: *mut i16,
+    /// How many values there are.
+    pub values_len: usize,
 }
 
 /// A label was detected.

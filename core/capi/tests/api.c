@@ -1,5 +1,6 @@
-/* The library as C uses and misuses it: `api FLOAT.tgi INTEGER.tgi`, two images of a keyword spotter. Every buffer that is
- * lent ends where a page begins that may not be touched, so that no access past an end goes unseen. */
+/* The library as C uses and misuses it: `api FLOAT.tgi INTEGER.tgi ONE.tgi PORTS.tgi`, a keyword spotter in floats and in
+ * integers, and a network with one input and one output and with two of each. Every buffer that is lent ends where a page
+ * begins that may not be touched, so that no access past an end goes unseen. */
 
 #define _DEFAULT_SOURCE
 
@@ -329,7 +330,96 @@ static void integers_and_floats(struct spotter *s)
         outputs += has;
     }
     CHECK(outputs == 13);
+    {
+        int16_t *y_too = lend(2 * out);
+        const tidegate_input_i16 row = {x, in};
+        const tidegate_output_i16 room = {y_too, out};
+        outputs = 0;
+        GIVES(TIDEGATE_OK, tidegate_state_save(&state, s->saved, s->info.saved_bytes));
+        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+        for (t = 0; t < 30; t++) {
+            GIVES(TIDEGATE_OK, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out, &has));
+            GIVES(TIDEGATE_OK, tidegate_step_ports_i16(&s->model, &s->state, s->scratch, s->info.scratch_words, &row, 1, &room, 1, &has_too));
+            CHECK(has == has_too && (!has || memcmp(y, y_too, 2 * out) == 0));
+            outputs += has;
+        }
+        CHECK(outputs == 5);
+    }
     GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out - 1, &has));
+}
+
+/* The same network with its input in one part and in two, and with one more output. */
+static void ports(const char *one_path, const char *two_path)
+{
+    static struct spotter one;
+    static tidegate_model two;
+    static tidegate_state state;
+    tidegate_info info;
+    uint8_t *image;
+    size_t len, t;
+    float *const first = lend(4), *const others = lend(12), *const y = lend(12), *const logits = lend(12);
+    tidegate_input_f32 inputs[9];
+    tidegate_output_f32 outputs[9];
+    tidegate_input_i16 inputs16[1];
+    tidegate_output_i16 outputs16[1];
+    uint32_t *words, *scratch;
+    bool has;
+
+    one.image = read_file(one_path, &one.image_len);
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&one.model, one.image, one.image_len));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&one.model, &one.info));
+    CHECK(one.info.input_size == 4 && one.info.output_size == 3 && one.info.frames == 0 && one.info.front_end_words == 0);
+    one.words = lend(4 * one.info.state_words);
+    one.scratch = lend(4 * one.info.scratch_words);
+    one.input = lend(16);
+    one.output = lend(12);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&one.state, &one.model, one.words, one.info.state_words));
+    GIVES(TIDEGATE_NO_FRONT_END, tidegate_front_end_init(&one.front_end, &one.model, one.words, one.info.state_words));
+    GIVES(TIDEGATE_NO_DETECTOR, tidegate_detector_init(&one.detector, &one.model, one.words, one.info.state_words));
+
+    image = read_file(two_path, &len);
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&two, image, len));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&two, &info));
+    CHECK(info.input_count == 2 && info.output_count == 2);
+    words = lend(4 * info.state_words);
+    scratch = lend(4 * info.scratch_words);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&state, &two, words, info.state_words));
+    for (t = 0; t < 9; t++) {
+        inputs[t].values = t == 0 ? first : others;
+        inputs[t].values_len = t == 0 ? 1 : 3;
+        outputs[t].values = t == 0 ? y : logits;
+        outputs[t].values_len = 3;
+    }
+    for (t = 0; t < 20; t++) {
+        fill(one.input, 4, t);
+        first[0] = one.input[0];
+        memcpy(others, one.input + 1, 12);
+        GIVES(TIDEGATE_OK, step(&one, &has));
+        CHECK(has);
+        has = false;
+        GIVES(TIDEGATE_OK, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+        CHECK(has && memcmp(y, one.output, 12) == 0 && memcmp(y, logits, 12) != 0);
+    }
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 1, outputs, 2, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 1, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 9, outputs, 2, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, SIZE_MAX, outputs, 2, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_f32(&two, &state, scratch, info.scratch_words, first, 1, y, 3, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, NULL, 2, outputs, 2, &has));
+    GIVES(TIDEGATE_OK, tidegate_finish_ports_f32(&two, &state, scratch, info.scratch_words, outputs, 2, &has));
+    CHECK(!has);
+    inputs16[0].values = (int16_t *)(void *)first;
+    inputs16[0].values_len = 1;
+    outputs16[0].values = (int16_t *)(void *)y;
+    outputs16[0].values_len = 3;
+    GIVES(TIDEGATE_FLOAT_MODEL, tidegate_step_ports_i16(&two, &state, scratch, info.scratch_words, inputs16, 1, outputs16, 1, &has));
+    outputs[1].values = y + 2;
+    outputs[1].values_len = 1;
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+    outputs[1].values = logits;
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+    outputs[1].values = NULL;
+    GIVES(TIDEGATE_NULL, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
 }
 
 static void ears(struct spotter *s)
@@ -383,7 +473,7 @@ static void ears(struct spotter *s)
 int main(int argc, char **argv)
 {
     static struct spotter floats, integers;
-    if (argc != 3) return 2;
+    if (argc != 5) return 2;
     make(&floats, argv[1]);
     make(&integers, argv[2]);
     words_of_the_header();
@@ -398,6 +488,7 @@ int main(int argc, char **argv)
     saved_states(&floats, &integers);
     saved_states(&integers, &floats);
     integers_and_floats(&integers);
+    ports(argv[3], argv[4]);
     ears(&floats);
     ears(&integers);
     printf("%lu checks\n", checks);

@@ -23,6 +23,8 @@ pub const ALL: [Example; 2] =
 
 const WARNINGS: [&str; 5] = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 const MACHINE: [&str; 4] = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"];
+/// What Rust's library needs of a host that is Linux.
+const LIBRARIES: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
 const SOURCES: [&str; 3] = ["kws.c", "console.c", "recording.c"];
 
 /// Where cargo builds, and what this page builds lies in a folder `c`.
@@ -107,22 +109,39 @@ pub fn host() -> Result<(), Failure> {
     let library = library("release", None, None)?;
     let api = made("api")?;
     let mut cc = compiler("cc");
-    cc.args(["-g", "core/capi/tests/api.c"]).arg(&library).args(["-lm", "-lpthread", "-ldl", "-o"]).arg(&api);
+    cc.args(["-g", "core/capi/tests/api.c"]).arg(&library).args(LIBRARIES).arg("-o").arg(&api);
     run_command("core/capi/tests/api.c compiles", cc)?;
     let mut test = Command::new(&api);
-    test.args([assets.join("api_f32.tgi"), assets.join("api_i8x16.tgi")]);
+    test.args(["api_f32.tgi", "api_i8x16.tgi", "hello.tgi", "api_ports.tgi"].map(|name| assets.join(name)));
     run_command("calls from C, good and bad", test)?;
 
     match install::answers("c++", &["--version"]) {
         true => in_c_plus_plus(&library)?,
         false => eprintln!("SKIP the header in C++: there is no c++"),
     }
+    page(&library, &assets)?;
     let example = made("kws_host")?;
     let mut cc = compiler("cc");
     sources(&mut cc, &assets, &["host.c", "image.S"]);
-    cc.arg(&library).args(["-lm", "-lpthread", "-ldl", "-o"]).arg(&example);
+    cc.arg(&library).args(LIBRARIES).arg("-o").arg(&example);
     run_command("the example compiles for the host", cc)?;
     compare(&shell::output_within(Command::new(&example), firmware::TIME_LIMIT)?)
+}
+
+/// The program on docs/c.md compiles and runs, with the image as an array.
+fn page(library: &Path, assets: &Path) -> Result<(), Failure> {
+    const PAGE: &str = "docs/c.md";
+    let text = fs::read_to_string(shell::root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
+    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let (program, source) = (made("page")?, made("page.c")?);
+    fs::write(&source, blocks.collect::<String>()).map_err(|error| format!("{}: {error}", source.display()))?;
+    let mut cc = compiler("cc");
+    cc.arg(include(assets)).arg(&source).arg(assets.join("kws.c")).arg(library);
+    run_command(&format!("the program on {PAGE} compiles"), {
+        cc.args(LIBRARIES).arg("-o").arg(&program);
+        cc
+    })?;
+    run_command(&format!("the program on {PAGE} runs"), Command::new(&program))
 }
 
 /// The header is C++ too.
@@ -133,7 +152,7 @@ fn in_c_plus_plus(library: &Path) -> Result<(), Failure> {
     let mut compile = Command::new("c++");
     compile.current_dir(shell::root()).args(["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     compile.arg(include(Path::new("core/capi/include"))).arg(&plus).arg(library);
-    compile.args(["-lm", "-lpthread", "-ldl", "-o"]).arg(made("header")?);
+    compile.args(LIBRARIES).arg("-o").arg(made("header")?);
     run_command("the header is C++ too", compile)?;
     run_command("C++ calls the library", Command::new(made("header")?))
 }

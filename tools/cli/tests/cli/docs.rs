@@ -21,6 +21,11 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 /// Runs the commands of a page beside copies of sample files, and its first architecture as `arch.json`.
 fn runs(page: &str, files: &[(&str, &str)]) {
     let here = Workplace::new();
+    runs_at(&here, page, files);
+}
+
+/// The same in a folder that has more files already.
+fn runs_at(here: &Workplace, page: &str, files: &[(&str, &str)]) {
     for (name, sample) in files {
         fs::copy(repository(sample), here.path(name)).unwrap();
     }
@@ -87,6 +92,36 @@ fn the_page_of_frozen_graphs_runs() {
             ("both.pb", "tests/frameworks/tf1_graph/bidirectional_open.pb"),
         ],
     );
+}
+
+#[test]
+fn the_page_of_c_runs() {
+    let here = Workplace::new();
+    here.write("clips.csv", format!("file,label\n{},yes\n", super::yes_flac()));
+    runs_at(
+        &here,
+        "docs/c.md",
+        &[("kws.pb", "assets/hello_edge/GRU_S.pb"), ("labels.txt", "assets/hello_edge/labels.txt")],
+    );
+    let text = |name: &str| String::from_utf8(here.read(name)).unwrap();
+    let told = here.json(&["inspect", "kws.tgi", "--json"]);
+    let header = text("kws.h");
+    for (name, value) in [
+        ("STATE_WORDS", told["state_bytes"].as_u64().unwrap() / 4),
+        ("SCRATCH_WORDS", told["scratch_bytes"].as_u64().unwrap() / 4),
+        ("IMAGE_BYTES", told["flash_bytes"].as_u64().unwrap()),
+        ("INPUT_SIZE", 10),
+        ("LABEL_COUNT", 12),
+        ("SAMPLE_RATE", 16000),
+    ] {
+        assert!(header.contains(&format!("#define KWS_{name} {value}\n")), "{name} {value}: {header}");
+    }
+    let array = text("kws.c");
+    let (_, values) = array.split_once("] = {\n").unwrap();
+    let bytes: Vec<u8> =
+        values.trim_end_matches("};\n").split([',', '\n']).filter_map(|byte| byte.parse().ok()).collect();
+    assert_eq!(bytes, here.read("kws.tgi"));
+    here.refuse(&["inspect", "kws.tgi", "--c-header", "kws.tgi"], "kws.tgi", &["is what is read"]);
 }
 
 #[test]
