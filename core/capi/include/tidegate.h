@@ -33,8 +33,6 @@
 #define TIDEGATE_ALIGNED _Alignas(16)
 #elif defined(__GNUC__)
 #define TIDEGATE_ALIGNED __attribute__((aligned(16)))
-#elif defined(__ICCARM__)
-#define TIDEGATE_ALIGNED _Pragma("data_alignment=16")
 #endif
 
 

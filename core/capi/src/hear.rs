@@ -18,7 +18,7 @@ pub unsafe extern "C" fn tidegate_front_end_init(
 ) -> tidegate_status {
     done(|| {
         let (front_end, model, words) = (Place::new(front_end)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint([front_end.region(), words.region()].into_iter(), [model.region()].into_iter())?;
+        disjoint(&[front_end.region(), words.region()], &[model.region()])?;
         let memory = words.region();
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
@@ -44,8 +44,8 @@ pub unsafe extern "C" fn tidegate_front_end_push(
         let samples = Lent::new(samples, samples_len)?;
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
-            let memory = front_end.get()?.memory.clone();
-            disjoint([front_end.region(), memory, taken.region()].into_iter(), [samples.region()].into_iter())?;
+            let memory = front_end.get()?.memory;
+            disjoint(&[front_end.region(), memory, taken.region()], &[samples.region()])?;
             taken.give(front_end.get_mut()?.value.0.push(samples.get()));
         }
         Ok(())
@@ -66,11 +66,8 @@ pub unsafe extern "C" fn tidegate_front_end_next(
         let features = Lent::new(features, features_len)?;
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
-            let memory = front_end.get()?.memory.clone();
-            disjoint(
-                [front_end.region(), memory, features.region(), has_features.region()].into_iter(),
-                [].into_iter(),
-            )?;
+            let memory = front_end.get()?.memory;
+            disjoint(&[front_end.region(), memory, features.region(), has_features.region()], &[])?;
             let (front_end, row_len) = &mut front_end.get_mut()?.value;
             if features_len != *row_len {
                 return Err(TIDEGATE_WRONG_LENGTH);
@@ -106,7 +103,7 @@ pub unsafe extern "C" fn tidegate_detector_init(
 ) -> tidegate_status {
     done(|| {
         let (detector, model, words) = (Place::new(detector)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint([detector.region(), words.region()].into_iter(), [model.region()].into_iter())?;
+        disjoint(&[detector.region(), words.region()], &[model.region()])?;
         let memory = words.region();
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
@@ -133,9 +130,9 @@ pub unsafe extern "C" fn tidegate_detector_push(
         let posteriors = Lent::new(posteriors, posteriors_len)?;
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
-            let memory = detector.get()?.memory.clone();
+            let memory = detector.get()?.memory;
             let written = [detector.region(), memory, event.region(), has_event.region()];
-            disjoint(written.into_iter(), [posteriors.region()].into_iter())?;
+            disjoint(&written, &[posteriors.region()])?;
             let found = detector.get_mut()?.value.push(posteriors.get(), now_ms)?;
             has_event.give(found.is_some());
             if let Some(found) = found {

@@ -67,7 +67,7 @@ pub unsafe extern "C" fn tidegate_model_parse(
 ) -> tidegate_status {
     done(|| {
         let (model, image) = (Place::new(model)?, Lent::new(image, image_len)?);
-        disjoint([model.region()].into_iter(), [image.region()].into_iter())?;
+        disjoint(&[model.region()], &[image.region()])?;
         // SAFETY: the caller's word: the header says what `image` and `model` point to.
         unsafe {
             let image = ImageBytes::new(image.get())?;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn tidegate_model_info(
 ) -> tidegate_status {
     done(|| {
         let (model, info) = (Place::new(model)?, Answer::new(info)?);
-        disjoint([info.region()].into_iter(), [model.region()].into_iter())?;
+        disjoint(&[info.region()], &[model.region()])?;
         // SAFETY: the caller's word: the header says what the pointers point to.
         unsafe { info.give(tidegate_info::of(model.get()?)) };
         Ok(())
@@ -151,7 +151,7 @@ unsafe fn give_port(
 ) -> tidegate_status {
     done(|| {
         let (model, port) = (Place::new(model)?, Answer::new(port)?);
-        disjoint([port.region()].into_iter(), [model.region()].into_iter())?;
+        disjoint(&[port.region()], &[model.region()])?;
         // SAFETY: the caller's word: the header says what the pointers point to.
         unsafe { port.give(find(model.get()?).ok_or(TIDEGATE_NO_SUCH)?) };
         Ok(())
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn tidegate_model_label(
 ) -> tidegate_status {
     done(|| {
         let (model, text, text_len) = (Place::new(model)?, Answer::new(text)?, Answer::new(text_len)?);
-        disjoint([text.region(), text_len.region()].into_iter(), [model.region()].into_iter())?;
+        disjoint(&[text.region(), text_len.region()], &[model.region()])?;
         // SAFETY: the caller's word: the header says what the pointers point to.
         unsafe {
             let label = model.get()?.labels().nth(index).ok_or(TIDEGATE_NO_SUCH)?;
@@ -192,7 +192,7 @@ pub unsafe extern "C" fn tidegate_state_init(
 ) -> tidegate_status {
     done(|| {
         let (state, model, words) = (Place::new(state)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint([state.region(), words.region()].into_iter(), [model.region()].into_iter())?;
+        disjoint(&[state.region(), words.region()], &[model.region()])?;
         let memory = words.region();
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn tidegate_state_save(
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
             let owning = state.get()?;
-            disjoint([bytes.region()].into_iter(), [state.region(), owning.memory.clone()].into_iter())?;
+            disjoint(&[bytes.region()], &[state.region(), owning.memory])?;
             owning.value.save(bytes.get_mut())?;
         }
         Ok(())
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn tidegate_state_restore(
         let (state, bytes) = (Place::new(state)?, Lent::new(bytes, bytes_len)?);
         // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
         unsafe {
-            disjoint([state.region(), state.get()?.memory.clone()].into_iter(), [bytes.region()].into_iter())?;
+            disjoint(&[state.region(), state.get()?.memory], &[bytes.region()])?;
             state.get_mut()?.value.restore(bytes.get())?;
         }
         Ok(())

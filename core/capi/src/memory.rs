@@ -1,7 +1,6 @@
 //! Memory that C lends: what can be checked of a pointer is checked before it is followed, and nothing that is written
 //! may overlap anything else.
 
-use core::ops::Range;
 use core::{ptr, slice};
 
 use crate::status::tidegate_status::{self, *};
@@ -22,7 +21,11 @@ impl<T> Clone for Lent<T> {
 impl<T> Copy for Lent<T> {}
 
 /// Where something lies, in addresses.
-pub(crate) type Region = Range<usize>;
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Region {
+    start: usize,
+    end: usize,
+}
 
 impl<T> Lent<T> {
     /// Nothing.
@@ -44,7 +47,7 @@ impl<T> Lent<T> {
 
     pub fn region(&self) -> Region {
         let start = self.pointer.addr();
-        start..start + self.len * size_of::<T>()
+        Region { start, end: start + self.len * size_of::<T>() }
     }
 
     /// # Safety
@@ -84,17 +87,13 @@ impl<T> Answer<T> {
 }
 
 /// Fails where something that is written overlaps anything else, written or read.
-pub(crate) fn disjoint(
-    written: impl Iterator<Item = Region> + Clone,
-    read: impl Iterator<Item = Region> + Clone,
-) -> Result<(), tidegate_status> {
+pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<(), tidegate_status> {
     let mut left = written;
-    while let Some(region) = left.next() {
-        for other in left.clone().chain(read.clone()) {
-            if region.start < other.end && other.start < region.end {
-                return Err(TIDEGATE_OVERLAP);
-            }
+    while let [region, others @ ..] = left {
+        if others.iter().chain(read).any(|other| region.start < other.end && other.start < region.end) {
+            return Err(TIDEGATE_OVERLAP);
         }
+        left = others;
     }
     Ok(())
 }

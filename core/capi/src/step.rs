@@ -1,9 +1,11 @@
 //! Steps: rows in, rows out.
 
+use core::iter;
+
 use tidegate::{Model, State, Step, StepError};
 
 use crate::done;
-use crate::memory::{Answer, Lent, Place, disjoint};
+use crate::memory::{Answer, Lent, Place, Region, disjoint};
 use crate::status::tidegate_status::{self, *};
 use crate::types::{
     TIDEGATE_MOST_PORTS, tidegate_input_f32, tidegate_input_i16, tidegate_model, tidegate_output_f32,
@@ -198,10 +200,17 @@ unsafe fn step<P>(
     let scratch = Lent::new(scratch, scratch_len)?;
     // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
     unsafe {
-        let memory = state.get()?.memory.clone();
-        let written = [state.region(), memory, scratch.region(), has_output.region()];
-        let written = written.into_iter().chain(outputs.iter().map(Lent::region));
-        disjoint(written, [model.region()].into_iter().chain(inputs.iter().map(Lent::region)))?;
+        let own = [state.region(), state.get()?.memory, scratch.region(), has_output.region()];
+        let mut written = [Region::default(); 4 + TIDEGATE_MOST_PORTS];
+        for (to, region) in written.iter_mut().zip(own.into_iter().chain(outputs.iter().map(Lent::region))) {
+            *to = region;
+        }
+        let mut read = [Region::default(); 1 + TIDEGATE_MOST_PORTS];
+        for (to, region) in read.iter_mut().zip(iter::once(model.region()).chain(inputs.iter().map(Lent::region))) {
+            *to = region;
+        }
+        let (written_len, read_len) = (own.len() + outputs.len(), 1 + inputs.len());
+        disjoint(written.get(..written_len).unwrap_or(&written), read.get(..read_len).unwrap_or(&read))?;
         let mut x: [&[P]; TIDEGATE_MOST_PORTS] = Default::default();
         for (x, input) in x.iter_mut().zip(inputs) {
             *x = input.get();

@@ -126,10 +126,37 @@ pub fn host() -> Result<(), Failure> {
     compare(&shell::output_within(Command::new(&example), firmware::TIME_LIMIT)?)
 }
 
+const PAGE: &str = "docs/c.md";
+
+fn page_text() -> Result<String, Failure> {
+    fs::read_to_string(shell::root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+/// Every row of the page's table of cores: the library is checked for that target with those features.
+pub fn check() -> Result<(), Failure> {
+    let text = page_text()?;
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').collect()).collect();
+    let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row.len() == 6 && row[2].contains("-none-")).collect();
+    if rows.len() < 6 {
+        return Err(format!("{PAGE} has lost its table of cores"));
+    }
+    for row in rows {
+        let quoted = |cell: &str| cell.split('`').nth(1).unwrap_or_default().to_owned();
+        let (target, features) = (quoted(row[2]), quoted(row[3]));
+        let mut clippy =
+            cargo(".", &["clippy", "--package", "tidegate-c", "--release", "--locked", "--target", &target]);
+        clippy.args(["--features", &features, "--", "-D", "warnings"]);
+        if let Some(flags) = row[2].split("RUSTFLAGS=\"").nth(1).and_then(|rest| rest.split('"').next()) {
+            clippy.env("RUSTFLAGS", flags);
+        }
+        run_command(&format!("the library for C: {}", row[1].trim()), clippy)?;
+    }
+    Ok(())
+}
+
 /// The program on docs/c.md compiles and runs, with the image as an array.
 fn page(library: &Path, assets: &Path) -> Result<(), Failure> {
-    const PAGE: &str = "docs/c.md";
-    let text = fs::read_to_string(shell::root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
+    let text = page_text()?;
     let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
     let (program, source) = (made("page")?, made("page.c")?);
     fs::write(&source, blocks.collect::<String>()).map_err(|error| format!("{}: {error}", source.display()))?;
@@ -207,6 +234,7 @@ impl Example {
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
+    check()?;
     step("the library for C on the host", host)?;
     build()?;
     for example in &ALL {

@@ -1,10 +1,9 @@
 //! Everything that needs no run: format, clippy, docs, feature sets, targets, firmware builds.
 
-use crate::Failure;
-use crate::boards;
 use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, CORE_TARGETS};
 use crate::shell::{cargo, root, run as run_command, shown, step};
+use crate::{Failure, boards, c};
 
 /// Stops at the first failure.
 pub fn run() -> Result<(), Failure> {
@@ -32,6 +31,7 @@ pub fn run() -> Result<(), Failure> {
         let build = ["build", "--package", "tidegate", "--release", "--locked", "--target", target];
         run_command(&format!("core for {target}"), cargo(".", &build))?;
     }
+    c::check()?;
     firmware::build()?;
     boards::check()
 }
