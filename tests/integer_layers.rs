@@ -46,10 +46,15 @@ fn image(model: &Canonical, ranges: &Ranges, layout: Layout) -> ImageBuffer {
 
 /// Holds a network to the twin in every layout, on inputs beyond what was seen too, and to f32 within so many decibels.
 fn hold(what: &str, rng: &mut Rng, nodes: Vec<Node>, least_db: f64) {
+    let seen = rng.numbers(60 * nodes[0].input_size, 3.0);
+    hold_on(what, rng, nodes, &seen, least_db);
+}
+
+/// The same, having seen this.
+fn hold_on(what: &str, rng: &mut Rng, nodes: Vec<Node>, seen: &[f32], least_db: f64) {
     let model = drawn(rng, nodes, DRAW);
     let size = model.architecture.inputs[0].size;
-    let seen = rng.numbers(60 * size, 3.0);
-    let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
+    let ranges = Ranges::measure(&model, [[seen].as_slice()]).unwrap();
     let mut x: Vec<i16> = (0..60 * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
     x[..size].fill(32767);
     x[size..2 * size].fill(-32767);
@@ -62,7 +67,7 @@ fn hold(what: &str, rng: &mut Rng, nodes: Vec<Node>, least_db: f64) {
     }
     let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
     let integer = image(&model, &ranges, Layout::Portable);
-    let (got, exact) = (run_f32(&integer.model().unwrap(), &seen), run_f32(&float.model().unwrap(), &seen));
+    let (got, exact) = (run_f32(&integer.model().unwrap(), seen), run_f32(&float.model().unwrap(), seen));
     assert_eq!(got.len(), exact.len(), "{what}: as many outputs");
     let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
     let noise = power(&mut got.iter().zip(&exact).map(|(got, exact)| f64::from(got - exact)));
@@ -181,6 +186,60 @@ fn values_of_different_scales_are_brought_together() {
 }
 
 #[test]
+fn steps_that_are_masked_keep_state_and_output() {
+    let mut rng = Rng::new(6);
+    for (kind, options) in
+        [("elman", &[][..]), ("gru", &[]), ("gru", &["reset_after"]), ("lstm", &[]), ("lstm", &["peephole"])]
+    {
+        for (features, units) in [(1, 1), (3, 5), (7, 16)] {
+            let masked = [options, &["masked"]].concat();
+            let nodes = vec![with(cell(kind, "n", "in", features + 1, units), &masked)];
+            let counts: Vec<bool> = (0..60).map(|_| rng.below(3) > 0).collect();
+            let rows = counts.iter().map(|&counts| {
+                let mut row = rng.numbers(features, 2.0);
+                row.push(f32::from(u8::from(counts)));
+                row
+            });
+            let seen = rows.collect::<Vec<_>>().concat();
+            let what = format!("masked {kind} {options:?} of {units} units");
+            hold_on(&what, &mut rng, nodes.clone(), &seen, 30.0);
+            // What is given at steps that do not count is as if they were not there.
+            let model = drawn(&mut rng, nodes, DRAW);
+            let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
+            let image = image(&model, &ranges, Layout::Portable);
+            let model = image.model().unwrap();
+            let counted: Vec<f32> =
+                seen.chunks(features + 1).filter(|row| row[features] != 0.0).flatten().copied().collect();
+            let given = run_f32(&model, &counted);
+            let (mut given, mut now, mut expected) = (given.chunks(units), vec![0.0; units], Vec::new());
+            for counts in counts {
+                if counts {
+                    now = given.next().expect("as many outputs as steps that count").to_vec();
+                }
+                expected.extend_from_slice(&now);
+            }
+            assert_eq!(run_f32(&model, &seen), expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_embedding_gives_its_twins_bits_and_every_row_of_its_table() {
+    let mut rng = Rng::new(7);
+    for (vocabulary, size, units) in [(1, 3, 2), (5, 1, 3), (40, 17, 8), (9, 600, 4)] {
+        let embedding = node("e", "embedding", "in", [1, size, size], &[("vocabulary", vocabulary)]);
+        let seen: Vec<f32> = (0..80).map(|step| (step % vocabulary) as f32).collect();
+        let alone = format!("{size} of {vocabulary}");
+        hold_on(&alone, &mut rng, vec![embedding.clone()], &seen, 35.0);
+        // Through a window, and with a cell behind it.
+        let window = node("w", "window", "in", [1, 3, 3], &[("length", 3), ("hop", 2)]);
+        let rows = unrolled(reading(embedding, &["w"]), 3, false, false);
+        let nodes = vec![window, rows, unrolled(cell("gru", "g", "e", size, units), 3, true, false)];
+        hold_on(&format!("{alone}, of a window"), &mut rng, nodes, &seen, 30.0);
+    }
+}
+
+#[test]
 fn a_decoder_that_repeats_gives_its_twins_bits() {
     let mut rng = Rng::new(4);
     for (features, units, times) in [(2, 3, 4), (5, 8, 3)] {
@@ -199,7 +258,8 @@ fn a_decoder_that_repeats_gives_its_twins_bits() {
 #[test]
 fn a_layer_that_streams_along_time_is_the_layer_over_the_whole_sequence_bit_for_bit() {
     let mut rng = Rng::new(5);
-    for (layer, kind) in [("conv", "conv"), ("max", "pool"), ("average", "pool")] {
+    for (layer, kind) in [("conv", "conv"), ("depthwise_conv", "depthwise_conv"), ("max", "pool"), ("average", "pool")]
+    {
         for (size, kernel, stride, steps) in [(3, 3, 1, 11), (2, 4, 2, 12), (5, 5, 3, 13), (1, 1, 1, 4), (16, 3, 1, 9)]
         {
             let filters = if layer == "conv" { 6 } else { size };

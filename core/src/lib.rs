@@ -22,6 +22,7 @@ mod flow;
 pub mod front_end;
 pub mod gate;
 pub mod image;
+pub mod integer_norm;
 mod kernel;
 mod math;
 pub mod model;

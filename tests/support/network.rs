@@ -60,7 +60,7 @@ pub fn network(nodes: Vec<Node>, tensors: &[(&str, &[usize], &[f32])]) -> Canoni
         version: 1,
         source: "tests".to_owned(),
         inputs: vec![port("in", first.input_size, "")],
-        outputs: vec![port("out", last.output_size, &last.name)],
+        outputs: vec![port("out", last.output_size * last.steps(), &last.name)],
         nodes,
         labels: Vec::new(),
         front_end: None,

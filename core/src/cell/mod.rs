@@ -249,7 +249,7 @@ impl CellKind {
     pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
         match self {
             Self::Lstm if rare => {
-                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step_any::<K>)) }
+                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>)) }
             }
             Self::Lstm => const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step::<K>)) },
             Self::Elman => {
@@ -266,6 +266,22 @@ impl CellKind {
                 const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
             }
             Self::Conv => const { Some(&Cell::integer(&conv::SPEC, &conv::integer::SPEC, conv::integer::step::<K>)) },
+            Self::DepthwiseConv => {
+                const {
+                    Some(&Cell::integer(
+                        &depthwise_conv::SPEC,
+                        &depthwise_conv::integer::SPEC,
+                        depthwise_conv::integer::step::<K>,
+                    ))
+                }
+            }
+            Self::Embedding => {
+                const { Some(&Cell::integer(&embedding::SPEC, &embedding::integer::SPEC, embedding::integer::step)) }
+            }
+            Self::Activation => {
+                const { Some(&Cell::integer(&activation::SPEC, &activation::integer::SPEC, activation::integer::step)) }
+            }
+            Self::Scale => const { Some(&Cell::integer(&scale::SPEC, &scale::integer::SPEC, scale::integer::step)) },
             Self::Pool => const { Some(&Cell::integer(&pool::SPEC, &pool::integer::SPEC, pool::integer::step)) },
             Self::Window => {
                 const { Some(&Cell::integer_buffered(&window::SPEC, &window::INTEGER, window::step::<i16>)) }
@@ -354,8 +370,8 @@ const BY_CODE: [Option<CellKind>; CODES] = {
 };
 
 /// Whether the step of a node with this option does not count: the last feature is 0. State and output stay.
-pub(crate) fn is_masked(node: &Node<'_>, option: u32, x: &[f32]) -> bool {
-    node.has(option) && x.last() == Some(&0.0)
+pub(crate) fn is_masked<E: Element>(node: &Node<'_>, option: u32, x: &[E]) -> bool {
+    node.has(option) && x.get(node.input_size.wrapping_sub(1)) == Some(&E::zeroed())
 }
 
 /// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
@@ -442,7 +458,7 @@ impl Cell {
 }
 
 /// What a slot or a state holds: f32 or, in the integer numerics, i16.
-pub(crate) trait Element: bytemuck::Pod {
+pub(crate) trait Element: bytemuck::Pod + PartialEq {
     /// How a cell steps with it; none if it is of the other kind.
     fn run(form: &Form) -> Option<Run<Self>>;
 
@@ -515,7 +531,7 @@ impl Cells {
         let cell = match numeric {
             Numeric::F32 => Some(kind.cell::<f32>(rare)),
             Numeric::F16 => Some(kind.cell::<f16>(rare)),
-            Numeric::I8x16 => kernel::integer_cell(kind, rare, layout),
+            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, rare, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {

@@ -214,6 +214,9 @@ pub enum Storage {
     },
     /// i32: what is added to a sum, of each gate of the tensor in turn, or of all.
     Terms(&'static [Unit]),
+    /// i32: what a [normalized](crate::integer_norm) value is multiplied with over 2^32, of each gate of the tensor in
+    /// turn, or of all: to these units.
+    Gains(&'static [Unit]),
     /// i16: an activation, tabulated over 2 · 256 steps.
     Curve,
     /// i32: a multiplier over 2^24, which brings what it is of, the canonical tensor or else 1, to the unit of the output.
@@ -389,6 +392,8 @@ pub enum Presence {
     With(u32),
     /// Exactly when the option of this index is not set.
     Without(u32),
+    /// Exactly when neither the option of the first index is set nor that of the second.
+    Neither(u32, u32),
     /// Exactly when the option of the first index is set and that of the second is not.
     WithWithout(u32, u32),
 }
@@ -401,6 +406,7 @@ impl Presence {
             Self::Optional => false,
             Self::With(option) => options >> option & 1 == 1,
             Self::Without(option) => options >> option & 1 == 0,
+            Self::Neither(a, b) => options >> a & 1 == 0 && options >> b & 1 == 0,
             Self::WithWithout(with, without) => options >> with & 1 == 1 && options >> without & 1 == 0,
         }
     }

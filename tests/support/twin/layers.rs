@@ -1,5 +1,7 @@
 //! Layers: kernels that move over images, and what moves or merges values.
 
+use tidegate::activation::Activation;
+
 use super::{MAX, ONE, TwinNode, from_q15, within};
 
 impl TwinNode {
@@ -100,6 +102,31 @@ impl TwinNode {
         let multiplier = self.number("multiplier");
         // With 2^24 it gives what it reads.
         x.iter().map(|x| whole(((x << 16) * multiplier) >> 32).clamp(-MAX, MAX)).collect()
+    }
+
+    pub(super) fn activation_layer(&self, x: &[i64]) -> Vec<i64> {
+        let keeps = matches!(self.activation("activation"), Activation::Identity | Activation::Relu);
+        let sum = |x: &i64| if keeps { *x } else { ((x << 16) * self.number("multiplier")) >> 32 };
+        x.iter().map(|x| self.activate("activation", sum(x)).clamp(-MAX, MAX)).collect()
+    }
+
+    pub(super) fn scale(&self, x: &[i64]) -> Vec<i64> {
+        let channels = self.extent("channels");
+        let (multipliers, addends) = (&self.vectors["multipliers"], &self.vectors["addends"]);
+        let unit = |(at, x): (usize, &i64)| {
+            let scaled = within(((x << 16) * multipliers[at % channels]) >> 32);
+            whole(within(scaled + addends[at % channels])).clamp(-MAX, MAX)
+        };
+        x.iter().enumerate().map(unit).collect()
+    }
+
+    pub(super) fn embedding(&self, x: &[i64]) -> Vec<i64> {
+        let index =
+            whole(((x[0] << 16) * self.number("multiplier")) >> 32).clamp(0, self.extent("vocabulary") as i64 - 1);
+        let row = self.rows["rows"][index as usize];
+        let weights = &self.weights["weights"][index as usize];
+        let value = |weight: &i64| (within(row.start + (weight << 15)) * row.multiplier) >> 32;
+        weights.iter().map(|weight| value(weight).clamp(-MAX, MAX)).collect()
     }
 
     pub(super) fn last(&self, x: &[i64], valid: usize) -> Vec<i64> {

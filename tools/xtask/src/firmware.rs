@@ -120,7 +120,7 @@ const STACK: &str = "stack ";
 const STACK_OF_STEP: &str = "stack of step ";
 
 /// Its own folder, as the workspace is: builds of both do not wait for each other.
-fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     workspace_target_dir().join("firmware")
 }
 

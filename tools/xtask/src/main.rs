@@ -1,5 +1,6 @@
 //! Every task that CI or a person runs. `cargo xtask --help` names them.
 
+mod boards;
 mod check;
 mod firmware;
 mod icount;

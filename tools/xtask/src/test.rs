@@ -1,7 +1,7 @@
 //! Every test, and their total as the last line.
 
 use crate::shell::{cargo, step, stream};
-use crate::{Failure, firmware, icount, install, qemu, size, symbols};
+use crate::{Failure, boards, firmware, icount, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -31,6 +31,7 @@ pub fn run() -> Result<(), Failure> {
     }
     if ready {
         total.check("no count of instructions has outgrown its record", icount::check);
+        total.check("microbit answers as recorded", || boards::microbit(false));
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;

@@ -10,9 +10,11 @@
 //!
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
-use super::{NEW, RESET_AFTER, RESET_UPDATE};
+use super::{MASKED, NEW, RESET_AFTER, RESET_UPDATE};
 use crate::cell::integer::{CHUNK, NO_SUMS, Operand, Pair, Single, Sums};
-use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
+use crate::cell::{
+    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, is_masked,
+};
 use crate::curve::{Curves, Given, Usual};
 use crate::kernel::Kernel;
 use crate::kernel::gates::{self, unsigned};
@@ -44,11 +46,11 @@ const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, afte
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
 
 /// The options that need the step that has them all.
-pub const RARE: u32 = 1 << OTHER;
+pub const RARE: u32 = 1 << MASKED | 1 << OTHER;
 
 /// See the [module](self).
 pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << RESET_AFTER | 1 << OTHER | 0b11 << CURVE,
+    options: RARE | 1 << RESET_AFTER | 0b11 << CURVE,
     rules: &[],
     numbers: &[
         NumberSpec::PREACT_BITS,
@@ -100,8 +102,11 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_with::<K, _>(node, io, &Usual);
 }
 
-/// One step with any activations.
+/// One step with any activations, which may not count.
 pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    if is_masked(node, MASKED, io.x) {
+        return copy(io.y, io.state);
+    }
     let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
     let candidate = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();

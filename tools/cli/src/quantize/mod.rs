@@ -5,6 +5,7 @@
 
 use tidegate::front_end::FrontEndError;
 
+mod lstm;
 mod node;
 mod noise;
 mod ranges;

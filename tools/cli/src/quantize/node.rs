@@ -1,21 +1,30 @@
 //! One node in integers: its option bits, its numbers, and the bytes of its tensors.
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
-use tidegate::curve::{Curve, LEAST_BITS, PREACT_BITS, TABLE_LEN};
-use tidegate::image::Layout;
-use tidegate::quant::{MAX, RowBlock};
+use tidegate::curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
+use tidegate::image::{GROUP, Layout, factors_at};
+use tidegate::integer_norm::FRACTION_BITS;
+use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
+use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, reach, weighed_bits};
+use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
+/// The most fraction bits of what an activation takes.
+const MOST_BITS: i32 = *BITS.end();
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
-/// The greatest term: so far below the end that a sum and a term do not wrap.
-const MOST_TERM: f64 = 1_073_741_823.0;
+/// The greatest term, and the greatest gain: so far below the end that what terms, gains and factors give together does
+/// not wrap.
+const MOST_TERM: f64 = 268_435_456.0;
+const MOST_GAIN: f64 = 1_073_741_824.0;
+/// A gain of 1, to a unit of 1.
+const GAIN: f64 = (1_u64 << (32 - FRACTION_BITS)) as f64;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
 
@@ -23,6 +32,9 @@ const HALF_TABLE_BITS: i32 = 8;
 const MULTIPLIER_ONE: f64 = (1 << 24) as f64;
 /// That of a product whose unit is that of the output.
 const PRODUCT_ONE: f64 = (1_u64 << 39) as f64;
+
+/// The scale beyond which a mask that is 1 rounds to 0.
+const LEAST_MASK: f64 = 1.9;
 
 /// A node in integers.
 #[derive(Clone, Debug)]
@@ -41,11 +53,14 @@ struct Quantizer<'a> {
     integer: &'static IntegerSpec,
     options: u32,
     numbers: Vec<i32>,
+    /// The rows of each tensor with [`Storage::Rows`], and whether the recurrent part is the finer one.
+    rows: Vec<Option<(Vec<Row>, usize)>>,
     input: f64,
     output: f64,
     /// Of a merge, what a unit of each part is worth.
     parts: Vec<f64>,
     model: &'a Canonical,
+    numeric: Numeric,
     layout: Layout,
 }
 
@@ -59,6 +74,7 @@ impl QuantizedNode {
         model: &Canonical,
         scales: &Scales,
         ranges: &Ranges,
+        numeric: Numeric,
         layout: Layout,
     ) -> Result<Self, QuantizeError> {
         let refuse = |with: &str| QuantizeError::NoIntegerForm {
@@ -84,6 +100,19 @@ impl QuantizedNode {
         if kind == CellKind::FastRnn && param(node, "beta") > 1.0 {
             return Err(refuse(" whose beta is above 1"));
         }
+        let masked = node.options.iter().any(|option| option == "masked");
+        if masked && scales.input(node) > LEAST_MASK {
+            return Err(refuse(" with masked, and with features beside which 1 counts as 0"));
+        }
+        if !(scales.of(&node.name).is_finite() && node.inputs.iter().all(|name| scales.of(name).is_finite())) {
+            return Err(refuse(" whose values leave the range of f32"));
+        }
+        if blends_unbounded(node, model) {
+            return Err(refuse(" with blend, whose share no sigmoid bounds"));
+        }
+        if has(node, "cell_norm") && candidate_reach(node, model, activation(node, 1)).is_none() {
+            return Err(refuse(" with cell_norm whose candidate has no bound"));
+        }
         let mut coarser = 0;
         loop {
             let mut quantizer = Quantizer {
@@ -92,15 +121,17 @@ impl QuantizedNode {
                 integer,
                 options,
                 numbers: vec![0; integer.numbers.len()],
+                rows: Vec::new(),
                 input: scales.input(node),
                 output: scales.of(&node.name),
                 parts: if kind == CellKind::Merge { scales.parts(node) } else { Vec::new() },
                 model,
+                numeric,
                 layout,
             };
             quantizer.set_activations();
             quantizer.set_numbers(kind, ranges, coarser);
-            quantizer.set_orders();
+            quantizer.set_rows();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
                 let Quantizer { options, numbers, .. } = quantizer;
@@ -150,7 +181,10 @@ impl Quantizer<'_> {
     /// Numbers by what their names mean in every cell that has them.
     /// Sums have `coarser` fraction bits less than usual, as far as they may.
     fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, coarser: i32) {
-        let bits = (PREACT_BITS as i32 - coarser).max(LEAST_BITS);
+        // What is normalized is exact to more bits than weights of 8 make a sum, and stays small.
+        let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
+        let most = if normalized { *BITS.end() } else { PREACT_BITS as i32 };
+        let bits = (most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;
         }
@@ -167,35 +201,31 @@ impl Quantizer<'_> {
             CellKind::Identity => self.set_identity(),
             CellKind::MinGru => self.set("hidden_bits", -self.output.log2() as i32),
             CellKind::FastRnn | CellKind::FastGrnn => self.set_fast(coarser),
+            CellKind::Activation => self.set_activation(),
+            CellKind::Embedding => self.set("multiplier", multiplier(self.input)),
             _ => {}
         }
     }
 
-    /// Which part of each tensor of rows is the finer one.
-    fn set_orders(&mut self) {
-        for tensor in self.integer.tensors.iter().filter(|tensor| tensor.presence.required(self.options)) {
-            if let Storage::Rows { recurrent: Some((_, number)), .. } = tensor.storage
-                && let Some((_, first)) = self.rows(tensor)
-            {
-                self.numbers[number] = first as i32;
+    /// All rows, and which part of each tensor of them is the finer one.
+    fn set_rows(&mut self) {
+        self.rows = self.integer.tensors.iter().map(|tensor| self.rows(tensor)).collect();
+        for (tensor, rows) in self.integer.tensors.iter().zip(&self.rows) {
+            if let (Storage::Rows { recurrent: Some((_, number)), .. }, Some((_, first))) = (tensor.storage, rows) {
+                self.numbers[number] = *first as i32;
             }
         }
     }
 
     fn set_lstm(&mut self, ranges: &Ranges, coarser: i32) {
-        let range = ranges.of(&format!("{}.cell_state", self.node.name));
+        let LstmBits { cell, candidate, memory } = LstmBits::of(self.node, self.model, ranges);
         // Only a candidate that keeps its unit is counted as c is.
         let keeps = Curve::of(activation(self.node, 1)).is_some_and(Curve::keeps_unit);
-        let cell_bits = (fraction_bits(range) - if keeps { coarser } else { 0 }).max(0);
-        let bits = |of: Activation| match Curve::of(of) {
-            Some(curve) if curve.is_bounded() => 15,
-            Some(_) => cell_bits,
-            None => fraction_bits(reach(of)).max(cell_bits),
-        };
-        let (candidate, output) = (activation(self.node, 1), activation(self.node, 2));
+        let cell_bits = (cell - if keeps { coarser } else { 0 }).max(0);
+        let candidate_bits = if keeps { cell_bits } else { candidate };
         self.set("cell_bits", cell_bits);
-        self.set("candidate_shift", bits(candidate) - cell_bits);
-        self.set("memory_bits", bits(output));
+        self.set("candidate_shift", candidate_bits - cell_bits);
+        self.set("memory_bits", memory);
         let clip = |name: &str, scale: f64| match self.node.params.get(name) {
             Some(&clip) if clip > 0.0 => ((f64::from(clip) / scale).round()).min(f64::from(MAX)) as i32,
             _ => i32::MAX,
@@ -208,13 +238,37 @@ impl Quantizer<'_> {
         }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
-        self.set("output_table_shift", 15 + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set("output_table_shift", self.shown_bits() + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set_norms(coarser);
         let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
         let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
         // The most with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
         let room = (f64::from(MAX) / f64::from(most)).log2().floor().clamp(-64.0, 64.0) as i32;
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
+    }
+
+    /// What the output's activation of an LSTM takes.
+    fn shown_bits(&self) -> i32 {
+        if has(self.node, "output_norm") { self.get("preact_bits") } else { 15 }
+    }
+
+    /// What normalizing takes.
+    fn set_norms(&mut self, coarser: i32) {
+        let (input, recurrent) = (("input_weights", self.input), ("recurrent_weights", self.output));
+        let (sums, of_hidden): (&[_], _) =
+            if has(self.node, "joint_norm") { (&[input], [recurrent]) } else { (&[input, recurrent], [recurrent]) };
+        let bits = |matrices: &[_]| sum_bits(self.node, self.model, matrices) - coarser;
+        let (sum_bits, recurrent_sum_bits) = (bits(sums), bits(&of_hidden));
+        if has(self.node, "gate_norm") || has(self.node, "joint_norm") {
+            self.set("sum_bits", sum_bits);
+        }
+        if has(self.node, "joint_norm") {
+            self.set("recurrent_sum_bits", recurrent_sum_bits);
+        }
+        let (epsilon, epsilon_bits) = epsilon(self.node);
+        self.set("epsilon", epsilon);
+        self.set("epsilon_bits", epsilon_bits);
     }
 
     /// What weighs a candidate: so fine that all of a candidate's shares together are at most [`MAX`].
@@ -257,8 +311,31 @@ impl Quantizer<'_> {
         }
     }
 
-    /// What brings each part of a merge to the unit of the output.
-    fn multipliers(&self) -> Vec<i32> {
+    /// As many fraction bits as its input leaves room for, and a table that reaches as far as its input can.
+    fn set_activation(&mut self) {
+        let reach = (self.input * f64::from(MAX)).log2().ceil() as i32;
+        let bits = (MAX_TABLE_SHIFT + HALF_TABLE_BITS - reach).clamp(LEAST_BITS, MOST_BITS);
+        self.set("preact_bits", bits);
+        if bits != PREACT_BITS as i32 {
+            self.options |= 1 << OTHER;
+        }
+        self.set("table_shift", reach + bits - HALF_TABLE_BITS);
+        // What is rescaled has 8 fraction bits more than its unit.
+        self.set("multiplier", multiplier(self.input * f64::from(bits - RESCALED_BITS as i32).exp2()));
+    }
+
+    /// What brings each part of a merge, or each channel of a scale, to the unit of the output.
+    fn multipliers(&self, tensor: &TensorSpec) -> Vec<i32> {
+        if self.node.cell == CellKind::Scale.spec().name {
+            let channels = dim(self.node, self.spec, &tensor.rows);
+            let gains = if self.node.options.iter().any(|option| option == "gain") {
+                image_rows(self.node, self.spec, tensor, self.model)
+            } else {
+                vec![1.0; channels]
+            };
+            let multiplier = |gain: f32| (f64::from(gain) * self.input / self.output * MULTIPLIER_ONE).round() as i32;
+            return gains.into_iter().map(multiplier).collect();
+        }
         let has = |option: &str| self.node.options.iter().any(|has| has == option);
         let to_output = |part: &f64| multiplier(part / self.output);
         match self.parts.as_slice() {
@@ -302,7 +379,8 @@ impl Quantizer<'_> {
         let bytes = match tensor.storage {
             Storage::Weights(_) => self.weights(tensor)?,
             Storage::Rows { .. } => {
-                let (rows, _) = self.rows(tensor)?;
+                let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
+                let (rows, _) = self.rows[index].as_ref()?;
                 rows.chunks(4).flat_map(row_block).flat_map(i32::to_le_bytes).collect()
             }
             Storage::Factors { shift, from, to } => {
@@ -313,33 +391,50 @@ impl Quantizer<'_> {
                 let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
                 values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
             }
-            Storage::Terms(to) => self.words(tensor, to, 1.0),
+            Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
+            Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
             Storage::Curve => self.table(tensor),
             Storage::Multipliers => {
-                let mut values = self.multipliers();
+                let mut values = self.multipliers(tensor);
                 values.resize(values.len().next_multiple_of(4), 0);
                 values.into_iter().flat_map(i32::to_le_bytes).collect()
             }
-            Storage::Addends | Storage::F32 => Vec::new(),
+            Storage::Addends => {
+                let mut values = image_rows(self.node, self.spec, tensor, self.model);
+                values.resize(values.len().next_multiple_of(4), 0.0);
+                let unit = self.output / f64::from(1 << RESCALED_BITS);
+                values
+                    .into_iter()
+                    .map(|value| (f64::from(value) / unit).round() as i32)
+                    .flat_map(i32::to_le_bytes)
+                    .collect()
+            }
+            Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
     }
 
-    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks.
-    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64) -> Vec<u8> {
-        let values = image_rows(self.node, self.spec, tensor, self.model);
-        let filled = values.len().next_multiple_of(4) - values.len();
+    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks; `None` where one is greater
+    /// than `most`.
+    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64, most: f64) -> Option<Vec<u8>> {
+        let mut values = image_rows(self.node, self.spec, tensor, self.model);
+        values.resize(values.len().next_multiple_of(4), 0.0);
         let units = to.iter().cycle().map(|unit| self.unit(unit));
-        let word =
-            |(value, unit): (f32, f64)| (f64::from(value) * times / unit).round().clamp(-MOST_TERM, MOST_TERM) as i32;
-        let words = values.into_iter().zip(units).map(word).chain(std::iter::repeat_n(0, filled));
-        words.flat_map(i32::to_le_bytes).collect()
+        let word = |(value, unit): (f32, f64)| {
+            let word = (f64::from(value) * times / unit).round();
+            (word.abs() <= most).then_some(word as i32)
+        };
+        let words = values.into_iter().zip(units).map(word).collect::<Option<Vec<i32>>>()?;
+        Some(words.into_iter().flat_map(i32::to_le_bytes).collect())
     }
 
     /// The rows that the tensor with [`Storage::Rows`] speaks of, and whether the recurrent part is the finer one: where
     /// less of the weights is lost.
     fn rows(&self, tensor: &TensorSpec) -> Option<(Vec<Row>, usize)> {
         let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
+        if !tensor.presence.required(self.options) {
+            return None;
+        }
         let bias = image_rows(self.node, self.spec, tensor, self.model);
         let matrix = |index: usize| {
             let of = &self.integer.tensors[index];
@@ -354,7 +449,7 @@ impl Quantizer<'_> {
                     Some((weights, cols, scale)) => Part { weights: &weights[index * cols..][..*cols], scale: *scale },
                     None => Part::NONE,
                 };
-                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]))
+                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]), self.numeric)
             });
             rows.collect()
         };
@@ -370,30 +465,36 @@ impl Quantizer<'_> {
     /// The weights of a matrix in the order of the layout.
     fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
         let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let (rows, part) =
-            self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(|of| {
-                match of.storage {
-                    Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
-                    Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
-                        Some((self.rows(of), 1))
-                    }
-                    _ => None,
-                }
-            })?;
-        let (rows, _) = rows?;
+        let mut made = self.integer.tensors.iter().zip(&self.rows);
+        let (rows, part) = made.find_map(|(of, rows)| match of.storage {
+            Storage::Rows { input, .. } if input == index => Some((&rows.as_ref()?.0, 0)),
+            Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((&rows.as_ref()?.0, 1)),
+            _ => None,
+        })?;
         let cols = rows.first()?.weights[part].len();
-        let padded = cols.next_multiple_of(self.layout.columns());
-        let mut bytes = Vec::new();
-        for block in rows.chunks(4) {
-            let mut of_block = vec![self.layout.byte(0); 4 * padded];
-            for (at, row) in block.iter().enumerate() {
-                for (col, &weight) in row.weights[part].iter().enumerate() {
-                    of_block[self.layout.place(at, col)] = self.layout.byte(weight);
-                }
+        let bytes = self.layout.block_bytes(self.numeric, cols)?;
+        Some(rows.chunks(4).flat_map(|rows| self.block(rows, part, cols, bytes)).collect())
+    }
+
+    /// A block of four rows, or of those that are left.
+    fn block(&self, rows: &[Row], part: usize, cols: usize, bytes: usize) -> Vec<u8> {
+        let (numeric, layout, nibbles) = (self.numeric, self.layout, self.numeric == Numeric::I4x16);
+        let mut block = vec![0; bytes];
+        for (at, col) in
+            (0..4).flat_map(|at| (0..cols.next_multiple_of(layout.columns(numeric))).map(move |col| (at, col)))
+        {
+            let row = rows.get(at);
+            let factor = row.and_then(|row| row.factors[part].get(col / GROUP)).copied().unwrap_or(1);
+            let weight = row.and_then(|row| row.weights[part].get(col)).copied().unwrap_or(0);
+            let place = layout.place(numeric, at, col);
+            if nibbles {
+                block[factors_at(bytes, col / GROUP) + at] = factor.cast_unsigned();
+                block[place / 2] |= layout.code_of(numeric, weight / factor) << (4 * (place % 2));
+            } else {
+                block[place] = layout.code_of(numeric, weight);
             }
-            bytes.extend(of_block);
         }
-        Some(bytes)
+        block
     }
 
     /// A tabulated activation.
@@ -403,7 +504,7 @@ impl Quantizer<'_> {
             .unwrap_or(0);
         let of = activation(self.node, index);
         let after = self.after(index);
-        let bits = if self.node.cell == "lstm" && index == 2 { 15 } else { self.get("preact_bits") };
+        let bits = if self.node.cell == "lstm" && index == 2 { self.shown_bits() } else { self.get("preact_bits") };
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let value = |at: usize| {
@@ -437,6 +538,17 @@ fn multiplier(ratio: f64) -> i32 {
 /// The number that says how wide the steps of a table are.
 fn table_shift(table: &str) -> String {
     format!("{table}_shift")
+}
+
+/// Whether a node blends by what may leave 0 to 1.
+fn blends_unbounded(node: &Node, model: &Canonical) -> bool {
+    let share = node.inputs.last().and_then(|name| model.architecture.nodes.iter().find(|of| of.name == *name));
+    let bounded = |share: &Node| {
+        let of = activation(share, 0);
+        let layer = ["dense", "conv", "depthwise_conv", "activation", "elman"].contains(&share.cell.as_str());
+        layer && matches!(of, Activation::Sigmoid | Activation::HardSigmoid { .. })
+    };
+    node.options.iter().any(|option| option == "blend") && !(node.inputs.len() == 3 && share.is_some_and(bounded))
 }
 
 /// The activation of a node's gates, if it leaves 0 to 1.

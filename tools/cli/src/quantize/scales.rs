@@ -9,6 +9,7 @@ use tidegate::curve::Curve;
 use tidegate::front_end::{FrontEndError, Mfcc};
 use tidegate::quant::MAX;
 
+use super::lstm::LstmBits;
 use super::{QuantizeError, Ranges};
 use crate::canonical::{self, Canonical, Node};
 use crate::pack::front_end_section;
@@ -33,7 +34,8 @@ impl Scales {
         let mut scales = Self(BTreeMap::new());
         let mut sizes = BTreeMap::new();
         for input in &model.architecture.inputs {
-            scales.0.insert(input.name.clone(), from_range(ranges.of(&input.name)));
+            let scale = if is_index(&model, &input.name) { 1.0 } else { from_range(ranges.of(&input.name)) };
+            scales.0.insert(input.name.clone(), scale);
             sizes.insert(input.name.clone(), input.size);
         }
         // The front end says what its features count; they are the first input.
@@ -56,6 +58,7 @@ impl Scales {
             let scale = match output(&node) {
                 Output::Bounded => Q15,
                 Output::Measured => from_range(ranges.of(&node.name)).max(least_scale(&node, &model, ranges, &scales)),
+                Output::Memory => f64::from(-LstmBits::of(&node, &model, ranges).memory).exp2(),
                 Output::AsInput => scales.input(&node),
                 Output::AsGreatest => scales.parts(&node).into_iter().fold(0.0, f64::max),
                 Output::PowerOfTwo => {
@@ -119,6 +122,19 @@ impl Scales {
     }
 }
 
+/// Whether an embedding reads a value, or what moves it reads it for one.
+fn is_index(model: &Canonical, name: &str) -> bool {
+    let mut indices = vec![name];
+    for node in model.architecture.nodes.iter().filter(|node| matches!(output(node), Output::AsInput)) {
+        if node.inputs.iter().any(|input| indices.contains(&input.as_str())) {
+            indices.push(&node.name);
+        }
+    }
+    let embedding = CellKind::Embedding.spec().name;
+    let mut readers = model.architecture.nodes.iter().filter(|node| node.cell == embedding);
+    readers.any(|node| node.inputs.iter().any(|input| indices.contains(&input.as_str())))
+}
+
 /// Whether a node may read values whose scales differ: a merge of a value for each part.
 fn reads_parts(node: &Node, size: impl Fn(&str) -> usize) -> bool {
     let part = node.output_size * node.steps();
@@ -136,17 +152,18 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
     if node.cell == CellKind::Merge.spec().name {
         return least_merged(node, scales);
     }
-    let read = scales.input(node);
+    let read = if node.cell == CellKind::Embedding.spec().name { Q15 } else { scales.input(node) };
     let most = |name: &str| {
         let tensor = model.tensors.get(&format!("{}.{name}", node.name));
         let all = tensor.into_iter().flat_map(|tensor| &tensor.data);
         f64::from(all.fold(0.0_f32, |most, weight| most.max(weight.abs())))
     };
-    // What an LSTM projects is of the unit of its cell state at most.
-    let cell = f64::from(-fraction_bits(ranges.of(&format!("{}.cell_state", node.name)))).exp2();
-    let memory = if Curve::of(activation(node, 2)).is_some_and(Curve::is_bounded) { Q15 } else { cell };
+    if node.cell == CellKind::Scale.spec().name {
+        let gain = if node.options.iter().any(|option| option == "gain") { most("gain") } else { 1.0 };
+        return 1.01 / 127.0 * (gain * read).max(most("bias") / f64::from(MAX));
+    }
     let unit = if node.cell == CellKind::Lstm.spec().name {
-        most("projection_weights") * memory
+        most("projection_weights") * f64::from(-LstmBits::of(node, model, ranges).memory).exp2()
     } else {
         most("weights").max(most("input_weights")) * read
     };
@@ -179,6 +196,8 @@ enum Output {
     AsInput,
     /// It is the coarsest of the parts of the input.
     AsGreatest,
+    /// The m of an LSTM.
+    Memory,
     /// From what was seen; its fraction bits are a number of the node.
     PowerOfTwo,
     /// From what was seen, but so that the greatest share of a candidate, the activation of this index, fits.
@@ -195,11 +214,15 @@ fn output(node: &Node) -> Output {
     };
     match CellKind::from_name(&node.cell) {
         Some(CellKind::Lstm) if node.options.iter().any(|option| option == "projection") => Output::Measured,
-        // Its scale is a power of two that the node's own numbers say.
-        Some(CellKind::Lstm) => bounded(2),
+        Some(CellKind::Lstm) => Output::Memory,
         Some(CellKind::Gru) => bounded(1),
         Some(CellKind::Elman | CellKind::Dense | CellKind::Conv | CellKind::DepthwiseConv) => bounded(0),
         Some(CellKind::Softmax) => Output::Bounded,
+        Some(CellKind::Activation) => match Curve::of(activation(node, 0)) {
+            Some(curve) if curve.keeps_unit() => Output::AsInput,
+            Some(_) => Output::Bounded,
+            None => Output::Measured,
+        },
         // So are they, and what is between two of them.
         Some(CellKind::Merge) if node.options.iter().any(|option| option == "maximum" || option == "blend") => {
             Output::AsGreatest
