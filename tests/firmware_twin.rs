@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate::image::Layout;
-use tidegate::{Numeric, Schedule, StepError};
+use tidegate::{Model, Numeric, Schedule, StepError};
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::runner;
 
@@ -22,9 +22,12 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-fn line(head: &str, posteriors: &[f32]) -> String {
+/// The bits of floats; integers as they are.
+fn line(head: &str, model: &Model<'_>, posteriors: &[f32]) -> String {
     posteriors.iter().fold(head.to_owned(), |mut line, value| {
-        write!(line, " {:08x}", value.to_bits()).expect("a String takes all");
+        let integer = model.numeric().is_integer();
+        let bits = if integer { (value / model.output_scale()) as u32 } else { value.to_bits() };
+        write!(line, " {bits:08x}").expect("a String takes all");
         line
     })
 }
@@ -45,7 +48,7 @@ fn lines(numeric: Numeric) -> Vec<String> {
         let window = &features[..frames as usize * model.input_size()];
         let outputs = runner::run(&model, &[window], None).unwrap().outputs;
         let posteriors = &outputs[0][outputs[0].len() - model.output_size()..];
-        lines.push(line(&format!("clip {}", clip.label), posteriors));
+        lines.push(line(&format!("clip {}", clip.label), &model, posteriors));
         stream.extend(&clip.samples);
         stream.extend([0; GAP_LEN]);
     }
@@ -62,7 +65,7 @@ fn lines(numeric: Numeric) -> Vec<String> {
             lit_at = None;
             lines.push("led off".to_owned());
         }
-        lines.push(line(&format!("at {now_ms:08x}"), decision.posteriors));
+        lines.push(line(&format!("at {now_ms:08x}"), &model, decision.posteriors));
         if let Some(event) = decision.event {
             lit_at = Some(now_ms);
             lines.push(format!("event {}, led on", labels[event.label]));

@@ -445,7 +445,7 @@ impl<'a> Model<'a> {
         let mut start = 0;
         for (found, called) in self.nodes().zip(self.node_names()) {
             let mut from = start;
-            for state in found.spec().states {
+            for state in found.cell.states {
                 let to = from + found.dim(&state.len);
                 let next = from + found.padded(&state.len);
                 if called == node && state.name == name {

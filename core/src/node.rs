@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use crate::activation::Activation;
 use crate::cell::patch::TAPS;
-use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, Form, IntegerSpec, OTHER, Sizes, Storage, TensorSpec};
+use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, IntegerSpec, OTHER, Sizes, Storage, TensorSpec};
 use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
 use crate::image::layout::factors_are_known;
@@ -225,9 +225,9 @@ impl<'a> Node<'a> {
             known &= self.activation_at(k).is_some();
             k += 1;
         }
-        known &= match self.cell.form {
-            Form::Float(_) => self.float_numbers_are_known(spec),
-            Form::Integer(integer, _) => self.integer_numbers_are_known(spec, integer),
+        known &= match self.integer_spec() {
+            None => self.float_numbers_are_known(spec),
+            Some(integer) => self.integer_numbers_are_known(spec, integer),
         };
         // Windows are what others are unrolled over.
         known && !(self.unroll.is_some() && self.cell.is_buffered())
@@ -299,9 +299,9 @@ impl<'a> Node<'a> {
     }
 
     const fn integer_rules_hold(&self) -> bool {
-        match self.cell.form {
-            Form::Float(_) => true,
-            Form::Integer(integer, _) => self.sizes().broken(integer.rules).is_none(),
+        match self.integer_spec() {
+            None => true,
+            Some(integer) => self.sizes().broken(integer.rules).is_none(),
         }
     }
 
@@ -342,7 +342,7 @@ impl<'a> Node<'a> {
 
     /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
     const fn check_tensors(&self, node: u32) -> Result<(), ImageError> {
-        let specs = self.cell.tensors();
+        let specs = self.tensor_specs();
         if self.tensors.len() != specs.len() * 4 {
             let (needed, given) = (specs.len(), self.tensors.len() / 4);
             return Err(ImageError::BadTensor { node, tensor: 0, needed, given });
@@ -396,7 +396,7 @@ impl<'a> Node<'a> {
 
     /// Tensor `index` of the image.
     const fn tensor_spec(&self, index: usize) -> Option<&'static TensorSpec> {
-        match self.cell.tensors().split_at_checked(index) {
+        match self.tensor_specs().split_at_checked(index) {
             Some((_, [spec, ..])) => Some(spec),
             _ => None,
         }
@@ -404,7 +404,13 @@ impl<'a> Node<'a> {
 
     /// Bytes of tensor `index` of the spec: its rows rounded up to four, its columns as the layout has them.
     pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
-        let Some(spec) = self.tensor_spec(index) else { return None };
+        match self.tensor_spec(index) {
+            Some(spec) => self.spec_bytes(spec),
+            None => None,
+        }
+    }
+
+    const fn spec_bytes(&self, spec: &TensorSpec) -> Option<usize> {
         let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
         let Some(units) = self.sizes().dim(&spec.rows) else { return None };
         let Some(rows) = units.checked_mul(blocks) else { return None };
@@ -457,7 +463,11 @@ impl<'a> Node<'a> {
 
     /// The same by its spec: its own, and its input if that lies in several slots; `None` if they are too many to count.
     pub(crate) const fn needed_work_elements(&self) -> Option<usize> {
-        let (mut rest, mut total) = (self.cell.work(), self.gathered_elements());
+        let work = match self.integer_spec() {
+            None => self.spec().work,
+            Some(integer) => integer.work,
+        };
+        let (mut rest, mut total) = (work, self.gathered_elements());
         while let [dim, others @ ..] = rest {
             let Some(len) = self.sizes().dim(dim) else { return None };
             let Some(len) = self.numeric.padded(self.layout, len) else { return None };
@@ -524,7 +534,7 @@ impl<'a> Node<'a> {
 
     /// Multiply-accumulates of one row.
     const fn row_macs(&self) -> u64 {
-        let (mut rest, mut total) = (self.cell.tensors(), 0_u64);
+        let (mut rest, mut total) = (self.tensor_specs(), 0_u64);
         while let [tensor, others @ ..] = rest {
             if let Some(cols) = &tensor.cols
                 && tensor.presence.required(self.options)
@@ -541,7 +551,20 @@ impl<'a> Node<'a> {
 
     /// All that is known about its cell.
     pub const fn spec(&self) -> &'static CellSpec {
-        self.cell.spec
+        self.kind.spec()
+    }
+
+    /// What is other in the integer numerics; none in a float numeric.
+    const fn integer_spec(&self) -> Option<&'static IntegerSpec> {
+        self.kind.integer_spec_of(self.options, self.numeric)
+    }
+
+    /// The tensors of the image. A step, which knows its cell, asks [`Cell::tensors`].
+    const fn tensor_specs(&self) -> &'static [TensorSpec] {
+        match self.integer_spec() {
+            None => self.spec().tensors,
+            Some(integer) => integer.tensors,
+        }
     }
 
     /// Its sizes, as dimensions need them.
@@ -580,13 +603,13 @@ impl<'a> Node<'a> {
         if offset == field::ABSENT {
             return &[];
         }
-        let bytes = self.tensor_bytes(index).unwrap_or(0);
+        let bytes = self.cell.tensors.get(index).and_then(|spec| self.spec_bytes(spec)).unwrap_or(0);
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
     }
 
     /// Matrix `index` of the spec.
     pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
-        let cols = self.tensor_spec(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         Matrix::new(self.tensor(index), cols)
     }
 
@@ -610,7 +633,7 @@ impl<'a> Node<'a> {
     /// The weights of a row of matrix `index` of an integer node.
     pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
         let (layout, numeric) = (self.layout, self.numeric);
-        let cols = self.tensor_spec(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);
         let block = self.tensor(index).get((row / 4).saturating_mul(bytes)..).unwrap_or_default();
         (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
@@ -645,7 +668,8 @@ impl<'a> Node<'a> {
     pub(crate) fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
-            return Curve::Table { values: self.integers(table), shift };
+            let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();
+            return Curve::Table { values, shift };
         }
         Curve::of(self.activation(index)).unwrap_or(Curve::Identity)
     }

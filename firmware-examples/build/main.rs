@@ -11,7 +11,8 @@ use std::{env, fs};
 use tidegate::Numeric;
 use tidegate::image::Layout;
 use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
-use tidegate_tools::pack::pack;
+use tidegate_tools::pack::{pack, pack_with};
+use tidegate_tools::quantize::Ranges;
 
 use spotter::{CLIPS, Spotter};
 
@@ -42,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     fs::write(out.join("hello.tgi"), pack(&hello(), Numeric::F32)?)?;
+    fs::write(out.join("hello_integer.tgi"), hello_integer(layout)?)?;
     let spotter = Spotter::read(Path::new(REPOSITORY))?;
     println!("cargo::rerun-if-changed={}", spotter.file.display());
     fs::write(out.join("kws.tgi"), spotter.pack(Numeric::I8x16, layout)?)?;
@@ -64,6 +66,18 @@ fn recording(out: &Path, spotter: &Spotter) -> Result<(), Box<dyn Error>> {
     statics +=
         &format!("/// The shipped clips.\npub static CLIPS: [Clip; {}] = [{}];\n", clips.len(), clips.join(", "));
     Ok(fs::write(out.join("clips.rs"), statics)?)
+}
+
+/// The LSTM of [`hello`], whose features are within ±4.
+fn hello_integer(layout: Layout) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut model = hello();
+    let Architecture { nodes, outputs, .. } = &mut model.architecture;
+    nodes.truncate(1);
+    outputs[0] = Port { name: "h".into(), size: 8, from: "lstm".into() };
+    model.tensors.retain(|name, _| name.starts_with("lstm."));
+    let heard: &[f32] = &[4.0, 0.0, -4.0, 1.0, 0.0, 2.0, 0.5, 0.0];
+    let ranges = Ranges::measure(&model, [[heard].as_slice()])?;
+    Ok(pack_with(&model, Numeric::I8x16, &ranges, layout)?)
 }
 
 /// LSTM 4 → 8, dense → 3, softmax, with weights that a formula gives.

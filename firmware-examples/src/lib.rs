@@ -48,6 +48,15 @@ impl Console {
         self.text("\n");
     }
 
+    /// Prints every value, each after a space, and ends the line.
+    pub fn integers(&mut self, values: &[i16]) {
+        for &value in values {
+            self.text(" ");
+            self.hex(i32::from(value).cast_unsigned());
+        }
+        self.text("\n");
+    }
+
     /// Prints how many bytes of stack a step used.
     pub fn stack_of_step(&mut self, bytes: u32) {
         self.text("stack of step ");

@@ -19,8 +19,6 @@ use tidegate_tools::runner::clip_features;
 
 use crate::Bundle;
 
-/// Every integer numeric.
-const NUMERICS: [Numeric; 1] = [Numeric::I8x16];
 /// Of each keyword spotter.
 const SPEECH_STEPS: usize = 500;
 /// Of the others: enough that a state comes back.
@@ -115,7 +113,7 @@ fn spotter(name: &str) -> Network {
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(0);
     let mut cells = BTreeSet::new();
-    for (network, numeric) in networks.iter().flat_map(|network| NUMERICS.map(|numeric| (network, numeric))) {
+    for (network, numeric) in networks.iter().flat_map(|network| Numeric::INTEGER.map(|numeric| (network, numeric))) {
         let (mut first, mut integers) = (None, Vec::new());
         for &layout in layouts {
             let Some(image) = network.pack(numeric, layout) else { continue };

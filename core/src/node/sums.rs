@@ -23,7 +23,7 @@ impl Part<'_> {
 impl<'a> Node<'a> {
     /// Checks every row of every matrix. Tensors have been [checked](Self::check) before.
     pub(crate) const fn check_sums(&self, node: u32) -> Result<(), ImageError> {
-        let (mut rest, mut index) = (self.cell.tensors(), 0);
+        let (mut rest, mut index) = (self.tensor_specs(), 0);
         while let [spec, others @ ..] = rest {
             if let Storage::Rows { input, recurrent, .. } = spec.storage
                 && spec.presence.required(self.options)

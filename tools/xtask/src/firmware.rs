@@ -86,9 +86,12 @@ pub const MPS2_AN386: Machine = Machine {
 };
 
 /// Each program, whether it has the kernels of the core, and the cores that run it; all if there is none.
-const PROGRAMS: [(&str, bool, &[&str]); 4] = [
+const PROGRAMS: [(&str, bool, &[&str]); 6] = [
+    // Without a network.
+    ("bare", false, &["m4"]),
     // As small as it can be.
     ("hello_step", false, &[]),
+    ("hello_integer", true, &[]),
     // Every cell there is.
     ("hello_any", false, &["m4"]),
     ("kws_stream", true, &[]),

@@ -95,12 +95,14 @@ const CONDITIONS: [&str; 16] =
 impl Kind {
     fn of(table: Table, instruction: &Instruction) -> Option<Self> {
         let name = instruction.mnemonic.split('.').next().unwrap_or_default();
+        let cut = name.len().saturating_sub(2);
         let conditional =
-            name.get(..name.len().saturating_sub(2)).filter(|_| CONDITIONS.iter().any(|end| name.ends_with(end)));
-        // `bls` is a branch, and `lsls` a shift that sets the flags: the longest name that is known.
-        Self::named(table, name, instruction)
-            .or_else(|| name.strip_suffix('s').and_then(|name| Self::named(table, name, instruction)))
-            .or_else(|| conditional.and_then(|name| Self::named(table, name, instruction)))
+            name.get(..cut).filter(|_| CONDITIONS.iter().any(|end| name.ends_with(end))).unwrap_or_default();
+        // `bls` is a branch on a condition, `lsls` a shift that sets the flags, and `lslseq` both.
+        let flag = |name: &str| name.strip_suffix('s').map_or(0, str::len);
+        [name, conditional, &name[..flag(name)], &conditional[..flag(conditional)]]
+            .into_iter()
+            .find_map(|name| Self::named(table, name, instruction))
     }
 
     fn named(table: Table, name: &str, instruction: &Instruction) -> Option<Self> {
@@ -153,14 +155,14 @@ impl Kind {
             | "sxtab16" | "uxtab16" | "sxtab" | "sxtah" | "uxtab" | "uxtah" | "pkhbt" | "pkhtb" | "qadd" | "qsub"
             | "smlawb" | "smlawt" | "smulwb" | "smulwt" | "smlald" | "smlaldx" | "umaal" | "sadd16" | "qadd16"
             | "sel" => Self::Fixed(1),
-            "vadd" | "vsub" | "vmul" | "vnmul" | "vneg" | "vabs" | "vcmp" | "vcmpe" | "vcvt" | "vcvtb" | "vcvtt" => {
+            "vadd" | "vsub" | "vmul" | "vnmul" | "vneg" | "vabs" | "vcvt" | "vcvtb" | "vcvtt" => {
                 Self::Float { cycles: 1 }
             }
             "vmla" | "vmls" | "vnmla" | "vnmls" | "vfma" | "vfms" | "vfnma" | "vfnms" => Self::Float { cycles: 3 },
             "vdiv" | "vsqrt" => Self::Float { cycles: 14 },
             // Between a pair of registers and a double.
             "vmov" if operands.matches(',').count() >= 2 => Self::Fixed(2),
-            "vmov" | "vmrs" | "vmsr" => Self::Fixed(1),
+            "vmov" | "vmrs" | "vmsr" | "vcmp" | "vcmpe" => Self::Fixed(1),
             "vldr" | "vstr" => Self::Fixed(2),
             "vldm" | "vldmia" | "vldmdb" | "vstm" | "vstmia" | "vstmdb" | "vpush" | "vpop" => {
                 let double = operands.contains("{d");
@@ -200,7 +202,7 @@ fn reads(instruction: &Instruction, register: &str) -> bool {
     let mut words = instruction.operands.split([',', ' ', '[', ']', '{', '}', '!']).filter(|word| !word.is_empty());
     let name = instruction.mnemonic.as_str();
     // What stores and compares has no destination.
-    let sources_only = name.starts_with("str") || name.starts_with("vstr") || name.starts_with("vcmp");
+    let sources_only = name.starts_with("str") || name.starts_with("vstr") || name.starts_with("cmp");
     if !sources_only {
         words.next();
     }
@@ -247,7 +249,8 @@ mod tests {
         assert_eq!(of(Table::M4, "smlad r0, r1, r2, r0\nsxtb16 r4, r5, ror #8\nmla r0, r1, r2, r3"), 3);
         assert_eq!(of(Table::M4, "vmul.f32 s0, s1, s2\nvadd.f32 s3, s0, s4\nvmla.f32 s3, s5, s6"), 1 + 2 + 3);
         assert_eq!(of(Table::M4, "vldmia r0!, {s16, s17, s18, s19}\nldm.w r0, {r1, r2}\nvpush {d8-d9}"), 5 + 3 + 5);
-        assert_eq!(of(Table::M4, "lsls r0, r1, #2\nbls #0x10\nadds r0, #1"), 3);
+        assert_eq!(of(Table::M4, "lsls r0, r1, #2\nbls #0x10\nlslseq.w r0, r0, #1"), 3);
+        assert_eq!(of(Table::M0Plus, "bls #0x10\nadds r0, #1"), 2);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Microphone interrupt → queue → front end → network → detector → LED, for the `MODEL` of a program.
+//! What the keyword spotters share: microphone interrupt → queue → front end, network, detector → LED.
 //!
 //! Each recorded word is heard alone, then all as one stream; `tests/firmware_twin.rs` computes the same bits.
 
@@ -6,13 +6,26 @@ use embedded_hal::digital::StatefulOutputPin;
 use firmware_examples::arch::{BoardLed, below, wait_for_interrupt};
 use firmware_examples::recording::{CLIPS, block_count};
 use firmware_examples::{Console, led::Led, microphone};
-use tidegate::{Detector, FrontEnd, State, StepError};
-use tidegate::{detector::DetectorSettings, front_end::Mfcc};
+use tidegate::StepError;
 
-use super::MODEL;
+/// A front end, a network and a detector, in one kind of numbers.
+pub trait Spotter {
+    /// Samples of a second.
+    const SAMPLE_RATE: u32;
 
-const MFCC: &Mfcc<'static> = MODEL.front_end().expect("the image has no front end");
-const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("the image has no detector");
+    /// Forgets what was heard.
+    fn reset(&mut self);
+    /// Takes samples until a frame is complete; returns how many it took.
+    fn push(&mut self, samples: &[i16]) -> usize;
+    /// Runs the network over the next frame, once it is there, and says whether that made posteriors.
+    fn step(&mut self) -> Option<Result<bool, StepError>>;
+    /// Runs the network over a frame of zeros.
+    fn step_over_zeros(&mut self) -> Result<(), StepError>;
+    /// The bits of every posterior, each after a space.
+    fn print(&self, console: &mut Console);
+    /// The label that is detected with these posteriors.
+    fn detect(&mut self, now_ms: u32) -> Option<&'static str>;
+}
 
 #[cfg(target_arch = "arm")]
 #[cortex_m_rt::exception]
@@ -27,35 +40,27 @@ fn machine_timer() {
 }
 
 /// The program.
-pub fn run() -> Option<()> {
+pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
     let mut console = Console::open();
-    let (mut memory, mut scratch) = ([0; MODEL.state_words()], [0; MODEL.scratch_words()]);
-    let (mut sound, mut means) = ([0; MFCC.memory_words()], [0; DETECTOR.memory_words()]);
-    let (mut front_end, mut state) = (FrontEnd::new(MFCC, &mut sound).ok()?, State::new(&MODEL, &mut memory).ok()?);
-    let silence = [0.0; MODEL.input_size()];
-    let stack = below(|| {
-        let _ = MODEL.step_f32(&mut state, &mut scratch, &silence, &mut [0.0; MODEL.output_size()]);
-    });
-    console.stack_of_step(stack);
+    let mut stepped = Ok(());
+    console.stack_of_step(below(|| stepped = spotter.step_over_zeros()));
+    stepped.ok()?;
     for clip in &CLIPS {
-        front_end.reset();
-        state.reset();
+        spotter.reset();
         for sample in clip.samples() {
-            hear(&mut front_end, &mut state, &mut scratch, &[sample], |posteriors| {
+            hear(&mut spotter, &[sample], |spotter| {
                 console.text("clip ");
                 console.text(clip.label);
-                console.bits(posteriors);
+                spotter.print(&mut console);
             })
             .ok()?;
         }
     }
 
-    front_end.reset();
-    state.reset();
+    spotter.reset();
     let mut blocks = microphone::start()?;
-    let mut detector = Detector::new(DETECTOR, &mut means).ok()?;
     let mut led = Led::new(BoardLed::default(), 500).ok()?;
-    let (mut heard, samples_per_ms) = (0, MFCC.settings().sample_rate / 1000);
+    let (mut heard, samples_per_ms) = (0, S::SAMPLE_RATE / 1000);
     while heard < block_count() {
         let Some(block) = blocks.dequeue() else {
             wait_for_interrupt();
@@ -64,14 +69,14 @@ pub fn run() -> Option<()> {
         heard += 1;
         let now_ms = (heard * block.len()) as u32 / samples_per_ms;
         console.text(if led.tick(now_ms).ok()? { "led off\n" } else { "" });
-        hear(&mut front_end, &mut state, &mut scratch, &block, |posteriors| {
+        hear(&mut spotter, &block, |spotter| {
             console.text("at ");
             console.hex(now_ms);
-            console.bits(posteriors);
-            if let Ok(Some(event)) = detector.push(posteriors, now_ms) {
+            spotter.print(&mut console);
+            if let Some(label) = spotter.detect(now_ms) {
                 let Ok(()) = led.light(now_ms);
                 console.text("event ");
-                console.text(MODEL.labels().nth(event.label).unwrap_or_default());
+                console.text(label);
                 console.text(if led.pin().is_set_high() == Ok(true) { ", led on\n" } else { ", led broken\n" });
             }
         })
@@ -80,20 +85,13 @@ pub fn run() -> Option<()> {
     Some(())
 }
 
-/// Samples in; `decide` is called with the posteriors when a window of frames is full.
-fn hear(
-    front_end: &mut FrontEnd<'_, '_>,
-    state: &mut State<'_>,
-    scratch: &mut [u32],
-    mut samples: &[i16],
-    mut decide: impl FnMut(&[f32]),
-) -> Result<(), StepError> {
+/// Samples in; `decide` is called when there are posteriors, as when a window of frames is full.
+fn hear<S: Spotter>(spotter: &mut S, mut samples: &[i16], mut decide: impl FnMut(&mut S)) -> Result<(), StepError> {
     while !samples.is_empty() {
-        samples = samples.get(front_end.push(samples)..).unwrap_or_default();
-        while let Some(frame) = front_end.next() {
-            let mut posteriors = [0.0; MODEL.output_size()];
-            if MODEL.step_f32(state, scratch, frame, &mut posteriors)?.has_output() {
-                decide(&posteriors);
+        samples = samples.get(spotter.push(samples)..).unwrap_or_default();
+        while let Some(step) = spotter.step() {
+            if step? {
+                decide(spotter);
             }
         }
     }
