@@ -1,56 +1,64 @@
 //! Makes what the firmware includes: the memory map, the images and the recording.
 
+mod spotter;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use tidegate::Numeric;
+use tidegate::image::Layout;
 use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
-use tidegate_tools::data::{read_audio_at, read_index};
-use tidegate_tools::load::{self, Settings};
 use tidegate_tools::pack::pack;
 
-const MODEL: &str = "../assets/hello_edge/GRU_S.pb";
-const CLIPS: &str = "../assets/speech_commands/index.csv";
+use spotter::{CLIPS, Spotter};
+
+const REPOSITORY: &str = "..";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=memory.x");
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::copy("memory.x", out.join("memory.x"))?;
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=memory");
+    let (out, target) = (PathBuf::from(env::var("OUT_DIR")?), env::var("TARGET")?);
+    let memory = match target.as_str() {
+        "thumbv6m-none-eabi" | "thumbv7m-none-eabi" | "thumbv7em-none-eabihf" => "mps2",
+        "thumbv8m.main-none-eabihf" => "mps3_an547",
+        "riscv32imac-unknown-none-elf" => "virt",
+        _ => return Err(format!("there is no memory map for {target}").into()),
+    };
+    let has = |kernels: &str| env::var_os(format!("CARGO_FEATURE_{kernels}")).is_some();
+    let layout = match target.as_str() {
+        _ if has("MVE") => Layout::CortexM55,
+        _ if has("DSP") => Layout::CortexM4,
+        "thumbv6m-none-eabi" => Layout::CortexM0,
+        _ => Layout::Portable,
+    };
+    fs::copy(format!("memory/{memory}.x"), out.join("memory.x"))?;
     println!("cargo::rustc-link-search={}", out.display());
+    println!("cargo::rustc-check-cfg=cfg(mps3)");
+    if memory.starts_with("mps3") {
+        println!("cargo::rustc-cfg=mps3");
+    }
 
     fs::write(out.join("hello.tgi"), pack(&hello(), Numeric::F32)?)?;
-    println!("cargo::rerun-if-changed={MODEL}");
-    let kws = load::canonical(Path::new(MODEL), &Settings::default())?.model;
-    fs::write(out.join("kws.tgi"), pack(&kws, Numeric::F32)?)?;
-    let rate = kws.architecture.front_end.ok_or("the model has no front end")?.sample_rate;
-    recording(&out, rate)
+    let spotter = Spotter::read(Path::new(REPOSITORY))?;
+    println!("cargo::rerun-if-changed={}", spotter.file.display());
+    fs::write(out.join("kws.tgi"), spotter.pack(Numeric::I8x16, layout)?)?;
+    fs::write(out.join("kws_f32.tgi"), spotter.pack(Numeric::F32, Layout::Portable)?)?;
+    recording(&out, &spotter)
 }
 
-/// The first clip of every class, in the order of the index: one static each, so that a symbol tells its size.
-fn recording(out: &Path, sample_rate: u32) -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={CLIPS}");
-    let mut labels: Vec<String> = Vec::new();
-    let mut statics = String::new();
-    for clip in read_index(Path::new(CLIPS))? {
-        if labels.contains(&clip.label) {
-            continue;
-        }
+/// One static for each clip, so that a symbol tells its size.
+fn recording(out: &Path, spotter: &Spotter) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={REPOSITORY}/{CLIPS}");
+    let (mut statics, mut clips) = (String::new(), Vec::new());
+    for (number, clip) in spotter.clips.iter().enumerate() {
         println!("cargo::rerun-if-changed={}", clip.path.display());
-        let samples = read_audio_at(&clip.path, sample_rate)?.samples;
-        let (number, count) = (labels.len(), samples.len());
-        let bytes: Vec<u8> = samples.into_iter().flat_map(i16::to_le_bytes).collect();
+        let bytes: Vec<u8> = clip.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        statics += &format!("static CLIP_{number}: [u8; {}] = *include_bytes!(\"clip{number}.i16\");\n", bytes.len());
+        clips.push(format!("Clip {{ label: {:?}, bytes: &CLIP_{number} }}", clip.label));
         fs::write(out.join(format!("clip{number}.i16")), bytes)?;
-        statics += &format!("static CLIP_{number}: [u8; 2 * {count}] = *include_bytes!(\"clip{number}.i16\");\n");
-        labels.push(clip.label);
     }
-    let clips: Vec<String> = labels
-        .iter()
-        .enumerate()
-        .map(|(number, label)| format!("Clip {{ label: {label:?}, bytes: &CLIP_{number} }}"))
-        .collect();
     statics +=
         &format!("/// The shipped clips.\npub static CLIPS: [Clip; {}] = [{}];\n", clips.len(), clips.join(", "));
     Ok(fs::write(out.join("clips.rs"), statics)?)

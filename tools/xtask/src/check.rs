@@ -17,8 +17,12 @@ pub fn run() -> Result<(), Failure> {
     }
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     run_command("clippy", cargo(".", &clippy))?;
-    let clippy = ["clippy", "--release", "--locked", "--", "-D", "warnings"];
-    run_command("clippy of the firmware", cargo_in_workspace(&clippy))?;
+    for machine in &firmware::MACHINES {
+        let (target, kernels) = (machine.target, machine.kernels);
+        let clippy =
+            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
+        run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
+    }
     let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command("docs", doc)?;

@@ -36,16 +36,19 @@ pub fn targets() -> Result<(), Failure> {
     shell::run(&format!("installing the Rust targets {}", missing.join(", ")), rustup)
 }
 
-/// Debian's package with `qemu-system-arm`.
-const PACKAGE: &str = "qemu-system-arm";
+/// Each program and Debian's package with it.
+const QEMU: [(&str, &str); 2] = [("qemu-system-arm", "qemu-system-arm"), ("qemu-system-riscv32", "qemu-system-misc")];
 
 /// Installs QEMU where it is missing and this may be done; else says how.
 pub fn qemu() -> Result<(), Failure> {
-    if answers("qemu-system-arm", &["--version"]) {
+    let missing = QEMU.into_iter().filter(|(program, _)| !answers(program, &["--version"]));
+    let packages: Vec<&str> = missing.map(|(_, package)| package).collect();
+    if packages.is_empty() {
         return Ok(());
     }
     if !(is_root() && answers("apt-get", &["--version"])) {
-        return Err(format!("QEMU is missing: sudo apt-get install -y --no-install-recommends {PACKAGE}"));
+        let packages = packages.join(" ");
+        return Err(format!("QEMU is missing: sudo apt-get install -y --no-install-recommends {packages}"));
     }
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -53,7 +56,9 @@ pub fn qemu() -> Result<(), Failure> {
         command
     };
     shell::run("installing QEMU: the list of packages", apt(&["update"]))?;
-    shell::run("installing QEMU", apt(&["install", "-y", "--no-install-recommends", PACKAGE]))
+    let mut install = apt(&["install", "-y", "--no-install-recommends"]);
+    install.args(&packages);
+    shell::run(&format!("installing {}", packages.join(", ")), install)
 }
 
 fn answers(program: &str, arguments: &[&str]) -> bool {

@@ -2,12 +2,15 @@
 
 mod check;
 mod firmware;
+mod icount;
 mod install;
 mod qemu;
 mod shell;
 mod size;
 mod symbols;
 mod test;
+mod timing;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -29,7 +32,8 @@ Examples:
   cargo xtask check                       before every commit
   cargo xtask test                        all tests; the last line is the total
   cargo xtask qemu --overwrite-expected   after a change of the firmware's output; git diff shows it
-  cargo xtask size --json                 flash, RAM and stack of every firmware";
+  cargo xtask size --json                 flash, RAM and stack of every firmware
+  cargo xtask icount                      instructions a step on every core, and the bars";
 
 #[derive(Subcommand)]
 enum Task {
@@ -40,6 +44,15 @@ enum Task {
     /// Run the firmware under QEMU and compare what it prints with firmware-examples/expected
     Qemu {
         /// Record what it prints instead
+        #[arg(long)]
+        overwrite_expected: bool,
+    },
+    /// Count the instructions of a step on every core, model its cycles, and compare with firmware-examples/expected/icount.json
+    Icount {
+        /// Print one JSON array on standard output, and nothing else there
+        #[arg(long, conflicts_with = "overwrite_expected")]
+        json: bool,
+        /// Record the figures instead
         #[arg(long)]
         overwrite_expected: bool,
     },
@@ -59,6 +72,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Test => test::run(),
         Task::Qemu { overwrite_expected } => qemu::run(overwrite_expected),
+        Task::Icount { json, overwrite_expected } => icount::run(json, overwrite_expected),
         Task::Size { json, overwrite_expected } => size::run(json, overwrite_expected),
     };
     match done {
