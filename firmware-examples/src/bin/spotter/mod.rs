@@ -1,4 +1,5 @@
-//! Microphone interrupt → queue → front end → network → detector → LED, for the `MODEL` of a program.
+//! Microphone interrupt → queue → front end → network → detector → LED, for the `MODEL` of a program and its `chain`, in
+//! integers or in f32.
 //!
 //! Each recorded word is heard alone, then all as one stream; `tests/firmware_twin.rs` computes the same bits.
 
@@ -6,13 +7,10 @@ use embedded_hal::digital::StatefulOutputPin;
 use firmware_examples::arch::{BoardLed, below, wait_for_interrupt};
 use firmware_examples::recording::{CLIPS, block_count};
 use firmware_examples::{Console, led::Led, microphone};
-use tidegate::{Detector, FrontEnd, State, StepError};
-use tidegate::{detector::DetectorSettings, front_end::Mfcc};
+use tidegate::{State, StepError};
 
 use super::MODEL;
-
-const MFCC: &Mfcc<'static> = MODEL.front_end().expect("the image has no front end");
-const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("the image has no detector");
+use super::chain::{self, DETECTOR_WORDS, FrontEnd, Judge, MFCC, Value};
 
 #[cfg(target_arch = "arm")]
 #[cortex_m_rt::exception]
@@ -30,11 +28,11 @@ fn machine_timer() {
 pub fn run() -> Option<()> {
     let mut console = Console::open();
     let (mut memory, mut scratch) = ([0; MODEL.state_words()], [0; MODEL.scratch_words()]);
-    let (mut sound, mut means) = ([0; MFCC.memory_words()], [0; DETECTOR.memory_words()]);
-    let (mut front_end, mut state) = (FrontEnd::new(MFCC, &mut sound).ok()?, State::new(&MODEL, &mut memory).ok()?);
-    let silence = [0.0; MODEL.input_size()];
+    let (mut sound, mut means) = ([0; MFCC.memory_words()], [0; DETECTOR_WORDS]);
+    let (mut front_end, mut state) = (chain::front_end(&mut sound)?, State::new(&MODEL, &mut memory).ok()?);
+    let silence = [Value::default(); MODEL.input_size()];
     let stack = below(|| {
-        let _ = MODEL.step_f32(&mut state, &mut scratch, &silence, &mut [0.0; MODEL.output_size()]);
+        let _ = chain::step(&mut state, &mut scratch, &silence, &mut [Value::default(); MODEL.output_size()]);
     });
     console.stack_of_step(stack);
     for clip in &CLIPS {
@@ -44,7 +42,7 @@ pub fn run() -> Option<()> {
             hear(&mut front_end, &mut state, &mut scratch, &[sample], |posteriors| {
                 console.text("clip ");
                 console.text(clip.label);
-                console.bits(posteriors);
+                console.words(posteriors.iter().map(|&posterior| chain::bits(posterior)));
             })
             .ok()?;
         }
@@ -53,7 +51,7 @@ pub fn run() -> Option<()> {
     front_end.reset();
     state.reset();
     let mut blocks = microphone::start()?;
-    let mut detector = Detector::new(DETECTOR, &mut means).ok()?;
+    let mut judge = Judge::new(&mut means)?;
     let mut led = Led::new(BoardLed::default(), 500).ok()?;
     let (mut heard, samples_per_ms) = (0, MFCC.settings().sample_rate / 1000);
     while heard < block_count() {
@@ -67,11 +65,11 @@ pub fn run() -> Option<()> {
         hear(&mut front_end, &mut state, &mut scratch, &block, |posteriors| {
             console.text("at ");
             console.hex(now_ms);
-            console.bits(posteriors);
-            if let Ok(Some(event)) = detector.push(posteriors, now_ms) {
+            console.words(posteriors.iter().map(|&posterior| chain::bits(posterior)));
+            if let Some(label) = judge.push(posteriors, now_ms) {
                 let Ok(()) = led.light(now_ms);
                 console.text("event ");
-                console.text(MODEL.labels().nth(event.label).unwrap_or_default());
+                console.text(MODEL.labels().nth(label).unwrap_or_default());
                 console.text(if led.pin().is_set_high() == Ok(true) { ", led on\n" } else { ", led broken\n" });
             }
         })
@@ -82,17 +80,17 @@ pub fn run() -> Option<()> {
 
 /// Samples in; `decide` is called with the posteriors when a window of frames is full.
 fn hear(
-    front_end: &mut FrontEnd<'_, '_>,
+    front_end: &mut FrontEnd<'_>,
     state: &mut State<'_>,
     scratch: &mut [u32],
     mut samples: &[i16],
-    mut decide: impl FnMut(&[f32]),
+    mut decide: impl FnMut(&[Value]),
 ) -> Result<(), StepError> {
     while !samples.is_empty() {
         samples = samples.get(front_end.push(samples)..).unwrap_or_default();
         while let Some(frame) = front_end.next() {
-            let mut posteriors = [0.0; MODEL.output_size()];
-            if MODEL.step_f32(state, scratch, frame, &mut posteriors)?.has_output() {
+            let mut posteriors = [Value::default(); MODEL.output_size()];
+            if chain::step(state, scratch, frame, &mut posteriors)?.has_output() {
                 decide(&posteriors);
             }
         }
