@@ -41,9 +41,14 @@ impl Console {
 
     /// Prints the raw bits of every value, each after a space, and ends the line.
     pub fn bits(&mut self, values: &[f32]) {
-        for value in values {
+        self.words(values.iter().map(|value| value.to_bits()));
+    }
+
+    /// Prints every word, each after a space, and ends the line.
+    pub fn words(&mut self, words: impl Iterator<Item = u32>) {
+        for word in words {
             self.text(" ");
-            self.hex(value.to_bits());
+            self.hex(word);
         }
         self.text("\n");
     }

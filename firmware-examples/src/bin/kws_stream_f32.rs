@@ -3,6 +3,8 @@
 #![no_std]
 #![no_main]
 
+#[path = "spotter/floats.rs"]
+mod chain;
 mod spotter;
 
 use firmware_examples::{Console, arch::entry, start};

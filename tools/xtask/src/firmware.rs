@@ -85,6 +85,13 @@ pub const MPS2_AN386: Machine = Machine {
     arguments: &["-cpu", "cortex-m4"],
 };
 
+impl Machine {
+    /// Whether its target computes floats in instructions.
+    pub fn has_fpu(&self) -> bool {
+        self.target.ends_with("eabihf")
+    }
+}
+
 /// Each program, whether it has the kernels of the core, and the cores that run it; all if there is none.
 const PROGRAMS: [(&str, bool, &[&str]); 6] = [
     // Without a network.

@@ -66,35 +66,39 @@ pub fn fft(points: &mut [Complex], circle: Circle<'_>) {
         // A step of a stage is so many of the circle.
         let step = count.trailing_zeros() - quarter.trailing_zeros() - 1;
         for k in 0..quarter {
-            let angle = k << step;
-            let angles = [circle.at(angle), circle.at(2 * angle), circle.at(3 * angle)];
-            let mut at = k;
-            while at < count {
-                quad(points, at, quarter, (k > 0).then_some(&angles));
-                at += 4 * quarter;
+            let points = points.get_mut(k..).unwrap_or_default();
+            if k == 0 {
+                quads(points, quarter, |[a, b, c, d]| [halved(a), halved(b), halved(c), halved(d)]);
+                continue;
             }
+            let angle = k << step;
+            let [once, twice, thrice] = [circle.at(angle), circle.at(2 * angle), circle.at(3 * angle)];
+            quads(points, quarter, |[a, b, c, d]| [halved(a), turned(b, once), turned(c, twice), turned(d, thrice)]);
         }
         quarter *= 4;
     }
 }
 
-/// Four points at a distance, of which the second and the third are in each other's place.
+/// Every four points at a distance, of which the second and the third are in each other's place, once they are turned.
 #[inline(always)]
-fn quad(points: &mut [Complex], at: usize, quarter: usize, angles: Option<&[[i32; 2]; 3]>) {
-    let places = [at, at + quarter, at + 2 * quarter, at + 3 * quarter];
-    let [Some(a), Some(c), Some(b), Some(d)] = places.map(|place| points.get(place).copied()) else { return };
-    let (a, [b, c, d]) = match angles {
-        Some(&[once, twice, thrice]) => (halved(a), [turned(b, once), turned(c, twice), turned(d, thrice)]),
-        None => (halved(a), [halved(b), halved(c), halved(d)]),
-    };
-    let (even, odd) = (sum(a, c), difference(a, c));
-    let (both, [re, im]) = (sum(b, d), difference(b, d));
-    let turned = [im, re.wrapping_neg()];
-    let results = [sum(even, both), sum(odd, turned), difference(even, both), difference(odd, turned)];
-    for (place, result) in places.into_iter().zip(results) {
-        if let Some(point) = points.get_mut(place) {
-            *point = halved(result);
-        }
+fn quads(mut points: &mut [Complex], quarter: usize, turned: impl Fn([Complex; 4]) -> [Complex; 4]) {
+    while let Some((first, rest)) = points.split_at_mut_checked(quarter)
+        && let Some((third, rest)) = rest.split_at_mut_checked(quarter)
+        && let Some((second, rest)) = rest.split_at_mut_checked(quarter)
+        && let [first, ..] = first
+        && let [second, ..] = second
+        && let [third, ..] = third
+        && let [fourth, ..] = rest
+    {
+        let [a, b, c, d] = turned([*first, *second, *third, *fourth]);
+        let (even, odd) = (sum(a, c), difference(a, c));
+        let (both, [re, im]) = (sum(b, d), difference(b, d));
+        let across = [im, re.wrapping_neg()];
+        *first = halved(sum(even, both));
+        *third = halved(sum(odd, across));
+        *second = halved(difference(even, both));
+        *fourth = halved(difference(odd, across));
+        points = rest.get_mut(quarter..).unwrap_or_default();
     }
 }
 

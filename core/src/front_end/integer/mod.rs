@@ -167,18 +167,24 @@ fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut 
     let shift = bits.leading_zeros().saturating_sub(1);
     points.fill([0, 0]);
     let last = if weights.len() == 1 { 0 } else { usize::MAX };
-    let (mut place, mut odd) = (0, false);
-    for (n, &sample) in heard().enumerate() {
+    let (mut place, mut first) = (0, None);
+    let mut put = |pair: Complex| {
+        if let Some(point) = points.get_mut(place) {
+            *point = pair;
+        }
+        place = after_reversed(place, points.len());
+    };
+    heard().enumerate().for_each(|(n, &sample)| {
         let weight = weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight)));
         // At most 2^15 and less than 2^16: the sum stays below 2^31.
-        let product = (i32::from(sample) << shift).wrapping_mul(weight);
-        if let Some([re, im]) = points.get_mut(place) {
-            *(if odd { im } else { re }) = (product + 2) >> 2;
+        let value = ((i32::from(sample) << shift).wrapping_mul(weight) + 2) >> 2;
+        match first.take() {
+            None => first = Some(value),
+            Some(re) => put([re, value]),
         }
-        if odd {
-            place = after_reversed(place, points.len());
-        }
-        odd = !odd;
+    });
+    if let Some(re) = first {
+        put([re, 0]);
     }
     shift
 }
