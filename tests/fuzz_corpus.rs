@@ -9,21 +9,46 @@ use std::path::{Path, PathBuf};
 
 use tidegate::Numeric;
 use tidegate::cell::CellKind;
+use tidegate::image::Layout;
 use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
 use tidegate_tests::images::{AlignedBytes, small_models, whole};
 use tidegate_tests::random::Rng;
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
 
 fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
 }
 
-/// The seeds of both targets: file name, image.
+/// The seeds of both targets: file name, image. Integers in every layout, of every model that has an integer form.
 fn seeds() -> Vec<(String, Vec<u8>)> {
-    let seed = |(name, model): (String, _)| {
+    let models = small_models();
+    let float = models.iter().flat_map(|(name, model)| {
         Numeric::FLOAT
-            .map(|numeric| (format!("{name}_{}", numeric.name()), AlignedBytes::pack(&model, numeric).get().to_vec()))
-    };
-    small_models().into_iter().flat_map(seed).collect()
+            .map(|numeric| (format!("{name}_{}", numeric.name()), AlignedBytes::pack(model, numeric).get().to_vec()))
+    });
+    let integer = models.iter().flat_map(|(name, model)| {
+        let ranges = Ranges::from_noise(model).expect("noise goes in");
+        Layout::ALL.into_iter().filter_map(move |layout| {
+            let image = pack_with(model, Numeric::I8x16, &ranges, layout).ok()?;
+            Some((format!("{name}_{}_{}", Numeric::I8x16.name(), layout.name()), image))
+        })
+    });
+    float.chain(integer).collect()
+}
+
+#[test]
+fn every_cell_with_an_integer_form_is_among_the_seeds_in_every_layout() {
+    let seeds: Vec<Vec<u8>> = seeds().into_iter().map(|(_, image)| image).collect();
+    let seeds: Vec<AlignedBytes> = seeds.iter().map(|image| AlignedBytes::new(image)).collect();
+    let models: Vec<_> = seeds.iter().map(AlignedBytes::model).filter(|model| model.numeric().is_integer()).collect();
+    for kind in CellKind::ALL.into_iter().filter(|kind| kind.integer_spec().is_some()) {
+        for layout in Layout::ALL {
+            let has =
+                models.iter().any(|model| model.layout() == layout && model.nodes().any(|node| node.kind == *kind));
+            assert!(has, "{} {}", kind.spec().name, layout.name());
+        }
+    }
 }
 
 fn with_flags(image: &[u8]) -> Vec<u8> {
@@ -61,11 +86,15 @@ fn nodes_that_bytes_choose_run() {
     let mut rng = Rng::new(21);
     let mut tally = BTreeMap::new();
     for (index, kind) in CellKind::ALL.iter().enumerate() {
-        let ran = tally.entry(kind.spec().name).or_insert(0);
-        for _ in 0..if cfg!(debug_assertions) { 100 } else { 2000 } {
-            let mut data = vec![flag::NODE, index as u8];
-            data.extend((0..64).map(|_| rng.below(256) as u8));
-            *ran += usize::from(parse_then_step(&data) == Outcome::Ran);
+        // In floats, and in integers in every layout.
+        let layouts = if kind.integer_spec().is_some() { Layout::ALL.len() } else { 0 };
+        for how in [0].into_iter().chain((0..layouts).map(|layout| 2 | layout << 2)) {
+            let ran = tally.entry((kind.spec().name, how)).or_insert(0);
+            for _ in 0..if cfg!(debug_assertions) { 100 } else { 2000 } {
+                let mut data = vec![flag::NODE, index as u8, how as u8 | rng.below(2) as u8];
+                data.extend((0..64).map(|_| rng.below(256) as u8));
+                *ran += usize::from(parse_then_step(&data) == Outcome::Ran);
+            }
         }
     }
     println!("{tally:?}");

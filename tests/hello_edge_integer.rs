@@ -6,11 +6,13 @@ use std::thread;
 
 use tidegate::image::Layout;
 use tidegate::{Model, Numeric, Schedule};
-use tidegate_tools::canonical::Canonical;
+use tidegate_tools::canonical::{self, Canonical};
+use tidegate_tools::compare::Comparison;
 use tidegate_tools::data::{Clip, read_audio_at, read_index};
+use tidegate_tools::drift::Drift;
 use tidegate_tools::load::{self, ImageBuffer, Settings};
 use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::{features, fit, run, score_stream};
+use tidegate_tools::runner::{features, fit, run, score_stream, stream_features};
 use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
 
 /// Those whose cells all have an integer form.
@@ -136,6 +138,60 @@ fn integers_hear_what_floats_hear() {
                     assert_eq!(outputs[0], outputs[1], "{name}, clip {clip}, {}", layout.name());
                 }
             }
+        }
+    }
+}
+
+/// The share of all numbers of an hour that may be at an end of 16 bits.
+const MOST_SATURATED: f64 = 1e-3;
+/// How much further integers may be from floats in the last ten minutes of an hour than in the first.
+const MOST_GROWTH: f64 = 1.1;
+
+#[test]
+fn an_hour_of_one_state_neither_drifts_nor_saturates() {
+    let Some(data) = data("an_hour_of_one_state_neither_drifts_nor_saturates") else { return };
+    let done = in_parallel(2, |model| {
+        let name = ["GRU_S", "LSTM_S"][model];
+        let mut canonical = data.model(name);
+        canonical.architecture.schedule = canonical::Schedule::Endless;
+        let float = load::packed(Path::new(name), &canonical, Numeric::F32).unwrap();
+        let float = float.model().unwrap();
+        let mfcc = float.front_end().unwrap();
+        let stream = |clips: &[usize]| {
+            let sounds: Vec<Vec<i16>> = clips.iter().map(|&clip| data.sounds[clip].clone()).collect();
+            let lengths = sounds.iter().map(|sound| ClipLen { label: String::new(), len: sound.len() });
+            let plan = StreamPlan::new(&lengths.collect::<Vec<_>>(), 16_000, 0);
+            stream_features(mfcc, &sounds, &plan).unwrap()
+        };
+        let calibration = stream(&data.calibration);
+        let ranges = Ranges::measure(&canonical, [[calibration.as_slice()].as_slice()]).unwrap();
+        let image = load::packed_with(Path::new(name), &canonical, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
+        let hour = stream(&(0..data.clips.len()).collect::<Vec<_>>());
+        let drift = Drift::run(&image.model().unwrap(), &float, &[&hour]).unwrap();
+        let (steps, settings) = (drift.whole.steps, mfcc.settings());
+        let ten_minutes = 600 * u64::from(settings.sample_rate) / u64::from(settings.stride_len);
+        assert!(steps > 5 * ten_minutes, "{steps} steps are not an hour");
+        let Comparison { inputs, layers, states, .. } = &drift.whole;
+        let counters = inputs.iter().chain(layers).chain(states);
+        let counters = counters.map(|of| (of.name.clone(), of.saturated, of.values)).collect::<Vec<_>>();
+        let distances = drift.names().enumerate().map(|(index, of)| {
+            let [first, last] =
+                [(0, ten_minutes), (steps - ten_minutes, steps)].map(|(from, to)| drift.distance(index, from, to));
+            (of.to_owned(), first, last)
+        });
+        (name, counters, distances.collect::<Vec<_>>())
+    });
+    for (name, counters, distances) in done {
+        for (of, (first, signal), (last, later_signal)) in distances {
+            let growth = (last / later_signal) / (first / signal);
+            println!(
+                "{name} {of}: {first:.3e} of {signal:.3e} from f32 in the first ten minutes, {last:.3e} of {later_signal:.3e} in the last: {growth:.3} times"
+            );
+            assert!(growth <= MOST_GROWTH, "{name} {of}");
+        }
+        for (of, saturated, values) in counters {
+            println!("{name} {of}: {saturated} of {values} at an end of 16 bits");
+            assert!(saturated as f64 <= MOST_SATURATED * values as f64, "{name} {of}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use tidegate::Numeric;
 use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, CellSpec, Dim, Rule, Sizes};
+use tidegate::cell::{CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, OTHER, Rule, Sizes, Storage, TensorSpec};
 use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
 use tidegate::image::{Layout, ModelId, SectionKind};
 use tidegate::node::Unroll;
@@ -112,20 +112,113 @@ impl Draft {
     }
 }
 
+/// A number of an integer node: mostly one that it may have.
+fn number(of: &NumberSpec, choices: &mut Choices<'_>) -> i32 {
+    let (byte, range) = (choices.byte(), i64::from(of.most) - i64::from(of.least) + 1);
+    match byte {
+        255 => of.most.wrapping_add(1),
+        254 => of.least.wrapping_sub(1),
+        253 => of.most,
+        128..253 => of.usual.unwrap_or(of.least),
+        byte => (i64::from(of.least) + i64::from(byte) % range) as i32,
+    }
+}
+
+/// Offsets of the tensors, which may lie over each other, and the weights.
+fn float_tensors(draft: &Draft, data: &[u8], choices: &mut Choices<'_>) -> Option<(Vec<Option<u32>>, Vec<u8>)> {
+    let (mut weights_len, mut tensors) = (16, Vec::new());
+    for tensor in draft.spec.tensors {
+        let offset = 16 * usize::from(choices.byte() % 4);
+        tensors.push(tensor.presence.required(draft.options).then_some(offset as u32));
+        let elements = elements(draft, tensor, 1)?;
+        weights_len = weights_len.max(elements.checked_mul(4)?.checked_add(offset)?);
+    }
+    if weights_len > MAX_WEIGHTS {
+        return None;
+    }
+    let weight = |k: usize| {
+        let byte = data[k % data.len()];
+        let weight = if byte == 128 { f32::INFINITY } else { f32::from(byte.cast_signed()) / 64.0 };
+        weight.to_le_bytes()
+    };
+    Some((tensors, (0..weights_len.div_ceil(4)).flat_map(weight).collect()))
+}
+
+/// The same of integers, one tensor behind the other: rows that are all bytes would seldom do.
+fn integer_tensors(integer: &IntegerSpec, draft: &Draft, data: &[u8]) -> Option<(Vec<Option<u32>>, Vec<u8>)> {
+    let (mut weights, mut tensors, mut used) = (Vec::new(), Vec::new(), 0);
+    for tensor in integer.tensors {
+        if !tensor.presence.required(draft.options) {
+            tensors.push(None);
+            continue;
+        }
+        let elements = elements(draft, tensor, 16)?;
+        if elements > MAX_WEIGHTS {
+            return None;
+        }
+        tensors.push(Some(weights.len() as u32));
+        let mut byte = || {
+            used += 1;
+            data[used % data.len()]
+        };
+        match tensor.storage {
+            Storage::Rows { .. } => {
+                for _ in 0..elements.div_ceil(4) {
+                    // Starts of any size, any multiplier, and shifts of which few are too great.
+                    for _ in 0..4 {
+                        weights.extend((i32::from_le_bytes([0; 4].map(|_| byte())) >> (byte() & 31)).to_le_bytes());
+                    }
+                    weights.extend((0..16).map(|_| byte()));
+                    weights.extend((0..4).map(|_| byte() % 33));
+                }
+            }
+            Storage::Weights(_) => weights.extend((0..elements).map(|_| byte())),
+            // As long as any.
+            _ => weights.extend((0..4 * elements).map(|_| byte())),
+        }
+        weights.resize(weights.len().next_multiple_of(16), 0);
+        if weights.len() > MAX_WEIGHTS {
+            return None;
+        }
+    }
+    weights.resize(weights.len().max(16), 0);
+    Some((tensors, weights))
+}
+
+/// Elements of a tensor whose columns are filled up to a multiple.
+fn elements(draft: &Draft, tensor: &TensorSpec, columns: usize) -> Option<usize> {
+    let rows = draft.sizes().dim(&tensor.rows)?.checked_mul(tensor.gates.len().max(1))?;
+    let cols = match &tensor.cols {
+        None => 1,
+        Some(cols) => draft.sizes().dim(cols)?.checked_next_multiple_of(columns)?,
+    };
+    rows.checked_next_multiple_of(4)?.checked_mul(cols)
+}
+
 /// The image that the bytes choose; none where its weights would be too large.
 pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let mut choices = Choices(data.iter());
     let kind = CellKind::ALL[usize::from(choices.byte()) % CellKind::ALL.len()];
     let spec = kind.spec();
-    let numeric = Numeric::FLOAT[usize::from(choices.byte() & 1)];
-    let options = u32::from_le_bytes([choices.byte(), choices.byte(), 0, 0]) & ((1 << spec.options.len()) - 1);
+    let how = choices.byte();
+    let integer = kind.integer_spec().filter(|_| how & 2 == 2);
+    let (numeric, layout) = match integer {
+        Some(_) => (Numeric::I8x16, Layout::ALL[usize::from(how >> 2) % Layout::ALL.len()]),
+        None => (Numeric::FLOAT[usize::from(how & 1)], Layout::Portable),
+    };
+    let mut options = u32::from_le_bytes([choices.byte(), choices.byte(), 0, 0]) & ((1 << spec.options.len()) - 1);
+    if let Some(integer) = integer {
+        // Mostly what it has.
+        options |= u32::from(choices.byte()) << OTHER;
+        options &= if choices.byte() == 0 { u32::MAX } else { integer.options };
+    }
     // Images of three axes are large soon.
     let end = if spec.extents.len() > 6 { 4 } else { 9 };
     let mut size = || choices.size(end).max(1) as usize;
     let mut draft = Draft { spec, options, input: size(), hidden: size(), output: size(), extents: Vec::new() };
     draft.extents = spec.extents.iter().map(|extent| choices.size(end).max(extent.least).to_le_bytes()).collect();
     for _ in 0..ROUNDS {
-        for rule in draft.spec.rules {
+        for rule in draft.spec.rules.iter().chain(integer.map_or(&[][..], |integer| integer.rules)) {
             if !draft.sizes().holds(rule) {
                 draft.meet(rule);
             }
@@ -143,35 +236,24 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         .iter()
         .map(|activation| *Activation::ALL.get(usize::from(choices.byte())).unwrap_or(&activation.default))
         .collect();
-    let mut weights_len = 16;
-    let mut tensors = Vec::new();
-    for tensor in spec.tensors {
-        let offset = 16 * usize::from(choices.byte() % 4);
-        tensors.push(tensor.presence.required(draft.options).then_some(offset as u32));
-        let rows = draft.sizes().dim(&tensor.rows)?.checked_mul(tensor.gates.len().max(1))?;
-        let cols = tensor.cols.as_ref().map_or(Some(1), |cols| draft.sizes().dim(cols))?;
-        let elements = rows.checked_next_multiple_of(4)?.checked_mul(cols)?;
-        weights_len = weights_len.max(elements.checked_mul(4)?.checked_add(offset)?);
-    }
-    if weights_len > MAX_WEIGHTS {
-        return None;
-    }
-    let weights: Vec<u8> = (0..weights_len.div_ceil(4))
-        .flat_map(|k| {
-            let byte = data[k % data.len()];
-            let weight = if byte == 128 { f32::INFINITY } else { f32::from(byte.cast_signed()) / 64.0 };
-            weight.to_le_bytes()
-        })
-        .collect();
+    let numbers: Vec<i32> =
+        integer.map_or(&[][..], |integer| integer.numbers).iter().map(|of| number(of, &mut choices)).collect();
+    let (tensors, weights) = match integer {
+        Some(integer) => integer_tensors(integer, &draft, data)?,
+        None => float_tensors(&draft, data, &mut choices)?,
+    };
     let extents: Vec<u32> = draft.extents.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
     let [input, hidden, output] = [draft.input, draft.hidden, draft.output].map(|size| size as u32);
     // A buffer has its own rows.
     let length = if kind.is_buffered() { 0 } else { length };
     let rows = length.max(1);
-    let read = (input, input.checked_mul(rows)?);
-    let write = (read.0.checked_add(read.1)?, output.checked_mul(rows)?);
+    // Where every kernel can read it.
+    let up = |elements: u32| if integer.is_some() { elements.checked_next_multiple_of(16) } else { Some(elements) };
     let split = if flags & 16 != 0 && input > 1 && length == 0 { 1 } else { input };
-    let whole = [(0, split), (split, input - split)];
+    let (second, one) = (up(split)?, up(split)?.checked_add(up(input - split)?)?);
+    let read = (one, input.checked_mul(rows)?);
+    let write = (read.0.checked_add(up(read.1)?)?, output.checked_mul(rows)?);
+    let whole = [(0, split), (second, input - split)];
     let node = NodeRecord {
         kind,
         options: draft.options,
@@ -180,8 +262,8 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         output_size: output,
         extents: &extents,
         activations: &activations,
-        params: &params,
-        numbers: &[],
+        params: if integer.is_some() { &[] } else { &params },
+        numbers: &numbers,
         unroll: (length > 0).then_some(Unroll {
             steps: length,
             read_backwards: flags & 1 != 0,
@@ -192,7 +274,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         slots: match length {
             0 if split < input => &whole,
             0 => &[(0, input)],
-            _ => &[(input, input)],
+            _ => &[(one, input)],
         },
         tensors: &tensors,
     };
@@ -212,7 +294,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         tensors: &[],
     };
     let records = if length > 0 { vec![window, node] } else { vec![node] };
-    let end = write.0.checked_add(write.1)?;
+    let end = write.0.checked_add(up(write.1)?)?;
     let mut nodes = nodes_header(records.len() as u32, end).to_vec();
     for record in records {
         let start = nodes.len();
@@ -220,14 +302,14 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         record.write(&mut nodes[start..]).ok()?;
     }
     // A slot that is read is one that was written: two are two ports.
-    let inputs = [PortRecord::float("a", split, 0), PortRecord::float("b", input - split, split)];
+    let inputs = [PortRecord::float("a", split, 0), PortRecord::float("b", input - split, second)];
     let inputs = if split < input { &inputs[..] } else { &inputs[..1] };
     let outputs = [PortRecord::float("y", write.1, write.0)];
     let mut ports = vec![0; ports_bytes(inputs, &outputs)];
     write_ports(inputs, &outputs, &mut ports).ok()?;
     let sections =
         [(SectionKind::Nodes, &nodes[..]), (SectionKind::Weights, &weights[..]), (SectionKind::Ports, &ports[..])];
-    let writer = ImageWriter { numeric, layout: Layout::Portable, id: ModelId(1), sections: &sections };
+    let writer = ImageWriter { numeric, layout, id: ModelId(1), sections: &sections };
     let mut image = vec![0; writer.image_bytes()];
     writer.write(&mut image).ok()?;
     Some(image)

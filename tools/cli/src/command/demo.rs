@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use tidegate::Numeric;
+use tidegate::image::Layout;
+use tidegate::{Model, Numeric};
 use tidegate_tools::compare::Comparison;
 use tidegate_tools::data::{read_audio_at, read_index};
 use tidegate_tools::load::{self, Settings};
 use tidegate_tools::output::write_atomically;
 use tidegate_tools::plot::TruthSpan;
+use tidegate_tools::quantize::{RangeRules, Seen};
 use tidegate_tools::runner::{classify, features};
 use tidegate_tools::score::{ClipLen, Piece, StreamPlan, StreamScore, best, score};
 
+use super::calibrate::Calibration;
 use super::listen::hear;
 use super::{Failure, Outcome, front_end_of, grouped, labels_of};
 
@@ -57,9 +60,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     )?;
 
     let mut images = Vec::new();
-    for numeric in [Numeric::F32, Numeric::F16] {
+    let index = root.join("assets/speech_commands/index.csv");
+    for numeric in [Numeric::F32, Numeric::F16, Numeric::I8x16] {
         let step = Instant::now();
-        let image = load::packed(&canonical_file, &canonical, numeric)?;
+        let ranges = if numeric.is_integer() {
+            Calibration::read(&index, &canonical, &canonical_file)?.seen(&canonical, &canonical_file)?
+        } else {
+            Seen::default()
+        };
+        let ranges = ranges.ranges(&RangeRules::default());
+        let image = load::packed_with(&canonical_file, &canonical, numeric, &ranges, Layout::Portable)?;
         let file = dir.join(format!("gru_s_{}.tgi", numeric.name()));
         write_atomically(&file, |to| to.write_all(image.bytes()))?;
         tell(
@@ -70,33 +80,35 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         )?;
         images.push(image);
     }
-    let (model, half) = (images[0].model()?, images[1].model()?);
+    let (model, others) = (images[0].model()?, [images[1].model()?, images[2].model()?]);
 
     let step = Instant::now();
     let mfcc = front_end_of(&model, &model_file)?;
     let labels = labels_of(&model, &model_file)?;
-    let clips = read_index(&root.join("assets/speech_commands/index.csv"))?;
+    let clips = read_index(&index)?;
     let sounds: Vec<Vec<i16>> = clips
         .iter()
         .map(|clip| Ok(read_audio_at(&clip.path, mfcc.settings().sample_rate)?.samples))
         .collect::<Result<_, Failure>>()?;
     let heard_features = features(mfcc, &sounds.concat())?;
-    let mut comparison = Comparison::new(&half, &model);
-    comparison.run(&half, &model, &[&heard_features], |_| ())?;
-    let mut agreed = 0;
-    let mut right = 0;
-    for (clip, sound) in clips.iter().zip(&sounds) {
-        let (full, narrow) = (best(&classify(&model, mfcc, sound)?), best(&classify(&half, mfcc, sound)?));
-        agreed += usize::from(full == narrow);
-        right += usize::from(labels[full] == clip.label);
-    }
     let count = clips.len();
-    tell(
-        out,
-        "verify",
-        step,
-        &format!("f16 against f32: {}; same class on {agreed} of {count} clips", comparison.output.text()),
-    )?;
+    let classes = |model: &Model<'_>| -> Result<Vec<usize>, Failure> {
+        sounds.iter().map(|sound| Ok(best(&classify(model, mfcc, sound)?))).collect()
+    };
+    let heard = classes(&model)?;
+    for other in &others {
+        let mut comparison = Comparison::new(other, &model);
+        comparison.run(other, &model, &[&heard_features], |_| ())?;
+        let agreed = classes(other)?.iter().zip(&heard).filter(|(other, full)| other == full).count();
+        let (numeric, difference) = (other.numeric().name(), comparison.output.text());
+        tell(
+            out,
+            "verify",
+            step,
+            &format!("{numeric} against f32: {difference}; same class on {agreed} of {count} clips"),
+        )?;
+    }
+    let right = clips.iter().zip(&heard).filter(|(clip, class)| labels[**class] == clip.label).count();
     tell(out, "eval", step, &format!("{right} of {count} clips right, one by one"))?;
 
     let step = Instant::now();

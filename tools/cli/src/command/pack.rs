@@ -9,7 +9,7 @@ use tidegate::image::Layout;
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::data::one_line;
 use tidegate_tools::load::{self, ImageBuffer, Loaded};
-use tidegate_tools::output::write_atomically;
+use tidegate_tools::output::{Pending, prepare};
 use tidegate_tools::quantize::Report;
 
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
@@ -90,8 +90,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
     let numeric = Numeric::from(args.numeric);
     let layout = Layout::from(args.target);
-    let image = if numeric.is_integer() {
-        integers(args, &model, numeric, layout, out)?
+    let (image, told) = if numeric.is_integer() {
+        let (image, told) = integers(args, &model, numeric, layout)?;
+        (image, Some(told))
     } else {
         let given = [
             ("--for", layout != Layout::Portable),
@@ -101,31 +102,44 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             ("--report", args.report.is_some()),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            let reason = format!("{option} is for integers, and {} is none: leave --numeric out", numeric.name());
+            let reason = format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name());
             return Err(Failure::new(reason));
         }
-        load::packed(&args.model, &model, numeric)?
+        (load::packed(&args.model, &model, numeric)?, None)
     };
-    write_atomically(&args.output, |file| file.write_all(image.bytes()))?;
+    // Nothing has its name before all of it is written.
+    let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
+    if let (Some(file), Some(told)) = (&args.report, &told) {
+        let as_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+        let content = if as_json { format!("{:#}\n", told.json) } else { told.text.clone() };
+        files.push(prepare(file, |file| file.write_all(content.as_bytes()))?);
+    }
+    files.into_iter().try_for_each(Pending::keep)?;
+    if numeric.is_integer() && args.calibrate.is_none() {
+        eprintln!("warning: ranges come from noise; give real input with --calibrate");
+    }
     for note in notes {
         writeln!(out, "{}", one_line(&note))?;
     }
     if let Some(file) = labels_from {
         writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
     }
+    if let Some(told) = told {
+        write!(out, "{}", told.text)?;
+    }
     let bytes = grouped(image.bytes().len());
     writeln!(out, "{} -> {}: {bytes} bytes, {}", args.model.display(), args.output.display(), numeric.name())?;
     Ok(())
 }
 
-/// The image of a model in integers, and what became of it: a line a layer.
-fn integers(
-    args: &Args,
-    model: &Canonical,
-    numeric: Numeric,
-    layout: Layout,
-    out: &mut dyn Write,
-) -> Result<ImageBuffer, Failure> {
+/// A report in both its forms.
+struct Told {
+    text: String,
+    json: serde_json::Value,
+}
+
+/// The image of a model in integers, and what became of it.
+fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) -> Result<(ImageBuffer, Told), Failure> {
     let calibration = match &args.calibrate {
         Some(data) => Calibration::read(data, model, &args.model)?,
         None => Calibration::noise(model, &args.model)?,
@@ -134,9 +148,6 @@ fn integers(
     let rules = rules(&args.range, &seen)?;
     let ranges = seen.ranges(&rules);
     let image = load::packed_with(&args.model, model, numeric, &ranges, layout)?;
-    if args.calibrate.is_none() {
-        eprintln!("warning: ranges come from noise; give real input with --calibrate");
-    }
     let float = load::packed(&args.model, model, Numeric::F32)?;
     let (integer, reference) = (image.model()?, float.model()?);
     let comparison = calibration.compare(&integer, &reference, &args.model)?;
@@ -147,11 +158,6 @@ fn integers(
     let source = calibration.what.as_str();
     let (rules, comparison, decisions) = (&rules, &comparison, decisions.as_ref());
     let report = Report { source, seen: &seen, ranges: &ranges, rules, comparison, decisions };
-    write!(out, "{}", report.text())?;
-    if let Some(file) = &args.report {
-        let as_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let text = if as_json { format!("{:#}\n", report.json()) } else { report.text() };
-        write_atomically(file, |to| to.write_all(text.as_bytes()))?;
-    }
-    Ok(image)
+    let (text, json) = (report.text(), report.json());
+    Ok((image, Told { text, json }))
 }

@@ -115,7 +115,7 @@ fn an_architecture_that_is_none_or_has_no_use() {
         "model.ckpt.index",
         &["layer \"dense\" (Dense)", "\"relus\"", "correct it where the file given with --arch says it"],
     );
-    here.succeed(&["pack", "model.ckpt", "--arch", "arch.json", "-o", "m.tgi"]);
+    here.succeed(&["pack", "model.ckpt", "--arch", "arch.json", "-o", "m.tgi", "--numeric", "f32"]);
     let of_image = ["inspect", "m.tgi", "--arch", "arch.json"];
     here.refuse(&of_image, "m.tgi", &["holds its architecture: leave --arch and --window out"]);
     for file in ["model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"] {

@@ -106,7 +106,7 @@ fn sounds_that_the_model_does_not_listen_to() {
 #[test]
 fn damaged_sounds_never_show_a_panic() {
     let here = Workplace::new();
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let (whole, mut refused) = (fs::read(yes_flac()).unwrap(), 0);
     for at in (4..120).step_by(3).chain((200..whole.len()).step_by(1500)) {
         let mut bytes = whole.clone();
@@ -179,7 +179,18 @@ fn a_window_of_days_is_refused() {
     let mut front_end = here.json(&["inspect", &gru_pb(), "--json"])["front_end"].take();
     front_end["stride_len"] = 60_000.into();
     here.write("f.json", front_end.to_string());
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--front-end", "f.json", "--schedule", "60000/100"]);
+    here.succeed(&[
+        "pack",
+        &gru_pb(),
+        "-o",
+        "g.tgi",
+        "--front-end",
+        "f.json",
+        "--schedule",
+        "60000/100",
+        "--numeric",
+        "f32",
+    ]);
     let eval = ["eval", "g.tgi", "--index", &shipped("speech_commands/index.csv")];
     here.refuse(&eval, "g.tgi", &["a window of 60000 frames is 3599940640 samples long; at most 268435456"]);
 }
@@ -228,7 +239,7 @@ fn outputs_that_cannot_be_written_leave_nothing() {
 fn a_failed_pack_leaves_the_older_image() {
     let here = Workplace::new();
     let gru = gru_pb();
-    here.succeed(&["pack", &gru, "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru, "-o", "g.tgi", "--numeric", "f32"]);
     here.write("cut.pb", &fs::read(&gru).unwrap()[..100_000]);
     here.write("few.txt", "yes\n");
     here.refuse(&["pack", "cut.pb", "-o", "g.tgi"], "cut.pb", &[]);
@@ -242,7 +253,7 @@ fn what_is_read_is_not_written_over() {
     let here = Workplace::new();
     here.write("g.pb", fs::read(gru_pb()).unwrap());
     here.write("yes.flac", fs::read(yes_flac()).unwrap());
-    here.succeed(&["pack", "g.pb", "-o", "g.tgi"]);
+    here.succeed(&["pack", "g.pb", "-o", "g.tgi", "--numeric", "f32"]);
     write_tensors(&here.path("x.npy"), &matrix([5, 10])).unwrap();
     let told = ["give the output another name"];
     here.refuse(&["pack", "g.pb", "-o", "g.pb"], "g.pb", &told);
@@ -255,7 +266,7 @@ fn what_is_read_is_not_written_over() {
 #[test]
 fn numbers_that_are_none_do_not_go_in() {
     let here = Workplace::new();
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     here.write("x.csv", "1,2,3,4,5,6,7,8,9,10\n1,2,NaN,4,5,6,7,8,9,10\n");
     here.refuse(&["run", "g.tgi", "--input", "x.csv"], "x.csv", &["NaN in step 1"]);
 }
@@ -263,7 +274,7 @@ fn numbers_that_are_none_do_not_go_in() {
 #[test]
 fn images_and_states_that_are_damaged_or_not_this_models() {
     let here = Workplace::new();
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let whole = here.read("g.tgi");
     for at in [4, 8, 20, 33, 100, whole.len() / 2, whole.len() - 1] {
         let mut bytes = whole.clone();
@@ -301,7 +312,7 @@ fn images_and_states_that_are_damaged_or_not_this_models() {
 #[test]
 fn a_ports_name_does_not_steer_the_terminal() {
     let here = Workplace::new();
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let mut image = here.read("g.tgi");
     for (from, to) in [(&b"Mfcc"[..], &b"\x1b[2J"[..]), (b"labels_softmax", b"labels_s\nftmax")] {
         let at = image.windows(from.len()).position(|bytes| bytes == from).unwrap();

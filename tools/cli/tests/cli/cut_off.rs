@@ -154,7 +154,8 @@ fn a_large_file_takes_a_small_multiple_of_its_size() {
     let import = ["import", "torch.safetensors", "--arch", "arch.json", "-o", "x.safetensors"];
     let Output { status, stderr, .. } = limited(&here, &import, limit);
     assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
-    let Output { status, stderr, .. } = limited(&here, &["pack", "x.safetensors", "-o", "x.tgi"], limit);
+    let Output { status, stderr, .. } =
+        limited(&here, &["pack", "x.safetensors", "-o", "x.tgi", "--numeric", "f32"], limit);
     assert!(status.success(), "{status}: {}", String::from_utf8_lossy(&stderr));
     assert!(Canonical::load(&here.path("x.safetensors")).unwrap().tensors.len() == 2);
     for name in ["torch.safetensors", "x.safetensors"] {

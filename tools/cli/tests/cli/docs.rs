@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_tools::format::Description;
 
-use super::Workplace;
+use super::{Workplace, shipped};
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
@@ -20,7 +20,15 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 
 /// Runs the commands of a page beside copies of sample files, and its first architecture as `arch.json`.
 fn runs(page: &str, files: &[(&str, &str)]) {
+    runs_with(page, files, &[]);
+}
+
+/// The same beside other files, by their content.
+fn runs_with(page: &str, files: &[(&str, &str)], more: &[(&str, &str)]) -> Workplace {
     let here = Workplace::new();
+    for (name, content) in more {
+        here.write(name, content);
+    }
     for (name, sample) in files {
         fs::copy(repository(sample), here.path(name)).unwrap();
     }
@@ -35,6 +43,7 @@ fn runs(page: &str, files: &[(&str, &str)]) {
         assert_eq!(*program, "tidegate", "{page}");
         here.succeed(args);
     }
+    here
 }
 
 #[test]
@@ -87,6 +96,22 @@ fn the_page_of_frozen_graphs_runs() {
             ("both.pb", "tests/frameworks/tf1_graph/bidirectional_open.pb"),
         ],
     );
+}
+
+#[test]
+fn the_page_of_integers_runs() {
+    let index = fs::read_to_string(shipped("speech_commands/index.csv")).unwrap();
+    let folder = shipped("speech_commands");
+    let absolute = index.lines().skip(1).map(|line| format!("{folder}/{line}\n"));
+    let clips: String = [format!("{}\n", index.lines().next().unwrap())].into_iter().chain(absolute).collect();
+    let here = runs_with(
+        "docs/integers.md",
+        &[("keywords.pb", "assets/hello_edge/GRU_S.pb"), ("labels.txt", "assets/hello_edge/labels.txt")],
+        &[("clips.csv", &clips)],
+    );
+    let report: serde_json::Value = serde_json::from_slice(&here.read("keywords.json")).unwrap();
+    assert!(report["output"]["snr_db"].as_f64().unwrap() > 25.0, "{report}");
+    assert!(String::from_utf8(here.read("drift.svg")).unwrap().contains("minutes"));
 }
 
 #[test]

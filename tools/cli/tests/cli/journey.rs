@@ -31,7 +31,7 @@ fn the_same_model_gives_the_same_bytes_by_every_way() {
         assert_eq!(here.read(image), here.read("a.tgi"), "{image}");
     }
     assert_eq!(here.read("a.safetensors"), here.read("b.safetensors"));
-    here.succeed(&["pack", &gru, "-o", "a.tgi"]);
+    here.succeed(&["pack", &gru, "-o", "a.tgi", "--numeric", "f32"]);
     assert_ne!(here.read("a.tgi"), here.read("b.tgi"), "an older image is replaced");
     assert_eq!(here.names(), ["a.safetensors", "a.tgi", "b.safetensors", "b.tgi", "c.tgi", "d.tgi"]);
 }
@@ -39,7 +39,7 @@ fn the_same_model_gives_the_same_bytes_by_every_way() {
 #[test]
 fn inspect_tells_all() {
     let here = Workplace::new();
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let found = here.json(&["inspect", "g.tgi", "--json"]);
     fields(
         &found,
@@ -58,7 +58,7 @@ fn inspect_tells_all() {
     assert_eq!(here.json(&["inspect", &gru_pb(), "--json"]), found, "a model is packed in memory");
     // What inspect prints is what --front-end reads.
     here.write("front_end.json", found["front_end"].to_string());
-    here.succeed(&["pack", &gru_pb(), "-o", "h.tgi", "--front-end", "front_end.json"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "h.tgi", "--front-end", "front_end.json", "--numeric", "f32"]);
     assert_eq!(here.read("h.tgi"), here.read("g.tgi"));
 }
 
@@ -105,7 +105,7 @@ fn inspect_tells_extents_and_what_is_unrolled() {
 #[test]
 fn a_saved_state_continues_bit_for_bit() {
     let here = Workplace::new();
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let rows = |range: std::ops::Range<usize>| -> Vec<f32> {
         range.flat_map(|step| (0..10).map(move |k| ((step * 10 + k) as f32 * 0.7).sin() * 5.0)).collect()
     };
@@ -148,7 +148,7 @@ fn a_sound_is_run_by_either_name() {
 fn reports_have_the_fields_that_stay() {
     let here = Workplace::new();
     let index = shipped("speech_commands/index.csv");
-    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     here.succeed(&["pack", &gru_pb(), "-o", "half.tgi", "--numeric", "f16"]);
 
     let found = here.json(&["eval", "g.tgi", "--index", &index, "--json"]);

@@ -1,0 +1,192 @@
+//! `pack` in integers, its calibration and its report, and `verify` of what it made.
+
+use std::fs;
+
+use serde_json::Value;
+use tidegate_tools::canonical::{Canonical, Tensor};
+use tidegate_tools::data::{UNNAMED, write_tensors};
+
+use super::{Workplace, gru_pb, shipped, yes_flac};
+
+const CLIPS: [&str; 3] =
+    ["yes/022cd682_nohash_0.flac", "_silence_/1041.flac", "_unknown_/backward_bfd26d6b_nohash_2.flac"];
+
+/// An index of three clips, and a folder of the same.
+fn clips(here: &Workplace) {
+    let mut index = "file,label\n".to_owned();
+    fs::create_dir(here.path("clips")).unwrap();
+    for (number, clip) in CLIPS.iter().enumerate() {
+        let file = shipped(&format!("speech_commands/{clip}"));
+        index += &format!("{file},{}\n", clip.split('/').next().unwrap());
+        fs::copy(&file, here.path(&format!("clips/{number}.flac"))).unwrap();
+    }
+    here.write("clips.csv", index);
+    here.write("clips/notes.txt", "not a clip");
+}
+
+fn features(seed: f32) -> Tensor {
+    Tensor { shape: vec![30, 10], data: (0..300).map(|k| (k as f32 * seed).sin() * 20.0).collect() }
+}
+
+#[test]
+fn without_a_numeric_pack_means_integers_and_warns_of_noise() {
+    let here = Workplace::new();
+    let done = here.run(&["pack", &gru_pb(), "-o", "g.tgi"]);
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{stderr}");
+    assert_eq!(stderr, "warning: ranges come from noise; give real input with --calibrate\n");
+    let told = String::from_utf8(done.stdout).unwrap();
+    assert!(told.contains("ranges from noise") && told.ends_with(" bytes, i8x16\n"), "{told}");
+    assert_eq!(here.json(&["inspect", "g.tgi", "--json"])["numeric"], "i8x16");
+    // What is packed in memory only is f32, unless it is asked for otherwise.
+    assert_eq!(here.json(&["inspect", &gru_pb(), "--json"])["numeric"], "f32");
+    assert_eq!(here.json(&["bench", &gru_pb(), "--stream", "--steps", "2", "--json"])["numeric"], "f32");
+    assert_eq!(here.json(&["inspect", &gru_pb(), "--numeric", "i8x16", "--json"])["numeric"], "i8x16");
+}
+
+#[test]
+fn a_cell_without_an_integer_form_is_named() {
+    let architecture = serde_json::json!({
+        "version": 1, "source": "", "inputs": [{ "name": "x", "size": 2 }],
+        "nodes": [{ "name": "slow", "cell": "indrnn", "inputs": ["x"], "input_size": 2, "hidden_size": 2, "output_size": 2 }],
+        "outputs": [{ "name": "y", "size": 2, "from": "slow" }],
+    });
+    let zeros = |shape: &[usize]| Tensor { shape: shape.to_vec(), data: vec![0.0; shape.iter().product()] };
+    let tensors =
+        [("slow.input_weights", zeros(&[2, 2])), ("slow.recurrent_weights", zeros(&[2])), ("slow.bias", zeros(&[2]))];
+    let model = Canonical {
+        architecture: serde_json::from_value(architecture).unwrap(),
+        tensors: tensors.map(|(name, tensor)| (name.to_owned(), tensor)).into(),
+    };
+    let here = Workplace::new();
+    model.save(&here.path("slow.safetensors")).unwrap();
+    let told = ["slow is a indrnn, which the integer numerics do not have", "pack with --numeric f16 or f32"];
+    here.refuse(&["pack", "slow.safetensors", "-o", "s.tgi"], "slow.safetensors", &told);
+    here.succeed(&["pack", "slow.safetensors", "-o", "s.tgi", "--numeric", "f16"]);
+}
+
+#[test]
+fn ranges_come_from_an_index_a_folder_or_an_input_file() {
+    let here = Workplace::new();
+    clips(&here);
+    let tensors = [("x.npy", UNNAMED), ("x.csv", UNNAMED), ("x.npz", "Mfcc"), ("x.safetensors", "Mfcc")];
+    for (file, name) in tensors {
+        write_tensors(&here.path(file), &[(name.to_owned(), features(0.7))].into()).unwrap();
+    }
+    let gru = gru_pb();
+    let pack = |data: &str, image: &str| here.succeed(&["pack", &gru, "-o", image, "--calibrate", data]);
+    let told = pack("clips.csv", "index.tgi");
+    assert!(told.contains("ranges from 3 clips of clips.csv; integers against f32"), "{told}");
+    assert!(pack("clips", "folder.tgi").contains("ranges from 3 clips of clips;"));
+    assert_eq!(here.read("index.tgi"), here.read("folder.tgi"), "the same clips");
+    for (file, _) in tensors {
+        assert!(pack(file, "x.tgi").contains(&format!("ranges from {file};")));
+        assert_eq!(here.read("x.tgi").len(), here.read("index.tgi").len());
+        assert_ne!(here.read("x.tgi"), here.read("index.tgi"), "{file}");
+    }
+    assert!(pack(&yes_flac(), "x.tgi").contains("022cd682_nohash_0.flac;"));
+    // A model whose state is endless hears the clips as one stream.
+    here.succeed(&["pack", &gru, "-o", "endless.tgi", "--calibrate", "clips.csv", "--schedule", "endless"]);
+}
+
+#[test]
+fn calibration_that_is_none_is_refused_by_its_name() {
+    let here = Workplace::new();
+    let gru = gru_pb();
+    let refuse = |data: &str, parts: &[&str]| {
+        here.refuse(&["pack", &gru, "-o", "g.tgi", "--calibrate", data], data, parts);
+    };
+    refuse("missing.npy", &["there is no such file"]);
+    refuse("missing.csv", &["there is no such file"]);
+    fs::create_dir(here.path("empty")).unwrap();
+    refuse("empty", &["has no .wav and no .flac", "an index CSV or an input file"]);
+    here.write("index.csv", "file,label\nnone.flac,yes\n");
+    refuse("index.csv", &["none.flac", "there is no such file", "paths are relative to the index"]);
+    here.write("numbers.csv", "1,2,3\n4,5,6\n");
+    refuse("numbers.csv", &["tensor of shape [2, 3]", "\"Mfcc\" takes [steps, 10]"]);
+    write_tensors(&here.path("other.npz"), &[("other".to_owned(), features(0.3))].into()).unwrap();
+    write_tensors(
+        &here.path("two.npz"),
+        &[("Mfcc".to_owned(), features(0.3)), ("other".to_owned(), features(0.3))].into(),
+    )
+    .unwrap();
+    refuse("two.npz", &["tensor \"other\" is no input of the model, which has Mfcc"]);
+    let mut odd = features(0.3);
+    odd.data[25] = f32::NAN;
+    write_tensors(&here.path("odd.npy"), &[(UNNAMED.to_owned(), odd)].into()).unwrap();
+    refuse("odd.npy", &["has NaN in step 2"]);
+    here.write("clip.wav", "RIFF");
+    refuse("clip.wav", &[]);
+    // Rules, and what floats have no use for.
+    here.refuse(
+        &["pack", &gru, "-o", "g.tgi", "--range", "none:mse"],
+        "--range",
+        &["the model has no \"none\"; it has ", "Mfcc"],
+    );
+    here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "most"], "write minmax, mse, or percentile=P");
+    here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "Mfcc:percentile=0"], "P from 1 to 100");
+    for option in [["--for", "cortex-m4"], ["--range", "mse"], ["--evaluate", "i.csv"], ["--report", "r.json"]] {
+        let args = [&["pack", &gru, "-o", "g.tgi", "--numeric", "f16"], &option[..]].concat();
+        here.refuse(&args, option[0], &["is for integers, and f16 are none: leave --numeric out"]);
+    }
+    let calibrate = ["pack", &gru, "-o", "g.tgi", "--numeric", "f32", "--calibrate", "index.csv"];
+    here.refuse(&calibrate, "--calibrate", &["is for integers, and f32 are none"]);
+    here.write("index.csv", format!("file,label\n{},hello\n", yes_flac()));
+    let evaluate = ["pack", &gru, "-o", "g.tgi", "--calibrate", "index.csv", "--evaluate", "index.csv"];
+    here.refuse(&evaluate, "index.csv", &["label \"hello\" is none of the model's"]);
+}
+
+#[test]
+fn a_report_says_what_became_of_every_value() {
+    let here = Workplace::new();
+    clips(&here);
+    let gru = gru_pb();
+    let pack = ["pack", &gru, "-o", "g.tgi", "--calibrate", "clips.csv", "--evaluate", "clips.csv"];
+    let ranges = ["--range", "percentile=90", "--range", "Mfcc:minmax"];
+    let told = here.succeed(&[&pack[..], &ranges, &["--report", "g.json"]].concat());
+    here.succeed(&[&pack[..], &ranges, &["--report", "g.txt"]].concat());
+    let text = String::from_utf8(here.read("g.txt")).unwrap();
+    assert!(told.contains(&text) && text.lines().count() > 5, "{text}");
+    let found: Value = serde_json::from_slice(&here.read("g.json")).unwrap();
+    assert_eq!(found["ranges_from"], "3 clips of clips.csv");
+    assert_eq!(found["decisions"]["clips"], 3);
+    for count in ["correct", "f32_correct", "same"] {
+        assert!(found["decisions"][count].as_u64().unwrap() <= 3, "{found}");
+    }
+    let value = |of: &str, index: usize| found[of][index].clone();
+    let input = value("inputs", 0);
+    assert_eq!((&input["name"], &input["rule"], &input["seen"]), (&"Mfcc".into(), &"minmax".into(), &input["range"]));
+    assert_eq!(input["saturated"], 0);
+    assert!(input["snr_db"].as_f64().unwrap() > 70.0, "{input}");
+    // The logits are cut off where a tenth of them lies, and say so.
+    let logits = value("layers", 1);
+    assert_eq!(logits["rule"], "percentile=90");
+    assert!(logits["range"].as_f64() < logits["seen"].as_f64(), "{logits}");
+    let saturation = logits["saturation"].as_f64().unwrap();
+    assert!((0.02..0.12).contains(&saturation), "{logits}");
+    assert!(text.contains(&format!("{:.4} % at an end", 100.0 * saturation)), "{text}");
+}
+
+#[test]
+fn integers_are_verified_layer_by_layer_and_over_time() {
+    let here = Workplace::new();
+    clips(&here);
+    let lstm = shipped("hello_edge/LSTM_S.pb");
+    here.succeed(&["pack", &lstm, "-o", "l.tgi", "--calibrate", "clips.csv"]);
+    let verify = ["verify", "l.tgi", "--against", &lstm];
+    let found = here.json(&[&verify[..], &["--input", &yes_flac(), "--json"]].concat());
+    let layers = found["layers"].as_array().unwrap();
+    assert!(layers.len() >= 3, "{found}");
+    for layer in layers {
+        assert!(layer["max_abs_error"].as_f64().unwrap() > 0.0 && layer["snr_db"].as_f64().unwrap() > 20.0, "{layer}");
+    }
+    assert_eq!(found["states"].as_array().unwrap().len(), 1, "the cell state: {found}");
+    let stream = [&verify[..], &["--index", "clips.csv", "--seed", "2", "--plot", "d.svg"]].concat();
+    let told = here.succeed(&stream);
+    assert!(told.contains("cell_state") && told.ends_with("drawn in d.svg\n"), "{told}");
+    let picture = String::from_utf8(here.read("d.svg")).unwrap();
+    let picture = roxmltree::Document::parse(&picture).unwrap();
+    assert!(picture.descendants().any(|node| node.text() == Some("minutes")));
+    here.refuse_use(&verify, "--input <INPUT>|--index <INDEX>");
+    here.refuse(&[&verify[..], &["--index", "clips.csv", "--plot", "l.tgi"]].concat(), "l.tgi", &["is what is read"]);
+}
