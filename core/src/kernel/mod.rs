@@ -25,9 +25,15 @@ mod scalar;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+#[expect(unsafe_code)]
+mod thumb1_nibbles;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+#[expect(unsafe_code)]
+mod thumb2_nibbles;
 
 pub use scalar::accumulate_each;
 

@@ -1,11 +1,17 @@
 //! The kernels of the numeric `i4x16`: plain Rust. Two weights a byte; 32 columns are a group, whose sums are multiplied
 //! with a factor a row: it makes a weight one of `i8x16`, and sums wrap, so that every bit is that of `i8x16`.
 
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+use super::Part;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+use super::dsp_nibbles;
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+use super::thumb1_nibbles as portable;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+use super::thumb2_nibbles as portable;
 use super::{CortexM4Nibbles, Kernel, PortableNibbles};
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-use super::{Part, dsp_nibbles};
 use crate::image::layout::{GROUP, GROUP_BYTES};
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use crate::quant::RowBlock;
 
 /// Words of a group: its weights, and behind them a factor of each row.
@@ -58,6 +64,16 @@ impl Kernel for PortableNibbles {
             }
             [a, b, c, d]
         })
+    }
+
+    #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        portable::sum_two(rows, fine, coarse, sums);
+    }
+
+    #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+        portable::sum_one(rows, part, sums);
     }
 }
 
