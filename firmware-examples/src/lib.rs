@@ -41,14 +41,9 @@ impl Console {
 
     /// Prints the raw bits of every value, each after a space, and ends the line.
     pub fn bits(&mut self, values: &[f32]) {
-        self.words(values.iter().map(|value| value.to_bits()));
-    }
-
-    /// Prints every word, each after a space, and ends the line.
-    pub fn words(&mut self, words: impl Iterator<Item = u32>) {
-        for word in words {
+        for value in values {
             self.text(" ");
-            self.hex(word);
+            self.hex(value.to_bits());
         }
         self.text("\n");
     }

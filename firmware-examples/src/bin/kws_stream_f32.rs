@@ -3,8 +3,6 @@
 #![no_std]
 #![no_main]
 
-#[path = "spotter/floats.rs"]
-mod chain;
 mod spotter;
 
 use firmware_examples::{Console, arch::entry, start};
