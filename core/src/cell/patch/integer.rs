@@ -60,17 +60,44 @@ pub(crate) fn convolve<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, groups: usiz
         let Some((y, others)) = rest.split_at_mut_checked(node.hidden_size) else { return };
         rest = others;
         for (group, y) in y.chunks_mut(of_group).enumerate() {
-            let mut to = &mut *patch;
-            for pixel in way.taps(x, position) {
-                let Some((now, later)) = to.split_at_mut_checked(channels) else { return };
-                match pixel.and_then(|pixel| pixel.get(group * channels..)) {
-                    Some(from) => copy(now, from),
-                    None => now.fill(0),
-                }
-                to = later;
-            }
+            gather(way, position, (x, group), channels, patch);
             filters.apply::<K>(group * of_group, K::operand(patch, seen), y);
         }
+    }
+}
+
+/// What the kernel sees of a group of so many channels, zeros where that is padding.
+fn gather(way: Way, position: [usize; 3], (x, group): (&[i16], usize), channels: usize, patch: &mut [i16]) {
+    let ([_, rows, cols], [_, y, position_x]) = (way.axes, position);
+    if channels != way.channels || cols.dilation != 1 {
+        let mut to = patch;
+        for pixel in way.taps(x, position) {
+            let Some((now, later)) = to.split_at_mut_checked(channels) else { return };
+            match pixel.and_then(|pixel| pixel.get(group * channels..)) {
+                Some(from) => copy(now, from),
+                None => now.fill(0),
+            }
+            to = later;
+        }
+        return;
+    }
+    // Pixels that the taps of a row see lie side by side: from the first tap that is not over padding.
+    let start = position_x * cols.stride;
+    let first = cols.before.saturating_sub(start).min(cols.kernel);
+    let count = (cols.input + cols.before).saturating_sub(start).min(cols.kernel).saturating_sub(first);
+    let from = (start + first).saturating_sub(cols.before);
+    let of_row = (cols.kernel * channels).max(1);
+    for (tap, to) in patch.chunks_mut(of_row).take(rows.kernel).enumerate() {
+        let Some(row) = rows.seen(y, tap) else {
+            to.fill(0);
+            continue;
+        };
+        let seen = x.get((row * cols.input + from) * channels..).unwrap_or_default();
+        let Some((before, to)) = to.split_at_mut_checked(first * channels) else { return };
+        let Some((to, after)) = to.split_at_mut_checked(count * channels) else { return };
+        before.fill(0);
+        copy(to, seen);
+        after.fill(0);
     }
 }
 

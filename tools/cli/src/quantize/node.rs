@@ -1,22 +1,23 @@
 //! One node in integers: its option bits, its numbers, and the bytes of its tensors.
 
+mod moves;
+mod tables;
+
 use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
-use tidegate::curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
+use tidegate::curve::{BITS, Curve, LEAST_BITS, PREACT_BITS};
 use tidegate::image::{GROUP, Layout, factors_at};
 use tidegate::integer_norm::FRACTION_BITS;
 use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
 use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, weighed_bits};
+use super::scales::{Q15, activation, fraction_bits, param, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
-/// The most fraction bits of what an activation takes.
-const MOST_BITS: i32 = *BITS.end();
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
 /// The greatest term, and the greatest gain: so far below the end that what terms, gains and factors give together does
@@ -28,10 +29,8 @@ const GAIN: f64 = (1_u64 << (32 - FRACTION_BITS)) as f64;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
 
-/// A multiplier that keeps the unit.
-const MULTIPLIER_ONE: f64 = (1 << 24) as f64;
-/// That of a product whose unit is that of the output.
-const PRODUCT_ONE: f64 = (1_u64 << 39) as f64;
+/// What is added to a sum at most.
+const MOST_SUM: f64 = 2_147_483_647.0;
 
 /// The scale beyond which a mask that is 1 rounds to 0.
 const LEAST_MASK: f64 = 1.9;
@@ -192,9 +191,7 @@ impl Quantizer<'_> {
         if bits != PREACT_BITS as i32 {
             self.options |= 1 << OTHER;
         }
-        for number in self.integer.numbers.iter().filter(|number| number.name.ends_with("table_shift")) {
-            self.set(number.name, bits + TABLE_REACH_BITS - HALF_TABLE_BITS);
-        }
+        self.set_tables(ranges, bits);
         match kind {
             CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
@@ -202,7 +199,7 @@ impl Quantizer<'_> {
             CellKind::MinGru => self.set("hidden_bits", -self.output.log2() as i32),
             CellKind::FastRnn | CellKind::FastGrnn => self.set_fast(coarser),
             CellKind::Activation => self.set_activation(),
-            CellKind::Embedding => self.set("multiplier", multiplier(self.input)),
+            CellKind::Embedding => self.set("multiplier", moves::multiplier(self.input)),
             _ => {}
         }
     }
@@ -238,7 +235,10 @@ impl Quantizer<'_> {
         }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
-        self.set("output_table_shift", self.shown_bits() + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set(
+            "output_table_shift",
+            self.shown_bits() + tables::most_reach(activation(self.node, 2)) - HALF_TABLE_BITS,
+        );
         self.set_norms(coarser);
         let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
@@ -303,57 +303,6 @@ impl Quantizer<'_> {
         self.set("lift", lift);
     }
 
-    fn set_identity(&mut self) {
-        let multiplier = multiplier(self.input / self.output);
-        self.set("multiplier", multiplier);
-        if multiplier != MULTIPLIER_ONE as i32 {
-            self.options |= 1 << OTHER;
-        }
-    }
-
-    /// As many fraction bits as its input leaves room for, and a table that reaches as far as its input can.
-    fn set_activation(&mut self) {
-        let reach = (self.input * f64::from(MAX)).log2().ceil() as i32;
-        let bits = (MAX_TABLE_SHIFT + HALF_TABLE_BITS - reach).clamp(LEAST_BITS, MOST_BITS);
-        self.set("preact_bits", bits);
-        if bits != PREACT_BITS as i32 {
-            self.options |= 1 << OTHER;
-        }
-        self.set("table_shift", reach + bits - HALF_TABLE_BITS);
-        // What is rescaled has 8 fraction bits more than its unit.
-        self.set("multiplier", multiplier(self.input * f64::from(bits - RESCALED_BITS as i32).exp2()));
-    }
-
-    /// What brings each part of a merge, or each channel of a scale, to the unit of the output.
-    fn multipliers(&self, tensor: &TensorSpec) -> Vec<i32> {
-        if self.node.cell == CellKind::Scale.spec().name {
-            let channels = dim(self.node, self.spec, &tensor.rows);
-            let gains = if self.node.options.iter().any(|option| option == "gain") {
-                image_rows(self.node, self.spec, tensor, self.model)
-            } else {
-                vec![1.0; channels]
-            };
-            let multiplier = |gain: f32| (f64::from(gain) * self.input / self.output * MULTIPLIER_ONE).round() as i32;
-            return gains.into_iter().map(multiplier).collect();
-        }
-        let has = |option: &str| self.node.options.iter().any(|has| has == option);
-        let to_output = |part: &f64| multiplier(part / self.output);
-        match self.parts.as_slice() {
-            [_, _, ..] if has("multiply") => {
-                let product = product_unit(&self.parts) / self.output * PRODUCT_ONE;
-                let rest = self.parts.iter().skip(1).map(|_| 0);
-                [product.round() as i32].into_iter().chain(rest).collect()
-            }
-            [first, second, share] if has("blend") => {
-                vec![to_output(first), to_output(second), multiplier(share / Q15)]
-            }
-            parts => {
-                let share = if has("average") { parts.len() as f64 } else { 1.0 };
-                parts.iter().map(|part| multiplier(part / self.output / share)).collect()
-            }
-        }
-    }
-
     /// What a unit is worth. `gate` picks the activation of what is [`Unit::Before`] one.
     fn unit(&self, unit: &Unit) -> f64 {
         match unit {
@@ -399,16 +348,7 @@ impl Quantizer<'_> {
                 values.resize(values.len().next_multiple_of(4), 0);
                 values.into_iter().flat_map(i32::to_le_bytes).collect()
             }
-            Storage::Addends => {
-                let mut values = image_rows(self.node, self.spec, tensor, self.model);
-                values.resize(values.len().next_multiple_of(4), 0.0);
-                let unit = self.output / f64::from(1 << RESCALED_BITS);
-                values
-                    .into_iter()
-                    .map(|value| (f64::from(value) / unit).round() as i32)
-                    .flat_map(i32::to_le_bytes)
-                    .collect()
-            }
+            Storage::Addends => self.words(tensor, &[Unit::Output], f64::from(1 << RESCALED_BITS), MOST_SUM)?,
             Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
@@ -496,48 +436,6 @@ impl Quantizer<'_> {
         }
         block
     }
-
-    /// A tabulated activation.
-    fn table(&self, tensor: &TensorSpec) -> Vec<u8> {
-        let index = (0..self.spec.activations.len())
-            .find(|index| tensor.presence == tidegate::cell::Presence::With(CURVE + *index as u32))
-            .unwrap_or(0);
-        let of = activation(self.node, index);
-        let after = self.after(index);
-        let bits = if self.node.cell == "lstm" && index == 2 { self.shown_bits() } else { self.get("preact_bits") };
-        let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
-        let most = f64::from(MAX);
-        let value = |at: usize| {
-            let x = (at as f64 - (TABLE_LEN / 2) as f64) * step;
-            (f64::from(of.apply(x as f32)) / after).round().clamp(-most, most) as i16
-        };
-        let filled = TABLE_LEN.next_multiple_of(2) - TABLE_LEN;
-        let values = (0..TABLE_LEN).map(value).chain(std::iter::repeat_n(0, filled));
-        values.flat_map(i16::to_le_bytes).collect()
-    }
-
-    /// What comes out of activation `index`.
-    fn after(&self, index: usize) -> f64 {
-        match (CellKind::from_name(&self.node.cell), index) {
-            (Some(CellKind::Lstm), 1) => f64::from(-(self.get("candidate_shift") + self.get("cell_bits"))).exp2(),
-            (Some(CellKind::Lstm), 2) => f64::from(-self.get("memory_bits")).exp2(),
-            (Some(CellKind::Lstm | CellKind::Gru | CellKind::FastGrnn), 0) => Q15,
-            (Some(CellKind::FastGrnn | CellKind::FastRnn), _) => {
-                f64::from(-weighed_bits(activation(self.node, index))).exp2()
-            }
-            _ => self.output,
-        }
-    }
-}
-
-/// What brings a unit to another that is worth so much of it.
-fn multiplier(ratio: f64) -> i32 {
-    (ratio * MULTIPLIER_ONE).round().clamp(1.0, f64::from(i32::MAX)) as i32
-}
-
-/// The number that says how wide the steps of a table are.
-fn table_shift(table: &str) -> String {
-    format!("{table}_shift")
 }
 
 /// Whether a node blends by what may leave 0 to 1.
