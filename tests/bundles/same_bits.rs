@@ -9,6 +9,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 use tidegate::image::Layout;
 use tidegate::{Model, Numeric, State};
+use tidegate_tests::images::small_models;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tools::canonical::{Canonical, Schedule};
 use tidegate_tools::data::{read_audio_at, read_index};
@@ -21,8 +22,8 @@ use crate::Bundle;
 
 /// Of each keyword spotter.
 const SPEECH_STEPS: usize = 500;
-/// Of the others: enough that a state comes back.
-const STEPS: usize = 6;
+/// Of the others: enough that a state comes back, and a window is full.
+const STEPS: usize = 9;
 /// Columns of the finer and of the coarser part that the sweep goes through: all remainders of what the kernels take at once.
 const COLUMNS: usize = 35;
 const UNITS: usize = 20;
@@ -42,6 +43,12 @@ pub fn networks() -> Vec<Network> {
     for variant in Variant::all().into_iter().filter(|variant| variant.kind.integer_spec().is_some()) {
         for (input, units) in [(3, 2), (5, 17), (33, 9)] {
             networks.push(Network::drawn(&mut rng, &variant, input, units));
+        }
+    }
+    // Windows and what runs over them, tables, a chain under a schedule.
+    for (name, model) in small_models() {
+        if model.architecture.inputs.len() == 1 && model.architecture.outputs.len() == 1 {
+            networks.push(Network::new(&mut rng, name, model));
         }
     }
     let plain = |kind| Variant::new(kind, &[]);
@@ -67,9 +74,13 @@ impl Network {
     fn drawn(rng: &mut Rng, variant: &Variant, input: usize, units: usize) -> Self {
         let draw = Draw { weights: rng.pick(&[0.5, 1.5]), biases: rng.below(4) > 0 };
         let model = chain(rng, input, &[(variant.clone(), units)], draw);
+        Self::new(rng, format!("{}, {input} to {units}", variant.name()), model)
+    }
+
+    fn new(rng: &mut Rng, name: String, model: Canonical) -> Self {
         let inputs = rng.numbers(STEPS * model.architecture.inputs[0].size, 2.0);
         let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("a drawn model runs");
-        Self { name: format!("{}, {input} to {units}", variant.name()), model, ranges, inputs }
+        Self { name, model, ranges, inputs }
     }
 
     /// None if the numeric has no form of it, which the plain ones all have.
