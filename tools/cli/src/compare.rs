@@ -11,6 +11,9 @@ const CELL_STATE: &str = "cell_state";
 /// The number of a node that says what a unit of it is worth.
 const CELL_BITS: &str = "cell_bits";
 
+/// What a unit is worth of what cannot leave -1 to 1: its ends are those of its activation.
+const BOUNDED: f32 = 1.0 / 32768.0;
+
 /// How far one value is from what it should be, over all steps so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
@@ -24,7 +27,7 @@ pub struct Difference {
     pub noise: f64,
     /// Numbers that were compared.
     pub values: u64,
-    /// Those that are at the end of 16 bits; 0 in floats.
+    /// Those that are at an end of 16 bits, unless they are bounded, and so is what they should be; 0 in floats.
     pub saturated: u64,
 }
 
@@ -67,7 +70,11 @@ impl Difference {
     fn add_integers(&mut self, got: &[i16], scale: f32, expected: &[f32]) {
         let floats: Vec<f32> = got.iter().map(|&value| f32::from(value) * scale).collect();
         self.add(&floats, expected);
-        self.saturated += got.iter().filter(|value| value.unsigned_abs() >= i16::MAX.unsigned_abs()).count() as u64;
+        let bounded = scale.to_bits() == BOUNDED.to_bits();
+        let saturated = |&(&got, &expected): &(&i16, &f32)| {
+            got.unsigned_abs() >= i16::MAX.unsigned_abs() && (!bounded || expected.abs() > 1.0)
+        };
+        self.saturated += got.iter().zip(expected).filter(saturated).count() as u64;
     }
 }
 

@@ -168,10 +168,10 @@ fn reports_have_the_fields_that_stay() {
 
     let verify = ["verify", "half.tgi", "--against", &gru_pb(), "--input", &yes_flac(), "--json"];
     let found = here.json(&verify);
-    fields(&found, "max_abs_error snr_db layers");
+    fields(&found, "max_abs_error snr_db steps layers states");
     assert!(found["max_abs_error"].as_f64().unwrap() < 0.01 && found["snr_db"].as_f64().unwrap() > 40.0, "{found}");
     assert_eq!(found["layers"].as_array().unwrap().len(), 3);
-    fields(&found["layers"][0], "name max_abs_error snr_db");
+    fields(&found["layers"][0], "name max_abs_error snr_db saturation");
     let itself = here.json(&["verify", "g.tgi", "--against", &gru_pb(), "--input", &yes_flac(), "--json"]);
     assert_eq!((&itself["max_abs_error"], &itself["snr_db"]), (&0.0.into(), &Value::Null));
 
