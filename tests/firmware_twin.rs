@@ -9,6 +9,8 @@ use tidegate::{Model, Numeric, Schedule, StepError};
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::runner;
 
+// The build script reads more of it.
+#[expect(dead_code)]
 #[path = "../firmware-examples/build/spotter.rs"]
 mod spotter;
 
