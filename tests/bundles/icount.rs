@@ -49,13 +49,13 @@ pub fn networks() -> Vec<Network> {
         .collect()
 }
 
-/// Integers in these layouts; floats have but one. A line has what the table says of it: cell, numeric, layout, size,
+/// Each in those of these layouts that its numeric has. A line has what the table says of it: cell, numeric, layout, size,
 /// multiply-accumulates of a step.
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
     for network in networks {
         for numeric in Numeric::ALL {
-            for &layout in layouts.iter().filter(|&&layout| numeric.is_integer() || layout == Layout::Portable) {
+            for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 let image = match pack_with(&network.model, numeric, &network.ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
                     // What has no form in a numeric has no figures in it.

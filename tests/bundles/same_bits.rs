@@ -126,7 +126,7 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
     let mut cells = BTreeSet::new();
     for (network, numeric) in networks.iter().flat_map(|network| Numeric::INTEGER.map(|numeric| (network, numeric))) {
         let (mut first, mut integers) = (None, Vec::new());
-        for &layout in layouts {
+        for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
             let Some(image) = network.pack(numeric, layout) else { continue };
             let model = image.model().expect("the packer's images are whole");
             if integers.is_empty() {
