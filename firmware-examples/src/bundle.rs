@@ -43,7 +43,7 @@ impl Bundle {
     }
 
     /// The next case. `None` at the end; `Some(None)` if it is too large, cut off, or no image for this build.
-    pub fn next(&mut self) -> Option<Option<Case<'_>>> {
+    pub fn next_case(&mut self) -> Option<Option<Case<'_>>> {
         let image_bytes = word(&mut self.file)? as usize;
         Some(self.read(image_bytes))
     }

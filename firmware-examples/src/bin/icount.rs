@@ -29,7 +29,7 @@ fn run() -> Option<()> {
     start_counter()?;
     let memory = singleton!(: [u32; 2 * WORDS] = [0; 2 * WORDS])?;
     let steps = bundle.number;
-    while let Some(case) = bundle.next() {
+    while let Some(case) = bundle.next_case() {
         let model = case?.model;
         let (states, scratch) = memory.split_at_mut(WORDS);
         let mut network = Network::new(&model, states, scratch)?;

@@ -23,7 +23,7 @@ fn run() -> Option<()> {
     let mut console = Console::open();
     let mut bundle = Bundle::open(c"same_bits.bin")?;
     let memory = singleton!(: [u32; 2 * WORDS] = [0; 2 * WORDS])?;
-    while let Some(case) = bundle.next() {
+    while let Some(case) = bundle.next_case() {
         match case.and_then(|case| hash(&case, memory)) {
             Some(hash) => console.hash(&hash),
             None => console.text("refused\n"),
