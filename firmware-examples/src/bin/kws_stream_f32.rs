@@ -43,7 +43,7 @@ impl Spotter for Spotting<'_> {
     fn step(&mut self) -> Option<Result<bool, StepError>> {
         let frame = self.front_end.next()?;
         let step = MODEL.step_f32(&mut self.state, &mut self.scratch, frame, &mut self.posteriors);
-        Some(step.map(|step| step.has_output()))
+        Some(step.map(tidegate::Step::has_output))
     }
 
     fn step_over_zeros(&mut self) -> Result<(), StepError> {
