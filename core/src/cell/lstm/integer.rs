@@ -222,7 +222,7 @@ pub const SPEC: IntegerSpec = IntegerSpec {
     ],
 };
 
-/// The same for [`step_any`], which needs more scratch: a step looks at all parts of it, so that the other has no more than
+/// The same for `step_any`, which needs more scratch: a step looks at all parts of it, so that the other has no more than
 /// it needs.
 pub const RARE_SPEC: IntegerSpec = IntegerSpec {
     work: &[

@@ -2,7 +2,7 @@
 
 /// Fraction bits of a logarithm.
 pub const LN_BITS: u32 = 24;
-/// Greatest error of [`ln`], but for that of the exponent, which is 2^-25 a power of two.
+/// Greatest error of `ln`, but for that of the exponent, which is 2^-25 a power of two.
 pub const LN_MAX_ERROR: f64 = 1.8e-5;
 /// ln 2
 const LN_2: i32 = 11_629_080;
@@ -11,7 +11,7 @@ const LN_2: i32 = 11_629_080;
 const TURNS: u32 = 7;
 /// The natural logarithm of what [`magnitude`] is too large by: Σ ln(1 + 2^-2k) / 2 for k = 1 to [`TURNS`].
 pub const LN_GAIN: i32 = 2_553_930;
-/// Greatest error of [`magnitude`], relative and in units; the second is what its shifts round down.
+/// Greatest error of `magnitude`, relative and in units; the second is what its shifts round down.
 pub const MAGNITUDE_MAX_ERROR: (f64, f64) = (3.1e-5, 8.0);
 
 /// Steps of [`LN`] to an octave.
