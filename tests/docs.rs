@@ -106,7 +106,7 @@ const SOURCES: [(&str, &str); 12] = [
 fn table() -> String {
     let cases = golden_cases();
     let mut table =
-        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16` | `i8`, `i4x16` | `cpu-fused` | cuDNN |\n\
+        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16`, `i4x16` | `i8` | `cpu-fused` | cuDNN |\n\
                      |---|---|---|---|---|---|---|\n"
             .to_owned();
     for &kind in CellKind::ALL {
@@ -163,6 +163,9 @@ fn node_format(kind: CellKind) -> String {
         Presence::Optional => " or 0".to_owned(),
         Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
         Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        Presence::Neither(a, b) => {
+            format!(" with neither `{}` nor `{}`", spec.options[a as usize], spec.options[b as usize])
+        }
         Presence::WithWithout(with, without) => {
             format!(" with `{}` without `{}`", spec.options[with as usize], spec.options[without as usize])
         }
@@ -198,6 +201,9 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         }
         Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
         Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
+        Presence::Neither(a, b) => {
+            format!(" with neither `{}` nor `{}`", spec.options[a as usize], spec.options[b as usize])
+        }
         _ => String::new(),
     };
     let name = |index: usize| integer.tensors[index].name;
@@ -208,15 +214,17 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
             let both = recurrent.map_or_else(String::new, |(index, first)| {
                 format!(" and `{}`, which is the finer one where `{}` is 1", name(index), integer.numbers[first].name)
             });
-            let mut units: Vec<String> = to.iter().map(|unit| unit_format(spec, integer, unit)).collect();
-            units.dedup();
-            format!("rows of `{}`{both}, to {}", name(input), units.join(", then "))
+            format!("rows of `{}`{both}, to {}", name(input), units_format(spec, integer, to))
         }
         Storage::Factors { shift, from, to } => {
             let [from, to] = [from, to].map(|unit| unit_format(spec, integer, &unit));
             format!("factors from {from} to {to}, shifted right by `{}`", integer.numbers[shift].name)
         }
+        Storage::Terms(to) => format!("terms, {}", units_format(spec, integer, to)),
+        Storage::Gains(to) => format!("gains, to {}", units_format(spec, integer, to)),
         Storage::Curve => "table".to_owned(),
+        Storage::Multipliers => "multipliers".to_owned(),
+        Storage::Addends => "addends".to_owned(),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {
@@ -234,8 +242,15 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         .collect();
     let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
-    let lists: String = lists.map(|(what, names)| format!("- in `i8x16`, {what}: {}\n", names.join("; "))).collect();
-    format!("- in `i8x16`, options: {options}\n{lists}")
+    let lists: String = lists.map(|(what, names)| format!("- in integers, {what}: {}\n", names.join("; "))).collect();
+    format!("- in integers, options: {options}\n{lists}")
+}
+
+/// Of each gate in turn, or of all.
+fn units_format(spec: &CellSpec, integer: &IntegerSpec, units: &[Unit]) -> String {
+    let mut units: Vec<String> = units.iter().map(|unit| unit_format(spec, integer, unit)).collect();
+    units.dedup();
+    units.join(", then ")
 }
 
 fn unit_format(spec: &CellSpec, integer: &IntegerSpec, unit: &Unit) -> String {
@@ -250,6 +265,10 @@ fn unit_format(spec: &CellSpec, integer: &IntegerSpec, unit: &Unit) -> String {
             spec.activations[*activation].name,
             unit_format(spec, integer, after)
         ),
+        Unit::When { option, with, without } => {
+            let [with, without] = [with, without].map(|unit| unit_format(spec, integer, unit));
+            format!("{with} with `{}`, {without} without", spec.options[*option as usize])
+        }
     }
 }
 

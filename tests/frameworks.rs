@@ -7,17 +7,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
+use tidegate::image::Layout;
 use tidegate::{Numeric, State};
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tools::canonical::Tensor;
+use tidegate_tools::canonical::{Canonical, Tensor};
 use tidegate_tools::data::read_tensors;
 use tidegate_tools::format::{Options, import_with};
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
 
 /// What the issue of these importers asks for.
 const TOLERANCE: f32 = 1e-5;
+/// What integers keep.
+const LEAST_DB: f64 = 25.0;
 
-#[test]
-fn models_of_frameworks_give_what_the_frameworks_give() {
+/// The samples, and those in `TIDEGATE_FRAMEWORKS_DIR`.
+fn folders() -> Vec<PathBuf> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks");
     let mut folders: Vec<PathBuf> = fs::read_dir(&samples)
         .expect("the samples are there")
@@ -27,14 +32,24 @@ fn models_of_frameworks_give_what_the_frameworks_give() {
         .collect();
     folders.sort();
     folders.extend(std::env::var_os("TIDEGATE_FRAMEWORKS_DIR").map(PathBuf::from));
+    folders
+}
+
+fn cases(folder: &Path) -> Vec<PathBuf> {
+    let mut cases: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.expect("the folder can be read").path())
+        .filter(|path| path.to_string_lossy().ends_with(".golden.safetensors"))
+        .collect();
+    cases.sort();
+    cases
+}
+
+#[test]
+fn models_of_frameworks_give_what_the_frameworks_give() {
     let mut bad = Vec::new();
-    for folder in folders {
-        let mut cases: Vec<PathBuf> = fs::read_dir(&folder)
-            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-            .map(|entry| entry.expect("the folder can be read").path())
-            .filter(|path| path.to_string_lossy().ends_with(".golden.safetensors"))
-            .collect();
-        cases.sort();
+    for folder in folders() {
+        let cases = cases(&folder);
         let results: Vec<Result<f32, String>> = cases.iter().map(|path| run(path)).collect();
         for (path, result) in cases.iter().zip(&results) {
             if let Err(reason) = result {
@@ -51,8 +66,41 @@ fn models_of_frameworks_give_what_the_frameworks_give() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// How far the output of a model is off.
-fn run(golden: &Path) -> Result<f32, String> {
+/// Of those whose cells all have an integer form, and which give more than zeros: the ratio of what they give to how far
+/// it is off in integers, in decibels. Their input is what they are calibrated with.
+#[test]
+fn models_of_frameworks_stay_near_them_in_integers() {
+    let (mut held, mut far) = (0, Vec::new());
+    for path in folders().iter().flat_map(|folder| cases(folder)) {
+        let (model, tensors) = case(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (inputs, expected) = (ports(&tensors, "input"), ports(&tensors, "output"));
+        let data: Vec<&[f32]> = inputs.iter().map(|input| input.data.as_slice()).collect();
+        let ranges = Ranges::measure(&model, [data.as_slice()]).expect("it runs in f32");
+        let bytes = match pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                println!("{}: {error}", path.display());
+                continue;
+            }
+        };
+        let given = outputs(&AlignedBytes::new(&bytes), &inputs).expect("it runs").concat();
+        let power = |values: &mut dyn Iterator<Item = f32>| values.map(|value| f64::from(value).powi(2)).sum::<f64>();
+        let expected: Vec<f32> = expected.iter().flat_map(|port| port.data.iter().copied()).collect();
+        assert_eq!(given.len(), expected.len(), "{}", path.display());
+        let noise = power(&mut given.iter().zip(&expected).map(|(y, expected)| y - expected));
+        let snr = 10.0 * (power(&mut expected.iter().copied()) / noise).log10();
+        println!("{}: {snr:.1} dB", path.display());
+        held += 1;
+        if snr < LEAST_DB {
+            far.push(format!("{}: {snr:.1} dB", path.display()));
+        }
+    }
+    println!("{held} models in integers");
+    assert!(held > 100 && far.is_empty(), "{}", far.join("\n"));
+}
+
+/// The model of a case, and what it is given and gives.
+fn case(golden: &Path) -> Result<(Canonical, BTreeMap<String, Tensor>), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let bytes = fs::read(golden).map_err(|error| text(&error))?;
     let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|error| text(&error))?;
@@ -62,9 +110,14 @@ fn run(golden: &Path) -> Result<f32, String> {
     let options = Options::new(beside("arch").as_deref(), window).map_err(|error| text(&error))?;
     let file = beside("model").ok_or("no model")?;
     let imported = import_with(&file, &options).map_err(|error| text(&error))?;
-    let tensors = read_tensors(golden).map_err(|error| text(&error))?;
+    Ok((imported.model, read_tensors(golden).map_err(|error| text(&error))?))
+}
+
+/// How far the output of a model is off.
+fn run(golden: &Path) -> Result<f32, String> {
+    let (model, tensors) = case(golden)?;
     let (inputs, expected) = (ports(&tensors, "input"), ports(&tensors, "output"));
-    let given = outputs(&AlignedBytes::pack(&imported.model, Numeric::F32), &inputs)?;
+    let given = outputs(&AlignedBytes::pack(&model, Numeric::F32), &inputs)?;
     let lengths = |all: &mut dyn Iterator<Item = usize>| all.collect::<Vec<_>>();
     let has = lengths(&mut given.iter().map(Vec::len));
     let wanted = lengths(&mut expected.iter().map(|port| port.data.len()));

@@ -42,7 +42,7 @@ fn every_cell_with_an_integer_form_is_among_the_seeds_in_every_layout() {
     let seeds: Vec<Vec<u8>> = seeds().into_iter().map(|(_, image)| image).collect();
     let seeds: Vec<AlignedBytes> = seeds.iter().map(|image| AlignedBytes::new(image)).collect();
     let models: Vec<_> = seeds.iter().map(AlignedBytes::model).filter(|model| model.numeric().is_integer()).collect();
-    for kind in CellKind::ALL.into_iter().filter(|kind| kind.integer_spec().is_some()) {
+    for kind in CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some()) {
         for layout in Layout::ALL {
             let has =
                 models.iter().any(|model| model.layout() == layout && model.nodes().any(|node| node.kind == *kind));

@@ -1,10 +1,15 @@
 //! The integer numerics: activations over every input, and whole models against a twin in 64-bit integers, in every
 //! layout, bit for bit.
 
-use tidegate::cell::CellKind;
+use std::path::Path;
+
+use tidegate::activation::Activation;
+use tidegate::cell::{CellKind, IntegerSpec};
 use tidegate::curve::{BITS, SIGMOID_MAX_ERROR, TANH_MAX_ERROR, sigmoid, tanh};
 use tidegate::image::Layout;
+use tidegate::integer_norm::{Epsilon, FRACTION_BITS, Moments, ROOT_MAX_ERROR, inverse_root_of_mantissa};
 use tidegate::{Model, Numeric, State, StepError};
+use tidegate_tests::golden::Case;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::twin::Twin;
 use tidegate_tools::canonical::Canonical;
@@ -44,13 +49,72 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
     assert_eq!((sigmoid(0, 12), tanh(0, 12)), (16384, 0));
 }
 
+/// The door to N: all mantissas, and vectors against their f64 normalization.
+#[test]
+fn inverse_roots_keep_their_stated_error_over_every_mantissa() {
+    let mut worst = 0.0_f64;
+    for m in 1 << 22..1 << 24 {
+        let got = inverse_root_of_mantissa(m);
+        assert!(got < 1 << 30);
+        worst = worst.max((f64::from(got) / 41.0_f64.exp2() * f64::from(m).sqrt() - 1.0).abs());
+    }
+    println!("within 2^{:.2}", worst.log2());
+    assert!(worst <= ROOT_MAX_ERROR);
+}
+
+/// With q of n values off by less than 1 of a standard deviation that is at least 2^13.5 / √n:
+/// (1 + |y| / 2) √n / 2^13.5, and what the root and the shifts lose.
+#[test]
+fn what_is_normalized_is_within_a_derived_bound_of_f64() {
+    let mut rng = Rng::new(4);
+    let (mut worst, mut tried) = (0.0_f64, 0);
+    for len in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64, 65, 128, 1000, 4096, 16384] {
+        for _ in 0..64 {
+            let (width, center) = (rng.below(30), rng.bits() as i32 >> (2 + rng.below(30)));
+            let outlier = rng.below(len);
+            let values: Vec<i32> = match rng.below(3) {
+                0 => (0..len).map(|_| center / 2 + (rng.bits() as i32 >> (31 - width))).collect(),
+                1 => (0..len).map(|unit| center + i32::from(unit == outlier)).collect(),
+                _ => (0..len).map(|unit| if unit == outlier { 1 << width } else { rng.bits() as i32 & 1 }).collect(),
+            };
+            let epsilon = Epsilon { mantissa: rng.below(1 << 15) as u32, exponent: rng.below(120) as i32 - 80 };
+            let moments = Moments::of(values.iter().copied(), epsilon);
+            let (n, exact) = (len as f64, values.iter().map(|&value| f64::from(value)));
+            let mean = exact.clone().sum::<f64>() / n;
+            let variance = exact.clone().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
+            let added = f64::from(epsilon.mantissa) * f64::from(epsilon.exponent).exp2();
+            for (&value, exact) in values.iter().zip(exact) {
+                let y = if variance == 0.0 { 0.0 } else { (exact - mean) / (variance + added).sqrt() };
+                let got = f64::from(moments.apply(value)) / f64::from(FRACTION_BITS).exp2();
+                let bound = (1.0 + y.abs() / 2.0) * n.sqrt() / 13.5_f64.exp2()
+                    + y.abs() / 21.0_f64.exp2()
+                    + 18.0_f64.exp2().recip();
+                worst = worst.max((got - y).abs() / bound);
+                assert!((got - y).abs() <= bound, "{got} is not {y}: {len} values, {epsilon:?}");
+                tried += 1;
+            }
+        }
+    }
+    println!("{tried} values use {worst:.2} of their bound at most");
+    // Whatever is normalized, nothing panics: differences that wrap, and no values.
+    for values in [&[][..], &[i32::MIN], &[i32::MIN, i32::MAX], &[i32::MAX, i32::MIN, 0, -1]] {
+        for exponent in [i32::MIN, -64, 0, 18, 19, 64, i32::MAX] {
+            let moments = Moments::of(values.iter().copied(), Epsilon { mantissa: u32::MAX, exponent });
+            assert!(values.len() > 1 || values.iter().all(|&value| moments.apply(value) == 0), "{exponent}");
+            let _: Vec<i32> = values.iter().map(|&value| moments.apply(value)).collect();
+        }
+    }
+}
+
 /// What has an integer form, with every option and activation.
 fn variants() -> impl Iterator<Item = Variant> {
-    let refused = ["low_rank", "gate_norm", "joint_norm", "cell_norm", "output_norm", "masked"];
     Variant::all().into_iter().filter(move |variant| {
         let gate = variant.activations.get("gate_activation").map_or("sigmoid", String::as_str);
-        variant.kind.integer_spec().is_some()
-            && !variant.options.iter().any(|option| refused.contains(option))
+        let bit = |option: &&'static str| {
+            variant.kind.spec().options.iter().position(|of| of == option).expect("an option of its cell")
+        };
+        let has = |integer: &IntegerSpec| variant.options.iter().all(|option| integer.options >> bit(option) & 1 == 1);
+        variant.kind.integer_spec().is_some_and(has)
             && (gate.starts_with("sigmoid") || gate.starts_with("hard_sigmoid"))
     })
 }
@@ -59,8 +123,8 @@ fn sequence(rng: &mut Rng, steps: usize, size: usize, limit: f32) -> Vec<f32> {
     rng.numbers(steps * size, limit)
 }
 
-fn image(model: &Canonical, ranges: &Ranges, layout: Layout) -> ImageBuffer {
-    ImageBuffer::new(&pack_with(model, Numeric::I8x16, ranges, layout).unwrap())
+fn image(model: &Canonical, ranges: &Ranges, numeric: Numeric, layout: Layout) -> ImageBuffer {
+    ImageBuffer::new(&pack_with(model, numeric, ranges, layout).unwrap())
 }
 
 /// The outputs of every step, as one slice, and the state after the last.
@@ -94,31 +158,38 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
             let mut x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
             x[..size].fill(32767);
             x[size..2 * size].fill(-32767);
-            if let Err(error) = pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable) {
-                // What has no bound grew without one.
-                let (range, text) = (ranges.of("n0"), error.to_string());
-                assert!(range > 1e4 || text.contains("groups"), "{text}: {range}");
-                refused += 1;
-                continue;
+            for numeric in Numeric::INTEGER {
+                if let Err(error) = pack_with(&model, numeric, &ranges, Layout::Portable) {
+                    // What has no bound grew without one.
+                    let (range, text) = (ranges.of("n0"), error.to_string());
+                    assert!(range > 1e4 || text.contains("groups"), "{text}: {range}");
+                    refused += 1;
+                    continue;
+                }
+                let mut twin = Twin::new(&model, &ranges, numeric);
+                let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row).expect("an output")).collect();
+                let what = format!(
+                    "{:?} {:?} {:?}, {input} to {hidden}, {}",
+                    variant.kind,
+                    variant.options,
+                    variant.activations,
+                    numeric.name()
+                );
+                for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
+                    let image = image(&model, &ranges, numeric, layout);
+                    let (got, _) = run(&image.model().unwrap(), &x);
+                    assert_eq!(got, expected, "{what}, {}", layout.name());
+                }
+                *seen.entry((numeric.name(), variant.kind.spec().name)).or_insert(0) += 1;
             }
-            let mut twin = Twin::new(&model, &ranges);
-            let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row)).collect();
-            let what =
-                format!("{:?} {:?} {:?}, {input} to {hidden}", variant.kind, variant.options, variant.activations);
-            for layout in Layout::ALL {
-                let image = image(&model, &ranges, layout);
-                let (got, _) = run(&image.model().unwrap(), &x);
-                assert_eq!(got, expected, "{what}, {}", layout.name());
-            }
-            *seen.entry(variant.kind.spec().name).or_insert(0) += 1;
         }
     }
     println!("{seen:?}, and {refused} that grew without bound");
-    let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some());
-    assert!(
-        forms.into_iter().all(|kind| seen.contains_key(kind.spec().name)),
-        "every cell with an integer form: {seen:?}"
-    );
+    // These are in the networks of `integer_layers`.
+    let apart = [CellKind::Window, CellKind::Embedding];
+    let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some() && !apart.contains(kind));
+    let mut each = forms.flat_map(|kind| Numeric::INTEGER.map(|numeric| (numeric.name(), kind.spec().name)));
+    assert!(each.all(|of| seen.contains_key(&of)), "every cell with an integer form: {seen:?}");
 }
 
 /// A chain of all of them, as far from f32 as its weights and activations are rounded.
@@ -130,20 +201,13 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     let model = chain(&mut rng, 10, &cells, Draw { weights: 1.5, biases: true });
     let x = sequence(&mut rng, 200, 10, 3.0);
     let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
-    let (integer, float) = (image(&model, &ranges, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
+    let (integer, float) =
+        (image(&model, &ranges, Numeric::I8x16, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
     let float = ImageBuffer::new(&float.unwrap());
     let (integer, float) = (integer.model().unwrap(), float.model().unwrap());
-    let outputs = |model: &Model<'_>| {
-        let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-        let mut state = State::new(model, &mut memory).unwrap();
-        let mut all = vec![0.0; 200 * model.output_size()];
-        model.run_f32(&mut state, &mut scratch, &x, &mut all).unwrap();
-        all
-    };
-    let (got, expected) = (outputs(&integer), outputs(&float));
-    let noise: f64 = got.iter().zip(&expected).map(|(got, expected)| f64::from(got - expected).powi(2)).sum();
-    let signal: f64 = expected.iter().map(|&expected| f64::from(expected).powi(2)).sum();
-    let snr = 10.0 * (signal / noise).log10();
+    let sequences = [x.clone()];
+    let (got, expected) = (outputs(&integer, &sequences), outputs(&float, &sequences));
+    let snr = snr(&got, &expected);
     println!("a chain of five layers: {snr:.1} dB");
     assert!(snr > 30.0, "{snr} dB");
     // One by one, saved and restored on the way, with i16 at the ports.
@@ -166,6 +230,87 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     }
     assert_eq!((streamed, state.values_i16()), (whole, last.as_slice()));
     assert!(state.values().is_empty(), "no floats");
+}
+
+/// Beginnings of the names of golden cases, and the signal-to-noise ratio that each has at least, in dB: their networks are
+/// a few units wide, so that what rounding the weights to 8 bits does to one of them hardly averages out.
+const GOLDEN: [(&str, f64); 10] = [
+    ("edgeml__FastGRNNCell__", 40.0),
+    ("edgeml__FastRNNCell__", 45.0),
+    ("mingru__minGRU__", 38.0),
+    // Four units whose gates are at their ends.
+    ("tf1__LayerNormBasicLSTMCell__ln_i8h4", 30.0),
+    ("tf1__LayerNormLSTMCell__ln_i8h4", 30.0),
+    ("tf1__LayerNorm", 40.0),
+    ("tf1__CoupledInputForgetGateLSTMCell__", 36.0),
+    ("baselines__lnlstm__", 40.0),
+    ("tf1__BasicLSTMCell__relu", 40.0),
+    ("keras2__LSTM__relu", 40.0),
+];
+
+/// All outputs of a model over sequences, each from a state of zeros.
+fn outputs(model: &Model<'_>, sequences: &[Vec<f32>]) -> Vec<f32> {
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let each = |sequence: &Vec<f32>| {
+        let mut state = State::new(model, &mut memory).unwrap();
+        let mut all = vec![0.0; sequence.len() / model.input_size() * model.output_size()];
+        model.run_f32(&mut state, &mut scratch, sequence, &mut all).unwrap();
+        all
+    };
+    sequences.iter().flat_map(each).collect()
+}
+
+/// How far `got` is from `expected`, in dB.
+fn snr(got: &[f32], expected: &[f32]) -> f64 {
+    let noise: f64 = got.iter().zip(expected).map(|(got, expected)| f64::from(got - expected).powi(2)).sum();
+    let signal: f64 = expected.iter().map(|&expected| f64::from(expected).powi(2)).sum();
+    10.0 * (signal / noise).log10()
+}
+
+#[test]
+fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    let mut names: Vec<String> = std::fs::read_dir(folder.clone())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for (start, least) in GOLDEN {
+        // The first of the beginnings counts.
+        let (cases, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(start));
+        assert!(!cases.is_empty(), "no case {start}");
+        names = others;
+        for name in cases {
+            let case = Case::open(&folder.join(&name));
+            let (model, sequences) = (case.model(), case.sequences());
+            let sequences: Vec<Vec<f32>> = sequences.into_iter().map(|rows| rows.concat()).collect();
+            let inputs: Vec<[&[f32]; 1]> = sequences.iter().map(|sequence| [sequence.as_slice()]).collect();
+            let ranges = Ranges::measure(&model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
+            let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+            let integer = image(&model, &ranges, Numeric::I8x16, Layout::Portable);
+            let [float, integer] = [float, integer].map(|image| outputs(&image.model().unwrap(), &sequences));
+            let snr = snr(&integer, &float);
+            println!("{name}: {snr:.1} dB");
+            assert!(snr >= least, "{name}: {snr} dB");
+        }
+    }
+}
+
+#[test]
+fn what_the_integer_forms_lack_is_named() {
+    let beta = Variant::new(CellKind::FastRnn, &[]).param("alpha", 0.3).param("beta", 1.5);
+    let candidate = Variant::new(CellKind::Lstm, &["cell_norm"])
+        .param("epsilon", 0.5)
+        .activation("cell_activation", Activation::Identity);
+    let gate = Variant::new(CellKind::FastGrnn, &[]).activation("gate_activation", Activation::Tanh);
+    for (variant, reason) in
+        [(beta, "beta is above 1"), (candidate, "candidate has no bound"), (gate, "whose gates are tanh")]
+    {
+        let model = chain(&mut Rng::new(5), 2, &[(variant, 3)], Draw { weights: 1.0, biases: true });
+        let packed = pack_with(&model, Numeric::I8x16, &Ranges::default(), Layout::Portable);
+        let text = packed.expect_err(reason).to_string();
+        assert!(text.contains(reason) && text.contains("n0"), "{text}");
+    }
 }
 
 #[test]

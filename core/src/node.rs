@@ -6,9 +6,10 @@ use core::ops::Range;
 
 use crate::activation::Activation;
 use crate::cell::patch::TAPS;
-use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, Form, IntegerSpec, OTHER, Sizes, Storage, TensorSpec};
+use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, IntegerSpec, OTHER, Sizes, Storage, TensorSpec};
 use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
+use crate::image::layout::factors_are_known;
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Layout, Numeric, SectionKind};
 use crate::kernel::{Blocks, Kernel, Weight};
@@ -35,6 +36,8 @@ pub struct Node<'a> {
     pub unroll: Option<Unroll>,
     pub(crate) cell: &'static Cell,
     output_slot: usize,
+    state_elements: usize,
+    work_elements: usize,
     extents: &'a [[u8; 4]],
     activations: &'a [u8],
     params: &'a [u8],
@@ -110,6 +113,7 @@ impl<'a> Node<'a> {
 
     /// Decodes the record at the start of `records`, whose kind is among `shared.cells`, and returns it with the
     /// records behind it.
+    #[inline(always)]
     pub(crate) const fn decode(
         records: &'a [u8],
         shared: &Shared<'a>,
@@ -147,6 +151,11 @@ impl<'a> Node<'a> {
         ) else {
             return Err(malformed);
         };
+        let (Some(state_elements), Some(work_elements)) =
+            (u32_at(head, field::STATE_ELEMENTS), u32_at(head, field::WORK_ELEMENTS))
+        else {
+            return Err(malformed);
+        };
         if flags > unroll::ALL || (steps == 0 && flags != 0) {
             return Err(malformed);
         }
@@ -173,6 +182,8 @@ impl<'a> Node<'a> {
             unroll: Unroll::decode(steps, flags),
             cell,
             output_slot: output_slot as usize,
+            state_elements: state_elements as usize,
+            work_elements: work_elements as usize,
             extents,
             activations,
             params,
@@ -214,9 +225,9 @@ impl<'a> Node<'a> {
             known &= self.activation_at(k).is_some();
             k += 1;
         }
-        known &= match self.cell.form {
-            Form::Float(_) => self.float_numbers_are_known(spec),
-            Form::Integer(integer, _) => self.integer_numbers_are_known(spec, integer),
+        known &= match self.integer_spec() {
+            None => self.float_numbers_are_known(spec),
+            Some(integer) => self.integer_numbers_are_known(spec, integer),
         };
         // Windows are what others are unrolled over.
         known && !(self.unroll.is_some() && self.cell.is_buffered())
@@ -288,9 +299,9 @@ impl<'a> Node<'a> {
     }
 
     const fn integer_rules_hold(&self) -> bool {
-        match self.cell.form {
-            Form::Float(_) => true,
-            Form::Integer(integer, _) => self.sizes().broken(integer.rules).is_none(),
+        match self.integer_spec() {
+            None => true,
+            Some(integer) => self.sizes().broken(integer.rules).is_none(),
         }
     }
 
@@ -331,7 +342,7 @@ impl<'a> Node<'a> {
 
     /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
     const fn check_tensors(&self, node: u32) -> Result<(), ImageError> {
-        let specs = self.cell.tensors();
+        let specs = self.tensor_specs();
         if self.tensors.len() != specs.len() * 4 {
             let (needed, given) = (specs.len(), self.tensors.len() / 4);
             return Err(ImageError::BadTensor { node, tensor: 0, needed, given });
@@ -356,12 +367,18 @@ impl<'a> Node<'a> {
             if present && !(offset as usize).is_multiple_of(ALIGNMENT) {
                 return Err(ImageError::Misaligned { offset: offset as usize });
             }
-            if present && let Storage::Rows { .. } = specs[index].storage {
-                let Some(rows) = slice(self.weights, offset as usize, needed) else {
+            if present {
+                let Some(bytes) = slice(self.weights, offset as usize, needed) else {
                     return Err(ImageError::BadTensor { node, tensor: index as u32, needed, given });
                 };
-                if !shifts_fit(rows) {
-                    return Err(ImageError::BadShift { node, tensor: index as u32 });
+                match specs[index].storage {
+                    Storage::Rows { .. } if !shifts_fit(bytes) => {
+                        return Err(ImageError::BadShift { node, tensor: index as u32 });
+                    }
+                    Storage::Weights(_) if !self.factors_are_known(&specs[index], bytes) => {
+                        return Err(ImageError::BadFactor { node, tensor: index as u32 });
+                    }
+                    _ => {}
                 }
             }
             index += 1;
@@ -369,9 +386,17 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
+    /// Whether the groups of a matrix, where the numeric has such, are multiplied with nothing but what the format knows.
+    const fn factors_are_known(&self, spec: &TensorSpec, matrix: &[u8]) -> bool {
+        match (self.numeric, self.block_bytes(spec)) {
+            (Numeric::I4x16, Some(block_bytes)) => factors_are_known(matrix, block_bytes),
+            _ => true,
+        }
+    }
+
     /// Tensor `index` of the image.
     const fn tensor_spec(&self, index: usize) -> Option<&'static TensorSpec> {
-        match self.cell.tensors().split_at_checked(index) {
+        match self.tensor_specs().split_at_checked(index) {
             Some((_, [spec, ..])) => Some(spec),
             _ => None,
         }
@@ -379,35 +404,41 @@ impl<'a> Node<'a> {
 
     /// Bytes of tensor `index` of the spec: its rows rounded up to four, its columns as the layout has them.
     pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
-        let Some(spec) = self.tensor_spec(index) else { return None };
+        match self.tensor_spec(index) {
+            Some(spec) => self.spec_bytes(spec),
+            None => None,
+        }
+    }
+
+    const fn spec_bytes(&self, spec: &TensorSpec) -> Option<usize> {
         let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
         let Some(units) = self.sizes().dim(&spec.rows) else { return None };
         let Some(rows) = units.checked_mul(blocks) else { return None };
         let Some(rows) = rows.checked_next_multiple_of(4) else { return None };
         match spec.storage {
             Storage::Weights(_) => {
-                let Some(cols) = self.padded_cols(spec) else { return None };
-                let Some(elements) = rows.checked_mul(cols) else { return None };
-                elements.checked_mul(self.numeric.matrix_element_bytes())
+                let Some(block) = self.block_bytes(spec) else { return None };
+                (rows / 4).checked_mul(block)
             }
-            Storage::F32 => rows.checked_mul(4),
+            Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
             Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
             Storage::Factors { .. } => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
+            Storage::Multipliers | Storage::Addends => rows.checked_mul(4),
         }
     }
 
-    /// Columns of a matrix in the image; 0 of a vector.
-    const fn padded_cols(&self, spec: &TensorSpec) -> Option<usize> {
+    /// Bytes of a block of four rows of a matrix.
+    const fn block_bytes(&self, spec: &TensorSpec) -> Option<usize> {
         let Some(cols) = &spec.cols else { return Some(0) };
         match self.sizes().dim(cols) {
-            Some(cols) => cols.checked_next_multiple_of(self.layout.columns()),
+            Some(cols) => self.layout.block_bytes(self.numeric, cols),
             None => None,
         }
     }
 
-    /// Elements of the state that it keeps from step to step; `None` if they are too many to count.
-    pub(crate) const fn checked_state_elements(&self) -> Option<usize> {
+    /// The elements of its state, by its spec; `None` if they are too many to count.
+    pub(crate) const fn needed_state_elements(&self) -> Option<usize> {
         let mut total = 0_usize;
         let mut states = self.spec().states;
         while let [state, rest @ ..] = states {
@@ -422,15 +453,21 @@ impl<'a> Node<'a> {
 
     /// Elements of the state that it keeps from step to step.
     pub const fn state_elements(&self) -> usize {
-        match self.checked_state_elements() {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.state_elements
     }
 
-    /// Elements of scratch that it needs for itself during a step: its own, and its input if that lies in several slots.
-    pub(crate) const fn work_elements(&self) -> Option<usize> {
-        let (mut rest, mut total) = (self.cell.work(), self.gathered_elements());
+    /// Elements of scratch that it needs for itself during a step.
+    pub(crate) const fn work_elements(&self) -> usize {
+        self.work_elements
+    }
+
+    /// The same by its spec: its own, and its input if that lies in several slots; `None` if they are too many to count.
+    pub(crate) const fn needed_work_elements(&self) -> Option<usize> {
+        let work = match self.integer_spec() {
+            None => self.spec().work,
+            Some(integer) => integer.work,
+        };
+        let (mut rest, mut total) = (work, self.gathered_elements());
         while let [dim, others @ ..] = rest {
             let Some(len) = self.sizes().dim(dim) else { return None };
             let Some(len) = self.numeric.padded(self.layout, len) else { return None };
@@ -497,7 +534,7 @@ impl<'a> Node<'a> {
 
     /// Multiply-accumulates of one row.
     const fn row_macs(&self) -> u64 {
-        let (mut rest, mut total) = (self.cell.tensors(), 0_u64);
+        let (mut rest, mut total) = (self.tensor_specs(), 0_u64);
         while let [tensor, others @ ..] = rest {
             if let Some(cols) = &tensor.cols
                 && tensor.presence.required(self.options)
@@ -514,7 +551,20 @@ impl<'a> Node<'a> {
 
     /// All that is known about its cell.
     pub const fn spec(&self) -> &'static CellSpec {
-        self.cell.spec
+        self.kind.spec()
+    }
+
+    /// What is other in the integer numerics; none in a float numeric.
+    const fn integer_spec(&self) -> Option<&'static IntegerSpec> {
+        self.kind.integer_spec_of(self.options, self.numeric)
+    }
+
+    /// The tensors of the image. A step, which knows its cell, asks [`Cell::tensors`].
+    const fn tensor_specs(&self) -> &'static [TensorSpec] {
+        match self.integer_spec() {
+            None => self.spec().tensors,
+            Some(integer) => integer.tensors,
+        }
     }
 
     /// Its sizes, as dimensions need them.
@@ -550,22 +600,43 @@ impl<'a> Node<'a> {
     /// The bytes of tensor `index` of the spec; none where the node does not have it.
     fn tensor(&self, index: usize) -> &'a [u8] {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
-        let bytes = self.tensor_bytes(index).unwrap_or(0);
+        if offset == field::ABSENT {
+            return &[];
+        }
+        let bytes = self.cell.tensors.get(index).and_then(|spec| self.spec_bytes(spec)).unwrap_or(0);
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
     }
 
     /// Matrix `index` of the spec.
     pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
-        let cols = self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0);
+        let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         Matrix::new(self.tensor(index), cols)
+    }
+
+    /// The columns of the blocks of matrix `index` of a float node, and what is behind the matrix.
+    pub(crate) fn columns<W: Weight>(&self, index: usize) -> &'a [[W; 4]] {
+        self.whole(index)
     }
 
     /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
     pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
+        Blocks { units: self.whole(index), block_len: K::block_len(cols) }
+    }
+
+    /// As many of something as a tensor and what is behind it hold.
+    fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
         let bytes = self.tensor_start(index);
-        let whole = bytes.len() - bytes.len() % size_of::<K::Unit>();
-        let units = bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
-        Blocks { units, block_len: cols.div_ceil(K::COLUMNS) }
+        let whole = bytes.len() - bytes.len() % size_of::<T>();
+        bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
+    }
+
+    /// The weights of a row of matrix `index` of an integer node.
+    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
+        let (layout, numeric) = (self.layout, self.numeric);
+        let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);
+        let block = self.tensor(index).get((row / 4).saturating_mul(bytes)..).unwrap_or_default();
+        (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
@@ -587,12 +658,18 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
+    /// The multipliers, the terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    pub(crate) fn words(&self, index: usize) -> &'a [i32] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
     /// Activation `index` of an integer node. `table` is the index of its table in the spec, `shift` that of the number
     /// that says how wide its steps are.
     pub(crate) fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
-            return Curve::Table { values: self.integers(table), shift };
+            let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();
+            return Curve::Table { values, shift };
         }
         Curve::of(self.activation(index)).unwrap_or(Curve::Identity)
     }
@@ -642,6 +719,13 @@ impl<'a> Node<'a> {
             Some(activation) => activation,
             None => Activation::Identity,
         }
+    }
+
+    /// Whether its activations are these, which have no parameters.
+    pub(crate) fn activations_are<const N: usize>(&self, usual: [Activation; N]) -> bool {
+        let (entries, _) = self.activations.as_chunks::<{ activation::LEN }>();
+        let codes = entries.iter().map(|entry| u32_at(entry, activation::CODE));
+        codes.eq(usual.iter().map(|activation| Some(u32::from(activation.code()))))
     }
 
     const fn activation_at(&self, index: usize) -> Option<Activation> {

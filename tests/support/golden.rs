@@ -19,6 +19,7 @@ use tidegate_tools::format::golden::from_case;
 
 use crate::images::AlignedBytes;
 use run::Run;
+use sequence::{Axes, Rows};
 
 /// What came of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +101,14 @@ impl Case {
     /// Its model, of a case that the importer knows.
     pub fn model(&self) -> Canonical {
         from_case(&self.metadata, &self.tensors).unwrap_or_else(|error| panic!("{error}")).model
+    }
+
+    /// The sequences of its batch, `[time][features]`, of a case with one input.
+    pub fn sequences(&self) -> Vec<Rows> {
+        let layout = self.metadata.get("layout").map_or("", String::as_str);
+        let axes = Axes::parse(layout, "input").unwrap_or_else(|| panic!("layout {layout:?}"));
+        let input = &self.model().architecture.inputs[0].name;
+        axes.sequences(self.get(input)).unwrap_or_else(|| panic!("{input:?} lacks batch or time"))
     }
 
     /// One of its tensors.

@@ -1,8 +1,11 @@
 //! The integer numerics a second time, as FORMAT.md says them: 64-bit integers, rows one by one, nothing shared with
 //! `core` but the packer's numbers. Every sum is looked at: none may leave 32 bits, which the packer promises.
 
-use std::collections::BTreeMap;
+mod layers;
 
+use std::collections::{BTreeMap, VecDeque};
+
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, Storage};
 use tidegate::image::Layout;
@@ -15,6 +18,8 @@ const MAX: i64 = 32767;
 /// A model in integers.
 pub struct Twin {
     nodes: Vec<TwinNode>,
+    input: String,
+    output: String,
     /// What a unit of the input is worth, and of the output.
     pub scales: (f64, f64),
 }
@@ -25,10 +30,12 @@ struct TwinNode {
     numbers: BTreeMap<&'static str, i64>,
     weights: BTreeMap<&'static str, Vec<Vec<i64>>>,
     rows: BTreeMap<&'static str, Vec<Row>>,
-    /// Peepholes and tables.
+    /// Peepholes, tables, multipliers.
     vectors: BTreeMap<&'static str, Vec<i64>>,
     hidden: Vec<i64>,
     cell: Vec<i64>,
+    /// Of a window: its rows, and the steps until its next output.
+    window: (VecDeque<Vec<i64>>, usize),
 }
 
 #[derive(Clone, Copy)]
@@ -39,32 +46,35 @@ struct Row {
 }
 
 impl Twin {
-    /// Of a chain of nodes, as the packer quantizes them.
-    pub fn new(model: &Canonical, ranges: &Ranges) -> Self {
+    /// Of a network with one input and one output, as the packer quantizes it.
+    pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Self {
+        let (model, scales) = &Scales::assign(model.clone(), ranges).expect("it has no front end");
         let architecture = &model.architecture;
-        let scales = Scales::assign(model, ranges).expect("a chain has one scale a value");
         let nodes = architecture.nodes.iter().map(|node| {
-            let quantized = QuantizedNode::new(node, model, &scales, ranges, Layout::Portable);
+            let quantized = QuantizedNode::new(node, model, scales, ranges, numeric, Layout::Portable);
             let quantized = quantized.unwrap_or_else(|error| panic!("{error}: {node:?}"));
-            TwinNode::new(node, &quantized)
+            TwinNode::new(node, &quantized, numeric)
         });
         let ends = (scales.of(&architecture.inputs[0].name), scales.of(&architecture.outputs[0].from));
-        Self { nodes: nodes.collect(), scales: ends }
+        let (input, output) = (architecture.inputs[0].name.clone(), architecture.outputs[0].from.clone());
+        Self { nodes: nodes.collect(), input, output, scales: ends }
     }
 
-    /// One time step.
-    pub fn step(&mut self, x: &[i16]) -> Vec<i16> {
-        let mut values: Vec<i64> = x.iter().map(|&x| x.into()).collect();
+    /// One time step, of which there may be no output yet.
+    pub fn step(&mut self, x: &[i16]) -> Option<Vec<i16>> {
+        let mut values = BTreeMap::from([(self.input.clone(), x.iter().map(|&x| x.into()).collect())]);
+        let mut valid = usize::MAX;
         for node in &mut self.nodes {
-            values = node.step(&values);
-            assert!(values.iter().all(|value| value.abs() <= MAX), "{} leaves 16 bits", node.node.name);
+            let y = node.run(&values, &mut valid)?;
+            assert!(y.iter().all(|value| value.abs() <= MAX), "{} leaves 16 bits", node.node.name);
+            values.insert(node.node.name.clone(), y);
         }
-        values.into_iter().map(|value| value as i16).collect()
+        values.remove(&self.output).map(|values| values.into_iter().map(|value| value as i16).collect())
     }
 }
 
 impl TwinNode {
-    fn new(node: &Node, quantized: &QuantizedNode) -> Self {
+    fn new(node: &Node, quantized: &QuantizedNode, numeric: Numeric) -> Self {
         let kind = CellKind::from_name(&node.cell).expect("a cell");
         let spec = kind.integer_spec().expect("an integer form");
         let numbers = spec.numbers.iter().zip(&quantized.numbers).map(|(of, &number)| (of.name, number.into()));
@@ -75,10 +85,17 @@ impl TwinNode {
             match tensor.storage {
                 Storage::Weights(_) => {
                     let cols = node.dim(kind.spec(), tensor.cols.as_ref().expect("a matrix")).expect("its columns");
-                    let all = bytes.chunks(4 * cols).flat_map(|block| {
-                        (0..4).map(move |row| (0..cols).map(|col| i64::from(block[4 * col + row] as i8)).collect())
-                    });
-                    weights.insert(tensor.name, all.collect());
+                    let all: Vec<Vec<i64>> = match numeric {
+                        Numeric::I4x16 => halved(bytes, cols),
+                        _ => bytes
+                            .chunks(4 * cols)
+                            .flat_map(|block| {
+                                [0, 1, 2, 3].map(|row| (0..cols).map(move |col| block[4 * col + row] as i8))
+                            })
+                            .map(|row| row.map(i64::from).collect())
+                            .collect(),
+                    };
+                    weights.insert(tensor.name, all);
                 }
                 Storage::Rows { .. } => {
                     let all = bytes.chunks(36).flat_map(|block| {
@@ -98,6 +115,10 @@ impl TwinNode {
                 Storage::Factors { .. } | Storage::Curve => {
                     vectors.insert(tensor.name, halves());
                 }
+                Storage::Multipliers | Storage::Addends | Storage::Terms(_) | Storage::Gains(_) => {
+                    let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+                    vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
+                }
                 Storage::F32 => panic!("no floats"),
             }
         }
@@ -111,10 +132,48 @@ impl TwinNode {
             vectors,
             hidden: vec![0; node.output_size],
             cell: vec![0; cells],
+            window: (VecDeque::new(), 0),
         }
     }
 
-    fn step(&mut self, x: &[i64]) -> Vec<i64> {
+    /// Of every row that it reads; the first `valid` of those of a window are there.
+    fn run(&mut self, values: &BTreeMap<String, Vec<i64>>, valid: &mut usize) -> Option<Vec<i64>> {
+        let steps = self.node.steps();
+        let inputs: Vec<&[i64]> = self.node.inputs.iter().map(|name| values[name].as_slice()).collect();
+        let row = |row: usize| -> Vec<i64> {
+            inputs.iter().flat_map(|input| input.chunks(input.len() / steps).nth(row)).flatten().copied().collect()
+        };
+        match (self.kind, self.node.unroll) {
+            (CellKind::Window, _) => {
+                let rows = self.window(row(0))?;
+                *valid = rows.len();
+                Some(rows.concat())
+            }
+            (CellKind::Repeat, _) => {
+                *valid = self.extent("times");
+                Some(row(0).repeat(*valid))
+            }
+            (_, None) => Some(self.step(&row(0), *valid)),
+            (_, Some(unroll)) => {
+                if !unroll.stateful {
+                    self.hidden.fill(0);
+                    self.cell.fill(0);
+                }
+                let there = steps.min(*valid);
+                let mut rows = vec![vec![0; self.node.output_size]; steps];
+                for k in 0..there {
+                    let at = |backwards: bool| if backwards { there - 1 - k } else { k };
+                    rows[at(unroll.write_backwards)] = self.step(&row(at(unroll.read_backwards)), *valid);
+                }
+                Some(rows.concat())
+            }
+        }
+    }
+
+    fn step(&mut self, x: &[i64], valid: usize) -> Vec<i64> {
+        if self.has("masked") && x.last() == Some(&0) {
+            return self.hidden.clone();
+        }
         match self.kind {
             CellKind::Lstm => self.lstm(x),
             CellKind::Gru => self.gru(x),
@@ -133,6 +192,18 @@ impl TwinNode {
                 (0..self.node.output_size).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect()
             }
             CellKind::Softmax => self.softmax(x),
+            CellKind::Conv => self.conv(x, self.extent("groups")),
+            CellKind::DepthwiseConv => self.conv(x, self.extent("in_channels")),
+            CellKind::Pool => self.pool(x),
+            CellKind::Activation => self.activation_layer(x),
+            CellKind::Scale => self.scale(x),
+            CellKind::Embedding => self.embedding(x),
+            CellKind::Merge => self.merge(x),
+            CellKind::Identity => self.identity(x),
+            CellKind::Last => self.last(x, valid),
+            CellKind::MinGru => self.min_gru(x),
+            CellKind::FastRnn => self.fast_rnn(x),
+            CellKind::FastGrnn => self.fast_grnn(x),
             other => panic!("{other:?} has no twin"),
         }
     }
@@ -160,33 +231,50 @@ impl TwinNode {
     }
 
     fn lstm(&mut self, x: &[i64]) -> Vec<i64> {
-        let h = self.hidden.clone();
         let factor = |name: &str, unit: usize, c: i64| match self.vectors.get(name) {
             Some(factors) => (factors[unit] * c) >> self.number("peephole_shift"),
             None => 0,
         };
-        let (mut cells, mut memory) = (Vec::new(), Vec::new());
-        for (unit, &c) in self.cell.iter().enumerate() {
-            let gates = [0, 1, 2, 3].map(|gate| {
-                let (input, recurrent) = (("input_weights", x), ("recurrent_weights", h.as_slice()));
-                self.pair("rows", input, recurrent, "recurrent_first", 4 * unit + gate)
-            });
-            let [i, f, g, o] = gates;
-            let gate = |sum: i64| self.activate("gate_activation", sum).clamp(0, ONE);
-            let forget = gate(f + factor("forget_peephole", unit, c));
-            let enter = if self.has("coupled") { ONE - forget } else { gate(i + factor("input_peephole", unit, c)) };
-            let candidate = self.activate("cell_activation", g).clamp(-ONE, ONE);
+        let gate = |sum: i64| self.activate("gate_activation", within(sum)).clamp(0, ONE);
+        let clip = |c: i64| {
             let clip = self.number("cell_clip");
-            let entering = within(enter * candidate) >> self.number("candidate_shift");
-            let next = from_q15(within(forget * c + entering)).clamp(-clip, clip).clamp(-ONE, ONE - 1);
-            let output = gate(o + factor("output_peephole", unit, next));
-            let shown = match self.activation("output_activation") {
-                Activation::Identity | Activation::Relu => self.activate("output_activation", next),
-                of => self.curve("output_activation", of, next << (15 - self.number("cell_bits")), 15),
+            c.clamp(-clip, clip).clamp(-ONE, ONE - 1)
+        };
+        let preacts = self.preacts(x);
+        let remembered = preacts.chunks(4).zip(&self.cell).enumerate().map(|(unit, (sums, &c))| {
+            let forget = gate(sums[1] + factor("forget_peephole", unit, c));
+            let enter =
+                if self.has("coupled") { ONE - forget } else { gate(sums[0] + factor("input_peephole", unit, c)) };
+            let candidate = self.activate("cell_activation", sums[2]).clamp(-ONE, ONE);
+            within(forget * c + (within(enter * candidate) >> self.number("candidate_shift")))
+        });
+        let remembered: Vec<i64> = remembered.collect();
+        let cell_bits = self.number("cell_bits");
+        let cells: Vec<i64> = if self.has("cell_norm") {
+            let y = self.normalized(&remembered, cell_bits + 15);
+            (0..y.len())
+                .map(|unit| clip(self.gained("cell_gain", unit, y[unit]) + self.vectors["cell_bias"][unit]))
+                .collect()
+        } else {
+            remembered.iter().map(|&remembered| clip(from_q15(remembered))).collect()
+        };
+        let shown: Vec<i64> = if self.has("output_norm") {
+            let y = self.normalized(&cells, cell_bits);
+            let sum = |unit| self.gained("output_gain", unit, y[unit]) + self.vectors["output_bias"][unit];
+            (0..y.len()).map(|unit| self.activate("output_activation", sum(unit))).collect()
+        } else {
+            let shown = |c: i64| match self.activation("output_activation") {
+                Activation::Identity => c << (self.number("memory_bits") - cell_bits),
+                Activation::Relu => c.max(0) << (self.number("memory_bits") - cell_bits),
+                of => self.curve("output_activation", of, c << (15 - cell_bits), 15),
             };
-            memory.push(from_q15(within(output * shown.clamp(-ONE, ONE))).clamp(-MAX, MAX));
-            cells.push(next);
-        }
+            cells.iter().map(|&c| shown(c)).collect()
+        };
+        let memory = |unit: usize| {
+            let output = gate(preacts[4 * unit + 3] + factor("output_peephole", unit, cells[unit]));
+            from_q15(within(output * shown[unit].clamp(-ONE, ONE))).clamp(-MAX, MAX)
+        };
+        let memory: Vec<i64> = (0..cells.len()).map(memory).collect();
         self.cell = cells;
         if self.has("projection") {
             let clip = self.number("projection_clip");
@@ -196,6 +284,68 @@ impl TwinNode {
             self.hidden = memory;
         }
         self.hidden.clone()
+    }
+
+    /// What the gates of an LSTM take before they see c: those of unit 0, those of unit 1, ...
+    fn preacts(&self, x: &[i64]) -> Vec<i64> {
+        let (rows, h) = (4 * self.node.hidden_size, self.hidden.as_slice());
+        let pair =
+            |of: &str, row| self.pair(of, ("input_weights", x), ("recurrent_weights", h), "recurrent_first", row);
+        if self.has("joint_norm") {
+            let sums = |of: &str, by: (&str, &[i64])| (0..rows).map(|row| self.single(of, by, row)).collect::<Vec<_>>();
+            let from_input = sums("input_sum_rows", ("input_weights", x));
+            let from_hidden = sums("recurrent_sum_rows", ("recurrent_weights", h));
+            let from_input = self.normalized(&from_input, self.number("sum_bits"));
+            let from_hidden = self.normalized(&from_hidden, self.number("recurrent_sum_bits"));
+            let sum = |row| {
+                let from_hidden = self.gained("recurrent_gain", row, from_hidden[row]);
+                within(self.gained("input_gain", row, from_input[row]) + from_hidden + self.vectors["joint_bias"][row])
+            };
+            (0..rows).map(sum).collect()
+        } else if self.has("gate_norm") {
+            let mut preacts = vec![0; rows];
+            for gate in 0..4 {
+                let of_gate = || (gate..rows).step_by(4);
+                let sums: Vec<i64> = of_gate().map(|row| pair("gate_sum_rows", row)).collect();
+                for (row, y) in of_gate().zip(self.normalized(&sums, self.number("sum_bits"))) {
+                    preacts[row] = within(self.gained("gate_gain", row, y) + self.vectors["gate_bias"][row]);
+                }
+            }
+            preacts
+        } else {
+            (0..rows).map(|row| pair("rows", row)).collect()
+        }
+    }
+
+    fn gained(&self, gains: &str, row: usize, y: i64) -> i64 {
+        (within(y) * self.vectors[gains][row]) >> 32
+    }
+
+    /// N of values with so many fraction bits: 23 of them.
+    fn normalized(&self, values: &[i64], bits: i64) -> Vec<i64> {
+        let n = values.len() as i64;
+        let differences: Vec<i64> = values.iter().map(|value| within(value - values[0])).collect();
+        let width = |b: &i64| if *b < 0 { 64 - (-b - 1).leading_zeros() } else { 64 - b.leading_zeros() };
+        let shift = i64::from(differences.iter().map(width).max().expect("a unit")) - 15;
+        let shifted = |value: i64, by: i64| if by < 0 { value << -by } else { value >> by };
+        let q: Vec<i64> = differences.iter().map(|&b| shifted(b, shift)).collect();
+        let sum: i64 = q.iter().sum();
+        let variance = n * q.iter().map(|q| q * q).sum::<i64>() - sum * sum;
+        if variance == 0 {
+            return vec![0; values.len()];
+        }
+        let exponent = 2 * bits - self.number("epsilon_bits") - 2 * shift;
+        let epsilon = (n * n * self.number("epsilon")) as f64 * (exponent as f64).exp2();
+        // A product of 43 bits and a power of two is exact.
+        let coarser = (0_i32..).find(|k| epsilon / f64::from(2 * k).exp2() < 62.0_f64.exp2()).expect("a few bits");
+        let epsilon = (epsilon / f64::from(2 * coarser).exp2()).floor() as i64;
+        let variance = variance.checked_shr(2 * coarser.unsigned_abs()).unwrap_or(0) + epsilon;
+        let power = (i64::from(64 - variance.leading_zeros()) - 23) / 2;
+        let root = inverse_root(variance >> (2 * power));
+        let len_bits = (0..).find(|bits| 1 << bits >= n).expect("a few bits");
+        let place = (power + i64::from(coarser) - len_bits).min(63);
+        let y = |q: &i64| shifted((within((n * q - sum) << (14 - len_bits)) * root) >> 32, place);
+        q.iter().map(y).collect()
     }
 
     fn gru(&mut self, x: &[i64]) -> Vec<i64> {
@@ -210,7 +360,7 @@ impl TwinNode {
         let candidate = |unit: usize| {
             let sum = if self.has("reset_after") {
                 let carried = self.single("new_recurrent_rows", ("new_recurrent_weights", &h), unit);
-                let kept = from_q15(within(r[unit] * carried.clamp(-65535, 65535)));
+                let kept = from_q15(within(r[unit] * carried.clamp(-65536, 65535)));
                 self.single("new_input_rows", ("new_input_weights", x), unit) + kept
             } else {
                 let (input, recurrent) = (("new_input_weights", x), ("new_recurrent_weights", reset.as_slice()));
@@ -220,6 +370,58 @@ impl TwinNode {
         };
         let next = |unit: usize| from_q15(within(z[unit] * h[unit] + (ONE - z[unit]) * candidate(unit)));
         self.hidden = (0..units).map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn min_gru(&mut self, x: &[i64]) -> Vec<i64> {
+        let (gate_bits, bits) = (self.number("preact_bits"), self.number("hidden_bits"));
+        let sigmoid = |x: i64, bits: i64| (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1;
+        let next = |(unit, &h): (usize, &i64)| {
+            let z = sigmoid(self.single("rows", ("input_weights", x), 2 * unit), gate_bits);
+            let n = match self.single("rows", ("input_weights", x), 2 * unit + 1) {
+                sum if sum >= 0 => (sum + (1 << bits) / 2).min(MAX),
+                sum => (2 * sigmoid(sum, bits) + (1 << (15 - bits)) - i64::from(bits == 15)) >> (16 - bits),
+            };
+            from_q15(within((ONE - z) * h + z * n))
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    /// What the recurrent weights see.
+    fn carried(&self) -> Vec<i64> {
+        if !self.has("low_rank") {
+            return self.hidden.clone();
+        }
+        let rank = self.weights["recurrent_basis"].len().min(self.node.extents["rank"]);
+        let row = |row| self.single("basis_rows", ("recurrent_basis", &self.hidden), row).clamp(-MAX, MAX);
+        (0..rank).map(row).collect()
+    }
+
+    fn fast_rnn(&mut self, x: &[i64]) -> Vec<i64> {
+        let carried = self.carried();
+        let next = |(unit, &h): (usize, &i64)| {
+            let sum = self.pair("rows", ("input_weights", x), ("recurrent_weights", &carried), "recurrent_first", unit);
+            let c = self.activate("activation", sum).clamp(-MAX, MAX);
+            let entering = within(self.number("alpha") * c) >> self.number("alpha_shift");
+            from_q15(within(self.number("beta") * h + entering)).clamp(-MAX, MAX)
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn fast_grnn(&mut self, x: &[i64]) -> Vec<i64> {
+        let carried = self.carried();
+        let next = |(unit, &h): (usize, &i64)| {
+            let sum = self.pair("rows", ("input_weights", x), ("recurrent_weights", &carried), "recurrent_first", unit);
+            let biased = |bias: &str| within(sum + self.vectors[bias][unit]);
+            let z = self.activate("gate_activation", biased("gate_bias")).clamp(0, ONE);
+            let c = self.activate("candidate_activation", biased("candidate_bias")).clamp(-MAX, MAX);
+            let share = (from_q15(self.number("zeta") * (ONE - z)) + self.number("nu")).min(MAX);
+            let entering = within(share * c) >> self.number("mix_shift");
+            from_q15(within(z * h + entering)).clamp(-MAX, MAX)
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
         self.hidden.clone()
     }
 
@@ -255,16 +457,14 @@ impl TwinNode {
     }
 
     fn curve(&self, name: &str, of: Activation, x: i64, bits: i64) -> i64 {
-        match of {
-            Activation::Identity => x,
-            Activation::Relu => x.max(0),
-            Activation::Sigmoid => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
-            Activation::Tanh => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
-            _ => {
-                let table = name.replace("activation", "table");
-                let table = if table == "table" { "table".to_owned() } else { table };
-                let shift = self.number(&format!("{table}_shift"));
-                let values = &self.vectors[table.as_str()];
+        let table = name.replace("activation", "table");
+        match (of, self.vectors.get(table.as_str())) {
+            (Activation::Identity, None) => x,
+            (Activation::Relu, None) => x.max(0),
+            (Activation::Sigmoid, None) => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
+            (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
+            (_, values) => {
+                let (shift, values) = (self.number(&format!("{table}_shift")), values.expect("its table"));
                 let at = x.clamp(-256 << shift, (256 << shift) - 1) + (256 << shift);
                 let (index, part) = ((at >> shift) as usize, at & ((1 << shift) - 1));
                 let (from, to) = (values[index], values[index + 1]);
@@ -283,6 +483,15 @@ fn tanh_half(x: i64, bits: i64) -> i64 {
     from + (((to - from) * (x & ((1 << shift) - 1))) >> shift)
 }
 
+/// 2^41 / √m, nearly.
+fn inverse_root(m: i64) -> i64 {
+    let mulh = |a: i64, b: i64| (within(a) * within(b)) >> 32;
+    (0..3).fold(1_144_608_784 - mulh(m << 7, 1_307_817_541), |r, _| {
+        let left = 3 * (1 << 28) - mulh(2 * mulh(2 * r, 2 * r), m << 7);
+        2 * mulh(2 * r, 2 * left)
+    })
+}
+
 /// A product of something with 15 fraction bits, without these: to nearest, halves up.
 fn from_q15(product: i64) -> i64 {
     (product + ONE / 2) >> 15
@@ -291,6 +500,30 @@ fn from_q15(product: i64) -> i64 {
 fn within(sum: i64) -> i64 {
     assert!(i32::try_from(sum).is_ok(), "{sum} leaves 32 bits");
     sum
+}
+
+/// The weights of `i4x16`, each with the factor of its group: groups of up to 32 columns, in each four half bytes a column,
+/// filled up to whole words, and four factors.
+fn halved(bytes: &[u8], cols: usize) -> Vec<Vec<i64>> {
+    let (mut rows, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let mut block = [const { Vec::new() }; 4];
+        for first in (0..cols).step_by(32) {
+            let here = (cols - first).min(32);
+            let (weights, behind) = rest.split_at(4 * here.div_ceil(2));
+            let (factors, behind) = behind.split_at(4);
+            for (row, to) in block.iter_mut().enumerate() {
+                let weight = |col: usize| {
+                    let half = i64::from(weights[2 * col + row / 2] >> (4 * (row % 2)) & 15);
+                    if half > 7 { half - 16 } else { half }
+                };
+                to.extend((0..here).map(|col| weight(col) * i64::from(factors[row])));
+            }
+            rest = behind;
+        }
+        rows.extend(block);
+    }
+    rows
 }
 
 fn dot(weights: &[i64], x: &[i64]) -> i64 {

@@ -56,6 +56,8 @@
 //!
 //! `edgeml__FastGRNNCell__*`.
 
+pub mod integer;
+
 use super::low_rank::{self, RANK};
 use super::{
     ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, StateSpec, TensorSpec, copy,

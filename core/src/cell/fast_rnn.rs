@@ -53,6 +53,8 @@
 //!
 //! `edgeml__FastRNNCell__*`.
 
+pub mod integer;
+
 use super::low_rank::{self, RANK};
 use super::{
     ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, StateSpec, TensorSpec, copy,

@@ -29,6 +29,8 @@
 //!
 //! `mingru__minGRU__*`.
 
+pub mod integer;
+
 use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::sigmoid;
 use crate::gate::{Gate, MIN_GRU};

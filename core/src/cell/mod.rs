@@ -199,81 +199,225 @@ impl CellKind {
 
     /// What this kind does with weights of type `W`, and all that is known about it. A kind may have a second step for
     /// nodes with `rare` options, which does all that the first does.
-    const fn cell<W: Weight>(self, rare: bool) -> &'static Cell {
+    const fn cell<W: Weight>(self, rare: bool) -> (&'static CellSpec, &'static Cell) {
         match self {
-            Self::Elman => const { &Cell::new(&elman::SPEC, elman::step::<W>) },
-            Self::Lstm if rare => const { &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>) },
-            Self::Lstm => const { &Cell::new(&lstm::SPEC, lstm::step::<W>) },
-            Self::Gru => const { &Cell::new(&gru::SPEC, gru::step::<W>) },
-            Self::Ugrnn => const { &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>) },
-            Self::Nas => const { &Cell::new(&nas::SPEC, nas::step::<W>) },
-            Self::PhasedLstm => const { &Cell::new(&phased_lstm::SPEC, phased_lstm::step::<W>) },
-            Self::Glstm => const { &Cell::new(&glstm::SPEC, glstm::step::<W>) },
-            Self::ConvLstm => const { &Cell::new(&conv_lstm::SPEC, conv_lstm::step::<W>) },
-            Self::Indrnn => const { &Cell::new(&indrnn::SPEC, indrnn::step::<W>) },
-            Self::MinimalRnn => const { &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>) },
-            Self::FastRnn => const { &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>) },
-            Self::FastGrnn => const { &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>) },
-            Self::MinGru => const { &Cell::new(&min_gru::SPEC, min_gru::step::<W>) },
-            Self::MinLstm => const { &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>) },
-            Self::Slstm => const { &Cell::new(&slstm::SPEC, slstm::step::<W>) },
-            Self::Sru => const { &Cell::new(&sru::SPEC, sru::step::<W>) },
-            Self::Cfc => const { &Cell::new(&cfc::SPEC, cfc::step::<W>) },
-            Self::Ltc => const { &Cell::new(&ltc::SPEC, ltc::step::<W>) },
-            Self::Cfn => const { &Cell::new(&cfn::SPEC, cfn::step::<W>) },
-            Self::Intersection => const { &Cell::new(&intersection::SPEC, intersection::step::<W>) },
-            Self::IndyLstm => const { &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>) },
-            Self::IndyGru => const { &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>) },
-            Self::GridLstm => const { &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>) },
-            Self::Mgu => const { &Cell::new(&mgu::SPEC, mgu::step::<W>) },
-            Self::TimeFreqLstm => const { &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>) },
-            Self::AttentionLstm => const { &Cell::new(&attention_lstm::SPEC, attention_lstm::step::<W>) },
-            Self::Dense => const { &Cell::new(&dense::SPEC, dense::step::<W>) },
-            Self::Softmax => const { &Cell::new(&softmax::SPEC, softmax::step) },
-            Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },
-            Self::DepthwiseConv => const { &Cell::new(&depthwise_conv::SPEC, depthwise_conv::step::<W>) },
-            Self::Pool => const { &Cell::new(&pool::SPEC, pool::step) },
-            Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
-            Self::Embedding => const { &Cell::new(&embedding::SPEC, embedding::step::<W>) },
-            Self::LayerNorm => const { &Cell::new(&layer_norm::SPEC, layer_norm::step) },
-            Self::Activation => const { &Cell::new(&activation::SPEC, activation::step) },
-            Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
-            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
-            Self::Last => const { &Cell::new(&last::SPEC, last::step) },
-            Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step) },
-            Self::Scale => const { &Cell::new(&scale::SPEC, scale::step) },
+            Self::Elman => const { (&elman::SPEC, &Cell::new(&elman::SPEC, elman::step::<W>)) },
+            Self::Lstm if rare => const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>)) },
+            Self::Lstm => const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step::<W>)) },
+            Self::Gru => const { (&gru::SPEC, &Cell::new(&gru::SPEC, gru::step::<W>)) },
+            Self::Ugrnn => const { (&ugrnn::SPEC, &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>)) },
+            Self::Nas => const { (&nas::SPEC, &Cell::new(&nas::SPEC, nas::step::<W>)) },
+            Self::PhasedLstm => const { (&phased_lstm::SPEC, &Cell::new(&phased_lstm::SPEC, phased_lstm::step::<W>)) },
+            Self::Glstm => const { (&glstm::SPEC, &Cell::new(&glstm::SPEC, glstm::step::<W>)) },
+            Self::ConvLstm => const { (&conv_lstm::SPEC, &Cell::new(&conv_lstm::SPEC, conv_lstm::step::<W>)) },
+            Self::Indrnn => const { (&indrnn::SPEC, &Cell::new(&indrnn::SPEC, indrnn::step::<W>)) },
+            Self::MinimalRnn => const { (&minimal_rnn::SPEC, &Cell::new(&minimal_rnn::SPEC, minimal_rnn::step::<W>)) },
+            Self::FastRnn => const { (&fast_rnn::SPEC, &Cell::new(&fast_rnn::SPEC, fast_rnn::step::<W>)) },
+            Self::FastGrnn => const { (&fast_grnn::SPEC, &Cell::new(&fast_grnn::SPEC, fast_grnn::step::<W>)) },
+            Self::MinGru => const { (&min_gru::SPEC, &Cell::new(&min_gru::SPEC, min_gru::step::<W>)) },
+            Self::MinLstm => const { (&min_lstm::SPEC, &Cell::new(&min_lstm::SPEC, min_lstm::step::<W>)) },
+            Self::Slstm => const { (&slstm::SPEC, &Cell::new(&slstm::SPEC, slstm::step::<W>)) },
+            Self::Sru => const { (&sru::SPEC, &Cell::new(&sru::SPEC, sru::step::<W>)) },
+            Self::Cfc => const { (&cfc::SPEC, &Cell::new(&cfc::SPEC, cfc::step::<W>)) },
+            Self::Ltc => const { (&ltc::SPEC, &Cell::new(&ltc::SPEC, ltc::step::<W>)) },
+            Self::Cfn => const { (&cfn::SPEC, &Cell::new(&cfn::SPEC, cfn::step::<W>)) },
+            Self::Intersection => {
+                const { (&intersection::SPEC, &Cell::new(&intersection::SPEC, intersection::step::<W>)) }
+            }
+            Self::IndyLstm => const { (&indy_lstm::SPEC, &Cell::new(&indy_lstm::SPEC, indy_lstm::step::<W>)) },
+            Self::IndyGru => const { (&indy_gru::SPEC, &Cell::new(&indy_gru::SPEC, indy_gru::step::<W>)) },
+            Self::GridLstm => const { (&grid_lstm::SPEC, &Cell::new(&grid_lstm::SPEC, grid_lstm::step::<W>)) },
+            Self::Mgu => const { (&mgu::SPEC, &Cell::new(&mgu::SPEC, mgu::step::<W>)) },
+            Self::TimeFreqLstm => {
+                const { (&time_freq_lstm::SPEC, &Cell::new(&time_freq_lstm::SPEC, time_freq_lstm::step::<W>)) }
+            }
+            Self::AttentionLstm => {
+                const { (&attention_lstm::SPEC, &Cell::new(&attention_lstm::SPEC, attention_lstm::step::<W>)) }
+            }
+            Self::Dense => const { (&dense::SPEC, &Cell::new(&dense::SPEC, dense::step::<W>)) },
+            Self::Softmax => const { (&softmax::SPEC, &Cell::new(&softmax::SPEC, softmax::step)) },
+            Self::Conv => const { (&conv::SPEC, &Cell::new(&conv::SPEC, conv::step::<W>)) },
+            Self::DepthwiseConv => {
+                const { (&depthwise_conv::SPEC, &Cell::new(&depthwise_conv::SPEC, depthwise_conv::step::<W>)) }
+            }
+            Self::Pool => const { (&pool::SPEC, &Cell::new(&pool::SPEC, pool::step)) },
+            Self::Window => const { (&window::SPEC, &Cell::buffered(&window::SPEC, window::step::<f32>)) },
+            Self::Embedding => const { (&embedding::SPEC, &Cell::new(&embedding::SPEC, embedding::step::<W>)) },
+            Self::LayerNorm => const { (&layer_norm::SPEC, &Cell::new(&layer_norm::SPEC, layer_norm::step)) },
+            Self::Activation => const { (&activation::SPEC, &Cell::new(&activation::SPEC, activation::step)) },
+            Self::Merge => const { (&merge::SPEC, &Cell::new(&merge::SPEC, merge::step)) },
+            Self::Identity => const { (&identity::SPEC, &Cell::new(&identity::SPEC, identity::step::<f32>)) },
+            Self::Last => const { (&last::SPEC, &Cell::new(&last::SPEC, last::step::<f32>)) },
+            Self::Repeat => const { (&repeat::SPEC, &Cell::buffered(&repeat::SPEC, repeat::step::<f32>)) },
+            Self::Scale => const { (&scale::SPEC, &Cell::new(&scale::SPEC, scale::step)) },
         }
     }
 
-    /// What this kind does in the integer numerics with weights that a kernel reads; none if it has no integer form.
-    pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
+    /// What is other of this kind in the integer numerics, and what it does with weights that a kernel reads; none if it has
+    /// no integer form.
+    const fn integer<K: Kernel>(self, rare: bool) -> Option<(&'static IntegerSpec, &'static Cell)> {
         match self {
             Self::Lstm if rare => {
-                const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step_any::<K>)) }
+                const {
+                    Some((
+                        &lstm::integer::RARE_SPEC,
+                        &Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>),
+                    ))
+                }
             }
-            Self::Lstm => const { Some(&Cell::integer(&lstm::SPEC, &lstm::integer::SPEC, lstm::integer::step::<K>)) },
+            Self::Lstm => const { Some((&lstm::integer::SPEC, &Cell::usual(&lstm::SPEC, lstm::integer::step::<K>))) },
             Self::Elman => {
-                const { Some(&Cell::integer(&elman::SPEC, &elman::integer::SPEC, elman::integer::step::<K>)) }
+                const { Some((&elman::integer::SPEC, &Cell::usual(&elman::SPEC, elman::integer::step::<K>))) }
             }
             Self::Gru if rare => {
-                const { Some(&Cell::integer(&gru::SPEC, &gru::integer::SPEC, gru::integer::step_any::<K>)) }
+                const { Some((&gru::integer::SPEC, &Cell::usual(&gru::SPEC, gru::integer::step_any::<K>))) }
             }
-            Self::Gru => const { Some(&Cell::integer(&gru::SPEC, &gru::integer::SPEC, gru::integer::step::<K>)) },
+            Self::Gru => const { Some((&gru::integer::SPEC, &Cell::usual(&gru::SPEC, gru::integer::step::<K>))) },
             Self::Dense => {
-                const { Some(&Cell::integer(&dense::SPEC, &dense::integer::SPEC, dense::integer::step::<K>)) }
+                const { Some((&dense::integer::SPEC, &Cell::usual(&dense::SPEC, dense::integer::step::<K>))) }
             }
             Self::Softmax => {
-                const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
+                const { Some((&softmax::integer::SPEC, &Cell::usual(&softmax::SPEC, softmax::integer::step))) }
+            }
+            Self::Conv => {
+                const {
+                    Some((
+                        &conv::integer::SPEC,
+                        &Cell::integer(&conv::SPEC, &conv::integer::SPEC, conv::integer::step::<K>),
+                    ))
+                }
+            }
+            Self::DepthwiseConv => {
+                const {
+                    Some((
+                        &depthwise_conv::integer::SPEC,
+                        &Cell::integer(
+                            &depthwise_conv::SPEC,
+                            &depthwise_conv::integer::SPEC,
+                            depthwise_conv::integer::step::<K>,
+                        ),
+                    ))
+                }
+            }
+            Self::Embedding => {
+                const {
+                    Some((
+                        &embedding::integer::SPEC,
+                        &Cell::integer(&embedding::SPEC, &embedding::integer::SPEC, embedding::integer::step),
+                    ))
+                }
+            }
+            Self::Activation => {
+                const {
+                    Some((
+                        &activation::integer::SPEC,
+                        &Cell::integer(&activation::SPEC, &activation::integer::SPEC, activation::integer::step),
+                    ))
+                }
+            }
+            Self::Scale => {
+                const {
+                    Some((
+                        &scale::integer::SPEC,
+                        &Cell::integer(&scale::SPEC, &scale::integer::SPEC, scale::integer::step),
+                    ))
+                }
+            }
+            Self::Pool => {
+                const { Some((&pool::integer::SPEC, &Cell::integer(&pool::SPEC, &pool::integer::SPEC, pool::integer::step))) }
+            }
+            Self::Window => {
+                const {
+                    Some((
+                        &window::INTEGER,
+                        &Cell::integer_buffered(&window::SPEC, &window::INTEGER, window::step::<i16>),
+                    ))
+                }
+            }
+            Self::Merge => {
+                const {
+                    Some((
+                        &merge::integer::SPEC,
+                        &Cell::integer(&merge::SPEC, &merge::integer::SPEC, merge::integer::step),
+                    ))
+                }
+            }
+            Self::Identity if rare => {
+                const {
+                    Some((
+                        &identity::integer::SPEC,
+                        &Cell::integer(&identity::SPEC, &identity::integer::SPEC, identity::integer::step),
+                    ))
+                }
+            }
+            Self::Identity => {
+                const {
+                    Some((
+                        &identity::integer::SPEC,
+                        &Cell::integer(&identity::SPEC, &identity::integer::SPEC, identity::step::<i16>),
+                    ))
+                }
+            }
+            Self::Last => {
+                const { Some((&last::INTEGER, &Cell::integer(&last::SPEC, &last::INTEGER, last::step::<i16>))) }
+            }
+            Self::Repeat => {
+                const {
+                    Some((
+                        &repeat::INTEGER,
+                        &Cell::integer_buffered(&repeat::SPEC, &repeat::INTEGER, repeat::step::<i16>),
+                    ))
+                }
+            }
+            Self::FastRnn => {
+                const {
+                    Some((
+                        &fast_rnn::integer::SPEC,
+                        &Cell::integer(&fast_rnn::SPEC, &fast_rnn::integer::SPEC, fast_rnn::integer::step::<K>),
+                    ))
+                }
+            }
+            Self::FastGrnn => {
+                const {
+                    Some((
+                        &fast_grnn::integer::SPEC,
+                        &Cell::integer(&fast_grnn::SPEC, &fast_grnn::integer::SPEC, fast_grnn::integer::step::<K>),
+                    ))
+                }
+            }
+            Self::MinGru => {
+                const {
+                    Some((
+                        &min_gru::integer::SPEC,
+                        &Cell::integer(&min_gru::SPEC, &min_gru::integer::SPEC, min_gru::integer::step::<K>),
+                    ))
+                }
             }
             _ => None,
+        }
+    }
+
+    /// What it does in the integer numerics; none if it has no integer form.
+    pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
+        match self.integer::<K>(rare) {
+            Some((_, cell)) => Some(cell),
+            None => None,
         }
     }
 
     /// What is other in the integer numerics; none if it has no integer form.
     pub const fn integer_spec(self) -> Option<&'static IntegerSpec> {
-        match self.integer_cell::<kernel::Portable>(false) {
-            Some(Cell { form: Form::Integer(spec, _), .. }) => Some(spec),
-            _ => None,
+        self.integer_spec_of(0, Numeric::I8x16)
+    }
+
+    /// The same of a node with these options; none in a float numeric.
+    pub(crate) const fn integer_spec_of(self, options: u32, numeric: Numeric) -> Option<&'static IntegerSpec> {
+        if !numeric.is_integer() {
+            return None;
+        }
+        match self.integer::<kernel::Portable>(self.is_rare(options, numeric)) {
+            Some((spec, _)) => Some(spec),
+            None => None,
         }
     }
 
@@ -283,6 +427,7 @@ impl CellKind {
             (Self::Lstm, true) => lstm::integer::RARE,
             (Self::Lstm, false) => lstm::IN_PASSES,
             (Self::Gru, true) => gru::integer::RARE,
+            (Self::Identity, true) => identity::integer::RARE,
             _ => 0,
         };
         options & rare != 0
@@ -290,7 +435,7 @@ impl CellKind {
 
     /// What is known about this kind.
     pub const fn spec(self) -> &'static CellSpec {
-        self.cell::<f32>(false).spec
+        self.cell::<f32>(false).0
     }
 
     /// Its code in an image.
@@ -313,7 +458,7 @@ impl CellKind {
 
     /// Whether a step of this kind may have nothing to give.
     pub const fn is_buffered(self) -> bool {
-        self.cell::<f32>(false).is_buffered()
+        self.cell::<f32>(false).1.is_buffered()
     }
 }
 
@@ -328,8 +473,8 @@ const BY_CODE: [Option<CellKind>; CODES] = {
 };
 
 /// Whether the step of a node with this option does not count: the last feature is 0. State and output stay.
-pub(crate) fn is_masked(node: &Node<'_>, option: u32, x: &[f32]) -> bool {
-    node.has(option) && x.last() == Some(&0.0)
+pub(crate) fn is_masked<E: Element>(node: &Node<'_>, option: u32, x: &[E]) -> bool {
+    node.has(option) && x.get(node.input_size.wrapping_sub(1)) == Some(&E::zeroed())
 }
 
 /// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
@@ -363,10 +508,12 @@ pub(crate) enum Run<E> {
     Buffered(BufferedStep<E>),
 }
 
-/// A kind for one type of weights.
+/// A kind for one type of weights: what a step needs of it. A firmware whose model is a constant holds no more of its specs.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    pub spec: &'static CellSpec,
+    pub states: &'static [StateSpec],
+    /// The tensors of the image, where the step asks for their lengths.
+    pub tensors: &'static [TensorSpec],
     pub form: Form,
 }
 
@@ -374,62 +521,69 @@ pub(crate) struct Cell {
 #[derive(Debug)]
 pub(crate) enum Form {
     Float(Run<f32>),
-    Integer(&'static IntegerSpec, Run<i16>),
+    Integer(Run<i16>),
 }
 
 impl Cell {
-    const fn new(spec: &'static CellSpec, step: EachStep<f32>) -> Self {
-        Self { spec, form: Form::Float(Run::Each(step)) }
+    const fn new(spec: &CellSpec, step: EachStep<f32>) -> Self {
+        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Each(step)) }
     }
 
-    const fn buffered(spec: &'static CellSpec, step: BufferedStep<f32>) -> Self {
-        Self { spec, form: Form::Float(Run::Buffered(step)) }
+    const fn buffered(spec: &CellSpec, step: BufferedStep<f32>) -> Self {
+        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Buffered(step)) }
     }
 
-    const fn integer(spec: &'static CellSpec, integer: &'static IntegerSpec, step: EachStep<i16>) -> Self {
-        Self { spec, form: Form::Integer(integer, Run::Each(step)) }
+    /// Whose step reads only matrices, rows and tables, whose lengths it knows.
+    const fn usual(spec: &CellSpec, step: EachStep<i16>) -> Self {
+        Self { states: spec.states, tensors: &[], form: Form::Integer(Run::Each(step)) }
+    }
+
+    const fn integer(spec: &CellSpec, integer: &IntegerSpec, step: EachStep<i16>) -> Self {
+        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Each(step)) }
+    }
+
+    const fn integer_buffered(spec: &CellSpec, integer: &IntegerSpec, step: BufferedStep<i16>) -> Self {
+        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Buffered(step)) }
     }
 
     pub const fn is_buffered(&self) -> bool {
-        matches!(self.form, Form::Float(Run::Buffered(_)) | Form::Integer(_, Run::Buffered(_)))
-    }
-
-    /// The tensors of the image.
-    pub const fn tensors(&self) -> &'static [TensorSpec] {
-        match self.form {
-            Form::Float(_) => self.spec.tensors,
-            Form::Integer(integer, _) => integer.tensors,
-        }
-    }
-
-    /// Its own scratch, in elements.
-    pub const fn work(&self) -> &'static [Dim] {
-        match self.form {
-            Form::Float(_) => self.spec.work,
-            Form::Integer(integer, _) => integer.work,
-        }
+        matches!(self.form, Form::Float(Run::Buffered(_)) | Form::Integer(Run::Buffered(_)))
     }
 }
 
 /// What a slot or a state holds: f32 or, in the integer numerics, i16.
-pub(crate) trait Element: bytemuck::Pod {
+pub(crate) trait Element: bytemuck::Pod + PartialEq {
     /// How a cell steps with it; none if it is of the other kind.
     fn run(form: &Form) -> Option<Run<Self>>;
 
     /// For who observes.
     fn values(values: &[Self]) -> Values<'_>;
+
+    /// A count that was stored as an element.
+    fn to_count(self) -> usize;
+
+    /// A count as an element: in f32 below 2^24, in i16 below 2^15.
+    fn from_count(count: usize) -> Self;
 }
 
 impl Element for f32 {
     fn run(form: &Form) -> Option<Run<Self>> {
         match form {
             Form::Float(run) => Some(*run),
-            Form::Integer(..) => None,
+            Form::Integer(_) => None,
         }
     }
 
     fn values(values: &[Self]) -> Values<'_> {
         Values::F32(values)
+    }
+
+    fn to_count(self) -> usize {
+        self as usize
+    }
+
+    fn from_count(count: usize) -> Self {
+        count as f32
     }
 }
 
@@ -437,12 +591,20 @@ impl Element for i16 {
     fn run(form: &Form) -> Option<Run<Self>> {
         match form {
             Form::Float(_) => None,
-            Form::Integer(_, run) => Some(*run),
+            Form::Integer(run) => Some(*run),
         }
     }
 
     fn values(values: &[Self]) -> Values<'_> {
         Values::I16(values)
+    }
+
+    fn to_count(self) -> usize {
+        self.max(0).unsigned_abs().into()
+    }
+
+    fn from_count(count: usize) -> Self {
+        count as i16
     }
 }
 
@@ -461,9 +623,9 @@ impl Cells {
             return self;
         }
         let cell = match numeric {
-            Numeric::F32 => Some(kind.cell::<f32>(rare)),
-            Numeric::F16 => Some(kind.cell::<f16>(rare)),
-            Numeric::I8x16 => kernel::integer_cell(kind, rare, layout),
+            Numeric::F32 => Some(kind.cell::<f32>(rare).1),
+            Numeric::F16 => Some(kind.cell::<f16>(rare).1),
+            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, rare, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {

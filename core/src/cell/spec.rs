@@ -212,8 +212,17 @@ pub enum Storage {
         /// What comes out.
         to: Unit,
     },
+    /// i32: what is added to a sum, of each gate of the tensor in turn, or of all.
+    Terms(&'static [Unit]),
+    /// i32: what a [normalized](crate::integer_norm) value is multiplied with over 2^32, of each gate of the tensor in
+    /// turn, or of all: to these units.
+    Gains(&'static [Unit]),
     /// i16: an activation, tabulated over 2 · 256 steps.
     Curve,
+    /// i32: a multiplier over 2^24, which brings what it is of, the canonical tensor or else 1, to the unit of the output.
+    Multipliers,
+    /// i32: added to what has been multiplied so, in the unit of the output with 8 fraction bits.
+    Addends,
 }
 
 /// What an integer of a node counts.
@@ -237,6 +246,15 @@ pub enum Unit {
         /// What comes out.
         after: &'static Unit,
     },
+    /// One or the other.
+    When {
+        /// The index of the option that says which.
+        option: u32,
+        /// Where it is set.
+        with: &'static Unit,
+        /// Where it is not.
+        without: &'static Unit,
+    },
 }
 
 /// What a kind is in the integer numerics, where that is not as in the float ones.
@@ -252,6 +270,13 @@ pub struct IntegerSpec {
     pub work: &'static [Dim],
     /// Tensors of the image, in the order of the node record.
     pub tensors: &'static [TensorSpec],
+}
+
+impl IntegerSpec {
+    /// Of a kind that only moves values, with these options.
+    pub const fn moving(options: u32, rules: &'static [Rule]) -> Self {
+        Self { options, rules, numbers: &[], work: &[], tensors: &[] }
+    }
 }
 
 /// The option of an integer node that says that an activation of it is not its default, or a number not its usual one.
@@ -367,6 +392,8 @@ pub enum Presence {
     With(u32),
     /// Exactly when the option of this index is not set.
     Without(u32),
+    /// Exactly when neither the option of the first index is set nor that of the second.
+    Neither(u32, u32),
     /// Exactly when the option of the first index is set and that of the second is not.
     WithWithout(u32, u32),
 }
@@ -379,6 +406,7 @@ impl Presence {
             Self::Optional => false,
             Self::With(option) => options >> option & 1 == 1,
             Self::Without(option) => options >> option & 1 == 0,
+            Self::Neither(a, b) => options >> a & 1 == 0 && options >> b & 1 == 0,
             Self::WithWithout(with, without) => options >> with & 1 == 1 && options >> without & 1 == 0,
         }
     }

@@ -24,10 +24,9 @@ pub struct Walk<U, X> {
 }
 
 impl<U, X> Walk<U, X> {
-    /// None if it would go past a slice in so many blocks, or has nothing to do.
-    fn new(part: Blocks<'_, U>, x: &[X], blocks: usize) -> Option<Self> {
-        let len = part.block_len;
-        let whole = len > 0 && len <= x.len() && part.units.len() >= len * blocks;
+    /// Over `len` elements of `x` in each block. None if it would go past a slice in so many blocks, or has nothing to do.
+    fn new(part: Blocks<'_, U>, x: &[X], len: usize, blocks: usize) -> Option<Self> {
+        let whole = len > 0 && len <= x.len() && part.units.len() >= part.block_len * blocks;
         whole.then_some(Self { len, units: part.units.as_ptr(), x: x.as_ptr() })
     }
 }
@@ -41,13 +40,37 @@ impl<U, X> Frame<U, X> {
         coarse: Option<(Blocks<'a, U>, &'x [X])>,
         sums: &mut [[i32; 4]],
     ) -> Option<Self> {
+        Self::of(rows, fine, coarse, sums, |block_len| block_len)
+    }
+
+    /// The same, where a block of so many units takes as many elements as `elements` says.
+    fn of<'a, 'x>(
+        rows: &[RowBlock],
+        fine: (Blocks<'a, U>, &'x [X]),
+        coarse: Option<(Blocks<'a, U>, &'x [X])>,
+        sums: &mut [[i32; 4]],
+        elements: fn(usize) -> usize,
+    ) -> Option<Self> {
         let blocks = sums.len().min(rows.len());
-        let fine = Walk::new(fine.0, fine.1, blocks)?;
+        let walk = |(units, x): (Blocks<'a, U>, &'x [X])| Walk::new(units, x, elements(units.block_len), blocks);
+        let fine = walk(fine)?;
         let coarse = match coarse {
-            Some((units, x)) => Walk::new(units, x, blocks)?,
+            Some(coarse) => walk(coarse)?,
             None => Walk { len: 0, ..fine },
         };
         let frame = Self { fine, coarse, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), blocks };
         (blocks > 0).then_some(frame)
+    }
+}
+
+impl Frame<u32, [i16; 2]> {
+    /// The same of `i4x16`, whose blocks have a word of factors behind each group.
+    pub fn of_nibbles<'a, 'x>(
+        rows: &[RowBlock],
+        fine: (Blocks<'a, u32>, &'x [[i16; 2]]),
+        coarse: Option<(Blocks<'a, u32>, &'x [[i16; 2]])>,
+        sums: &mut [[i32; 4]],
+    ) -> Option<Self> {
+        Self::of(rows, fine, coarse, sums, |words| words - words.div_ceil(super::nibbles::GROUP_WORDS))
     }
 }

@@ -5,6 +5,9 @@
 //! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
 
 mod dsp;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod dsp_nibbles;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod fpu;
@@ -13,14 +16,24 @@ mod frame;
 pub(crate) mod gates;
 mod integer;
 mod mve;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+#[expect(unsafe_code)]
+mod mve_gates;
+mod nibbles;
 mod scalar;
 /// Armv6-M: that it has no atomics is how it differs from Armv7-M.
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+#[expect(unsafe_code)]
+mod thumb1_nibbles;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+#[expect(unsafe_code)]
+mod thumb2_nibbles;
 
 pub use scalar::accumulate_each;
 
@@ -28,7 +41,8 @@ use gates::LstmShifts;
 use half::f16;
 
 use crate::cell::{Cell, CellKind};
-use crate::image::Layout;
+use crate::curve::Usual;
+use crate::image::{Layout, Numeric};
 use crate::quant::{RowBlock, scaled, shifted, start};
 
 /// A matrix element as it lies in flash.
@@ -41,6 +55,24 @@ pub trait Weight: bytemuck::Pod {
     fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
         scalar::accumulate(acc, block, x)
     }
+
+    /// Sums over two parts, a matrix and what it is multiplied with each, of a block of four rows for each of `sums`:
+    /// from its bias on.
+    #[inline(always)]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        (input, x): (&[[Self; 4]], &[f32]),
+        (recurrent, h): (&[[Self; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        let (mut input, mut recurrent) = (input, recurrent);
+        for (sum, &bias) in sums.iter_mut().zip(bias) {
+            let Some((w, rest)) = input.split_at_checked(x.len()) else { return };
+            let Some((r, others)) = recurrent.split_at_checked(h.len()) else { return };
+            *sum = Self::accumulate(Self::accumulate(bias, w, x), r, h);
+            (input, recurrent) = (rest, others);
+        }
+    }
 }
 
 impl Weight for f32 {
@@ -52,6 +84,17 @@ impl Weight for f32 {
     #[inline(always)]
     fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
         fpu::accumulate(acc, block, x)
+    }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        input: (&[[f32; 4]], &[f32]),
+        recurrent: (&[[f32; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        fpu::sum_two(bias, input, recurrent, sums);
     }
 }
 
@@ -72,14 +115,15 @@ pub fn accumulate<W: Weight>(acc: [f32; 4], block: &[[W; 4]], x: &[f32]) -> [f32
     W::accumulate(acc, block, x)
 }
 
-/// Inner products of i8 with i16 in one layout.
+/// Inner products of the weights of a numeric with i16 in one layout.
 pub(crate) trait Kernel {
-    /// Columns of a unit.
-    const COLUMNS: usize;
-    /// A piece of a block: some columns of its four rows.
+    /// A piece of a block.
     type Unit: bytemuck::Pod;
     /// What blocks are multiplied with, in the form that the kernel reads.
     type Operand<'x>: Copy;
+
+    /// Units of a block of so many columns.
+    fn block_len(cols: usize) -> usize;
 
     /// Of `x`, `len` elements filled up to whole units: what fills them up is multiplied with zeros. It begins where a
     /// slot or a state may begin.
@@ -105,10 +149,34 @@ pub(crate) trait Kernel {
         }
     }
 
-    /// [`gates::lstm`]
+    /// [`gates::lstm`], of as many `cell` and `m` as there are `sums`.
     #[inline(always)]
     fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
         gates::lstm(sums, cell, m, shifts);
+    }
+
+    /// [`gates::reset_update`] by σ and tanh.
+    #[inline(always)]
+    fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
+        gates::reset_update(&Usual, sums, reset, update);
+    }
+
+    /// [`gates::candidates`] by σ and tanh.
+    #[inline(always)]
+    fn candidates(sums: &[i32], new: &mut [i16]) {
+        gates::candidates(&Usual, sums, new);
+    }
+
+    /// [`gates::reset_candidates`] by σ and tanh.
+    #[inline(always)]
+    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
+        gates::reset_candidates(&Usual, of_input, of_hidden, reset, new);
+    }
+
+    /// [`gates::interpolate`]
+    #[inline(always)]
+    fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+        gates::interpolate(update, hidden, new);
     }
 }
 
@@ -176,12 +244,25 @@ pub(crate) struct CortexM4;
 /// [`Layout::CortexM55`]
 pub(crate) struct CortexM55;
 
-/// What a kind does in the numeric `i8x16` with weights in this layout; none if it has no integer form.
-pub(crate) const fn integer_cell(kind: CellKind, rare: bool, layout: Layout) -> Option<&'static Cell> {
+/// [`Layout::Portable`] of [`Numeric::I4x16`]
+pub(crate) struct PortableNibbles;
+/// [`Layout::CortexM4`] of [`Numeric::I4x16`]
+pub(crate) struct CortexM4Nibbles;
+
+/// What a kind does in an integer numeric with weights in this layout; none if it has no integer form.
+pub(crate) const fn integer_cell(
+    kind: CellKind,
+    rare: bool,
+    numeric: Numeric,
+    layout: Layout,
+) -> Option<&'static Cell> {
+    let nibbles = matches!(numeric, Numeric::I4x16);
     match layout {
+        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(rare),
         Layout::Portable => kind.integer_cell::<Portable>(rare),
-        _ if !layout.is_read() => None,
+        _ if !layout.is_read() || !layout.is_of(numeric) => None,
         Layout::CortexM0 => kind.integer_cell::<CortexM0>(rare),
+        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(rare),
         Layout::CortexM4 => kind.integer_cell::<CortexM4>(rare),
         Layout::CortexM55 => kind.integer_cell::<CortexM55>(rare),
     }

@@ -142,6 +142,8 @@ macro_rules! leave {
     };
 }
 
+pub(super) use {enter, high, leave};
+
 pub fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, CortexM0>, coarse: Part<'_, '_, CortexM0>, sums: &mut [[i32; 4]]) {
     let ((fine_x, fine_excess), (coarse_x, coarse_excess)) = (fine.operand, coarse.operand);
     let Some(frame) = Frame::new(rows, (fine.blocks, fine_x), Some((coarse.blocks, coarse_x)), sums) else { return };

@@ -85,7 +85,6 @@ macro_rules! sum_one {
     };
 }
 
-#[cfg(feature = "dsp")]
 pub(super) use {sum_one, sum_two};
 
 /// A column: x in r8, weights in r4 to r7.
@@ -170,6 +169,8 @@ macro_rules! high {
         ldr r4, [sp]"
     };
 }
+
+pub(super) use high;
 
 pub fn sum_two_portable(
     rows: &[RowBlock],

@@ -93,6 +93,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let heard_features = features(mfcc, &sounds.concat())?;
     let count = clips.len();
     let classes = |model: &Model<'_>| -> Result<Vec<usize>, Failure> {
+        let mfcc = front_end_of(model, &model_file)?;
         sounds.iter().map(|sound| Ok(best(&classify(model, mfcc, sound)?))).collect()
     };
     let heard = classes(&model)?;

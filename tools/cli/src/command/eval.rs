@@ -82,12 +82,12 @@ impl Labeled {
         self.classes.iter().position(|label| *label == clip.label).unwrap_or(0)
     }
 
-    /// What a model decides for a clip, in the order of the models, which share a front end.
+    /// What each model decides for a clip, as its own front end hears it: in integers or in f32.
     pub fn decide(&self, clip: &Clip, models: &[Model<'_>], file: &Path) -> Result<Vec<usize>, Failure> {
         let Some(first) = models.first() else { return Ok(Vec::new()) };
-        let mfcc = front_end_of(first, file)?;
-        let audio = read_audio_at(&clip.path, mfcc.settings().sample_rate)?;
+        let audio = read_audio_at(&clip.path, front_end_of(first, file)?.settings().sample_rate)?;
         let decide = |model: &Model<'_>| {
+            let mfcc = front_end_of(model, file)?;
             let posteriors = classify(model, mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
             if posteriors.is_empty() {
                 return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));

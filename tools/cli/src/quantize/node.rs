@@ -1,23 +1,39 @@
 //! One node in integers: its option bits, its numbers, and the bytes of its tensors.
 
+mod moves;
+mod tables;
+
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
-use tidegate::curve::{Curve, LEAST_BITS, PREACT_BITS, TABLE_LEN};
-use tidegate::image::Layout;
-use tidegate::quant::{MAX, RowBlock};
+use tidegate::curve::{BITS, Curve, LEAST_BITS, PREACT_BITS};
+use tidegate::image::{GROUP, Layout, factors_at};
+use tidegate::integer_norm::FRACTION_BITS;
+use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
+use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, activation, fraction_bits};
+use super::scales::{Q15, activation, fraction_bits, param, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
+/// The greatest term, and the greatest gain: so far below the end that what terms, gains and factors give together does
+/// not wrap.
+const MOST_TERM: f64 = 268_435_456.0;
+const MOST_GAIN: f64 = 1_073_741_824.0;
+/// A gain of 1, to a unit of 1.
+const GAIN: f64 = (1_u64 << (32 - FRACTION_BITS)) as f64;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
-/// What a table reaches to, as a power of two: 16.
-const TABLE_REACH_BITS: i32 = 4;
+
+/// What is added to a sum at most.
+const MOST_SUM: f64 = 2_147_483_647.0;
+
+/// The scale beyond which a mask that is 1 rounds to 0.
+const LEAST_MASK: f64 = 1.9;
 
 /// A node in integers.
 #[derive(Clone, Debug)]
@@ -36,9 +52,14 @@ struct Quantizer<'a> {
     integer: &'static IntegerSpec,
     options: u32,
     numbers: Vec<i32>,
+    /// The rows of each tensor with [`Storage::Rows`], and whether the recurrent part is the finer one.
+    rows: Vec<Option<(Vec<Row>, usize)>>,
     input: f64,
     output: f64,
+    /// Of a merge, what a unit of each part is worth.
+    parts: Vec<f64>,
     model: &'a Canonical,
+    numeric: Numeric,
     layout: Layout,
 }
 
@@ -50,8 +71,9 @@ impl QuantizedNode {
     pub fn new(
         node: &Node,
         model: &Canonical,
-        scales: &Scales<'_>,
+        scales: &Scales,
         ranges: &Ranges,
+        numeric: Numeric,
         layout: Layout,
     ) -> Result<Self, QuantizeError> {
         let refuse = |with: &str| QuantizeError::NoIntegerForm {
@@ -74,6 +96,22 @@ impl QuantizedNode {
         if let Some(gate) = unbounded_gate(node, kind) {
             return Err(refuse(&format!(" whose gates are {gate}")));
         }
+        if kind == CellKind::FastRnn && param(node, "beta") > 1.0 {
+            return Err(refuse(" whose beta is above 1"));
+        }
+        let masked = node.options.iter().any(|option| option == "masked");
+        if masked && scales.input(node) > LEAST_MASK {
+            return Err(refuse(" with masked, and with features beside which 1 counts as 0"));
+        }
+        if !(scales.of(&node.name).is_finite() && node.inputs.iter().all(|name| scales.of(name).is_finite())) {
+            return Err(refuse(" whose values leave the range of f32"));
+        }
+        if blends_unbounded(node, model) {
+            return Err(refuse(" with blend, whose share no sigmoid bounds"));
+        }
+        if has(node, "cell_norm") && candidate_reach(node, model, activation(node, 1)).is_none() {
+            return Err(refuse(" with cell_norm whose candidate has no bound"));
+        }
         let mut coarser = 0;
         loop {
             let mut quantizer = Quantizer {
@@ -82,14 +120,17 @@ impl QuantizedNode {
                 integer,
                 options,
                 numbers: vec![0; integer.numbers.len()],
-                input: scales.input(node)?,
+                rows: Vec::new(),
+                input: scales.input(node),
                 output: scales.of(&node.name),
+                parts: if kind == CellKind::Merge { scales.parts(node) } else { Vec::new() },
                 model,
+                numeric,
                 layout,
             };
             quantizer.set_activations();
             quantizer.set_numbers(kind, ranges, coarser);
-            quantizer.set_orders();
+            quantizer.set_rows();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
                 let Quantizer { options, numbers, .. } = quantizer;
@@ -112,10 +153,15 @@ impl Quantizer<'_> {
             if of != default.default {
                 self.options |= 1 << OTHER;
             }
-            if Curve::of(of).is_none() {
+            if Curve::of(of).is_none_or(|curve| self.only_tables() && curve.keeps_unit()) {
                 self.options |= 1 << (CURVE + index as u32);
             }
         }
+    }
+
+    /// Whether activations that keep their unit are tabulated too: two of them see one sum, or what comes out is weighed.
+    fn only_tables(&self) -> bool {
+        [CellKind::FastRnn, CellKind::FastGrnn].iter().any(|kind| kind.spec().name == self.node.cell)
     }
 
     fn set(&mut self, name: &str, value: i32) {
@@ -134,7 +180,10 @@ impl Quantizer<'_> {
     /// Numbers by what their names mean in every cell that has them.
     /// Sums have `coarser` fraction bits less than usual, as far as they may.
     fn set_numbers(&mut self, kind: CellKind, ranges: &Ranges, coarser: i32) {
-        let bits = (PREACT_BITS as i32 - coarser).max(LEAST_BITS);
+        // What is normalized is exact to more bits than weights of 8 make a sum, and stays small.
+        let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
+        let most = if normalized { *BITS.end() } else { PREACT_BITS as i32 };
+        let bits = (most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;
         }
@@ -142,41 +191,38 @@ impl Quantizer<'_> {
         if bits != PREACT_BITS as i32 {
             self.options |= 1 << OTHER;
         }
-        for number in self.integer.numbers.iter().filter(|number| number.name.ends_with("table_shift")) {
-            self.set(number.name, bits + TABLE_REACH_BITS - HALF_TABLE_BITS);
-        }
+        self.set_tables(ranges, bits);
         match kind {
             CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
+            CellKind::Identity => self.set_identity(),
+            CellKind::MinGru => self.set("hidden_bits", -self.output.log2() as i32),
+            CellKind::FastRnn | CellKind::FastGrnn => self.set_fast(coarser),
+            CellKind::Activation => self.set_activation(),
+            CellKind::Embedding => self.set("multiplier", moves::multiplier(self.input)),
             _ => {}
         }
     }
 
-    /// Which part of each tensor of rows is the finer one.
-    fn set_orders(&mut self) {
-        for tensor in self.integer.tensors.iter().filter(|tensor| tensor.presence.required(self.options)) {
-            if let Storage::Rows { recurrent: Some((_, number)), .. } = tensor.storage
-                && let Some((_, first)) = self.rows(tensor)
-            {
-                self.numbers[number] = first as i32;
+    /// All rows, and which part of each tensor of them is the finer one.
+    fn set_rows(&mut self) {
+        self.rows = self.integer.tensors.iter().map(|tensor| self.rows(tensor)).collect();
+        for (tensor, rows) in self.integer.tensors.iter().zip(&self.rows) {
+            if let (Storage::Rows { recurrent: Some((_, number)), .. }, Some((_, first))) = (tensor.storage, rows) {
+                self.numbers[number] = *first as i32;
             }
         }
     }
 
     fn set_lstm(&mut self, ranges: &Ranges, coarser: i32) {
-        let range = ranges.of(&format!("{}.cell_state", self.node.name));
+        let LstmBits { cell, candidate, memory } = LstmBits::of(self.node, self.model, ranges);
         // Only a candidate that keeps its unit is counted as c is.
         let keeps = Curve::of(activation(self.node, 1)).is_some_and(Curve::keeps_unit);
-        let cell_bits = (fraction_bits(range) - if keeps { coarser } else { 0 }).max(0);
-        let bits = |of: Activation| match Curve::of(of) {
-            Some(curve) if curve.is_bounded() => 15,
-            Some(_) => cell_bits,
-            None => fraction_bits(reach(of)).max(cell_bits),
-        };
-        let (candidate, output) = (activation(self.node, 1), activation(self.node, 2));
+        let cell_bits = (cell - if keeps { coarser } else { 0 }).max(0);
+        let candidate_bits = if keeps { cell_bits } else { candidate };
         self.set("cell_bits", cell_bits);
-        self.set("candidate_shift", bits(candidate) - cell_bits);
-        self.set("memory_bits", bits(output));
+        self.set("candidate_shift", candidate_bits - cell_bits);
+        self.set("memory_bits", memory);
         let clip = |name: &str, scale: f64| match self.node.params.get(name) {
             Some(&clip) if clip > 0.0 => ((f64::from(clip) / scale).round()).min(f64::from(MAX)) as i32,
             _ => i32::MAX,
@@ -189,13 +235,60 @@ impl Quantizer<'_> {
         }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
-        self.set("output_table_shift", 15 + TABLE_REACH_BITS - HALF_TABLE_BITS);
+        self.set(
+            "output_table_shift",
+            self.shown_bits() + tables::most_reach(activation(self.node, 2)) - HALF_TABLE_BITS,
+        );
+        self.set_norms(coarser);
         let peepholes = ["input_peephole", "forget_peephole", "output_peephole"];
         let most = peepholes.iter().filter_map(|name| self.model.tensors.get(&format!("{}.{name}", self.node.name)));
         let most = most.flat_map(|tensor| &tensor.data).fold(0.0_f32, |most, value| most.max(value.abs()));
         // The most with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
         let room = (f64::from(MAX) / f64::from(most)).log2().floor().clamp(-64.0, 64.0) as i32;
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
+    }
+
+    /// What the output's activation of an LSTM takes.
+    fn shown_bits(&self) -> i32 {
+        if has(self.node, "output_norm") { self.get("preact_bits") } else { 15 }
+    }
+
+    /// What normalizing takes.
+    fn set_norms(&mut self, coarser: i32) {
+        let (input, recurrent) = (("input_weights", self.input), ("recurrent_weights", self.output));
+        let (sums, of_hidden): (&[_], _) =
+            if has(self.node, "joint_norm") { (&[input], [recurrent]) } else { (&[input, recurrent], [recurrent]) };
+        let bits = |matrices: &[_]| sum_bits(self.node, self.model, matrices) - coarser;
+        let (sum_bits, recurrent_sum_bits) = (bits(sums), bits(&of_hidden));
+        if has(self.node, "gate_norm") || has(self.node, "joint_norm") {
+            self.set("sum_bits", sum_bits);
+        }
+        if has(self.node, "joint_norm") {
+            self.set("recurrent_sum_bits", recurrent_sum_bits);
+        }
+        let (epsilon, epsilon_bits) = epsilon(self.node);
+        self.set("epsilon", epsilon);
+        self.set("epsilon_bits", epsilon_bits);
+    }
+
+    /// What weighs a candidate: so fine that all of a candidate's shares together are at most [`MAX`].
+    fn set_fast(&mut self, coarser: i32) {
+        let grnn = self.node.cell == CellKind::FastGrnn.spec().name;
+        let (names, candidate, shift): (&[_], _, _) =
+            if grnn { (&["zeta", "nu"], 1, "mix_shift") } else { (&["alpha"], 0, "alpha_shift") };
+        let units = f64::from(-weighed_bits(activation(self.node, candidate))).exp2() / self.output;
+        let shares = |name: &&str| param(self.node, name) * units * f64::from(1 << 15);
+        let room = (f64::from(MAX) / names.iter().map(shares).sum::<f64>()).log2().floor().clamp(0.0, 15.0);
+        for (name, share) in names.iter().zip(names.iter().map(shares).collect::<Vec<_>>()) {
+            self.set(name, (share * room.exp2()).round() as i32);
+        }
+        self.set(shift, room as i32);
+        self.set("beta", (param(self.node, "beta") / Q15).round() as i32);
+        // No row of B times h reaches further.
+        let basis = self.model.tensors.get(&format!("{}.recurrent_basis", self.node.name));
+        let rows = basis.into_iter().flat_map(|basis| basis.data.chunks(self.node.hidden_size));
+        let most = rows.map(|row| row.iter().map(|weight| f64::from(weight.abs())).sum::<f64>()).fold(0.0, f64::max);
+        self.set("latent_bits", fraction_bits((most * self.output * f64::from(MAX)) as f32) - coarser);
     }
 
     fn set_softmax(&mut self) {
@@ -221,6 +314,9 @@ impl Quantizer<'_> {
                 Activation::Identity | Activation::Relu => self.unit(after),
                 _ => f64::from(-self.numbers[*bits]).exp2(),
             },
+            Unit::When { option, with, without } => {
+                self.unit(if self.options >> option & 1 == 1 { with } else { without })
+            }
         }
     }
 
@@ -232,7 +328,8 @@ impl Quantizer<'_> {
         let bytes = match tensor.storage {
             Storage::Weights(_) => self.weights(tensor)?,
             Storage::Rows { .. } => {
-                let (rows, _) = self.rows(tensor)?;
+                let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
+                let (rows, _) = self.rows[index].as_ref()?;
                 rows.chunks(4).flat_map(row_block).flat_map(i32::to_le_bytes).collect()
             }
             Storage::Factors { shift, from, to } => {
@@ -243,16 +340,41 @@ impl Quantizer<'_> {
                 let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
                 values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
             }
+            Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
+            Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
             Storage::Curve => self.table(tensor),
+            Storage::Multipliers => {
+                let mut values = self.multipliers(tensor);
+                values.resize(values.len().next_multiple_of(4), 0);
+                values.into_iter().flat_map(i32::to_le_bytes).collect()
+            }
+            Storage::Addends => self.words(tensor, &[Unit::Output], f64::from(1 << RESCALED_BITS), MOST_SUM)?,
             Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
+    }
+
+    /// A tensor of i32, so many times each value in its unit, filled up to whole blocks; `None` where one is greater
+    /// than `most`.
+    fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64, most: f64) -> Option<Vec<u8>> {
+        let mut values = image_rows(self.node, self.spec, tensor, self.model);
+        values.resize(values.len().next_multiple_of(4), 0.0);
+        let units = to.iter().cycle().map(|unit| self.unit(unit));
+        let word = |(value, unit): (f32, f64)| {
+            let word = (f64::from(value) * times / unit).round();
+            (word.abs() <= most).then_some(word as i32)
+        };
+        let words = values.into_iter().zip(units).map(word).collect::<Option<Vec<i32>>>()?;
+        Some(words.into_iter().flat_map(i32::to_le_bytes).collect())
     }
 
     /// The rows that the tensor with [`Storage::Rows`] speaks of, and whether the recurrent part is the finer one: where
     /// less of the weights is lost.
     fn rows(&self, tensor: &TensorSpec) -> Option<(Vec<Row>, usize)> {
         let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
+        if !tensor.presence.required(self.options) {
+            return None;
+        }
         let bias = image_rows(self.node, self.spec, tensor, self.model);
         let matrix = |index: usize| {
             let of = &self.integer.tensors[index];
@@ -267,7 +389,7 @@ impl Quantizer<'_> {
                     Some((weights, cols, scale)) => Part { weights: &weights[index * cols..][..*cols], scale: *scale },
                     None => Part::NONE,
                 };
-                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]))
+                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]), self.numeric)
             });
             rows.collect()
         };
@@ -283,79 +405,56 @@ impl Quantizer<'_> {
     /// The weights of a matrix in the order of the layout.
     fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
         let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let (rows, part) =
-            self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(|of| {
-                match of.storage {
-                    Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
-                    Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
-                        Some((self.rows(of), 1))
-                    }
-                    _ => None,
-                }
-            })?;
-        let (rows, _) = rows?;
+        let mut made = self.integer.tensors.iter().zip(&self.rows);
+        let (rows, part) = made.find_map(|(of, rows)| match of.storage {
+            Storage::Rows { input, .. } if input == index => Some((&rows.as_ref()?.0, 0)),
+            Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((&rows.as_ref()?.0, 1)),
+            _ => None,
+        })?;
         let cols = rows.first()?.weights[part].len();
-        let padded = cols.next_multiple_of(self.layout.columns());
-        let mut bytes = Vec::new();
-        for block in rows.chunks(4) {
-            let mut of_block = vec![self.layout.byte(0); 4 * padded];
-            for (at, row) in block.iter().enumerate() {
-                for (col, &weight) in row.weights[part].iter().enumerate() {
-                    of_block[self.layout.place(at, col)] = self.layout.byte(weight);
-                }
+        let bytes = self.layout.block_bytes(self.numeric, cols)?;
+        Some(rows.chunks(4).flat_map(|rows| self.block(rows, part, cols, bytes)).collect())
+    }
+
+    /// A block of four rows, or of those that are left.
+    fn block(&self, rows: &[Row], part: usize, cols: usize, bytes: usize) -> Vec<u8> {
+        let (numeric, layout, nibbles) = (self.numeric, self.layout, self.numeric == Numeric::I4x16);
+        let mut block = vec![0; bytes];
+        for (at, col) in
+            (0..4).flat_map(|at| (0..cols.next_multiple_of(layout.columns(numeric))).map(move |col| (at, col)))
+        {
+            let row = rows.get(at);
+            let factor = row.and_then(|row| row.factors[part].get(col / GROUP)).copied().unwrap_or(1);
+            let weight = row.and_then(|row| row.weights[part].get(col)).copied().unwrap_or(0);
+            let place = layout.place(numeric, at, col);
+            if nibbles {
+                block[factors_at(bytes, col / GROUP) + at] = factor.cast_unsigned();
+                block[place / 2] |= layout.code_of(numeric, weight / factor) << (4 * (place % 2));
+            } else {
+                block[place] = layout.code_of(numeric, weight);
             }
-            bytes.extend(of_block);
         }
-        Some(bytes)
-    }
-
-    /// A tabulated activation.
-    fn table(&self, tensor: &TensorSpec) -> Vec<u8> {
-        let index = (0..self.spec.activations.len())
-            .find(|index| tensor.presence == tidegate::cell::Presence::With(CURVE + *index as u32))
-            .unwrap_or(0);
-        let of = activation(self.node, index);
-        let after = self.after(index);
-        let bits = if self.node.cell == "lstm" && index == 2 { 15 } else { self.get("preact_bits") };
-        let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
-        let most = f64::from(MAX);
-        let value = |at: usize| {
-            let x = (at as f64 - (TABLE_LEN / 2) as f64) * step;
-            (f64::from(of.apply(x as f32)) / after).round().clamp(-most, most) as i16
-        };
-        let filled = TABLE_LEN.next_multiple_of(2) - TABLE_LEN;
-        let values = (0..TABLE_LEN).map(value).chain(std::iter::repeat_n(0, filled));
-        values.flat_map(i16::to_le_bytes).collect()
-    }
-
-    /// What comes out of activation `index`.
-    fn after(&self, index: usize) -> f64 {
-        match (CellKind::from_name(&self.node.cell), index) {
-            (Some(CellKind::Lstm), 1) => f64::from(-(self.get("candidate_shift") + self.get("cell_bits"))).exp2(),
-            (Some(CellKind::Lstm), 2) => f64::from(-self.get("memory_bits")).exp2(),
-            (Some(CellKind::Lstm | CellKind::Gru), 0) => Q15,
-            _ => self.output,
-        }
+        block
     }
 }
 
-/// The number that says how wide the steps of a table are.
-fn table_shift(table: &str) -> String {
-    format!("{table}_shift")
+/// Whether a node blends by what may leave 0 to 1.
+fn blends_unbounded(node: &Node, model: &Canonical) -> bool {
+    let share = node.inputs.last().and_then(|name| model.architecture.nodes.iter().find(|of| of.name == *name));
+    let bounded = |share: &Node| {
+        let of = activation(share, 0);
+        let layer = ["dense", "conv", "depthwise_conv", "activation", "elman"].contains(&share.cell.as_str());
+        layer && matches!(of, Activation::Sigmoid | Activation::HardSigmoid { .. })
+    };
+    node.options.iter().any(|option| option == "blend") && !(node.inputs.len() == 3 && share.is_some_and(bounded))
 }
 
 /// The activation of a node's gates, if it leaves 0 to 1.
 fn unbounded_gate(node: &Node, kind: CellKind) -> Option<Activation> {
-    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru);
+    let gated = matches!(kind, CellKind::Lstm | CellKind::Gru | CellKind::FastGrnn);
     let gate = activation(node, 0);
     let bounded = matches!(gate, Activation::Sigmoid | Activation::HardSigmoid { .. });
     (gated && !bounded).then_some(gate)
-}
-
-/// The greatest magnitude of a bounded activation over the reach of its table.
-fn reach(of: Activation) -> f32 {
-    let end = f32::from(1_u16 << TABLE_REACH_BITS);
-    of.apply(end).abs().max(of.apply(-end).abs())
 }
 
 fn row_block(rows: &[Row]) -> RowBlock {

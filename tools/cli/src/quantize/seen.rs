@@ -10,7 +10,7 @@ use tidegate::{Model, Numeric, State};
 
 use super::Ranges;
 use super::ranges::RangesError;
-use crate::canonical::Canonical;
+use crate::canonical::{Canonical, Schedule};
 use crate::load::ImageBuffer;
 use crate::pack::pack;
 use crate::runner;
@@ -191,6 +191,12 @@ impl Seen {
             .map(|(node, part)| (format!("{node}.{part}"), node, part))
             .collect();
         for step in 0..steps {
+            // A state that begins anew with each window reaches no further than one.
+            if let Schedule::Windows { frames, .. } = architecture.schedule
+                && step.is_multiple_of(frames as usize)
+            {
+                state.reset();
+            }
             let rows: Vec<&[f32]> =
                 inputs.iter().zip(&sizes).map(|(input, size)| &input[step * size..][..*size]).collect();
             for (input, row) in architecture.inputs.iter().zip(&rows) {

@@ -1,0 +1,116 @@
+//! The FFT of a frame in 32 bits: half as many complex points as the frame has samples, in place, radix 4.
+//!
+//! Every stage halves as often as it doubles, so that no point exceeds the greatest sample by more than the roundings: from
+//! samples of at most 2^29, complex points of at most 2^29.5, and every sum below stays within 32 bits. A rounding is a
+//! floor; arithmetic wraps, for a table that is no sine may say anything.
+
+use crate::front_end::section::Table;
+use crate::quant::mulh;
+
+/// Real and imaginary part.
+pub type Complex = [i32; 2];
+
+/// Where on the circle of `4 * quarter` points something is, from the sines of its first quarter.
+#[derive(Clone, Copy, Debug)]
+pub struct Circle<'a> {
+    /// sin(2π k / points) · 2^31 for k = 0 to `quarter`, at most 2^31 - 1.
+    pub sines: Table<'a>,
+    /// Points of a quarter, a power of two.
+    pub quarter: usize,
+}
+
+impl Circle<'_> {
+    /// cos and sin of 2π `index` / points, in 2^-31.
+    fn at(self, index: usize) -> [i32; 2] {
+        let rest = index & self.quarter.wrapping_sub(1);
+        let sine = |index: usize| self.sines.get(index).map_or(0, |&word| i32::from_le_bytes(word));
+        let (sin, cos) = (sine(rest), sine(self.quarter - rest));
+        match index >> self.quarter.trailing_zeros() & 3 {
+            0 => [cos, sin],
+            1 => [sin.wrapping_neg(), cos],
+            2 => [cos.wrapping_neg(), sin.wrapping_neg()],
+            _ => [sin, cos.wrapping_neg()],
+        }
+    }
+}
+
+/// Half of `point` turned back by an angle.
+#[inline(always)]
+fn turned([re, im]: Complex, [cos, sin]: [i32; 2]) -> Complex {
+    [mulh(re, cos).wrapping_add(mulh(im, sin)), mulh(im, cos).wrapping_sub(mulh(re, sin))]
+}
+
+fn halved([re, im]: Complex) -> Complex {
+    [re >> 1, im >> 1]
+}
+
+fn sum([a, b]: Complex, [c, d]: Complex) -> Complex {
+    [a.wrapping_add(c), b.wrapping_add(d)]
+}
+
+fn difference([a, b]: Complex, [c, d]: Complex) -> Complex {
+    [a.wrapping_sub(c), b.wrapping_sub(d)]
+}
+
+/// The FFT of as many points as half the circle has, over their number, in place. They come in bit-reversed order.
+pub fn fft(points: &mut [Complex], circle: Circle<'_>) {
+    let count = points.len();
+    let mut quarter = 1;
+    if count.trailing_zeros() & 1 == 1 {
+        for [a, b] in points.as_chunks_mut().0 {
+            [*a, *b] = [halved(sum(*a, *b)), halved(difference(*a, *b))];
+        }
+        quarter = 2;
+    }
+    while quarter < count {
+        // A step of a stage is so many of the circle.
+        let step = count.trailing_zeros() - quarter.trailing_zeros() - 1;
+        for k in 0..quarter {
+            let points = points.get_mut(k..).unwrap_or_default();
+            if k == 0 {
+                quads(points, quarter, |[a, b, c, d]| [halved(a), halved(b), halved(c), halved(d)]);
+                continue;
+            }
+            let angle = k << step;
+            let [once, twice, thrice] = [circle.at(angle), circle.at(2 * angle), circle.at(3 * angle)];
+            quads(points, quarter, |[a, b, c, d]| [halved(a), turned(b, once), turned(c, twice), turned(d, thrice)]);
+        }
+        quarter *= 4;
+    }
+}
+
+/// Every four points at a distance, of which the second and the third are in each other's place, once they are turned.
+#[inline(always)]
+fn quads(mut points: &mut [Complex], quarter: usize, turned: impl Fn([Complex; 4]) -> [Complex; 4]) {
+    while let Some((first, rest)) = points.split_at_mut_checked(quarter)
+        && let Some((third, rest)) = rest.split_at_mut_checked(quarter)
+        && let Some((second, rest)) = rest.split_at_mut_checked(quarter)
+        && let [first, ..] = first
+        && let [second, ..] = second
+        && let [third, ..] = third
+        && let [fourth, ..] = rest
+    {
+        let [a, b, c, d] = turned([*first, *second, *third, *fourth]);
+        let (even, odd) = (sum(a, c), difference(a, c));
+        let (both, [re, im]) = (sum(b, d), difference(b, d));
+        let across = [im, re.wrapping_neg()];
+        *first = halved(sum(even, both));
+        *third = halved(sum(odd, across));
+        *second = halved(difference(even, both));
+        *fourth = halved(difference(odd, across));
+        points = rest.get_mut(quarter..).unwrap_or_default();
+    }
+}
+
+/// Bin `bin` of the FFT of the real samples, over half their number; `points` are what [`fft`] gave.
+#[inline]
+pub fn bin(points: &[Complex], circle: Circle<'_>, bin: usize) -> Complex {
+    let mask = points.len().wrapping_sub(1);
+    let (Some(&a), Some(&[re, im])) = (points.get(bin & mask), points.get(points.len().wrapping_sub(bin) & mask))
+    else {
+        return [0, 0];
+    };
+    let mirrored = [re, im.wrapping_neg()];
+    let [re, im] = turned(difference(a, mirrored), circle.at(bin));
+    sum(halved(sum(a, mirrored)), [im, re.wrapping_neg()])
+}

@@ -1,0 +1,127 @@
+//! Normalization of a vector to mean 0 and variance 1 in integers. Gain and bias are the caller's.
+//!
+//! ```text
+//! b = a - a₀                                    so that a small variance far from zero keeps its digits
+//! q = ⌊b / 2^s⌋                                 s such that 2^14 ≤ max |q| ≤ 2^15
+//! e = n q - Σ q      V = n Σ q² - (Σ q)²        exact: n times q less its mean, n² times the variance
+//! y = e / √(V + n² ε)                           [`FRACTION_BITS`] fraction bits
+//! ```
+//!
+//! Of at most [`MAX_LEN`] values, of which 32 bits hold `e` and 64 `V`. Nothing is divided. Whatever the values are,
+//! nothing leaves its bits: differences wrap, and what they are then is normalized.
+
+use crate::quant::mulh;
+
+/// The fraction bits of a normalized value.
+pub const FRACTION_BITS: u32 = 23;
+
+/// The most values that can be normalized together, as a power of two.
+const MAX_LEN_BITS: u32 = 14;
+/// The most values that can be normalized together.
+pub const MAX_LEN: usize = 1 << MAX_LEN_BITS;
+
+/// Bits of what is squared, without its sign.
+const SQUARED_BITS: i32 = 15;
+/// Bits of n² ε, when V is added, which stays below 2^58.
+const ADDED_BITS: i32 = 62;
+
+/// `mantissa · 2^exponent`, in the unit of the values, squared.
+#[derive(Clone, Copy, Debug)]
+pub struct Epsilon {
+    /// At most 15 bits.
+    pub mantissa: u32,
+    /// May be negative.
+    pub exponent: i32,
+}
+
+/// What normalizes the values of one vector.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments {
+    /// a₀
+    first: i32,
+    /// s
+    shift: i32,
+    /// n
+    len: i32,
+    /// Σ q
+    sum: i32,
+    /// So that `e` has 30 bits at most.
+    lift: u32,
+    /// 1 / √(V + n² ε), over a power of two; 0 where there is nothing to normalize.
+    root: i32,
+    /// That power of two, and what [`FRACTION_BITS`] leaves of it.
+    place: i32,
+}
+
+impl Moments {
+    /// Of these values, at most [`MAX_LEN`]. Where all are equal they become 0.
+    pub fn of(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
+        let first = values.clone().next().unwrap_or(0);
+        let differences = values.map(|value| value.wrapping_sub(first));
+        // As many bits as the greatest magnitude has.
+        let (len, seen) = differences.clone().fold((0_i32, 0), |(len, seen), b| (len + 1, seen | b ^ (b >> 31)));
+        let shift = (32 - seen.leading_zeros()) as i32 - SQUARED_BITS;
+        let (sum, squares) = differences.map(|b| shifted(b, shift)).fold((0_i32, 0_u64), |(sum, squares), q| {
+            (sum.wrapping_add(q), squares.wrapping_add(u64::from(q.wrapping_mul(q).unsigned_abs())))
+        });
+        let square = |value: i32| u64::from(value.unsigned_abs()) * u64::from(value.unsigned_abs());
+        let variance = u64::from(len.unsigned_abs()).wrapping_mul(squares).wrapping_sub(square(sum));
+        let added = (square(len).wrapping_mul(epsilon.mantissa.into()), epsilon.exponent.saturating_sub(2 * shift));
+        let len_bits = 32 - len.saturating_sub(1).max(0).leading_zeros();
+        let (root, power) = if variance == 0 { (0, 0) } else { inverse_root(variance, added) };
+        let lift = MAX_LEN_BITS.saturating_sub(len_bits);
+        Self { first, shift, len, sum, lift, root, place: (power - len_bits as i32).min(31) }
+    }
+
+    /// A value, normalized, with [`FRACTION_BITS`].
+    pub fn apply(&self, value: i32) -> i32 {
+        let q = shifted(value.wrapping_sub(self.first), self.shift);
+        let e = self.len.wrapping_mul(q).wrapping_sub(self.sum);
+        shifted(mulh(e << (self.lift & 15), self.root), self.place)
+    }
+}
+
+/// `⌊value / 2^by⌋`; to the left where `by` is negative.
+const fn shifted(value: i32, by: i32) -> i32 {
+    if by < 0 { value << (by.unsigned_abs() & 31) } else { value >> (by & 31) }
+}
+
+/// 1 / √(variance + added · 2^by) as `(r, p)`: `r / 2^(41 + p)`, of the first 24 bits of the sum or, so that what is cut
+/// off is an even number of bits, 23. It has 23 bits at least.
+fn inverse_root(variance: u64, (added, by): (u64, i32)) -> (i32, i32) {
+    let excess = (64 - added.leading_zeros() as i32).saturating_add(by) - ADDED_BITS;
+    // Where what is added needs more bits, both lose the same even number of bits.
+    let coarser = if added > 0 && excess > 0 { excess / 2 + excess % 2 } else { 0 };
+    let value =
+        shifted_right(variance, 2 * coarser).wrapping_add(shifted_right(added, (2 * coarser).saturating_sub(by)));
+    let power = (64 - value.leading_zeros()).saturating_sub(23) / 2;
+    (inverse_root_of_mantissa((value >> (2 * power)) as i32), (power as i32).saturating_add(coarser))
+}
+
+/// `⌊value / 2^by⌋`; to the left where `by` is negative.
+const fn shifted_right(value: u64, by: i32) -> u64 {
+    match (by < 0, by.unsigned_abs()) {
+        (true, by) => value << (by & 63),
+        (false, by) if by < 64 => value >> by,
+        _ => 0,
+    }
+}
+
+/// Greatest relative error of [`inverse_root_of_mantissa`].
+pub const ROOT_MAX_ERROR: f64 = 1.0 / 16_777_216.0;
+
+/// 2^41 / √m, for m from 2^22 to 2^24 - 1, below 2^30: a line, 2.132 - 1.218 x of x = m / 2^24, that is nowhere off by
+/// more than a twelfth, and three steps of Newton's, r (3 - x r²) / 2.
+pub fn inverse_root_of_mantissa(m: i32) -> i32 {
+    // x has 31 fraction bits, r 29, what comes between 28.
+    const START: i32 = 1_144_608_784;
+    const SLOPE: i32 = 1_307_817_541;
+    let x = m.wrapping_shl(7);
+    let mut r = START - mulh(x, SLOPE);
+    for _ in 0..3 {
+        let square = mulh(r << 1, r << 1);
+        let left = (3 << 28) - mulh(square << 1, x);
+        r = mulh(r << 1, left << 1) << 1;
+    }
+    r
+}

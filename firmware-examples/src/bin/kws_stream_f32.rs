@@ -1,0 +1,79 @@
+//! The same keyword spotter in `f32`, for cores that have an FPU.
+
+#![no_std]
+#![no_main]
+
+mod spotter;
+
+use firmware_examples::{Console, arch::entry, start};
+use tidegate::detector::DetectorSettings;
+use tidegate::front_end::Mfcc;
+use tidegate::{Aligned, Detector, FrontEnd, ImageBytes, Model, State, StepError};
+
+use spotter::Spotter;
+
+static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kws_f32.tgi")));
+const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
+    Ok(model) => model,
+    Err(_) => panic!("kws_f32.tgi is not a valid image"),
+};
+const MFCC: &Mfcc<'static> = MODEL.front_end().expect("kws_f32.tgi has no front end");
+const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("kws_f32.tgi has no detector");
+
+struct Spotting<'m> {
+    front_end: FrontEnd<'static, 'm>,
+    state: State<'m>,
+    scratch: [u32; MODEL.scratch_words()],
+    posteriors: [f32; MODEL.output_size()],
+    detector: Detector<'static, 'm>,
+}
+
+impl Spotter for Spotting<'_> {
+    const SAMPLE_RATE: u32 = MFCC.settings().sample_rate;
+
+    fn reset(&mut self) {
+        self.front_end.reset();
+        self.state.reset();
+    }
+
+    fn push(&mut self, samples: &[i16]) -> usize {
+        self.front_end.push(samples)
+    }
+
+    fn step(&mut self) -> Option<Result<bool, StepError>> {
+        let frame = self.front_end.next()?;
+        let step = MODEL.step_f32(&mut self.state, &mut self.scratch, frame, &mut self.posteriors);
+        Some(step.map(|step| step.has_output()))
+    }
+
+    fn step_over_zeros(&mut self) -> Result<(), StepError> {
+        let frame = [0.0; MODEL.input_size()];
+        MODEL.step_f32(&mut self.state, &mut self.scratch, &frame, &mut self.posteriors).map(drop)
+    }
+
+    fn print(&self, console: &mut Console) {
+        console.bits(&self.posteriors);
+    }
+
+    fn detect(&mut self, now_ms: u32) -> Option<&'static str> {
+        let event = self.detector.push(&self.posteriors, now_ms).ok()??;
+        MODEL.labels().nth(event.label)
+    }
+}
+
+#[entry]
+fn main() -> ! {
+    start(run)
+}
+
+fn run() -> Option<()> {
+    let (mut memory, mut sound) = ([0; MODEL.state_words()], [0; MFCC.memory_words()]);
+    let mut means = [0; DETECTOR.memory_words()];
+    spotter::run(Spotting {
+        front_end: FrontEnd::new(MFCC, &mut sound).ok()?,
+        state: State::new(&MODEL, &mut memory).ok()?,
+        scratch: [0; MODEL.scratch_words()],
+        posteriors: [0.0; MODEL.output_size()],
+        detector: Detector::new(DETECTOR, &mut means).ok()?,
+    })
+}
