@@ -187,7 +187,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
         let counters = inputs.iter().chain(layers).chain(states);
         let counters = counters.map(|of| (of.name.clone(), of.saturated, of.values)).collect::<Vec<_>>();
         let distances = drift.names().enumerate().map(|(index, of)| {
-            let ends = (1..=steps / ten_minutes).map(|part| part * ten_minutes);
+            let ends = (1..=steps / ten_minutes).map(|part| part * ten_minutes).chain([steps]);
             let part = |end: u64| {
                 let (distance, signal) = drift.distance(index, end - ten_minutes, end);
                 distance / signal
@@ -199,7 +199,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
     for (name, _, _, distances) in &done {
         for (of, parts) in distances {
             let percent: Vec<String> = parts.iter().map(|part| format!("{:.2}", 100.0 * part)).collect();
-            println!("{name} {of}: {} % from f32, ten minutes by ten minutes", percent.join(" "));
+            println!("{name} {of}: {} % from f32, ten minutes by ten minutes, and in the last ten", percent.join(" "));
         }
     }
     for (name, growth, counters, distances) in done {
