@@ -75,7 +75,7 @@ fn add(part: Part<'_, '_, CortexM4Nibbles>, sums: &mut [[i32; 4]]) {
 
 /// Of elements that lie two to a word: at most 32, so that it does not leave its 32 bits.
 fn sum(x: &[u32]) -> i32 {
-    x.iter().map(|&x| (x as i16 as i32) + (x.cast_signed() >> 16)).sum()
+    x.iter().map(|&x| i32::from(x as i16) + (x.cast_signed() >> 16)).sum()
 }
 
 /// In the order of the registers that LDM fills.
