@@ -81,7 +81,8 @@ fn record_path() -> PathBuf {
 
 fn record() -> Result<Record, Failure> {
     let path = record_path();
-    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let missing = |error| format!("{}: {error}. cargo xtask icount --overwrite-expected makes it", path.display());
+    let text = fs::read_to_string(&path).map_err(missing)?;
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
