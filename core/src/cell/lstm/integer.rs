@@ -220,7 +220,7 @@ pub const SPEC: IntegerSpec = IntegerSpec {
     ],
 };
 
-/// The same for [`step_any`], which needs more scratch: a step looks at all parts of it, so that the other has no more than
+/// The same for the step that has all options, which needs more scratch: a step looks at all parts of it, so that the other has no more than
 /// it needs.
 pub const RARE_SPEC: IntegerSpec = IntegerSpec {
     work: &[
