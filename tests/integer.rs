@@ -10,7 +10,7 @@ use tidegate::image::Layout;
 use tidegate::integer_norm::{Epsilon, FRACTION_BITS, Moments, ROOT_MAX_ERROR, inverse_root_of_mantissa};
 use tidegate::{Model, Numeric, State, StepError};
 use tidegate_tests::golden::Case;
-use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
 use tidegate_tests::twin::Twin;
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::load::ImageBuffer;
@@ -293,6 +293,29 @@ fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
             println!("{name}: {snr:.1} dB");
             assert!(snr >= least, "{name}: {snr} dB");
         }
+    }
+}
+
+/// The most units that can be normalized together give their twin's bits, whose every number fits; one more is refused.
+#[test]
+fn as_many_units_as_can_be_are_normalized() {
+    for (options, most) in [
+        (&["projection", "gate_norm", "cell_norm", "output_norm"][..], 1 << 14),
+        (&["projection", "joint_norm"], 1 << 12),
+    ] {
+        let few = |_: usize, units: usize| Fit { hidden: units, output: 1, extents: Vec::new() };
+        let variant = Variant::new(CellKind::Lstm, options).fit(few).param("epsilon", 1e-12);
+        let mut rng = Rng::new(6);
+        let mut model = |units| chain(&mut rng, 2, &[(variant.clone(), units)], Draw { weights: 1.0, biases: true });
+        let (fits, larger) = (model(most), model(most + 1));
+        let ranges = Ranges::measure(&fits, [[[0.5, -0.25, 1.0, 1.0].as_slice()].as_slice()]).unwrap();
+        let image = image(&fits, &ranges, Layout::Portable);
+        let x = [16_000, -8_000, 32_767, 32_767, -32_767, 1];
+        let mut twin = Twin::new(&fits, &ranges);
+        let expected: Vec<i16> = x.chunks(2).flat_map(|row| twin.step(row)).collect();
+        assert_eq!(run(&image.model().unwrap(), &x).0, expected, "{options:?}");
+        let refused = pack_with(&larger, Numeric::I8x16, &ranges, Layout::Portable).unwrap_err().to_string();
+        assert!(refused.contains("so many features"), "{refused}");
     }
 }
 

@@ -46,7 +46,7 @@ pub fn update<K: Kernel>(
         for ((c, &[remembered, ..]), affine) in
             cell.iter_mut().zip(sums.iter()).zip(affine(node, tensor::CELL_GAIN, tensor::CELL_BIAS))
         {
-            *c = mix.clipped(scaled(moments, remembered, affine));
+            *c = mix.clipped(scaled(&moments, remembered, affine));
         }
     }
     let mut factors = peepholes(node);
@@ -54,7 +54,7 @@ pub fn update<K: Kernel>(
         let moments = Moments::of(cell.iter().map(|&c| c.into()), epsilon(node, cell_bits));
         let units = cell.iter().zip(sums.iter()).zip(affine(node, tensor::OUTPUT_GAIN, tensor::OUTPUT_BIAS));
         for (m, ((&c, &[.., o]), affine)) in m.iter_mut().zip(units) {
-            let shown = mix.output.apply(scaled(moments, c.into(), affine), mix.bits);
+            let shown = mix.output.apply(scaled(&moments, c.into(), affine), mix.bits);
             *m = mix.memory(o, factors.next(), c, shown);
         }
     } else {
@@ -70,12 +70,17 @@ fn gate_norm<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], sums: &mut [
     let pair = PairTensors { rows: tensor::GATE_SUM_ROWS, ..tensor::PAIR };
     gather(Pair::<K>::new(node, pair, number::RECURRENT_FIRST, rows, x, hidden), sums);
     let epsilon = epsilon(node, node.number(number::SUM_BITS));
-    for gate in 0..4 {
-        let of_gate = |sums: &[i32; 4]| sums.get(gate).copied().unwrap_or(0);
-        let moments = Moments::of(sums.iter().map(of_gate), epsilon);
-        let affine = affine(node, tensor::GATE_GAIN, tensor::GATE_BIAS).skip(gate).step_by(4);
-        for (sum, affine) in sums.iter_mut().filter_map(|sums| sums.get_mut(gate)).zip(affine) {
-            *sum = scaled(moments, *sum, affine);
+    let moments = [
+        Moments::of(sums.iter().map(|&[i, ..]| i), epsilon),
+        Moments::of(sums.iter().map(|&[_, f, ..]| f), epsilon),
+        Moments::of(sums.iter().map(|&[.., g, _]| g), epsilon),
+        Moments::of(sums.iter().map(|&[.., o]| o), epsilon),
+    ];
+    let (gains, _) = node.terms(tensor::GATE_GAIN).as_chunks::<4>();
+    let (biases, _) = node.terms(tensor::GATE_BIAS).as_chunks::<4>();
+    for (sums, (gains, biases)) in sums.iter_mut().zip(gains.iter().zip(biases)) {
+        for (((sum, moments), &gain), &bias) in sums.iter_mut().zip(&moments).zip(gains).zip(biases) {
+            *sum = scaled(moments, *sum, (gain, bias));
         }
     }
 }
@@ -100,7 +105,7 @@ fn joint_norm<K: Kernel>(
     let affine = gains.zip(node.words(tensor::JOINT_BIAS));
     let both = sums.as_flattened_mut().iter_mut().zip(from_hidden.as_flattened());
     for ((sum, &from_hidden), ((&input_gain, &recurrent_gain), &bias)) in both.zip(affine) {
-        *sum = scaled(of_input, *sum, (input_gain, scaled(of_hidden, from_hidden, (recurrent_gain, bias))));
+        *sum = scaled(&of_input, *sum, (input_gain, scaled(&of_hidden, from_hidden, (recurrent_gain, bias))));
     }
 }
 
@@ -139,6 +144,6 @@ fn affine<'a>(node: &Node<'a>, gains: usize, biases: usize) -> impl Iterator<Ite
 }
 
 /// A value, normalized, times its gain, plus its bias.
-fn scaled(moments: Moments, value: i32, (gain, bias): (i32, i32)) -> i32 {
+fn scaled(moments: &Moments, value: i32, (gain, bias): (i32, i32)) -> i32 {
     mulh(moments.apply(value), gain).wrapping_add(bias)
 }
