@@ -7,6 +7,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 use tidegate::curve::Curve;
 use tidegate::front_end::{FrontEndError, Mfcc};
+use tidegate::gate::Gate;
 use tidegate::quant::MAX;
 
 use super::lstm::LstmBits;
@@ -167,8 +168,34 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
     } else {
         most("weights").max(most("input_weights")) * read
     };
+    let candidate = if node.cell == CellKind::Gru.spec().name {
+        most_candidate(node, model, ranges, read * f64::from(MAX)) / f64::from(MAX)
+    } else {
+        0.0
+    };
     // Sums may be made coarser so that they do not wrap.
-    2.5 / 127.0 * unit
+    candidate.max(2.5 / 127.0 * unit)
+}
+
+/// The most that the candidate of a GRU can be over an input of this range: it has the scale of the output, which sees
+/// only a part of it.
+fn most_candidate(node: &Node, model: &Canonical, ranges: &Ranges, read: f64) -> f64 {
+    let carried = f64::from(ranges.of(&node.name));
+    let new = CellKind::Gru.spec().gates.iter().position(|gate| *gate == Gate::New).unwrap_or(0);
+    let reaches = |name: &str, of: f64| -> Vec<f64> {
+        let Some(tensor) = model.tensors.get(&format!("{}.{name}", node.name)) else {
+            return vec![0.0; node.hidden_size];
+        };
+        let cols = tensor.shape.iter().skip(1).product::<usize>().max(1);
+        let rows = tensor.data.chunks(cols).skip(new * node.hidden_size).take(node.hidden_size);
+        rows.map(|row| row.iter().map(|weight| f64::from(weight.abs())).sum::<f64>() * of).collect()
+    };
+    let parts = [("input_weights", read), ("recurrent_weights", carried), ("input_bias", 1.0), ("recurrent_bias", 1.0)];
+    let parts = parts.map(|(name, of)| reaches(name, of));
+    let unit = |unit: usize| parts.iter().filter_map(|part| part.get(unit)).sum::<f64>();
+    let end = (0..node.hidden_size).map(unit).fold(0.0, f64::max) as f32;
+    let candidate = activation(node, 1);
+    f64::from(candidate.apply(end).abs().max(candidate.apply(-end).abs()))
 }
 
 /// So that no multiplier of a merge, and no sum, leaves 32 bits, with room for rounding.
