@@ -65,7 +65,7 @@ fn dense(
     let mut nodes = nodes_header(1, input + output).to_vec();
     let start = nodes.len();
     nodes.resize(start + record.record_bytes(), 0);
-    record.write(&mut nodes[start..])?;
+    record.write(numeric, Layout::Portable, &mut nodes[start..])?;
     let (inputs, outputs) = ([PortRecord::float("in", input, 0)], [PortRecord::float("out", output, input)]);
     let mut ports = vec![0; ports_bytes(&inputs, &outputs)];
     write_ports(&inputs, &outputs, &mut ports)?;

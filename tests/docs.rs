@@ -223,6 +223,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         Storage::Terms(to) => format!("terms, {}", units_format(spec, integer, to)),
         Storage::Gains(to) => format!("gains, to {}", units_format(spec, integer, to)),
         Storage::Curve => "table".to_owned(),
+        Storage::Multipliers => "multipliers".to_owned(),
+        Storage::Addends => "addends".to_owned(),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {

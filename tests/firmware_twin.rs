@@ -1,15 +1,16 @@
-//! The firmware's keyword spotter and the host agree bit for bit: what `kws_stream` printed on a Cortex-M4F under
-//! QEMU (`cargo xtask qemu` compares that record with a run) is computed again here, with the scalar kernel.
+//! The firmware's keyword spotters and the host agree bit for bit: what they printed under QEMU (`cargo xtask qemu` compares
+//! that record with a run on every machine) is computed again here, with the scalar kernels.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use tidegate::image::Layout;
 use tidegate::{Numeric, Schedule, StepError};
-use tidegate_tools::data::{read_audio_at, read_index};
-use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::pack::pack;
+use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::runner;
+
+#[path = "../firmware-examples/build/spotter.rs"]
+mod spotter;
 
 /// As in `firmware-examples/src/recording.rs`.
 const BLOCK_LEN: usize = 160;
@@ -29,31 +30,27 @@ fn line(head: &str, posteriors: &[f32]) -> String {
 }
 
 /// The lines of the firmware, computed here.
-fn lines() -> Vec<String> {
-    let loaded = load::canonical(&repository("assets/hello_edge/GRU_S.pb"), &Settings::default()).unwrap();
-    let canonical = loaded.model;
-    let image = ImageBuffer::new(&pack(&canonical, Numeric::F32).unwrap());
+fn lines(numeric: Numeric) -> Vec<String> {
+    let spotter = spotter::Spotter::read(&repository("")).unwrap();
+    let image = ImageBuffer::new(&spotter.pack(numeric, Layout::Portable).unwrap());
     let model = image.model().unwrap();
     let mfcc = model.front_end().unwrap();
     let labels: Vec<&str> = model.labels().collect();
-    let (mut lines, mut stream, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut lines, mut stream) = (Vec::new(), Vec::new());
 
     // Each clip alone: all its frames as one run from a zero state.
     let Schedule::Windows { frames, .. } = model.schedule() else { panic!("the spotter runs in windows") };
-    for clip in read_index(&repository("assets/speech_commands/index.csv")).unwrap() {
-        if !seen.insert(clip.label.clone()) {
-            continue;
-        }
-        let samples = read_audio_at(&clip.path, mfcc.settings().sample_rate).unwrap().samples;
-        let features = runner::features(mfcc, &samples).unwrap();
+    for clip in &spotter.clips {
+        let features = runner::features(mfcc, &clip.samples).unwrap();
         let window = &features[..frames as usize * model.input_size()];
         let outputs = runner::run(&model, &[window], None).unwrap().outputs;
         let posteriors = &outputs[0][outputs[0].len() - model.output_size()..];
         lines.push(line(&format!("clip {}", clip.label), posteriors));
-        stream.extend(samples);
+        stream.extend(&clip.samples);
         stream.extend([0; GAP_LEN]);
     }
-    assert_eq!(seen, labels.iter().map(|&label| label.to_owned()).collect(), "one clip of each class");
+    let said: Vec<&str> = spotter.clips.iter().map(|clip| clip.label.as_str()).collect();
+    assert!(labels.iter().all(|label| said.contains(label)) && said.len() == labels.len(), "one clip of each class");
 
     // All of them as one stream.
     stream.resize(stream.len().next_multiple_of(BLOCK_LEN), 0);
@@ -85,24 +82,30 @@ fn words(line: &str) -> Vec<u32> {
 
 #[test]
 fn firmware_and_host_print_the_same_bits() {
-    let record = repository("firmware-examples/expected/thumbv7em-none-eabihf/kws_stream.run");
-    let firmware = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
-    let firmware: Vec<&str> = firmware.lines().collect();
-    let host = lines();
-    let of = |kind: &str| {
-        let pairs = firmware.iter().zip(&host).filter(|(line, _)| line.starts_with(kind));
-        let (mut lines, mut equal, mut all) = (0, 0, 0);
-        for (firmware, host) in pairs {
-            let (firmware, host) = (words(firmware), words(host));
-            equal += firmware.iter().zip(&host).filter(|(a, b)| a == b).count();
-            (lines, all) = (lines + 1, all + host.len());
-        }
-        (lines, equal, all)
-    };
-    let ((clips, clip_equal, clip_words), (decisions, equal, all)) = (of("clip "), of("at "));
-    println!("{clip_equal} of {clip_words} posterior words equal on {clips} clips, one of each class, alone");
-    println!("{equal} of {all} posterior words equal in {decisions} decisions on the stream of these clips");
-    assert_eq!((clips, clip_words, all), (12, 144, 12 * decisions));
-    assert!(decisions > 0);
-    assert_eq!(firmware, host, "the firmware on the left, the host on the right");
+    for (program, numeric) in [("kws_stream", Numeric::I8x16), ("kws_stream_f32", Numeric::F32)] {
+        let record = repository(&format!("firmware-examples/expected/{program}.run"));
+        let firmware = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
+        let firmware: Vec<&str> = firmware.lines().collect();
+        let host = lines(numeric);
+        let of = |kind: &str| {
+            let pairs = firmware.iter().zip(&host).filter(|(line, _)| line.starts_with(kind));
+            let (mut lines, mut equal, mut all) = (0, 0, 0);
+            for (firmware, host) in pairs {
+                let (firmware, host) = (words(firmware), words(host));
+                equal += firmware.iter().zip(&host).filter(|(a, b)| a == b).count();
+                (lines, all) = (lines + 1, all + host.len());
+            }
+            (lines, equal, all)
+        };
+        let ((clips, clip_equal, clip_words), (decisions, equal, all)) = (of("clip "), of("at "));
+        println!(
+            "{program}: {clip_equal} of {clip_words} posterior words equal on {clips} clips, one of each class, alone"
+        );
+        println!(
+            "{program}: {equal} of {all} posterior words equal in {decisions} decisions on the stream of these clips"
+        );
+        assert_eq!((clips, clip_words, all), (12, 144, 12 * decisions));
+        assert!(decisions > 0);
+        assert_eq!(firmware, host, "{program}: the firmware on the left, the host on the right");
+    }
 }

@@ -249,7 +249,7 @@ fn a_damaged_section_is_refused_or_heard() {
 #[test]
 fn options_that_are_not_known_are_refused() {
     let good = section(&PRECISE);
-    for bit in 4..32 {
+    for bit in 5..32 {
         let mut bad = good.clone();
         bad[44..48].copy_from_slice(&(15_u32 | 1 << bit).to_le_bytes());
         assert_eq!(Mfcc::parse(&bad).unwrap_err(), FrontEndError::Options { found: 15 | 1 << bit });

@@ -1,4 +1,5 @@
-//! The published keyword spotters in integers, on real speech: calibrated on 96 clips, counted on the others.
+//! The published keyword spotters in integers from the samples on, on real speech: calibrated on 96 clips, counted on the
+//! others.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use tidegate_tools::runner::{features, fit, run, score_stream, stream_features};
 use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
 
 /// Those whose cells all have an integer form.
-const MODELS: [&str; 3] = ["Basic_LSTM_S", "LSTM_S", "GRU_S"];
+const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 /// Eight clips of each class, of the rows for training: what the ranges come from.
 const CALIBRATION: &str = include_str!("data/calibration.txt");
 /// So many clips fewer may be right than in f32, and so many decisions of a hundred are those of f32, by numeric.
@@ -80,6 +81,7 @@ impl Data {
         in_parallel(self.sounds.len(), |clip| features(mfcc, &fit(mfcc, &self.sounds[clip], frames).unwrap()).unwrap())
     }
 
+    /// `heard` as the front end in integers gives it.
     fn integer(&self, model: &Canonical, heard: &[Vec<f32>], numeric: Numeric, layout: Layout) -> ImageBuffer {
         let inputs: Vec<[&[f32]; 1]> = self.calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
         let ranges = Ranges::measure(model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
@@ -100,15 +102,20 @@ fn integers_hear_what_floats_hear() {
         let canonical = data.model(name);
         let float = load::packed(Path::new(name), &canonical, Numeric::F32).unwrap();
         let float = float.model().unwrap();
-        let heard = data.features(&float);
-        let decisions = |model: &Model<'_>| in_parallel(data.clips.len(), |clip| decide(model, &heard[clip]));
-        let expected = decisions(&float);
+        let heard_in_f32 = data.features(&float);
+        // The chain of a device: the front end in integers too, for calibration and after it.
+        let bare = load::packed(Path::new(name), &canonical, Numeric::I8x16).unwrap();
+        let heard = data.features(&bare.model().unwrap());
+        let decisions =
+            |model: &Model<'_>, heard: &[Vec<f32>]| in_parallel(data.clips.len(), |clip| decide(model, &heard[clip]));
+        let expected = decisions(&float, &heard_in_f32);
         let counted: Vec<usize> = (0..data.clips.len()).filter(|clip| !data.calibration.contains(clip)).collect();
         let right = |got: &[usize]| counted.iter().filter(|&&clip| got[clip] == data.truth[clip]).count();
         for (numeric, clips_lost, same_percent) in BARS {
             let image = data.integer(&canonical, &heard, numeric, Layout::Portable);
             let integer = image.model().unwrap();
-            let got = decisions(&integer);
+            assert_eq!(integer.front_end().unwrap().scale(), Some(integer.input_scale()));
+            let got = decisions(&integer, &heard);
             let same = counted.iter().filter(|&&clip| got[clip] == expected[clip]).count();
             let percent = 100.0 * same as f64 / counted.len() as f64;
             println!(
@@ -200,8 +207,8 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
 fn a_stream_is_heard_in_integers() {
     let Some(data) = data("a_stream_is_heard_in_integers") else { return };
     let canonical = data.model("GRU_S");
-    let float = load::packed(Path::new("GRU_S"), &canonical, Numeric::F32).unwrap();
-    let heard = data.features(&float.model().unwrap());
+    let bare = load::packed(Path::new("GRU_S"), &canonical, Numeric::I8x16).unwrap();
+    let heard = data.features(&bare.model().unwrap());
     let image = data.integer(&canonical, &heard, Numeric::I8x16, Layout::Portable);
     let model = image.model().unwrap();
     let clips: Vec<ClipLen> = data

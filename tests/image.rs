@@ -367,6 +367,10 @@ fn a_wrong_node_is_refused_by_its_number() {
     assert_eq!(with32(at(SOFTMAX, node::INPUT_SIZE), 2), size(SOFTMAX, 2, 3, 3));
     let large = field::MAX_SIZE + 1;
     assert_eq!(with32(at(ELMAN, node::INPUT_SIZE), large), size(ELMAN, large, 3, 3));
+
+    let memory = |index: usize, state, work| Err(ImageError::BadMemory { node: index as u32, state, work });
+    assert_eq!(with32(at(ELMAN, node::STATE_ELEMENTS), 4), memory(ELMAN, 3, 0));
+    assert_eq!(with32(at(LSTM, node::WORK_ELEMENTS), 0), memory(LSTM, 6, 3));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Keras's files that somebody damaged or means ill with, and what people are told who give too little.
 
+#[path = "import_keras/defaults.rs"]
+mod defaults;
 #[path = "import_keras/seeds.rs"]
 mod seeds;
 

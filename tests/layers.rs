@@ -1,52 +1,13 @@
 //! Layers in networks: tables and blends against the oracle, and convolutions that stream along time against the same
 //! convolution over the whole sequence, bit for bit.
 
-use std::collections::BTreeMap;
-
 use tidegate::{Numeric, State};
 use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::network::{network, node};
 use tidegate_tests::oracle::{Bounded, Oracle};
-use tidegate_tests::random::{Rng, port};
+use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::{each_within, same_bits};
-use tidegate_tools::canonical::{Architecture, Canonical, Node, Schedule, Tensor};
-
-fn node(name: &str, cell: &str, from: &str, sizes: [usize; 3], extents: &[(&str, usize)]) -> Node {
-    let [input_size, hidden_size, output_size] = sizes;
-    Node {
-        name: name.to_owned(),
-        cell: cell.to_owned(),
-        inputs: vec![from.to_owned()],
-        input_size,
-        hidden_size,
-        output_size,
-        options: Vec::new(),
-        params: BTreeMap::new(),
-        activations: BTreeMap::new(),
-        extents: extents.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
-        unroll: None,
-    }
-}
-
-fn network(nodes: Vec<Node>, tensors: &[(&str, &[usize], &[f32])]) -> Canonical {
-    let (first, last) = (&nodes[0], &nodes[nodes.len() - 1]);
-    let architecture = Architecture {
-        version: 1,
-        source: "tests".to_owned(),
-        inputs: vec![port("in", first.input_size, "")],
-        outputs: vec![port("out", last.output_size, &last.name)],
-        nodes,
-        labels: Vec::new(),
-        front_end: None,
-        schedule: Schedule::Endless,
-        detector: None,
-    };
-    let tensor = |&(name, shape, data): &(&str, &[usize], &[f32])| {
-        (name.to_owned(), Tensor { shape: shape.to_vec(), data: data.to_vec() })
-    };
-    let model = Canonical { architecture, tensors: tensors.iter().map(tensor).collect() };
-    model.validate().expect("the network is valid");
-    model
-}
+use tidegate_tools::canonical::{Canonical, Node};
 
 /// Every output of a sequence, one behind the other.
 fn stream(model: &Canonical, x: &[f32]) -> Vec<f32> {

@@ -71,7 +71,7 @@ impl Crafted {
         let mut nodes = nodes_header(1, padded[0] + padded[1]).to_vec();
         let start = nodes.len();
         nodes.resize(start + record.record_bytes(), 0);
-        record.write(&mut nodes[start..]).unwrap();
+        record.write(Numeric::I8x16, self.layout, &mut nodes[start..]).unwrap();
         let (x, y) = ([PortRecord::float("x", input, 0)], [PortRecord::float("y", units, padded[0])]);
         let mut ports = vec![0; ports_bytes(&x, &y)];
         write_ports(&x, &y, &mut ports).unwrap();

@@ -2,7 +2,7 @@
 //! the stated errors.
 
 use crate::activation::Activation;
-use crate::quant::ONE;
+use crate::quant::{MAX, ONE};
 
 /// The least fraction bits of what [`sigmoid`] and [`tanh`] take, and the most.
 pub const BITS: core::ops::RangeInclusive<i32> = 6..=15;
@@ -225,5 +225,52 @@ fn table(values: &[i16], x: i32, shift: u32) -> i32 {
             from + (((to - from).wrapping_mul(part).wrapping_add((1 << shift) >> 1)) >> shift)
         }
         _ => 0,
+    }
+}
+/// The activations of gates and candidate.
+pub(crate) trait Curves {
+    /// Whether they are σ and tanh of sums with [`PREACT_BITS`] fraction bits, which kernels have.
+    const USUAL: bool;
+
+    /// From 0 to 1 inclusive, with 15 fraction bits.
+    fn gate(&self, sum: i32) -> i32;
+
+    /// In 16 bits.
+    fn candidate(&self, sum: i32) -> i32;
+}
+
+/// σ and tanh of sums with [`PREACT_BITS`] fraction bits.
+pub(crate) struct Usual;
+
+impl Curves for Usual {
+    const USUAL: bool = true;
+
+    #[inline(always)]
+    fn gate(&self, sum: i32) -> i32 {
+        sigmoid(sum, PREACT_BITS)
+    }
+
+    #[inline(always)]
+    fn candidate(&self, sum: i32) -> i32 {
+        tanh(sum, PREACT_BITS)
+    }
+}
+
+/// What a node says.
+pub(crate) struct Given<'a> {
+    pub gate: Curve<'a>,
+    pub candidate: Curve<'a>,
+    pub bits: u32,
+}
+
+impl Curves for Given<'_> {
+    const USUAL: bool = false;
+
+    fn gate(&self, sum: i32) -> i32 {
+        self.gate.apply(sum, self.bits).clamp(0, ONE)
+    }
+
+    fn candidate(&self, sum: i32) -> i32 {
+        self.candidate.apply(sum, self.bits).clamp(-MAX, MAX)
     }
 }

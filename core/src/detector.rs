@@ -9,6 +9,10 @@
 //! After Zhang et al., Hello Edge (arXiv:1711.07128), section 3, and TensorFlow's `RecognizeCommands`, which too
 //! waits for its first results and lets an event silence every label.
 
+mod integer;
+
+pub use integer::{IntegerDetector, IntegerDetectorError, IntegerEvent};
+
 use core::num::NonZero;
 
 use crate::{
@@ -164,6 +168,11 @@ impl<'a> DetectorSettings<'a> {
     pub const fn memory_words(&self) -> usize {
         self.mean_of as usize * self.labels.len()
     }
+
+    /// Words of memory that an [`IntegerDetector`] needs: two posteriors in a word.
+    pub const fn integer_memory_words(&self) -> usize {
+        self.memory_words().div_ceil(2)
+    }
 }
 
 const fn check_counts(mean_of: u32, labels: u32) -> Result<(), DetectorError> {
@@ -192,14 +201,7 @@ pub struct Event {
 #[derive(Debug)]
 pub struct Detector<'a, 'b> {
     settings: DetectorSettings<'a>,
-    /// [mean_of × labels], a ring of rows.
-    posteriors: &'b mut [f32],
-    /// Where the oldest posterior's row starts.
-    oldest: usize,
-    /// How many posteriors are missing until there are `mean_of`.
-    missing: u32,
-    /// The last event's time and refractory time, until the latter is over.
-    quiet: Option<(u32, NonZero<u32>)>,
+    history: History<'b, f32>,
 }
 
 impl<'a, 'b> Detector<'a, 'b> {
@@ -210,8 +212,8 @@ impl<'a, 'b> Detector<'a, 'b> {
     pub fn new(settings: &DetectorSettings<'a>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
         let (needed, given) = (settings.memory_words(), memory.len());
         let posteriors = memory.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
-        let posteriors = bytemuck::must_cast_slice_mut(posteriors);
-        Ok(Self { settings: *settings, posteriors, oldest: 0, missing: settings.mean_of, quiet: None })
+        let history = History::new(settings, bytemuck::must_cast_slice_mut(posteriors));
+        Ok(Self { settings: *settings, history })
     }
 
     /// Takes the posterior of every label at the time `now_ms` (it may wrap); says whether that makes an event.
@@ -220,11 +222,63 @@ impl<'a, 'b> Detector<'a, 'b> {
     /// # Errors
     /// If there is not one posterior for each label; then nothing has changed.
     pub fn push(&mut self, posteriors: &[f32], now_ms: u32) -> Result<Option<Event>, WrongLength> {
-        let (expected, given) = (self.settings.label_count(), posteriors.len());
+        if !self.history.push(posteriors, now_ms)? {
+            return Ok(None);
+        }
+        let (label, score) = self.best();
+        let Some(LabelSettings { threshold, refractory_ms }) = self.settings.label(label) else { return Ok(None) };
+        // An output that is no posterior may exceed 1, and any threshold.
+        if threshold <= 1.0 && score >= threshold {
+            self.history.event(now_ms, refractory_ms);
+            return Ok(Some(Event { label, score, at_ms: now_ms }));
+        }
+        Ok(None)
+    }
+
+    /// Forgets every posterior and event, as if new.
+    pub fn reset(&mut self) {
+        self.history.reset(&self.settings);
+    }
+
+    /// The label with the greatest mean (the first of equals), and that mean.
+    fn best(&self) -> (usize, f32) {
+        let mut best = (0, f32::NEG_INFINITY);
+        for label in 0..self.settings.label_count() {
+            let mean = self.history.of(label).sum::<f32>() / self.settings.mean_of as f32;
+            if mean > best.1 {
+                best = (label, mean);
+            }
+        }
+        best
+    }
+}
+
+/// The posteriors that are averaged, and the last event.
+#[derive(Debug)]
+struct History<'b, P> {
+    /// [mean_of × labels], a ring of rows.
+    posteriors: &'b mut [P],
+    labels: usize,
+    /// Where the oldest posterior's row starts.
+    oldest: usize,
+    /// How many posteriors are missing until there are `mean_of`.
+    missing: u32,
+    /// The last event's time and refractory time, until the latter is over.
+    quiet: Option<(u32, NonZero<u32>)>,
+}
+
+impl<'b, P: Copy> History<'b, P> {
+    fn new(settings: &DetectorSettings<'_>, posteriors: &'b mut [P]) -> Self {
+        Self { posteriors, labels: settings.label_count(), oldest: 0, missing: settings.mean_of, quiet: None }
+    }
+
+    /// Takes a row; says whether it may make an event.
+    fn push(&mut self, row: &[P], now_ms: u32) -> Result<bool, WrongLength> {
+        let (expected, given) = (self.labels, row.len());
         if given != expected {
             return Err(WrongLength { expected, given });
         }
-        for (slot, &posterior) in self.posteriors.iter_mut().skip(self.oldest).zip(posteriors) {
+        for (slot, &posterior) in self.posteriors.iter_mut().skip(self.oldest).zip(row) {
             *slot = posterior;
         }
         self.oldest += expected;
@@ -233,39 +287,22 @@ impl<'a, 'b> Detector<'a, 'b> {
         }
         self.missing = self.missing.saturating_sub(1);
         self.quiet = self.quiet.filter(|&(since, refractory)| now_ms.wrapping_sub(since) < refractory.get());
-        if self.missing > 0 || self.quiet.is_some() {
-            return Ok(None);
-        }
-        let (label, score) = self.best();
-        let Some(LabelSettings { threshold, refractory_ms }) = self.settings.label(label) else { return Ok(None) };
-        // An output that is no posterior may exceed 1, and any threshold.
-        if threshold <= 1.0 && score >= threshold {
-            self.quiet = NonZero::new(refractory_ms).map(|refractory| (now_ms, refractory));
-            return Ok(Some(Event { label, score, at_ms: now_ms }));
-        }
-        Ok(None)
+        Ok(self.missing == 0 && self.quiet.is_none())
     }
 
-    /// Forgets every posterior and event, as if new.
-    pub fn reset(&mut self) {
-        (self.oldest, self.missing, self.quiet) = (0, self.settings.mean_of, None);
+    fn event(&mut self, now_ms: u32, refractory_ms: u32) {
+        self.quiet = NonZero::new(refractory_ms).map(|refractory| (now_ms, refractory));
     }
 
-    /// The label with the greatest mean (the first of equals), and that mean.
-    fn best(&self) -> (usize, f32) {
-        let labels = self.settings.label_count().max(1);
+    fn reset(&mut self, settings: &DetectorSettings<'_>) {
+        (self.oldest, self.missing, self.quiet) = (0, settings.mean_of, None);
+    }
+
+    /// The posteriors of a label, from the oldest to the newest, wherever the ring starts: the same ones have the same mean.
+    fn of(&self, label: usize) -> impl Iterator<Item = P> {
         let (newer, older) = self.posteriors.split_at_checked(self.oldest).unwrap_or_default();
-        let mut best = (0, f32::NEG_INFINITY);
-        for label in 0..labels {
-            // From the oldest to the newest, wherever the ring starts: the same posteriors have the same mean.
-            let rows = older.chunks_exact(labels).chain(newer.chunks_exact(labels));
-            let sum: f32 = rows.filter_map(|row| row.get(label)).sum();
-            let mean = sum / self.settings.mean_of as f32;
-            if mean > best.1 {
-                best = (label, mean);
-            }
-        }
-        best
+        let labels = self.labels.max(1);
+        [older, newer].into_iter().flat_map(move |rows| rows.iter().skip(label).step_by(labels).copied())
     }
 }
 

@@ -39,9 +39,9 @@ mod tanh;
 mod tensor;
 
 pub use batch::Batch;
-pub use detector::Detector;
+pub use detector::{Detector, IntegerDetector};
 pub use error::{BufferTooSmall, WrongLength};
-pub use front_end::FrontEnd;
+pub use front_end::{FrontEnd, IntegerFrontEnd};
 pub use image::{Aligned, ImageBytes, ImageError, Numeric};
 pub use model::Model;
 pub use schedule::Schedule;

@@ -13,6 +13,7 @@ use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, Sect
 use crate::node::{Node, Place, Shared};
 use crate::port::{Ports, check_ports};
 use crate::schedule::Schedule;
+use crate::step::StepError;
 
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
 const MAX_ELEMENTS: usize = 1 << 26;
@@ -30,7 +31,7 @@ pub struct Model<'a> {
     detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     shared: Shared<'a>,
-    engine: &'static Engine,
+    engine: Option<&'static Engine>,
     ports: &'a [u8],
     node_count: u32,
     /// Nodes up to the last that has a state.
@@ -122,7 +123,7 @@ impl<'a> Model<'a> {
             detector,
             records,
             shared: Shared { weights, numeric: image.numeric, layout: image.layout, cells: Cells::NONE },
-            engine: Engine::of(image.numeric),
+            engine: Some(Engine::of(image.numeric)),
             ports,
             node_count,
             stateful_count: 0,
@@ -183,9 +184,12 @@ impl<'a> Model<'a> {
                 return Err(error);
             }
             let too_large = ImageError::TooLarge { node: place.node };
-            let (Some(state), Some(work)) = (node.checked_state_elements(), node.work_elements()) else {
+            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements()) else {
                 return Err(too_large);
             };
+            if state != node.state_elements() || work != node.work_elements() {
+                return Err(ImageError::BadMemory { node: place.node, state, work });
+            }
             let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
             self.state_elements = state_elements;
             self.work = self.work.saturating_add(node.work());
@@ -251,6 +255,12 @@ impl<'a> Model<'a> {
             if needed != given {
                 return Err(ImageError::BadFrontEnd { needed, given });
             }
+            if let Some(given) = front_end.scale() {
+                let needed = self.input_scale();
+                if !self.image.numeric.is_integer() || needed.to_bits() != given.to_bits() {
+                    return Err(ImageError::BadFrontEndScale { needed, given });
+                }
+            }
         }
         if let Some(detector) = &self.detector {
             let (needed, given) = (self.output_size(), detector.label_count());
@@ -277,6 +287,13 @@ impl<'a> Model<'a> {
     /// The same model as one endless run: what runs a sequence from end to end.
     pub const fn endless(self) -> Self {
         Self { schedule: Schedule::Endless, ..self }
+    }
+
+    /// The same model without what turns integers into f32 and back, so that a firmware that calls only
+    /// [`step_i16`](Self::step_i16) has no code for floats: `step_f32` refuses it. Its front end, which could give f32, is
+    /// none: take [`Mfcc::integer`] from the whole model. None if the numeric is a float one.
+    pub const fn integers_only(self) -> Option<Self> {
+        if self.image.numeric.is_integer() { Some(Self { engine: None, front_end: None, ..self }) } else { None }
     }
 
     /// The same model under another schedule.
@@ -349,8 +366,11 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(crate) const fn engine(&self) -> &'static Engine {
-        self.engine
+    pub(crate) const fn engine(&self) -> Result<&'static Engine, StepError> {
+        match self.engine {
+            Some(engine) => Ok(engine),
+            None => Err(StepError::IntegersOnly),
+        }
     }
 
     pub(crate) const fn slot_elements(&self) -> usize {
@@ -385,6 +405,16 @@ impl<'a> Model<'a> {
     /// Features of the first input.
     pub const fn input_size(&self) -> usize {
         self.inputs().first_size()
+    }
+
+    /// What a unit of the first input is worth; 1.0 in a float numeric.
+    pub const fn input_scale(&self) -> f32 {
+        self.inputs().first_scale()
+    }
+
+    /// What a unit of the first output is worth; 1.0 in a float numeric.
+    pub const fn output_scale(&self) -> f32 {
+        self.outputs().first_scale()
     }
 
     /// Features of the first output.
@@ -463,6 +493,7 @@ pub struct Nodes<'a> {
 impl<'a> Iterator for Nodes<'a> {
     type Item = Node<'a>;
 
+    #[inline(always)]
     fn next(&mut self) -> Option<Node<'a>> {
         self.left = self.left.checked_sub(1)?;
         let place = Place { node: 0, offset: 0 };
@@ -501,7 +532,7 @@ mod tests {
         };
         let mut nodes = [0; 96];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
-        let nodes_len = 16 + record.write(&mut nodes[16..]).unwrap();
+        let nodes_len = 16 + record.write(Numeric::F32, Layout::Portable, &mut nodes[16..]).unwrap();
         let (x, y) = (PortRecord::float("x", units, 0), PortRecord::float("y", units, units));
         let mut ports = [0; 64];
         let ports_len = write_ports(&[x], &[y], &mut ports).unwrap();

@@ -36,6 +36,8 @@ pub struct Node<'a> {
     pub unroll: Option<Unroll>,
     pub(crate) cell: &'static Cell,
     output_slot: usize,
+    state_elements: usize,
+    work_elements: usize,
     extents: &'a [[u8; 4]],
     activations: &'a [u8],
     params: &'a [u8],
@@ -111,6 +113,7 @@ impl<'a> Node<'a> {
 
     /// Decodes the record at the start of `records`, whose kind is among `shared.cells`, and returns it with the
     /// records behind it.
+    #[inline(always)]
     pub(crate) const fn decode(
         records: &'a [u8],
         shared: &Shared<'a>,
@@ -148,6 +151,11 @@ impl<'a> Node<'a> {
         ) else {
             return Err(malformed);
         };
+        let (Some(state_elements), Some(work_elements)) =
+            (u32_at(head, field::STATE_ELEMENTS), u32_at(head, field::WORK_ELEMENTS))
+        else {
+            return Err(malformed);
+        };
         if flags > unroll::ALL || (steps == 0 && flags != 0) {
             return Err(malformed);
         }
@@ -174,6 +182,8 @@ impl<'a> Node<'a> {
             unroll: Unroll::decode(steps, flags),
             cell,
             output_slot: output_slot as usize,
+            state_elements: state_elements as usize,
+            work_elements: work_elements as usize,
             extents,
             activations,
             params,
@@ -408,6 +418,7 @@ impl<'a> Node<'a> {
             Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
             Storage::Factors { .. } => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
+            Storage::Multipliers | Storage::Addends => rows.checked_mul(4),
         }
     }
 
@@ -420,8 +431,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Elements of the state that it keeps from step to step; `None` if they are too many to count.
-    pub(crate) const fn checked_state_elements(&self) -> Option<usize> {
+    /// The elements of its state, by its spec; `None` if they are too many to count.
+    pub(crate) const fn needed_state_elements(&self) -> Option<usize> {
         let mut total = 0_usize;
         let mut states = self.spec().states;
         while let [state, rest @ ..] = states {
@@ -436,14 +447,16 @@ impl<'a> Node<'a> {
 
     /// Elements of the state that it keeps from step to step.
     pub const fn state_elements(&self) -> usize {
-        match self.checked_state_elements() {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.state_elements
     }
 
-    /// Elements of scratch that it needs for itself during a step: its own, and its input if that lies in several slots.
-    pub(crate) const fn work_elements(&self) -> Option<usize> {
+    /// Elements of scratch that it needs for itself during a step.
+    pub(crate) const fn work_elements(&self) -> usize {
+        self.work_elements
+    }
+
+    /// The same by its spec: its own, and its input if that lies in several slots; `None` if they are too many to count.
+    pub(crate) const fn needed_work_elements(&self) -> Option<usize> {
         let (mut rest, mut total) = (self.cell.work(), self.gathered_elements());
         while let [dim, others @ ..] = rest {
             let Some(len) = self.sizes().dim(dim) else { return None };
@@ -564,6 +577,9 @@ impl<'a> Node<'a> {
     /// The bytes of tensor `index` of the spec; none where the node does not have it.
     fn tensor(&self, index: usize) -> &'a [u8] {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        if offset == field::ABSENT {
+            return &[];
+        }
         let bytes = self.tensor_bytes(index).unwrap_or(0);
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
     }
@@ -574,12 +590,30 @@ impl<'a> Node<'a> {
         Matrix::new(self.tensor(index), cols)
     }
 
+    /// The columns of the blocks of matrix `index` of a float node, and what is behind the matrix.
+    pub(crate) fn columns<W: Weight>(&self, index: usize) -> &'a [[W; 4]] {
+        self.whole(index)
+    }
+
     /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
     pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
+        Blocks { units: self.whole(index), block_len: K::block_len(cols) }
+    }
+
+    /// As many of something as a tensor and what is behind it hold.
+    fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
         let bytes = self.tensor_start(index);
-        let whole = bytes.len() - bytes.len() % size_of::<K::Unit>();
-        let units = bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default();
-        Blocks { units, block_len: K::block_len(cols) }
+        let whole = bytes.len() - bytes.len() % size_of::<T>();
+        bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
+    }
+
+    /// The weights of a row of matrix `index` of an integer node.
+    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
+        let (layout, numeric) = (self.layout, self.numeric);
+        let cols = self.tensor_spec(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);
+        let block = self.tensor(index).get((row / 4).saturating_mul(bytes)..).unwrap_or_default();
+        (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
@@ -601,8 +635,8 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// The terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
-    pub(crate) fn terms(&self, index: usize) -> &'a [i32] {
+    /// The multipliers, the terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    pub(crate) fn words(&self, index: usize) -> &'a [i32] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
@@ -661,6 +695,13 @@ impl<'a> Node<'a> {
             Some(activation) => activation,
             None => Activation::Identity,
         }
+    }
+
+    /// Whether its activations are these, which have no parameters.
+    pub(crate) fn activations_are<const N: usize>(&self, usual: [Activation; N]) -> bool {
+        let (entries, _) = self.activations.as_chunks::<{ activation::LEN }>();
+        let codes = entries.iter().map(|entry| u32_at(entry, activation::CODE));
+        codes.eq(usual.iter().map(|activation| Some(u32::from(activation.code()))))
     }
 
     const fn activation_at(&self, index: usize) -> Option<Activation> {

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::image::field::{MAX_PORTS, MAX_SIZE, port, ports};
-use crate::image::read::{slice, u16_at, u32_at};
+use crate::image::read::{f32_at, slice, u16_at, u32_at};
 
 /// A named input or output.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +63,14 @@ impl<'a> Ports<'a> {
         match slot_at(self.payload, self.next) {
             Some((_, size)) => size,
             None => 0,
+        }
+    }
+
+    pub(crate) const fn first_scale(&self) -> f32 {
+        let Some(record) = port_record(self.payload, self.next) else { return 1.0 };
+        match f32_at(record, port::SCALE) {
+            Some(scale) => scale,
+            None => 1.0,
         }
     }
 

@@ -40,6 +40,55 @@ pub const fn from_q15(product: i32) -> i32 {
     product.wrapping_add(ONE / 2) >> 15
 }
 
+/// A value times `multiplier` / 2^24: in another unit, with [`RESCALED_BITS`] fraction bits of it.
+pub const fn rescaled(value: i16, multiplier: i32) -> i32 {
+    mulh((value as i32) << 16, multiplier)
+}
+
+/// A product of two values times `multiplier` / 2^39: in a unit, with [`RESCALED_BITS`] fraction bits of it.
+pub const fn rescaled_product(product: i32, multiplier: i32) -> i32 {
+    mulh(product << 1, multiplier)
+}
+
+/// Fraction bits of what has been rescaled.
+pub const RESCALED_BITS: u32 = 8;
+
+/// Without the fraction bits of what has been rescaled: rounded to nearest, halves up.
+pub const fn whole(rescaled: i32) -> i32 {
+    rescaled.wrapping_add(1 << (RESCALED_BITS - 1)) >> RESCALED_BITS
+}
+
+/// The most values whose [`Mean`] can be taken.
+pub const MOST_OF_MEAN: usize = 1 << 13;
+
+/// The mean of so many values.
+#[derive(Clone, Copy, Debug)]
+pub struct Mean {
+    lift: u32,
+    share: i32,
+}
+
+impl Mean {
+    /// Of `count` values, at most [`MOST_OF_MEAN`].
+    pub const fn of(count: usize) -> Self {
+        let count = count as u32;
+        let bits = u32::BITS - count.saturating_sub(1).leading_zeros();
+        // A sum shifted left by this has 32 bits.
+        let lift = if bits < 13 { 16 - bits } else { 3 };
+        let share = match (1_i32 << 30).checked_div(count.cast_signed()) {
+            Some(share) => share,
+            None => 0,
+        };
+        Self { lift, share }
+    }
+
+    /// From their sum: rounded to nearest, halves up.
+    pub fn from(self, sum: i32) -> i16 {
+        let mean = mulh(sum << self.lift, self.share);
+        saturate(mean.wrapping_add(1 << (self.lift - 3)) >> (self.lift - 2))
+    }
+}
+
 // Of four rows, `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋`, where a shift rounds down. What rounding down
 // takes away on average is in `start`, and so is the bias. Rows with one part are not shifted.
 
@@ -74,7 +123,25 @@ pub const fn cannot_wrap(start: i32, shift: u8, fine: u64, coarse: u64) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX, cannot_wrap, mulh, mulh_of_halves};
+    use super::{MAX, MOST_OF_MEAN, Mean, cannot_wrap, mulh, mulh_of_halves, rescaled, whole};
+
+    #[test]
+    fn means_and_other_units_are_rounded_to_nearest() {
+        for count in 1..=MOST_OF_MEAN {
+            let mean = Mean::of(count);
+            let most = MAX * count as i32;
+            for sum in [most, -most, most / 2, most / 3 + 1, -most / 7, count as i32, 1, -1, 0] {
+                let far = f64::from(sum) / count as f64 - f64::from(mean.from(sum));
+                // Half a unit, and what the reciprocal and the product lose.
+                assert!(far.abs() <= 0.5 + 0.25 + 0.25, "{sum} of {count}: {far}");
+                assert!(count > 64 || far.abs() <= 0.5 + 1.0 / 128.0, "{sum} of {count}: {far}");
+            }
+        }
+        for x in i16::MIN..=i16::MAX {
+            assert_eq!(whole(rescaled(x, 1 << 24)), x.into());
+            assert_eq!(whole(rescaled(x, 1 << 22)), (i32::from(x) + 2) >> 2);
+        }
+    }
 
     #[test]
     fn a_row_that_just_fits_has_no_sum_outside_of_32_bits() {

@@ -34,7 +34,7 @@ pub(crate) fn run<E: Element>(
         let Some((y, filling)) = slot.split_at_mut_checked(output.len()) else { return false };
         filling.fill(E::zeroed());
         // The scratch is as long as the neediest node's.
-        let Some(work) = node.work_elements().and_then(|needed| work.get_mut(..needed)) else { return false };
+        let Some(work) = work.get_mut(..node.work_elements()) else { return false };
         let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return false };
         let mut inputs =
             Inputs { node: &node, before, after, after_start: output.start + node.padded_output(), gathered };

@@ -100,6 +100,8 @@ impl Model<'_> {
         sequence: &Sequence<'_>,
         Place { index, time }: Place,
     ) -> usize {
+        // Checked before.
+        let Ok(engine) = self.engine() else { return 0 };
         let from = index * time;
         let (to, rows) = if sequence.last_only { (index, 1) } else { (from, time) };
         let len = sequence.lens.and_then(|lens| lens.get(index)).map_or(time, |&len| len);
@@ -114,13 +116,13 @@ impl Model<'_> {
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
             let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row, wanted };
-            let output = (self.engine().step)(self, state, buffers, &mut unseen);
+            let output = (engine.step)(self, state, buffers, &mut unseen);
             written += usize::from(output);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
             let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row, wanted: true };
-            written += usize::from((self.engine().end)(self, state, buffers, &mut unseen));
+            written += usize::from((engine.end)(self, state, buffers, &mut unseen));
         }
         let written = written.min(rows);
         for ((place, _), output) in self.outputs().places().zip(outputs) {
@@ -140,6 +142,7 @@ impl Model<'_> {
         outputs: &[&mut [f32]],
         sequence: &Sequence<'_>,
     ) -> Result<(&'s mut [u32], usize), StepError> {
+        self.engine()?;
         // The first input says how many steps there are.
         let (row, given) = (self.input_size().saturating_mul(batch), inputs.first().map_or(0, |input| input.len()));
         let (time, ragged) = (given.checked_div(row).unwrap_or(0), given.checked_rem(row).unwrap_or(given));

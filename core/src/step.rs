@@ -32,6 +32,8 @@ pub enum StepError {
     OtherState,
     /// The model computes in floats, and has no integers to take or give.
     FloatModel,
+    /// The model is left without f32 by [`Model::integers_only`].
+    IntegersOnly,
     /// The scratch is shorter than [`Model::scratch_words`].
     Scratch(BufferTooSmall),
     /// The model has another number of inputs.
@@ -61,6 +63,7 @@ impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::OtherState => write!(f, "the state belongs to another model or schedule"),
+            Self::IntegersOnly => write!(f, "the model has been left without f32: step_i16 runs it"),
             Self::FloatModel => write!(f, "the model is of a float numeric: step_f32 runs it"),
             Self::Scratch(BufferTooSmall { needed, given }) => {
                 write!(f, "{given} words of scratch, the model needs {needed}")
@@ -153,7 +156,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: (self.engine().step)(self, state, buffers, &mut observe) })
+        Ok(Step { output: (self.engine()?.step)(self, state, buffers, &mut observe) })
     }
 
     /// One time step of a model in an integer numeric with one input and one output: as [`step_f32`](Self::step_f32),
@@ -206,7 +209,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_outputs(scratch, (outputs, 1))?;
         let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: (self.engine().end)(self, state, buffers, &mut unseen) })
+        Ok(Step { output: (self.engine()?.end)(self, state, buffers, &mut unseen) })
     }
 
     /// The id is what the packer says: two images may share one and yet need states of another length.

@@ -6,22 +6,23 @@
 #![no_std]
 
 pub mod arch;
+pub mod bundle;
 pub mod led;
 pub mod microphone;
 pub mod recording;
 
 use core::panic::PanicInfo;
 
-use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
-use cortex_m_semihosting::hio::{self, HostStream};
+use semihosting::io::{self, Stdout, Write};
+use semihosting::process::ExitCode;
 
 /// The host's standard output.
-pub struct Console(Option<HostStream>);
+pub struct Console(Option<Stdout>);
 
 impl Console {
     /// Opens it. Where nobody listens, what is printed is lost.
     pub fn open() -> Self {
-        Self(hio::hstdout().ok())
+        Self(io::stdout().ok())
     }
 
     /// Prints text as it is.
@@ -47,26 +48,63 @@ impl Console {
         self.text("\n");
     }
 
+    /// Prints how many bytes of stack a step used.
+    pub fn stack_of_step(&mut self, bytes: u32) {
+        self.text("stack of step ");
+        self.hex(bytes);
+        self.text("\n");
+    }
+
+    /// Prints a hash and ends the line.
+    pub fn hash(&mut self, hash: &Hash) {
+        self.hex((hash.0 >> 32) as u32);
+        self.hex(hash.0 as u32);
+        self.text("\n");
+    }
+
     fn bytes(&mut self, bytes: &[u8]) {
-        if let Some(Err(())) = self.0.as_mut().map(|stream| stream.write_all(bytes)) {
+        if let Some(Err(_)) = self.0.as_mut().map(|stream| stream.write_all(bytes)) {
             self.0 = None;
         }
     }
 }
 
-/// Prints how much stack was used, and ends the program: QEMU's exit code is 0 after `Some`, 1 after `None`.
-pub fn exit(result: Option<()>) -> ! {
+/// FNV-1a over numbers (Fowler, Noll, Vo; draft-eastlake-fnv), 64 bits, low byte first.
+pub struct Hash(u64);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Hash {
+    /// Goes on over these numbers.
+    pub fn add(&mut self, values: &[i16]) {
+        for byte in values.iter().flat_map(|value| value.to_le_bytes()) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+        }
+    }
+}
+
+/// Runs a program, prints how much stack was used, and ends it: QEMU's exit code is 0 after `Some`, 1 after `None`.
+pub fn start(program: impl FnOnce() -> Option<()>) -> ! {
+    arch::paint();
+    let result = program();
     let mut console = Console::open();
     console.text("stack ");
-    console.hex(arch::stack_bytes());
+    console.hex(arch::used());
     console.text("\n");
     leave(result.is_some())
 }
 
+/// Ends a program without a word of the stack, whose painting a trace would show.
+pub fn exit(result: Option<()>) -> ! {
+    leave(result.is_some())
+}
+
 fn leave(success: bool) -> ! {
-    loop {
-        debug::exit(if success { EXIT_SUCCESS } else { EXIT_FAILURE });
-    }
+    if success { ExitCode::SUCCESS } else { ExitCode::FAILURE }.exit_process()
 }
 
 #[panic_handler]

@@ -2,14 +2,11 @@
 
 use core::cell::RefCell;
 
-use cortex_m::peripheral::syst::SystClkSource;
 use critical_section::Mutex;
 use heapless::spsc::{Consumer, Producer, Queue};
 
+use crate::arch::{end_interrupt, singleton, start_timer};
 use crate::recording::{Block, Blocks};
-
-/// Processor cycles from one block to the next: 1 ms at the board's 25 MHz, ten times as fast as speech.
-const BLOCK_CYCLES: u32 = 25_000;
 
 static MICROPHONE: Mutex<RefCell<Option<Microphone>>> = Mutex::new(RefCell::new(None));
 
@@ -31,23 +28,19 @@ impl Microphone {
 
 /// Starts the interrupts; the blocks come out of the queue. `None` if it was started before.
 pub fn start() -> Option<Consumer<'static, Block>> {
-    let (producer, consumer) = cortex_m::singleton!(: Queue<Block, 8> = Queue::new())?.split();
+    let (producer, consumer) = singleton!(: Queue<Block, 8> = Queue::new())?.split();
     let microphone = Microphone { blocks: Blocks::default(), queue: producer, waiting: None };
     critical_section::with(|token| {
         *MICROPHONE.borrow(token).try_borrow_mut().ok()? = Some(microphone);
         Some(())
     })?;
-    let mut timer = cortex_m::Peripherals::take()?.SYST;
-    timer.set_clock_source(SystClkSource::Core);
-    timer.set_reload(BLOCK_CYCLES - 1);
-    timer.clear_current();
-    timer.enable_counter();
-    timer.enable_interrupt();
+    start_timer()?;
     Some(consumer)
 }
 
-/// To be called from the program's `SysTick`.
+/// To be called from the program's timer interrupt: `SysTick`, or `MachineTimer` on RISC-V.
 pub fn interrupt() {
+    end_interrupt();
     critical_section::with(|token| {
         if let Ok(mut microphone) = MICROPHONE.borrow(token).try_borrow_mut()
             && let Some(microphone) = microphone.as_mut()

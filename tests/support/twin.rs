@@ -1,7 +1,9 @@
 //! The integer numerics a second time, as FORMAT.md says them: 64-bit integers, rows one by one, nothing shared with
 //! `core` but the packer's numbers. Every sum is looked at: none may leave 32 bits, which the packer promises.
 
-use std::collections::BTreeMap;
+mod layers;
+
+use std::collections::{BTreeMap, VecDeque};
 
 use tidegate::Numeric;
 use tidegate::activation::Activation;
@@ -16,6 +18,8 @@ const MAX: i64 = 32767;
 /// A model in integers.
 pub struct Twin {
     nodes: Vec<TwinNode>,
+    input: String,
+    output: String,
     /// What a unit of the input is worth, and of the output.
     pub scales: (f64, f64),
 }
@@ -26,10 +30,12 @@ struct TwinNode {
     numbers: BTreeMap<&'static str, i64>,
     weights: BTreeMap<&'static str, Vec<Vec<i64>>>,
     rows: BTreeMap<&'static str, Vec<Row>>,
-    /// Peepholes and tables.
+    /// Peepholes, tables, multipliers.
     vectors: BTreeMap<&'static str, Vec<i64>>,
     hidden: Vec<i64>,
     cell: Vec<i64>,
+    /// Of a window: its rows, and the steps until its next output.
+    window: (VecDeque<Vec<i64>>, usize),
 }
 
 #[derive(Clone, Copy)]
@@ -40,27 +46,30 @@ struct Row {
 }
 
 impl Twin {
-    /// Of a chain of nodes, as the packer quantizes them.
+    /// Of a network with one input and one output, as the packer quantizes it.
     pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Self {
+        let (model, scales) = &Scales::assign(model.clone(), ranges).expect("it has no front end");
         let architecture = &model.architecture;
-        let scales = Scales::assign(model, ranges).expect("a chain has one scale a value");
         let nodes = architecture.nodes.iter().map(|node| {
-            let quantized = QuantizedNode::new(node, model, &scales, ranges, numeric, Layout::Portable);
+            let quantized = QuantizedNode::new(node, model, scales, ranges, numeric, Layout::Portable);
             let quantized = quantized.unwrap_or_else(|error| panic!("{error}: {node:?}"));
             TwinNode::new(node, &quantized, numeric)
         });
         let ends = (scales.of(&architecture.inputs[0].name), scales.of(&architecture.outputs[0].from));
-        Self { nodes: nodes.collect(), scales: ends }
+        let (input, output) = (architecture.inputs[0].name.clone(), architecture.outputs[0].from.clone());
+        Self { nodes: nodes.collect(), input, output, scales: ends }
     }
 
-    /// One time step.
-    pub fn step(&mut self, x: &[i16]) -> Vec<i16> {
-        let mut values: Vec<i64> = x.iter().map(|&x| x.into()).collect();
+    /// One time step, of which there may be no output yet.
+    pub fn step(&mut self, x: &[i16]) -> Option<Vec<i16>> {
+        let mut values = BTreeMap::from([(self.input.clone(), x.iter().map(|&x| x.into()).collect())]);
+        let mut valid = usize::MAX;
         for node in &mut self.nodes {
-            values = node.step(&values);
-            assert!(values.iter().all(|value| value.abs() <= MAX), "{} leaves 16 bits", node.node.name);
+            let y = node.run(&values, &mut valid)?;
+            assert!(y.iter().all(|value| value.abs() <= MAX), "{} leaves 16 bits", node.node.name);
+            values.insert(node.node.name.clone(), y);
         }
-        values.into_iter().map(|value| value as i16).collect()
+        values.remove(&self.output).map(|values| values.into_iter().map(|value| value as i16).collect())
     }
 }
 
@@ -106,8 +115,8 @@ impl TwinNode {
                 Storage::Factors { .. } | Storage::Curve => {
                     vectors.insert(tensor.name, halves());
                 }
-                Storage::Terms(_) | Storage::Gains(_) => {
-                    let word = |bytes: &[u8]| i64::from(i32::from_le_bytes(bytes.try_into().expect("a word")));
+                Storage::Multipliers | Storage::Addends | Storage::Terms(_) | Storage::Gains(_) => {
+                    let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
                 }
                 Storage::F32 => panic!("no floats"),
@@ -123,10 +132,48 @@ impl TwinNode {
             vectors,
             hidden: vec![0; node.output_size],
             cell: vec![0; cells],
+            window: (VecDeque::new(), 0),
         }
     }
 
-    fn step(&mut self, x: &[i64]) -> Vec<i64> {
+    /// Of every row that it reads; the first `valid` of those of a window are there.
+    fn run(&mut self, values: &BTreeMap<String, Vec<i64>>, valid: &mut usize) -> Option<Vec<i64>> {
+        let steps = self.node.steps();
+        let inputs: Vec<&[i64]> = self.node.inputs.iter().map(|name| values[name].as_slice()).collect();
+        let row = |row: usize| -> Vec<i64> {
+            inputs.iter().flat_map(|input| input.chunks(input.len() / steps).nth(row)).flatten().copied().collect()
+        };
+        match (self.kind, self.node.unroll) {
+            (CellKind::Window, _) => {
+                let rows = self.window(row(0))?;
+                *valid = rows.len();
+                Some(rows.concat())
+            }
+            (CellKind::Repeat, _) => {
+                *valid = self.extent("times");
+                Some(row(0).repeat(*valid))
+            }
+            (_, None) => Some(self.step(&row(0), *valid)),
+            (_, Some(unroll)) => {
+                if !unroll.stateful {
+                    self.hidden.fill(0);
+                    self.cell.fill(0);
+                }
+                let there = steps.min(*valid);
+                let mut rows = vec![vec![0; self.node.output_size]; steps];
+                for k in 0..there {
+                    let at = |backwards: bool| if backwards { there - 1 - k } else { k };
+                    rows[at(unroll.write_backwards)] = self.step(&row(at(unroll.read_backwards)), *valid);
+                }
+                Some(rows.concat())
+            }
+        }
+    }
+
+    fn step(&mut self, x: &[i64], valid: usize) -> Vec<i64> {
+        if self.has("masked") && x.last() == Some(&0) {
+            return self.hidden.clone();
+        }
         match self.kind {
             CellKind::Lstm => self.lstm(x),
             CellKind::Gru => self.gru(x),
@@ -145,6 +192,15 @@ impl TwinNode {
                 (0..self.node.output_size).map(|row| self.activate("activation", sum(row)).clamp(-MAX, MAX)).collect()
             }
             CellKind::Softmax => self.softmax(x),
+            CellKind::Conv => self.conv(x, self.extent("groups")),
+            CellKind::DepthwiseConv => self.conv(x, self.extent("in_channels")),
+            CellKind::Pool => self.pool(x),
+            CellKind::Activation => self.activation_layer(x),
+            CellKind::Scale => self.scale(x),
+            CellKind::Embedding => self.embedding(x),
+            CellKind::Merge => self.merge(x),
+            CellKind::Identity => self.identity(x),
+            CellKind::Last => self.last(x, valid),
             CellKind::MinGru => self.min_gru(x),
             CellKind::FastRnn => self.fast_rnn(x),
             CellKind::FastGrnn => self.fast_grnn(x),
@@ -304,7 +360,7 @@ impl TwinNode {
         let candidate = |unit: usize| {
             let sum = if self.has("reset_after") {
                 let carried = self.single("new_recurrent_rows", ("new_recurrent_weights", &h), unit);
-                let kept = from_q15(within(r[unit] * carried.clamp(-65535, 65535)));
+                let kept = from_q15(within(r[unit] * carried.clamp(-65536, 65535)));
                 self.single("new_input_rows", ("new_input_weights", x), unit) + kept
             } else {
                 let (input, recurrent) = (("new_input_weights", x), ("new_recurrent_weights", reset.as_slice()));

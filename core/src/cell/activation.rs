@@ -24,6 +24,8 @@
 //!
 //! None of its own.
 
+pub mod integer;
+
 use super::{ActivationSpec, CellSpec, Dim, Io, RECURRENT, Rule};
 use crate::activation::Activation;
 use crate::node::Node;

@@ -44,6 +44,8 @@
 //!
 //! None of its own.
 
+pub mod integer;
+
 use super::patch::{self, COLS, IMAGE, IN_CHANNELS, LAST, PATCH, POSITIONED, POSITIONS, ROWS, TAPS};
 use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, Rule, TensorSpec};
 use crate::activation::Activation;

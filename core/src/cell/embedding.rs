@@ -28,6 +28,8 @@
 //!
 //! None of its own.
 
+pub mod integer;
+
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, RECURRENT, Rule, TensorSpec};
 use crate::kernel::Weight;
 use crate::node::Node;

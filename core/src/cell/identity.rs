@@ -18,6 +18,8 @@
 //!
 //! None of its own.
 
+pub mod integer;
+
 use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy};
 use crate::node::Node;
 
@@ -37,6 +39,6 @@ pub const SPEC: CellSpec = CellSpec {
 };
 
 /// One step. `x` and `y` have the same length.
-pub(crate) fn step(_: &Node<'_>, io: Io<'_>) {
+pub(crate) fn step<E: Copy>(_: &Node<'_>, io: Io<'_, E>) {
     copy(io.y, io.x);
 }

@@ -33,7 +33,7 @@
 //!
 //! None of its own: it is what `return_sequences=False` leaves of a window.
 
-use super::{CellSpec, Dim, ExtentSpec, Io, RECURRENT, Rule, copy};
+use super::{CellSpec, Dim, ExtentSpec, IntegerSpec, Io, RECURRENT, Rule, copy};
 use crate::node::Node;
 
 /// Index of the option `first`.
@@ -57,8 +57,11 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
+/// In the integer numerics, the same.
+pub const INTEGER: IntegerSpec = IntegerSpec::moving(1 << FIRST, &[]);
+
 /// One step. `x` is `[steps · output]`, `y` is `[output]`.
-pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
+pub(crate) fn step<E: Copy>(node: &Node<'_>, io: Io<'_, E>) {
     let Io { x, y, rows, .. } = io;
     let row = if node.has(FIRST) { 0 } else { rows.min(node.extent(STEPS)).saturating_sub(1) };
     let start = row.saturating_mul(node.output_size);

@@ -287,20 +287,19 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
 /// [`Update`] in one walk. What is usual has one of its own, without choices.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
     let cell_clip = node.param(param::CELL_CLIP);
-    let peepholes = peepholes(node, tensor::PEEPHOLES);
-    match [node.activation(0), node.activation(1), node.activation(2)] {
-        // The same numbers in fewer instructions, and more flash.
-        [Activation::Sigmoid, Activation::Tanh, Activation::Tanh]
-            if cfg!(feature = "dsp") && cell_clip == 0.0 && !node.has(PEEPHOLE) =>
-        {
-            walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh), iter::empty(), |c| c);
-        }
-        [gate, candidate, output] => {
-            let activations = (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a));
-            walk::<W>(node, x, operand, cell, m, activations, peepholes, |c| clip(c, cell_clip));
-        }
+    let usual = node.activations_are([Activation::Sigmoid, Activation::Tanh, Activation::Tanh]);
+    // The same numbers in fewer instructions, and more flash.
+    if cfg!(feature = "dsp") && usual && cell_clip == 0.0 && !node.has(PEEPHOLE) {
+        return walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh), iter::empty(), |c| c);
     }
+    let [gate, candidate, output] = [0, 1, 2].map(|index| node.activation(index));
+    let activations = (|a| gate.apply(a), |a| candidate.apply(a), |a| output.apply(a));
+    let peepholes = peepholes(node, tensor::PEEPHOLES);
+    walk::<W>(node, x, operand, cell, m, activations, peepholes, |c| clip(c, cell_clip));
 }
+
+/// Units whose sums are taken before anything is made of them.
+const CHUNK: usize = 16;
 
 /// A block of four rows holds the gates i, f, g, o of one unit. Activations: of gates, candidate, output.
 #[expect(clippy::too_many_arguments)]
@@ -315,21 +314,28 @@ fn walk<W: Weight>(
     mut peepholes: impl Iterator<Item = [f32; 3]>,
     clip: impl Fn(f32) -> f32,
 ) {
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(m)) {
-        let [mut i, mut f, g, mut o] = accumulate(accumulate(b, w, x), r, operand);
-        let peephole = peepholes.next();
-        if let Some([p_i, p_f, _]) = peephole {
-            i += p_i * *c;
-            f += p_f * *c;
+    let mut input = node.columns::<W>(tensor::INPUT_WEIGHTS);
+    let mut recurrent = node.columns::<W>(tensor::RECURRENT_WEIGHTS);
+    let mut bias = node.columns::<f32>(tensor::BIAS);
+    let mut sums = [[0.0; 4]; CHUNK];
+    for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
+        let Some(sums) = sums.get_mut(..cell.len()) else { return };
+        W::sum_two(bias, (input, x), (recurrent, operand), sums);
+        input = input.get(sums.len() * x.len()..).unwrap_or_default();
+        recurrent = recurrent.get(sums.len() * operand.len()..).unwrap_or_default();
+        bias = bias.get(sums.len()..).unwrap_or_default();
+        for (&mut [mut i, mut f, g, mut o], (c, m)) in sums.iter_mut().zip(cell.iter_mut().zip(m)) {
+            let peephole = peepholes.next();
+            if let Some([p_i, p_f, _]) = peephole {
+                i += p_i * *c;
+                f += p_f * *c;
+            }
+            *c = clip(gate(f) * *c + gate(i) * candidate(g));
+            if let Some([_, _, p_o]) = peephole {
+                o += p_o * *c;
+            }
+            *m = gate(o) * output(*c);
         }
-        *c = clip(gate(f) * *c + gate(i) * candidate(g));
-        if let Some([_, _, p_o]) = peephole {
-            o += p_o * *c;
-        }
-        *m = gate(o) * output(*c);
     }
 }
 

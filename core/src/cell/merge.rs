@@ -36,6 +36,8 @@
 //!
 //! `tf1__ResidualWrapper__*`, `tf1__HighwayWrapper__*`, `keras2__Bidirectional__*`, `keras3__Bidirectional__*`.
 
+pub mod integer;
+
 use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy, greater};
 use crate::node::Node;
 

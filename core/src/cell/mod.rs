@@ -233,14 +233,14 @@ impl CellKind {
             Self::Conv => const { &Cell::new(&conv::SPEC, conv::step::<W>) },
             Self::DepthwiseConv => const { &Cell::new(&depthwise_conv::SPEC, depthwise_conv::step::<W>) },
             Self::Pool => const { &Cell::new(&pool::SPEC, pool::step) },
-            Self::Window => const { &Cell::buffered(&window::SPEC, window::step) },
+            Self::Window => const { &Cell::buffered(&window::SPEC, window::step::<f32>) },
             Self::Embedding => const { &Cell::new(&embedding::SPEC, embedding::step::<W>) },
             Self::LayerNorm => const { &Cell::new(&layer_norm::SPEC, layer_norm::step) },
             Self::Activation => const { &Cell::new(&activation::SPEC, activation::step) },
             Self::Merge => const { &Cell::new(&merge::SPEC, merge::step) },
-            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step) },
-            Self::Last => const { &Cell::new(&last::SPEC, last::step) },
-            Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step) },
+            Self::Identity => const { &Cell::new(&identity::SPEC, identity::step::<f32>) },
+            Self::Last => const { &Cell::new(&last::SPEC, last::step::<f32>) },
+            Self::Repeat => const { &Cell::buffered(&repeat::SPEC, repeat::step::<f32>) },
             Self::Scale => const { &Cell::new(&scale::SPEC, scale::step) },
         }
     }
@@ -264,6 +264,38 @@ impl CellKind {
             }
             Self::Softmax => {
                 const { Some(&Cell::integer(&softmax::SPEC, &softmax::integer::SPEC, softmax::integer::step)) }
+            }
+            Self::Conv => const { Some(&Cell::integer(&conv::SPEC, &conv::integer::SPEC, conv::integer::step::<K>)) },
+            Self::DepthwiseConv => {
+                const {
+                    Some(&Cell::integer(
+                        &depthwise_conv::SPEC,
+                        &depthwise_conv::integer::SPEC,
+                        depthwise_conv::integer::step::<K>,
+                    ))
+                }
+            }
+            Self::Embedding => {
+                const { Some(&Cell::integer(&embedding::SPEC, &embedding::integer::SPEC, embedding::integer::step)) }
+            }
+            Self::Activation => {
+                const { Some(&Cell::integer(&activation::SPEC, &activation::integer::SPEC, activation::integer::step)) }
+            }
+            Self::Scale => const { Some(&Cell::integer(&scale::SPEC, &scale::integer::SPEC, scale::integer::step)) },
+            Self::Pool => const { Some(&Cell::integer(&pool::SPEC, &pool::integer::SPEC, pool::integer::step)) },
+            Self::Window => {
+                const { Some(&Cell::integer_buffered(&window::SPEC, &window::INTEGER, window::step::<i16>)) }
+            }
+            Self::Merge => const { Some(&Cell::integer(&merge::SPEC, &merge::integer::SPEC, merge::integer::step)) },
+            Self::Identity if rare => {
+                const { Some(&Cell::integer(&identity::SPEC, &identity::integer::SPEC, identity::integer::step)) }
+            }
+            Self::Identity => {
+                const { Some(&Cell::integer(&identity::SPEC, &identity::integer::SPEC, identity::step::<i16>)) }
+            }
+            Self::Last => const { Some(&Cell::integer(&last::SPEC, &last::INTEGER, last::step::<i16>)) },
+            Self::Repeat => {
+                const { Some(&Cell::integer_buffered(&repeat::SPEC, &repeat::INTEGER, repeat::step::<i16>)) }
             }
             Self::FastRnn => {
                 const { Some(&Cell::integer(&fast_rnn::SPEC, &fast_rnn::integer::SPEC, fast_rnn::integer::step::<K>)) }
@@ -292,6 +324,7 @@ impl CellKind {
             (Self::Lstm, true) => lstm::integer::RARE,
             (Self::Lstm, false) => lstm::IN_PASSES,
             (Self::Gru, true) => gru::integer::RARE,
+            (Self::Identity, true) => identity::integer::RARE,
             _ => 0,
         };
         options & rare != 0
@@ -337,8 +370,8 @@ const BY_CODE: [Option<CellKind>; CODES] = {
 };
 
 /// Whether the step of a node with this option does not count: the last feature is 0. State and output stay.
-pub(crate) fn is_masked(node: &Node<'_>, option: u32, x: &[f32]) -> bool {
-    node.has(option) && x.last() == Some(&0.0)
+pub(crate) fn is_masked<E: Element>(node: &Node<'_>, option: u32, x: &[E]) -> bool {
+    node.has(option) && x.get(node.input_size.wrapping_sub(1)) == Some(&E::zeroed())
 }
 
 /// The slices of one time step of a node, f32 or in the integer numerics i16. Each has the length that the node's spec
@@ -399,6 +432,10 @@ impl Cell {
         Self { spec, form: Form::Integer(integer, Run::Each(step)) }
     }
 
+    const fn integer_buffered(spec: &'static CellSpec, integer: &'static IntegerSpec, step: BufferedStep<i16>) -> Self {
+        Self { spec, form: Form::Integer(integer, Run::Buffered(step)) }
+    }
+
     pub const fn is_buffered(&self) -> bool {
         matches!(self.form, Form::Float(Run::Buffered(_)) | Form::Integer(_, Run::Buffered(_)))
     }
@@ -421,12 +458,18 @@ impl Cell {
 }
 
 /// What a slot or a state holds: f32 or, in the integer numerics, i16.
-pub(crate) trait Element: bytemuck::Pod {
+pub(crate) trait Element: bytemuck::Pod + PartialEq {
     /// How a cell steps with it; none if it is of the other kind.
     fn run(form: &Form) -> Option<Run<Self>>;
 
     /// For who observes.
     fn values(values: &[Self]) -> Values<'_>;
+
+    /// A count that was stored as an element.
+    fn to_count(self) -> usize;
+
+    /// A count as an element: in f32 below 2^24, in i16 below 2^15.
+    fn from_count(count: usize) -> Self;
 }
 
 impl Element for f32 {
@@ -440,6 +483,14 @@ impl Element for f32 {
     fn values(values: &[Self]) -> Values<'_> {
         Values::F32(values)
     }
+
+    fn to_count(self) -> usize {
+        self as usize
+    }
+
+    fn from_count(count: usize) -> Self {
+        count as f32
+    }
 }
 
 impl Element for i16 {
@@ -452,6 +503,14 @@ impl Element for i16 {
 
     fn values(values: &[Self]) -> Values<'_> {
         Values::I16(values)
+    }
+
+    fn to_count(self) -> usize {
+        self.max(0).unsigned_abs().into()
+    }
+
+    fn from_count(count: usize) -> Self {
+        count as i16
     }
 }
 

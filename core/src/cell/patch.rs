@@ -3,6 +3,8 @@
 //! A convolution copies what the kernel sees, zeros where that is padding, into a patch `[groups][taps][channels]`, so
 //! that each group of filters finds its operand in one piece.
 
+pub mod integer;
+
 use super::{Dim, ExtentSpec, Io, Rule};
 use crate::kernel::{Weight, accumulate, accumulate_each};
 use crate::node::Node;
@@ -165,7 +167,7 @@ impl Way {
     }
 
     /// What each tap sees at a position: the channels of a pixel, or padding.
-    pub fn taps(self, x: &[f32], position: [usize; 3]) -> impl Iterator<Item = Option<&[f32]>> {
+    pub fn taps<E>(self, x: &[E], position: [usize; 3]) -> impl Iterator<Item = Option<&[E]>> {
         let pixel = move |index: usize| x.get(index * self.channels..(index + 1) * self.channels);
         self.seen(position).map(move |index| index.and_then(pixel))
     }

@@ -40,6 +40,8 @@
 //!
 //! None of its own.
 
+pub mod integer;
+
 use super::patch::{COLS, EXTENTS, IMAGE, IN_CHANNELS, POSITIONED, ROWS, Way, extent};
 use super::{CellSpec, Dim, Io, Rule, copy, greater};
 use crate::node::Node;

@@ -26,7 +26,7 @@
 //!
 //! None of its own.
 
-use super::{CellSpec, Dim, ExtentSpec, RECURRENT, Rule, copy};
+use super::{CellSpec, Dim, ExtentSpec, IntegerSpec, RECURRENT, Rule, copy};
 use crate::node::Node;
 
 /// Index of the extent `times`.
@@ -47,9 +47,12 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
+/// In the integer numerics, the same.
+pub const INTEGER: IntegerSpec = IntegerSpec::moving(0, &[]);
+
 /// One step. `x` is `[input]`, `y` is `[times · input]`. At the end of a sequence it has nothing of its own to give.
-pub(crate) fn step(node: &Node<'_>, x: Option<&[f32]>, _: &mut [f32], y: &mut [f32]) -> Option<usize> {
-    let x = x?;
+pub(crate) fn step<E: Copy>(node: &Node<'_>, x: Option<&[E]>, _: &mut [E], y: &mut [E]) -> Option<usize> {
+    let x = x?.get(..node.input_size)?;
     let mut rest = y;
     while let Some((row, others)) = rest.split_at_mut_checked(x.len()).filter(|(row, _)| !row.is_empty()) {
         copy(row, x);

@@ -33,6 +33,8 @@
 //!
 //! None of its own.
 
+pub mod integer;
+
 use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec, copy};
 use crate::node::Node;
 

@@ -219,6 +219,10 @@ pub enum Storage {
     Gains(&'static [Unit]),
     /// i16: an activation, tabulated over 2 · 256 steps.
     Curve,
+    /// i32: a multiplier over 2^24, which brings what it is of, the canonical tensor or else 1, to the unit of the output.
+    Multipliers,
+    /// i32: added to what has been multiplied so, in the unit of the output with 8 fraction bits.
+    Addends,
 }
 
 /// What an integer of a node counts.
@@ -266,6 +270,13 @@ pub struct IntegerSpec {
     pub work: &'static [Dim],
     /// Tensors of the image, in the order of the node record.
     pub tensors: &'static [TensorSpec],
+}
+
+impl IntegerSpec {
+    /// Of a kind that only moves values, with these options.
+    pub const fn moving(options: u32, rules: &'static [Rule]) -> Self {
+        Self { options, rules, numbers: &[], work: &[], tensors: &[] }
+    }
 }
 
 /// The option of an integer node that says that an activation of it is not its default, or a number not its usual one.

@@ -39,7 +39,7 @@
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__*`, `keras3__Bidirectional__*`, `torch__*__bi*`.
 
-use super::{CellSpec, Dim, ExtentSpec, Rule, StateSpec};
+use super::{CellSpec, Dim, Element, ExtentSpec, IntegerSpec, Rule, StateSpec, copy};
 use crate::node::Node;
 
 /// Index of the option `partial`.
@@ -79,49 +79,60 @@ pub const SPEC: CellSpec = CellSpec {
     tensors: &[],
 };
 
+/// The greatest count of an i16.
+const MOST_STEPS: Dim = Dim::Const(i16::MAX as usize);
+
+/// In the integer numerics, the same.
+pub const INTEGER: IntegerSpec = IntegerSpec::moving(
+    1 << PARTIAL,
+    &[Rule::AtMost(Dim::Extent(extent::LENGTH), MOST_STEPS), Rule::AtMost(Dim::Extent(extent::HOP), MOST_STEPS)],
+);
+
 /// One step. `x` is `[input]`, `state` is `[length · input]` (the oldest row first), then the rows that are there, then
-/// the steps since the last output; `y` is `[length · input]`.
-pub(crate) fn step(node: &Node<'_>, x: Option<&[f32]>, state: &mut [f32], y: &mut [f32]) -> Option<usize> {
+/// the steps since the last output, each from where a slot may begin; `y` is `[length · input]`.
+pub(crate) fn step<E: Element>(node: &Node<'_>, x: Option<&[E]>, state: &mut [E], y: &mut [E]) -> Option<usize> {
     let (length, hop) = (node.extent(extent::LENGTH), node.extent(extent::HOP));
-    let (rows, [filled, since]) = state.split_last_chunk_mut::<2>()?;
+    let (rows, counts) = state.split_at_mut_checked(node.padded(&Dim::Output))?;
+    let (filled, since) = counts.split_at_mut_checked(node.padded(&Dim::Const(1)))?;
+    let (rows, filled, since) = (rows.get_mut(..node.output_size)?, filled.first_mut()?, since.first_mut()?);
     // Whole numbers below 2^20, unless bytes that were never saved were restored: then they saturate.
-    let (before, waited) = (*filled as usize, *since as usize);
+    let (before, waited) = (filled.to_count(), since.to_count());
     let Some(x) = x else {
         return if node.has(PARTIAL) { finish(node, rows, filled, before, y) } else { None };
     };
     if before == 0 {
-        rows.fill(0.0);
+        rows.fill(E::zeroed());
     }
     let before = if before == 0 { node.extent(extent::PREFILL) } else { before };
     rows.copy_within(node.input_size.min(rows.len()).., 0);
     let start = rows.len().saturating_sub(node.input_size);
-    super::copy(rows.get_mut(start..).unwrap_or_default(), x);
+    copy(rows.get_mut(start..).unwrap_or_default(), x);
     let now = before.saturating_add(1).min(length);
-    *filled = now as f32;
+    *filled = E::from_count(now);
     let first = before < length && now == length;
     let waited = waited.saturating_add(1);
     let due = first || (now == length && waited >= hop);
-    *since = if due || now < length { 0.0 } else { waited as f32 };
+    *since = E::from_count(if due || now < length { 0 } else { waited });
     if !due {
         return None;
     }
-    super::copy(y, rows);
+    copy(y, rows);
     if node.has(PARTIAL) {
-        *filled = 0.0;
+        *filled = E::zeroed();
     }
     Some(length)
 }
 
 /// The rows that are there, first row first, and zeros behind them.
-fn finish(node: &Node<'_>, rows: &mut [f32], filled: &mut f32, count: usize, y: &mut [f32]) -> Option<usize> {
+fn finish<E: Element>(node: &Node<'_>, rows: &[E], filled: &mut E, count: usize, y: &mut [E]) -> Option<usize> {
     let count = count.min(node.extent(extent::LENGTH));
     if count == 0 {
         return None;
     }
     let elements = count.saturating_mul(node.input_size).min(rows.len());
     let start = rows.len() - elements;
-    y.fill(0.0);
-    super::copy(y, rows.get(start..).unwrap_or_default());
-    *filled = 0.0;
+    y.fill(E::zeroed());
+    copy(y, rows.get(start..).unwrap_or_default());
+    *filled = E::zeroed();
     Some(count)
 }

@@ -1,6 +1,9 @@
 //! The image section of the front end, read in place.
 
+use super::frames::Frame;
+use super::integer::{self, IntegerMfcc};
 use super::settings::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
+use super::stream;
 use crate::image::read::{f32_at, u32_at};
 
 /// Byte offsets of the settings. The tables follow, every value 4 bytes, little-endian, in the order of [`Layout`].
@@ -23,15 +26,17 @@ pub(super) mod field {
 }
 
 /// Bits of the options.
-mod option {
+pub(super) mod option {
     pub const RECTANGULAR: u32 = 1;
     pub const POWER: u32 = 1 << 1;
     pub const WHOLE_BINS: u32 = 1 << 2;
     pub const LOG_ENERGY: u32 = 1 << 3;
-    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY;
+    /// The tables are those of integers.
+    pub const INTEGER: u32 = 1 << 4;
+    pub const ALL: u32 = RECTANGULAR | POWER | WHOLE_BINS | LOG_ENERGY | INTEGER;
 }
 
-/// Values in each table, in the order of the section.
+/// Values in each table of floats, in the order of the section.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     /// f32, for every sample of the frame that is heard: the window over 32768, so that samples of i16 become fractions,
@@ -52,9 +57,7 @@ impl Layout {
         Self {
             window: match settings.window {
                 Window::Rectangular => 1,
-                // `Ord::min` is not const.
-                Window::Hann if settings.window_len < settings.fft_len => settings.window_len as usize,
-                Window::Hann => settings.fft_len as usize,
+                Window::Hann => settings.heard_len(),
             },
             edges: settings.mel_bands as usize + 2,
             weights: bins.end - bins.start,
@@ -96,32 +99,93 @@ impl MfccSettings {
 /// the section aligns every value to 4 bytes, so that a core without unaligned loads may be given one.
 pub(super) type Table<'a> = &'a [[u8; 4]];
 
+/// The tables in f32, all checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FloatTables<'a> {
+    pub window: Table<'a>,
+    pub edges: Table<'a>,
+    pub weights: Table<'a>,
+    pub dct: Table<'a>,
+}
+
+/// What the numbers are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tables<'a> {
+    Float(FloatTables<'a>),
+    Integer(integer::Tables<'a>),
+}
+
+/// The f32 features of a frame: `hear(mfcc, frame, work, features)`.
+pub(super) type Hear = fn(&Mfcc<'_>, Frame<'_>, &mut [u32], &mut [f32]);
+
 /// A front end: the settings and tables of an image section, all checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Mfcc<'a> {
     settings: MfccSettings,
-    pub(super) window: Table<'a>,
-    pub(super) edges: Table<'a>,
-    pub(super) weights: Table<'a>,
-    pub(super) dct: Table<'a>,
+    pub(super) tables: Tables<'a>,
+    /// A front end names the one that it needs, so that a firmware whose image is a constant does not contain the other.
+    pub(super) hear: Hear,
 }
 
 impl<'a> Mfcc<'a> {
     /// The front end in a section's payload; borrows the tables.
     ///
     /// # Errors
-    /// If the payload's length is not [`MfccSettings::section_len`], a setting is not within its limits, or a table
-    /// could lead to a feature that is not finite.
+    /// If the payload's length is not [`MfccSettings::section_len`], or
+    /// [`integer_section_len`](MfccSettings::integer_section_len), a setting is not within its limits, or a table could lead
+    /// to a feature that is not finite.
     pub const fn parse(payload: &'a [u8]) -> Result<Self, FrontEndError> {
-        let settings = match read_settings(payload) {
-            Some(Ok(settings)) => settings,
+        let (settings, integer) = match read_settings(payload) {
+            Some(Ok(read)) => read,
             Some(Err(error)) => return Err(error),
             None => return Err(FrontEndError::SectionLen { needed: field::TABLES, given: payload.len() }),
         };
         if let Err(error) = settings.check() {
             return Err(error);
         }
-        let layout = Layout::of(&settings);
+        if integer {
+            return match integer::Tables::parse(payload, &settings) {
+                Ok(tables) => Ok(Self { settings, tables: Tables::Integer(tables), hear: stream::hear_integer }),
+                Err(error) => Err(error),
+            };
+        }
+        match FloatTables::parse(payload, &settings) {
+            Ok(tables) => Ok(Self { settings, tables: Tables::Float(tables), hear: stream::hear_float }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the section says that it computes.
+    pub const fn settings(&self) -> &MfccSettings {
+        &self.settings
+    }
+
+    /// The front end of an [`IntegerFrontEnd`](super::IntegerFrontEnd); none if the section has tables of f32.
+    pub const fn integer(&self) -> Option<IntegerMfcc<'a>> {
+        match self.tables {
+            Tables::Integer(tables) => Some(IntegerMfcc { settings: self.settings, tables }),
+            Tables::Float(_) => None,
+        }
+    }
+
+    /// What a unit of a feature in integers is worth; none if the section has tables of f32.
+    pub const fn scale(&self) -> Option<f32> {
+        match self.tables {
+            Tables::Integer(tables) => Some(f32::from_bits(tables.scale_bits)),
+            Tables::Float(_) => None,
+        }
+    }
+
+    /// Words of memory that a [`FrontEnd`](super::FrontEnd) needs: the samples of a frame (two in a word), the FFT, the mel
+    /// bands and the features.
+    pub const fn memory_words(&self) -> usize {
+        self.settings.memory_words()
+    }
+}
+
+impl<'a> FloatTables<'a> {
+    const fn parse(payload: &'a [u8], settings: &MfccSettings) -> Result<Self, FrontEndError> {
+        let layout = Layout::of(settings);
         let wrong_len = Err(FrontEndError::SectionLen { needed: layout.section_len(), given: payload.len() });
         let Some((_, rest)) = payload.split_at_checked(field::TABLES) else { return wrong_len };
         let (words, odd) = rest.as_chunks();
@@ -138,7 +202,7 @@ impl<'a> Mfcc<'a> {
         if let Err(error) = check_values(window, field::TABLES) {
             return Err(error);
         }
-        if let Err(error) = check_edges(edges, &settings) {
+        if let Err(error) = check_edges(edges, settings) {
             return Err(error);
         }
         if let Err(error) = check_values(weights, weights_at) {
@@ -147,16 +211,12 @@ impl<'a> Mfcc<'a> {
         if let Err(error) = check_values(dct, weights_at + 4 * layout.weights) {
             return Err(error);
         }
-        Ok(Self { settings, window, edges, weights, dct })
-    }
-
-    /// What the section says that it computes.
-    pub const fn settings(&self) -> &MfccSettings {
-        &self.settings
+        Ok(Self { window, edges, weights, dct })
     }
 }
 
-const fn read_settings(payload: &[u8]) -> Option<Result<MfccSettings, FrontEndError>> {
+/// The settings, and whether the tables are in integers.
+const fn read_settings(payload: &[u8]) -> Option<Result<(MfccSettings, bool), FrontEndError>> {
     let Some(sample_rate) = u32_at(payload, field::SAMPLE_RATE) else { return None };
     let Some(window_len) = u32_at(payload, field::WINDOW_LEN) else { return None };
     let Some(stride_len) = u32_at(payload, field::STRIDE_LEN) else { return None };
@@ -176,7 +236,7 @@ const fn read_settings(payload: &[u8]) -> Option<Result<MfccSettings, FrontEndEr
     let spectrum = if options & option::POWER == 0 { Spectrum::Magnitude } else { Spectrum::Power };
     let corners = if options & option::WHOLE_BINS == 0 { MelCorners::Exact } else { MelCorners::WholeBins };
     let first = if options & option::LOG_ENERGY == 0 { First::Cepstrum } else { First::LogEnergy };
-    Some(Ok(MfccSettings {
+    let settings = MfccSettings {
         sample_rate,
         window_len,
         stride_len,
@@ -192,7 +252,8 @@ const fn read_settings(payload: &[u8]) -> Option<Result<MfccSettings, FrontEndEr
         log_floor,
         first,
         lead_frames,
-    }))
+    };
+    Some(Ok((settings, options & option::INTEGER != 0)))
 }
 
 /// Every value within -1 to 1, which no NaN is: the features are then finite for any sound.
@@ -209,7 +270,7 @@ const fn check_values(mut table: Table<'_>, mut offset: usize) -> Result<(), Fro
 }
 
 /// From the first bin to one past the last, never backwards.
-const fn check_edges(mut edges: Table<'_>, settings: &MfccSettings) -> Result<(), FrontEndError> {
+pub(super) const fn check_edges(mut edges: Table<'_>, settings: &MfccSettings) -> Result<(), FrontEndError> {
     let bins = settings.bins();
     let (mut edge, mut previous) = (0, bins.start);
     while let [bytes, rest @ ..] = edges {

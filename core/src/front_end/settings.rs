@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use crate::error::BufferTooSmall;
+
 /// Most mel bands.
 pub(super) const MOST_BANDS: usize = 128;
 
@@ -90,6 +92,9 @@ pub enum First {
     LogEnergy,
 }
 
+/// Samples of a frame, working memory, features.
+pub(super) type Memory<'b> = (&'b mut [i16], &'b mut [u32], &'b mut [u32]);
+
 /// Why settings or a section's bytes are not a front end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -163,7 +168,7 @@ pub enum FrontEndError {
         /// What was found.
         found: u32,
     },
-    /// A table holds a value that is not within -1 to 1.
+    /// A table holds a value that is not within -1 to 1, or the scale is not above 0.
     TableValue {
         /// Where in the section, bytes.
         offset: usize,
@@ -241,6 +246,28 @@ impl MfccSettings {
             return Err(FrontEndError::LeadFrames { found: lead_frames });
         }
         Ok(())
+    }
+
+    /// How many samples of a frame are heard.
+    pub(super) const fn heard_len(&self) -> usize {
+        // `Ord::min` is not const.
+        (if self.window_len < self.fft_len { self.window_len } else { self.fft_len }) as usize
+    }
+
+    /// Words that the samples of a frame take (two in a word), the FFT, the mel bands and the features.
+    pub(super) const fn memory_words(&self) -> usize {
+        (self.window_len.div_ceil(2) + self.fft_len + self.mel_bands + self.coefficients) as usize
+    }
+
+    /// The memory of a stream in its parts.
+    pub(super) fn split<'b>(&self, memory: &'b mut [u32]) -> Result<Memory<'b>, BufferTooSmall> {
+        let too_small = BufferTooSmall { needed: self.memory_words(), given: memory.len() };
+        let window_len = self.window_len as usize;
+        let (samples, rest) = memory.split_at_mut_checked(window_len.div_ceil(2)).ok_or(too_small)?;
+        let (work, rest) = rest.split_at_mut_checked((self.fft_len + self.mel_bands) as usize).ok_or(too_small)?;
+        let features = rest.get_mut(..self.coefficients as usize).ok_or(too_small)?;
+        let samples = bytemuck::must_cast_slice_mut(samples).get_mut(..window_len).ok_or(too_small)?;
+        Ok((samples, work, features))
     }
 
     /// How many bins of the FFT the mel bands count up to a frequency.

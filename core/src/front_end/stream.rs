@@ -4,21 +4,14 @@ use core::mem;
 
 use microfft::{Complex32, real};
 
-use super::section::{Mfcc, Table};
+use super::frames::{Due, Frame, Frames};
+use super::integer;
+use super::section::{FloatTables, Mfcc, Table, Tables};
 use super::settings::{First, MfccSettings, Spectrum};
 use crate::{error::BufferTooSmall, math};
 
-impl<'a> Mfcc<'a> {
-    /// Words of memory that a [`FrontEnd`] needs: the samples of a frame (two in a word), the FFT, the mel bands
-    /// and the features.
-    pub const fn memory_words(&self) -> usize {
-        let settings = self.settings();
-        let samples = settings.window_len.div_ceil(2);
-        (samples + settings.fft_len + settings.mel_bands + settings.coefficients) as usize
-    }
-}
-
-/// A stream of samples that turns into frames of features.
+/// A stream of samples that turns into frames of features in f32; of a section in integers, each times its scale, which
+/// are those of [`IntegerFrontEnd`](super::IntegerFrontEnd).
 ///
 /// ```
 /// # fn show(front_end: &mut tidegate::front_end::FrontEnd, mut samples: &[i16]) {
@@ -33,26 +26,15 @@ impl<'a> Mfcc<'a> {
 /// # }
 /// ```
 ///
-/// The features do not depend on how the samples are cut into pushes, not even in their last bit. With the feature
-/// `libm` they are within 5e-4 of TensorFlow's for speech, and within 0.01 for a signal that is constant: there the
+/// The features do not depend on how the samples are cut into pushes, not even in their last bit. In floats and with the
+/// feature `libm` they are within 5e-4 of TensorFlow's for speech, and within 0.01 for a signal that is constant: there the
 /// upper bands hold only the window's side lobes, which f32 resolves no better. Of sonopy's they are within 1e-5.
 #[derive(Debug)]
 pub struct FrontEnd<'a, 'b> {
     mfcc: Mfcc<'a>,
-    /// [window_len], a ring.
-    samples: &'b mut [i16],
-    /// Where the oldest sample is in the ring, or will be.
-    oldest: usize,
-    /// How many samples the ring holds.
-    filled: usize,
-    /// How many samples to drop before the next frame starts (a stride longer than the window).
-    skip: usize,
-    /// How many frames of zeros come before the next.
-    lead: u32,
-    /// [fft_len]
-    fft: &'b mut [f32],
-    /// [mel_bands]
-    bands: &'b mut [f32],
+    frames: Frames<'b>,
+    /// [fft_len + mel_bands]
+    work: &'b mut [u32],
     /// [coefficients]
     features: &'b mut [f32],
 }
@@ -63,40 +45,15 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
     /// # Errors
     /// If `memory` is shorter than [`Mfcc::memory_words`].
     pub fn new(mfcc: &Mfcc<'a>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
-        let too_small = BufferTooSmall { needed: mfcc.memory_words(), given: memory.len() };
-        let settings = mfcc.settings();
-        let window_len = settings.window_len as usize;
-        let (samples, rest) = memory.split_at_mut_checked(window_len.div_ceil(2)).ok_or(too_small)?;
-        let (fft, rest) = rest.split_at_mut_checked(settings.fft_len as usize).ok_or(too_small)?;
-        let (bands, rest) = rest.split_at_mut_checked(settings.mel_bands as usize).ok_or(too_small)?;
-        let features = rest.get_mut(..settings.coefficients as usize).ok_or(too_small)?;
-        Ok(Self {
-            mfcc: *mfcc,
-            samples: bytemuck::must_cast_slice_mut(samples).get_mut(..window_len).ok_or(too_small)?,
-            oldest: 0,
-            filled: 0,
-            skip: 0,
-            lead: settings.lead_frames,
-            fft: bytemuck::must_cast_slice_mut(fft),
-            bands: bytemuck::must_cast_slice_mut(bands),
-            features: bytemuck::must_cast_slice_mut(features),
-        })
+        let (samples, work, features) = mfcc.settings().split(memory)?;
+        let features = bytemuck::must_cast_slice_mut(features);
+        Ok(Self { mfcc: *mfcc, frames: Frames::new(mfcc.settings(), samples), work, features })
     }
 
     /// Takes samples until a frame is complete; returns how many it took, 0 while a frame waits for
     /// [`next`](Self::next).
     pub fn push(&mut self, samples: &[i16]) -> usize {
-        let skipped = self.skip.min(samples.len());
-        let fresh = samples.get(skipped..).unwrap_or(&[]);
-        let taken = fresh.len().min(self.samples.len().saturating_sub(self.filled));
-        if let Some((wrapped, straight)) = self.samples.split_at_mut_checked(self.oldest) {
-            for (slot, &sample) in straight.iter_mut().chain(wrapped).skip(self.filled).zip(fresh) {
-                *slot = sample;
-            }
-        }
-        self.skip -= skipped;
-        self.filled += taken;
-        skipped + taken
+        self.frames.push(samples)
     }
 
     /// The features of the next frame, once its samples are there; then moves on by the stride. With the first frame come
@@ -104,40 +61,58 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
     // Not an `Iterator`: the features are borrowed from the front end.
     #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<&[f32]> {
-        let (window_len, stride_len) = (self.samples.len(), self.mfcc.settings().stride_len as usize);
-        if self.filled < window_len {
-            return None;
+        match self.frames.due()? {
+            Due::Zeros => self.features.fill(0.0),
+            Due::Samples => {
+                (self.mfcc.hear)(&self.mfcc, self.frames.frame(), self.work, self.features);
+                self.frames.advance();
+            }
         }
-        if let Some(lead) = self.lead.checked_sub(1) {
-            self.lead = lead;
-            self.features.fill(0.0);
-            return Some(self.features);
-        }
-        self.window();
-        self.mel();
-        self.dct();
-        self.filled = window_len.saturating_sub(stride_len);
-        // Where nothing is kept, any place is the oldest's.
-        self.oldest = if self.filled == 0 { 0 } else { self.oldest + stride_len };
-        if self.oldest >= window_len {
-            self.oldest -= window_len;
-        }
-        self.skip = stride_len.saturating_sub(window_len);
         Some(self.features)
     }
 
     /// Forgets every sample, as if new.
     pub fn reset(&mut self) {
-        (self.oldest, self.filled, self.skip, self.lead) = (0, 0, 0, self.mfcc.settings().lead_frames);
+        self.frames.reset();
     }
+}
 
+/// In integers, each times the scale.
+pub(super) fn hear_integer(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+    let (Tables::Integer(tables), Some(scale)) = (&mfcc.tables, mfcc.scale()) else { return };
+    integer::hear(mfcc.settings(), tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
+}
+
+/// In f32.
+pub(super) fn hear_float(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+    let Tables::Float(tables) = &mfcc.tables else { return };
+    let Some((fft, bands)) = work.split_at_mut_checked(mfcc.settings().fft_len as usize) else { return };
+    let (fft, bands) = (bytemuck::must_cast_slice_mut(fft), bytemuck::must_cast_slice_mut(bands));
+    let mut frame_of = Floats { settings: mfcc.settings(), tables, fft, bands, features };
+    frame_of.window(frame);
+    frame_of.mel();
+    frame_of.dct();
+}
+
+/// A frame on its way to its features.
+struct Floats<'s, 'a> {
+    settings: &'s MfccSettings,
+    tables: &'s FloatTables<'a>,
+    /// [fft_len]
+    fft: &'s mut [f32],
+    /// [mel_bands]
+    bands: &'s mut [f32],
+    /// [coefficients]
+    features: &'s mut [f32],
+}
+
+impl Floats<'_, '_> {
     /// The samples under the window, cut or padded with zeros.
-    fn window(&mut self) {
-        let (wrapped, straight) = self.samples.split_at_checked(self.oldest).unwrap_or_default();
+    fn window(&mut self, [straight, wrapped]: Frame<'_>) {
         let samples = straight.iter().chain(wrapped);
         self.fft.fill(0.0);
         // A rectangular window has one weight.
-        for ((slot, &sample), weight) in self.fft.iter_mut().zip(samples).zip(floats(self.mfcc.window).cycle()) {
+        for ((slot, &sample), weight) in self.fft.iter_mut().zip(samples).zip(floats(self.tables.window).cycle()) {
             *slot = f32::from(sample) * weight;
         }
     }
@@ -150,8 +125,8 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
     ///         + Σ S[k] · weight[k]        for k in edge[b+1]..edge[b+2]
     /// ```
     fn mel(&mut self) {
-        let &MfccSettings { spectrum: of_bin, log_floor: floor, first, .. } = self.mfcc.settings();
-        let edges = self.mfcc.edges.iter().map(|&edge| u32::from_le_bytes(edge) as usize);
+        let &MfccSettings { spectrum: of_bin, log_floor: floor, first, .. } = self.settings;
+        let edges = self.tables.edges.iter().map(|&edge| u32::from_le_bytes(edge) as usize);
         let spectrum = rfft(self.fft);
         let squares = spectrum.iter().map(square);
         if let (First::LogEnergy, Some(feature)) = (first, self.features.first_mut()) {
@@ -163,7 +138,7 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
         let squares = spectrum.iter().map(square).chain(nyquist);
         let sizes = squares.map(|square| if of_bin == Spectrum::Power { square } else { math::sqrt(square) });
         let first_bin = edges.clone().next().unwrap_or(0);
-        let mut bins = sizes.skip(first_bin).zip(floats(self.mfcc.weights));
+        let mut bins = sizes.skip(first_bin).zip(floats(self.tables.weights));
         let mut widths = edges.clone().zip(edges.skip(1)).map(|(from, to)| to.saturating_sub(from));
         let mut share = |bins_wide: usize| {
             bins.by_ref().take(bins_wide).fold((0.0, 0.0), |(falling, rising), (size, weight)| {
@@ -181,8 +156,8 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
 
     /// feature[k] = Σ dct[k][b] · band[b], for the features that are coefficients
     fn dct(&mut self) {
-        let mut rows = self.mfcc.dct;
-        for feature in self.features.iter_mut().skip(usize::from(self.mfcc.settings().first == First::LogEnergy)) {
+        let mut rows = self.tables.dct;
+        for feature in self.features.iter_mut().skip(usize::from(self.settings.first == First::LogEnergy)) {
             let (row, rest) = rows.split_at_checked(self.bands.len()).unwrap_or_default();
             (*feature, rows) = (dot(row, self.bands), rest);
         }

@@ -14,28 +14,12 @@ impl MfccSettings {
     /// [`section_len`](Self::section_len).
     pub fn write(&self, section: &mut [u8]) -> Result<usize, FrontEndError> {
         let (needed, given) = (self.section_len()?, section.len());
-        let too_short = FrontEndError::SectionLen { needed, given };
-        let (settings, tables) = section
-            .get_mut(..needed)
-            .and_then(|section| section.split_at_mut_checked(field::TABLES))
-            .ok_or(too_short)?;
+        let section = section.get_mut(..needed).ok_or(FrontEndError::SectionLen { needed, given })?;
         let edges = self.edges()?;
-        for (field, value) in [
-            (field::SAMPLE_RATE, self.sample_rate),
-            (field::WINDOW_LEN, self.window_len),
-            (field::STRIDE_LEN, self.stride_len),
-            (field::FFT_LEN, self.fft_len),
-            (field::MEL_BANDS, self.mel_bands),
-            (field::COEFFICIENTS, self.coefficients),
-            (field::LOWER_HZ, self.lower_hz.to_bits()),
-            (field::UPPER_HZ, self.upper_hz.to_bits()),
-            (field::LOG_FLOOR, self.log_floor.to_bits()),
-            (field::BINS_PER_RATE, self.bins_per_rate),
-            (field::LEAD_FRAMES, self.lead_frames),
-            (field::OPTIONS, self.options()),
-        ] {
-            settings[field].copy_from_slice(&value.to_le_bytes());
-        }
+        self.write_settings(section, self.options());
+        let Some((_, tables)) = section.split_at_mut_checked(field::TABLES) else {
+            return Err(FrontEndError::SectionLen { needed, given });
+        };
         let layout = Layout::of(self);
         let window = (0..layout.window).map(|n| (self.window(n) as f32).to_bits());
         let edges = edges.get(..layout.edges).unwrap_or_default();
@@ -49,12 +33,37 @@ impl MfccSettings {
         Ok(needed)
     }
 
+    /// Writes the settings to the start of a section that is long enough.
+    pub(super) fn write_settings(&self, section: &mut [u8], options: u32) {
+        for (field, value) in [
+            (field::SAMPLE_RATE, self.sample_rate),
+            (field::WINDOW_LEN, self.window_len),
+            (field::STRIDE_LEN, self.stride_len),
+            (field::FFT_LEN, self.fft_len),
+            (field::MEL_BANDS, self.mel_bands),
+            (field::COEFFICIENTS, self.coefficients),
+            (field::LOWER_HZ, self.lower_hz.to_bits()),
+            (field::UPPER_HZ, self.upper_hz.to_bits()),
+            (field::LOG_FLOOR, self.log_floor.to_bits()),
+            (field::BINS_PER_RATE, self.bins_per_rate),
+            (field::LEAD_FRAMES, self.lead_frames),
+            (field::OPTIONS, options),
+        ] {
+            section[field].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
     /// The weight of a sample. (Hann: TensorFlow's `GetPeriodicHann`)
-    fn window(&self, n: usize) -> f64 {
-        let weight = match self.window {
+    pub(super) fn weight_of(&self, n: usize) -> f64 {
+        match self.window {
             Window::Hann => 0.5 - 0.5 * libm::cos(2.0 * PI * n as f64 / f64::from(self.window_len)),
             Window::Rectangular => 1.0,
-        };
+        }
+    }
+
+    /// The weight of a sample of i16 that becomes a fraction.
+    fn window(&self, n: usize) -> f64 {
+        let weight = self.weight_of(n);
         match self.spectrum {
             Spectrum::Magnitude => weight / 32768.0,
             Spectrum::Power => weight / 32768.0 / libm::sqrt(f64::from(self.fft_len)),
@@ -75,7 +84,7 @@ impl MfccSettings {
 
     /// The first bin past each corner, so that a bin on a corner belongs below it (TensorFlow: `band_mapper_`); or the bin
     /// that is the corner (sonopy: `grid_indices`).
-    fn edges(&self) -> Result<[usize; MOST_BANDS + 2], FrontEndError> {
+    pub(super) fn edges(&self) -> Result<[usize; MOST_BANDS + 2], FrontEndError> {
         let (bins, bands) = (self.bins(), self.mel_bands as usize);
         let mut edges = [bins.start; MOST_BANDS + 2];
         for k in 1..=bands {
@@ -94,7 +103,7 @@ impl MfccSettings {
     }
 
     /// The share of a bin that falls to the band whose center is below it. (TensorFlow: `weights_`)
-    fn weight(&self, bin: usize, edges: &[usize]) -> f64 {
+    pub(super) fn weight(&self, bin: usize, edges: &[usize]) -> f64 {
         let (low, high, at) = match self.corners {
             MelCorners::Exact => {
                 let mel = self.mel(bin);
@@ -112,7 +121,7 @@ impl MfccSettings {
     }
 
     /// Row `k`, column `band` of the DCT-II. (TensorFlow: `MfccDct`)
-    fn dct(&self, k: u32, band: u32) -> f64 {
+    pub(super) fn dct(&self, k: u32, band: u32) -> f64 {
         let bands = f64::from(self.mel_bands);
         libm::sqrt(2.0 / bands) * libm::cos(f64::from(k) * PI / bands * (f64::from(band) + 0.5))
     }

@@ -156,6 +156,15 @@ pub enum ImageError {
         /// Which tensor of the cell's integer spec.
         tensor: u32,
     },
+    /// A node says that it keeps, or needs for itself, other than it does.
+    BadMemory {
+        /// Which node, from 0.
+        node: u32,
+        /// Elements of its state.
+        state: usize,
+        /// Elements of scratch that it needs for itself.
+        work: usize,
+    },
     /// A group of weights of a node is multiplied with something else than a power of two up to 16.
     BadFactor {
         /// Which node, from 0.
@@ -182,6 +191,14 @@ pub enum ImageError {
         needed: usize,
         /// Coefficients of the front end.
         given: usize,
+    },
+    /// The front end is one of integers, and what they count is not what the first input counts, or the numeric is a float
+    /// one.
+    BadFrontEndScale {
+        /// What a unit of the input is worth.
+        needed: f32,
+        /// What a unit of a feature is worth.
+        given: f32,
     },
     /// The detector does not have as many labels as the first output has features.
     BadDetector {
@@ -246,6 +263,9 @@ impl fmt::Display for ImageError {
             Self::BadShift { node, tensor } => {
                 write!(f, "node {node}: a row of tensor {tensor} is shifted by more than 31")
             }
+            Self::BadMemory { node, state, work } => {
+                write!(f, "node {node} keeps {state} elements and needs {work} for itself, not what it says")
+            }
             Self::BadFactor { node, tensor } => {
                 write!(f, "node {node}: a factor of tensor {tensor} is none of 1, 2, 4, 8, 16")
             }
@@ -256,6 +276,9 @@ impl fmt::Display for ImageError {
             Self::Detector(error) => error.fmt(f),
             Self::BadFrontEnd { needed, given } => {
                 write!(f, "the front end gives {given} coefficients, the first input takes {needed}")
+            }
+            Self::BadFrontEndScale { needed, given } => {
+                write!(f, "the front end gives integers that count {given:e}, the first input takes {needed:e}")
             }
             Self::BadDetector { needed, given } => {
                 write!(f, "the detector has {given} labels, the first output {needed} features")

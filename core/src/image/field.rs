@@ -89,7 +89,11 @@ pub mod node {
     pub const ACTIVATION_COUNT: Range<usize> = 34..36;
     pub const PARAM_COUNT: Range<usize> = 36..38;
     pub const TENSOR_COUNT: Range<usize> = 38..40;
-    pub const LEN: usize = 40;
+    /// Elements of the state that it keeps.
+    pub const STATE_ELEMENTS: Range<usize> = 40..44;
+    /// Elements of scratch that it needs for itself: a step need not count them.
+    pub const WORK_ELEMENTS: Range<usize> = 44..48;
+    pub const LEN: usize = 48;
     /// A tensor's offset in the section `weights` when the node does not have it.
     pub const ABSENT: u32 = u32::MAX;
 }

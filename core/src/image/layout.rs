@@ -130,6 +130,19 @@ impl Layout {
             (_, Self::Portable | Self::CortexM4 | Self::CortexM55) => weight.cast_unsigned(),
         }
     }
+
+    /// The weight of a row, 0 to 3, and column in a block; none where that is too short.
+    pub(crate) fn weight(self, numeric: Numeric, block: &[u8], row: usize, col: usize) -> Option<i32> {
+        let place = self.place(numeric, row, col);
+        // What makes a weight a code makes it a weight again.
+        let weight = |code: u8| self.code_of(numeric, code.cast_signed());
+        if numeric != Numeric::I4x16 {
+            return block.get(place).map(|&byte| weight(byte).cast_signed().into());
+        }
+        let code = block.get(place / 2)? >> (4 * (place % 2));
+        let factor = block.get(factors_at(block.len(), col / GROUP) + row)?;
+        Some(i32::from((weight(code) << 4).cast_signed() >> 4) * i32::from(*factor))
+    }
 }
 
 /// Where the four factors of a group begin in a block of so many bytes.

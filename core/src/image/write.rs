@@ -4,10 +4,10 @@ use super::field::{self, activation, header, node, nodes, port, ports, section, 
 use super::read::align_up;
 use super::{Layout, ModelId, Numeric, SectionKind};
 use crate::activation::Activation;
-use crate::cell::CellKind;
+use crate::cell::{CellKind, Cells};
 use crate::error::BufferTooSmall;
 use crate::image::crc::Crc32;
-use crate::node::Unroll;
+use crate::node::{Node, Place, Shared, Unroll};
 
 /// An image that is to be written.
 #[derive(Clone, Copy, Debug)]
@@ -113,11 +113,11 @@ impl NodeRecord<'_> {
         node::LEN + 4 * words + self.activations.len() * activation::LEN + self.slots.len() * slot::LEN
     }
 
-    /// Writes the record to the start of `out`, and returns its bytes.
+    /// Writes the record, for an image of this numeric and layout, to the start of `out`, and returns its bytes.
     ///
     /// # Errors
     /// If `out` is shorter than [`record_bytes`](Self::record_bytes).
-    pub fn write(&self, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
+    pub fn write(&self, numeric: Numeric, layout: Layout, out: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let (needed, given) = (self.record_bytes(), out.len());
         let out = out.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
         out[node::CELL].copy_from_slice(&self.kind.code().to_le_bytes());
@@ -152,7 +152,20 @@ impl NodeRecord<'_> {
         for (quad, word) in quads.iter_mut().zip(words) {
             *quad = word.to_le_bytes();
         }
+        let (state, work) = self.memory(numeric, layout, out);
+        out[node::STATE_ELEMENTS].copy_from_slice(&state.to_le_bytes());
+        out[node::WORK_ELEMENTS].copy_from_slice(&work.to_le_bytes());
         Ok(needed)
+    }
+
+    /// Elements that the node keeps, and that it needs for itself, by its record; 0 where they cannot be told, for a
+    /// reader refuses such a node.
+    fn memory(&self, numeric: Numeric, layout: Layout, record: &[u8]) -> (u32, u32) {
+        let cells = Cells::NONE.with(self.kind, self.options, numeric, layout);
+        let shared = Shared { weights: &[], numeric, layout, cells };
+        let Ok((node, _)) = Node::decode(record, &shared, Place { node: 0, offset: 0 }) else { return (0, 0) };
+        let count = |elements: Option<usize>| elements.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
+        (count(node.needed_state_elements()), count(node.needed_work_elements()))
     }
 }
 

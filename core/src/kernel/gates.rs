@@ -1,8 +1,8 @@
 //! What is made of the sums of a gated cell's units, where a core may have instructions for several units at once. Here
 //! in plain Rust.
 
-use crate::curve::{PREACT_BITS, sigmoid, tanh};
-use crate::quant::from_q15;
+use crate::curve::{Curves, PREACT_BITS, sigmoid, tanh};
+use crate::quant::{ONE, from_q15};
 
 /// How the numbers of an LSTM are brought together.
 #[derive(Clone, Copy, Debug)]
@@ -24,4 +24,60 @@ pub(crate) fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: L
         // Neither factor leaves ±1, and tanh does not reach it.
         *m = from_q15(sigmoid(o, PREACT_BITS).wrapping_mul(tanh(next << shifts.lift, 15))) as i16;
     }
+}
+
+/// r and z of the units of a GRU, unsigned, of their sums.
+#[inline(always)]
+pub(crate) fn reset_update(curves: &impl Curves, sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
+    for (&[r, z], (reset, update)) in sums.iter().zip(reset.iter_mut().zip(update)) {
+        *reset = curves.gate(r) as u16 as i16;
+        *update = curves.gate(z) as u16 as i16;
+    }
+}
+
+/// n of the units of a GRU with the reset before, of their sums; also h of an Elman cell.
+#[inline(always)]
+pub(crate) fn candidates(curves: &impl Curves, sums: &[i32], new: &mut [i16]) {
+    for (&sum, new) in sums.iter().zip(new) {
+        *new = curves.candidate(sum) as i16;
+    }
+}
+
+/// n of the units of a GRU with the reset after: of their sums over the input and over h, and of r.
+#[inline(always)]
+pub(crate) fn reset_candidates(
+    curves: &impl Curves,
+    of_input: &[i32],
+    of_hidden: &[i32],
+    reset: &[i16],
+    new: &mut [i16],
+) {
+    for ((&a, &b), (new, &r)) in of_input.iter().zip(of_hidden).zip(new.iter_mut().zip(reset)) {
+        *new = curves.candidate(a.wrapping_add(reset_sum(r, b))) as i16;
+    }
+}
+
+/// r times a sum over h, which is clamped to 17 bits, so that the product fits.
+#[inline(always)]
+pub(crate) fn reset_sum(reset: i16, sum: i32) -> i32 {
+    const MOST: i32 = (1 << 16) - 1;
+    from_q15(unsigned(reset).wrapping_mul(sum.clamp(!MOST, MOST)))
+}
+
+/// h' of the units of a GRU, in place of h and of n.
+#[inline(always)]
+pub(crate) fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+    for ((n, &z), h) in new.iter_mut().zip(update).zip(hidden) {
+        let z = unsigned(z);
+        let kept = z.wrapping_mul(i32::from(*h));
+        // Between h and n, neither of which leaves ±32767.
+        *h = from_q15(kept.wrapping_add((ONE - z).wrapping_mul(i32::from(*n)))) as i16;
+        *n = *h;
+    }
+}
+
+/// From 0 to 1 inclusive.
+#[inline(always)]
+pub(crate) fn unsigned(value: i16) -> i32 {
+    i32::from(value.cast_unsigned())
 }

@@ -16,6 +16,9 @@ mod frame;
 pub(crate) mod gates;
 mod integer;
 mod mve;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+#[expect(unsafe_code)]
+mod mve_gates;
 mod nibbles;
 mod scalar;
 /// Armv6-M: that it has no atomics is how it differs from Armv7-M.
@@ -38,6 +41,7 @@ use gates::LstmShifts;
 use half::f16;
 
 use crate::cell::{Cell, CellKind};
+use crate::curve::Usual;
 use crate::image::{Layout, Numeric};
 use crate::quant::{RowBlock, scaled, shifted, start};
 
@@ -51,6 +55,24 @@ pub trait Weight: bytemuck::Pod {
     fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
         scalar::accumulate(acc, block, x)
     }
+
+    /// Sums over two parts, a matrix and what it is multiplied with each, of a block of four rows for each of `sums`:
+    /// from its bias on.
+    #[inline(always)]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        (input, x): (&[[Self; 4]], &[f32]),
+        (recurrent, h): (&[[Self; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        let (mut input, mut recurrent) = (input, recurrent);
+        for (sum, &bias) in sums.iter_mut().zip(bias) {
+            let Some((w, rest)) = input.split_at_checked(x.len()) else { return };
+            let Some((r, others)) = recurrent.split_at_checked(h.len()) else { return };
+            *sum = Self::accumulate(Self::accumulate(bias, w, x), r, h);
+            (input, recurrent) = (rest, others);
+        }
+    }
 }
 
 impl Weight for f32 {
@@ -62,6 +84,17 @@ impl Weight for f32 {
     #[inline(always)]
     fn accumulate(acc: [f32; 4], block: &[[Self; 4]], x: &[f32]) -> [f32; 4] {
         fpu::accumulate(acc, block, x)
+    }
+
+    #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
+    #[inline(always)]
+    fn sum_two(
+        bias: &[[f32; 4]],
+        input: (&[[f32; 4]], &[f32]),
+        recurrent: (&[[f32; 4]], &[f32]),
+        sums: &mut [[f32; 4]],
+    ) {
+        fpu::sum_two(bias, input, recurrent, sums);
     }
 }
 
@@ -116,10 +149,34 @@ pub(crate) trait Kernel {
         }
     }
 
-    /// [`gates::lstm`]
+    /// [`gates::lstm`], of as many `cell` and `m` as there are `sums`.
     #[inline(always)]
     fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
         gates::lstm(sums, cell, m, shifts);
+    }
+
+    /// [`gates::reset_update`] by σ and tanh.
+    #[inline(always)]
+    fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
+        gates::reset_update(&Usual, sums, reset, update);
+    }
+
+    /// [`gates::candidates`] by σ and tanh.
+    #[inline(always)]
+    fn candidates(sums: &[i32], new: &mut [i16]) {
+        gates::candidates(&Usual, sums, new);
+    }
+
+    /// [`gates::reset_candidates`] by σ and tanh.
+    #[inline(always)]
+    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
+        gates::reset_candidates(&Usual, of_input, of_hidden, reset, new);
+    }
+
+    /// [`gates::interpolate`]
+    #[inline(always)]
+    fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+        gates::interpolate(update, hidden, new);
     }
 }
 

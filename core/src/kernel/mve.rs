@@ -5,6 +5,8 @@
 use super::Part;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::gates::LstmShifts;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+use super::mve_gates;
 use super::{CortexM55, Kernel};
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use crate::quant::RowBlock;
@@ -44,7 +46,27 @@ impl Kernel for CortexM55 {
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
     fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
-        imp::lstm(sums, cell, m, shifts);
+        mve_gates::lstm(sums, cell, m, shifts);
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
+        mve_gates::reset_update(sums, reset, update);
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    fn candidates(sums: &[i32], new: &mut [i16]) {
+        mve_gates::candidates(sums, new);
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
+        mve_gates::reset_candidates(of_input, of_hidden, reset, new);
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+        mve_gates::interpolate(update, hidden, new);
     }
 }
 
@@ -54,8 +76,6 @@ impl Kernel for CortexM55 {
 mod imp {
     use core::arch::asm;
 
-    use crate::curve::{PREACT_BITS, TANH_HALF};
-    use crate::kernel::gates::{self, LstmShifts};
     use crate::kernel::{CortexM55, Part};
     use crate::quant::RowBlock;
 
@@ -328,114 +348,5 @@ mod imp {
                 out("s15") _,
             );
         }
-    }
-
-    /// Index of tanh(0) in the table.
-    const ZERO: usize = TANH_HALF.len() / 2;
-
-    /// The table's tanh of half of a vector whose values have `bits` fraction bits, in place: what is beyond the table
-    /// saturates to its ends, where the product with any part is 0. q4 to q6 are free, q7 is 0, r3 and r4 point to the
-    /// table's middle and one further.
-    macro_rules! tanh_half {
-        ($x:literal, $saturate:literal, $shift:literal) => {
-            concat!(
-                "vqshl.s32 q4, ",
-                $x,
-                ", #",
-                $saturate,
-                "\n vshr.s32 q4, q4, #22",
-                "\n vldrh.s32 q5, [r3, q4, uxtw #1]\n vldrh.s32 q6, [r4, q4, uxtw #1]",
-                "\n vsli.32 ",
-                $x,
-                ", q7, #",
-                $shift,
-                "\n vsub.i32 q6, q6, q5",
-                "\n vmul.i32 ",
-                $x,
-                ", ",
-                $x,
-                ", q6\n vshr.s32 ",
-                $x,
-                ", ",
-                $x,
-                ", #",
-                $shift,
-                "\n vadd.i32 ",
-                $x,
-                ", ",
-                $x,
-                ", q5\n"
-            )
-        };
-    }
-
-    /// σ of [`PREACT_BITS`] fraction bits in place; r5 is 1 + 2^15.
-    macro_rules! sigmoid {
-        ($x:literal) => {
-            concat!(tanh_half!($x, 15, 7), "vhadd.s32 ", $x, ", ", $x, ", r5")
-        };
-    }
-
-    const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
-
-    /// [`gates::lstm`], four units a turn.
-    pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
-        let (fours, rest) = sums.as_chunks::<4>();
-        let (cell_fours, cell_rest) = cell.as_chunks_mut::<4>();
-        let (m_fours, m_rest) = m.as_chunks_mut::<4>();
-        let turns = fours.len().min(cell_fours.len()).min(m_fours.len());
-        let Some(middle) = TANH_HALF.get(ZERO..) else { return };
-        if turns > 0 {
-            // SAFETY: reads `turns` times 64 bytes of sums and 8 of c, and writes 8 of c and of m, which the slices have;
-            // all are aligned to their elements. The table is read from -512 to 512 elements about its middle, where it
-            // has them: the indices are saturated to ten bits.
-            unsafe {
-                asm!(
-                    "add r4, r3, #2",
-                    "vmov.i32 q7, #0",
-                    "dls lr, lr",
-                    "2:",
-                    "vld40.32 {{q0, q1, q2, q3}}, [r0]",
-                    "vld41.32 {{q0, q1, q2, q3}}, [r0]",
-                    "vld42.32 {{q0, q1, q2, q3}}, [r0]",
-                    "vld43.32 {{q0, q1, q2, q3}}, [r0]!",
-                    sigmoid!("q0"),
-                    sigmoid!("q1"),
-                    tanh_half!("q2", 16, 6),
-                    sigmoid!("q3"),
-                    "vmul.i32 q0, q0, q2",
-                    "vshl.s32 q0, r8",
-                    "vldrh.s32 q2, [r1]",
-                    "vmul.i32 q1, q1, q2",
-                    "vadd.i32 q0, q0, q1",
-                    "vrshr.s32 q0, q0, #15",
-                    "vqmovnb.s32 q0, q0",
-                    "vmovlb.s16 q0, q0",
-                    "vstrh.32 q0, [r1], #8",
-                    "vshl.s32 q0, r9",
-                    tanh_half!("q0", 13, 9),
-                    "vmul.i32 q0, q0, q3",
-                    "vrshr.s32 q0, q0, #15",
-                    "vstrh.32 q0, [r2], #8",
-                    "le lr, 2b",
-                    inout("r0") fours.as_ptr() => _,
-                    inout("r1") cell_fours.as_mut_ptr() => _,
-                    inout("r2") m_fours.as_mut_ptr() => _,
-                    in("r3") middle.as_ptr(),
-                    out("r4") _,
-                    in("r5") (1 << 15) + 1,
-                    in("r8") -(shifts.candidate as i32),
-                    in("r9") shifts.lift,
-                    inout("lr") turns => _,
-                    out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _,
-                    out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _,
-                    out("s14") _, out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _,
-                    out("s21") _, out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _,
-                    out("s28") _, out("s29") _, out("s30") _, out("s31") _,
-                    options(nostack),
-                );
-            }
-        }
-        gates::lstm(rest, cell_rest, m_rest, shifts);
     }
 }

@@ -1,7 +1,12 @@
-//! What only the machine knows: the board's LED register and the painted stack. All `unsafe` of the firmware is here.
+//! What only the machine knows: how a program starts, the painted stack, the timer, how much was executed, the LED.
+//! All `unsafe` of the firmware is here.
 
-mod mps2;
+#[cfg_attr(target_arch = "arm", path = "arm.rs")]
+#[cfg_attr(target_arch = "riscv32", path = "riscv.rs")]
+mod machine;
 mod stack;
 
-pub use mps2::BoardLed;
-pub use stack::stack_bytes;
+pub use machine::{
+    BoardLed, end_interrupt, entry, executed, singleton, start_counter, start_timer, wait_for_interrupt,
+};
+pub use stack::{below, paint, used};

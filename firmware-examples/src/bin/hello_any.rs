@@ -8,8 +8,7 @@
 
 use core::hint::black_box;
 
-use cortex_m_rt::entry;
-use firmware_examples::{Console, exit};
+use firmware_examples::{Console, arch::entry, start};
 use tidegate::{Aligned, ImageBytes, Model, State};
 
 /// Stands for a partition of the flash; the compiler does not look into it.
@@ -17,7 +16,7 @@ static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"),
 
 #[entry]
 fn main() -> ! {
-    exit(run())
+    start(run)
 }
 
 fn run() -> Option<()> {

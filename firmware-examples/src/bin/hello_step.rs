@@ -5,8 +5,7 @@
 #![no_std]
 #![no_main]
 
-use cortex_m_rt::entry;
-use firmware_examples::{Console, exit};
+use firmware_examples::{Console, arch::entry, start};
 use tidegate::{Aligned, ImageBytes, Model, State};
 
 static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/hello.tgi")));
@@ -17,7 +16,7 @@ const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)
 
 #[entry]
 fn main() -> ! {
-    exit(run())
+    start(run)
 }
 
 fn run() -> Option<()> {

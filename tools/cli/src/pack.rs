@@ -92,13 +92,17 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     if !layout.is_of(numeric) {
         return Err(PackError::Layout { numeric, layout });
     }
+    let assigned = numeric.is_integer().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
+    let (model, scales) = match &assigned {
+        Some((model, scales)) => (model, Some(scales)),
+        None => (model, None),
+    };
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
-    let scales = if numeric.is_integer() { Some(Scales::assign(model, ranges)?) } else { None };
     let mut weights = Vec::new();
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
-        let quantized = match &scales {
+        let quantized = match scales {
             Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, numeric, layout)?),
             None => None,
         };
@@ -106,16 +110,16 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
             Some(QuantizedNode { tensors, .. }) => append_tensors(tensors, &mut weights),
             None => pack_tensors(node, model, numeric, &mut weights)?,
         };
-        append_record(node, quantized.as_ref(), &slots, &tensors, &mut nodes);
+        append_record(node, quantized.as_ref(), (numeric, layout), &slots, &tensors, &mut nodes);
     }
-    let ports = pack_ports(architecture, &slots, scales.as_ref());
+    let ports = pack_ports(architecture, &slots, scales);
     let mut sections = vec![
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),
         (SectionKind::Ports, ports),
         (SectionKind::Names, lines(architecture.nodes.iter().map(|node| node.name.as_str()))),
     ];
-    if let Some(scales) = &scales {
+    if let Some(scales) = scales {
         let of = |node: &Node| (scales.of(&node.name) as f32).to_le_bytes();
         sections.push((SectionKind::Scales, architecture.nodes.iter().flat_map(of).collect()));
     }
@@ -126,10 +130,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
         sections.push((SectionKind::Labels, lines(architecture.labels.iter().map(String::as_str))));
     }
     if let Some(front_end) = &architecture.front_end {
-        let settings = MfccSettings::from(front_end);
-        let mut payload = vec![0; settings.section_len()?];
-        settings.write(&mut payload)?;
-        sections.push((SectionKind::FrontEnd, payload));
+        sections.push((SectionKind::FrontEnd, front_end_section(front_end, numeric)?));
     }
     if let Some(detector) = &architecture.detector {
         let labels: Vec<_> = detector.labels.iter().map(|label| label_settings(*label)).collect();
@@ -146,6 +147,22 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     let mut image = vec![0; bytes];
     writer.write(&mut image).expect("the buffer has the writer's own length");
     Ok(image)
+}
+
+/// The section of a front end: of integers in an integer numeric.
+///
+/// # Errors
+/// If it cannot be stored.
+pub fn front_end_section(front_end: &canonical::Mfcc, numeric: Numeric) -> Result<Vec<u8>, FrontEndError> {
+    let settings = MfccSettings::from(front_end);
+    let integer = numeric.is_integer();
+    let mut payload = vec![0; if integer { settings.integer_section_len()? } else { settings.section_len()? }];
+    if integer {
+        settings.write_integer(&mut payload)?
+    } else {
+        settings.write(&mut payload)?
+    };
+    Ok(payload)
 }
 
 /// SHA-256 over numeric and sections, cut to eight bytes.
@@ -237,7 +254,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>, scales: Option<&Scales<'_>>) -> Vec<u8> {
+fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>, scales: Option<&Scales>) -> Vec<u8> {
     let record = |port: &'_ canonical::Port, value: &str| {
         let scale = scales.map_or(1.0, |scales| scales.of(value) as f32);
         (port.size as u32, slots.of(value), scale)
@@ -268,6 +285,7 @@ fn append_tensors(tensors: &[Option<Vec<u8>>], weights: &mut Vec<u8>) -> Vec<Opt
 fn append_record(
     node: &Node,
     quantized: Option<&QuantizedNode>,
+    (numeric, layout): (Numeric, Layout),
     slots: &Slots<'_>,
     tensors: &[Option<u32>],
     records: &mut Vec<u8>,
@@ -308,7 +326,7 @@ fn append_record(
     };
     let start = records.len();
     records.resize(start + record.record_bytes(), 0);
-    record.write(&mut records[start..]).expect("the buffer has the writer's own length");
+    record.write(numeric, layout, &mut records[start..]).expect("the buffer has the writer's own length");
 }
 
 fn kind_of(node: &Node) -> CellKind {

@@ -6,7 +6,7 @@ use tidegate::detector::{DetectorSettings, Event};
 use tidegate::front_end::Mfcc;
 use tidegate::state::RestoreError;
 use tidegate::step::Values;
-use tidegate::{Detector, FrontEnd, Model, Schedule, State, StepError};
+use tidegate::{Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Model, Schedule, State, Step, StepError};
 
 use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 
@@ -245,7 +245,8 @@ pub struct Decision<'a> {
     pub event: Option<Event>,
 }
 
-/// Front end, model in its schedule, and detector over a stream of samples that comes in blocks.
+/// Front end, model in its schedule, and detector over a stream of samples that comes in blocks; in integers from end to
+/// end where the image has them, as on a device.
 pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
     model: &Model<'_>,
     mfcc: &Mfcc<'_>,
@@ -253,33 +254,113 @@ pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
     mut decided: impl FnMut(Decision<'_>),
 ) -> Result<(), E> {
     let mut front_end_memory = vec![0; mfcc.memory_words()];
-    let mut front_end = FrontEnd::new(mfcc, &mut front_end_memory).expect("the memory has the front end's own length");
+    let mut ears = Ears::new(model, mfcc, &mut front_end_memory);
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
     let mut detector_memory = vec![0; model.detector().map_or(0, DetectorSettings::memory_words)];
-    let mut detector = model.detector().map(|settings| {
-        Detector::new(settings, &mut detector_memory).expect("the memory has the detector's own length")
-    });
+    let integer = matches!(ears, Ears::Integer { .. });
+    let mut judge = model.detector().map(|settings| Judge::new(settings, model, integer, &mut detector_memory));
     let mut posteriors = vec![0.0; model.output_size()];
     let (rate, mut sample) = (u64::from(mfcc.settings().sample_rate), 0);
     for block in blocks {
         let block = block?;
         let mut rest = block.as_ref();
         while !rest.is_empty() {
-            let taken = front_end.push(rest);
+            let taken = ears.push(rest);
             sample += taken as u64;
             rest = &rest[taken..];
-            while let Some(frame) = front_end.next() {
-                if !model.step_f32(&mut state, &mut scratch, frame, &mut posteriors)?.has_output() {
+            while let Some(step) = ears.step(model, &mut state, &mut scratch, &mut posteriors) {
+                if !step?.has_output() {
                     continue;
                 }
                 let now_ms = (sample * 1000 / rate) as u32;
-                let event = detector.as_mut().and_then(|detector| detector.push(&posteriors, now_ms).ok().flatten());
+                let event = judge.as_mut().and_then(|judge| judge.push(&posteriors, ears.integers(), now_ms));
                 decided(Decision { sample, posteriors: &posteriors, event });
             }
         }
     }
     Ok(())
+}
+
+/// Samples in, posteriors out.
+enum Ears<'a, 'b> {
+    Float(FrontEnd<'a, 'b>),
+    Integer { front_end: IntegerFrontEnd<'a, 'b>, posteriors: Vec<i16> },
+}
+
+impl<'a, 'b> Ears<'a, 'b> {
+    fn new(model: &Model<'_>, mfcc: &Mfcc<'a>, memory: &'b mut [u32]) -> Self {
+        const LEN: &str = "the memory has the front end's own length";
+        match mfcc.integer() {
+            Some(integer) if model.numeric().is_integer() && mfcc.scale() == Some(model.input_scale()) => {
+                let front_end = IntegerFrontEnd::new(&integer, memory).expect(LEN);
+                Self::Integer { front_end, posteriors: vec![0; model.output_size()] }
+            }
+            _ => Self::Float(FrontEnd::new(mfcc, memory).expect(LEN)),
+        }
+    }
+
+    fn push(&mut self, samples: &[i16]) -> usize {
+        match self {
+            Self::Float(front_end) => front_end.push(samples),
+            Self::Integer { front_end, .. } => front_end.push(samples),
+        }
+    }
+
+    /// One step over the next frame, if there is one.
+    fn step(
+        &mut self,
+        model: &Model<'_>,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        output: &mut [f32],
+    ) -> Option<Result<Step, StepError>> {
+        match self {
+            Self::Float(front_end) => Some(model.step_f32(state, scratch, front_end.next()?, output)),
+            Self::Integer { front_end, posteriors } => {
+                let step = model.step_i16(state, scratch, front_end.next()?, posteriors);
+                for (value, &integer) in output.iter_mut().zip(posteriors.iter()) {
+                    *value = f32::from(integer) * model.output_scale();
+                }
+                Some(step)
+            }
+        }
+    }
+
+    /// The last posteriors, where they are integers.
+    fn integers(&self) -> &[i16] {
+        match self {
+            Self::Float(_) => &[],
+            Self::Integer { posteriors, .. } => posteriors,
+        }
+    }
+}
+
+/// Posteriors in, events out.
+enum Judge<'a, 'b> {
+    Float(Detector<'a, 'b>),
+    Integer(IntegerDetector<'a, 'b>),
+}
+
+impl<'a, 'b> Judge<'a, 'b> {
+    /// Outputs that are no posteriors are judged in f32.
+    fn new(settings: &DetectorSettings<'a>, model: &Model<'_>, integer: bool, memory: &'b mut [u32]) -> Self {
+        const LEN: &str = "the memory has the detector's own length";
+        if integer && model.output_scale() == 1.0 / 32768.0 {
+            return Self::Integer(IntegerDetector::new(settings, model.output_scale(), memory).expect(LEN));
+        }
+        Self::Float(Detector::new(settings, memory).expect(LEN))
+    }
+
+    fn push(&mut self, posteriors: &[f32], integers: &[i16], now_ms: u32) -> Option<Event> {
+        match self {
+            Self::Float(detector) => detector.push(posteriors, now_ms).ok().flatten(),
+            Self::Integer(detector) => {
+                let event = detector.push(integers, now_ms).ok().flatten()?;
+                Some(Event { label: event.label, score: f32::from(event.score) / 32768.0, at_ms: event.at_ms })
+            }
+        }
+    }
 }
 
 /// Hears `sounds`, the clips of `plan` by their number, as the one stream that it orders, and scores the events.

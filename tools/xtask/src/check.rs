@@ -1,6 +1,7 @@
 //! Everything that needs no run: format, clippy, docs, feature sets, targets, firmware builds.
 
 use crate::Failure;
+use crate::boards;
 use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, CORE_TARGETS};
 use crate::shell::{cargo, root, run as run_command, shown, step};
@@ -17,8 +18,12 @@ pub fn run() -> Result<(), Failure> {
     }
     let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     run_command("clippy", cargo(".", &clippy))?;
-    let clippy = ["clippy", "--release", "--locked", "--", "-D", "warnings"];
-    run_command("clippy of the firmware", cargo_in_workspace(&clippy))?;
+    for machine in &firmware::MACHINES {
+        let (target, kernels) = (machine.target, machine.kernels);
+        let clippy =
+            ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
+        run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
+    }
     let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command("docs", doc)?;
@@ -27,7 +32,8 @@ pub fn run() -> Result<(), Failure> {
         let build = ["build", "--package", "tidegate", "--release", "--locked", "--target", target];
         run_command(&format!("core for {target}"), cargo(".", &build))?;
     }
-    firmware::build()
+    firmware::build()?;
+    boards::check()
 }
 
 /// The core's feature sets; with neither library it must say what to do.

@@ -1,13 +1,18 @@
 //! Every task that CI or a person runs. `cargo xtask --help` names them.
 
+mod boards;
+mod c;
 mod check;
 mod firmware;
+mod icount;
 mod install;
 mod qemu;
 mod shell;
 mod size;
 mod symbols;
 mod test;
+mod timing;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -29,7 +34,8 @@ Examples:
   cargo xtask check                       before every commit
   cargo xtask test                        all tests; the last line is the total
   cargo xtask qemu --overwrite-expected   after a change of the firmware's output; git diff shows it
-  cargo xtask size --json                 flash, RAM and stack of every firmware";
+  cargo xtask size --json                 flash, RAM and stack of every firmware
+  cargo xtask icount                      instructions a step on every core, and the bars";
 
 #[derive(Subcommand)]
 enum Task {
@@ -43,6 +49,17 @@ enum Task {
         #[arg(long)]
         overwrite_expected: bool,
     },
+    /// Count the instructions of a step on every core, model its cycles, and compare with firmware-examples/expected/icount.json
+    Icount {
+        /// Print one JSON array on standard output, and nothing else there
+        #[arg(long, conflicts_with = "overwrite_expected")]
+        json: bool,
+        /// Record the figures instead
+        #[arg(long)]
+        overwrite_expected: bool,
+    },
+    /// Build the library for C, its tests and its example, and run them on the host and under QEMU
+    C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size {
         /// Print one JSON array on standard output, and nothing else there
@@ -59,6 +76,8 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Test => test::run(),
         Task::Qemu { overwrite_expected } => qemu::run(overwrite_expected),
+        Task::Icount { json, overwrite_expected } => icount::run(json, overwrite_expected),
+        Task::C => c::run(),
         Task::Size { json, overwrite_expected } => size::run(json, overwrite_expected),
     };
     match done {

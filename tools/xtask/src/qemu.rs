@@ -1,30 +1,62 @@
 //! The firmware under QEMU: what it prints is compared with the record, and the record with the host.
 
 use std::fs;
+use std::path::Path;
 
 use crate::firmware::{self, Firmware};
 use crate::shell::{cargo, run as run_command, step};
-use crate::{Failure, install};
+use crate::{Failure, boards, install};
 
 /// Every program, then the host's twin of the keyword spotter.
 pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
     firmware::build()?;
-    for firmware in &firmware::ALL {
-        step(&format!("{} on {}", firmware.name, firmware.machine.name), || match overwrite_expected {
-            true => record(firmware),
-            false => compare(firmware),
-        })?;
+    firmware::bundles()?;
+    let mut recorded = Vec::new();
+    for firmware in firmware::all() {
+        // One record for all machines.
+        let records = overwrite_expected && !recorded.contains(&firmware.name);
+        recorded.push(firmware.name);
+        step(&firmware.what(), || if records { record(&firmware) } else { compare(&firmware) })?;
     }
+    for firmware in same_bits() {
+        step(&firmware.what(), || compare_with_host(&firmware))?;
+    }
+    step("microbit on its serial line", || boards::microbit(overwrite_expected))?;
     twin()
+}
+
+/// The program that runs many networks, on every machine.
+pub fn same_bits() -> impl Iterator<Item = Firmware> {
+    firmware::MACHINES.iter().map(|machine| Firmware { name: firmware::SAME_BITS, machine })
+}
+
+/// Fails with the first network whose hash is not the host's.
+pub fn compare_with_host(firmware: &Firmware) -> Result<(), Failure> {
+    let path = firmware::bundle_dir(firmware.machine.layout).join(format!("{}.txt", firmware.name));
+    let host = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let found = firmware.run()?.text;
+    let (mut found, mut same) = (found.lines(), 0);
+    for line in host.lines() {
+        let (expected, network) = line.split_once(' ').unwrap_or((line, ""));
+        match found.next() {
+            Some(hash) if hash == expected => same += 1,
+            hash => return Err(format!("{network}: {}, but the host {expected}", hash.unwrap_or("nothing"))),
+        }
+    }
+    eprintln!("    {same} networks as on the host, bit for bit");
+    if same > 0 { Ok(()) } else { Err(format!("{} has no networks", path.display())) }
 }
 
 /// Fails with the first line that differs.
 pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
-    let path = firmware.expected();
-    let expected = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let found = firmware.run()?.text;
+    same_text(firmware.name, &firmware.expected(), &firmware.run()?.text)
+}
+
+/// Fails with the first line that is not the record's.
+pub fn same_text(name: &str, path: &Path, found: &str) -> Result<(), Failure> {
+    let expected = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if found == expected {
         eprintln!("    {} lines as expected", expected.lines().count());
         return Ok(());
@@ -32,10 +64,9 @@ pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
     let same = found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected).count();
     let line = |text: &str| text.lines().nth(same).unwrap_or("(nothing)").to_owned();
     Err(format!(
-        "{} printed, on line {},\n  {}\nwhere {} has\n  {}\nIf that is meant: cargo xtask qemu --overwrite-expected",
-        firmware.name,
+        "{name} printed, on line {},\n  {}\nwhere {} has\n  {}\nIf that is meant: cargo xtask qemu --overwrite-expected",
         same + 1,
-        line(&found),
+        line(found),
         path.display(),
         line(&expected)
     ))

@@ -1,7 +1,7 @@
 //! Every test, and their total as the last line.
 
 use crate::shell::{cargo, step, stream};
-use crate::{Failure, firmware, install, qemu, size, symbols};
+use crate::{Failure, boards, c, firmware, icount, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -13,22 +13,39 @@ pub fn run() -> Result<(), Failure> {
     total.cargo_test("tests of the core with micromath", &micromath)?;
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
-        firmware::build()
+        firmware::build()?;
+        firmware::bundles()
     });
-    for firmware in firmware::ALL.iter().filter(|_| ready) {
-        let name = firmware.name;
-        total
-            .check(&format!("{name} on {} prints what is recorded", firmware.machine.name), || qemu::compare(firmware));
-        total.check(&format!("size of {name}"), || size::compare(&size::measure(firmware)?));
-        if name.starts_with("hello") {
-            let what = format!("{name} neither panics nor allocates");
-            total.check(&what, || symbols::neither_panics_nor_allocates(firmware));
+    for firmware in firmware::all().filter(|_| ready) {
+        let what = firmware.what();
+        total.check(&format!("{what} prints what is recorded"), || qemu::compare(&firmware));
+        total.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware)?));
+        if firmware.name.starts_with("hello") {
+            total.check(&format!("{what} neither panics nor allocates"), || {
+                symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf("release"))
+            });
         }
+    }
+    for firmware in qemu::same_bits().filter(|_| ready) {
+        total.check(&format!("{} gives the host's bits", firmware.what()), || qemu::compare_with_host(&firmware));
+    }
+    if ready {
+        total.check("no count of instructions has outgrown its record", icount::check);
+        total.check("microbit answers as recorded", || boards::microbit(false));
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
-        firmware::ALL.iter().try_for_each(symbols::image_is_there_once)
+        firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
     });
+    total.check("the library for C on the host: calls, good and bad, and the example", c::host);
+    let ready = ready && total.check("the example in C is built", c::build);
+    for example in c::ALL.iter().filter(|_| ready) {
+        let name = example.name;
+        total.check(&format!("{name} prints what kws_stream prints"), || example.compare());
+        total.check(&format!("size of {name}"), || size::compare(&example.measure()?));
+        let what = format!("{name} neither panics nor allocates");
+        total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
+    }
     // Counted among the workspace's tests; here it shows its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");

@@ -8,7 +8,7 @@
 //! `preact_bits` of them.
 
 use super::{COLS, GROUPS};
-use crate::cell::integer::{CHUNK, Single};
+use crate::cell::integer::{CHUNK, NO_SUMS, Single};
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Rule, Storage, TensorSpec, Unit};
 use crate::kernel::Kernel;
 use crate::node::Node;
@@ -49,9 +49,10 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    let mut sums = Single::<K>::new(node, tensor::WEIGHTS, tensor::ROWS, node.output_size, (x, node.input_size));
+    let mut sums = NO_SUMS;
+    let mut single = Single::<K>::new(node, tensor::WEIGHTS, tensor::ROWS, node.output_size, (x, node.input_size));
     for y in y.chunks_mut(4 * CHUNK) {
-        for (sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+        for (sum, y) in single.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = saturate(activation.apply(*sum, bits));
         }
     }

@@ -7,8 +7,9 @@
 //! The identity and ReLU are applied in the scale of the output; σ and tanh, which have 15 fraction bits, and tables to
 //! `preact_bits` of them.
 
-use crate::cell::integer::{CHUNK, Pair};
-use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
+use super::MASKED;
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair};
+use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy, is_masked};
 use crate::kernel::Kernel;
 use crate::node::Node;
 use crate::quant::saturate;
@@ -30,7 +31,7 @@ mod tensor {
 
 /// See the [module](self).
 pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << OTHER | 1 << CURVE,
+    options: 1 << MASKED | 1 << OTHER | 1 << CURVE,
     rules: &[],
     numbers: &[
         NumberSpec::PREACT_BITS,
@@ -54,12 +55,16 @@ pub const SPEC: IntegerSpec = IntegerSpec {
 /// One step. `x` is `[input]`, `state` (h) and `y` are `[hidden]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state: hidden, y, .. } = io;
+    if is_masked(node, MASKED, x) {
+        return copy(y, hidden);
+    }
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
     let (input, carried) = ((x, node.input_size), (&*hidden, node.hidden_size));
-    let mut sums = Pair::<K>::new(node, tensor::PAIR, number::RECURRENT_FIRST, node.hidden_size, input, carried);
+    let mut sums = NO_SUMS;
+    let mut pair = Pair::<K>::new(node, tensor::PAIR, number::RECURRENT_FIRST, node.hidden_size, input, carried);
     for y in y.chunks_mut(4 * CHUNK) {
-        for (sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+        for (sum, y) in pair.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = saturate(activation.apply(*sum, bits));
         }
     }

@@ -12,7 +12,7 @@
 //! is a table.
 
 use super::{LOW_RANK, RECURRENT_COLS};
-use crate::cell::integer::{CHUNK, Pair, low_rank};
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair, low_rank};
 use crate::cell::low_rank::RANK;
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
 use crate::kernel::Kernel;
@@ -95,10 +95,11 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let shift = node.number(number::MIX_SHIFT).unsigned_abs() & 15;
     let carried = low_rank::<K>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let (input, first) = ((x, node.input_size), number::RECURRENT_FIRST);
-    let mut sums = Pair::<K>::new(node, tensor::PAIR, first, node.hidden_size, input, carried);
-    let mut biases = node.terms(tensor::GATE_BIAS).iter().zip(node.terms(tensor::CANDIDATE_BIAS));
+    let mut sums = NO_SUMS;
+    let mut rows = Pair::<K>::new(node, tensor::PAIR, first, node.hidden_size, input, carried);
+    let mut biases = node.words(tensor::GATE_BIAS).iter().zip(node.words(tensor::CANDIDATE_BIAS));
     for (y, hidden) in y.chunks_mut(4 * CHUNK).zip(hidden.chunks(4 * CHUNK)) {
-        let sums = sums.next(y.len().div_ceil(4)).as_flattened();
+        let sums = rows.next(y.len().div_ceil(4), &mut sums).as_flattened();
         for (((&sum, y), &h), (&b_z, &b_c)) in sums.iter().zip(y).zip(hidden).zip(&mut biases) {
             let z = gate.apply(sum.wrapping_add(b_z), bits).clamp(0, ONE);
             let candidate = activation.apply(sum.wrapping_add(b_c), bits).clamp(-MAX, MAX);

@@ -10,7 +10,7 @@
 //! but σ and tanh is a table.
 
 use super::{LOW_RANK, RECURRENT_COLS};
-use crate::cell::integer::{CHUNK, Pair, low_rank};
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair, low_rank};
 use crate::cell::low_rank::RANK;
 use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy};
 use crate::kernel::Kernel;
@@ -83,9 +83,10 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let beta = node.number(number::BETA);
     let carried = low_rank::<K>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let (input, first) = ((x, node.input_size), number::RECURRENT_FIRST);
-    let mut sums = Pair::<K>::new(node, tensor::PAIR, first, node.hidden_size, input, carried);
+    let mut sums = NO_SUMS;
+    let mut rows = Pair::<K>::new(node, tensor::PAIR, first, node.hidden_size, input, carried);
     for (y, hidden) in y.chunks_mut(4 * CHUNK).zip(hidden.chunks(4 * CHUNK)) {
-        let sums = sums.next(y.len().div_ceil(4)).as_flattened();
+        let sums = rows.next(y.len().div_ceil(4), &mut sums).as_flattened();
         for ((&sum, y), &h) in sums.iter().zip(y).zip(hidden) {
             let candidate = activation.apply(sum, bits).clamp(-MAX, MAX);
             // Neither part leaves ±2^30.

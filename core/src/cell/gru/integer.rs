@@ -10,12 +10,16 @@
 //!
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
-use super::{NEW, RESET_AFTER, RESET_UPDATE};
-use crate::cell::integer::{CHUNK, Curves, Given, Operand, Pair, Single, Usual};
-use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit};
+use super::{MASKED, NEW, RESET_AFTER, RESET_UPDATE};
+use crate::cell::integer::{CHUNK, NO_SUMS, Operand, Pair, Single, Sums};
+use crate::cell::{
+    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, is_masked,
+};
+use crate::curve::{Curves, Given, Usual};
 use crate::kernel::Kernel;
+use crate::kernel::gates::{self, unsigned};
 use crate::node::Node;
-use crate::quant::{ONE, from_q15};
+use crate::quant::from_q15;
 
 /// Numbers of the spec by name.
 mod number {
@@ -42,14 +46,11 @@ const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, afte
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
 
 /// The options that need the step that has them all.
-pub const RARE: u32 = 1 << OTHER;
-
-/// What r times the recurrent sum is clamped to before, so that the product fits.
-const MOST_RECURRENT: i32 = (1 << 16) - 1;
+pub const RARE: u32 = 1 << MASKED | 1 << OTHER;
 
 /// See the [module](self).
 pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << RESET_AFTER | 1 << OTHER | 0b11 << CURVE,
+    options: RARE | 1 << RESET_AFTER | 0b11 << CURVE,
     rules: &[],
     numbers: &[
         NumberSpec::PREACT_BITS,
@@ -98,98 +99,112 @@ pub const SPEC: IntegerSpec = IntegerSpec {
 
 /// One step with σ and tanh.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
-    step_with::<K>(node, io, &Usual);
+    step_with::<K, _>(node, io, &Usual);
 }
 
-/// One step with any activations.
+/// One step with any activations, which may not count.
 pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    if is_masked(node, MASKED, io.x) {
+        return copy(io.y, io.state);
+    }
     let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
     let candidate = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
-    step_with::<K>(node, io, &Given { gate, candidate, bits });
+    step_with::<K, _>(node, io, &Given { gate, candidate, bits });
 }
 
 /// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r, or r ⊙ h with the reset before) and, from
 /// where a slot may begin, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
 #[inline(always)]
-fn step_with<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, curves: &impl Curves) {
+fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, work, y, .. } = io;
     let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
-    reset.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
     let Some(update) = update.get_mut(..node.hidden_size) else { return };
     let (input, after) = ((x, node.input_size), node.has(RESET_AFTER));
-    gates::<K>(node, input, hidden, curves, reset, update, after);
+    let mut sums = NO_SUMS;
+    open::<K, C>(node, input, hidden, curves, reset, update, &mut sums);
     if after {
-        new_reset_after::<K>(node, input, hidden, curves, reset, y);
+        new_reset_after::<K, C>(node, input, hidden, curves, reset, y, &mut sums);
     } else {
-        new_reset_before::<K>(node, input, curves, reset, y);
+        reset.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
+        new_reset_before::<K, C>(node, input, curves, reset, y, &mut sums);
     }
-    for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
-        let z = unsigned(z);
-        let kept = z.wrapping_mul(i32::from(*h));
-        // Between h and n, neither of which leaves ±32767.
-        *h = from_q15(kept.wrapping_add((ONE - z).wrapping_mul(i32::from(*n)))) as i16;
-        *n = *h;
-    }
+    K::interpolate(update, hidden, y);
 }
 
 /// r, or r ⊙ h, and z of every unit. A block of four rows holds r, z of two units.
-fn gates<K: Kernel>(
+fn open<K: Kernel, C: Curves>(
     node: &Node<'_>,
     x: Operand<'_>,
     hidden: &[i16],
-    curves: &impl Curves,
+    curves: &C,
     reset: &mut [i16],
     update: &mut [i16],
-    after: bool,
+    sums: &mut Sums,
 ) {
+    let after = node.has(RESET_AFTER);
     let (carried, first, rows) = ((hidden, node.hidden_size), number::GATE_RECURRENT_FIRST, 2 * node.hidden_size);
-    let mut sums = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried);
+    let mut pair = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried);
     let units = reset.chunks_mut(2 * CHUNK).zip(update.chunks_mut(2 * CHUNK)).zip(hidden.chunks(2 * CHUNK));
     for ((reset, update), hidden) in units {
-        let (sums, _) = sums.next(update.len().div_ceil(2)).as_flattened().as_chunks();
-        for ((&[sum_r, sum_z], &h), (r, z)) in sums.iter().zip(hidden).zip(reset.iter_mut().zip(update)) {
-            let opened = curves.gate(sum_r);
-            *r = if after { opened as u16 as i16 } else { from_q15(opened.wrapping_mul(i32::from(h))) as i16 };
-            *z = curves.gate(sum_z) as u16 as i16;
+        let (sums, _) = pair.next(update.len().div_ceil(2), sums).as_flattened().as_chunks();
+        if C::USUAL {
+            K::reset_update(sums, reset, update);
+        } else {
+            gates::reset_update(curves, sums, reset, update);
+        }
+        if !after {
+            for (r, &h) in reset.iter_mut().zip(hidden) {
+                *r = from_q15(unsigned(*r).wrapping_mul(i32::from(h))) as i16;
+            }
         }
     }
 }
 
 /// n of every unit, four to a block; `reset` is r ⊙ h.
-fn new_reset_before<K: Kernel>(node: &Node<'_>, x: Operand<'_>, curves: &impl Curves, reset: &[i16], new: &mut [i16]) {
+fn new_reset_before<K: Kernel, C: Curves>(
+    node: &Node<'_>,
+    x: Operand<'_>,
+    curves: &C,
+    reset: &[i16],
+    new: &mut [i16],
+    sums: &mut Sums,
+) {
     let (carried, first) = ((reset, node.hidden_size), number::NEW_RECURRENT_FIRST);
-    let mut sums = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried);
+    let mut pair = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried);
     for new in new.chunks_mut(4 * CHUNK) {
-        for (&sum, n) in sums.next(new.len().div_ceil(4)).as_flattened().iter().zip(new) {
-            *n = curves.candidate(sum) as i16;
+        let sums = pair.next(new.len().div_ceil(4), sums).as_flattened();
+        if C::USUAL {
+            K::candidates(sums, new);
+        } else {
+            gates::candidates(curves, sums, new);
         }
     }
 }
 
 /// n of every unit, four to a block; `reset` is r.
-fn new_reset_after<K: Kernel>(
+fn new_reset_after<K: Kernel, C: Curves>(
     node: &Node<'_>,
     x: Operand<'_>,
     hidden: &[i16],
-    curves: &impl Curves,
+    curves: &C,
     reset: &[i16],
     new: &mut [i16],
+    sums: &mut Sums,
 ) {
     let (units, carried) = (node.hidden_size, (hidden, node.hidden_size));
     let mut from_input = Single::<K>::new(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, x);
     let mut from_hidden = Single::<K>::new(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, carried);
-    for (new, reset) in new.chunks_mut(4 * CHUNK).zip(reset.chunks(4 * CHUNK)) {
+    // Half of the sums are over the input.
+    let (of_input, of_hidden) = sums.split_at_mut(CHUNK / 2);
+    for (new, reset) in new.chunks_mut(2 * CHUNK).zip(reset.chunks(2 * CHUNK)) {
         let blocks = new.len().div_ceil(4);
-        let sums = from_input.next(blocks).as_flattened().iter().zip(from_hidden.next(blocks).as_flattened());
-        for ((&a, &b), (n, &r)) in sums.zip(new.iter_mut().zip(reset)) {
-            let kept = from_q15(unsigned(r).wrapping_mul(b.clamp(-MOST_RECURRENT, MOST_RECURRENT)));
-            *n = curves.candidate(a.wrapping_add(kept)) as i16;
+        let (a, b) = (from_input.next(blocks, of_input), from_hidden.next(blocks, of_hidden));
+        let (a, b) = (a.as_flattened(), b.as_flattened());
+        if C::USUAL {
+            K::reset_candidates(a, b, reset, new);
+        } else {
+            gates::reset_candidates(curves, a, b, reset, new);
         }
     }
-}
-
-/// From 0 to 1 inclusive.
-fn unsigned(value: i16) -> i32 {
-    i32::from(value.cast_unsigned())
 }

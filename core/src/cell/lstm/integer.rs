@@ -25,9 +25,11 @@
 
 mod normalized;
 
-use super::{CELL_NORM, COUPLED, GATE_NORM, JOINT_NORM, OUTPUT_NORM, PEEPHOLE, PROJECTION, SPEC as FLOAT};
-use crate::cell::integer::{CHUNK, Pair, Single};
-use crate::cell::{CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Rule, Storage, TensorSpec, Unit, copy};
+use super::{CELL_NORM, COUPLED, GATE_NORM, JOINT_NORM, MASKED, OUTPUT_NORM, PEEPHOLE, PROJECTION, SPEC as FLOAT};
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair, Single};
+use crate::cell::{
+    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Rule, Storage, TensorSpec, Unit, copy, is_masked,
+};
 use crate::curve::Curve;
 use crate::gate;
 use crate::integer_norm::MAX_LEN;
@@ -37,7 +39,7 @@ use crate::node::Node;
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
 /// The options that need the step that has them all.
-pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << OTHER | NORMS;
+pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | NORMS;
 /// Those that normalize.
 const NORMS: u32 = 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
 
@@ -247,6 +249,9 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 
 /// One step with any options.
 pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    if is_masked(node, MASKED, io.x) {
+        return copy(io.y, io.state);
+    }
     let update = if node.options & NORMS == 0 { update_any::<K> } else { normalized::update::<K> };
     step_by::<K>(node, io, update);
 }
@@ -259,8 +264,9 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Some(cell) = cell.get_mut(..node.hidden_size) else { return };
     if node.has(PROJECTION) {
         let Some((m, work)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
-        m.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
-        update(node, x, hidden, cell, work, m);
+        let Some((units, filling)) = m.split_at_mut_checked(node.hidden_size) else { return };
+        filling.fill(0);
+        update(node, x, hidden, cell, work, units);
         project::<K>(node, m, y);
     } else {
         update(node, x, hidden, cell, work, y);
@@ -277,18 +283,18 @@ fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) ->
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
     let shifts =
         LstmShifts { candidate: shift(node, number::CANDIDATE_SHIFT), lift: 15 - shift(node, number::CELL_BITS) };
-    let mut sums = units::<K>(node, x, hidden);
+    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        K::lstm(sums.next(cell.len()), cell, m, shifts);
+        K::lstm(units.next(cell.len(), &mut sums), cell, m, shifts);
     }
 }
 
 fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
     let mix = Mix::new(node);
     let mut peepholes = peepholes(node);
-    let mut sums = units::<K>(node, x, hidden);
+    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        for (&[i, f, g, o], (c, m)) in sums.next(cell.len()).iter().zip(cell.iter_mut().zip(m)) {
+        for (&[i, f, g, o], (c, m)) in units.next(cell.len(), &mut sums).iter().zip(cell.iter_mut().zip(m)) {
             let peephole = peepholes.next();
             *c = mix.clipped(from_q15(mix.remembered([i, f, g], peephole, *c)));
             *m = mix.memory(o, peephole, *c, mix.shown(*c));
@@ -385,9 +391,10 @@ fn peepholes<'n>(node: &Node<'n>) -> impl Iterator<Item = [i16; 3]> + use<'n> {
 fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
     let clip = node.number(number::PROJECTION_CLIP);
     let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);
-    let mut sums = Single::<K>::new(node, matrix, rows, node.output_size, (m, node.hidden_size));
+    let mut sums = NO_SUMS;
+    let mut projected = Single::<K>::new(node, matrix, rows, node.output_size, (m, node.hidden_size));
     for y in y.chunks_mut(4 * CHUNK) {
-        for (&sum, y) in sums.next(y.len().div_ceil(4)).as_flattened().iter().zip(y) {
+        for (&sum, y) in projected.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = sum.max(-clip).min(clip) as i16;
         }
     }

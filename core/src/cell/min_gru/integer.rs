@@ -11,7 +11,7 @@
 //! 2^-hidden_bits.
 
 use super::BOTH;
-use crate::cell::integer::{CHUNK, Single};
+use crate::cell::integer::{CHUNK, NO_SUMS, Single};
 use crate::cell::{Dim, IntegerSpec, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
 use crate::curve::Curve;
 use crate::kernel::Kernel;
@@ -51,10 +51,11 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state: hidden, y, .. } = io;
     let [gate_bits, bits] = [number::PREACT_BITS, number::HIDDEN_BITS].map(|at| node.number(at).unsigned_abs() & 15);
     let Some(hidden) = hidden.get_mut(..node.hidden_size) else { return };
-    let mut sums =
+    let mut sums = NO_SUMS;
+    let mut rows =
         Single::<K>::new(node, tensor::INPUT_WEIGHTS, tensor::ROWS, 2 * node.hidden_size, (x, node.input_size));
     for hidden in hidden.chunks_mut(2 * CHUNK) {
-        let (sums, _) = sums.next(hidden.len().div_ceil(2)).as_flattened().as_chunks();
+        let (sums, _) = rows.next(hidden.len().div_ceil(2), &mut sums).as_flattened().as_chunks();
         for (h, &[sum_z, sum_n]) in hidden.iter_mut().zip(sums) {
             let z = Curve::Sigmoid.apply(sum_z, gate_bits);
             let kept = (ONE - z).wrapping_mul(i32::from(*h));

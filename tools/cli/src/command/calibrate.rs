@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tidegate::front_end::Mfcc;
 use tidegate::{Model, Numeric, Schedule};
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::compare::Comparison;
 use tidegate_tools::data::{DataError, is_audio, read_audio_at, read_index_files};
 use tidegate_tools::load;
+use tidegate_tools::pack::front_end_section;
 use tidegate_tools::progress::bar;
 use tidegate_tools::quantize::{Decisions, RangeRule, RangeRules, Seen, noise};
 use tidegate_tools::runner::{clip_features, fit};
@@ -73,7 +75,16 @@ impl Calibration {
             return Ok(Self { sequences, what: data.display().to_string() });
         };
         let what = format!("{} clips of {}", clips.len(), data.display());
-        Ok(Self { sequences: sounds(&loaded, &clips, file)?, what })
+        // As the front end of the image gives them: in integers.
+        let section = match &model.architecture.front_end {
+            Some(front_end) => {
+                front_end_section(front_end, Numeric::I8x16).map_err(|error| Failure::of(file, error))?
+            }
+            None => Vec::new(),
+        };
+        let _ = front_end_of(&loaded, file)?;
+        let mfcc = Mfcc::parse(&section).map_err(|error| Failure::of(file, error))?;
+        Ok(Self { sequences: sounds(&mfcc, loaded.schedule(), &clips, file)?, what })
     }
 
     /// Of seeded noise.
@@ -153,10 +164,9 @@ fn folder(path: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The features of every clip, as the model hears it by itself; of all clips as one stream, if its state is endless.
-fn sounds(model: &Model<'_>, clips: &[PathBuf], file: &Path) -> Result<Vec<Vec<Vec<f32>>>, Failure> {
-    let mfcc = front_end_of(model, file)?;
-    let Schedule::Windows { frames, .. } = model.schedule() else {
-        return Ok(vec![vec![stream(model, file, clips, 0)?]]);
+fn sounds(mfcc: &Mfcc<'_>, schedule: Schedule, clips: &[PathBuf], file: &Path) -> Result<Vec<Vec<Vec<f32>>>, Failure> {
+    let Schedule::Windows { frames, .. } = schedule else {
+        return Ok(vec![vec![stream(mfcc, file, clips, 0)?]]);
     };
     let progress = bar(clips.len() as u64, "reading");
     let mut sequences = Vec::with_capacity(clips.len());

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tidegate::Numeric;
+use tidegate::front_end::Mfcc;
 use tidegate::node::Node;
-use tidegate::{Model, Numeric};
 use tidegate_tools::compare::{Comparison, Difference, common_layers};
 use tidegate_tools::data::{read_audio_at, read_index_files};
 use tidegate_tools::drift::Drift;
@@ -67,7 +68,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (image, reference) = load_both(args)?;
     let (image, reference) = (image.model()?, reference.model()?);
     let inputs = match &args.index {
-        Some(index) => vec![stream(&image, &args.image, &read_index_files(index)?, args.seed)?],
+        Some(index) => {
+            vec![stream(front_end_of(&image, &args.image)?, &args.image, &read_index_files(index)?, args.seed)?]
+        }
         None => read_inputs(&image, &args.image, what)?,
     };
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
@@ -111,8 +114,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 /// The features of clips that are joined into one stream.
-pub fn stream(model: &Model<'_>, file: &Path, clips: &[PathBuf], seed: u64) -> Result<Vec<f32>, Failure> {
-    let mfcc = front_end_of(model, file)?;
+pub fn stream(mfcc: &Mfcc<'_>, file: &Path, clips: &[PathBuf], seed: u64) -> Result<Vec<f32>, Failure> {
     let rate = mfcc.settings().sample_rate;
     let progress = bar(clips.len() as u64, "reading");
     let mut sounds = Vec::with_capacity(clips.len());

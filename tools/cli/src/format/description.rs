@@ -55,6 +55,9 @@ pub struct Description {
     /// Tensors that the network does not need: names, or what they begin with; a `*` stands for anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unused: Vec<String>,
+    /// Of the framework that has written the file, where it says so and it matters.
+    #[serde(skip)]
+    pub version: String,
 }
 
 /// An input at one step.
@@ -511,7 +514,12 @@ impl Builder<'_> {
         let value = match framework {
             "torch" => torch::add(&mut case, network, inputs, layer.take),
             "tf1" => tf1::layers::add(&mut case, network, inputs, layer.take),
-            "keras2" | "keras3" => keras::layers::add(&mut case, network, inputs, layer.take),
+            "keras2" | "keras3" => {
+                let said = !(layer.framework.is_empty() && self.description.framework.is_empty());
+                let origin = keras::Origin { framework, said, version: &self.description.version };
+                keras::check(&layer.class, &layer.args, origin)
+                    .and_then(|()| keras::layers::add(&mut case, network, inputs, layer.take))
+            }
             _ => foreign(framework, &mut case, network, inputs, layer.take),
         };
         let value = value.and_then(|value| case.finish().map(|()| value));

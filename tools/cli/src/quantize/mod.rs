@@ -3,6 +3,8 @@
 //! A value is an i16 times a scale. What is bounded by its activation has the scale 2^-15; others have theirs from
 //! [`Ranges`], which come from running the model.
 
+use tidegate::front_end::FrontEndError;
+
 mod lstm;
 mod node;
 mod noise;
@@ -22,6 +24,9 @@ pub use seen::{RangeRule, RangeRules, Seen};
 /// Why a model has no integer form.
 #[derive(Debug, thiserror::Error)]
 pub enum QuantizeError {
+    /// The front end has no form in integers.
+    #[error(transparent)]
+    FrontEnd(#[from] FrontEndError),
     /// A cell, or one with such options.
     #[error("{node} is a {cell}{with}, which the integer numerics do not have: pack with --numeric f16 or f32")]
     NoIntegerForm {
@@ -31,15 +36,5 @@ pub enum QuantizeError {
         cell: String,
         /// What about it; empty: all.
         with: String,
-    },
-    /// Values that one node reads, or that lie beside each other, count in different scales.
-    #[error("{node} reads {a} and {b}, whose scales differ: pack with --numeric f16 or f32")]
-    Scales {
-        /// Its name.
-        node: String,
-        /// One of them.
-        a: String,
-        /// The other.
-        b: String,
     },
 }

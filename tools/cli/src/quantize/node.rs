@@ -3,18 +3,20 @@
 use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
-use tidegate::curve::{BITS, Curve, LEAST_BITS, PREACT_BITS, TABLE_LEN};
+use tidegate::curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
 use tidegate::image::{GROUP, Layout, factors_at};
 use tidegate::integer_norm::FRACTION_BITS;
-use tidegate::quant::{MAX, RowBlock};
+use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
 use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
 use super::rows::{Part, Row, row};
-use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, weighed_bits};
+use super::scales::{Q15, TABLE_REACH_BITS, activation, fraction_bits, param, product_unit, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
 use crate::pack::{dim, image_rows};
 
+/// The most fraction bits of what an activation takes.
+const MOST_BITS: i32 = *BITS.end();
 /// The most fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
 /// The greatest term, and the greatest gain: so far below the end that what terms, gains and factors give together does
@@ -25,6 +27,14 @@ const MOST_GAIN: f64 = 1_073_741_824.0;
 const GAIN: f64 = (1_u64 << (32 - FRACTION_BITS)) as f64;
 /// Steps of a table to its end, as a power of two.
 const HALF_TABLE_BITS: i32 = 8;
+
+/// A multiplier that keeps the unit.
+const MULTIPLIER_ONE: f64 = (1 << 24) as f64;
+/// That of a product whose unit is that of the output.
+const PRODUCT_ONE: f64 = (1_u64 << 39) as f64;
+
+/// The scale beyond which a mask that is 1 rounds to 0.
+const LEAST_MASK: f64 = 1.9;
 
 /// A node in integers.
 #[derive(Clone, Debug)]
@@ -47,6 +57,8 @@ struct Quantizer<'a> {
     rows: Vec<Option<(Vec<Row>, usize)>>,
     input: f64,
     output: f64,
+    /// Of a merge, what a unit of each part is worth.
+    parts: Vec<f64>,
     model: &'a Canonical,
     numeric: Numeric,
     layout: Layout,
@@ -60,7 +72,7 @@ impl QuantizedNode {
     pub fn new(
         node: &Node,
         model: &Canonical,
-        scales: &Scales<'_>,
+        scales: &Scales,
         ranges: &Ranges,
         numeric: Numeric,
         layout: Layout,
@@ -88,6 +100,16 @@ impl QuantizedNode {
         if kind == CellKind::FastRnn && param(node, "beta") > 1.0 {
             return Err(refuse(" whose beta is above 1"));
         }
+        let masked = node.options.iter().any(|option| option == "masked");
+        if masked && scales.input(node) > LEAST_MASK {
+            return Err(refuse(" with masked, and with features beside which 1 counts as 0"));
+        }
+        if !(scales.of(&node.name).is_finite() && node.inputs.iter().all(|name| scales.of(name).is_finite())) {
+            return Err(refuse(" whose values leave the range of f32"));
+        }
+        if blends_unbounded(node, model) {
+            return Err(refuse(" with blend, whose share no sigmoid bounds"));
+        }
         if has(node, "cell_norm") && candidate_reach(node, model, activation(node, 1)).is_none() {
             return Err(refuse(" with cell_norm whose candidate has no bound"));
         }
@@ -100,8 +122,9 @@ impl QuantizedNode {
                 options,
                 numbers: vec![0; integer.numbers.len()],
                 rows: Vec::new(),
-                input: scales.input(node)?,
+                input: scales.input(node),
                 output: scales.of(&node.name),
+                parts: if kind == CellKind::Merge { scales.parts(node) } else { Vec::new() },
                 model,
                 numeric,
                 layout,
@@ -175,8 +198,11 @@ impl Quantizer<'_> {
         match kind {
             CellKind::Lstm => self.set_lstm(ranges, coarser),
             CellKind::Softmax => self.set_softmax(),
+            CellKind::Identity => self.set_identity(),
             CellKind::MinGru => self.set("hidden_bits", -self.output.log2() as i32),
             CellKind::FastRnn | CellKind::FastGrnn => self.set_fast(coarser),
+            CellKind::Activation => self.set_activation(),
+            CellKind::Embedding => self.set("multiplier", multiplier(self.input)),
             _ => {}
         }
     }
@@ -277,6 +303,57 @@ impl Quantizer<'_> {
         self.set("lift", lift);
     }
 
+    fn set_identity(&mut self) {
+        let multiplier = multiplier(self.input / self.output);
+        self.set("multiplier", multiplier);
+        if multiplier != MULTIPLIER_ONE as i32 {
+            self.options |= 1 << OTHER;
+        }
+    }
+
+    /// As many fraction bits as its input leaves room for, and a table that reaches as far as its input can.
+    fn set_activation(&mut self) {
+        let reach = (self.input * f64::from(MAX)).log2().ceil() as i32;
+        let bits = (MAX_TABLE_SHIFT + HALF_TABLE_BITS - reach).clamp(LEAST_BITS, MOST_BITS);
+        self.set("preact_bits", bits);
+        if bits != PREACT_BITS as i32 {
+            self.options |= 1 << OTHER;
+        }
+        self.set("table_shift", reach + bits - HALF_TABLE_BITS);
+        // What is rescaled has 8 fraction bits more than its unit.
+        self.set("multiplier", multiplier(self.input * f64::from(bits - RESCALED_BITS as i32).exp2()));
+    }
+
+    /// What brings each part of a merge, or each channel of a scale, to the unit of the output.
+    fn multipliers(&self, tensor: &TensorSpec) -> Vec<i32> {
+        if self.node.cell == CellKind::Scale.spec().name {
+            let channels = dim(self.node, self.spec, &tensor.rows);
+            let gains = if self.node.options.iter().any(|option| option == "gain") {
+                image_rows(self.node, self.spec, tensor, self.model)
+            } else {
+                vec![1.0; channels]
+            };
+            let multiplier = |gain: f32| (f64::from(gain) * self.input / self.output * MULTIPLIER_ONE).round() as i32;
+            return gains.into_iter().map(multiplier).collect();
+        }
+        let has = |option: &str| self.node.options.iter().any(|has| has == option);
+        let to_output = |part: &f64| multiplier(part / self.output);
+        match self.parts.as_slice() {
+            [_, _, ..] if has("multiply") => {
+                let product = product_unit(&self.parts) / self.output * PRODUCT_ONE;
+                let rest = self.parts.iter().skip(1).map(|_| 0);
+                [product.round() as i32].into_iter().chain(rest).collect()
+            }
+            [first, second, share] if has("blend") => {
+                vec![to_output(first), to_output(second), multiplier(share / Q15)]
+            }
+            parts => {
+                let share = if has("average") { parts.len() as f64 } else { 1.0 };
+                parts.iter().map(|part| multiplier(part / self.output / share)).collect()
+            }
+        }
+    }
+
     /// What a unit is worth. `gate` picks the activation of what is [`Unit::Before`] one.
     fn unit(&self, unit: &Unit) -> f64 {
         match unit {
@@ -317,6 +394,21 @@ impl Quantizer<'_> {
             Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
             Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
             Storage::Curve => self.table(tensor),
+            Storage::Multipliers => {
+                let mut values = self.multipliers(tensor);
+                values.resize(values.len().next_multiple_of(4), 0);
+                values.into_iter().flat_map(i32::to_le_bytes).collect()
+            }
+            Storage::Addends => {
+                let mut values = image_rows(self.node, self.spec, tensor, self.model);
+                values.resize(values.len().next_multiple_of(4), 0.0);
+                let unit = self.output / f64::from(1 << RESCALED_BITS);
+                values
+                    .into_iter()
+                    .map(|value| (f64::from(value) / unit).round() as i32)
+                    .flat_map(i32::to_le_bytes)
+                    .collect()
+            }
             Storage::F32 => Vec::new(),
         };
         Some(Some(bytes))
@@ -438,9 +530,25 @@ impl Quantizer<'_> {
     }
 }
 
+/// What brings a unit to another that is worth so much of it.
+fn multiplier(ratio: f64) -> i32 {
+    (ratio * MULTIPLIER_ONE).round().clamp(1.0, f64::from(i32::MAX)) as i32
+}
+
 /// The number that says how wide the steps of a table are.
 fn table_shift(table: &str) -> String {
     format!("{table}_shift")
+}
+
+/// Whether a node blends by what may leave 0 to 1.
+fn blends_unbounded(node: &Node, model: &Canonical) -> bool {
+    let share = node.inputs.last().and_then(|name| model.architecture.nodes.iter().find(|of| of.name == *name));
+    let bounded = |share: &Node| {
+        let of = activation(share, 0);
+        let layer = ["dense", "conv", "depthwise_conv", "activation", "elman"].contains(&share.cell.as_str());
+        layer && matches!(of, Activation::Sigmoid | Activation::HardSigmoid { .. })
+    };
+    node.options.iter().any(|option| option == "blend") && !(node.inputs.len() == 3 && share.is_some_and(bounded))
 }
 
 /// The activation of a node's gates, if it leaves 0 to 1.

@@ -2,12 +2,14 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use tidegate::Numeric;
 use tidegate::cell::CellKind;
-use tidegate::front_end::{Mfcc, MfccSettings};
+use tidegate::front_end::Mfcc;
 
 use super::Ranges;
 use super::ranges::RangesError;
 use crate::canonical::{Canonical, Node, Port};
+use crate::pack::{PackError, front_end_section};
 use crate::runner::clip_features;
 
 const SEED: u64 = 0;
@@ -40,9 +42,7 @@ pub fn noise(model: &Canonical) -> Result<Vec<Vec<Vec<f32>>>, RangesError> {
     let architecture = &model.architecture;
     let mut noise = ChaCha8Rng::seed_from_u64(SEED);
     if let Some(front_end) = &architecture.front_end {
-        let settings = MfccSettings::from(front_end);
-        let mut section = vec![0; settings.section_len().map_err(crate::pack::PackError::from)?];
-        settings.write(&mut section).map_err(crate::pack::PackError::from)?;
+        let section = front_end_section(front_end, Numeric::I8x16).map_err(PackError::from)?;
         let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
         let len = SECONDS * front_end.sample_rate as usize;
         let sound = |halvings: u32| -> Vec<i16> {

@@ -96,8 +96,8 @@ fn joint_norm<K: Kernel>(
         Moments::of(sums.as_flattened().iter().copied(), epsilon(node, node.number(bits)))
     };
     let [of_input, of_hidden] = [moments(sums, number::SUM_BITS), moments(from_hidden, number::RECURRENT_SUM_BITS)];
-    let gains = node.terms(tensor::INPUT_GAIN).iter().zip(node.terms(tensor::RECURRENT_GAIN));
-    let affine = gains.zip(node.terms(tensor::JOINT_BIAS));
+    let gains = node.words(tensor::INPUT_GAIN).iter().zip(node.words(tensor::RECURRENT_GAIN));
+    let affine = gains.zip(node.words(tensor::JOINT_BIAS));
     let both = sums.as_flattened_mut().iter_mut().zip(from_hidden.as_flattened());
     for ((sum, &from_hidden), ((&input_gain, &recurrent_gain), &bias)) in both.zip(affine) {
         *sum = scaled(of_input, *sum, (input_gain, scaled(of_hidden, from_hidden, (recurrent_gain, bias))));
@@ -105,28 +105,25 @@ fn joint_norm<K: Kernel>(
 }
 
 /// Rows of one part or two.
-trait Sums {
-    fn next(&mut self, blocks: usize) -> &[[i32; 4]];
+trait Rows {
+    fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]);
 }
 
-impl<K: Kernel> Sums for Pair<'_, '_, K> {
-    fn next(&mut self, blocks: usize) -> &[[i32; 4]] {
-        Pair::next(self, blocks)
+impl<K: Kernel> Rows for Pair<'_, '_, K> {
+    fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]) {
+        Pair::next(self, blocks, to);
     }
 }
 
-impl<K: Kernel> Sums for Single<'_, '_, K> {
-    fn next(&mut self, blocks: usize) -> &[[i32; 4]] {
-        Single::next(self, blocks)
+impl<K: Kernel> Rows for Single<'_, '_, K> {
+    fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]) {
+        Single::next(self, blocks, to);
     }
 }
 
-fn gather(mut from: impl Sums, to: &mut [[i32; 4]]) {
+fn gather(mut from: impl Rows, to: &mut [[i32; 4]]) {
     for to in to.chunks_mut(CHUNK) {
-        let sums = from.next(to.len());
-        for (to, &sums) in to.iter_mut().zip(sums) {
-            *to = sums;
-        }
+        from.next(to.len(), to);
     }
 }
 
@@ -138,7 +135,7 @@ fn epsilon(node: &Node<'_>, bits: i32) -> Epsilon {
 
 /// Gains, each with its bias.
 fn affine<'a>(node: &Node<'a>, gains: usize, biases: usize) -> impl Iterator<Item = (i32, i32)> + use<'a> {
-    node.terms(gains).iter().copied().zip(node.terms(biases).iter().copied())
+    node.words(gains).iter().copied().zip(node.words(biases).iter().copied())
 }
 
 /// A value, normalized, times its gain, plus its bias.

@@ -76,14 +76,9 @@ pub(super) fn arguments(
     if class.starts_with("GRU") && generation != Generation::Third {
         config.entry("reset_after").or_insert(false.into());
     }
-    let early = class == "Bidirectional" && matches!(generation, Generation::First | Generation::Alone);
     for key in ["layer", "backward_layer", "cell"] {
         if let Some(inner) = config.get(key) {
-            let mut inner = inner_layer(generation, inner, layer)?;
-            // Later, the directions of a Bidirectional have given zeros where a step does not count.
-            if let (true, Some(args)) = (early, inner.get_mut("config").and_then(Json::as_object_mut)) {
-                args.insert("zero_output_for_mask".into(), false.into());
-            }
+            let inner = inner_layer(generation, inner, layer)?;
             config.insert(key.to_owned(), inner);
         }
     }
@@ -91,6 +86,7 @@ pub(super) fn arguments(
         let cells = cells.iter().map(|cell| inner_layer(generation, cell, layer)).collect::<Result<Vec<_>, _>>()?;
         config.insert("cells".to_owned(), cells.into());
     }
+    idle_directions(generation, &class, &mut config);
     // An activation that is a layer: `{"class_name": "LeakyReLU", "config": {...}}`; and the name of a function in Keras 3.
     for (_, value) in config.iter_mut().filter(|(name, _)| name.ends_with("activation")) {
         if let Some(function) = value.as_object().filter(|object| object.get("class_name") == Some(&"function".into()))
@@ -99,6 +95,18 @@ pub(super) fn arguments(
         }
     }
     Ok((class, config))
+}
+
+/// Later, the directions of a `Bidirectional` have given zeros where a step does not count.
+pub(super) fn idle_directions(generation: Generation, class: &str, args: &mut Map<String, Json>) {
+    if class != "Bidirectional" || !matches!(generation, Generation::First | Generation::Alone) {
+        return;
+    }
+    for key in ["layer", "backward_layer"] {
+        if let Some(inner) = args.get_mut(key).and_then(|inner| inner.get_mut("config")?.as_object_mut()) {
+            inner.insert("zero_output_for_mask".into(), false.into());
+        }
+    }
 }
 
 /// A layer as an argument of another one.

@@ -25,9 +25,9 @@ const MAX_NAME: usize = 1024;
 pub(super) enum Generation {
     /// Version 1, with names of its own.
     First,
-    /// Version 2 to 2.3, by itself.
+    /// Version 2 to 2.3, by itself, and the copies of it in TensorFlow to 1.12.
     Alone,
-    /// Version 2 within TensorFlow.
+    /// Version 2 within TensorFlow from 1.13 on.
     Second,
     /// Version 3.
     Third,
@@ -39,7 +39,8 @@ impl Generation {
         let mut parts = version.split('.');
         match (parts.next(), parts.next()) {
             (Some("0" | "1"), _) => Self::First,
-            (Some("2"), Some("0" | "1" | "2" | "3")) if !version.contains("tf") => Self::Alone,
+            (Some("2"), Some("0" | "1")) => Self::Alone,
+            (Some("2"), Some("2" | "3")) if !version.contains("tf") => Self::Alone,
             (Some("2"), _) => Self::Second,
             _ => Self::Third,
         }

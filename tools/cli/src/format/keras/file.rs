@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::arguments::upgraded;
+use super::arguments::{idle_directions, upgraded};
 use super::config::{Generation, describe, wrong};
 use super::hdf5::{self, Tree};
 use super::names;
@@ -15,37 +15,49 @@ use crate::format::{Description, Imported, Options};
 /// The model in HDF5.
 pub(crate) fn import_hdf5(bytes: &[u8], name: &str, options: &Options) -> Result<Imported, ImportError> {
     let tree = hdf5::read(bytes, is_of_network)?;
-    let generation = tree.text("", "keras_version").or_else(|| tree.text("model_weights", "keras_version"));
+    let version = tree.text("", "keras_version").or_else(|| tree.text("model_weights", "keras_version"));
+    let version = version.unwrap_or_default().to_owned();
     let whole = tree.text("", "model_config").map(|text| parsed(text, "model_config")).transpose()?;
-    let generation = match (generation, &whole) {
-        (Some(version), _) => Generation::of(version),
+    let groups = tree.list("", "layer_names").is_some();
+    let generation = match version.as_str() {
         // Keras 1.0 did not say.
-        (None, Some(_)) => Generation::First,
-        (None, None) if tree.list("", "layer_names").is_some() => Generation::First,
-        (None, None) => Generation::Third,
+        "" if whole.is_some() || groups => Some(Generation::First),
+        "" => None,
+        version => Some(Generation::of(version)),
     };
     let source = format!("{name}, Keras");
-    if let Some(json) = whole {
-        let description = own(&json, generation, options)?;
+    if let (Some(json), Some(generation)) = (whole, generation) {
+        let description = Description { version, ..own(&json, generation, options)? };
         let root = "model_weights";
         let mirrored = is_mirrored(&tree, root, generation);
         return finish(&description, tree, Layout::Groups { root, mirrored }, options, &source);
     }
-    let groups = tree.list("", "layer_names").is_some();
     let layout = match groups {
-        true => Layout::Groups { root: "", mirrored: is_mirrored(&tree, "", generation) },
+        true => Layout::Groups { root: "", mirrored: generation.is_some_and(|of| is_mirrored(&tree, "", of)) },
         false if tree.has_group("layers") || tree.has_group("vars") => Layout::Paths,
         false => return wrong("it has neither layers nor weights of Keras"),
     };
-    let Some(given) = &options.description else { return Err(names::draft(&tree, generation)) };
-    let mut description = given.clone();
-    if description.framework == "keras1" || (description.framework.is_empty() && generation == Generation::First) {
+    let framework = generation.map_or("", Generation::framework);
+    let Some(given) = &options.description else { return Err(names::draft(&tree, framework)) };
+    let mut description = Description { version, ..given.clone() };
+    if description.framework == "keras1" || (description.framework.is_empty() && generation == Some(Generation::First))
+    {
         description = upgraded(description)?;
     } else if description.framework.is_empty() {
-        description.framework = generation.framework().to_owned();
+        framework.clone_into(&mut description.framework);
+    }
+    for layer in description.layers.iter_mut().filter(|_| description.framework == "keras2") {
+        idle_directions(generation.unwrap_or(Generation::Third), &layer.class, &mut layer.args);
+    }
+    if generation.is_none() && description.framework == "keras2" {
+        // Those before write groups of layers.
+        FIRST_WITH_PATHS.clone_into(&mut description.version);
     }
     finish(&description, tree, layout, options, &source)
 }
+
+/// Which Keras 2 was the first to write weights as Keras 3 does, without saying its version.
+const FIRST_WITH_PATHS: &str = "2.12";
 
 /// Whether kernels are those of Theano. Keras 1 does not say, but TensorFlow's names end in `:0`.
 fn is_mirrored(tree: &Tree, root: &str, generation: Generation) -> bool {
@@ -77,8 +89,8 @@ pub(crate) fn import_archive(
         let metadata: Json = serde_json::from_slice(text.get(..).filter(|text| text.len() <= MAX_JSON)?).ok()?;
         Some(metadata.get("keras_version")?.as_str()?.to_owned())
     });
-    let generation = version.as_deref().map_or(Generation::Third, Generation::of);
-    let description = own(&json, generation, options)?;
+    let Some(version) = version else { return wrong("its metadata.json says no keras_version") };
+    let description = Description { version: version.clone(), ..own(&json, Generation::of(&version), options)? };
     let Some(weights) = archive.read("model.weights.h5")? else {
         return Err(ImportError::Unsupported("a .keras file without model.weights.h5".into()));
     };
@@ -88,9 +100,11 @@ pub(crate) fn import_archive(
 
 /// What a person gives as an architecture in Keras's own words.
 pub(crate) fn description(json: &Json) -> Result<Description, ImportError> {
-    let version = json.get("keras_version").and_then(Json::as_str);
-    let third = json.get("module").is_some();
-    let generation = version.map_or(if third { Generation::Third } else { Generation::Second }, Generation::of);
+    let generation = match json.get("keras_version").and_then(Json::as_str) {
+        Some(version) => Generation::of(version),
+        None if json.get("module").is_some() => Generation::Third,
+        None => return wrong("it does not say its keras_version, as what model.to_json() gives does"),
+    };
     describe(json, generation)
 }
 
@@ -127,8 +141,8 @@ fn finish(
 ) -> Result<Imported, ImportError> {
     let mut tensors = assign(&description.layers, &mut tree, layout)?;
     tensors.append(&mut tree.tensors);
-    let framework = description.framework.clone();
-    let mut imported = description.model(&framework, &tensors, options.window, source)?;
+    // Where neither the file nor a person says which, it makes no difference, or the layer for which it does is refused.
+    let mut imported = description.model(Generation::Third.framework(), &tensors, options.window, source)?;
     let skipped = tree.skipped.iter().map(|name| {
         let what = if name.ends_with("seed_generator") { "the state of a random generator" } else { "of training" };
         one_line(&format!("not used: {name} ({what})"))

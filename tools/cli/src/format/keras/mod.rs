@@ -6,6 +6,7 @@ mod activation;
 mod arguments;
 mod config;
 mod conv_lstm;
+mod defaults;
 mod file;
 mod first;
 mod graph;
@@ -31,6 +32,7 @@ use super::weights::{Named, reordered};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
 
+pub(crate) use defaults::{Origin, check};
 pub(crate) use file::{description, import_archive, import_hdf5, is_keras};
 pub(crate) use hdf5::MAGIC;
 

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::config::Generation;
 use super::hdf5::Tree;
 use crate::error::ImportError;
 use crate::format::description::{Description, Input, LayerDescription, Size};
@@ -12,8 +11,8 @@ use crate::format::description::{Description, Input, LayerDescription, Size};
 const MAX_LAYERS: usize = 32;
 const MAX_BYTES: usize = 1 << 13;
 
-/// Why a file of weights alone is refused.
-pub(super) fn draft(tree: &Tree, generation: Generation) -> ImportError {
+/// Why a file of weights alone is refused. `framework` is empty where the file does not say.
+pub(super) fn draft(tree: &Tree, framework: &str) -> ImportError {
     let groups: Vec<String> = match tree.list("", "layer_names") {
         Some(names) => names.into_iter().map(str::to_owned).collect(),
         None => {
@@ -34,7 +33,7 @@ pub(super) fn draft(tree: &Tree, generation: Generation) -> ImportError {
     }
     layers.truncate(MAX_LAYERS);
     let description = Description {
-        framework: generation.framework().to_owned(),
+        framework: framework.to_owned(),
         inputs: vec![Input { name: "input".into(), size: Size::One(size.unwrap_or(1)), ..Input::default() }],
         layers,
         ..Description::default()

@@ -1,0 +1,102 @@
+//! Parts become one in the integer numerics, whatever unit each has.
+//!
+//! With m_k, the multiplier of part k, and r_k = mulh(x_k · 2^16, m_k), in the unit of the output with 8 fraction bits:
+//!
+//! ```text
+//! y = (r_1 + r_2 + … + r_k + 2^7) >> 8                 add, without an option, and average: m_k has its part of the mean
+//! y = (max(r_1, r_2, …, r_k) + 2^7) >> 8               maximum
+//! y = (mulh(p x_k · 2, m_1) + 2^7) >> 8                multiply: p is x_1, (p x_2) / 2^15, …, up to x_(k - 1)
+//! y = (r_1 s + r_2 (2^15 - s)) / 2^15                  blend: r without fraction bits, s = r_3 so, from 0 to 2^15
+//! ```
+//!
+//! A quotient by 2^15 is rounded to nearest.
+
+use super::{ADD, AVERAGE, BLEND, MAXIMUM, MULTIPLY};
+use crate::cell::integer::CHUNK;
+use crate::cell::{Dim, IntegerSpec, Io, Storage, TensorSpec};
+use crate::node::Node;
+use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
+
+/// Tensors of the spec by name.
+mod tensor {
+    pub const MULTIPLIERS: usize = 0;
+}
+
+/// See the [module](self).
+pub const SPEC: IntegerSpec = IntegerSpec {
+    options: 1 << ADD | 1 << MULTIPLY | 1 << AVERAGE | 1 << MAXIMUM | 1 << BLEND,
+    rules: &[],
+    numbers: &[],
+    work: &[],
+    tensors: &[
+        TensorSpec::vector("multipliers", &[], Dim::Quotient(&[Dim::Input, Dim::Output])).stored(Storage::Multipliers)
+    ],
+};
+
+/// One step. `x` is `[parts · output]`, `y` is `[output]`.
+pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
+    let Io { x, y, .. } = io;
+    let (x, multipliers) = (x.get(..node.input_size).unwrap_or_default(), node.words(tensor::MULTIPLIERS));
+    if node.has(BLEND) {
+        return blend(x, multipliers, y);
+    }
+    let size = y.len();
+    // One part is brought to the unit of the output as a sum is.
+    let multiply = node.has(MULTIPLY) && size < x.len();
+    for (chunk, y) in y.chunks_mut(CHUNK).enumerate() {
+        let parts = x.chunks(size.max(1)).map(|part| part.get(chunk * CHUNK..).unwrap_or_default());
+        let mut sums = [0; CHUNK];
+        if multiply {
+            product(&mut sums, parts, multipliers);
+        } else if node.has(MAXIMUM) {
+            sums = [i32::MIN; CHUNK];
+            merge(&mut sums, parts, multipliers, i32::max);
+        } else {
+            merge(&mut sums, parts, multipliers, i32::wrapping_add);
+        }
+        for (y, sum) in y.iter_mut().zip(sums) {
+            *y = saturate(whole(sum));
+        }
+    }
+}
+
+fn merge<'x>(
+    sums: &mut [i32],
+    parts: impl Iterator<Item = &'x [i16]>,
+    multipliers: &[i32],
+    merge: impl Fn(i32, i32) -> i32,
+) {
+    for (part, &multiplier) in parts.zip(multipliers) {
+        for (sum, &x) in sums.iter_mut().zip(part) {
+            *sum = merge(*sum, rescaled(x, multiplier));
+        }
+    }
+}
+
+/// Of two parts or more. Only the last product is brought to the unit of the output.
+fn product<'x>(sums: &mut [i32], mut parts: impl Iterator<Item = &'x [i16]>, multipliers: &[i32]) {
+    let (Some(first), Some(&multiplier)) = (parts.next(), multipliers.first()) else { return };
+    for (sum, &x) in sums.iter_mut().zip(first) {
+        *sum = x.into();
+    }
+    let mut next = parts.next();
+    while let Some(part) = next {
+        next = parts.next();
+        for (sum, &x) in sums.iter_mut().zip(part) {
+            let product = sum.wrapping_mul(x.into());
+            *sum = if next.is_none() { rescaled_product(product, multiplier) } else { from_q15(product) };
+        }
+    }
+}
+
+fn blend(x: &[i16], multipliers: &[i32], y: &mut [i16]) {
+    let &[to_first, to_second, to_share, ..] = multipliers else { return };
+    let Some((first, others)) = x.split_at_checked(y.len()) else { return };
+    let Some((second, share)) = others.split_at_checked(y.len()) else { return };
+    for (((y, &first), &second), &share) in y.iter_mut().zip(first).zip(second).zip(share) {
+        let value = |x, multiplier| i32::from(saturate(whole(rescaled(x, multiplier))));
+        let share = whole(rescaled(share, to_share)).clamp(0, ONE);
+        let (first, second) = (value(first, to_first), value(second, to_second));
+        *y = from_q15(first.wrapping_mul(share).wrapping_add(second.wrapping_mul(ONE - share))) as i16;
+    }
+}

@@ -1,0 +1,107 @@
+//! Convolutions in the integer numerics: each group of filters is a matrix that is multiplied with what it sees, as a
+//! [dense layer](crate::cell::dense::integer) is.
+
+use super::{TAPS, Way};
+use crate::cell::integer::CHUNK;
+use crate::cell::{CURVE, Dim, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
+use crate::curve::Curve;
+use crate::kernel::{Blocks, Kernel, Part};
+use crate::node::Node;
+use crate::quant::{RowBlock, saturate};
+
+/// Options of every convolution.
+pub const OPTIONS: u32 = 1 << OTHER | 1 << CURVE;
+
+/// Numbers of every convolution.
+pub const NUMBERS: [NumberSpec; 2] = [NumberSpec::PREACT_BITS, NumberSpec::table_shift("table_shift")];
+
+/// Numbers of the specs by name.
+mod number {
+    pub const PREACT_BITS: usize = 0;
+    pub const TABLE_SHIFT: usize = 1;
+}
+
+/// Tensors of the specs by name.
+mod tensor {
+    pub const WEIGHTS: usize = 0;
+    pub const ROWS: usize = 1;
+    pub const TABLE: usize = 2;
+}
+
+/// Those of a convolution whose weights have so many columns.
+pub const fn tensors(cols: Dim) -> [TensorSpec; 3] {
+    let to: &[Unit] = &[Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Output }];
+    [
+        TensorSpec::matrix("weights", &["weights"], Dim::Hidden, cols).passes(super::POSITIONS),
+        TensorSpec::vector("rows", &["bias"], Dim::Hidden).stored(Storage::Rows {
+            input: tensor::WEIGHTS,
+            recurrent: None,
+            to,
+        }),
+        TensorSpec::table("table", 0),
+    ]
+}
+
+/// A convolution in `groups`, each with as many channels of a pixel. `work` is what a group sees at one position.
+pub(crate) fn convolve<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, groups: usize, channels: &Dim) {
+    let Io { x, work: patch, y, .. } = io;
+    let (way, channels) = (Way::new(node), node.dim(channels));
+    let seen = node.dim(&TAPS) * channels;
+    let filters = Filters {
+        blocks: node.weights::<K>(tensor::WEIGHTS, seen),
+        rows: node.rows(tensor::ROWS, node.hidden_size),
+        activation: node.curve(0, tensor::TABLE, number::TABLE_SHIFT),
+        bits: node.number(number::PREACT_BITS).unsigned_abs(),
+    };
+    let of_group = node.hidden_size.checked_div(groups).unwrap_or(0).max(1);
+    patch.get_mut(seen..).unwrap_or_default().fill(0);
+    let mut rest = y;
+    for position in way.positions() {
+        let Some((y, others)) = rest.split_at_mut_checked(node.hidden_size) else { return };
+        rest = others;
+        for (group, y) in y.chunks_mut(of_group).enumerate() {
+            let mut to = &mut *patch;
+            for pixel in way.taps(x, position) {
+                let Some((now, later)) = to.split_at_mut_checked(channels) else { return };
+                match pixel.and_then(|pixel| pixel.get(group * channels..)) {
+                    Some(from) => copy(now, from),
+                    None => now.fill(0),
+                }
+                to = later;
+            }
+            filters.apply::<K>(group * of_group, K::operand(patch, seen), y);
+        }
+    }
+}
+
+/// The filters of all groups.
+struct Filters<'a, U> {
+    blocks: Blocks<'a, U>,
+    rows: &'a [RowBlock],
+    activation: Curve<'a>,
+    bits: u32,
+}
+
+impl<U> Filters<'_, U> {
+    /// What those from `first` on give, one for each of `y`.
+    fn apply<K: Kernel<Unit = U>>(&self, first: usize, operand: K::Operand<'_>, y: &mut [i16]) {
+        let mut rows = self.rows.get(first / 4..).unwrap_or_default();
+        let mut part = Part::<K> { blocks: self.blocks.skip(first / 4), operand };
+        // A block may have filters of two groups or more.
+        let (mut others, mut rest) = (first % 4, y);
+        let mut sums = [[0; 4]; CHUNK];
+        while !rest.is_empty() {
+            let blocks = (others + rest.len()).div_ceil(4).min(CHUNK);
+            let (Some((now, later)), Some(sums)) = (rows.split_at_checked(blocks), sums.get_mut(..blocks)) else {
+                return;
+            };
+            K::sum_one(now, part, sums);
+            let sums = sums.as_flattened().get(others..).unwrap_or_default();
+            let Some((y, behind)) = rest.split_at_mut_checked(sums.len().min(rest.len())) else { return };
+            for (y, &sum) in y.iter_mut().zip(sums) {
+                *y = saturate(self.activation.apply(sum, self.bits));
+            }
+            (rows, part, rest, others) = (later, part.skip(blocks), behind, 0);
+        }
+    }
+}

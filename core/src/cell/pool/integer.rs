@@ -1,0 +1,41 @@
+//! Pools in the integer numerics, in the unit of the input. Of n taps inside the image, with L = 16 - ⌈log2 n⌉:
+//!
+//! ```text
+//! y = max x                                                       max
+//! y = (mulh(2^L · Σ x, ⌊2^30 / n⌋) + 2^(L - 3)) >> (L - 2)        average
+//! ```
+
+use super::AVERAGE;
+use crate::cell::integer::CHUNK;
+use crate::cell::patch::{TAPS, Way};
+use crate::cell::{Dim, IntegerSpec, Io, Rule};
+use crate::node::Node;
+use crate::quant::{MOST_OF_MEAN, Mean, saturate};
+
+/// See the [module](self).
+pub const SPEC: IntegerSpec =
+    IntegerSpec::moving(1 << super::MAX | 1 << AVERAGE, &[Rule::AtMost(TAPS, Dim::Const(MOST_OF_MEAN))]);
+
+/// One step. `x` is the image, `y` is `[out_height, out_width, channels]`.
+pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
+    let Io { x, y, .. } = io;
+    let (way, average) = (Way::new(node), node.has(AVERAGE));
+    let mut rest = y;
+    for position in way.positions() {
+        let Some((y, others)) = rest.split_at_mut_checked(node.hidden_size) else { return };
+        rest = others;
+        let mean = Mean::of(if average { way.seen(position).flatten().count() } else { 1 });
+        for (chunk, y) in y.chunks_mut(CHUNK).enumerate() {
+            let mut sums = [if average { 0 } else { i32::MIN }; CHUNK];
+            for pixel in way.taps(x, position).flatten() {
+                for (sum, &x) in sums.iter_mut().zip(pixel.get(chunk * CHUNK..).unwrap_or_default()) {
+                    let x = i32::from(x);
+                    *sum = if average { sum.wrapping_add(x) } else { x.max(*sum) };
+                }
+            }
+            for (y, sum) in y.iter_mut().zip(sums) {
+                *y = if average { mean.from(sum) } else { saturate(sum) };
+            }
+        }
+    }
+}

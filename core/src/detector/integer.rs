@@ -1,0 +1,210 @@
+//! The same in integers, for posteriors that are integers: no float is touched.
+//!
+//! ```text
+//! sum[l] = Σ posterior[l] over the last `mean_of` posteriors;  event where sum[l] >= threshold[l] · 2^15 · mean_of
+//! ```
+//!
+//! Both sides are exact. The events are those of a [`Detector`](super::Detector) that is given the posteriors as f32, but
+//! where its rounded mean reaches a threshold that the mean itself does not.
+
+use super::{DetectorSettings, History};
+use crate::error::{BufferTooSmall, WrongLength};
+
+/// Why there is no detector in integers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum IntegerDetectorError {
+    /// The output of the model does not count in 2^-15, as that of softmax and sigmoid does.
+    Scale {
+        /// What a unit of it is worth.
+        found: f32,
+    },
+    /// The memory is shorter than [`DetectorSettings::integer_memory_words`].
+    Memory(BufferTooSmall),
+}
+
+impl core::fmt::Display for IntegerDetectorError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Scale { found } => write!(f, "detector: posteriors that count in {found:e}, not in 2^-15"),
+            Self::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for IntegerDetectorError {}
+
+/// A label was detected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct IntegerEvent {
+    /// Its index.
+    pub label: usize,
+    /// Its mean posterior, in 2^-15, rounded down.
+    pub score: i16,
+    /// The time given with the last of the averaged posteriors, milliseconds.
+    pub at_ms: u32,
+}
+
+/// Turns a stream of posteriors in integers into events.
+#[derive(Debug)]
+pub struct IntegerDetector<'a, 'b> {
+    settings: DetectorSettings<'a>,
+    history: History<'b, i16>,
+}
+
+/// Bits of 2^-15 and of 1 as f32; of numbers that are not negative the greater has the greater bits.
+const UNIT_BITS: u32 = (1.0_f32 / 32768.0).to_bits();
+const ONE_BITS: u32 = 1.0_f32.to_bits();
+
+impl<'a, 'b> IntegerDetector<'a, 'b> {
+    /// Starts without posteriors, a unit of which is worth `scale`: [`Model::output_scale`](crate::Model::output_scale).
+    /// `memory` is borrowed until the detector is dropped.
+    ///
+    /// # Errors
+    /// If the scale is not 2^-15, or `memory` is shorter than [`DetectorSettings::integer_memory_words`].
+    pub fn new(
+        settings: &DetectorSettings<'a>,
+        scale: f32,
+        memory: &'b mut [u32],
+    ) -> Result<Self, IntegerDetectorError> {
+        if scale.to_bits() != UNIT_BITS {
+            return Err(IntegerDetectorError::Scale { found: scale });
+        }
+        let too_small = BufferTooSmall { needed: settings.integer_memory_words(), given: memory.len() };
+        let posteriors = bytemuck::must_cast_slice_mut(memory);
+        let posteriors =
+            posteriors.get_mut(..settings.memory_words()).ok_or(IntegerDetectorError::Memory(too_small))?;
+        Ok(Self { settings: *settings, history: History::new(settings, posteriors) })
+    }
+
+    /// Takes the posterior of every label at the time `now_ms` (it may wrap); says whether that makes an event.
+    ///
+    /// # Errors
+    /// If there is not one posterior for each label; then nothing has changed.
+    pub fn push(&mut self, posteriors: &[i16], now_ms: u32) -> Result<Option<IntegerEvent>, WrongLength> {
+        if !self.history.push(posteriors, now_ms)? {
+            return Ok(None);
+        }
+        let (label, sum) = self.best();
+        let Some(settings) = self.settings.label(label) else { return Ok(None) };
+        let threshold = settings.threshold.to_bits();
+        if threshold > ONE_BITS || i64::from(sum) < least_sum(threshold, self.settings.mean_of) {
+            return Ok(None);
+        }
+        self.history.event(now_ms, settings.refractory_ms);
+        // Not 0, which the compiler does not know.
+        let score = sum.cast_unsigned() / self.settings.mean_of.max(1);
+        Ok(Some(IntegerEvent { label, score: score as i16, at_ms: now_ms }))
+    }
+
+    /// Forgets every posterior and event, as if new.
+    pub fn reset(&mut self) {
+        self.history.reset(&self.settings);
+    }
+
+    /// The label with the greatest sum (the first of equals), and that sum.
+    fn best(&self) -> (usize, i32) {
+        let mut best = (0, i32::MIN);
+        for label in 0..self.settings.label_count() {
+            // At most 256 of 16 bits.
+            let sum = self.history.of(label).fold(0, |sum, posterior| sum + i32::from(posterior));
+            if sum > best.1 {
+                best = (label, sum);
+            }
+        }
+        best
+    }
+}
+
+/// The least integer that is not below `threshold` · 2^15 · `mean_of`, from the bits of a number from 0 to 1.
+const fn least_sum(threshold: u32, mean_of: u32) -> i64 {
+    let (exponent, fraction) = (threshold >> 23, threshold & 0x7f_ffff);
+    // Below 2^-126 there is no leading one.
+    let (exponent, mantissa) = if exponent == 0 { (1, fraction) } else { (exponent, fraction | 1 << 23) };
+    // At most 2^24 · 2^8, times 2^(exponent - 150 + 15).
+    let product = mantissa as u64 * mean_of as u64;
+    let shift = 135 - exponent;
+    if shift > 40 {
+        return (product > 0) as i64;
+    }
+    ((product + (1 << shift) - 1) >> shift) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detector::{Detector, LabelSettings};
+
+    #[test]
+    fn the_least_sum_is_that_of_the_thresholds_value() {
+        let thresholds =
+            [0.0, -0.0, f32::MIN_POSITIVE / 3.0, 1e-30, 1.0 / 32768.0, 0.1, 0.25, 0.5, 0.8, 0.999_999_94, 1.0];
+        for threshold in thresholds {
+            for mean_of in [1, 2, 3, 7, 255, 256] {
+                // 24 bits, 8 bits and a power of two: exact in f64.
+                let exact = f64::from(threshold) * 32768.0 * f64::from(mean_of);
+                let found = least_sum(threshold.abs().to_bits(), mean_of);
+                assert!(found as f64 >= exact && ((found - 1) as f64) < exact, "{threshold} {mean_of}: {found}");
+            }
+        }
+    }
+
+    /// Random posteriors: the f32 detector on the same ones has the same events, and their scores.
+    #[test]
+    fn events_are_those_of_the_detector_in_f32() {
+        let labels = [
+            LabelSettings { threshold: 2.0, refractory_ms: 0 },
+            LabelSettings { threshold: 0.6, refractory_ms: 300 },
+            LabelSettings { threshold: 0.8, refractory_ms: 0 },
+        ];
+        let (mut state, mut count) = (7_u32, 0);
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 17
+        };
+        for mean_of in [1, 2, 3, 8] {
+            let mut bytes = [0; 64];
+            let len = DetectorSettings::write(mean_of, &labels, &mut bytes).unwrap();
+            let settings = DetectorSettings::parse(&bytes[..len]).unwrap();
+            let (mut memory, mut words) = ([u32::MAX; 24], [u32::MAX; 12]);
+            let mut float = Detector::new(&settings, &mut memory).unwrap();
+            let mut integer = IntegerDetector::new(&settings, 1.0 / 32768.0, &mut words).unwrap();
+            let mut now_ms = u32::MAX - 5000;
+            for _ in 0..5000 {
+                now_ms = now_ms.wrapping_add(random() % 200);
+                let row = [0; 3]
+                    .map(|_: i16| if random() % 4 == 0 { random() as i16 } else { 32_767 - (random() % 8192) as i16 });
+                let expected = float.push(&row.map(|value| f32::from(value) / 32768.0), now_ms).unwrap();
+                let found = integer.push(&row, now_ms).unwrap();
+                assert_eq!(
+                    found.map(|event| (event.label, event.score, event.at_ms)),
+                    expected.map(|event| (event.label, (event.score * 32768.0) as i16, event.at_ms))
+                );
+                count += usize::from(found.is_some());
+                if random() % 500 == 0 {
+                    float.reset();
+                    integer.reset();
+                }
+            }
+        }
+        assert!(count > 500, "{count}");
+    }
+
+    #[test]
+    fn another_scale_and_short_memory_are_refused() {
+        let mut bytes = [0; 64];
+        let len =
+            DetectorSettings::write(3, &[LabelSettings { threshold: 0.5, refractory_ms: 0 }; 3], &mut bytes).unwrap();
+        let settings = DetectorSettings::parse(&bytes[..len]).unwrap();
+        assert_eq!(settings.integer_memory_words(), 5);
+        let error = IntegerDetector::new(&settings, 1.0 / 32768.0, &mut [0; 4]).unwrap_err();
+        assert_eq!(error, IntegerDetectorError::Memory(BufferTooSmall { needed: 5, given: 4 }));
+        let error = IntegerDetector::new(&settings, 0.25, &mut [0; 5]).unwrap_err();
+        assert_eq!(error, IntegerDetectorError::Scale { found: 0.25 });
+        let mut memory = [0; 5];
+        let mut detector = IntegerDetector::new(&settings, 1.0 / 32768.0, &mut memory).unwrap();
+        assert_eq!(detector.push(&[1, 2], 0), Err(WrongLength { expected: 3, given: 2 }));
+    }
+}

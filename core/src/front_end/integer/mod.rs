@@ -1,0 +1,275 @@
+//! The same features in integers: no float, and the same bits on every target. `FORMAT.md` defines every rounding.
+//!
+//! ```text
+//! frame · 2^shift → window → FFT (32 bits) → |bin| or |bin|² → mel bands (64 bits) → ln (24 fraction bits) → DCT → i16
+//! ```
+//!
+//! The shift brings the loudest sample of a frame to 15 bits, and the logarithm takes it back: a quiet frame is heard as
+//! well as a loud one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `section.rs` | the tables in the section |
+//! | `tables.rs` | what a packer writes there (feature `libm`) |
+//! | `fft.rs` | the FFT |
+//! | `log.rs` | magnitude and logarithm, with their errors |
+
+mod fft;
+mod log;
+mod section;
+#[cfg(feature = "libm")]
+mod tables;
+
+pub use log::{LN_MAX_ERROR, MAGNITUDE_MAX_ERROR};
+pub(super) use section::Tables;
+
+use super::frames::{Due, Frame, Frames};
+use super::settings::{First, MfccSettings, Spectrum};
+use crate::error::BufferTooSmall;
+use crate::quant::{NO_LONG_MULTIPLY, mulh, saturate};
+use fft::{Circle, Complex, bin, fft};
+use log::{LN_GAIN, ln, magnitude};
+use section::{Halves, ONE};
+
+/// Fraction bits of a feature before it is rounded.
+const GUARD_BITS: u32 = 10;
+
+/// The settings and tables of a front end in integers: [`Mfcc::integer`](super::Mfcc::integer).
+#[derive(Clone, Copy, Debug)]
+pub struct IntegerMfcc<'a> {
+    pub(super) settings: MfccSettings,
+    pub(super) tables: Tables<'a>,
+}
+
+impl IntegerMfcc<'_> {
+    /// What the section says that it computes.
+    pub const fn settings(&self) -> &MfccSettings {
+        &self.settings
+    }
+
+    /// Words of memory that an [`IntegerFrontEnd`] needs.
+    pub const fn memory_words(&self) -> usize {
+        self.settings.memory_words()
+    }
+}
+
+/// A stream of samples that turns into frames of features in integers, each a feature over the scale of the model's input:
+/// what [`Model::step_i16`](crate::Model::step_i16) takes. No float is touched.
+///
+/// It is used as [`FrontEnd`](super::FrontEnd) is, and as little do its features depend on how the samples are cut.
+#[derive(Debug)]
+pub struct IntegerFrontEnd<'a, 'b> {
+    mfcc: IntegerMfcc<'a>,
+    frames: Frames<'b>,
+    /// [fft_len + mel_bands]
+    work: &'b mut [u32],
+    /// [coefficients]
+    features: &'b mut [i16],
+}
+
+impl<'a, 'b> IntegerFrontEnd<'a, 'b> {
+    /// Starts without samples. `memory` is borrowed until the front end is dropped.
+    ///
+    /// # Errors
+    /// If `memory` is shorter than [`IntegerMfcc::memory_words`].
+    pub fn new(mfcc: &IntegerMfcc<'a>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
+        let (samples, work, features) = mfcc.settings.split(memory)?;
+        let features: &mut [i16] = bytemuck::must_cast_slice_mut(features);
+        let too_small = BufferTooSmall { needed: mfcc.memory_words(), given: 0 };
+        let features = features.get_mut(..mfcc.settings.coefficients as usize).ok_or(too_small)?;
+        Ok(Self { mfcc: *mfcc, frames: Frames::new(&mfcc.settings, samples), work, features })
+    }
+
+    /// Takes samples until a frame is complete; returns how many it took, 0 while a frame waits for
+    /// [`next`](Self::next).
+    pub fn push(&mut self, samples: &[i16]) -> usize {
+        self.frames.push(samples)
+    }
+
+    /// The features of the next frame, once its samples are there; then moves on by the stride. With the first frame come
+    /// those of zeros in front of it ([`MfccSettings::lead_frames`]).
+    // Not an `Iterator`: the features are borrowed from the front end.
+    #[expect(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<&[i16]> {
+        match self.frames.due()? {
+            Due::Zeros => self.features.fill(0),
+            Due::Samples => {
+                let features = self.features.iter_mut();
+                hear(&self.mfcc.settings, &self.mfcc.tables, self.frames.frame(), self.work, features, |value| value);
+                self.frames.advance();
+            }
+        }
+        Some(self.features)
+    }
+
+    /// Forgets every sample, as if new.
+    pub fn reset(&mut self) {
+        self.frames.reset();
+    }
+}
+
+/// The features of a frame, each made into an `F`.
+pub(super) fn hear<'f, F: 'f>(
+    settings: &MfccSettings,
+    tables: &Tables<'_>,
+    frame: Frame<'_>,
+    work: &mut [u32],
+    mut features: impl Iterator<Item = &'f mut F>,
+    made: impl Fn(i16) -> F,
+) {
+    let Some((points, bands)) = work.split_at_mut_checked(settings.fft_len as usize) else { return };
+    let points: &mut [i32] = bytemuck::must_cast_slice_mut(points);
+    let (points, _) = points.as_chunks_mut();
+    let bands: &mut [i32] = bytemuck::must_cast_slice_mut(bands);
+    let shift = window(tables.window, settings.heard_len(), frame, points);
+    let spectrum = Bins { points, circle: Circle { sines: tables.sines, quarter: settings.fft_len as usize / 4 } };
+    fft(spectrum.points, spectrum.circle);
+    let (points_log, shift) = (settings.fft_len.trailing_zeros() as i32, shift as i32);
+    if settings.first == First::LogEnergy {
+        let scale = if settings.spectrum == Spectrum::Power { points_log } else { 2 * points_log };
+        let energy = log_of(spectrum.energy(), scale - 60 - 2 * shift, 0, tables.log_floor);
+        if let Some(feature) = features.next() {
+            *feature = made(rounded(1 << (GUARD_BITS - 1), mulh(energy, tables.energy)));
+        }
+    }
+    let (exponent, gain) = match settings.spectrum {
+        Spectrum::Magnitude => (points_log - 45 - shift, LN_GAIN),
+        Spectrum::Power => (points_log - 60 - 2 * shift, 0),
+    };
+    spectrum.mel(settings.spectrum, tables, bands, |sum| log_of(sum, exponent, gain, tables.log_floor));
+    // What the floors of as many products take away on average, and half a unit.
+    let start = (1 << (GUARD_BITS - 1)) + settings.mel_bands as i32 / 2;
+    let mut rows = tables.dct;
+    for feature in features {
+        let (row, rest) = rows.split_at_checked(bands.len()).unwrap_or_default();
+        let products = row.iter().zip(&*bands).map(|(&weight, &band)| mulh(band, i32::from_le_bytes(weight)));
+        *feature = made(rounded(0, products.fold(start, i32::wrapping_add)));
+        rows = rest;
+    }
+}
+
+fn rounded(start: i32, sum: i32) -> i16 {
+    saturate(start.wrapping_add(sum) >> GUARD_BITS)
+}
+
+/// The greater of a floor and ln(`sum` · 2^`exponent`) - `gain`.
+fn log_of(sum: u64, exponent: i32, gain: i32, floor: i32) -> i32 {
+    if sum == 0 { floor } else { ln(sum, exponent).wrapping_sub(gain).max(floor) }
+}
+
+/// The samples that are heard, shifted left as far as the loudest lets them, under the window, in pairs and in
+/// bit-reversed order; the rest are zeros. Returns the shift.
+fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> u32 {
+    let [straight, wrapped] = frame;
+    let heard = || straight.iter().chain(wrapped).take(heard_len);
+    // Bits that differ from the sign; one is left for it.
+    let bits = heard().fold(0, |bits, &sample| bits | sample ^ sample >> 15);
+    let shift = bits.leading_zeros().saturating_sub(1);
+    points.fill([0, 0]);
+    let last = if weights.len() == 1 { 0 } else { usize::MAX };
+    let (mut place, mut odd) = (0, false);
+    for (n, &sample) in heard().enumerate() {
+        let weight = weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight)));
+        // At most 2^15 and less than 2^16: the sum stays below 2^31.
+        let product = (i32::from(sample) << shift).wrapping_mul(weight);
+        if let Some([re, im]) = points.get_mut(place) {
+            *(if odd { im } else { re }) = (product + 2) >> 2;
+        }
+        if odd {
+            place = after_reversed(place, points.len());
+        }
+        odd = !odd;
+    }
+    shift
+}
+
+/// The number whose bits, in reverse, are those of the next.
+fn after_reversed(mut place: usize, count: usize) -> usize {
+    let mut bit = count >> 1;
+    while place & bit != 0 {
+        place ^= bit;
+        bit >>= 1;
+    }
+    place | bit
+}
+
+/// What the FFT gave.
+struct Bins<'p, 'a> {
+    points: &'p mut [Complex],
+    circle: Circle<'a>,
+}
+
+impl Bins<'_, '_> {
+    /// The sum of the squares of every bin.
+    fn energy(&self) -> u64 {
+        let squares = (0..=self.points.len()).map(|place| power(bin(self.points, self.circle, place)));
+        squares.fold(0, u64::wrapping_add)
+    }
+
+    /// ```text
+    /// band[b] = Σ S[k] · (1 - weight[k])  for k in edge[b]..edge[b+1],  S[k] = |X[k]| or |X[k]|²
+    ///         + Σ S[k] · weight[k]        for k in edge[b+1]..edge[b+2]
+    /// ```
+    fn mel(&self, of_bin: Spectrum, tables: &Tables<'_>, bands: &mut [i32], log: impl Fn(u64) -> i32) {
+        let edge = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
+        let mut edges = tables.edges.iter().map(edge);
+        let (mut place, mut weights) = (edges.next().unwrap_or(0), tables.weights.iter());
+        let mut share = |end: usize| {
+            let (mut falling, mut all) = (0_u64, 0_u64);
+            while place < end {
+                let weight = weights.next().map_or(0, |&weight| u16::from_le_bytes(weight));
+                let value = bin(self.points, self.circle, place);
+                let (weighted, size) = match of_bin {
+                    Spectrum::Magnitude => {
+                        let size = magnitude(value);
+                        (product(size, weight), u64::from(size) * u64::from(ONE))
+                    }
+                    Spectrum::Power => {
+                        let size = power(value);
+                        (share_of(size, weight), size)
+                    }
+                };
+                (falling, all) = (falling.wrapping_add(weighted), all.wrapping_add(size));
+                place += 1;
+            }
+            (falling, all.wrapping_sub(falling))
+        };
+        let (_, mut below) = share(edges.next().unwrap_or(0));
+        for (band, end) in bands.iter_mut().zip(edges) {
+            let (falling, rising) = share(end);
+            *band = log(below.wrapping_add(falling));
+            below = rising;
+        }
+    }
+}
+
+/// re² + im²
+fn power([re, im]: Complex) -> u64 {
+    square(re.unsigned_abs()).wrapping_add(square(im.unsigned_abs()))
+}
+
+// A product of 64 bits is a call on Armv6-M: there it is made of halves, and is the same.
+
+fn square(x: u32) -> u64 {
+    if NO_LONG_MULTIPLY {
+        let (high, low) = (x >> 16, x & 0xffff);
+        let middle = u64::from(high * low);
+        (u64::from(high * high) << 32).wrapping_add(middle << 17).wrapping_add(u64::from(low * low))
+    } else {
+        u64::from(x) * u64::from(x)
+    }
+}
+
+fn product(x: u32, weight: u16) -> u64 {
+    let weight = u32::from(weight);
+    if NO_LONG_MULTIPLY {
+        (u64::from((x >> 16) * weight) << 16) + u64::from((x & 0xffff) * weight)
+    } else {
+        u64::from(x) * u64::from(weight)
+    }
+}
+
+/// `x` · `weight` / 2^15, rounded down.
+fn share_of(x: u64, weight: u16) -> u64 {
+    (product((x >> 32) as u32, weight) << 17).wrapping_add(product(x as u32, weight) >> 15)
+}

@@ -1,0 +1,110 @@
+//! The tables that a packer writes: in f64 by `libm`, rounded once, so every host writes the same bytes.
+
+use core::f64::consts::TAU;
+
+use super::section::{Layout, ONE, more};
+use super::{GUARD_BITS, log};
+use crate::front_end::section::option;
+use crate::front_end::settings::{First, FrontEndError, MfccSettings, Spectrum};
+use crate::quant::MAX;
+
+/// What 1.0 of a DCT that is over the scale is: the product with a logarithm, without its low word, has [`GUARD_BITS`].
+const DCT_ONE: f64 = (1_u64 << (32 - log::LN_BITS + GUARD_BITS)) as f64;
+/// No scale is finer than this over 32767, so that the DCT has 32 bits.
+const LEAST_REACH: f64 = 16.0;
+
+impl MfccSettings {
+    /// Bytes of the section that holds these settings and their tables in integers.
+    ///
+    /// # Errors
+    /// If a setting is not within its limits.
+    pub const fn integer_section_len(&self) -> Result<usize, FrontEndError> {
+        match self.check() {
+            Ok(()) => Ok(Layout::of(self).section_len()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`write`](Self::write), in integers. The scale is such that no sound has a feature beyond ±32767.
+    ///
+    /// # Errors
+    /// As `write`; `section` is to be as long as [`integer_section_len`](Self::integer_section_len) says.
+    pub fn write_integer(&self, section: &mut [u8]) -> Result<usize, FrontEndError> {
+        let (needed, given) = (self.integer_section_len()?, section.len());
+        let section = section.get_mut(..needed).ok_or(FrontEndError::SectionLen { needed, given })?;
+        let edges = self.edges()?;
+        let layout = Layout::of(self);
+        let edges = edges.get(..layout.edges).unwrap_or_default();
+        let scale = self.scale(layout.window, edges);
+        self.write_settings(section, self.options() | option::INTEGER);
+        let log_floor = libm::log(f64::from(self.log_floor)) * f64::from(1_u32 << log::LN_BITS);
+        let energy = match self.first {
+            First::Cepstrum => 0.0,
+            First::LogEnergy => DCT_ONE / f64::from(scale),
+        };
+        section[more::SCALE].copy_from_slice(&scale.to_le_bytes());
+        section[more::LOG_FLOOR].copy_from_slice(&integer(log_floor).to_le_bytes());
+        section[more::ENERGY].copy_from_slice(&integer(energy).to_le_bytes());
+        let Some((words, halves)) = section
+            .get_mut(more::TABLES..)
+            .and_then(|tables| tables.split_at_mut_checked(4 * (layout.sines + layout.edges + layout.dct)))
+        else {
+            return Err(FrontEndError::SectionLen { needed, given });
+        };
+        let sine = |k: usize| integer(libm::sin(TAU * k as f64 / f64::from(self.fft_len)) * 2_147_483_648.0);
+        let dct = (self.coefficients - self.dct_rows()..self.coefficients)
+            .flat_map(|k| (0..self.mel_bands).map(move |band| (k, band)))
+            .map(|(k, band)| integer(self.dct(k, band) / f64::from(scale) * DCT_ONE));
+        let values = (0..layout.sines).map(sine).chain(edges.iter().map(|&edge| edge as i32)).chain(dct);
+        for (word, value) in words.as_chunks_mut().0.iter_mut().zip(values) {
+            *word = i32::to_le_bytes(value);
+        }
+        let weights = self.bins().map(|bin| self.weight(bin, edges));
+        // What is 2^16 becomes the greatest that a u16 holds.
+        let window = (0..layout.window).map(|n| self.weight_of(n) * 65_536.0);
+        let shares = window.chain(weights.map(|share| share * f64::from(ONE)));
+        for (half, share) in halves.as_chunks_mut().0.iter_mut().zip(shares) {
+            *half = u16::to_le_bytes(libm::round(share) as u16);
+        }
+        Ok(needed)
+    }
+
+    /// What a unit of a feature is worth: the greatest that any sound can have is 32767.
+    fn scale(&self, weights: usize, edges: &[usize]) -> f32 {
+        let points = f64::from(self.fft_len);
+        // No bin exceeds the sum of the window, nor all of them together its energy.
+        let heard = self.heard_len();
+        let window = || (0..heard).map(|n| self.weight_of(if weights == 1 { 0 } else { n }));
+        let bin: f64 = match self.spectrum {
+            Spectrum::Magnitude => window().sum(),
+            Spectrum::Power => libm::pow(window().sum(), 2.0) / points,
+        };
+        let energy: f64 = window().map(|weight| weight * weight).sum();
+        let energy = if self.spectrum == Spectrum::Power { energy } else { energy * points };
+        // A band is at most two of the widths between edges.
+        let width = edges.windows(3).map(|edges| edges.last().unwrap_or(&0) - edges.first().unwrap_or(&0)).max();
+        let floor = libm::log(f64::from(self.log_floor));
+        let most = |value: f64| libm::fmax(libm::log(value), 0.0);
+        let high = most(bin * width.unwrap_or(0) as f64);
+        let mut reach = LEAST_REACH;
+        if self.first == First::LogEnergy {
+            reach = libm::fmax(reach, libm::fmax(-floor, most(energy)));
+        }
+        for k in self.coefficients - self.dct_rows()..self.coefficients {
+            let (mut least, mut greatest) = (0.0, 0.0);
+            for band in 0..self.mel_bands {
+                let weight = self.dct(k, band);
+                let (low, high) = (weight * floor, weight * high);
+                (least, greatest) = (least + libm::fmin(low, high), greatest + libm::fmax(low, high));
+            }
+            reach = libm::fmax(reach, libm::fmax(-least, greatest));
+        }
+        // Roundings may add some units of the greatest.
+        (reach / f64::from(MAX - 8)) as f32
+    }
+}
+
+/// To the nearest that an i32 holds.
+fn integer(value: f64) -> i32 {
+    libm::round(value) as i32
+}

@@ -1,0 +1,267 @@
+//! The gates of four units at once, with the vector extension of Armv8.1-M: what [`gates`](super::gates) has in plain Rust,
+//! bit for bit.
+
+use core::arch::asm;
+
+use super::gates::{self, LstmShifts};
+use crate::curve::{PREACT_BITS, TANH_HALF, Usual};
+use crate::quant::ONE;
+
+/// Index of tanh(0) in the table.
+const ZERO: usize = TANH_HALF.len() / 2;
+
+/// The table's tanh of half of a vector whose values have `bits` fraction bits, in place: what is beyond the table
+/// saturates to its ends, where the product with any part is 0. q4 to q6 are free, q7 is 0, r3 and r4 point to the
+/// table's middle and one further.
+macro_rules! tanh_half {
+    ($x:literal, $saturate:literal, $shift:literal) => {
+        concat!(
+            "vqshl.s32 q4, ",
+            $x,
+            ", #",
+            $saturate,
+            "\n vshr.s32 q4, q4, #22",
+            "\n vldrh.s32 q5, [r3, q4, uxtw #1]\n vldrh.s32 q6, [r4, q4, uxtw #1]",
+            "\n vsli.32 ",
+            $x,
+            ", q7, #",
+            $shift,
+            "\n vsub.i32 q6, q6, q5",
+            "\n vmul.i32 ",
+            $x,
+            ", ",
+            $x,
+            ", q6\n vshr.s32 ",
+            $x,
+            ", ",
+            $x,
+            ", #",
+            $shift,
+            "\n vadd.i32 ",
+            $x,
+            ", ",
+            $x,
+            ", q5\n"
+        )
+    };
+}
+
+/// σ of [`PREACT_BITS`] fraction bits in place; r5 is 1 + 2^15.
+macro_rules! sigmoid {
+    ($x:literal) => {
+        concat!(tanh_half!($x, 15, 7), "vhadd.s32 ", $x, ", ", $x, ", r5")
+    };
+}
+
+const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
+
+/// A loop over fours of units, which may use every vector register: q7 is 0, r3 and r4 point to the table's middle and one
+/// further, lr counts.
+///
+/// # Safety
+/// The table is read from -512 to 512 elements about its middle, where it has them: indices are saturated to ten bits.
+/// What else the loop reads and writes is what the caller says.
+macro_rules! fours {
+    ($middle:expr, $turns:expr, $loop:expr, $($operands:tt)*) => {
+        asm!(
+            "add r4, r3, #2",
+            "vmov.i32 q7, #0",
+            "dls lr, lr",
+            "2:",
+            $loop,
+            "le lr, 2b",
+            $($operands)*
+            in("r3") $middle.as_ptr(),
+            out("r4") _,
+            inout("lr") $turns => _,
+            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
+            out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _,
+            out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _,
+            out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _, out("s28") _,
+            out("s29") _, out("s30") _, out("s31") _,
+            options(nostack),
+        )
+    };
+}
+
+/// How many fours of units there are in all of several slices.
+fn turns<const N: usize>(units: [usize; N]) -> usize {
+    units.into_iter().min().unwrap_or(0) / 4
+}
+
+/// What the loop over fours leaves.
+fn rest<T>(all: &[T], turns: usize) -> &[T] {
+    all.get(4 * turns..).unwrap_or_default()
+}
+
+/// [`rest`]
+fn rest_mut<T>(all: &mut [T], turns: usize) -> &mut [T] {
+    all.get_mut(4 * turns..).unwrap_or_default()
+}
+
+/// The middle of the table.
+fn middle() -> &'static [i16] {
+    TANH_HALF.get(ZERO..).unwrap_or_default()
+}
+
+/// [`gates::lstm`]
+pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
+    let turns = turns([sums.len(), cell.len(), m.len()]);
+    if turns > 0 {
+        // SAFETY: reads `turns` times 64 bytes of sums and 8 of c, and writes 8 of c and of m, which the slices have; all
+        // are aligned to their elements.
+        unsafe {
+            fours!(
+                middle(),
+                turns,
+                concat!(
+                    "vld40.32 {{q0, q1, q2, q3}}, [r0]
+                    vld41.32 {{q0, q1, q2, q3}}, [r0]
+                    vld42.32 {{q0, q1, q2, q3}}, [r0]
+                    vld43.32 {{q0, q1, q2, q3}}, [r0]!\n",
+                    sigmoid!("q0"), "\n",
+                    sigmoid!("q1"), "\n",
+                    tanh_half!("q2", 16, 6), "\n",
+                    sigmoid!("q3"),
+                    "\n vmul.i32 q0, q0, q2
+                    vshl.s32 q0, r8
+                    vldrh.s32 q2, [r1]
+                    vmul.i32 q1, q1, q2
+                    vadd.i32 q0, q0, q1
+                    vrshr.s32 q0, q0, #15
+                    vqmovnb.s32 q0, q0
+                    vmovlb.s16 q0, q0
+                    vstrh.32 q0, [r1], #8
+                    vshl.s32 q0, r9\n",
+                    tanh_half!("q0", 13, 9),
+                    "\n vmul.i32 q0, q0, q3
+                    vrshr.s32 q0, q0, #15
+                    vstrh.32 q0, [r2], #8"
+                ),
+                inout("r0") sums.as_ptr() => _,
+                inout("r1") cell.as_mut_ptr() => _,
+                inout("r2") m.as_mut_ptr() => _,
+                in("r5") ONE + 1,
+                in("r8") -(shifts.candidate as i32),
+                in("r9") shifts.lift,
+            );
+        }
+    }
+    gates::lstm(rest(sums, turns), rest_mut(cell, turns), rest_mut(m, turns), shifts);
+}
+
+/// [`gates::reset_update`]
+pub fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
+    let turns = turns([sums.len(), reset.len(), update.len()]);
+    if turns > 0 {
+        // SAFETY: reads `turns` times 32 bytes of sums and writes 8 of r and of z, which the slices have; all are aligned
+        // to their elements.
+        unsafe {
+            fours!(
+                middle(),
+                turns,
+                concat!(
+                    "vld20.32 {{q0, q1}}, [r0]
+                    vld21.32 {{q0, q1}}, [r0]!\n",
+                    sigmoid!("q0"), "\n",
+                    sigmoid!("q1"),
+                    "\n vstrh.32 q0, [r1], #8
+                    vstrh.32 q1, [r2], #8"
+                ),
+                inout("r0") sums.as_ptr() => _,
+                inout("r1") reset.as_mut_ptr() => _,
+                inout("r2") update.as_mut_ptr() => _,
+                in("r5") ONE + 1,
+            );
+        }
+    }
+    gates::reset_update(&Usual, rest(sums, turns), rest_mut(reset, turns), rest_mut(update, turns));
+}
+
+/// [`gates::candidates`]
+pub fn candidates(sums: &[i32], new: &mut [i16]) {
+    let turns = turns([sums.len(), new.len()]);
+    if turns > 0 {
+        // SAFETY: reads `turns` times 16 bytes of sums and writes 8 of n, which the slices have; all are aligned to their
+        // elements.
+        unsafe {
+            fours!(
+                middle(),
+                turns,
+                concat!(
+                    "vldrw.u32 q0, [r0], #16\n",
+                    tanh_half!("q0", 16, 6),
+                    "\n vstrh.32 q0, [r1], #8"
+                ),
+                inout("r0") sums.as_ptr() => _,
+                inout("r1") new.as_mut_ptr() => _,
+            );
+        }
+    }
+    gates::candidates(&Usual, rest(sums, turns), rest_mut(new, turns));
+}
+
+/// [`gates::reset_candidates`]
+pub fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
+    let turns = turns([of_input.len(), of_hidden.len(), reset.len(), new.len()]);
+    if turns > 0 {
+        // SAFETY: reads `turns` times 16 bytes of either sums and 8 of r, and writes 8 of n, which the slices have; all are
+        // aligned to their elements.
+        unsafe {
+            fours!(
+                middle(),
+                turns,
+                concat!(
+                    // The sum over h is clamped to 17 bits.
+                    "vldrw.u32 q0, [r1], #16
+                    vqshl.s32 q0, q0, #15
+                    vshr.s32 q0, q0, #15
+                    vldrh.u32 q1, [r2], #8
+                    vmul.i32 q0, q0, q1
+                    vrshr.s32 q0, q0, #15
+                    vldrw.u32 q1, [r0], #16
+                    vadd.i32 q0, q0, q1\n",
+                    tanh_half!("q0", 16, 6),
+                    "\n vstrh.32 q0, [r5], #8"
+                ),
+                inout("r0") of_input.as_ptr() => _,
+                inout("r1") of_hidden.as_ptr() => _,
+                inout("r2") reset.as_ptr() => _,
+                inout("r5") new.as_mut_ptr() => _,
+            );
+        }
+    }
+    let (of_input, of_hidden) = (rest(of_input, turns), rest(of_hidden, turns));
+    gates::reset_candidates(&Usual, of_input, of_hidden, rest(reset, turns), rest_mut(new, turns));
+}
+
+/// [`gates::interpolate`]
+pub fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+    let turns = turns([update.len(), hidden.len(), new.len()]);
+    if turns > 0 {
+        // SAFETY: reads `turns` times 8 bytes of z, h and n, and writes 8 of h and n, which the slices have; all are aligned
+        // to their elements.
+        unsafe {
+            fours!(
+                middle(),
+                turns,
+                "vldrh.u32 q0, [r0], #8
+                vldrh.s32 q1, [r1]
+                vmul.i32 q1, q1, q0
+                vdup.32 q2, r9
+                vsub.i32 q2, q2, q0
+                vldrh.s32 q3, [r2]
+                vmul.i32 q2, q2, q3
+                vadd.i32 q1, q1, q2
+                vrshr.s32 q1, q1, #15
+                vstrh.32 q1, [r1], #8
+                vstrh.32 q1, [r2], #8",
+                inout("r0") update.as_ptr() => _,
+                inout("r1") hidden.as_mut_ptr() => _,
+                inout("r2") new.as_mut_ptr() => _,
+                in("r9") ONE,
+            );
+        }
+    }
+    gates::interpolate(rest(update, turns), rest_mut(hidden, turns), rest_mut(new, turns));
+}

@@ -1,0 +1,113 @@
+//! Makes what the firmware includes: the memory map, the images and the recording.
+
+mod c;
+mod spotter;
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use tidegate::Numeric;
+use tidegate::image::Layout;
+use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
+use tidegate_tools::pack::pack;
+
+use spotter::{CLIPS, Spotter};
+
+const REPOSITORY: &str = "..";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build");
+    println!("cargo::rerun-if-changed=memory");
+    let (out, target) = (PathBuf::from(env::var("OUT_DIR")?), env::var("TARGET")?);
+    let memory = match target.as_str() {
+        "thumbv6m-none-eabi" | "thumbv7m-none-eabi" | "thumbv7em-none-eabihf" => "mps2",
+        "thumbv8m.main-none-eabihf" => "mps3_an547",
+        "riscv32imac-unknown-none-elf" => "virt",
+        _ => return Err(format!("there is no memory map for {target}").into()),
+    };
+    let has = |kernels: &str| env::var_os(format!("CARGO_FEATURE_{kernels}")).is_some();
+    let layout = match target.as_str() {
+        _ if has("MVE") => Layout::CortexM55,
+        _ if has("DSP") => Layout::CortexM4,
+        "thumbv6m-none-eabi" => Layout::CortexM0,
+        _ => Layout::Portable,
+    };
+    fs::copy(format!("memory/{memory}.x"), out.join("memory.x"))?;
+    println!("cargo::rustc-link-search={}", out.display());
+    println!("cargo::rustc-check-cfg=cfg(mps3)");
+    if memory.starts_with("mps3") {
+        println!("cargo::rustc-cfg=mps3");
+    }
+
+    fs::write(out.join("hello.tgi"), pack(&hello(), Numeric::F32)?)?;
+    let spotter = Spotter::read(Path::new(REPOSITORY))?;
+    println!("cargo::rerun-if-changed={}", spotter.file.display());
+    fs::write(out.join("kws.tgi"), spotter.pack(Numeric::I8x16, layout)?)?;
+    fs::write(out.join("kws_f32.tgi"), spotter.pack(Numeric::F32, Layout::Portable)?)?;
+    recording(&out, &spotter)?;
+    c::write(&out, &spotter, hello())
+}
+
+/// One static for each clip, so that a symbol tells its size.
+fn recording(out: &Path, spotter: &Spotter) -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={REPOSITORY}/{CLIPS}");
+    let (mut statics, mut clips) = (String::new(), Vec::new());
+    for (number, clip) in spotter.clips.iter().enumerate() {
+        println!("cargo::rerun-if-changed={}", clip.path.display());
+        let bytes: Vec<u8> = clip.samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        statics += &format!("static CLIP_{number}: [u8; {}] = *include_bytes!(\"clip{number}.i16\");\n", bytes.len());
+        clips.push(format!("Clip {{ label: {:?}, bytes: &CLIP_{number} }}", clip.label));
+        fs::write(out.join(format!("clip{number}.i16")), bytes)?;
+    }
+    statics +=
+        &format!("/// The shipped clips.\npub static CLIPS: [Clip; {}] = [{}];\n", clips.len(), clips.join(", "));
+    Ok(fs::write(out.join("clips.rs"), statics)?)
+}
+
+/// LSTM 4 → 8, dense → 3, softmax, with weights that a formula gives.
+fn hello() -> Canonical {
+    let node = |name: &str, cell: &str, input: &str, [input_size, output_size]: [usize; 2]| Node {
+        name: name.into(),
+        cell: cell.into(),
+        inputs: vec![input.into()],
+        input_size,
+        hidden_size: output_size,
+        output_size,
+        options: Vec::new(),
+        params: BTreeMap::new(),
+        activations: BTreeMap::new(),
+        extents: BTreeMap::new(),
+        unroll: None,
+    };
+    let port = |name: &str, size: usize, from: &str| Port { name: name.into(), size, from: from.into() };
+    let architecture = Architecture {
+        version: 1,
+        source: "hello_step".into(),
+        inputs: vec![port("features", 4, "")],
+        nodes: vec![
+            node("lstm", "lstm", "features", [4, 8]),
+            node("dense", "dense", "lstm", [8, 3]),
+            node("softmax", "softmax", "dense", [3, 3]),
+        ],
+        outputs: vec![port("posteriors", 3, "softmax")],
+        labels: Vec::new(),
+        front_end: None,
+        schedule: Schedule::Endless,
+        detector: None,
+    };
+    // Steps of 37 modulo 64, as 64ths around zero: exact in f32, and no two rows alike.
+    let tensor = |shape: &[usize]| Tensor {
+        shape: shape.to_vec(),
+        data: (0..shape.iter().product()).map(|k: usize| (k * 37 % 64) as f32 / 64.0 - 0.5).collect(),
+    };
+    let tensors = [
+        ("lstm.input_weights", tensor(&[32, 4])),
+        ("lstm.recurrent_weights", tensor(&[32, 8])),
+        ("lstm.input_bias", tensor(&[32])),
+        ("dense.weights", tensor(&[3, 8])),
+        ("dense.bias", tensor(&[3])),
+    ];
+    Canonical { architecture, tensors: tensors.map(|(name, tensor)| (name.into(), tensor)).into() }
+}

@@ -1,0 +1,105 @@
+//! Instructions of a step of every network of `icount.bin`: under `-icount shift=0` an instruction takes a nanosecond, and
+//! the core's timer measures it. The number in the file says how many steps are measured at a time.
+//!
+//! `traced_step` is what a trace of QEMU is looked through for.
+
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+
+use firmware_examples::arch::{entry, executed, singleton, start_counter};
+use firmware_examples::bundle::Bundle;
+use firmware_examples::{Console, Hash, exit};
+use tidegate::{Model, State};
+
+/// Words of the states and of the scratch.
+const WORDS: usize = 4 << 10;
+/// Elements of an input, and of an output.
+const PORT: usize = 128;
+
+#[entry]
+fn main() -> ! {
+    exit(run())
+}
+
+fn run() -> Option<()> {
+    let mut console = Console::open();
+    let mut bundle = Bundle::open(c"icount.bin")?;
+    start_counter()?;
+    let memory = singleton!(: [u32; 2 * WORDS] = [0; 2 * WORDS])?;
+    let steps = bundle.number;
+    while let Some(case) = bundle.next() {
+        let model = case?.model;
+        let (states, scratch) = memory.split_at_mut(WORDS);
+        let mut network = Network::new(&model, states, scratch)?;
+        network.step();
+        traced_step(&mut network);
+        let instructions = executed(|| (0..steps).for_each(|_| network.step()));
+        console.hex(instructions as u32);
+        console.text(" ");
+        let mut hash = Hash::default();
+        hash.add(&network.output);
+        for output in network.output_f32 {
+            let bits = output.to_bits();
+            hash.add(&[bits as i16, (bits >> 16) as i16]);
+        }
+        console.hash(&hash);
+    }
+    Some(())
+}
+
+struct Network<'m, 's> {
+    model: &'m Model<'m>,
+    state: State<'s>,
+    scratch: &'s mut [u32],
+    integer: bool,
+    /// How long the ports are.
+    inputs: usize,
+    outputs: usize,
+    input: [i16; PORT],
+    input_f32: [f32; PORT],
+    output: [i16; PORT],
+    output_f32: [f32; PORT],
+}
+
+impl<'m, 's> Network<'m, 's> {
+    fn new(model: &'m Model<'m>, states: &'s mut [u32], scratch: &'s mut [u32]) -> Option<Self> {
+        // Steps of 37 modulo 64 around zero: no two neighbors alike.
+        let input = core::array::from_fn(|k| (k * 37 % 64) as i16 - 32);
+        let sizes_fit = model.input_size().max(model.output_size()) <= PORT;
+        sizes_fit.then_some(Self {
+            model,
+            state: State::new(model, states).ok()?,
+            scratch,
+            integer: model.numeric().is_integer(),
+            inputs: model.input_size(),
+            outputs: model.output_size(),
+            input: input.map(|x| 1000 * x),
+            input_f32: input.map(|x| f32::from(x) / 32.0),
+            output: [0; PORT],
+            output_f32: [0.0; PORT],
+        })
+    }
+
+    /// What a program calls for a time step.
+    #[inline(never)]
+    fn step(&mut self) {
+        let Self { model, state, scratch, inputs, outputs, .. } = self;
+        let done = if self.integer {
+            let input = self.input.get(..*inputs).unwrap_or_default();
+            model.step_i16(state, scratch, input, self.output.get_mut(..*outputs).unwrap_or_default())
+        } else {
+            let input = self.input_f32.get(..*inputs).unwrap_or_default();
+            model.step_f32(state, scratch, input, self.output_f32.get_mut(..*outputs).unwrap_or_default())
+        };
+        let _ = black_box(done);
+    }
+}
+
+/// A step that a trace shows: from this function's first instruction to its return.
+#[inline(never)]
+fn traced_step(network: &mut Network<'_, '_>) {
+    network.step();
+    black_box(network);
+}

@@ -1,0 +1,75 @@
+//! Images and their inputs from a file of the host, one after the other: as many as one likes, in memory for one.
+//!
+//! The file holds words, little-endian: one number for the program, then for each case the bytes of the image, the elements
+//! of the inputs, the image, and the inputs (i16), each filled up to whole words. `tests/bundles` writes it.
+
+use core::ffi::CStr;
+
+use semihosting::fs::File;
+use semihosting::io::Read;
+use tidegate::{Aligned, ImageBytes, Model};
+
+use crate::arch::singleton;
+
+/// An LSTM of 128 units over 128 features in f32, and what every image has.
+const IMAGE_BYTES: usize = 560 << 10;
+const INPUTS: usize = 32 << 10;
+
+/// A file, and the memory for a case.
+pub struct Bundle {
+    file: File,
+    /// The first number in it.
+    pub number: u32,
+    image: &'static mut Aligned<[u8; IMAGE_BYTES]>,
+    inputs: &'static mut [u8; 2 * INPUTS],
+}
+
+/// What a program runs.
+pub struct Case<'b> {
+    /// The network.
+    pub model: Model<'b>,
+    /// Step after step.
+    pub inputs: &'b [[u8; 2]],
+}
+
+impl Bundle {
+    /// Opens a file in the folder that QEMU runs in. Only once.
+    pub fn open(name: &CStr) -> Option<Self> {
+        let image = singleton!(: Aligned<[u8; IMAGE_BYTES]> = Aligned([0; IMAGE_BYTES]))?;
+        let inputs = singleton!(: [u8; 2 * INPUTS] = [0; 2 * INPUTS])?;
+        let mut file = File::open(name).ok()?;
+        let number = word(&mut file)?;
+        Some(Self { file, number, image, inputs })
+    }
+
+    /// The next case. `None` at the end; `Some(None)` if it is too large, cut off, or no image for this build.
+    pub fn next(&mut self) -> Option<Option<Case<'_>>> {
+        let image_bytes = word(&mut self.file)? as usize;
+        Some(self.read(image_bytes))
+    }
+
+    fn read(&mut self, image_bytes: usize) -> Option<Case<'_>> {
+        let input_bytes = 2 * word(&mut self.file)? as usize;
+        let image = self.image.0.get_mut(..image_bytes.next_multiple_of(4))?;
+        fill(&mut self.file, image)?;
+        let inputs = self.inputs.get_mut(..input_bytes.next_multiple_of(4))?;
+        fill(&mut self.file, inputs)?;
+        // Its checksum takes longer than the steps.
+        let model = Model::parse_structure(ImageBytes::new(image.get(..image_bytes)?).ok()?).ok()?;
+        Some(Case { model, inputs: inputs.get(..input_bytes)?.as_chunks().0 })
+    }
+}
+
+fn word(file: &mut File) -> Option<u32> {
+    let mut bytes = [0; 4];
+    fill(file, &mut bytes)?;
+    Some(u32::from_le_bytes(bytes))
+}
+
+fn fill(file: &mut File, mut bytes: &mut [u8]) -> Option<()> {
+    while !bytes.is_empty() {
+        let read = file.read(bytes).ok().filter(|&read| read > 0)?;
+        bytes = bytes.get_mut(read..)?;
+    }
+    Some(())
+}

@@ -1,0 +1,68 @@
+//! One recurrent layer each, input as wide as the state, weights that are not trivial: what `cargo xtask icount` counts.
+
+use std::io;
+use std::path::Path;
+
+use tidegate::image::Layout;
+use tidegate::{Numeric, cell::CellKind};
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::load::ImageBuffer;
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
+
+use crate::Bundle;
+
+/// What the table calls it, the cell and its options.
+const CELLS: [(&str, CellKind, &[&str]); 4] = [
+    ("lstm", CellKind::Lstm, &[]),
+    ("gru", CellKind::Gru, &[]),
+    ("gru_reset_after", CellKind::Gru, &["reset_after"]),
+    ("elman", CellKind::Elman, &[]),
+];
+const NUMERICS: [Numeric; 3] = [Numeric::F32, Numeric::F16, Numeric::I8x16];
+const SIZES: [usize; 4] = [16, 32, 64, 128];
+/// Steps that are measured at a time: a tick of the timer, 40 instructions, is 5 of a step.
+const STEPS: u32 = 8;
+
+/// A layer and how far its values reach.
+pub struct Network {
+    cell: &'static str,
+    size: usize,
+    model: Canonical,
+    ranges: Ranges,
+}
+
+/// All of them.
+pub fn networks() -> Vec<Network> {
+    let mut rng = Rng::new(16);
+    let pairs = CELLS.iter().flat_map(|cell| SIZES.map(|size| (cell, size)));
+    pairs
+        .map(|(&(cell, kind, options), size)| {
+            let draw = Draw { weights: 2.0, biases: true };
+            let model = chain(&mut rng, size, &[(Variant::new(kind, options), size)], draw);
+            let inputs = rng.numbers(100 * size, 1.0);
+            let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("a drawn model runs");
+            Network { cell, size, model, ranges }
+        })
+        .collect()
+}
+
+/// Integers in these layouts; floats have but one. A line has what the table says of it: cell, numeric, layout, size,
+/// multiply-accumulates of a step.
+pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
+    let mut bundle = Bundle::new(STEPS);
+    for network in networks {
+        for numeric in NUMERICS {
+            for &layout in layouts.iter().filter(|&&layout| numeric.is_integer() || layout == Layout::Portable) {
+                let image = pack_with(&network.model, numeric, &network.ranges, layout).expect("each has such a form");
+                let image = ImageBuffer::new(&image);
+                let model = image.model().expect("the packer's images are whole");
+                let macs: usize = model.nodes().map(|node| node.macs()).sum();
+                let line = format!("{} {} {} {} {macs}", network.cell, numeric.name(), layout.name(), network.size);
+                bundle.push(image.bytes(), &[], &line);
+            }
+        }
+    }
+    bundle.write(folder, "icount")
+}

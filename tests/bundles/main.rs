@@ -1,0 +1,64 @@
+//! Writes what the programs `same_bits` and `icount` of the firmware read, and what the host says to it: `bundles FOLDER`
+//! makes in it a folder for each layout. `cargo xtask qemu` and `cargo xtask icount` call it.
+
+mod icount;
+mod same_bits;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, fs, io};
+
+use tidegate::image::Layout;
+
+fn main() -> ExitCode {
+    let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
+        eprintln!("error: say which folder to write to");
+        return ExitCode::from(2);
+    };
+    let (networks, counted) = (same_bits::networks(), icount::networks());
+    for layout in Layout::ALL {
+        let folder = folder.join(layout.name());
+        let written = fs::create_dir_all(&folder)
+            .and_then(|()| same_bits::write(&folder, &networks, &layouts(layout)))
+            .and_then(|()| icount::write(&folder, &counted, &layouts(layout)));
+        if let Err(error) = written {
+            eprintln!("error: {}: {error}", folder.display());
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// What firmware reads that was built for a layout.
+fn layouts(own: Layout) -> Vec<Layout> {
+    if own == Layout::Portable { vec![own] } else { vec![Layout::Portable, own] }
+}
+
+/// A file as `firmware-examples/src/bundle.rs` reads it, and a line of text for each of its cases.
+struct Bundle {
+    bytes: Vec<u8>,
+    lines: String,
+}
+
+impl Bundle {
+    fn new(number: u32) -> Self {
+        Self { bytes: number.to_le_bytes().to_vec(), lines: String::new() }
+    }
+
+    fn push(&mut self, image: &[u8], inputs: &[i16], line: &str) {
+        let lengths = [image.len(), inputs.len()].map(|len| u32::try_from(len).expect("it fits a microcontroller"));
+        self.bytes.extend(lengths.iter().flat_map(|len| len.to_le_bytes()));
+        let inputs: Vec<u8> = inputs.iter().flat_map(|x| x.to_le_bytes()).collect();
+        for part in [image, &inputs] {
+            self.bytes.extend_from_slice(part);
+            self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        }
+        self.lines.extend([line, "\n"]);
+    }
+
+    /// `NAME.bin` and `NAME.txt`.
+    fn write(&self, folder: &Path, name: &str) -> io::Result<()> {
+        fs::write(folder.join(format!("{name}.bin")), &self.bytes)?;
+        fs::write(folder.join(format!("{name}.txt")), &self.lines)
+    }
+}

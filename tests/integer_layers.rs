@@ -1,0 +1,300 @@
+//! Networks in the integer numerics, of every layer that moves or merges values: against the twin, in every layout, bit for
+//! bit, and as near to f32 as values of 16 bits can be.
+
+use tidegate::image::Layout;
+use tidegate::{Model, Numeric, State};
+use tidegate_tests::network::{activated, drawn, node, reading, unrolled, with};
+use tidegate_tests::random::{Draw, Rng};
+use tidegate_tests::twin::Twin;
+use tidegate_tools::canonical::{Canonical, Node};
+use tidegate_tools::load::ImageBuffer;
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
+
+const DRAW: Draw = Draw { weights: 2.0, biases: true };
+
+/// The outputs, of every step that has one.
+fn run(model: &Model<'_>, x: &[i16]) -> Vec<i16> {
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(model, &mut memory).unwrap();
+    let (mut outputs, mut y) = (Vec::new(), vec![0; model.output_size()]);
+    for row in x.chunks(model.input_size()) {
+        // What a step finds in the scratch must not matter.
+        scratch.fill(0xA5A5_5A5A);
+        if model.step_i16(&mut state, &mut scratch, row, &mut y).unwrap().has_output() {
+            outputs.extend_from_slice(&y);
+        }
+    }
+    outputs
+}
+
+fn run_f32(model: &Model<'_>, x: &[f32]) -> Vec<f32> {
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(model, &mut memory).unwrap();
+    let (mut outputs, mut y) = (Vec::new(), vec![0.0; model.output_size()]);
+    for row in x.chunks(model.input_size()) {
+        if model.step_f32(&mut state, &mut scratch, row, &mut y).unwrap().has_output() {
+            outputs.extend_from_slice(&y);
+        }
+    }
+    outputs
+}
+
+fn image(model: &Canonical, ranges: &Ranges, layout: Layout) -> ImageBuffer {
+    image_in(Numeric::I8x16, model, ranges, layout)
+}
+
+fn image_in(numeric: Numeric, model: &Canonical, ranges: &Ranges, layout: Layout) -> ImageBuffer {
+    ImageBuffer::new(&pack_with(model, numeric, ranges, layout).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// Holds a network to the twin in every layout, on inputs beyond what was seen too, and to f32 within so many decibels.
+fn hold(what: &str, rng: &mut Rng, nodes: Vec<Node>, least_db: f64) {
+    let seen = rng.numbers(60 * nodes[0].input_size, 3.0);
+    hold_on(what, rng, nodes, &seen, least_db);
+}
+
+/// The same, having seen this.
+fn hold_on(what: &str, rng: &mut Rng, nodes: Vec<Node>, seen: &[f32], least_db: f64) {
+    let model = drawn(rng, nodes, DRAW);
+    let size = model.architecture.inputs[0].size;
+    let ranges = Ranges::measure(&model, [[seen].as_slice()]).unwrap();
+    let mut x: Vec<i16> = (0..60 * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
+    x[..size].fill(32767);
+    x[size..2 * size].fill(-32767);
+    for numeric in Numeric::INTEGER {
+        let mut twin = Twin::new(&model, &ranges, numeric);
+        let expected: Vec<i16> = x.chunks(size).filter_map(|row| twin.step(row)).flatten().collect();
+        assert!(!expected.is_empty(), "{what} gives something");
+        for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
+            let image = image_in(numeric, &model, &ranges, layout);
+            let got = run(&image.model().unwrap(), &x);
+            assert_eq!(got, expected, "{what}, {}, {}", numeric.name(), layout.name());
+        }
+    }
+    let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+    let integer = image(&model, &ranges, Layout::Portable);
+    let (got, exact) = (run_f32(&integer.model().unwrap(), seen), run_f32(&float.model().unwrap(), seen));
+    assert_eq!(got.len(), exact.len(), "{what}: as many outputs");
+    let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
+    let noise = power(&mut got.iter().zip(&exact).map(|(got, exact)| f64::from(got - exact)));
+    let snr = 10.0 * (power(&mut exact.iter().map(|&exact| exact.into())) / noise).log10();
+    println!("{what}: {snr:.1} dB");
+    assert!(snr > least_db, "{what}: {snr} dB");
+}
+
+fn dense(name: &str, from: &str, input: usize, units: usize) -> Node {
+    node(name, "dense", from, [input, units, units], &[])
+}
+
+fn cell(kind: &str, name: &str, from: &str, input: usize, units: usize) -> Node {
+    node(name, kind, from, [input, units, units], &[])
+}
+
+#[test]
+fn a_convolution_in_front_of_cells_gives_its_twins_bits() {
+    let mut rng = Rng::new(1);
+    for (features, filters, groups) in [(10, 6, 1), (4, 6, 2), (9, 5, 1), (6, 9, 3)] {
+        let length = 5 * features;
+        let window =
+            node("w", "window", "in", [features, length, length], &[("length", 5), ("hop", 2), ("prefill", 1)]);
+        // An image of pixels with as many channels as there are groups.
+        let width = features / groups;
+        let positions = width.div_ceil(2);
+        let extents = [
+            ("in_height", 5),
+            ("in_width", width),
+            ("in_channels", groups),
+            ("kernel_height", 5),
+            ("kernel_width", 3),
+            ("stride_width", 2),
+            ("pad_left", 1),
+            ("pad_right", if width % 2 == 0 { 0 } else { 1 }),
+            ("out_width", positions),
+            ("groups", groups),
+        ];
+        let conv = activated(node("c", "conv", "w", [length, filters, positions * filters], &extents), "relu");
+        let nodes = vec![
+            window,
+            conv,
+            cell("gru", "g", "c", positions * filters, 7),
+            cell("lstm", "l", "g", 7, 5),
+            activated(dense("d", "l", 5, 6), "relu"),
+            node("s", "softmax", "d", [6, 6, 6], &[]),
+        ];
+        hold(&format!("{features} features, {filters} filters in {groups} groups"), &mut rng, nodes, 30.0);
+    }
+}
+
+#[test]
+fn layers_that_look_both_ways_give_their_twins_bits() {
+    let mut rng = Rng::new(2);
+    for (features, units, partial, stateful) in [(3, 4, true, false), (5, 3, false, false), (4, 8, false, true)] {
+        let (length, hop) = (6, if partial { 6 } else { 2 });
+        let rows = length * features;
+        let window = node("w", "window", "in", [features, rows, rows], &[("length", length), ("hop", hop)]);
+        let window = with(window, if partial { &["partial"] } else { &[] });
+        let merges: [&[&str]; 5] = [&[], &["add"], &["multiply"], &["average"], &["maximum"]];
+        for (kind, merge) in ["lstm", "gru", "elman"].into_iter().flat_map(|kind| merges.map(|merge| (kind, merge))) {
+            let sides =
+                ["f", "b"].map(|name| unrolled(cell(kind, name, "w", features, units), length, name == "b", stateful));
+            let [forward, backward] = sides;
+            let concatenated = merge.is_empty();
+            let joined = if concatenated { 2 * units } else { units };
+            let join = if concatenated { "identity" } else { "merge" };
+            let join = reading(node("j", join, "", [2 * units, joined, joined], &[]), &["f", "b"]);
+            let nodes = vec![
+                window.clone(),
+                forward,
+                backward,
+                unrolled(with(join, merge), length, false, false),
+                unrolled(cell("gru", "again", "j", joined, units), length, false, stateful),
+                node("last", "last", "again", [length * units, units, units], &[("steps", length)]),
+                dense("d", "last", units, 3),
+            ];
+            hold(
+                &format!("{kind} {merge:?} of {units} units, partial {partial}, stateful {stateful}"),
+                &mut rng,
+                nodes,
+                20.0,
+            );
+        }
+    }
+}
+
+#[test]
+fn values_of_different_scales_are_brought_together() {
+    let mut rng = Rng::new(3);
+    for (features, units) in [(3, 3), (6, 6), (17, 17)] {
+        // Reaches some units, the input three, the LSTM one.
+        let wide = || dense("wide", "in", features, units);
+        let lstm = || cell("lstm", "l", "wide", units, units);
+        let parts = |option: &str| {
+            let merge = node("m", "merge", "", [3 * units, units, units], &[]);
+            with(reading(merge, &["in", "l", "wide"]), &[option])
+        };
+        for option in ["add", "multiply", "average", "maximum"] {
+            hold(&format!("{option} of {units}"), &mut rng, vec![wide(), lstm(), parts(option)], 30.0);
+        }
+        let share = activated(dense("share", "in", features, units), "sigmoid");
+        let blend = reading(parts("blend"), &["wide", "l", "share"]);
+        hold(&format!("blend of {units}"), &mut rng, vec![wide(), lstm(), share, blend], 30.0);
+        for kind in ["lstm", "gru", "elman", "dense", "identity"] {
+            let both = features + 2 * units;
+            let size = if kind == "identity" { both } else { units };
+            let reader = reading(node("r", kind, "", [both, size, size], &[]), &["in", "l", "wide"]);
+            hold(&format!("{kind} of {units}, over three scales"), &mut rng, vec![wide(), lstm(), reader], 30.0);
+        }
+        // A residual connection, whose parts do not lie side by side.
+        let pair = reading(node("p", "identity", "", [2 * units, 2 * units, 2 * units], &[]), &["l", "wide"]);
+        let sum = node("s", "merge", "p", [2 * units, units, units], &[]);
+        hold(&format!("one value of two parts, {units} each"), &mut rng, vec![wide(), lstm(), pair, sum], 30.0);
+    }
+}
+
+#[test]
+fn steps_that_are_masked_keep_state_and_output() {
+    let mut rng = Rng::new(6);
+    for (kind, options) in
+        [("elman", &[][..]), ("gru", &[]), ("gru", &["reset_after"]), ("lstm", &[]), ("lstm", &["peephole"])]
+    {
+        for (features, units) in [(1, 1), (3, 5), (7, 16)] {
+            let masked = [options, &["masked"]].concat();
+            let nodes = vec![with(cell(kind, "n", "in", features + 1, units), &masked)];
+            let counts: Vec<bool> = (0..60).map(|_| rng.below(3) > 0).collect();
+            let rows = counts.iter().map(|&counts| {
+                let mut row = rng.numbers(features, 2.0);
+                row.push(f32::from(u8::from(counts)));
+                row
+            });
+            let seen = rows.collect::<Vec<_>>().concat();
+            let what = format!("masked {kind} {options:?} of {units} units");
+            hold_on(&what, &mut rng, nodes.clone(), &seen, 30.0);
+            // What is given at steps that do not count is as if they were not there.
+            let model = drawn(&mut rng, nodes, DRAW);
+            let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
+            let image = image(&model, &ranges, Layout::Portable);
+            let model = image.model().unwrap();
+            let counted: Vec<f32> =
+                seen.chunks(features + 1).filter(|row| row[features] != 0.0).flatten().copied().collect();
+            let given = run_f32(&model, &counted);
+            let (mut given, mut now, mut expected) = (given.chunks(units), vec![0.0; units], Vec::new());
+            for counts in counts {
+                if counts {
+                    now = given.next().expect("as many outputs as steps that count").to_vec();
+                }
+                expected.extend_from_slice(&now);
+            }
+            assert_eq!(run_f32(&model, &seen), expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_embedding_gives_its_twins_bits_and_every_row_of_its_table() {
+    let mut rng = Rng::new(7);
+    for (vocabulary, size, units) in [(1, 3, 2), (5, 1, 3), (40, 17, 8), (9, 600, 4)] {
+        let embedding = node("e", "embedding", "in", [1, size, size], &[("vocabulary", vocabulary)]);
+        let seen: Vec<f32> = (0..80).map(|step| (step % vocabulary) as f32).collect();
+        let alone = format!("{size} of {vocabulary}");
+        hold_on(&alone, &mut rng, vec![embedding.clone()], &seen, 35.0);
+        // Through a window, and with a cell behind it.
+        let window = node("w", "window", "in", [1, 3, 3], &[("length", 3), ("hop", 2)]);
+        let rows = unrolled(reading(embedding, &["w"]), 3, false, false);
+        let nodes = vec![window, rows, unrolled(cell("gru", "g", "e", size, units), 3, true, false)];
+        hold_on(&format!("{alone}, of a window"), &mut rng, nodes, &seen, 30.0);
+    }
+}
+
+#[test]
+fn a_decoder_that_repeats_gives_its_twins_bits() {
+    let mut rng = Rng::new(4);
+    for (features, units, times) in [(2, 3, 4), (5, 8, 3)] {
+        let rows = times * units;
+        let nodes = vec![
+            cell("lstm", "l", "in", features, units),
+            node("r", "repeat", "l", [units, rows, rows], &[("times", times)]),
+            unrolled(cell("gru", "g", "r", units, units), times, false, false),
+            unrolled(dense("d", "g", units, 3), times, false, false),
+            with(node("first", "last", "d", [times * 3, 3, 3], &[("steps", times)]), &["first"]),
+        ];
+        hold(&format!("{times} times {units} units"), &mut rng, nodes, 30.0);
+    }
+}
+
+#[test]
+fn a_layer_that_streams_along_time_is_the_layer_over_the_whole_sequence_bit_for_bit() {
+    let mut rng = Rng::new(5);
+    for (layer, kind) in [("conv", "conv"), ("depthwise_conv", "depthwise_conv"), ("max", "pool"), ("average", "pool")]
+    {
+        for (size, kernel, stride, steps) in [(3, 3, 1, 11), (2, 4, 2, 12), (5, 5, 3, 13), (1, 1, 1, 4), (16, 3, 1, 9)]
+        {
+            let filters = if layer == "conv" { 6 } else { size };
+            let option: &[&str] = if kind == "pool" { &[layer] } else { &[] };
+            let over = |rows: usize, from: &str, positions: usize| {
+                let extents = [
+                    ("in_height", rows),
+                    ("in_channels", size),
+                    ("kernel_height", kernel),
+                    ("stride_height", stride),
+                    ("out_height", positions),
+                ];
+                with(node("n", kind, from, [rows * size, filters, positions * filters], &extents), option)
+            };
+            let length = kernel * size;
+            let window = node("w", "window", "in", [size, length, length], &[("length", kernel), ("hop", stride)]);
+            let positions = (steps - kernel) / stride + 1;
+            let streamed = drawn(&mut rng, vec![window, over(kernel, "w", 1)], DRAW);
+            let mut whole = drawn(&mut rng, vec![over(steps, "in", positions)], DRAW);
+            whole.tensors.clone_from(&streamed.tensors);
+            let seen = rng.numbers(steps * size, 2.0);
+            let ranges = Ranges::measure(&streamed, [[seen.as_slice()].as_slice()]).unwrap();
+            let x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
+            for layout in Layout::ALL {
+                let [streamed, whole] = [&streamed, &whole].map(|model| image(model, &ranges, layout));
+                let (streamed, whole) = (run(&streamed.model().unwrap(), &x), run(&whole.model().unwrap(), &x));
+                assert_eq!(streamed, whole, "{layer}, {kernel} taps in steps of {stride}, {}", layout.name());
+            }
+        }
+    }
+}

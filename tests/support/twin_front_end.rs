@@ -1,0 +1,199 @@
+//! The front end in integers a second time, as FORMAT.md says it: from the section's bytes, in 64 and 128 bits, the FFT as a
+//! recursion. Nothing is shared with `core`. Every value is looked at: none may leave what FORMAT.md says it has.
+
+use tidegate::front_end::{First, MfccSettings, Spectrum};
+
+type Complex = [i64; 2];
+
+/// The tables, from the bytes of a section whose settings are `settings`.
+pub struct Twin {
+    settings: MfccSettings,
+    log_floor: i64,
+    energy: i64,
+    sines: Vec<i64>,
+    edges: Vec<usize>,
+    dct: Vec<i64>,
+    window: Vec<i64>,
+    weights: Vec<i64>,
+    /// ln(1 + k / 64) in 2^-24, and half of what the chord to the next is too low by.
+    steps: Vec<i64>,
+}
+
+/// `value`, which `bits` bits hold beside the sign.
+fn held(value: i128, bits: u32) -> i64 {
+    assert!(value.unsigned_abs() <= 1 << bits, "{value} has more than {bits} bits");
+    value as i64
+}
+
+impl Twin {
+    /// Of a section.
+    ///
+    /// # Panics
+    /// If it is shorter than its settings say.
+    pub fn new(section: &[u8], settings: &MfccSettings) -> Self {
+        let word = |at: usize| i64::from(i32::from_le_bytes(*section[at..].first_chunk().unwrap()));
+        let half = |at: usize| i64::from(u16::from_le_bytes(*section[at..].first_chunk().unwrap()));
+        let rows = settings.coefficients as usize - usize::from(settings.first == First::LogEnergy);
+        let counts =
+            [settings.fft_len as usize / 4 + 1, settings.mel_bands as usize + 2, rows * settings.mel_bands as usize];
+        let mut at = 60;
+        let [sines, edges, dct] = counts.map(|count| {
+            let table: Vec<i64> = (0..count).map(|k| word(at + 4 * k)).collect();
+            at += 4 * count;
+            table
+        });
+        let edges: Vec<usize> = edges.into_iter().map(|edge| edge as usize).collect();
+        let bins = edges[edges.len() - 1] - edges[0];
+        let mut halves: Vec<i64> = (at..section.len()).step_by(2).map(half).collect();
+        let weights = halves.split_off(halves.len() - bins);
+        let step = |k: u32| {
+            let from = f64::from(64 + k);
+            (((from / 64.0).ln() + 1.0 / (16.0 * from * from)) * f64::from(1 << 24)).round() as i64
+        };
+        Self {
+            settings: *settings,
+            log_floor: word(52),
+            energy: word(56),
+            sines,
+            edges,
+            dct,
+            window: halves,
+            weights,
+            steps: (0..=64).map(step).collect(),
+        }
+    }
+
+    /// The features of the frame that `samples` are.
+    pub fn features(&self, samples: &[i16]) -> Vec<i16> {
+        let settings = &self.settings;
+        let points = settings.fft_len as usize;
+        let heard: Vec<i64> = samples.iter().take(points).map(|&sample| i64::from(sample)).collect();
+        // The most by which every sample stays within 16 bits.
+        let fits = |by: &u32| heard.iter().all(|sample| (-32768..32768).contains(&(sample << by)));
+        let shift = (0..16).rev().find(fits).unwrap();
+        let weight = |n: usize| if self.window.len() == 1 { self.window[0] } else { self.window[n] };
+        let mut windowed: Vec<i64> = heard
+            .iter()
+            .enumerate()
+            .map(|(n, sample)| {
+                held(i128::from(held(i128::from(sample << shift) * i128::from(weight(n)) + 2, 31) >> 2), 29)
+            })
+            .collect();
+        windowed.resize(points, 0);
+        let pairs: Vec<Complex> = windowed.as_chunks::<2>().0.to_vec();
+        let spectrum = self.fft(&pairs);
+        let bins: Vec<Complex> = (0..=points / 2).map(|k| self.bin(&spectrum, k)).collect();
+        let (log2, shift) = (i64::from(points.ilog2()), i64::from(shift));
+        let square = |&[re, im]: &Complex| i128::from(re) * i128::from(re) + i128::from(im) * i128::from(im);
+        let power = settings.spectrum == Spectrum::Power;
+        let sizes: Vec<i128> =
+            bins.iter().map(|bin| if power { square(bin) } else { i128::from(magnitude(*bin)) << 15 }).collect();
+        let exponent = if power { log2 - 60 - 2 * shift } else { log2 - 45 - shift };
+        let gain = if power { 0 } else { 2_553_930 };
+        let share = |from: usize, to: usize| -> (i128, i128) {
+            (from..to).fold((0, 0), |(falling, rising), k| {
+                let weighted = (sizes[k] * i128::from(self.weights[k - self.edges[0]])) >> 15;
+                (falling + weighted, rising + sizes[k] - weighted)
+            })
+        };
+        let logs: Vec<i64> = self
+            .edges
+            .windows(3)
+            .map(|edges| self.log(share(edges[0], edges[1]).1 + share(edges[1], edges[2]).0, exponent, gain))
+            .collect();
+        let half = 1 << 9;
+        let mut features = Vec::new();
+        if settings.first == First::LogEnergy {
+            let exponent = if power { log2 - 60 - 2 * shift } else { 2 * log2 - 60 - 2 * shift };
+            let energy = self.log(bins.iter().map(square).sum(), exponent, 0);
+            features.push(half + product(energy, self.energy));
+        }
+        for row in self.dct.chunks(logs.len()) {
+            let start = half + logs.len() as i64 / 2;
+            let terms = row.iter().zip(&logs).map(|(&weight, &log)| product(log, weight));
+            features.push(terms.fold(start, |sum, term| held(i128::from(sum + term), 31)));
+        }
+        features.into_iter().map(|feature| (feature >> 10).clamp(-32767, 32767) as i16).collect()
+    }
+
+    /// cos and sin of the angle that is `index` points of the FFT.
+    fn angle(&self, index: usize) -> [i64; 2] {
+        let quarter = self.sines.len() - 1;
+        let (turns, rest) = (index / quarter, index % quarter);
+        let [mut cos, mut sin] = [self.sines[quarter - rest], self.sines[rest]];
+        for _ in 0..turns {
+            (cos, sin) = (-sin, cos);
+        }
+        [cos, sin]
+    }
+
+    /// Half of a point, turned back.
+    fn turned(&self, [re, im]: Complex, index: usize) -> Complex {
+        let [cos, sin] = self.angle(index);
+        [
+            held(i128::from(product(re, cos) + product(im, sin)), 31),
+            held(i128::from(product(im, cos) - product(re, sin)), 31),
+        ]
+    }
+
+    /// Over the number of points.
+    fn fft(&self, x: &[Complex]) -> Vec<Complex> {
+        let halves = |re: i64, im: i64| [held(i128::from(re), 31) >> 1, held(i128::from(im), 31) >> 1];
+        match *x {
+            [point] => vec![point],
+            [a, b] => vec![halves(a[0] + b[0], a[1] + b[1]), halves(a[0] - b[0], a[1] - b[1])],
+            _ => {
+                let quarter = x.len() / 4;
+                let part = |from: usize| self.fft(&x.iter().copied().skip(from).step_by(4).collect::<Vec<_>>());
+                let parts = [0, 1, 2, 3].map(part);
+                let mut out = vec![[0; 2]; x.len()];
+                for k in 0..quarter {
+                    let step = self.settings.fft_len as usize / x.len();
+                    let [a, b, c, d] = [0, 1, 2, 3].map(|n| match (n, k) {
+                        (0, _) | (_, 0) => parts[n][k].map(|part| part >> 1),
+                        _ => self.turned(parts[n][k], n * k * step),
+                    });
+                    let [re, im] = [0, 1];
+                    out[k] = halves(a[re] + b[re] + c[re] + d[re], a[im] + b[im] + c[im] + d[im]);
+                    out[k + quarter] = halves(a[re] + b[im] - c[re] - d[im], a[im] - b[re] - c[im] + d[re]);
+                    out[k + 2 * quarter] = halves(a[re] - b[re] + c[re] - d[re], a[im] - b[im] + c[im] - d[im]);
+                    out[k + 3 * quarter] = halves(a[re] - b[im] - c[re] + d[im], a[im] + b[re] - c[im] - d[re]);
+                }
+                out
+            }
+        }
+    }
+
+    /// Of the real samples, over half their number.
+    fn bin(&self, spectrum: &[Complex], k: usize) -> Complex {
+        let count = spectrum.len();
+        let ([a, b], [c, d]) = (spectrum[k % count], spectrum[(count - k) % count]);
+        let [re, im] = self.turned([a - c, b + d], k);
+        [held(i128::from(((a + c) >> 1) + im), 31), held(i128::from(((b - d) >> 1) - re), 31)]
+    }
+
+    fn log(&self, sum: i128, exponent: i64, gain: i64) -> i64 {
+        assert!((0..1 << 62).contains(&sum), "{sum}");
+        if sum == 0 {
+            return self.log_floor;
+        }
+        let top = i64::from(sum.ilog2());
+        let mantissa = ((sum << 62) >> (top + 62 - 19)) as i64;
+        let (step, part) = ((mantissa >> 13) as usize - 64, mantissa & 8191);
+        let between = self.steps[step] + (((self.steps[step + 1] - self.steps[step]) * part) >> 13);
+        held(i128::from((top + exponent) * 11_629_080 + between - gain), 31).max(self.log_floor)
+    }
+}
+
+/// The high word.
+fn product(a: i64, b: i64) -> i64 {
+    held((i128::from(a) * i128::from(b)) >> 32, 31)
+}
+
+fn magnitude([re, im]: Complex) -> i64 {
+    let (mut x, mut y) = (re.abs().max(im.abs()), re.abs().min(im.abs()));
+    for turn in 1..=7 {
+        (x, y) = (held(i128::from(x + (y >> turn)), 31), (y - (x >> turn)).abs());
+    }
+    x
+}

@@ -1,0 +1,349 @@
+//! Instructions of a time step of one layer, on every machine, against the record in `firmware-examples/expected/icount.json`.
+//!
+//! QEMU counts them (`-icount shift=0`, the core's timer, several steps at a time); cycles come from a trace of one step and
+//! the tables in `timing`. QEMU models neither pipelines nor memories: instructions are no cycles.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use object::{Object, ObjectSymbol};
+use serde::{Deserialize, Serialize};
+
+use crate::firmware::{self, FAST, Firmware, MACHINES, Machine};
+use crate::shell::{shown, step};
+use crate::timing::{self, Table};
+use crate::trace::Trace;
+use crate::{Failure, install};
+
+const PROGRAM: &str = "icount";
+/// A count may grow by so much before the record must change with it.
+const GROWTH_PERCENT: f64 = 3.0;
+
+/// What a step of one layer costs on one core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Figure {
+    machine: String,
+    target: String,
+    core: String,
+    cell: String,
+    numeric: String,
+    layout: String,
+    input: u64,
+    hidden: u64,
+    instructions_per_step: u64,
+    instructions_per_mac: f64,
+    /// Null for a core without a table.
+    modelled_cycles: Option<u64>,
+}
+
+/// All figures, and who compiled the code.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    compiler: String,
+    figures: Vec<Figure>,
+}
+
+/// Counts, then prints, records or compares.
+pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
+    let figures = figures(true)?;
+    if json {
+        println!("{}", lines(&figures));
+        return Ok(());
+    }
+    print!("{}", table(&figures));
+    if !overwrite_expected {
+        return compare(&figures, &record()?);
+    }
+    let path = record_path();
+    eprintln!("    recording {}", path.display());
+    let compiler = serde_json::to_string(&compiler()?).expect("a version is JSON");
+    let text = format!("{{\"compiler\": {compiler}, \"figures\": {}}}\n", lines(&figures));
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Counts instructions, without the traces, which take long, and compares.
+pub fn check() -> Result<(), Failure> {
+    compare(&figures(false)?, &record()?)
+}
+
+/// One line each.
+fn lines(figures: &[Figure]) -> String {
+    let line = |figure| serde_json::to_string(figure).expect("figures and names are JSON");
+    format!("[\n{}\n]", figures.iter().map(line).collect::<Vec<_>>().join(",\n"))
+}
+
+fn record_path() -> PathBuf {
+    firmware::expected_dir().join("icount.json")
+}
+
+fn record() -> Result<Record, Failure> {
+    let path = record_path();
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn compiler() -> Result<String, Failure> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version =
+        Command::new(rustc).arg("--version").output().map_err(|error| format!("cannot ask rustc: {error}"))?;
+    Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
+}
+
+fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
+    install::targets()?;
+    install::qemu()?;
+    for target in firmware::targets() {
+        firmware::build_for(target, FAST, [PROGRAM].into_iter())?;
+    }
+    firmware::bundles()?;
+    let (mut all, mut outputs) = (Vec::new(), BTreeMap::new());
+    for machine in &MACHINES {
+        let firmware = Firmware { name: PROGRAM, machine };
+        let mut figures =
+            step(&format!("instructions on {} ({})", machine.name, machine.core), || counted(&firmware, &mut outputs))?;
+        if let Some(table) = Table::of(machine.core).filter(|_| with_cycles) {
+            let cycles = step(&format!("cycles of {}", machine.core), || modelled(&firmware, table, &figures))?;
+            figures.iter_mut().zip(cycles).for_each(|(figure, cycles)| figure.modelled_cycles = Some(cycles));
+        }
+        all.extend(figures);
+    }
+    Ok(all)
+}
+
+/// What each case of the bundle is: cell, numeric, layout, size, multiply-accumulates.
+fn cases(machine: &Machine) -> Result<Vec<[String; 5]>, Failure> {
+    let path = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.txt"));
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let case = |line: &str| <[String; 5]>::try_from(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    text.lines().map(|line| case(line).map_err(|_| format!("{}: {line}", path.display()))).collect()
+}
+
+/// What each network gave first: the others, in another layout or on another core, must give the same.
+type Outputs = BTreeMap<(String, String, u64), String>;
+
+fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Failure> {
+    let machine = firmware.machine;
+    let bundle = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.bin"));
+    let bytes = fs::read(&bundle).map_err(|error| format!("{}: {error}", bundle.display()))?;
+    let steps = bytes.first_chunk().map_or(0, |&bytes| u32::from_le_bytes(bytes));
+    let mut qemu = firmware.qemu();
+    qemu.args(["-icount", "shift=0"]);
+    let printed = firmware.printed(qemu)?;
+    let cases = cases(machine)?;
+    if printed.lines().count() != cases.len() || steps == 0 {
+        return Err(format!("{} networks, but {} lines:\n{printed}", cases.len(), printed.lines().count()));
+    }
+    let mut figures = Vec::new();
+    for (line, [cell, numeric, layout, size, macs]) in printed.lines().zip(cases) {
+        let mut figure = || {
+            let (instructions, hash) = line.split_once(' ')?;
+            let instructions = u64::from(u32::from_str_radix(instructions, 16).ok()?) / u64::from(steps);
+            let (size, macs) = (size.parse().ok()?, macs.parse::<f64>().ok()?);
+            let known = outputs.entry((cell.clone(), numeric.clone(), size)).or_insert_with(|| hash.to_owned()) == hash;
+            let float = numeric.starts_with('f');
+            known.then_some(Figure {
+                machine: machine.name.into(),
+                target: machine.target.into(),
+                core: if float && machine.core == "m4" { "m4f".into() } else { machine.core.into() },
+                cell: cell.clone(),
+                numeric: numeric.clone(),
+                layout: layout.clone(),
+                input: size,
+                hidden: size,
+                instructions_per_step: instructions,
+                instructions_per_mac: (1000.0 * instructions as f64 / macs).round() / 1000.0,
+                modelled_cycles: None,
+            })
+        };
+        figures.push(figure().ok_or_else(|| format!("{cell} {numeric} {layout} {size} printed `{line}`"))?);
+    }
+    Ok(figures)
+}
+
+/// The cycles of a step of each, by the core's table. The traces must have as many instructions as QEMU counted.
+fn modelled(firmware: &Firmware, table: Table, figures: &[Figure]) -> Result<Vec<u64>, Failure> {
+    let path = firmware.elf("release");
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::read(&path).map_err(|error| failed(&error))?;
+    let elf = object::File::parse(bytes.as_slice()).map_err(|error| failed(&error))?;
+    let mut symbols = elf.symbols();
+    // In Rust's mangling the length of the name stands before it.
+    let begin = symbols.find(|symbol| symbol.name().is_ok_and(|name| name.contains("11traced_step")));
+    let begin = begin.ok_or_else(|| failed(&"has no `traced_step`"))?.address();
+
+    // The same networks; none measured, but for the step that is traced.
+    let (from, to) = (firmware::bundle_dir(firmware.machine.layout), firmware::bundle_dir("traced"));
+    let mut bundle = fs::read(from.join(format!("{PROGRAM}.bin"))).map_err(|error| error.to_string())?;
+    bundle.iter_mut().take(4).for_each(|byte| *byte = 0);
+    fs::create_dir_all(&to).map_err(|error| error.to_string())?;
+    fs::write(to.join(format!("{PROGRAM}.bin")), bundle).map_err(|error| error.to_string())?;
+
+    let mut qemu = firmware.qemu();
+    qemu.args(["-d", "in_asm,exec,nochain"]).current_dir(&to);
+    eprintln!("    {}", shown(&qemu));
+    qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = qemu.spawn().map_err(|error| format!("cannot start `{}`: {error}", shown(&qemu)))?;
+    let mut log = BufReader::new(child.stderr.take().expect("it was piped"));
+    let (mut trace, mut calls, mut line) = (Trace::new(begin as u32), Vec::new(), Vec::new());
+    while log.read_until(b'\n', &mut line).map_err(|error| error.to_string())? > 0 {
+        if let Some(blocks) = trace.line(String::from_utf8_lossy(&line).trim_end()) {
+            calls.push(timing::cycles(table, &blocks)?);
+        }
+        line.clear();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    if !status.success() || calls.len() != figures.len() {
+        return Err(format!("`{}` ended with {status} after {} of {} steps", shown(&qemu), calls.len(), figures.len()));
+    }
+    for (figure, &(traced, _)) in figures.iter().zip(&calls) {
+        let counted = figure.instructions_per_step;
+        if traced.abs_diff(counted) > 60 + counted / 100 {
+            return Err(format!("{}: {traced} instructions in the trace, {counted} counted", figure.what()));
+        }
+    }
+    Ok(calls.into_iter().map(|(_, cycles)| cycles).collect())
+}
+
+impl Figure {
+    /// What it is of.
+    fn key(&self) -> [String; 6] {
+        let Self { core, cell, numeric, layout, input, hidden, .. } = self;
+        [core.clone(), cell.clone(), numeric.clone(), layout.clone(), input.to_string(), hidden.to_string()]
+    }
+
+    fn what(&self) -> String {
+        self.key().join(" ")
+    }
+}
+
+/// Fails where a figure has outgrown its record, or has none.
+fn compare(found: &[Figure], record: &Record) -> Result<(), Failure> {
+    let recorded: BTreeMap<_, _> = record.figures.iter().map(|figure| (figure.key(), figure)).collect();
+    let mut grown = Vec::new();
+    for figure in found {
+        let Some(recorded) = recorded.get(&figure.key()) else {
+            grown.push(format!("{} is not recorded", figure.what()));
+            continue;
+        };
+        let cycles = figure.modelled_cycles.zip(recorded.modelled_cycles).map(|pair| ("cycles", pair));
+        let instructions = ("instructions", (figure.instructions_per_step, recorded.instructions_per_step));
+        for (what, (found, recorded)) in [instructions].into_iter().chain(cycles) {
+            if found as f64 > recorded as f64 * (1.0 + GROWTH_PERCENT / 100.0) {
+                grown.push(format!("{}: {found} {what}, recorded are {recorded}", figure.what()));
+            }
+        }
+    }
+    if found.len() != record.figures.len() {
+        grown.push(format!("{} figures, {} are recorded", found.len(), record.figures.len()));
+    }
+    if grown.is_empty() {
+        eprintln!("    {} figures, none more than {GROWTH_PERCENT} % above its record", found.len());
+        return Ok(());
+    }
+    Err(format!(
+        "counts have outgrown their records ({}; this is {}). If that is meant: cargo xtask icount --overwrite-expected\n{}",
+        record.compiler,
+        compiler()?,
+        grown.join("\n")
+    ))
+}
+
+/// What issue 6 asks of an LSTM with as many inputs as units: core, numeric, layout, instructions a step of 16, 32, 64 and
+/// 128 units.
+const BARS: [(&str, &str, &str, [u64; 4]); 5] = [
+    ("m0plus", "i8x16", "cortex-m0", [20_000, 62_000, 200_000, 720_000]),
+    ("m3", "i8x16", "portable", [12_000, 33_000, 105_000, 370_000]),
+    ("m4", "i8x16", "cortex-m4", [6_000, 15_500, 51_000, 180_000]),
+    ("m55", "i8x16", "cortex-m55", [3_800, 7_200, 17_000, 45_000]),
+    ("m4f", "f32", "portable", [9_500, 33_000, 125_000, 480_000]),
+];
+
+/// For people: a line for each layer on each core, a column for each size.
+fn table(figures: &[Figure]) -> String {
+    let mut rows: BTreeMap<[&str; 4], Vec<&Figure>> = BTreeMap::new();
+    for figure in figures {
+        rows.entry([&figure.core, &figure.numeric, &figure.layout, &figure.cell]).or_default().push(figure);
+    }
+    let mut text = String::from(
+        "Instructions a step (and a multiply-accumulate), cycles by the core's table where there is one; input = hidden\n",
+    );
+    for ([core, numeric, layout, cell], figures) in &rows {
+        text += &format!("{core:7} {numeric:6} {layout:11} {cell:16}");
+        for figure in figures {
+            let cycles = figure.modelled_cycles.map_or_else(String::new, |cycles| format!(" {cycles} cycles"));
+            let Figure { hidden, instructions_per_step, instructions_per_mac, .. } = figure;
+            text += &format!(" | {hidden}: {instructions_per_step} ({instructions_per_mac:.2}){cycles}");
+        }
+        text += "\n";
+    }
+    text += "\nBars: an LSTM of 16, 32, 64, 128 units; a GRU at most 0.8 of it\n";
+    for (core, numeric, layout, bars) in BARS {
+        let row = |cell: &'static str| rows.get(&[core, numeric, layout, cell]).map_or(&[][..], Vec::as_slice);
+        let found: Vec<u64> = row("lstm").iter().map(|figure| figure.instructions_per_step).collect();
+        let lstm = found.iter().zip(bars).map(|(found, bar)| verdict(&format!("{found} of {bar}"), *found <= bar));
+        text += &format!("{core:7} {numeric:6} lstm {}\n", lstm.collect::<Vec<_>>().join(", "));
+        let gru = row("gru_reset_after").iter().zip(&found).map(|(gru, &lstm)| {
+            let part = gru.instructions_per_step as f64 / lstm as f64;
+            verdict(&format!("{part:.2}"), part <= 0.8)
+        });
+        text += &format!("{core:7} {numeric:6} gru_reset_after {}\n", gru.collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+fn verdict(what: &str, met: bool) -> String {
+    format!("{what} {}", if met { "met" } else { "NOT met" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figure, Record, compare, lines};
+
+    fn figure(instructions: u64, cycles: Option<u64>) -> Figure {
+        Figure {
+            machine: "mps2-an386".into(),
+            target: "thumbv7em-none-eabihf".into(),
+            core: "m4".into(),
+            cell: "lstm".into(),
+            numeric: "i8x16".into(),
+            layout: "cortex-m4".into(),
+            input: 16,
+            hidden: 16,
+            instructions_per_step: instructions,
+            instructions_per_mac: 2.5,
+            modelled_cycles: cycles,
+        }
+    }
+
+    fn compared(found: &[Figure], recorded: Figure) -> Result<(), String> {
+        compare(found, &Record { compiler: "rustc".into(), figures: vec![recorded] })
+    }
+
+    #[test]
+    fn three_percent_more_is_the_most() {
+        assert_eq!(compared(&[figure(1030, Some(2060))], figure(1000, Some(2000))), Ok(()));
+        assert_eq!(compared(&[figure(900, None)], figure(1000, Some(2000))), Ok(()));
+        let grown = compared(&[figure(1031, Some(2000))], figure(1000, Some(2000))).unwrap_err();
+        assert!(grown.contains("m4 lstm i8x16 cortex-m4 16 16: 1031 instructions, recorded are 1000"), "{grown}");
+        assert!(compared(&[figure(1000, Some(2061))], figure(1000, Some(2000))).unwrap_err().contains("2061 cycles"));
+    }
+
+    #[test]
+    fn what_is_missing_on_either_side_is_said() {
+        let other = Figure { cell: "gru".into(), ..figure(10, None) };
+        assert!(compared(&[figure(10, None), other.clone()], figure(10, None)).unwrap_err().contains("gru"));
+        assert!(compared(&[], figure(10, None)).unwrap_err().contains("0 figures, 1 are recorded"));
+    }
+
+    #[test]
+    fn the_json_has_the_fields_that_stay() {
+        let value: serde_json::Value = serde_json::from_str(&lines(&[figure(1, None)])).unwrap();
+        let mut names: Vec<&String> = value[0].as_object().unwrap().keys().collect();
+        names.sort();
+        let expected = "cell core hidden input instructions_per_mac instructions_per_step layout machine modelled_cycles numeric target";
+        assert_eq!(names, expected.split(' ').collect::<Vec<_>>());
+    }
+}
