@@ -76,8 +76,8 @@ fn gate_norm<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], sums: &mut [
         Moments::of(sums.iter().map(|&[.., g, _]| g), epsilon),
         Moments::of(sums.iter().map(|&[.., o]| o), epsilon),
     ];
-    let (gains, _) = node.terms(tensor::GATE_GAIN).as_chunks::<4>();
-    let (biases, _) = node.terms(tensor::GATE_BIAS).as_chunks::<4>();
+    let (gains, _) = node.words(tensor::GATE_GAIN).as_chunks::<4>();
+    let (biases, _) = node.words(tensor::GATE_BIAS).as_chunks::<4>();
     for (sums, (gains, biases)) in sums.iter_mut().zip(gains.iter().zip(biases)) {
         for (((sum, moments), &gain), &bias) in sums.iter_mut().zip(&moments).zip(gains).zip(biases) {
             *sum = scaled(moments, *sum, (gain, bias));
