@@ -19,7 +19,7 @@ use tidegate_tools::quantize::Ranges;
 /// What the issue of these importers asks for.
 const TOLERANCE: f32 = 1e-5;
 /// What integers keep.
-const LEAST_DB: f64 = 25.0;
+const LEAST_DB: f64 = 28.0;
 
 /// The samples, and those in `TIDEGATE_FRAMEWORKS_DIR`.
 fn folders() -> Vec<PathBuf> {
