@@ -67,7 +67,8 @@ impl Console {
         self.text("\n");
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    /// Prints bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) {
         if let Some(Err(_)) = self.0.as_mut().map(|stream| stream.write_all(bytes)) {
             self.0 = None;
         }

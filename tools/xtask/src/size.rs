@@ -80,7 +80,7 @@ pub fn measure(firmware: &Firmware) -> Result<Size, Failure> {
             .map(|symbol| symbol.size())
             .sum()
     };
-    let (weight_bytes, recording) = (statics("5IMAGE"), statics("6CLIP_") + statics("7CLIP_"));
+    let (weight_bytes, recording) = (statics("5IMAGE"), statics("6CLIP_") + statics("7CLIP_") + statics("5CLIPS"));
     if weight_bytes == 0 {
         return Err(failed(&"no symbol of `static IMAGE`"));
     }

@@ -7,6 +7,7 @@ use embedded_hal::digital::StatefulOutputPin;
 use firmware_examples::arch::{BoardLed, below, wait_for_interrupt};
 use firmware_examples::recording::{CLIPS, block_count};
 use firmware_examples::{Console, led::Led, microphone};
+use tidegate::image::SectionKind;
 use tidegate::{State, StepError};
 
 use super::MODEL;
@@ -69,13 +70,20 @@ pub fn run() -> Option<()> {
             if let Some(label) = judge.push(posteriors, now_ms) {
                 let Ok(()) = led.light(now_ms);
                 console.text("event ");
-                console.text(MODEL.labels().nth(label).unwrap_or_default());
+                console.bytes(name(label));
                 console.text(if led.pin().is_set_high() == Ok(true) { ", led on\n" } else { ", led broken\n" });
             }
         })
         .ok()?;
     }
     Some(())
+}
+
+/// The name of a label as it lies in the image, whose text `parse` has checked: `Model::labels` would check it again, with a
+/// kilobyte of code.
+fn name(label: usize) -> &'static [u8] {
+    let names = MODEL.image().section(SectionKind::Labels).unwrap_or_default();
+    names.split(|&byte| byte == b'\n').nth(label).unwrap_or_default()
 }
 
 /// Samples in; `decide` is called with the posteriors when a window of frames is full.
