@@ -106,7 +106,7 @@ const SOURCES: [(&str, &str); 12] = [
 fn table() -> String {
     let cases = golden_cases();
     let mut table =
-        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16` | `i8`, `i4x16` | `cpu-fused` | cuDNN |\n\
+        "| cell or layer | golden cases | `f32`, `f16` in `core` | `i8x16`, `i4x16` | `i8` | `cpu-fused` | cuDNN |\n\
                      |---|---|---|---|---|---|---|\n"
             .to_owned();
     for &kind in CellKind::ALL {
@@ -242,8 +242,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         .collect();
     let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
-    let lists: String = lists.map(|(what, names)| format!("- in `i8x16`, {what}: {}\n", names.join("; "))).collect();
-    format!("- in `i8x16`, options: {options}\n{lists}")
+    let lists: String = lists.map(|(what, names)| format!("- in integers, {what}: {}\n", names.join("; "))).collect();
+    format!("- in integers, options: {options}\n{lists}")
 }
 
 /// Of each gate in turn, or of all.

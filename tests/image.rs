@@ -587,10 +587,12 @@ fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() 
     // Those that have an integer form, in any layout.
     let integer = models.iter().flat_map(|(_, model)| {
         let ranges = Ranges::from_noise(model).unwrap();
-        Layout::ALL.map(|layout| pack_with(model, Numeric::I8x16, &ranges, layout))
+        let each = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
+        let each = each.filter(|&(numeric, layout)| layout.is_of(numeric));
+        each.map(|(numeric, layout)| pack_with(model, numeric, &ranges, layout)).collect::<Vec<_>>()
     });
     let integer: Vec<Vec<u8>> = integer.flatten().collect();
-    assert!(integer.len() >= 4 * 4, "{}", integer.len());
+    assert!(integer.len() >= 4 * 6, "{}", integer.len());
     let images: Vec<Vec<u8>> = float.chain(integer).collect();
     let (mut refused, mut too_large, mut ran) = (0, 0, 0);
     for _ in 0..MUTATIONS {

@@ -123,8 +123,8 @@ fn sequence(rng: &mut Rng, steps: usize, size: usize, limit: f32) -> Vec<f32> {
     rng.numbers(steps * size, limit)
 }
 
-fn image(model: &Canonical, ranges: &Ranges, layout: Layout) -> ImageBuffer {
-    ImageBuffer::new(&pack_with(model, Numeric::I8x16, ranges, layout).unwrap())
+fn image(model: &Canonical, ranges: &Ranges, numeric: Numeric, layout: Layout) -> ImageBuffer {
+    ImageBuffer::new(&pack_with(model, numeric, ranges, layout).unwrap())
 }
 
 /// The outputs of every step, as one slice, and the state after the last.
@@ -158,33 +158,38 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
             let mut x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
             x[..size].fill(32767);
             x[size..2 * size].fill(-32767);
-            if let Err(error) = pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable) {
-                // What has no bound grew without one.
-                let (range, text) = (ranges.of("n0"), error.to_string());
-                assert!(range > 1e4 || text.contains("groups"), "{text}: {range}");
-                refused += 1;
-                continue;
+            for numeric in Numeric::INTEGER {
+                if let Err(error) = pack_with(&model, numeric, &ranges, Layout::Portable) {
+                    // What has no bound grew without one.
+                    let (range, text) = (ranges.of("n0"), error.to_string());
+                    assert!(range > 1e4 || text.contains("groups"), "{text}: {range}");
+                    refused += 1;
+                    continue;
+                }
+                let mut twin = Twin::new(&model, &ranges, numeric);
+                let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row).expect("an output")).collect();
+                let what = format!(
+                    "{:?} {:?} {:?}, {input} to {hidden}, {}",
+                    variant.kind,
+                    variant.options,
+                    variant.activations,
+                    numeric.name()
+                );
+                for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
+                    let image = image(&model, &ranges, numeric, layout);
+                    let (got, _) = run(&image.model().unwrap(), &x);
+                    assert_eq!(got, expected, "{what}, {}", layout.name());
+                }
+                *seen.entry((numeric.name(), variant.kind.spec().name)).or_insert(0) += 1;
             }
-            let mut twin = Twin::new(&model, &ranges);
-            let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row).expect("an output")).collect();
-            let what =
-                format!("{:?} {:?} {:?}, {input} to {hidden}", variant.kind, variant.options, variant.activations);
-            for layout in Layout::ALL {
-                let image = image(&model, &ranges, layout);
-                let (got, _) = run(&image.model().unwrap(), &x);
-                assert_eq!(got, expected, "{what}, {}", layout.name());
-            }
-            *seen.entry(variant.kind.spec().name).or_insert(0) += 1;
         }
     }
     println!("{seen:?}, and {refused} that grew without bound");
     // These are in the networks of `integer_layers`.
     let apart = [CellKind::Window, CellKind::Embedding];
     let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some() && !apart.contains(kind));
-    assert!(
-        forms.into_iter().all(|kind| seen.contains_key(kind.spec().name)),
-        "every cell with an integer form: {seen:?}"
-    );
+    let mut each = forms.flat_map(|kind| Numeric::INTEGER.map(|numeric| (numeric.name(), kind.spec().name)));
+    assert!(each.all(|of| seen.contains_key(&of)), "every cell with an integer form: {seen:?}");
 }
 
 /// A chain of all of them, as far from f32 as its weights and activations are rounded.
@@ -196,7 +201,8 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     let model = chain(&mut rng, 10, &cells, Draw { weights: 1.5, biases: true });
     let x = sequence(&mut rng, 200, 10, 3.0);
     let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
-    let (integer, float) = (image(&model, &ranges, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
+    let (integer, float) =
+        (image(&model, &ranges, Numeric::I8x16, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
     let float = ImageBuffer::new(&float.unwrap());
     let (integer, float) = (integer.model().unwrap(), float.model().unwrap());
     let sequences = [x.clone()];
@@ -281,7 +287,7 @@ fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
             let inputs: Vec<[&[f32]; 1]> = sequences.iter().map(|sequence| [sequence.as_slice()]).collect();
             let ranges = Ranges::measure(&model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
             let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
-            let integer = image(&model, &ranges, Layout::Portable);
+            let integer = image(&model, &ranges, Numeric::I8x16, Layout::Portable);
             let [float, integer] = [float, integer].map(|image| outputs(&image.model().unwrap(), &sequences));
             let snr = snr(&integer, &float);
             println!("{name}: {snr:.1} dB");

@@ -27,10 +27,11 @@ struct Crafted {
 impl Crafted {
     fn new(layout: Layout, row: usize, weights: [&[i8]; 2], recurrent_first: bool) -> Self {
         let matrix = |part: usize| {
-            let padded = COLUMNS[part].next_multiple_of(layout.columns());
-            let mut bytes = vec![layout.byte(0); 8 * padded];
+            let padded = COLUMNS[part].next_multiple_of(layout.columns(Numeric::I8x16));
+            let mut bytes = vec![layout.code_of(Numeric::I8x16, 0); 8 * padded];
             for (col, &weight) in weights[part].iter().enumerate() {
-                bytes[row / 4 * 4 * padded + layout.place(row % 4, col)] = layout.byte(weight);
+                let place = row / 4 * 4 * padded + layout.place(Numeric::I8x16, row % 4, col);
+                bytes[place] = layout.code_of(Numeric::I8x16, weight);
             }
             bytes
         };
@@ -50,7 +51,7 @@ impl Crafted {
             starts.chain(shifts.iter().copied()).collect::<Vec<_>>()
         });
         let tensors = [Some(0), append(&recurrent), append(&rows.collect::<Vec<_>>()), None];
-        let padded = COLUMNS.map(|size| size.next_multiple_of(self.layout.columns().max(2)) as u32);
+        let padded = COLUMNS.map(|size| size.next_multiple_of(self.layout.columns(Numeric::I8x16).max(2)) as u32);
         let [input, units] = COLUMNS.map(|size| size as u32);
         let record = NodeRecord {
             kind: CellKind::Elman,
@@ -158,9 +159,11 @@ fn the_packer_makes_scales_coarser_and_writes_no_row_that_is_refused() {
             tensor.data.iter_mut().for_each(|value| *value = if is_bias { bias } else { value.signum() });
         }
         let ranges = Ranges::from_noise(&model).unwrap();
-        for layout in Layout::ALL {
-            let image = AlignedBytes::new(&pack_with(&model, Numeric::I8x16, &ranges, layout).unwrap());
-            assert_eq!(Model::parse(image.image()).map(drop), Ok(()), "{cell} {bias} {}", layout.name());
+        let all = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
+        for (numeric, layout) in all.filter(|&(numeric, layout)| layout.is_of(numeric)) {
+            let image = AlignedBytes::new(&pack_with(&model, numeric, &ranges, layout).unwrap());
+            let what = format!("{cell} {bias} {} {}", numeric.name(), layout.name());
+            assert_eq!(Model::parse(image.image()).map(drop), Ok(()), "{what}");
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::cell::patch::TAPS;
 use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, Form, IntegerSpec, OTHER, Sizes, Storage, TensorSpec};
 use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field, slot, unroll};
+use crate::image::layout::factors_are_known;
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Layout, Numeric, SectionKind};
 use crate::kernel::{Blocks, Kernel, Weight};
@@ -366,17 +367,31 @@ impl<'a> Node<'a> {
             if present && !(offset as usize).is_multiple_of(ALIGNMENT) {
                 return Err(ImageError::Misaligned { offset: offset as usize });
             }
-            if present && let Storage::Rows { .. } = specs[index].storage {
-                let Some(rows) = slice(self.weights, offset as usize, needed) else {
+            if present {
+                let Some(bytes) = slice(self.weights, offset as usize, needed) else {
                     return Err(ImageError::BadTensor { node, tensor: index as u32, needed, given });
                 };
-                if !shifts_fit(rows) {
-                    return Err(ImageError::BadShift { node, tensor: index as u32 });
+                match specs[index].storage {
+                    Storage::Rows { .. } if !shifts_fit(bytes) => {
+                        return Err(ImageError::BadShift { node, tensor: index as u32 });
+                    }
+                    Storage::Weights(_) if !self.factors_are_known(&specs[index], bytes) => {
+                        return Err(ImageError::BadFactor { node, tensor: index as u32 });
+                    }
+                    _ => {}
                 }
             }
             index += 1;
         }
         Ok(())
+    }
+
+    /// Whether the groups of a matrix, where the numeric has such, are multiplied with nothing but what the format knows.
+    const fn factors_are_known(&self, spec: &TensorSpec, matrix: &[u8]) -> bool {
+        match (self.numeric, self.block_bytes(spec)) {
+            (Numeric::I4x16, Some(block_bytes)) => factors_are_known(matrix, block_bytes),
+            _ => true,
+        }
     }
 
     /// Tensor `index` of the image.
@@ -396,9 +411,8 @@ impl<'a> Node<'a> {
         let Some(rows) = rows.checked_next_multiple_of(4) else { return None };
         match spec.storage {
             Storage::Weights(_) => {
-                let Some(cols) = self.padded_cols(spec) else { return None };
-                let Some(elements) = rows.checked_mul(cols) else { return None };
-                elements.checked_mul(self.numeric.matrix_element_bytes())
+                let Some(block) = self.block_bytes(spec) else { return None };
+                (rows / 4).checked_mul(block)
             }
             Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
             Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
@@ -408,11 +422,11 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Columns of a matrix in the image; 0 of a vector.
-    const fn padded_cols(&self, spec: &TensorSpec) -> Option<usize> {
+    /// Bytes of a block of four rows of a matrix.
+    const fn block_bytes(&self, spec: &TensorSpec) -> Option<usize> {
         let Some(cols) = &spec.cols else { return Some(0) };
         match self.sizes().dim(cols) {
-            Some(cols) => cols.checked_next_multiple_of(self.layout.columns()),
+            Some(cols) => self.layout.block_bytes(self.numeric, cols),
             None => None,
         }
     }
@@ -572,7 +586,7 @@ impl<'a> Node<'a> {
 
     /// Matrix `index` of the spec.
     pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
-        let cols = self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0);
+        let cols = self.tensor_spec(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         Matrix::new(self.tensor(index), cols)
     }
 
@@ -583,7 +597,7 @@ impl<'a> Node<'a> {
 
     /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
     pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
-        Blocks { units: self.whole(index), block_len: cols.div_ceil(K::COLUMNS) }
+        Blocks { units: self.whole(index), block_len: K::block_len(cols) }
     }
 
     /// As many of something as a tensor and what is behind it hold.
@@ -593,16 +607,13 @@ impl<'a> Node<'a> {
         bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
     }
 
-    /// The weights of a row of matrix `index` of an integer node, and those that fill it up.
-    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i8> + use<'a> {
-        let (layout, cols) =
-            (self.layout, self.tensor_spec(index).and_then(|spec| self.padded_cols(spec)).unwrap_or(0));
-        let block = self.tensor(index).get((row / 4).saturating_mul(4 * cols)..).unwrap_or_default();
-        (0..cols).map_while(move |col| {
-            let &byte = block.get(layout.place(row % 4, col))?;
-            // What makes a weight a byte makes it a weight again.
-            Some(layout.byte(byte.cast_signed()).cast_signed())
-        })
+    /// The weights of a row of matrix `index` of an integer node.
+    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
+        let (layout, numeric) = (self.layout, self.numeric);
+        let cols = self.tensor_spec(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);
+        let block = self.tensor(index).get((row / 4).saturating_mul(bytes)..).unwrap_or_default();
+        (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.

@@ -106,7 +106,7 @@ impl<'b> State<'b> {
 
     /// Bytes that [`save`](Self::save) writes.
     pub fn saved_bytes(&self) -> usize {
-        4 * (HEADER_WORDS + self.words.len()) + CRC_BYTES
+        saved_bytes(self.words.len())
     }
 
     /// Writes the state to the start of `out` (flash before deep sleep, another machine), and returns its bytes.
@@ -173,6 +173,17 @@ impl<'b> State<'b> {
         };
         let ModelId(id) = self.owner.id;
         [MAGIC, self.owner.form, id as u32, (id >> 32) as u32, frames, every, self.words.len() as u32]
+    }
+}
+
+const fn saved_bytes(words: usize) -> usize {
+    4 * (HEADER_WORDS + words) + CRC_BYTES
+}
+
+impl Model<'_> {
+    /// Bytes of a saved state: [`State::saved_bytes`] of any state of this model.
+    pub const fn saved_bytes(&self) -> usize {
+        saved_bytes(self.state_words())
     }
 }
 

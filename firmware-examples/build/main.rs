@@ -1,5 +1,6 @@
 //! Makes what the firmware includes: the memory map, the images and the recording.
 
+mod c;
 mod spotter;
 
 use std::collections::BTreeMap;
@@ -45,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", spotter.file.display());
     fs::write(out.join("kws.tgi"), spotter.pack(Numeric::I8x16, layout)?)?;
     fs::write(out.join("kws_f32.tgi"), spotter.pack(Numeric::F32, Layout::Portable)?)?;
-    recording(&out, &spotter)
+    recording(&out, &spotter)?;
+    c::write(&out, &spotter, hello())
 }
 
 /// One static for each clip, so that a symbol tells its size.

@@ -5,6 +5,7 @@ mod layers;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, Storage};
 use tidegate::image::Layout;
@@ -46,13 +47,13 @@ struct Row {
 
 impl Twin {
     /// Of a network with one input and one output, as the packer quantizes it.
-    pub fn new(model: &Canonical, ranges: &Ranges) -> Self {
+    pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Self {
         let (model, scales) = &Scales::assign(model.clone(), ranges).expect("it has no front end");
         let architecture = &model.architecture;
         let nodes = architecture.nodes.iter().map(|node| {
-            let quantized = QuantizedNode::new(node, model, scales, ranges, Layout::Portable);
+            let quantized = QuantizedNode::new(node, model, scales, ranges, numeric, Layout::Portable);
             let quantized = quantized.unwrap_or_else(|error| panic!("{error}: {node:?}"));
-            TwinNode::new(node, &quantized)
+            TwinNode::new(node, &quantized, numeric)
         });
         let ends = (scales.of(&architecture.inputs[0].name), scales.of(&architecture.outputs[0].from));
         let (input, output) = (architecture.inputs[0].name.clone(), architecture.outputs[0].from.clone());
@@ -73,7 +74,7 @@ impl Twin {
 }
 
 impl TwinNode {
-    fn new(node: &Node, quantized: &QuantizedNode) -> Self {
+    fn new(node: &Node, quantized: &QuantizedNode, numeric: Numeric) -> Self {
         let kind = CellKind::from_name(&node.cell).expect("a cell");
         let spec = kind.integer_spec().expect("an integer form");
         let numbers = spec.numbers.iter().zip(&quantized.numbers).map(|(of, &number)| (of.name, number.into()));
@@ -84,10 +85,17 @@ impl TwinNode {
             match tensor.storage {
                 Storage::Weights(_) => {
                     let cols = node.dim(kind.spec(), tensor.cols.as_ref().expect("a matrix")).expect("its columns");
-                    let all = bytes.chunks(4 * cols).flat_map(|block| {
-                        (0..4).map(move |row| (0..cols).map(|col| i64::from(block[4 * col + row] as i8)).collect())
-                    });
-                    weights.insert(tensor.name, all.collect());
+                    let all: Vec<Vec<i64>> = match numeric {
+                        Numeric::I4x16 => halved(bytes, cols),
+                        _ => bytes
+                            .chunks(4 * cols)
+                            .flat_map(|block| {
+                                [0, 1, 2, 3].map(|row| (0..cols).map(move |col| block[4 * col + row] as i8))
+                            })
+                            .map(|row| row.map(i64::from).collect())
+                            .collect(),
+                    };
+                    weights.insert(tensor.name, all);
                 }
                 Storage::Rows { .. } => {
                     let all = bytes.chunks(36).flat_map(|block| {
@@ -492,6 +500,30 @@ fn from_q15(product: i64) -> i64 {
 fn within(sum: i64) -> i64 {
     assert!(i32::try_from(sum).is_ok(), "{sum} leaves 32 bits");
     sum
+}
+
+/// The weights of `i4x16`, each with the factor of its group: groups of up to 32 columns, in each four half bytes a column,
+/// filled up to whole words, and four factors.
+fn halved(bytes: &[u8], cols: usize) -> Vec<Vec<i64>> {
+    let (mut rows, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let mut block = [const { Vec::new() }; 4];
+        for first in (0..cols).step_by(32) {
+            let here = (cols - first).min(32);
+            let (weights, behind) = rest.split_at(4 * here.div_ceil(2));
+            let (factors, behind) = behind.split_at(4);
+            for (row, to) in block.iter_mut().enumerate() {
+                let weight = |col: usize| {
+                    let half = i64::from(weights[2 * col + row / 2] >> (4 * (row % 2)) & 15);
+                    if half > 7 { half - 16 } else { half }
+                };
+                to.extend((0..here).map(|col| weight(col) * i64::from(factors[row])));
+            }
+            rest = behind;
+        }
+        rows.extend(block);
+    }
+    rows
 }
 
 fn dot(weights: &[i64], x: &[i64]) -> i64 {

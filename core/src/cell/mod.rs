@@ -531,7 +531,7 @@ impl Cells {
         let cell = match numeric {
             Numeric::F32 => Some(kind.cell::<f32>(rare)),
             Numeric::F16 => Some(kind.cell::<f16>(rare)),
-            Numeric::I8x16 => kernel::integer_cell(kind, rare, layout),
+            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, rare, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {

@@ -165,6 +165,13 @@ pub enum ImageError {
         /// Elements of scratch that it needs for itself.
         work: usize,
     },
+    /// A group of weights of a node is multiplied with something else than a power of two up to 16.
+    BadFactor {
+        /// Which node, from 0.
+        node: u32,
+        /// Which tensor of the cell's integer spec.
+        tensor: u32,
+    },
     /// The sum of a row of an integer node could leave 32 bits.
     BadSum {
         /// Which node, from 0.
@@ -258,6 +265,9 @@ impl fmt::Display for ImageError {
             }
             Self::BadMemory { node, state, work } => {
                 write!(f, "node {node} keeps {state} elements and needs {work} for itself, not what it says")
+            }
+            Self::BadFactor { node, tensor } => {
+                write!(f, "node {node}: a factor of tensor {tensor} is none of 1, 2, 4, 8, 16")
             }
             Self::BadSum { node, tensor, row } => {
                 write!(f, "node {node}: the sum of row {row} of tensor {tensor} could leave 32 bits")

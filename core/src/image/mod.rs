@@ -3,12 +3,12 @@
 pub(crate) mod crc;
 pub mod error;
 pub mod field;
-mod layout;
+pub(crate) mod layout;
 pub(crate) mod read;
 pub mod write;
 
 pub use error::{ImageError, Misaligned};
-pub use layout::Layout;
+pub use layout::{GROUP, Layout, MAX_FACTOR, factors_at};
 
 use crc::Crc32;
 use read::{align_up, slice, u16_at, u32_at, u64_at};
@@ -54,20 +54,25 @@ pub enum Numeric {
     F16,
     /// Matrices in i8 with scales a row, everything else in i16 and i32.
     I8x16,
+    /// The same with matrices in i4, of which 32 columns of a row have a factor that makes them i8.
+    I4x16,
 }
 
 impl Numeric {
     /// Every numeric that this build runs.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::I8x16];
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::I8x16, Self::I4x16];
     /// Those that compute in f32.
     pub const FLOAT: [Self; 2] = [Self::F32, Self::F16];
+    /// Those that compute in integers.
+    pub const INTEGER: [Self; 2] = [Self::I8x16, Self::I4x16];
 
-    /// Its code in an image. 3 and 4 are kept for `i8` and `i4x16`.
+    /// Its code in an image. 3 is kept for `i8`.
     pub const fn code(self) -> u16 {
         match self {
             Self::F32 => 0,
             Self::F16 => 1,
             Self::I8x16 => 2,
+            Self::I4x16 => 4,
         }
     }
 
@@ -77,6 +82,7 @@ impl Numeric {
             0 => Some(Self::F32),
             1 => Some(Self::F16),
             2 => Some(Self::I8x16),
+            4 => Some(Self::I4x16),
             _ => None,
         }
     }
@@ -87,15 +93,7 @@ impl Numeric {
             Self::F32 => "f32",
             Self::F16 => "f16",
             Self::I8x16 => "i8x16",
-        }
-    }
-
-    /// Bytes of an element of a matrix.
-    pub const fn matrix_element_bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 => 2,
-            Self::I8x16 => 1,
+            Self::I4x16 => "i4x16",
         }
     }
 
@@ -103,14 +101,14 @@ impl Numeric {
     pub const fn is_integer(self) -> bool {
         match self {
             Self::F32 | Self::F16 => false,
-            Self::I8x16 => true,
+            Self::I8x16 | Self::I4x16 => true,
         }
     }
 
     /// Slots, states and scratch begin on a multiple of this many elements, and are filled up to one: in an integer
     /// numeric whole words, and as many columns as the layout's kernel reads at once.
     pub(crate) const fn unit(self, layout: Layout) -> usize {
-        match (self.is_integer(), layout.columns()) {
+        match (self.is_integer(), layout.columns(self)) {
             (false, _) => 1,
             (true, 1) => 2,
             (true, columns) => columns,
@@ -264,7 +262,7 @@ impl<'a> Image<'a> {
         };
         let found = layout;
         let Some(layout) = Layout::from_code(found) else { return Err(ImageError::UnsupportedLayout { found }) };
-        if !layout.is_read() || (!numeric.is_integer() && layout.code() != Layout::Portable.code()) {
+        if !layout.is_read() || !layout.is_of(numeric) {
             return Err(ImageError::UnsupportedLayout { found });
         }
         match sections(bytes, count) {

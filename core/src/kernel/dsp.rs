@@ -8,11 +8,14 @@ use super::{CortexM4, Kernel};
 use crate::quant::RowBlock;
 
 impl Kernel for CortexM4 {
-    const COLUMNS: usize = 4;
     /// Four columns of four rows, a word a row: columns 0, 2, 1, 3.
     type Unit = [u32; 4];
     /// Four columns, two in a word.
     type Operand<'x> = &'x [[u32; 2]];
+
+    fn block_len(cols: usize) -> usize {
+        cols.div_ceil(4)
+    }
 
     fn operand(x: &[i16], _: usize) -> &[[u32; 2]] {
         // Slots and states begin on whole words.

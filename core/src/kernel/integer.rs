@@ -34,9 +34,12 @@ fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [
 }
 
 impl Kernel for Portable {
-    const COLUMNS: usize = 1;
     type Unit = [i8; 4];
     type Operand<'x> = &'x [i16];
+
+    fn block_len(cols: usize) -> usize {
+        cols
+    }
 
     fn operand(x: &[i16], _: usize) -> &[i16] {
         x
@@ -58,10 +61,13 @@ impl Kernel for Portable {
 }
 
 impl Kernel for CortexM0 {
-    const COLUMNS: usize = 1;
     type Unit = [u8; 4];
     /// With 128 times the sum of `x`, by which the products with weights that are stored plus 128 are too great.
     type Operand<'x> = (&'x [i16], i32);
+
+    fn block_len(cols: usize) -> usize {
+        cols
+    }
 
     fn operand(x: &[i16], len: usize) -> (&[i16], i32) {
         let x = x.get(..len).unwrap_or_default();

@@ -5,6 +5,9 @@
 //! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
 
 mod dsp;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod dsp_nibbles;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod fpu;
@@ -16,6 +19,7 @@ mod mve;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 #[expect(unsafe_code)]
 mod mve_gates;
+mod nibbles;
 mod scalar;
 /// Armv6-M: that it has no atomics is how it differs from Armv7-M.
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
@@ -32,7 +36,7 @@ use half::f16;
 
 use crate::cell::{Cell, CellKind};
 use crate::curve::Usual;
-use crate::image::Layout;
+use crate::image::{Layout, Numeric};
 use crate::quant::{RowBlock, scaled, shifted, start};
 
 /// A matrix element as it lies in flash.
@@ -105,14 +109,15 @@ pub fn accumulate<W: Weight>(acc: [f32; 4], block: &[[W; 4]], x: &[f32]) -> [f32
     W::accumulate(acc, block, x)
 }
 
-/// Inner products of i8 with i16 in one layout.
+/// Inner products of the weights of a numeric with i16 in one layout.
 pub(crate) trait Kernel {
-    /// Columns of a unit.
-    const COLUMNS: usize;
-    /// A piece of a block: some columns of its four rows.
+    /// A piece of a block.
     type Unit: bytemuck::Pod;
     /// What blocks are multiplied with, in the form that the kernel reads.
     type Operand<'x>: Copy;
+
+    /// Units of a block of so many columns.
+    fn block_len(cols: usize) -> usize;
 
     /// Of `x`, `len` elements filled up to whole units: what fills them up is multiplied with zeros. It begins where a
     /// slot or a state may begin.
@@ -233,12 +238,25 @@ pub(crate) struct CortexM4;
 /// [`Layout::CortexM55`]
 pub(crate) struct CortexM55;
 
-/// What a kind does in the numeric `i8x16` with weights in this layout; none if it has no integer form.
-pub(crate) const fn integer_cell(kind: CellKind, rare: bool, layout: Layout) -> Option<&'static Cell> {
+/// [`Layout::Portable`] of [`Numeric::I4x16`]
+pub(crate) struct PortableNibbles;
+/// [`Layout::CortexM4`] of [`Numeric::I4x16`]
+pub(crate) struct CortexM4Nibbles;
+
+/// What a kind does in an integer numeric with weights in this layout; none if it has no integer form.
+pub(crate) const fn integer_cell(
+    kind: CellKind,
+    rare: bool,
+    numeric: Numeric,
+    layout: Layout,
+) -> Option<&'static Cell> {
+    let nibbles = matches!(numeric, Numeric::I4x16);
     match layout {
+        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(rare),
         Layout::Portable => kind.integer_cell::<Portable>(rare),
-        _ if !layout.is_read() => None,
+        _ if !layout.is_read() || !layout.is_of(numeric) => None,
         Layout::CortexM0 => kind.integer_cell::<CortexM0>(rare),
+        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(rare),
         Layout::CortexM4 => kind.integer_cell::<CortexM4>(rare),
         Layout::CortexM55 => kind.integer_cell::<CortexM55>(rare),
     }

@@ -12,9 +12,12 @@ use super::{CortexM55, Kernel};
 use crate::quant::RowBlock;
 
 impl Kernel for CortexM55 {
-    const COLUMNS: usize = 16;
     type Unit = [[i8; 16]; 4];
     type Operand<'x> = &'x [[i16; 16]];
+
+    fn block_len(cols: usize) -> usize {
+        cols.div_ceil(16)
+    }
 
     fn operand(x: &[i16], _: usize) -> &[[i16; 16]] {
         x.as_chunks().0

@@ -5,7 +5,7 @@ use super::Node;
 use crate::cell::Storage;
 use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
-use crate::image::{ImageError, Layout};
+use crate::image::{GROUP, ImageError, Layout, Numeric};
 use crate::quant::{RowBlock, cannot_wrap};
 
 /// A matrix, block by block.
@@ -34,7 +34,8 @@ impl<'a> Node<'a> {
                     Some((recurrent, first)) if self.number(first) == 0 => (input, self.part(recurrent)),
                     Some((recurrent, _)) => (self.part(recurrent), input),
                 };
-                if let Some(row) = row_that_wraps(self.tensor_bytes_at(index), fine, coarse, self.layout) {
+                if let Some(row) = row_that_wraps(self.tensor_bytes_at(index), fine, coarse, self.numeric, self.layout)
+                {
                     return Err(ImageError::BadSum { node, tensor: index as u32, row });
                 }
             }
@@ -45,13 +46,12 @@ impl<'a> Node<'a> {
     }
 
     const fn part(&self, index: usize) -> Part<'a> {
-        let cols = match self.tensor_spec(index) {
-            Some(spec) => self.padded_cols(spec),
+        let block_bytes = match self.tensor_spec(index) {
+            Some(spec) => self.block_bytes(spec),
             None => None,
         };
-        let bytes = self.tensor_bytes_at(index);
-        match cols {
-            Some(cols) => Part { bytes, block_bytes: 4 * cols * self.numeric.matrix_element_bytes() },
+        match block_bytes {
+            Some(block_bytes) => Part { bytes: self.tensor_bytes_at(index), block_bytes },
             None => Part::NONE,
         }
     }
@@ -73,7 +73,13 @@ impl<'a> Node<'a> {
 }
 
 /// The first row whose sum can wrap.
-const fn row_that_wraps(rows: &[u8], mut fine: Part<'_>, mut coarse: Part<'_>, layout: Layout) -> Option<u32> {
+const fn row_that_wraps(
+    rows: &[u8],
+    mut fine: Part<'_>,
+    mut coarse: Part<'_>,
+    numeric: Numeric,
+    layout: Layout,
+) -> Option<u32> {
     let (mut rest, mut row) = (rows, 0);
     while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
         let (Some((w, fine_rest)), Some((r, coarse_rest))) =
@@ -81,7 +87,7 @@ const fn row_that_wraps(rows: &[u8], mut fine: Part<'_>, mut coarse: Part<'_>, l
         else {
             return None;
         };
-        let (fine_sums, coarse_sums) = (magnitudes(w, layout), magnitudes(r, layout));
+        let (fine_sums, coarse_sums) = (magnitudes(w, numeric, layout), magnitudes(r, numeric, layout));
         let (starts, _) = block.as_chunks::<4>();
         let [.., a, b, c, d] = *block;
         let shifts = [a, b, c, d];
@@ -100,8 +106,42 @@ const fn row_that_wraps(rows: &[u8], mut fine: Part<'_>, mut coarse: Part<'_>, l
     None
 }
 
-/// The sums of the magnitudes of the four rows of a block of i8.
-const fn magnitudes(block: &[u8], layout: Layout) -> [u64; 4] {
+/// The sums of the magnitudes of the four rows of a block.
+const fn magnitudes(block: &[u8], numeric: Numeric, layout: Layout) -> [u64; 4] {
+    if matches!(numeric, Numeric::I4x16) { of_halves(block, layout) } else { of_bytes(block, layout) }
+}
+
+/// Of i4, times the factors of their groups.
+const fn of_halves(block: &[u8], layout: Layout) -> [u64; 4] {
+    const SIGNED: [u64; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1];
+    const PLUS_EIGHT: [u64; 16] = [8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 2, 3, 4, 5, 6, 7];
+    let by_rows = matches!(layout, Layout::CortexM4);
+    let of = if by_rows { PLUS_EIGHT } else { SIGNED };
+    let (mut sums, mut group, mut rest, mut word) = ([0; 4], [0; 4], block, 0);
+    while let [a, b, c, d, others @ ..] = rest {
+        let [a, b, c, d] = [*a as usize, *b as usize, *c as usize, *d as usize];
+        if word == GROUP / 2 || others.is_empty() {
+            let [e, f, g, h] = group;
+            let [i, j, k, l] = sums;
+            sums = [i + e * a as u64, j + f * b as u64, k + g * c as u64, l + h * d as u64];
+            (group, word) = ([0; 4], 0);
+        } else {
+            let [e, f, g, h] =
+                [of[a & 15] + of[c & 15], of[a >> 4] + of[c >> 4], of[b & 15] + of[d & 15], of[b >> 4] + of[d >> 4]];
+            if by_rows {
+                group[word & 3] += e + f + g + h;
+            } else {
+                group = [group[0] + e, group[1] + f, group[2] + g, group[3] + h];
+            }
+            word += 1;
+        }
+        rest = others;
+    }
+    sums
+}
+
+/// Of i8.
+const fn of_bytes(block: &[u8], layout: Layout) -> [u64; 4] {
     // Four bytes a turn: a column, or so many words of each row in turn.
     let (flip, words) = match layout {
         Layout::Portable => (0, None),
@@ -129,21 +169,48 @@ const fn magnitudes(block: &[u8], layout: Layout) -> [u64; 4] {
 #[cfg(test)]
 mod tests {
     use super::magnitudes;
-    use crate::image::Layout;
+    use crate::image::{GROUP, Layout, Numeric, factors_at};
 
     #[test]
     fn the_magnitudes_of_a_row_are_those_of_its_weights_in_every_layout() {
         let weight = |row: usize, col: usize| (row * 71 + col * 37 + col * col * 5) as u8 as i8;
         for layout in Layout::ALL {
             for cols in 0..40_usize {
-                let mut block = [layout.byte(0); 4 * 48];
+                let mut block = [layout.code_of(Numeric::I8x16, 0); 4 * 48];
                 for (row, col) in (0..4).flat_map(|row| (0..cols).map(move |col| (row, col))) {
-                    block[layout.place(row, col)] = layout.byte(weight(row, col));
+                    let code = layout.code_of(Numeric::I8x16, weight(row, col));
+                    block[layout.place(Numeric::I8x16, row, col)] = code;
                 }
                 let expected = [0, 1, 2, 3]
                     .map(|row| (0..cols).map(|col| u64::from(weight(row, col).unsigned_abs())).sum::<u64>());
-                let bytes = 4 * cols.next_multiple_of(layout.columns());
-                assert_eq!(magnitudes(&block[..bytes], layout), expected, "{} {cols}", layout.name());
+                let bytes = layout.block_bytes(Numeric::I8x16, cols).unwrap();
+                assert_eq!(magnitudes(&block[..bytes], Numeric::I8x16, layout), expected, "{} {cols}", layout.name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_magnitudes_of_half_bytes_have_the_factors_of_their_groups() {
+        let numeric = Numeric::I4x16;
+        let weight = |row: usize, col: usize| ((row * 71 + col * 37 + col * col * 5) % 16) as i8 - 8;
+        let factor = |row: usize, group: usize| 1_u8 << ((3 * row + group) % 5);
+        for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
+            for cols in 1..100_usize {
+                let bytes = layout.block_bytes(numeric, cols).unwrap();
+                let mut block = [0; 4 * 60];
+                for row in 0..4 {
+                    for col in 0..cols.next_multiple_of(layout.columns(numeric)) {
+                        let code = layout.code_of(numeric, if col < cols { weight(row, col) } else { 0 });
+                        let place = layout.place(numeric, row, col);
+                        block[place / 2] |= code << (4 * (place % 2));
+                        block[factors_at(bytes, col / GROUP) + row] = factor(row, col / GROUP);
+                    }
+                }
+                let of = |row: usize, col: usize| {
+                    u64::from(weight(row, col).unsigned_abs()) * u64::from(factor(row, col / GROUP))
+                };
+                let expected = [0, 1, 2, 3].map(|row| (0..cols).map(|col| of(row, col)).sum::<u64>());
+                assert_eq!(magnitudes(&block[..bytes], numeric, layout), expected, "{} {cols}", layout.name());
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The host side of Tidegate: foreign files to canonical models, canonical models to flash images, and what
 //! reads, scores and draws.
 
+pub mod c_header;
 pub mod canonical;
 pub mod compare;
 pub mod data;

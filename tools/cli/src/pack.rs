@@ -43,6 +43,14 @@ pub enum PackError {
         /// The input or node whose value does not fit any more.
         value: String,
     },
+    /// The weights of the numeric cannot lie so.
+    #[error("{} has no layout {}: pack for {}", numeric.name(), layout.name(), layouts(*numeric))]
+    Layout {
+        /// How weights are stored.
+        numeric: Numeric,
+        /// In which order.
+        layout: Layout,
+    },
     /// It has no form in an integer numeric.
     #[error(transparent)]
     Quantize(#[from] QuantizeError),
@@ -60,6 +68,12 @@ pub enum PackError {
     },
 }
 
+/// The layouts of a numeric by name.
+fn layouts(numeric: Numeric) -> String {
+    let names = Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)).map(Layout::name);
+    names.collect::<Vec<_>>().join(" or ")
+}
+
 /// Packs a model in a float numeric. The same model gives the same bytes.
 ///
 /// # Errors
@@ -75,6 +89,9 @@ pub fn pack(model: &Canonical, numeric: Numeric) -> Result<Vec<u8>, PackError> {
 /// As [`pack`].
 pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: Layout) -> Result<Vec<u8>, PackError> {
     model.validate()?;
+    if !layout.is_of(numeric) {
+        return Err(PackError::Layout { numeric, layout });
+    }
     let assigned = numeric.is_integer().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
     let (model, scales) = match &assigned {
         Some((model, scales)) => (model, Some(scales)),
@@ -86,7 +103,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
         let quantized = match scales {
-            Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, layout)?),
+            Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, numeric, layout)?),
             None => None,
         };
         let tensors = match &quantized {
@@ -181,7 +198,7 @@ fn lines<'a>(names: impl Iterator<Item = &'a str>) -> Vec<u8> {
 
 /// Slots begin on a multiple of so many elements.
 fn unit(numeric: Numeric, layout: Layout) -> u32 {
-    if numeric.is_integer() { layout.columns().max(2) as u32 } else { 1 }
+    if numeric.is_integer() { layout.columns(numeric).max(2) as u32 } else { 1 }
 }
 
 /// Where every value lies in the arena. A value's place is given to another once nothing reads it any more.

@@ -1,6 +1,7 @@
 //! Everything that needs no run: format, clippy, docs, feature sets, targets, firmware builds.
 
 use crate::Failure;
+use crate::boards;
 use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, CORE_TARGETS};
 use crate::shell::{cargo, root, run as run_command, shown, step};
@@ -31,7 +32,8 @@ pub fn run() -> Result<(), Failure> {
         let build = ["build", "--package", "tidegate", "--release", "--locked", "--target", target];
         run_command(&format!("core for {target}"), cargo(".", &build))?;
     }
-    firmware::build()
+    firmware::build()?;
+    boards::check()
 }
 
 /// The core's feature sets; with neither library it must say what to do.

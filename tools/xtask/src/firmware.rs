@@ -1,6 +1,6 @@
 //! The firmware: which programs for which machine, built and run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub const MACHINES: [Machine; 6] = [
     },
 ];
 
-const MPS2_AN386: Machine = Machine {
+pub const MPS2_AN386: Machine = Machine {
     name: "mps2-an386",
     core: "m4",
     target: "thumbv7em-none-eabihf",
@@ -121,17 +121,17 @@ pub fn all() -> impl Iterator<Item = Firmware> {
 
 const FOLDER: &str = "firmware-examples";
 /// The spotter needs up to 10 s on an idle core.
-const TIME_LIMIT: Duration = Duration::from_secs(300);
+pub const TIME_LIMIT: Duration = Duration::from_secs(300);
 /// What the programs print of the stack that was used. It depends on the compiler, so it is a size, not output.
 const STACK: &str = "stack ";
 const STACK_OF_STEP: &str = "stack of step ";
 
 /// Its own folder, as the workspace is: builds of both do not wait for each other.
-fn target_dir() -> PathBuf {
+pub fn target_dir() -> PathBuf {
     workspace_target_dir().join("firmware")
 }
 
-fn workspace_target_dir() -> PathBuf {
+pub fn workspace_target_dir() -> PathBuf {
     let shared = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     shell::root().join(shared)
 }
@@ -240,13 +240,8 @@ impl Firmware {
 
     /// QEMU that runs it, in the folder of its [`bundles`] if they are there.
     pub fn qemu(&self) -> Command {
-        let Machine { name, layout, qemu, arguments, .. } = self.machine;
-        let mut command = Command::new(qemu);
-        command
-            .args(["-machine", name])
-            .args(*arguments)
-            .args(["-nographic", "-semihosting-config", "enable=on,target=native", "-kernel"])
-            .arg(self.elf("release"));
+        let mut command = self.machine.qemu(&self.elf("release"));
+        let layout = self.machine.layout;
         if bundle_dir(layout).is_dir() {
             command.current_dir(bundle_dir(layout));
         }
@@ -260,10 +255,29 @@ impl Firmware {
 
     /// Runs it under QEMU.
     pub fn run(&self) -> Result<Output, Failure> {
-        let printed = self.printed(self.qemu())?;
+        Output::of(self.name, &self.printed(self.qemu())?)
+    }
+}
+
+impl Machine {
+    /// QEMU that runs a program.
+    pub fn qemu(&self, elf: &Path) -> Command {
+        let mut command = Command::new(self.qemu);
+        command
+            .args(["-machine", self.name])
+            .args(self.arguments)
+            .args(["-nographic", "-semihosting-config", "enable=on,target=native", "-kernel"])
+            .arg(elf);
+        command
+    }
+}
+
+impl Output {
+    /// Of what a program printed.
+    pub fn of(name: &str, printed: &str) -> Result<Self, Failure> {
         let figure = |line: &str, head: &str| {
             let digits = line.strip_prefix(head)?;
-            Some(u32::from_str_radix(digits, 16).map_err(|error| format!("{} printed `{line}`: {error}", self.name)))
+            Some(u32::from_str_radix(digits, 16).map_err(|error| format!("{name} printed `{line}`: {error}")))
         };
         let (mut text, mut stack_bytes, mut stack_of_step) = (String::new(), None, None);
         for line in printed.lines() {
@@ -276,8 +290,8 @@ impl Firmware {
             }
         }
         let stack_bytes =
-            stack_bytes.ok_or_else(|| format!("{} printed no line `{STACK}…`; it printed:\n{printed}", self.name))?;
-        Ok(Output { text, stack_bytes, stack_of_step })
+            stack_bytes.ok_or_else(|| format!("{name} printed no line `{STACK}…`; it printed:\n{printed}"))?;
+        Ok(Self { text, stack_bytes, stack_of_step })
     }
 }
 

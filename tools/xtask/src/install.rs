@@ -38,30 +38,44 @@ pub fn targets() -> Result<(), Failure> {
 
 /// Each program and Debian's package with it.
 const QEMU: [(&str, &str); 2] = [("qemu-system-arm", "qemu-system-arm"), ("qemu-system-riscv32", "qemu-system-misc")];
+/// The C compiler of Cortex-M, and its library with it.
+const ARM_GCC: [(&str, &str); 2] =
+    [("arm-none-eabi-gcc", "gcc-arm-none-eabi"), ("arm-none-eabi-gcc", "libnewlib-arm-none-eabi")];
 
 /// Installs QEMU where it is missing and this may be done; else says how.
 pub fn qemu() -> Result<(), Failure> {
-    let missing = QEMU.into_iter().filter(|(program, _)| !answers(program, &["--version"]));
-    let packages: Vec<&str> = missing.map(|(_, package)| package).collect();
+    packages("QEMU", &QEMU)
+}
+
+/// The same for the C compiler of Cortex-M, with its library.
+pub fn arm_gcc() -> Result<(), Failure> {
+    packages("arm-none-eabi-gcc", &ARM_GCC)
+}
+
+/// Debian's packages of programs.
+fn packages(what: &str, programs: &[(&str, &str)]) -> Result<(), Failure> {
+    let missing = programs.iter().filter(|(program, _)| !answers(program, &["--version"]));
+    let packages: Vec<&str> = missing.map(|&(_, package)| package).collect();
     if packages.is_empty() {
         return Ok(());
     }
     if !(is_root() && answers("apt-get", &["--version"])) {
         let packages = packages.join(" ");
-        return Err(format!("QEMU is missing: sudo apt-get install -y --no-install-recommends {packages}"));
+        return Err(format!("{what} is missing: sudo apt-get install -y --no-install-recommends {packages}"));
     }
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
         command
     };
-    shell::run("installing QEMU: the list of packages", apt(&["update"]))?;
+    shell::run(&format!("installing {what}: the list of packages"), apt(&["update"]))?;
     let mut install = apt(&["install", "-y", "--no-install-recommends"]);
     install.args(&packages);
     shell::run(&format!("installing {}", packages.join(", ")), install)
 }
 
-fn answers(program: &str, arguments: &[&str]) -> bool {
+/// Whether there is such a program.
+pub fn answers(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }

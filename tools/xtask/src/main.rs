@@ -1,5 +1,7 @@
 //! Every task that CI or a person runs. `cargo xtask --help` names them.
 
+mod boards;
+mod c;
 mod check;
 mod firmware;
 mod icount;
@@ -56,6 +58,8 @@ enum Task {
         #[arg(long)]
         overwrite_expected: bool,
     },
+    /// Build the library for C, its tests and its example, and run them on the host and under QEMU
+    C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size {
         /// Print one JSON array on standard output, and nothing else there
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Qemu { overwrite_expected } => qemu::run(overwrite_expected),
         Task::Icount { json, overwrite_expected } => icount::run(json, overwrite_expected),
+        Task::C => c::run(),
         Task::Size { json, overwrite_expected } => size::run(json, overwrite_expected),
     };
     match done {

@@ -1,10 +1,11 @@
 //! The firmware under QEMU: what it prints is compared with the record, and the record with the host.
 
 use std::fs;
+use std::path::Path;
 
 use crate::firmware::{self, Firmware};
 use crate::shell::{cargo, run as run_command, step};
-use crate::{Failure, install};
+use crate::{Failure, boards, install};
 
 /// Every program, then the host's twin of the keyword spotter.
 pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
@@ -22,6 +23,7 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     for firmware in same_bits() {
         step(&firmware.what(), || compare_with_host(&firmware))?;
     }
+    step("microbit on its serial line", || boards::microbit(overwrite_expected))?;
     twin()
 }
 
@@ -49,9 +51,12 @@ pub fn compare_with_host(firmware: &Firmware) -> Result<(), Failure> {
 
 /// Fails with the first line that differs.
 pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
-    let path = firmware.expected();
-    let expected = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let found = firmware.run()?.text;
+    same_text(firmware.name, &firmware.expected(), &firmware.run()?.text)
+}
+
+/// Fails with the first line that is not the record's.
+pub fn same_text(name: &str, path: &Path, found: &str) -> Result<(), Failure> {
+    let expected = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if found == expected {
         eprintln!("    {} lines as expected", expected.lines().count());
         return Ok(());
@@ -59,10 +64,9 @@ pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
     let same = found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected).count();
     let line = |text: &str| text.lines().nth(same).unwrap_or("(nothing)").to_owned();
     Err(format!(
-        "{} printed, on line {},\n  {}\nwhere {} has\n  {}\nIf that is meant: cargo xtask qemu --overwrite-expected",
-        firmware.name,
+        "{name} printed, on line {},\n  {}\nwhere {} has\n  {}\nIf that is meant: cargo xtask qemu --overwrite-expected",
         same + 1,
-        line(&found),
+        line(found),
         path.display(),
         line(&expected)
     ))

@@ -74,10 +74,15 @@ pub fn stream(mut command: Command, mut line: impl FnMut(&str)) -> Result<bool, 
 }
 
 /// Runs a command that must succeed within a time; returns its standard output.
-pub fn output_within(mut command: Command, limit: Duration) -> Result<String, Failure> {
+pub fn output_within(command: Command, limit: Duration) -> Result<String, Failure> {
+    output_from(command, Stdio::null(), limit)
+}
+
+/// The same of a command that reads.
+pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Result<String, Failure> {
     eprintln!("    {}", shown(&command));
     let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
+        command.stdin(input).stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
     let mut stdout = child.stdout.take().expect("it was piped");
     let reader = thread::spawn(move || {
         let mut bytes = Vec::new();

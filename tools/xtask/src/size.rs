@@ -1,14 +1,14 @@
 //! Flash, RAM and stack of the firmware, against the record in `firmware-examples/expected/size.json`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSymbol};
 use serde::{Deserialize, Serialize};
 
-use crate::firmware::{self, Firmware};
+use crate::firmware::{self, Firmware, Machine, Output};
 use crate::shell::step;
-use crate::{Failure, install};
+use crate::{Failure, c, install};
 
 /// A size may grow by so much before the record must change with it.
 const GROWTH_PERCENT: u64 = 3;
@@ -42,7 +42,9 @@ pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
     firmware::build()?;
-    let sizes = firmware::all().map(|firmware| measure(&firmware)).collect::<Result<Vec<_>, _>>()?;
+    c::build()?;
+    let sizes = firmware::all().map(|firmware| measure(&firmware)).chain(c::ALL.iter().map(c::Example::measure));
+    let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
     if json {
         println!("{}", to_json(&sizes));
         return Ok(());
@@ -68,27 +70,33 @@ fn record_path() -> PathBuf {
 
 /// From the program's sections and symbols, and a run.
 pub fn measure(firmware: &Firmware) -> Result<Size, Failure> {
-    let path = firmware.elf("release");
+    of(firmware.machine, firmware.name, &firmware.elf("release"), &firmware.run()?)
+}
+
+/// Of a program that printed this.
+pub fn of(machine: &Machine, name: &str, path: &Path, run: &Output) -> Result<Size, Failure> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = fs::read(&path).map_err(|error| failed(&error))?;
+    let bytes = fs::read(path).map_err(|error| failed(&error))?;
     let elf = object::File::parse(bytes.as_slice()).map_err(|error| failed(&error))?;
     let section = |name: &str| elf.section_by_name(name).map_or(0, |section| section.size());
-    // `static IMAGE` and `static CLIP_7`, in Rust's mangling: the length of the name stands before it.
+    // `static IMAGE` and `static CLIP_7`, in Rust's mangling: the length of the name stands before it. And C's names.
     let statics = |name: &str| -> u64 {
         elf.symbols()
             .filter(|symbol| symbol.name().is_ok_and(|found| found.contains(name)))
             .map(|symbol| symbol.size())
             .sum()
     };
-    let (weight_bytes, recording) = (statics("5IMAGE"), statics("6CLIP_") + statics("7CLIP_") + statics("5CLIPS"));
+    let (weight_bytes, recording) = (
+        statics("5IMAGE") + statics("kws_image"),
+        statics("6CLIP_") + statics("7CLIP_") + statics("5CLIPS") + statics("clip_"),
+    );
     if weight_bytes == 0 {
         return Err(failed(&"no symbol of `static IMAGE`"));
     }
-    let run = firmware.run()?;
     Ok(Size {
-        machine: firmware.machine.name.into(),
-        target: firmware.machine.target.into(),
-        firmware: firmware.name.into(),
+        machine: machine.name.into(),
+        target: machine.target.into(),
+        firmware: name.into(),
         text_bytes: section(".text"),
         rodata_bytes: section(".rodata").saturating_sub(weight_bytes + recording),
         weight_bytes,

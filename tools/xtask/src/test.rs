@@ -1,7 +1,7 @@
 //! Every test, and their total as the last line.
 
 use crate::shell::{cargo, step, stream};
-use crate::{Failure, firmware, icount, install, qemu, size, symbols};
+use crate::{Failure, boards, c, firmware, icount, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -22,12 +22,14 @@ pub fn run() -> Result<(), Failure> {
         total.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware)?));
         if firmware.name.starts_with("hello") {
             total.check(&format!("{what} neither panics nor allocates"), || {
-                symbols::neither_panics_nor_allocates(&firmware)
+                symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf("release"))
             });
         }
         // Where floats would be calls: the integer chain has none.
         if firmware.name == "kws_stream" && !firmware.machine.has_fpu() {
-            total.check(&format!("{what} has no code for floats"), || symbols::has_no_floats(&firmware));
+            total.check(&format!("{what} has no code for floats"), || {
+                symbols::has_no_floats(firmware.name, &firmware.elf("release"))
+            });
         }
     }
     for firmware in qemu::same_bits().filter(|_| ready) {
@@ -35,11 +37,21 @@ pub fn run() -> Result<(), Failure> {
     }
     if ready {
         total.check("no count of instructions has outgrown its record", icount::check);
+        total.check("microbit answers as recorded", || boards::microbit(false));
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
         firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
     });
+    total.check("the library for C on the host: calls, good and bad, and the example", c::host);
+    let ready = ready && total.check("the example in C is built", c::build);
+    for example in c::ALL.iter().filter(|_| ready) {
+        let name = example.name;
+        total.check(&format!("{name} prints what kws_stream prints"), || example.compare());
+        total.check(&format!("size of {name}"), || size::compare(&example.measure()?));
+        let what = format!("{name} neither panics nor allocates");
+        total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
+    }
     // Counted among the workspace's tests; here it shows its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");

@@ -49,7 +49,7 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let row = last.min(row as usize);
     let Some(rows) = node.rows(tensor::ROWS, last.saturating_add(1)).get(row / 4) else { return };
     for (y, weight) in io.y.iter_mut().zip(node.weights_of_row(tensor::WEIGHTS, row)) {
-        let sums = start(rows).map(|start| start.wrapping_add(i32::from(weight) * ONE));
+        let sums = start(rows).map(|start| start.wrapping_add(weight * ONE));
         *y = scaled(rows, sums).get(row % 4).map_or(0, |&value| saturate(value));
     }
 }

@@ -1,33 +1,54 @@
 //! What is in a model.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tidegate::front_end::Mfcc;
 use tidegate::node::{Node, Unroll};
 use tidegate::{Model, Schedule};
+use tidegate_tools::c_header;
 use tidegate_tools::canonical;
 use tidegate_tools::data::one_line;
+use tidegate_tools::output::write_atomically;
 
-use super::{ModelArgs, Outcome, grouped, schedule_text};
+use super::{ModelArgs, Outcome, grouped, keep_inputs, schedule_text};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate inspect gru_s.tgi
   tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json
-  tidegate inspect keywords.ckpt --arch arch.json")]
+  tidegate inspect keywords.ckpt --arch arch.json
+  tidegate inspect kws.tgi --c-header kws.h --c-array kws.c")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// One JSON value on standard output
     #[arg(long)]
     json: bool,
+    /// Write a header for C: what a program that includes tidegate.h must know of the image when it is compiled
+    #[arg(long, value_name = "FILE")]
+    c_header: Option<PathBuf>,
+    /// Write the image as an array in C, for a toolchain without .incbin
+    #[arg(long, value_name = "FILE")]
+    c_array: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
     let model = image.model()?;
+    let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
+    for path in args.c_header.iter().chain(&args.c_array) {
+        keep_inputs(path, &[&args.model.file])?;
+    }
+    if let Some(path) = &args.c_header {
+        let text = c_header::header(&stem, &model, image.bytes().len());
+        write_atomically(path, |file| file.write_all(text.as_bytes()))?;
+    }
+    if let Some(path) = &args.c_array {
+        write_atomically(path, |file| file.write_all(c_header::array(&stem, image.bytes()).as_bytes()))?;
+    }
     if args.json {
         writeln!(out, "{}", to_json(&model, image.bytes().len()))?;
         return Ok(());

@@ -71,6 +71,7 @@ pub enum NumericArg {
     F32,
     F16,
     I8x16,
+    I4x16,
 }
 
 impl From<NumericArg> for Numeric {
@@ -79,6 +80,7 @@ impl From<NumericArg> for Numeric {
             NumericArg::F32 => Self::F32,
             NumericArg::F16 => Self::F16,
             NumericArg::I8x16 => Self::I8x16,
+            NumericArg::I4x16 => Self::I4x16,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One node in integers: its option bits, its numbers, and the bytes of its tensors.
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CURVE, CellKind, CellSpec, IntegerSpec, OTHER, Sizes, Storage, TensorSpec, Unit};
 use tidegate::curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN};
-use tidegate::image::Layout;
+use tidegate::image::{GROUP, Layout, factors_at};
 use tidegate::integer_norm::FRACTION_BITS;
 use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
@@ -52,11 +53,14 @@ struct Quantizer<'a> {
     integer: &'static IntegerSpec,
     options: u32,
     numbers: Vec<i32>,
+    /// The rows of each tensor with [`Storage::Rows`], and whether the recurrent part is the finer one.
+    rows: Vec<Option<(Vec<Row>, usize)>>,
     input: f64,
     output: f64,
     /// Of a merge, what a unit of each part is worth.
     parts: Vec<f64>,
     model: &'a Canonical,
+    numeric: Numeric,
     layout: Layout,
 }
 
@@ -70,6 +74,7 @@ impl QuantizedNode {
         model: &Canonical,
         scales: &Scales,
         ranges: &Ranges,
+        numeric: Numeric,
         layout: Layout,
     ) -> Result<Self, QuantizeError> {
         let refuse = |with: &str| QuantizeError::NoIntegerForm {
@@ -116,15 +121,17 @@ impl QuantizedNode {
                 integer,
                 options,
                 numbers: vec![0; integer.numbers.len()],
+                rows: Vec::new(),
                 input: scales.input(node),
                 output: scales.of(&node.name),
                 parts: if kind == CellKind::Merge { scales.parts(node) } else { Vec::new() },
                 model,
+                numeric,
                 layout,
             };
             quantizer.set_activations();
             quantizer.set_numbers(kind, ranges, coarser);
-            quantizer.set_orders();
+            quantizer.set_rows();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
                 let Quantizer { options, numbers, .. } = quantizer;
@@ -200,13 +207,12 @@ impl Quantizer<'_> {
         }
     }
 
-    /// Which part of each tensor of rows is the finer one.
-    fn set_orders(&mut self) {
-        for tensor in self.integer.tensors.iter().filter(|tensor| tensor.presence.required(self.options)) {
-            if let Storage::Rows { recurrent: Some((_, number)), .. } = tensor.storage
-                && let Some((_, first)) = self.rows(tensor)
-            {
-                self.numbers[number] = first as i32;
+    /// All rows, and which part of each tensor of them is the finer one.
+    fn set_rows(&mut self) {
+        self.rows = self.integer.tensors.iter().map(|tensor| self.rows(tensor)).collect();
+        for (tensor, rows) in self.integer.tensors.iter().zip(&self.rows) {
+            if let (Storage::Rows { recurrent: Some((_, number)), .. }, Some((_, first))) = (tensor.storage, rows) {
+                self.numbers[number] = *first as i32;
             }
         }
     }
@@ -373,7 +379,8 @@ impl Quantizer<'_> {
         let bytes = match tensor.storage {
             Storage::Weights(_) => self.weights(tensor)?,
             Storage::Rows { .. } => {
-                let (rows, _) = self.rows(tensor)?;
+                let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
+                let (rows, _) = self.rows[index].as_ref()?;
                 rows.chunks(4).flat_map(row_block).flat_map(i32::to_le_bytes).collect()
             }
             Storage::Factors { shift, from, to } => {
@@ -425,6 +432,9 @@ impl Quantizer<'_> {
     /// less of the weights is lost.
     fn rows(&self, tensor: &TensorSpec) -> Option<(Vec<Row>, usize)> {
         let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
+        if !tensor.presence.required(self.options) {
+            return None;
+        }
         let bias = image_rows(self.node, self.spec, tensor, self.model);
         let matrix = |index: usize| {
             let of = &self.integer.tensors[index];
@@ -439,7 +449,7 @@ impl Quantizer<'_> {
                     Some((weights, cols, scale)) => Part { weights: &weights[index * cols..][..*cols], scale: *scale },
                     None => Part::NONE,
                 };
-                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]))
+                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]), self.numeric)
             });
             rows.collect()
         };
@@ -455,30 +465,36 @@ impl Quantizer<'_> {
     /// The weights of a matrix in the order of the layout.
     fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
         let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let (rows, part) =
-            self.integer.tensors.iter().filter(|of| of.presence.required(self.options)).find_map(|of| {
-                match of.storage {
-                    Storage::Rows { input, .. } if input == index => Some((self.rows(of), 0)),
-                    Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
-                        Some((self.rows(of), 1))
-                    }
-                    _ => None,
-                }
-            })?;
-        let (rows, _) = rows?;
+        let mut made = self.integer.tensors.iter().zip(&self.rows);
+        let (rows, part) = made.find_map(|(of, rows)| match of.storage {
+            Storage::Rows { input, .. } if input == index => Some((&rows.as_ref()?.0, 0)),
+            Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((&rows.as_ref()?.0, 1)),
+            _ => None,
+        })?;
         let cols = rows.first()?.weights[part].len();
-        let padded = cols.next_multiple_of(self.layout.columns());
-        let mut bytes = Vec::new();
-        for block in rows.chunks(4) {
-            let mut of_block = vec![self.layout.byte(0); 4 * padded];
-            for (at, row) in block.iter().enumerate() {
-                for (col, &weight) in row.weights[part].iter().enumerate() {
-                    of_block[self.layout.place(at, col)] = self.layout.byte(weight);
-                }
+        let bytes = self.layout.block_bytes(self.numeric, cols)?;
+        Some(rows.chunks(4).flat_map(|rows| self.block(rows, part, cols, bytes)).collect())
+    }
+
+    /// A block of four rows, or of those that are left.
+    fn block(&self, rows: &[Row], part: usize, cols: usize, bytes: usize) -> Vec<u8> {
+        let (numeric, layout, nibbles) = (self.numeric, self.layout, self.numeric == Numeric::I4x16);
+        let mut block = vec![0; bytes];
+        for (at, col) in
+            (0..4).flat_map(|at| (0..cols.next_multiple_of(layout.columns(numeric))).map(move |col| (at, col)))
+        {
+            let row = rows.get(at);
+            let factor = row.and_then(|row| row.factors[part].get(col / GROUP)).copied().unwrap_or(1);
+            let weight = row.and_then(|row| row.weights[part].get(col)).copied().unwrap_or(0);
+            let place = layout.place(numeric, at, col);
+            if nibbles {
+                block[factors_at(bytes, col / GROUP) + at] = factor.cast_unsigned();
+                block[place / 2] |= layout.code_of(numeric, weight / factor) << (4 * (place % 2));
+            } else {
+                block[place] = layout.code_of(numeric, weight);
             }
-            bytes.extend(of_block);
         }
-        Some(bytes)
+        block
     }
 
     /// A tabulated activation.

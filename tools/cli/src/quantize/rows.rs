@@ -1,11 +1,15 @@
 //! Rows of weights to integers: the scales of each, and how its sums are brought to a unit.
 
+use tidegate::Numeric;
+use tidegate::image::{GROUP, MAX_FACTOR};
 use tidegate::quant::cannot_wrap;
 
 /// The greatest weight.
 const MOST_WEIGHT: f64 = 127.0;
 /// The most that a sum is shifted.
 const MOST_SHIFT: f64 = 31.0;
+/// Units that are tried for a row of `i4x16` in each octave around that of `i8x16`.
+const TRIED_UNITS: i32 = 12;
 /// What starts and multipliers stay below.
 const MOST_SUM: f64 = 2_147_483_647.0;
 
@@ -28,9 +32,27 @@ impl Part<'_> {
         f64::from(most) / MOST_WEIGHT * self.scale
     }
 
-    fn quantized(&self, unit: f64) -> Vec<i8> {
+    /// The weights, and in `i4x16` the factor of each group.
+    fn quantized(&self, unit: f64, numeric: Numeric) -> (Vec<i8>, Vec<i8>) {
         let step = unit / self.scale;
-        self.weights.iter().map(|&weight| (f64::from(weight) / step).round().clamp(-127.0, 127.0) as i8).collect()
+        if numeric == Numeric::I4x16 {
+            let factors: Vec<i8> = self.weights.chunks(GROUP).map(|group| factor(group, step).0).collect();
+            let mut weights = Vec::with_capacity(self.weights.len());
+            for (group, &factor) in self.weights.chunks(GROUP).zip(&factors) {
+                let by = f64::from(factor);
+                // -8 · 16 is the least that eight bits hold.
+                weights.extend(group.iter().map(|&weight| (nibble(weight, step * by) * by) as i8));
+            }
+            return (weights, factors);
+        }
+        let round = |&weight: &f32| (f64::from(weight) / step).round().clamp(-127.0, 127.0) as i8;
+        (self.weights.iter().map(round).collect(), Vec::new())
+    }
+
+    /// [`loss`](Self::loss) in `i4x16`.
+    fn loss_of_nibbles(&self, unit: f64) -> f64 {
+        let lost = self.weights.chunks(GROUP).map(|group| factor(group, unit / self.scale).1);
+        lost.sum::<f64>() * self.scale * self.scale
     }
 
     /// How far the weights are from what they were, squared, times the unit of what they are multiplied with.
@@ -40,11 +62,32 @@ impl Part<'_> {
     }
 }
 
+/// A weight of four bits that counts so much.
+fn nibble(weight: f32, unit: f64) -> f64 {
+    (f64::from(weight) / unit).round_ties_even().clamp(-8.0, 7.0)
+}
+
+/// The factor of a group with which the least of its weights is lost, and how much that is.
+fn factor(group: &[f32], step: f64) -> (i8, f64) {
+    let most = group.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
+    // The least with which the greatest weight fits, or half of it.
+    let fits = (f64::from(most) / step / 7.5).log2().ceil().clamp(0.0, f64::from(MAX_FACTOR.ilog2())) as u32;
+    let lost = |shift: u32| {
+        let unit = step * f64::from(1 << shift);
+        let far = |&weight: &f32| f64::from(weight) - nibble(weight, unit) * unit;
+        (1 << shift, group.iter().map(far).map(|far| far * far).sum())
+    };
+    let (coarse, fine) = (lost(fits), lost(fits.saturating_sub(1)));
+    if fine.1 < coarse.1 { fine } else { coarse }
+}
+
 /// A row in integers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// In the order of the parts.
     pub weights: [Vec<i8>; 2],
+    /// What the weights of each group are multiples of, in `i4x16`.
+    pub factors: [Vec<i8>; 2],
     /// Where the finer sum starts from: the bias, and what rounding down takes away.
     pub start: i32,
     /// Brings the sum to its unit, over 2^32.
@@ -57,7 +100,7 @@ pub struct Row {
 
 /// A row whose sum is to count `to`; of two parts the sum of `parts[first]` is the finer one. `None` where no multiplier
 /// is large enough: `to` must be coarser.
-pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64) -> Option<Row> {
+pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64, numeric: Numeric) -> Option<Row> {
     let (fine, coarse) = (parts[first], parts[1 - first]);
     // Below this a sum has no influence on what it is brought to.
     let negligible = to / f64::from(1_u32 << 31);
@@ -69,9 +112,10 @@ pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64) -> Option<Row
         let (whole, mut shift) = if room - down <= 0.5 { (unit, down) } else { (least * up.exp2(), up) };
         shift = shift.clamp(0.0, MOST_SHIFT);
         loop {
-            let row = with_units(parts, first, [whole, shift], bias, to)?;
+            let row = with_units(parts, first, [whole, shift], bias, to, Numeric::I8x16)?;
             if row.fits(first) {
-                return Some(row);
+                let nibbles = numeric == Numeric::I4x16;
+                return if nibbles { of_nibbles(parts, first, [whole, shift], bias, to) } else { Some(row) };
             }
             if shift == 0.0 {
                 break;
@@ -83,8 +127,30 @@ pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64) -> Option<Row
     }
 }
 
+/// [`row`] in `i4x16`, near the units of `i8x16`: those with which the least is lost of all that fit.
+fn of_nibbles(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias: f64, to: f64) -> Option<Row> {
+    let units = (-TRIED_UNITS..=TRIED_UNITS).map(|tried| unit * (f64::from(tried) / f64::from(TRIED_UNITS)).exp2());
+    let mut tried: Vec<(f64, [f64; 2])> = units
+        .flat_map(|unit| [[unit, shift], [unit, (shift - 1.0).max(0.0)]])
+        .map(|[unit, shift]| {
+            let fine = parts[first].loss_of_nibbles(unit / shift.exp2());
+            (fine + parts[1 - first].loss_of_nibbles(unit), [unit, shift])
+        })
+        .collect();
+    tried.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let rows = tried.into_iter().filter_map(|(_, units)| with_units(parts, first, units, bias, to, Numeric::I4x16));
+    rows.into_iter().find(|row| row.fits(first))
+}
+
 /// `unit` is that of the coarser sum, `2^shift` of the finer.
-fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias: f64, to: f64) -> Option<Row> {
+fn with_units(
+    parts: [Part<'_>; 2],
+    first: usize,
+    [unit, shift]: [f64; 2],
+    bias: f64,
+    to: f64,
+    numeric: Numeric,
+) -> Option<Row> {
     let multiplier = (unit / to * 4_294_967_296.0).round();
     if multiplier >= MOST_SUM {
         return None;
@@ -92,13 +158,14 @@ fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias:
     let multiplier = multiplier.max(1.0);
     let mut units = [unit; 2];
     units[first] = unit / shift.exp2();
-    let weights = [parts[0].quantized(units[0]), parts[1].quantized(units[1])];
+    let [(a, a_factors), (b, b_factors)] = [0, 1].map(|part| parts[part].quantized(units[part], numeric));
+    let (weights, factors) = ([a, b], [a_factors, b_factors]);
     let loss = (0..2).map(|part| parts[part].loss(&weights[part], units[part])).sum();
     // The shift rounds to nearest, the multiplication down: half a unit, on average.
     let half = if shift > 0.0 { (shift - 1.0).exp2() } else { 0.0 };
     let lost = f64::from(1_u32 << 31) / multiplier * shift.exp2();
     let start = (bias / units[first] + half + lost).round().clamp(-MOST_SUM, MOST_SUM) as i32;
-    Some(Row { weights, start, multiplier: multiplier as i32, shift: shift as u8, loss })
+    Some(Row { weights, factors, start, multiplier: multiplier as i32, shift: shift as u8, loss })
 }
 
 impl Row {
@@ -119,7 +186,7 @@ mod tests {
         let (input, recurrent) = ([0.5, -0.25, 0.125], [0.003, -0.001]);
         let parts = (Part { weights: &input, scale: 0.01 }, Part { weights: &recurrent, scale: 1.0 / 32768.0 });
         let (x, h, to) = ([1000.0, -2000.0, 500.0], [30000.0, 20000.0], 1.0 / 4096.0);
-        let row = row([parts.0, parts.1], 1, 0.75, to).unwrap();
+        let row = row([parts.0, parts.1], 1, 0.75, to, Numeric::I8x16).unwrap();
         assert!(row.shift > 0 && row.fits(1));
         let sum = |weights: &[i8], x: &[f64]| weights.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() as i64;
         let total = ((i64::from(row.start) + sum(&row.weights[1], &h)) >> row.shift) + sum(&row.weights[0], &x);
@@ -135,12 +202,14 @@ mod tests {
     #[test]
     fn rows_that_would_wrap_are_made_coarser() {
         let weights = vec![1.0_f32; 1 << 16];
-        let row = row([Part { weights: &weights, scale: 1.0 / 32768.0 }, Part::NONE], 0, 0.0, 1.0 / 4096.0).unwrap();
+        let row =
+            row([Part { weights: &weights, scale: 1.0 / 32768.0 }, Part::NONE], 0, 0.0, 1.0 / 4096.0, Numeric::I8x16)
+                .unwrap();
         assert!(row.fits(0) && row.weights[0][0] < 127 && row.weights[0][0] > 0);
     }
 
     #[test]
     fn a_unit_that_is_too_fine_is_not_given() {
-        assert_eq!(row([Part { weights: &[127.0], scale: 1.0 }, Part::NONE], 0, 0.0, 1.0), None);
+        assert_eq!(row([Part { weights: &[127.0], scale: 1.0 }, Part::NONE], 0, 0.0, 1.0, Numeric::I8x16), None);
     }
 }

@@ -115,6 +115,34 @@ fn the_page_of_integers_runs() {
 }
 
 #[test]
+fn the_page_of_c_runs() {
+    let here = runs_with(
+        "docs/c.md",
+        &[("kws.pb", "assets/hello_edge/GRU_S.pb"), ("labels.txt", "assets/hello_edge/labels.txt")],
+        &[("clips.csv", &format!("file,label\n{},yes\n", super::yes_flac()))],
+    );
+    let text = |name: &str| String::from_utf8(here.read(name)).unwrap();
+    let told = here.json(&["inspect", "kws.tgi", "--json"]);
+    let header = text("kws.h");
+    for (name, value) in [
+        ("STATE_WORDS", told["state_bytes"].as_u64().unwrap() / 4),
+        ("SCRATCH_WORDS", told["scratch_bytes"].as_u64().unwrap() / 4),
+        ("IMAGE_BYTES", told["flash_bytes"].as_u64().unwrap()),
+        ("INPUT_SIZE", 10),
+        ("LABEL_COUNT", 12),
+        ("SAMPLE_RATE", 16000),
+    ] {
+        assert!(header.contains(&format!("#define KWS_{name} {value}\n")), "{name} {value}: {header}");
+    }
+    let array = text("kws.c");
+    let (_, values) = array.split_once("] = {\n").unwrap();
+    let bytes: Vec<u8> =
+        values.trim_end_matches("};\n").split([',', '\n']).filter_map(|byte| byte.parse().ok()).collect();
+    assert_eq!(bytes, here.read("kws.tgi"));
+    here.refuse(&["inspect", "kws.tgi", "--c-header", "kws.tgi"], "kws.tgi", &["is what is read"]);
+}
+
+#[test]
 fn architectures_on_pages_are_read() {
     for page in ["docs/architecture.md", "docs/keras.md", "docs/pytorch.md", "docs/tensorflow1.md"] {
         for block in blocks(page, "json") {

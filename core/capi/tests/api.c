@@ -1,0 +1,496 @@
+/* The library as C uses and misuses it: `api FLOAT.tgi INTEGER.tgi ONE.tgi PORTS.tgi`, a keyword spotter in floats and in
+ * integers, and a network with one input and one output and with two of each. Every buffer that is lent ends where a page
+ * begins that may not be touched, so that no access past an end goes unseen. */
+
+#define _DEFAULT_SOURCE
+
+#include "tidegate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static unsigned long checks;
+
+#define CHECK(condition)                                                          \
+    do {                                                                          \
+        checks++;                                                                 \
+        if (!(condition)) {                                                       \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                              \
+        }                                                                         \
+    } while (0)
+
+#define GIVES(expected, call)                                                                              \
+    do {                                                                                                   \
+        const int32_t found = (call);                                                                      \
+        checks++;                                                                                          \
+        if (found != (expected)) {                                                                         \
+            fprintf(stderr, "%s:%d: %s gave %d (%s), not %s\n", __FILE__, __LINE__, #call, (int)found,     \
+                    tidegate_status_text(found), #expected);                                               \
+            exit(1);                                                                                       \
+        }                                                                                                  \
+    } while (0)
+
+/* So many bytes, before a page that may not be touched. */
+static void *lend(size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page + 1;
+    char *start = mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED || mprotect(start + (pages - 1) * page, page, PROT_NONE) != 0) abort();
+    memset(start, 0xa5, (pages - 1) * page);
+    return start + (pages - 1) * page - bytes;
+}
+
+static uint8_t *read_file(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "rb");
+    uint8_t *bytes;
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0) abort();
+    *len = (size_t)ftell(file);
+    rewind(file);
+    bytes = lend(*len);
+    if (fread(bytes, 1, *len, file) != *len) abort();
+    (void)fclose(file);
+    return bytes;
+}
+
+/* A model with all that it needs. */
+struct spotter {
+    const uint8_t *image;
+    size_t image_len;
+    tidegate_model model;
+    tidegate_info info;
+    tidegate_state state;
+    tidegate_front_end front_end;
+    tidegate_detector detector;
+    uint32_t *words, *scratch, *sound, *means;
+    float *input, *output;
+    uint8_t *saved;
+};
+
+static void make(struct spotter *s, const char *path)
+{
+    memset(s, 0, sizeof *s);
+    s->image = read_file(path, &s->image_len);
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&s->model, s->image, s->image_len));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&s->model, &s->info));
+    s->words = lend(4 * s->info.state_words);
+    s->scratch = lend(4 * s->info.scratch_words);
+    s->sound = lend(4 * s->info.front_end_words);
+    s->means = lend(4 * s->info.detector_words);
+    s->input = lend(4 * s->info.input_size);
+    s->output = lend(4 * s->info.output_size);
+    s->saved = lend(s->info.saved_bytes);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&s->state, &s->model, s->words, s->info.state_words));
+    GIVES(TIDEGATE_OK, tidegate_front_end_init(&s->front_end, &s->model, s->sound, s->info.front_end_words));
+    GIVES(TIDEGATE_OK, tidegate_detector_init(&s->detector, &s->model, s->means, s->info.detector_words));
+}
+
+static tidegate_status step(struct spotter *s, bool *has_output)
+{
+    return tidegate_step_f32(&s->model, &s->state, s->scratch, s->info.scratch_words, s->input, s->info.input_size,
+                             s->output, s->info.output_size, has_output);
+}
+
+/* Input number `t` of a made-up stream: multiples of 1/8 from -16 to 16. */
+static void fill(float *input, size_t len, size_t t)
+{
+    size_t i;
+    for (i = 0; i < len; i++) input[i] = (float)((int)((t * 31 + i * 17) % 257) - 128) / 8;
+}
+
+static void words_of_the_header(void)
+{
+    int32_t number;
+    CHECK(tidegate_version() == TIDEGATE_VERSION);
+    CHECK(tidegate_model_builtin() == NULL);
+    for (number = -1; number < 200; number++) CHECK(strlen(tidegate_status_text(number)) > 3);
+    CHECK(strcmp(tidegate_status_text(TIDEGATE_OK), "done") == 0);
+}
+
+static void images(const struct spotter *s)
+{
+    static tidegate_model model;
+    const size_t header = 64;
+    uint8_t *copy = lend(s->image_len), *longer = lend(s->image_len + 16);
+    size_t len, at;
+    GIVES(TIDEGATE_NULL, tidegate_model_parse(NULL, s->image, s->image_len));
+    GIVES(TIDEGATE_NULL, tidegate_model_parse(&model, NULL, s->image_len));
+    GIVES(TIDEGATE_MISALIGNED, tidegate_model_parse((tidegate_model *)(void *)((char *)&model + 1), s->image, s->image_len));
+    GIVES(TIDEGATE_TOO_LONG, tidegate_model_parse(&model, s->image, SIZE_MAX));
+    GIVES(TIDEGATE_TOO_LONG, tidegate_model_parse(&model, s->image, SIZE_MAX / 2 + 1));
+    GIVES(TIDEGATE_OVERLAP, tidegate_model_parse(&model, (const uint8_t *)&model, 64));
+    memcpy(copy, s->image, s->image_len);
+    memcpy(longer, s->image, s->image_len);
+    for (at = 1; at < 16; at++) GIVES(TIDEGATE_MISALIGNED, tidegate_model_parse(&model, copy + at, header));
+    for (len = 0; len < s->image_len; len++) GIVES(TIDEGATE_IMAGE_TRUNCATED, tidegate_model_parse(&model, copy, len));
+    for (len = 16; len <= 4096; len += 16) {
+        uint8_t *cut = lend(len);
+        memcpy(cut, s->image, len);
+        GIVES(TIDEGATE_IMAGE_TRUNCATED, tidegate_model_parse(&model, cut, len));
+        (void)munmap((void *)((uintptr_t)cut & ~(uintptr_t)4095), 4096);
+    }
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&model, longer, s->image_len + 16));
+    for (at = 0; at < s->image_len; at += at < 256 ? 1 : s->image_len / 100) {
+        const int magic = at < 4, version = at == 4 || at == 5;
+        copy[at] ^= 0x10;
+        CHECK(tidegate_model_parse(&model, copy, s->image_len) != TIDEGATE_OK);
+        if (magic) GIVES(TIDEGATE_NOT_AN_IMAGE, tidegate_model_parse(&model, copy, s->image_len));
+        if (version) GIVES(TIDEGATE_IMAGE_VERSION, tidegate_model_parse(&model, copy, s->image_len));
+        if (at >= 256) GIVES(TIDEGATE_IMAGE_DAMAGED, tidegate_model_parse(&model, copy, s->image_len));
+        copy[at] ^= 0x10;
+    }
+    {
+        tidegate_info info;
+        GIVES(TIDEGATE_NOT_READY, tidegate_model_info(&model, &info));
+    }
+}
+
+static void what_a_model_tells(const struct spotter *s, bool integers)
+{
+    tidegate_port port;
+    tidegate_info info;
+    const char *text;
+    size_t len;
+    CHECK(s->info.integers == integers && s->info.input_count == 1 && s->info.output_count == 1);
+    CHECK(s->info.label_count == s->info.output_size && s->info.sample_rate == 16000 && s->info.frames == 25);
+    GIVES(TIDEGATE_OK, tidegate_model_input(&s->model, 0, &port));
+    CHECK(port.size == s->info.input_size && port.name_len > 0 && port.zero_point == 0 && port.scale > 0);
+    CHECK(integers || port.scale == 1.0f);
+    GIVES(TIDEGATE_OK, tidegate_model_output(&s->model, 0, &port));
+    CHECK(port.size == s->info.output_size);
+    GIVES(TIDEGATE_NO_SUCH, tidegate_model_output(&s->model, 1, &port));
+    GIVES(TIDEGATE_NO_SUCH, tidegate_model_input(&s->model, SIZE_MAX, &port));
+    GIVES(TIDEGATE_OK, tidegate_model_label(&s->model, 2, &text, &len));
+    CHECK(len == 3 && memcmp(text, "yes", 3) == 0);
+    GIVES(TIDEGATE_NO_SUCH, tidegate_model_label(&s->model, s->info.label_count, &text, &len));
+    GIVES(TIDEGATE_NULL, tidegate_model_label(&s->model, 0, NULL, &len));
+    GIVES(TIDEGATE_NULL, tidegate_model_info(NULL, &info));
+    GIVES(TIDEGATE_NULL, tidegate_model_info(&s->model, NULL));
+    GIVES(TIDEGATE_NULL, tidegate_model_input(&s->model, 0, NULL));
+    GIVES(TIDEGATE_NOT_READY, tidegate_model_info((const tidegate_model *)(const void *)&s->front_end, &info));
+}
+
+static void objects_that_are_not_ready(struct spotter *s)
+{
+    static tidegate_model model;
+    static tidegate_state state;
+    static tidegate_front_end front_end;
+    static tidegate_detector detector;
+    tidegate_event event;
+    bool has;
+    size_t taken;
+    int16_t sample = 0;
+    GIVES(TIDEGATE_NOT_READY, tidegate_state_init(&state, &model, s->words, s->info.state_words));
+    GIVES(TIDEGATE_NOT_READY, tidegate_state_reset(&state));
+    GIVES(TIDEGATE_NOT_READY, tidegate_state_save(&state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_NOT_READY, tidegate_state_restore(&state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_NOT_READY, tidegate_step_f32(&s->model, &state, s->scratch, s->info.scratch_words, s->input,
+                                                s->info.input_size, s->output, s->info.output_size, &has));
+    GIVES(TIDEGATE_NOT_READY, tidegate_step_f32(&model, &s->state, s->scratch, s->info.scratch_words, s->input,
+                                                s->info.input_size, s->output, s->info.output_size, &has));
+    GIVES(TIDEGATE_NOT_READY, tidegate_front_end_push(&front_end, &sample, 1, &taken));
+    GIVES(TIDEGATE_NOT_READY, tidegate_front_end_next(&front_end, s->input, s->info.input_size, &has));
+    GIVES(TIDEGATE_NOT_READY, tidegate_front_end_reset(&front_end));
+    GIVES(TIDEGATE_NOT_READY, tidegate_detector_push(&detector, s->output, s->info.output_size, 0, &event, &has));
+    GIVES(TIDEGATE_NOT_READY, tidegate_detector_reset(&detector));
+    GIVES(TIDEGATE_NULL, tidegate_state_reset(NULL));
+    GIVES(TIDEGATE_NULL, tidegate_front_end_reset(NULL));
+    GIVES(TIDEGATE_NULL, tidegate_detector_reset(NULL));
+    /* Words that are too short leave an object that is not ready, though it was. */
+    GIVES(TIDEGATE_OK, tidegate_state_init(&state, &s->model, s->words, s->info.state_words));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_state_init(&state, &s->model, s->words, s->info.state_words - 1));
+    GIVES(TIDEGATE_NOT_READY, tidegate_state_reset(&state));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_front_end_init(&front_end, &s->model, s->sound, s->info.front_end_words - 1));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_detector_init(&detector, &s->model, s->means, s->info.detector_words - 1));
+    GIVES(TIDEGATE_MISALIGNED, tidegate_state_init(&state, &s->model, (uint32_t *)(void *)((char *)s->words + 2), 4));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_init(&state, &s->model, (uint32_t *)(void *)&state, 4));
+    GIVES(TIDEGATE_NULL, tidegate_state_init(&state, &s->model, NULL, s->info.state_words));
+}
+
+static void steps_that_are_refused(struct spotter *s, struct spotter *other)
+{
+    const size_t in = s->info.input_size, out = s->info.output_size, work = s->info.scratch_words;
+    uint8_t *before = malloc(s->info.saved_bytes);
+    tidegate_model *const m = &s->model;
+    tidegate_state *const st = &s->state;
+    bool has;
+    float *const x = s->input, *const y = s->output;
+    fill(x, in, 0);
+    memset(y, 0x5a, 4 * out);
+    GIVES(TIDEGATE_OK, tidegate_state_save(st, s->saved, s->info.saved_bytes));
+    memcpy(before, s->saved, s->info.saved_bytes);
+    GIVES(TIDEGATE_NULL, tidegate_step_f32(NULL, st, s->scratch, work, x, in, y, out, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_f32(m, NULL, s->scratch, work, x, in, y, out, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_f32(m, st, NULL, work, x, in, y, out, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_f32(m, st, s->scratch, work, NULL, in, y, out, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_f32(m, st, s->scratch, work, x, in, NULL, out, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_f32(m, st, s->scratch, work, x, in, y, out, NULL));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_step_f32(m, st, s->scratch, work - 1, x, in, y, out, &has));
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_f32(m, st, s->scratch, work, x, in - 1, y, out, &has));
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_f32(m, st, s->scratch, work, x, in, y, out - 1, &has));
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_f32(m, st, s->scratch, work, x, 0, y, out, &has));
+    GIVES(TIDEGATE_TOO_LONG, tidegate_step_f32(m, st, s->scratch, SIZE_MAX / 4, x, in, y, out, &has));
+    GIVES(TIDEGATE_TOO_LONG, tidegate_step_f32(m, st, s->scratch, work, x, SIZE_MAX, y, out, &has));
+    GIVES(TIDEGATE_MISALIGNED, tidegate_step_f32(m, st, s->scratch, work, (float *)(void *)((char *)x - 2), in, y, out, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(m, st, s->scratch, work, x, in, (float *)(void *)s->scratch, out, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(m, st, s->words, s->info.state_words, x, in, y, out, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(m, st, s->scratch, work, (float *)(void *)s->words, in, y, out, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(m, st, s->scratch, work, (float *)(void *)m, in, y, out, (bool *)m));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(m, st, s->scratch, work, x, in, y, out, (bool *)x));
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_f32(m, st, s->scratch, work, y, in, y, out, &has));
+    GIVES(TIDEGATE_OTHER_STATE, tidegate_step_f32(m, &other->state, s->scratch, work, x, in, y, out, &has));
+    GIVES(TIDEGATE_OTHER_STATE, tidegate_finish_f32(m, &other->state, s->scratch, work, y, out, &has));
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_finish_f32(m, st, s->scratch, work, y, out + 1, &has));
+    if (!s->info.integers) {
+        int16_t in16[64] = {0}, out16[64] = {0};
+        GIVES(TIDEGATE_FLOAT_MODEL, tidegate_step_i16(m, st, s->scratch, work, in16, in, out16, out, &has));
+    }
+    GIVES(TIDEGATE_OK, tidegate_state_save(st, s->saved, s->info.saved_bytes));
+    CHECK(memcmp(before, s->saved, s->info.saved_bytes) == 0);
+    CHECK(((uint8_t *)y)[0] == 0x5a && ((uint8_t *)y)[4 * out - 1] == 0x5a);
+    free(before);
+}
+
+/* A state that is saved in the middle and restored goes on as if nothing had been, to the bit. */
+static void saved_states(struct spotter *s, struct spotter *other)
+{
+    enum { FIRST = 40, MORE = 60 };
+    float *heard = calloc(MORE * s->info.output_size, sizeof *heard);
+    size_t run, t, at, outputs[2] = {0, 0};
+    bool has;
+    GIVES(TIDEGATE_OK, tidegate_state_reset(&s->state));
+    for (t = 0; t < FIRST; t++) {
+        fill(s->input, s->info.input_size, t);
+        GIVES(TIDEGATE_OK, step(s, &has));
+        CHECK(has == (t >= 24 && (t - 24) % 6 == 0));
+    }
+    GIVES(TIDEGATE_OK, tidegate_state_save(&s->state, s->saved, s->info.saved_bytes));
+    for (run = 0; run < 2; run++) {
+        for (t = 0; t < MORE; t++) {
+            float *row = heard + outputs[run] * s->info.output_size;
+            fill(s->input, s->info.input_size, FIRST + t);
+            GIVES(TIDEGATE_OK, step(s, &has));
+            if (!has) continue;
+            outputs[run]++;
+            if (run == 0) memcpy(row, s->output, 4 * s->info.output_size);
+            else CHECK(memcmp(row, s->output, 4 * s->info.output_size) == 0);
+        }
+        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+    }
+    CHECK(outputs[0] == 10 && outputs[1] == 10);
+    for (at = 0; at < s->info.saved_bytes; at++) {
+        GIVES(TIDEGATE_SAVED_TRUNCATED, tidegate_state_restore(&s->state, s->saved, at));
+        s->saved[at] ^= 1;
+        CHECK(tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes) != TIDEGATE_OK);
+        s->saved[at] ^= 1;
+    }
+    s->saved[0] ^= 1;
+    GIVES(TIDEGATE_NOT_A_STATE, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+    s->saved[0] ^= 1;
+    s->saved[s->info.saved_bytes - 1] ^= 1;
+    GIVES(TIDEGATE_SAVED_DAMAGED, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+    s->saved[s->info.saved_bytes - 1] ^= 1;
+    GIVES(TIDEGATE_SAVED_BY_OTHER_MODEL, tidegate_state_restore(&other->state, s->saved, s->info.saved_bytes));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_state_save(&s->state, s->saved, s->info.saved_bytes - 1));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_save(&s->state, (uint8_t *)s->words, s->info.saved_bytes));
+    GIVES(TIDEGATE_OVERLAP, tidegate_state_restore(&s->state, (uint8_t *)s->words, s->info.saved_bytes));
+    GIVES(TIDEGATE_OK, tidegate_finish_f32(&s->model, &s->state, s->scratch, s->info.scratch_words, s->output,
+                                           s->info.output_size, &has));
+    CHECK(!has);
+    free(heard);
+}
+
+/* Floats that are whole units at the ports give what the integers give. */
+static void integers_and_floats(struct spotter *s)
+{
+    const size_t in = s->info.input_size, out = s->info.output_size;
+    int16_t *x = lend(2 * in), *y = lend(2 * out);
+    tidegate_state state = {0};
+    uint32_t *words = lend(4 * s->info.state_words);
+    tidegate_port input, output;
+    size_t t, i, outputs = 0;
+    bool has, has_too;
+    GIVES(TIDEGATE_OK, tidegate_model_input(&s->model, 0, &input));
+    GIVES(TIDEGATE_OK, tidegate_model_output(&s->model, 0, &output));
+    GIVES(TIDEGATE_OK, tidegate_state_reset(&s->state));
+    GIVES(TIDEGATE_OK, tidegate_state_init(&state, &s->model, words, s->info.state_words));
+    for (t = 0; t < 100; t++) {
+        for (i = 0; i < in; i++) {
+            x[i] = (int16_t)((int)((t * 7919 + i * 104729) % 40000) - 20000);
+            s->input[i] = (float)x[i] * input.scale;
+        }
+        GIVES(TIDEGATE_OK, step(s, &has));
+        GIVES(TIDEGATE_OK, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out, &has_too));
+        CHECK(has == has_too);
+        for (i = 0; has && i < out; i++) CHECK(s->output[i] == (float)y[i] * output.scale);
+        outputs += has;
+    }
+    CHECK(outputs == 13);
+    {
+        int16_t *y_too = lend(2 * out);
+        const tidegate_input_i16 row = {x, in};
+        const tidegate_output_i16 room = {y_too, out};
+        outputs = 0;
+        GIVES(TIDEGATE_OK, tidegate_state_save(&state, s->saved, s->info.saved_bytes));
+        GIVES(TIDEGATE_OK, tidegate_state_restore(&s->state, s->saved, s->info.saved_bytes));
+        for (t = 0; t < 30; t++) {
+            GIVES(TIDEGATE_OK, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out, &has));
+            GIVES(TIDEGATE_OK, tidegate_step_ports_i16(&s->model, &s->state, s->scratch, s->info.scratch_words, &row, 1, &room, 1, &has_too));
+            CHECK(has == has_too && (!has || memcmp(y, y_too, 2 * out) == 0));
+            outputs += has;
+        }
+        CHECK(outputs == 5);
+    }
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out - 1, &has));
+}
+
+/* The same network with its input in one part and in two, and with one more output. */
+static void ports(const char *one_path, const char *two_path)
+{
+    static struct spotter one;
+    static tidegate_model two;
+    static tidegate_state state;
+    tidegate_info info;
+    uint8_t *image;
+    size_t len, t;
+    float *const first = lend(4), *const others = lend(12), *const y = lend(12), *const logits = lend(12);
+    tidegate_input_f32 inputs[9];
+    tidegate_output_f32 outputs[9];
+    tidegate_input_i16 inputs16[1];
+    tidegate_output_i16 outputs16[1];
+    uint32_t *words, *scratch;
+    bool has;
+
+    one.image = read_file(one_path, &one.image_len);
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&one.model, one.image, one.image_len));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&one.model, &one.info));
+    CHECK(one.info.input_size == 4 && one.info.output_size == 3 && one.info.frames == 0 && one.info.front_end_words == 0);
+    one.words = lend(4 * one.info.state_words);
+    one.scratch = lend(4 * one.info.scratch_words);
+    one.input = lend(16);
+    one.output = lend(12);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&one.state, &one.model, one.words, one.info.state_words));
+    GIVES(TIDEGATE_NO_FRONT_END, tidegate_front_end_init(&one.front_end, &one.model, one.words, one.info.state_words));
+    GIVES(TIDEGATE_NO_DETECTOR, tidegate_detector_init(&one.detector, &one.model, one.words, one.info.state_words));
+
+    image = read_file(two_path, &len);
+    GIVES(TIDEGATE_OK, tidegate_model_parse(&two, image, len));
+    GIVES(TIDEGATE_OK, tidegate_model_info(&two, &info));
+    CHECK(info.input_count == 2 && info.output_count == 2);
+    words = lend(4 * info.state_words);
+    scratch = lend(4 * info.scratch_words);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&state, &two, words, info.state_words));
+    for (t = 0; t < 9; t++) {
+        inputs[t].values = t == 0 ? first : others;
+        inputs[t].values_len = t == 0 ? 1 : 3;
+        outputs[t].values = t == 0 ? y : logits;
+        outputs[t].values_len = 3;
+    }
+    for (t = 0; t < 20; t++) {
+        fill(one.input, 4, t);
+        first[0] = one.input[0];
+        memcpy(others, one.input + 1, 12);
+        GIVES(TIDEGATE_OK, step(&one, &has));
+        CHECK(has);
+        has = false;
+        GIVES(TIDEGATE_OK, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+        CHECK(has && memcmp(y, one.output, 12) == 0 && memcmp(y, logits, 12) != 0);
+    }
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 1, outputs, 2, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 1, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 9, outputs, 2, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, SIZE_MAX, outputs, 2, &has));
+    GIVES(TIDEGATE_PORTS, tidegate_step_f32(&two, &state, scratch, info.scratch_words, first, 1, y, 3, &has));
+    GIVES(TIDEGATE_NULL, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, NULL, 2, outputs, 2, &has));
+    GIVES(TIDEGATE_OK, tidegate_finish_ports_f32(&two, &state, scratch, info.scratch_words, outputs, 2, &has));
+    CHECK(!has);
+    inputs16[0].values = (int16_t *)(void *)first;
+    inputs16[0].values_len = 1;
+    outputs16[0].values = (int16_t *)(void *)y;
+    outputs16[0].values_len = 3;
+    GIVES(TIDEGATE_FLOAT_MODEL, tidegate_step_ports_i16(&two, &state, scratch, info.scratch_words, inputs16, 1, outputs16, 1, &has));
+    outputs[1].values = y + 2;
+    outputs[1].values_len = 1;
+    GIVES(TIDEGATE_OVERLAP, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+    outputs[1].values = logits;
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+    outputs[1].values = NULL;
+    GIVES(TIDEGATE_NULL, tidegate_step_ports_f32(&two, &state, scratch, info.scratch_words, inputs, 2, outputs, 2, &has));
+}
+
+static void ears(struct spotter *s)
+{
+    enum { SAMPLES = 16000 };
+    int16_t *samples = lend(2 * SAMPLES);
+    size_t i, taken, rows[2] = {0, 0}, run;
+    float *heard = calloc(100 * s->info.input_size, sizeof *heard);
+    tidegate_event event;
+    bool has;
+    for (i = 0; i < SAMPLES; i++) samples[i] = (int16_t)(i * i % 4001 - 2000);
+    for (run = 0; run < 2; run++) {
+        /* As a whole, and then sample by sample. */
+        for (i = 0; i < SAMPLES;) {
+            GIVES(TIDEGATE_OK, tidegate_front_end_push(&s->front_end, samples + i, run == 0 ? SAMPLES - i : 1, &taken));
+            i += taken;
+            for (;;) {
+                float *row = heard + rows[run] * s->info.input_size;
+                GIVES(TIDEGATE_OK, tidegate_front_end_next(&s->front_end, s->input, s->info.input_size, &has));
+                if (!has) break;
+                if (run == 0) memcpy(row, s->input, 4 * s->info.input_size);
+                else CHECK(memcmp(row, s->input, 4 * s->info.input_size) == 0);
+                rows[run]++;
+            }
+        }
+        GIVES(TIDEGATE_OK, tidegate_front_end_reset(&s->front_end));
+    }
+    CHECK(rows[0] == 25 && rows[1] == 25);
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_front_end_next(&s->front_end, s->input, s->info.input_size - 1, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_front_end_next(&s->front_end, (float *)(void *)s->sound, s->info.input_size, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_front_end_push(&s->front_end, (int16_t *)(void *)s->sound, 2, &taken));
+    GIVES(TIDEGATE_NULL, tidegate_front_end_push(&s->front_end, NULL, 1, &taken));
+    GIVES(TIDEGATE_MISALIGNED, tidegate_front_end_push(&s->front_end, (int16_t *)(void *)((char *)samples + 1), 1, &taken));
+    free(heard);
+
+    for (i = 0; i < s->info.output_size; i++) s->output[i] = 0;
+    s->output[2] = 1;
+    for (run = 0; run < 2; run++) {
+        for (i = 0; i < 4; i++) {
+            GIVES(TIDEGATE_OK, tidegate_detector_push(&s->detector, s->output, s->info.output_size, (uint32_t)i, &event, &has));
+            CHECK(has == (i == 2));
+            if (has) CHECK(event.label == 2 && event.score == 1.0f && event.at_ms == 2);
+        }
+        GIVES(TIDEGATE_OK, tidegate_detector_reset(&s->detector));
+    }
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_detector_push(&s->detector, s->output, s->info.output_size - 1, 0, &event, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_detector_push(&s->detector, (float *)(void *)s->means, s->info.output_size, 0, &event, &has));
+    GIVES(TIDEGATE_NULL, tidegate_detector_push(&s->detector, s->output, s->info.output_size, 0, NULL, &has));
+}
+
+int main(int argc, char **argv)
+{
+    static struct spotter floats, integers;
+    if (argc != 5) return 2;
+    make(&floats, argv[1]);
+    make(&integers, argv[2]);
+    words_of_the_header();
+    images(&integers);
+    images(&floats);
+    what_a_model_tells(&floats, false);
+    what_a_model_tells(&integers, true);
+    objects_that_are_not_ready(&floats);
+    GIVES(TIDEGATE_OK, tidegate_state_init(&floats.state, &floats.model, floats.words, floats.info.state_words));
+    steps_that_are_refused(&floats, &integers);
+    steps_that_are_refused(&integers, &floats);
+    saved_states(&floats, &integers);
+    saved_states(&integers, &floats);
+    integers_and_floats(&integers);
+    ports(argv[3], argv[4]);
+    ears(&floats);
+    ears(&integers);
+    printf("%lu checks\n", checks);
+    return 0;
+}

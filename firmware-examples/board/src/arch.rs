@@ -1,0 +1,10 @@
+//! What the processor asks trust for.
+#![allow(unsafe_code)]
+
+use stm32f4xx_hal::pac::{Interrupt, NVIC};
+
+/// Lets an interrupt come.
+pub fn unmask(interrupt: Interrupt) {
+    // SAFETY: no critical section of this program is made of an interrupt's mask.
+    unsafe { NVIC::unmask(interrupt) };
+}

@@ -1,0 +1,31 @@
+//! What the example in C includes: the sizes of the spotter and the list of the clips.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use tidegate::Numeric;
+use tidegate::image::Layout;
+use tidegate_tools::c_header::{array, header};
+use tidegate_tools::canonical::{Canonical, Port};
+use tidegate_tools::load::ImageBuffer;
+use tidegate_tools::pack::pack;
+
+use crate::spotter::Spotter;
+
+/// Beside `kws_f32.tgi` and `clip0.i16`, `clip1.i16`, ...; of each clip its label and how many samples it has. The spotter
+/// in integers is for `core/capi/tests/api.c`, and so is `hello` with its input in two parts and its logits.
+pub fn write(out: &Path, spotter: &Spotter, mut hello: Canonical) -> Result<(), Box<dyn Error>> {
+    let port = |name: &str, size, from: &str| Port { name: name.into(), size, from: from.into() };
+    hello.architecture.inputs = vec![port("first", 1, ""), port("others", 3, "")];
+    hello.architecture.nodes[0].inputs = vec!["first".into(), "others".into()];
+    hello.architecture.outputs.push(port("logits", 3, "dense"));
+    fs::write(out.join("api_ports.tgi"), pack(&hello, Numeric::F32)?)?;
+    fs::write(out.join("api_i8x16.tgi"), spotter.pack(Numeric::I8x16, Layout::Portable)?)?;
+    let image = ImageBuffer::new(&fs::read(out.join("kws_f32.tgi"))?);
+    fs::write(out.join("kws.h"), header("kws", &image.model()?, image.bytes().len()))?;
+    fs::write(out.join("kws.c"), array("kws", image.bytes()))?;
+    let clips = spotter.clips.iter().enumerate();
+    let clips = clips.map(|(number, clip)| format!(" CLIP({number}, {:?}, {})", clip.label, clip.samples.len()));
+    Ok(fs::write(out.join("clips.h"), format!("#define CLIPS(CLIP){}\n", clips.collect::<String>()))?)
+}

@@ -1,0 +1,10 @@
+/* The example on a computer. */
+
+#include "console.h"
+
+#include <stdio.h>
+
+void console_write(const char *bytes, size_t len)
+{
+    (void)fwrite(bytes, 1, len, stdout);
+}

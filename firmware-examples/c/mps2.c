@@ -1,0 +1,69 @@
+/* Start-up, console and end of the example on mps2-an386. */
+
+#include "console.h"
+
+int main(void);
+
+extern uint32_t data_load[], data_start[], data_end[], bss_start[], bss_end[], stack_end[], stack_start[];
+
+/* Semihosting for AArch32, Arm's specification: operations and the reasons of SYS_EXIT. */
+enum { SYS_OPEN = 0x01, SYS_WRITE = 0x05, SYS_EXIT = 0x18, ADP_RUN_TIME_ERROR = 0x20023, ADP_APPLICATION_EXIT = 0x20026 };
+
+static uint32_t semihosting(uint32_t operation, uint32_t argument)
+{
+    register uint32_t r0 __asm__("r0") = operation;
+    register uint32_t r1 __asm__("r1") = argument;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
+}
+
+void console_write(const char *bytes, size_t len)
+{
+    static uint32_t handle;
+    uint32_t block[3] = {(uint32_t)":tt", 4, 3};
+    if (handle == 0) handle = semihosting(SYS_OPEN, (uint32_t)block);
+    block[0] = handle;
+    block[1] = (uint32_t)bytes;
+    block[2] = (uint32_t)len;
+    (void)semihosting(SYS_WRITE, (uint32_t)block);
+}
+
+static const uint32_t PAINT = 0xcccccccc;
+
+static __attribute__((noreturn)) void leave(int status)
+{
+    for (;;) (void)semihosting(SYS_EXIT, status == 0 ? ADP_APPLICATION_EXIT : ADP_RUN_TIME_ERROR);
+}
+
+__attribute__((noreturn)) void Fault_Handler(void)
+{
+    console_text("fault\n");
+    leave(1);
+}
+
+__attribute__((noreturn)) void Reset_Handler(void)
+{
+    uint32_t *word, *here;
+    const uint32_t *from = data_load;
+    int status;
+    /* CPACR (Arm DDI 0403, B3.2.20): coprocessors 10 and 11 are the FPU. Before any function that may use it. */
+    *(volatile uint32_t *)0xe000ed88 |= 0xfu << 20;
+    __asm__ volatile("dsb\n isb" ::: "memory");
+    for (word = data_start; word < data_end; word++) *word = *from++;
+    for (word = bss_start; word < bss_end; word++) *word = 0;
+    __asm__ volatile("mov %0, sp" : "=r"(here));
+    for (word = stack_end; word < here - 16; word++) *word = PAINT;
+    status = main();
+    for (word = stack_end; word < stack_start && *(volatile uint32_t *)word == PAINT; word++) {
+    }
+    console_text("stack ");
+    console_hex((uint32_t)((uintptr_t)stack_start - (uintptr_t)word));
+    console_text("\n");
+    leave(status);
+}
+
+/* Armv7-M's first 16 words: the stack, and where the core goes on. */
+__attribute__((section(".vectors"), used)) static const struct {
+    uint32_t *stack;
+    void (*handlers[15])(void);
+} vectors = {stack_start, {Reset_Handler, Fault_Handler, Fault_Handler, Fault_Handler, Fault_Handler, Fault_Handler}};

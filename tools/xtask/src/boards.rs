@@ -1,0 +1,79 @@
+//! Firmware in workspaces of its own, for chips that have a HAL: a board that a person holds, which is built, and the
+//! micro:bit, which QEMU simulates with its serial line.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::shell::{self, cargo};
+use crate::{Failure, firmware, qemu};
+
+/// A folder of `firmware-examples`, which is a workspace.
+#[derive(Debug)]
+struct Board {
+    name: &'static str,
+    folder: &'static str,
+    target: &'static str,
+}
+
+const MICROBIT: Board = Board { name: "microbit", folder: "firmware-examples/microbit", target: "thumbv6m-none-eabi" };
+const ALL: [Board; 2] =
+    [Board { name: "board", folder: "firmware-examples/board", target: "thumbv7em-none-eabihf" }, MICROBIT];
+
+/// It answers to three hundred frames within seconds on an idle machine.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+impl Board {
+    fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = cargo(self.folder, arguments);
+        command.env("CARGO_TARGET_DIR", firmware::target_dir());
+        command
+    }
+
+    fn build(&self) -> Result<(), Failure> {
+        shell::run(&format!("{} builds", self.name), self.cargo(&["build", "--release", "--locked"]))
+    }
+
+    fn elf(&self) -> PathBuf {
+        firmware::target_dir().join(self.target).join("release").join(format!("{}-spotter", self.name))
+    }
+
+    fn expected(&self, extension: &str) -> PathBuf {
+        firmware::expected_dir().join(format!("{}.{extension}", self.name))
+    }
+}
+
+/// Format, clippy and build of each.
+pub fn check() -> Result<(), Failure> {
+    for board in &ALL {
+        let name = board.name;
+        shell::run(&format!("format of {name}"), board.cargo(&["fmt", "--all", "--check"]))?;
+        let clippy = ["clippy", "--release", "--locked", "--", "-D", "warnings"];
+        shell::run(&format!("clippy of {name}"), board.cargo(&clippy))?;
+        board.build()?;
+    }
+    Ok(())
+}
+
+/// What the micro:bit says to the lines that are recorded, up to its restart.
+fn answers() -> Result<String, Failure> {
+    MICROBIT.build()?;
+    let lines = MICROBIT.expected("in");
+    let lines = fs::File::open(&lines).map_err(|error| format!("{}: {error}", lines.display()))?;
+    let mut qemu = Command::new("qemu-system-arm");
+    qemu.args(["-machine", MICROBIT.name, "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"])
+        .arg("-kernel")
+        .arg(MICROBIT.elf());
+    shell::output_from(qemu, lines.into(), TIME_LIMIT)
+}
+
+/// Compares that with the record, or records it.
+pub fn microbit(overwrite_expected: bool) -> Result<(), Failure> {
+    let (path, found) = (MICROBIT.expected("run"), answers()?);
+    if overwrite_expected {
+        eprintln!("    recording {}", path.display());
+        return fs::write(&path, found).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    qemu::same_text(MICROBIT.name, &path, &found)
+}
