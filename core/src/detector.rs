@@ -298,6 +298,11 @@ impl<'b, P: Copy> History<'b, P> {
         (self.oldest, self.missing, self.quiet) = (0, settings.mean_of, None);
     }
 
+    /// The posteriors of a label, in any order.
+    fn unordered(&self, label: usize) -> impl Iterator<Item = P> {
+        self.posteriors.iter().skip(label).step_by(self.labels.max(1)).copied()
+    }
+
     /// The posteriors of a label, from the oldest to the newest, wherever the ring starts: the same ones have the same mean.
     fn of(&self, label: usize) -> impl Iterator<Item = P> {
         let (newer, older) = self.posteriors.split_at_checked(self.oldest).unwrap_or_default();

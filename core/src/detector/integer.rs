@@ -109,7 +109,7 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
         let mut best = (0, i32::MIN);
         for label in 0..self.settings.label_count() {
             // At most 256 of 16 bits.
-            let sum = self.history.of(label).fold(0, |sum, posterior| sum + i32::from(posterior));
+            let sum = self.history.unordered(label).fold(0, |sum, posterior| sum + i32::from(posterior));
             if sum > best.1 {
                 best = (label, sum);
             }

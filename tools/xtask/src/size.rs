@@ -106,8 +106,10 @@ pub fn of(machine: &Machine, name: &str, path: &Path, run: &Output) -> Result<Si
             .map(|symbol| symbol.size())
             .sum()
     };
-    let (weight_bytes, recording) =
-        (statics("5IMAGE") + statics("kws_image"), statics("6CLIP_") + statics("7CLIP_") + statics("clip_"));
+    let (weight_bytes, recording) = (
+        statics("5IMAGE") + statics("kws_image"),
+        statics("6CLIP_") + statics("7CLIP_") + statics("5CLIPS") + statics("clip_"),
+    );
     if weight_bytes == 0 && name != BARE {
         return Err(failed(&"no symbol of `static IMAGE`"));
     }

@@ -39,8 +39,8 @@ pub fn neither_panics_nor_allocates(name: &str, path: &Path) -> Result<(), Failu
 }
 
 /// Fails with the symbols that compute in floats. For targets without an FPU: there every operation is a call.
-pub fn has_no_floats(firmware: &Firmware) -> Result<(), Failure> {
-    lacks(firmware.name, &firmware.elf("release"), "computes in floats", |symbol| is_float(symbol).then_some("floats"))
+pub fn has_no_floats(name: &str, path: &Path) -> Result<(), Failure> {
+    lacks(name, path, "computes in floats", |symbol| is_float(symbol).then_some("floats"))
 }
 
 fn lacks(name: &str, path: &Path, what: &str, reproach: fn(&str) -> Option<&'static str>) -> Result<(), Failure> {
