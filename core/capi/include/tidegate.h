@@ -90,6 +90,10 @@ enum tidegate_status
   TIDEGATE_PORTS = 35,
   // The state belongs to another model.
   TIDEGATE_OTHER_STATE = 36,
+  // The image's front end computes in floats.
+  TIDEGATE_FLOAT_FRONT_END = 37,
+  // The model's output does not count in 2^-15, as a detector in integers asks.
+  TIDEGATE_OTHER_SCALE = 38,
   // The bytes do not begin as a saved state does.
   TIDEGATE_NOT_A_STATE = 48,
   // Another model saved the state.
@@ -132,6 +136,8 @@ typedef struct tidegate_info {
   size_t front_end_words;
   // Words that tidegate_detector_init needs; 0 if the image has no detector.
   size_t detector_words;
+  // Words that tidegate_detector_i16_init needs; 0 if the image has no detector.
+  size_t detector_i16_words;
   // Features of the first input.
   size_t input_size;
   // Features of the first output.
@@ -150,6 +156,8 @@ typedef struct tidegate_info {
   uint32_t frames;
   // Steps from the start of one window to the start of the next; 0 if the model runs endlessly.
   uint32_t every;
+  // Whether the front end is one of integers: then tidegate_front_end_i16 hears without a float.
+  bool front_end_integers;
   // Whether the model computes in integers: then tidegate_step_i16 runs it without a float.
   bool integers;
 } tidegate_info;
@@ -195,6 +203,28 @@ typedef struct tidegate_event {
   // The time given with the last of them, milliseconds.
   uint32_t at_ms;
 } tidegate_event;
+
+// tidegate_front_end without a float.
+typedef struct tidegate_front_end_i16 {
+  uint64_t private_seal;
+  size_t private_words[46];
+} tidegate_front_end_i16;
+
+// tidegate_detector without a float.
+typedef struct tidegate_detector_i16 {
+  uint64_t private_seal;
+  size_t private_words[14];
+} tidegate_detector_i16;
+
+// tidegate_event without a float.
+typedef struct tidegate_event_i16 {
+  // Its number; see tidegate_model_label.
+  size_t label;
+  // The time given with the last of them, milliseconds.
+  uint32_t at_ms;
+  // The mean of its last posteriors, in 2^-15.
+  int16_t score;
+} tidegate_event_i16;
 
 // The row that goes into one of several inputs, as long as the input's size.
 typedef struct tidegate_input_f32 {
@@ -338,6 +368,45 @@ tidegate_status tidegate_detector_push(struct tidegate_detector *detector,
 // Forgets every posterior and event, as new.
 tidegate_status tidegate_detector_reset(struct tidegate_detector *detector);
 
+// tidegate_front_end_init of an image whose front end is one of integers; it needs as many words.
+tidegate_status tidegate_front_end_i16_init(struct tidegate_front_end_i16 *front_end,
+                                            const struct tidegate_model *model,
+                                            uint32_t *words,
+                                            size_t words_len);
+
+// As tidegate_front_end_push.
+tidegate_status tidegate_front_end_i16_push(struct tidegate_front_end_i16 *front_end,
+                                            const int16_t *samples,
+                                            size_t samples_len,
+                                            size_t *taken);
+
+// tidegate_front_end_next without a float: rows for tidegate_step_i16.
+tidegate_status tidegate_front_end_i16_next(struct tidegate_front_end_i16 *front_end,
+                                            int16_t *features,
+                                            size_t features_len,
+                                            bool *has_features);
+
+// Forgets every sample, as new.
+tidegate_status tidegate_front_end_i16_reset(struct tidegate_front_end_i16 *front_end);
+
+// tidegate_detector_init of a model whose outputs are posteriors in 2^-15, as those of softmax and sigmoid are; it needs the
+// `detector_i16_words` of tidegate_info.
+tidegate_status tidegate_detector_i16_init(struct tidegate_detector_i16 *detector,
+                                           const struct tidegate_model *model,
+                                           uint32_t *words,
+                                           size_t words_len);
+
+// tidegate_detector_push without a float: takes what tidegate_step_i16 gives.
+tidegate_status tidegate_detector_i16_push(struct tidegate_detector_i16 *detector,
+                                           const int16_t *posteriors,
+                                           size_t posteriors_len,
+                                           uint32_t now_ms,
+                                           struct tidegate_event_i16 *event,
+                                           bool *has_event);
+
+// Forgets every posterior and event, as new.
+tidegate_status tidegate_detector_i16_reset(struct tidegate_detector_i16 *detector);
+
 // One time step of a model with one input and one output. `input` has `input_size` elements, `output` room for
 // `output_size`; `scratch` has at least `scratch_words`, holds nothing between steps, and may serve all states of all
 // models in turn. `*has_output` says whether the step wrote `output`: a step within a window does not. After an error
@@ -520,6 +589,45 @@ tidegate_status tidegate_detector_push(struct tidegate_detector *detector,
 
 // Forgets every posterior and event, as new.
 tidegate_status tidegate_detector_reset(struct tidegate_detector *detector);
+
+// tidegate_front_end_init of an image whose front end is one of integers; it needs as many words.
+tidegate_status tidegate_front_end_i16_init(struct tidegate_front_end_i16 *front_end,
+                                            const struct tidegate_model *model,
+                                            uint32_t *words,
+                                            size_t words_len);
+
+// As tidegate_front_end_push.
+tidegate_status tidegate_front_end_i16_push(struct tidegate_front_end_i16 *front_end,
+                                            const int16_t *samples,
+                                            size_t samples_len,
+                                            size_t *taken);
+
+// tidegate_front_end_next without a float: rows for tidegate_step_i16.
+tidegate_status tidegate_front_end_i16_next(struct tidegate_front_end_i16 *front_end,
+                                            int16_t *features,
+                                            size_t features_len,
+                                            bool *has_features);
+
+// Forgets every sample, as new.
+tidegate_status tidegate_front_end_i16_reset(struct tidegate_front_end_i16 *front_end);
+
+// tidegate_detector_init of a model whose outputs are posteriors in 2^-15, as those of softmax and sigmoid are; it needs the
+// `detector_i16_words` of tidegate_info.
+tidegate_status tidegate_detector_i16_init(struct tidegate_detector_i16 *detector,
+                                           const struct tidegate_model *model,
+                                           uint32_t *words,
+                                           size_t words_len);
+
+// tidegate_detector_push without a float: takes what tidegate_step_i16 gives.
+tidegate_status tidegate_detector_i16_push(struct tidegate_detector_i16 *detector,
+                                           const int16_t *posteriors,
+                                           size_t posteriors_len,
+                                           uint32_t now_ms,
+                                           struct tidegate_event_i16 *event,
+                                           bool *has_event);
+
+// Forgets every posterior and event, as new.
+tidegate_status tidegate_detector_i16_reset(struct tidegate_detector_i16 *detector);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -10,6 +10,7 @@
 #![expect(clippy::missing_safety_doc)]
 
 mod hear;
+mod hear_i16;
 mod memory;
 mod status;
 mod step;
@@ -22,6 +23,7 @@ use status::tidegate_status::*;
 use tidegate::{ImageBytes, Model, State};
 
 pub use hear::*;
+pub use hear_i16::*;
 pub use status::tidegate_status;
 pub use step::*;
 pub use types::*;

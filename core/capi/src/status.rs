@@ -4,6 +4,7 @@
 
 use core::ffi::CStr;
 
+use tidegate::detector::IntegerDetectorError;
 use tidegate::image::Misaligned;
 use tidegate::state::RestoreError;
 use tidegate::{BufferTooSmall, ImageError, StepError, WrongLength};
@@ -57,6 +58,10 @@ pub enum tidegate_status {
     TIDEGATE_PORTS = 35,
     /// The state belongs to another model.
     TIDEGATE_OTHER_STATE = 36,
+    /// The image's front end computes in floats.
+    TIDEGATE_FLOAT_FRONT_END = 37,
+    /// The model's output does not count in 2^-15, as a detector in integers asks.
+    TIDEGATE_OTHER_SCALE = 38,
 
     /// The bytes do not begin as a saved state does.
     TIDEGATE_NOT_A_STATE = 48,
@@ -77,7 +82,7 @@ use tidegate_status::*;
 
 impl tidegate_status {
     /// Every one, in the order of their numbers.
-    const ALL: [Self; 27] = [
+    const ALL: [Self; 29] = [
         TIDEGATE_OK,
         TIDEGATE_NULL,
         TIDEGATE_MISALIGNED,
@@ -99,6 +104,8 @@ impl tidegate_status {
         TIDEGATE_FLOAT_MODEL,
         TIDEGATE_PORTS,
         TIDEGATE_OTHER_STATE,
+        TIDEGATE_FLOAT_FRONT_END,
+        TIDEGATE_OTHER_SCALE,
         TIDEGATE_NOT_A_STATE,
         TIDEGATE_SAVED_BY_OTHER_MODEL,
         TIDEGATE_SAVED_OTHERWISE,
@@ -135,6 +142,8 @@ impl tidegate_status {
             TIDEGATE_FLOAT_MODEL => c"the model computes in floats: it takes and gives no integers",
             TIDEGATE_PORTS => c"the model has another number of inputs or outputs",
             TIDEGATE_OTHER_STATE => c"the state belongs to another model",
+            TIDEGATE_FLOAT_FRONT_END => c"the front end computes in floats",
+            TIDEGATE_OTHER_SCALE => c"the output does not count in 2^-15",
             TIDEGATE_NOT_A_STATE => c"not a saved state",
             TIDEGATE_SAVED_BY_OTHER_MODEL => c"another model saved this state",
             TIDEGATE_SAVED_OTHERWISE => c"saved in another numeric, layout, schedule or version",
@@ -173,6 +182,16 @@ impl From<Misaligned> for tidegate_status {
 impl From<BufferTooSmall> for tidegate_status {
     fn from(_: BufferTooSmall) -> Self {
         TIDEGATE_TOO_SHORT
+    }
+}
+
+impl From<IntegerDetectorError> for tidegate_status {
+    fn from(error: IntegerDetectorError) -> Self {
+        match error {
+            IntegerDetectorError::Scale { .. } => TIDEGATE_OTHER_SCALE,
+            IntegerDetectorError::Memory(_) => TIDEGATE_TOO_SHORT,
+            _ => TIDEGATE_OTHER,
+        }
     }
 }
 

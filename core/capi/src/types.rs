@@ -7,7 +7,7 @@ use core::ffi::c_char;
 use tidegate::detector::DetectorSettings;
 use tidegate::front_end::Mfcc;
 use tidegate::port::Port;
-use tidegate::{Detector, FrontEnd, Model, Schedule, State};
+use tidegate::{Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Model, Schedule, State};
 
 use crate::memory::{Object, Owning, Sealed};
 
@@ -64,6 +64,31 @@ impl Object for tidegate_detector {
     const SEAL: u64 = u64::from_le_bytes(*b"TGdetec\x01");
 }
 
+/// tidegate_front_end without a float.
+#[repr(C)]
+pub struct tidegate_front_end_i16 {
+    private_seal: u64,
+    private_words: [usize; 46],
+}
+
+/// tidegate_detector without a float.
+#[repr(C)]
+pub struct tidegate_detector_i16 {
+    private_seal: u64,
+    private_words: [usize; 14],
+}
+
+impl Object for tidegate_front_end_i16 {
+    /// And the features of a row.
+    type Value = Owning<(IntegerFrontEnd<'static, 'static>, usize)>;
+    const SEAL: u64 = u64::from_le_bytes(*b"TGfron16");
+}
+
+impl Object for tidegate_detector_i16 {
+    type Value = Owning<IntegerDetector<'static, 'static>>;
+    const SEAL: u64 = u64::from_le_bytes(*b"TGdete16");
+}
+
 /// What a model needs and has.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -80,6 +105,8 @@ pub struct tidegate_info {
     pub front_end_words: usize,
     /// Words that tidegate_detector_init needs; 0 if the image has no detector.
     pub detector_words: usize,
+    /// Words that tidegate_detector_i16_init needs; 0 if the image has no detector.
+    pub detector_i16_words: usize,
     /// Features of the first input.
     pub input_size: usize,
     /// Features of the first output.
@@ -98,6 +125,8 @@ pub struct tidegate_info {
     pub frames: u32,
     /// Steps from the start of one window to the start of the next; 0 if the model runs endlessly.
     pub every: u32,
+    /// Whether the front end is one of integers: then tidegate_front_end_i16 hears without a float.
+    pub front_end_integers: bool,
     /// Whether the model computes in integers: then tidegate_step_i16 runs it without a float.
     pub integers: bool,
 }
@@ -173,6 +202,18 @@ pub struct tidegate_event {
     pub at_ms: u32,
 }
 
+/// tidegate_event without a float.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct tidegate_event_i16 {
+    /// Its number; see tidegate_model_label.
+    pub label: usize,
+    /// The time given with the last of them, milliseconds.
+    pub at_ms: u32,
+    /// The mean of its last posteriors, in 2^-15.
+    pub score: i16,
+}
+
 /// The version that cargo knows.
 const fn number(text: &str) -> u32 {
     let (mut digits, mut number) = (text.as_bytes(), 0);
@@ -205,6 +246,7 @@ impl tidegate_info {
             saved_bytes: model.saved_bytes(),
             front_end_words: front_end.map_or(0, Mfcc::memory_words),
             detector_words: model.detector().map_or(0, DetectorSettings::memory_words),
+            detector_i16_words: model.detector().map_or(0, DetectorSettings::integer_memory_words),
             input_size: model.input_size(),
             output_size: model.output_size(),
             input_count: model.inputs().count(),
@@ -214,6 +256,7 @@ impl tidegate_info {
             stride: front_end.map_or(0, |front_end| front_end.settings().stride_len),
             frames,
             every,
+            front_end_integers: front_end.is_some_and(|front_end| front_end.integer().is_some()),
             integers: model.numeric().is_integer(),
         }
     }

@@ -470,6 +470,61 @@ static void ears(struct spotter *s)
     GIVES(TIDEGATE_NULL, tidegate_detector_push(&s->detector, s->output, s->info.output_size, 0, NULL, &has));
 }
 
+/* The chain in integers hears and decides what the one in floats does. */
+static void ears_in_integers(struct spotter *s, struct spotter *other)
+{
+    enum { SAMPLES = 16000 };
+    const size_t in = s->info.input_size, out = s->info.output_size;
+    static tidegate_front_end_i16 front_end;
+    static tidegate_detector_i16 detector;
+    int16_t *samples = lend(2 * SAMPLES), *row = lend(2 * in), *posteriors = lend(2 * out);
+    uint32_t *sound = lend(4 * s->info.front_end_words), *means = lend(4 * s->info.detector_i16_words);
+    tidegate_port input;
+    tidegate_event_i16 event;
+    size_t i, k, taken, taken_too, rows = 0, run;
+    bool has, has_too;
+    CHECK(s->info.front_end_integers && !other->info.front_end_integers && s->info.detector_i16_words > 0);
+    GIVES(TIDEGATE_NOT_READY, tidegate_front_end_i16_reset(&front_end));
+    GIVES(TIDEGATE_NOT_READY, tidegate_detector_i16_reset(&detector));
+    GIVES(TIDEGATE_FLOAT_FRONT_END, tidegate_front_end_i16_init(&front_end, &other->model, sound, s->info.front_end_words));
+    GIVES(TIDEGATE_OTHER_SCALE, tidegate_detector_i16_init(&detector, &other->model, means, s->info.detector_i16_words));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_front_end_i16_init(&front_end, &s->model, sound, s->info.front_end_words - 1));
+    GIVES(TIDEGATE_TOO_SHORT, tidegate_detector_i16_init(&detector, &s->model, means, s->info.detector_i16_words - 1));
+    GIVES(TIDEGATE_OK, tidegate_front_end_i16_init(&front_end, &s->model, sound, s->info.front_end_words));
+    GIVES(TIDEGATE_OK, tidegate_detector_i16_init(&detector, &s->model, means, s->info.detector_i16_words));
+    GIVES(TIDEGATE_OK, tidegate_model_input(&s->model, 0, &input));
+    for (i = 0; i < SAMPLES; i++) samples[i] = (int16_t)(i * i % 4001 - 2000);
+    for (i = 0; i < SAMPLES; i += taken) {
+        GIVES(TIDEGATE_OK, tidegate_front_end_push(&s->front_end, samples + i, SAMPLES - i, &taken));
+        GIVES(TIDEGATE_OK, tidegate_front_end_i16_push(&front_end, samples + i, SAMPLES - i, &taken_too));
+        CHECK(taken == taken_too);
+        for (;;) {
+            GIVES(TIDEGATE_OK, tidegate_front_end_next(&s->front_end, s->input, in, &has));
+            GIVES(TIDEGATE_OK, tidegate_front_end_i16_next(&front_end, row, in, &has_too));
+            CHECK(has == has_too);
+            if (!has) break;
+            for (k = 0; k < in; k++) CHECK(s->input[k] == (float)row[k] * input.scale);
+            rows++;
+        }
+    }
+    CHECK(rows == 25);
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_front_end_i16_next(&front_end, row, in + 1, &has));
+    GIVES(TIDEGATE_OVERLAP, tidegate_front_end_i16_push(&front_end, (int16_t *)(void *)sound, 2, &taken));
+    GIVES(TIDEGATE_OK, tidegate_front_end_i16_reset(&front_end));
+    for (i = 0; i < out; i++) posteriors[i] = 0;
+    posteriors[2] = 32767;
+    for (run = 0; run < 2; run++) {
+        for (i = 0; i < 4; i++) {
+            GIVES(TIDEGATE_OK, tidegate_detector_i16_push(&detector, posteriors, out, (uint32_t)i, &event, &has));
+            CHECK(has == (i == 2));
+            if (has) CHECK(event.label == 2 && event.score == 32767 && event.at_ms == 2);
+        }
+        GIVES(TIDEGATE_OK, tidegate_detector_i16_reset(&detector));
+    }
+    GIVES(TIDEGATE_WRONG_LENGTH, tidegate_detector_i16_push(&detector, posteriors, out - 1, 0, &event, &has));
+    GIVES(TIDEGATE_NULL, tidegate_detector_i16_push(&detector, NULL, out, 0, &event, &has));
+}
+
 int main(int argc, char **argv)
 {
     static struct spotter floats, integers;
@@ -491,6 +546,7 @@ int main(int argc, char **argv)
     ports(argv[3], argv[4]);
     ears(&floats);
     ears(&integers);
+    ears_in_integers(&integers, &floats);
     printf("%lu checks\n", checks);
     return 0;
 }

@@ -22,6 +22,7 @@ pub fn header(name: &str, model: &Model<'_>, image_bytes: usize) -> String {
     }
     if let Some(detector) = model.detector() {
         size("DETECTOR_WORDS", detector.memory_words());
+        size("DETECTOR_I16_WORDS", detector.integer_memory_words());
     }
     let labels: Vec<String> = model.labels().map(literal).collect();
     if !labels.is_empty() {
