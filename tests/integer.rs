@@ -309,10 +309,10 @@ fn as_many_units_as_can_be_are_normalized() {
         let mut model = |units| chain(&mut rng, 2, &[(variant.clone(), units)], Draw { weights: 1.0, biases: true });
         let (fits, larger) = (model(most), model(most + 1));
         let ranges = Ranges::measure(&fits, [[[0.5, -0.25, 1.0, 1.0].as_slice()].as_slice()]).unwrap();
-        let image = image(&fits, &ranges, Layout::Portable);
+        let image = image(&fits, &ranges, Numeric::I8x16, Layout::Portable);
         let x = [16_000, -8_000, 32_767, 32_767, -32_767, 1];
-        let mut twin = Twin::new(&fits, &ranges);
-        let expected: Vec<i16> = x.chunks(2).flat_map(|row| twin.step(row)).collect();
+        let mut twin = Twin::new(&fits, &ranges, Numeric::I8x16);
+        let expected: Vec<i16> = x.chunks(2).flat_map(|row| twin.step(row).expect("an output")).collect();
         assert_eq!(run(&image.model().unwrap(), &x).0, expected, "{options:?}");
         let refused = pack_with(&larger, Numeric::I8x16, &ranges, Layout::Portable).unwrap_err().to_string();
         assert!(refused.contains("so many features"), "{refused}");

@@ -530,7 +530,7 @@ mod tests {
             slots: &[(0, units)],
             tensors: &[Some(0), Some(0), Some(0), None],
         };
-        let mut nodes = [0; 96];
+        let mut nodes = [0; 128];
         nodes[..16].copy_from_slice(&nodes_header(1, 2 * units));
         let nodes_len = 16 + record.write(Numeric::F32, Layout::Portable, &mut nodes[16..]).unwrap();
         let (x, y) = (PortRecord::float("x", units, 0), PortRecord::float("y", units, units));
