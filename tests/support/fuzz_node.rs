@@ -299,7 +299,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     for record in records {
         let start = nodes.len();
         nodes.resize(start + record.record_bytes(), 0);
-        record.write(numeric, Layout::Portable, &mut nodes[start..]).ok()?;
+        record.write(numeric, layout, &mut nodes[start..]).ok()?;
     }
     // A slot that is read is one that was written: two are two ports.
     let inputs = [PortRecord::float("a", split, 0), PortRecord::float("b", input - split, second)];
