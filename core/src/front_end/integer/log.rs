@@ -91,7 +91,7 @@ mod tests {
             previous = found;
             for octave in [0, 1, 19, 20, 21, 33, 43, 44, 63 - bits] {
                 let (low, next) = (mantissa << octave, (mantissa + 1) << octave);
-                for value in [low, next - 1] {
+                for value in [low, next.wrapping_sub(1)] {
                     let exponent = -(octave as i32) - bits as i32;
                     let error = f64::from(ln(value, exponent)) / UNIT - (value as f64 * 2_f64.powi(exponent)).ln();
                     worst = worst.max(error.abs());
