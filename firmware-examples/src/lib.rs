@@ -13,16 +13,17 @@ pub mod recording;
 
 use core::panic::PanicInfo;
 
-use semihosting::io::{self, Stdout, Write};
+use semihosting::fd::{AsFd, OwnedFd};
 use semihosting::process::ExitCode;
+use semihosting::sys::arm_compat::{OpenMode, sys_open, sys_write_orig};
 
 /// The host's standard output.
-pub struct Console(Option<Stdout>);
+pub struct Console(Option<OwnedFd>);
 
 impl Console {
     /// Opens it. Where nobody listens, what is printed is lost.
     pub fn open() -> Self {
-        Self(io::stdout().ok())
+        Self(sys_open(c":tt", OpenMode::WRONLY_TRUNC).ok())
     }
 
     /// Prints text as it is.
@@ -71,9 +72,13 @@ impl Console {
         self.text("\n");
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
-        if let Some(Err(_)) = self.0.as_mut().map(|stream| stream.write_all(bytes)) {
-            self.0 = None;
+    // Not the crate's `write_all`, which can panic.
+    fn bytes(&mut self, mut bytes: &[u8]) {
+        while let (Some(stream), false) = (&self.0, bytes.is_empty()) {
+            match sys_write_orig(stream.as_fd(), bytes) {
+                Ok(left) => bytes = bytes.get(bytes.len() - left..).unwrap_or_default(),
+                Err(_) => self.0 = None,
+            }
         }
     }
 }
