@@ -11,19 +11,20 @@ pub mod led;
 pub mod microphone;
 pub mod recording;
 
+use core::mem::ManuallyDrop;
 use core::panic::PanicInfo;
 
 use semihosting::fd::{AsFd, OwnedFd};
 use semihosting::process::ExitCode;
 use semihosting::sys::arm_compat::{OpenMode, sys_open, sys_write_orig};
 
-/// The host's standard output.
-pub struct Console(Option<OwnedFd>);
+/// The host's standard output, which is never closed: closing can panic.
+pub struct Console(Option<ManuallyDrop<OwnedFd>>);
 
 impl Console {
     /// Opens it. Where nobody listens, what is printed is lost.
     pub fn open() -> Self {
-        Self(sys_open(c":tt", OpenMode::WRONLY_TRUNC).ok())
+        Self(sys_open(c":tt", OpenMode::WRONLY_TRUNC).ok().map(ManuallyDrop::new))
     }
 
     /// Prints text as it is.
