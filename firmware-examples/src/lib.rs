@@ -73,9 +73,9 @@ impl Console {
         self.text("\n");
     }
 
-    // Not the crate's `write_all`, which can panic.
+    // Not the crate's `write_all`, which can panic; nor does `as_fd` where a stream is seen not to be -1.
     fn bytes(&mut self, mut bytes: &[u8]) {
-        while let (Some(stream), false) = (&self.0, bytes.is_empty()) {
+        while let Some(stream) = self.0.as_ref().filter(|stream| stream.as_raw_fd() != -1 && !bytes.is_empty()) {
             match sys_write_orig(stream.as_fd(), bytes) {
                 Ok(left) => bytes = bytes.get(bytes.len() - left..).unwrap_or_default(),
                 Err(_) => self.0 = None,
