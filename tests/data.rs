@@ -151,9 +151,7 @@ fn an_index_names_the_line_that_is_wrong() {
 
 #[test]
 fn real_clips_and_tensors_are_read() {
-    let Some(data) = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from) else {
-        return println!("SKIP real_clips_and_tensors_are_read: TIDEGATE_DATA_DIR is not set");
-    };
+    let Some(data) = tidegate_tests::data::folder("real_clips_and_tensors_are_read") else { return };
     let clips = read_index(&data.join("speech_commands_v2/index.csv")).unwrap();
     assert_eq!(clips.len(), 1680);
     for clip in clips.iter().step_by(7) {

@@ -1,12 +1,14 @@
-//! The pages of the cells, README's table and FORMAT.md's list of cells against the code: what a cell is named and made of stands on its page, the
-//! golden cases a page claims are there and are of that cell, and the table is made from both.
+//! The pages of the cells, README's tables and FORMAT.md's list of cells against the code: what a cell is named and made of
+//! stands on its page, the golden cases a page claims are there and are of that cell, and the table of cells is made from
+//! both; counts of instructions and sizes are those of the records in `firmware-examples/expected`.
 //!
-//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test -p tidegate-tests --test docs` writes README's table and FORMAT.md's list anew.
+//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test -p tidegate-tests --test docs` writes README's tables and FORMAT.md's list anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tidegate::cell::{CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit};
 use tidegate::gate::Gate;
 use tidegate_tests::golden::cells_of;
@@ -128,6 +130,101 @@ fn table() -> String {
     table
 }
 
+/// The rows of README's table of instructions: what they are called, the cores, of which all count the same, the feature
+/// with their kernels, numeric and layout.
+const COUNTED: [(&str, &[&str], &str, &str, &str); 7] = [
+    ("Cortex-M0+", &["m0plus"], "", "i8x16", "cortex-m0"),
+    ("Cortex-M3", &["m3"], "`thumb2`", "i8x16", "portable"),
+    ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i8x16", "cortex-m4"),
+    ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i4x16", "cortex-m4"),
+    ("Cortex-M55", &["m55"], "`mve`", "i8x16", "cortex-m55"),
+    ("RV32IMAC", &["rv32"], "", "i8x16", "portable"),
+    ("Cortex-M4F", &["m4f"], "`dsp`", "f32", "portable"),
+];
+/// Its columns: features and units of the LSTM.
+const WIDTHS: [u64; 4] = [16, 32, 64, 128];
+
+/// README's table of instructions, from the record of `cargo xtask icount`.
+fn counts() -> String {
+    let record = record("icount.json");
+    let figures = record["figures"].as_array().expect("icount.json has figures");
+    let count = |core: &str, numeric: &str, layout: &str, width: u64| {
+        let is = |of: &&Value| {
+            of["cell"] == "lstm"
+                && of["core"] == core
+                && of["numeric"] == numeric
+                && of["layout"] == layout
+                && of["input"] == width
+                && of["hidden"] == width
+        };
+        let found: Vec<&Value> = figures.iter().filter(is).collect();
+        let [figure] = found.as_slice() else {
+            panic!("icount.json has {} figures of {core} {numeric} {layout} {width}", found.len())
+        };
+        figure["instructions_per_step"].as_u64().expect("instructions are a whole number")
+    };
+    let mut table = format!("| core | features |{}\n|---|---|", WIDTHS.map(|width| format!(" {width} |")).concat());
+    table += &"---|".repeat(WIDTHS.len());
+    table += "\n";
+    for (name, cores, features, numeric, layout) in COUNTED {
+        let rows: BTreeSet<[u64; WIDTHS.len()]> =
+            cores.iter().map(|core| WIDTHS.map(|width| count(core, numeric, layout, width))).collect();
+        assert_eq!(rows.len(), 1, "{name} {numeric}: the cores of a row do not count the same: {rows:?}");
+        let row = rows.into_iter().flatten().map(|count| format!(" {} |", thousands(count)));
+        let features = if features.is_empty() { " |".to_owned() } else { format!(" {features} |") };
+        table += &format!("| {name} `{numeric}` |{features}{}\n", row.collect::<String>());
+    }
+    table
+}
+
+/// The rows of README's table of sizes: a firmware for the simulated Cortex-M4F, and what it is.
+const MEASURED: [(&str, &str); 5] = [
+    ("hello_step", "a small LSTM in f32"),
+    ("hello_integer", "the same in `i8x16`"),
+    ("hello_any", "an image met at run time, with every cell and layer"),
+    ("kws_stream", "front end, GRU_S in five states, detector, all in integers"),
+    ("kws_stream_f32", "the same in f32"),
+];
+
+/// README's table of sizes, from the record of `cargo xtask size`.
+fn sizes() -> String {
+    let record = record("size.json");
+    let all = record.as_array().expect("size.json is a list");
+    let mut table = "| firmware for Cortex-M4F, `opt-level = \"s\"` | code (`.text`) | tables and text | image | RAM without stack | stack |\n\
+                     |---|---|---|---|---|---|\n"
+        .to_owned();
+    for (firmware, what) in MEASURED {
+        let found: Vec<&Value> =
+            all.iter().filter(|size| size["machine"] == "mps2-an386" && size["firmware"] == firmware).collect();
+        let [size] = found.as_slice() else { panic!("size.json has {} sizes of {firmware}", found.len()) };
+        let columns = ["text_bytes", "rodata_bytes", "weight_bytes", "ram_bytes", "stack_bytes"];
+        let columns = columns.map(|column| match size[column].as_u64().expect("a size is a whole number") {
+            0 => " 0 |".to_owned(),
+            bytes => format!(" {:.1} KiB |", bytes as f64 / 1024.0),
+        });
+        table += &format!("| `{firmware}`: {what} |{}\n", columns.concat());
+    }
+    table
+}
+
+fn record(name: &str) -> Value {
+    let path = repository().join("firmware-examples/expected").join(name);
+    let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// What the marks `<!-- {what} -->` and `<!-- end of {what} -->` of a file must hold between them.
 fn holds(file: &str, what: &str, expected: &str) {
     let path = repository().join(file);
@@ -144,9 +241,20 @@ fn holds(file: &str, what: &str, expected: &str) {
     }
 }
 
+/// One after the other, for each may write the file.
 #[test]
-fn the_table_in_readme_is_what_the_golden_cases_show() {
+fn the_tables_in_readme_are_what_golden_cases_and_records_show() {
     holds("README.md", "cells", &table());
+    holds("README.md", "instructions", &counts());
+    holds("README.md", "sizes", &sizes());
+}
+
+#[test]
+fn numbers_are_cut_into_thousands_from_the_right() {
+    assert_eq!(
+        [0, 999, 1000, 12_345, 123_456, 1_234_567].map(thousands).join(" "),
+        "0 999 1,000 12,345 123,456 1,234,567"
+    );
 }
 
 #[test]

@@ -7,44 +7,9 @@ use tidegate::{
     BufferTooSmall,
     front_end::{First, FrontEnd, FrontEndError, MelCorners, Mfcc, MfccSettings, Spectrum, Window},
 };
-use tidegate_tests::oracle;
+use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, frames};
 use tidegate_tests::random::Rng;
-
-const HELLO_EDGE: MfccSettings = MfccSettings {
-    sample_rate: 16_000,
-    window_len: 640,
-    stride_len: 640,
-    window: Window::Hann,
-    fft_len: 1024,
-    spectrum: Spectrum::Magnitude,
-    mel_bands: 40,
-    coefficients: 10,
-    lower_hz: 20.0,
-    upper_hz: 4000.0,
-    bins_per_rate: 1024,
-    corners: MelCorners::Exact,
-    log_floor: 1e-12,
-    first: First::Cepstrum,
-    lead_frames: 0,
-};
-
-/// What Mycroft Precise hears: frames whose first 512 samples count.
-const PRECISE: MfccSettings = MfccSettings {
-    window_len: 1600,
-    stride_len: 800,
-    window: Window::Rectangular,
-    fft_len: 512,
-    spectrum: Spectrum::Power,
-    mel_bands: 20,
-    coefficients: 13,
-    lower_hz: 0.0,
-    upper_hz: 16_000.0,
-    bins_per_rate: 257,
-    corners: MelCorners::WholeBins,
-    log_floor: f64::EPSILON as f32,
-    first: First::LogEnergy,
-    ..HELLO_EDGE
-};
+use tidegate_tests::{data, oracle};
 
 fn section(settings: &MfccSettings) -> Vec<u8> {
     let mut section = vec![0; settings.section_len().unwrap()];
@@ -58,23 +23,7 @@ fn features(settings: &MfccSettings, signal: &[i16], blocks: &[usize]) -> Vec<Ve
     let mfcc = Mfcc::parse(&section).unwrap();
     let mut memory = vec![0xdead_beef; mfcc.memory_words()];
     let mut front_end = FrontEnd::new(&mfcc, &mut memory).unwrap();
-    let (mut frames, mut rest) = (Vec::new(), signal);
-    for &block in blocks.iter().cycle() {
-        if rest.is_empty() {
-            break;
-        }
-        let (mut samples, later) = rest.split_at(block.min(rest.len()));
-        rest = later;
-        while !samples.is_empty() {
-            let taken = front_end.push(samples);
-            assert!(taken > 0);
-            samples = &samples[taken..];
-            while let Some(frame) = front_end.next() {
-                frames.push(frame.to_vec());
-            }
-        }
-    }
-    frames
+    frames(&mut front_end, signal, blocks, FrontEnd::push, FrontEnd::next)
 }
 
 fn noise(len: usize) -> Vec<i16> {
@@ -95,11 +44,7 @@ fn flac(path: &Path) -> Vec<i16> {
 /// TensorFlow 2.21, `AudioSpectrogram` and `Mfcc`; both bars are ours.
 #[test]
 fn features_are_those_of_tensorflow() {
-    let Some(data) = std::env::var_os("TIDEGATE_DATA_DIR") else {
-        println!("SKIP features_are_those_of_tensorflow: TIDEGATE_DATA_DIR is unset");
-        return;
-    };
-    let data = Path::new(&data);
+    let Some(data) = data::folder("features_are_those_of_tensorflow") else { return };
     let reference = std::fs::read(data.join("hello_edge/reference.safetensors")).unwrap();
     let reference = SafeTensors::deserialize(&reference).unwrap();
     let index = std::fs::read_to_string(data.join("speech_commands_v2/index.csv")).unwrap();

@@ -1,53 +1,15 @@
 //! The front end in integers: against its twin bit by bit, against the formulas on real speech, and against damage.
 
-use std::path::Path;
-
 use tidegate::front_end::{
     First, FrontEnd, FrontEndError, IntegerFrontEnd, MelCorners, Mfcc, MfccSettings, Spectrum, Window,
 };
 use tidegate::{BufferTooSmall, ImageError, Numeric, Sequence, State, StepError};
-use tidegate_tests::images;
-use tidegate_tests::oracle;
+use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, frames};
 use tidegate_tests::random::Rng;
 use tidegate_tests::twin_front_end::Twin;
+use tidegate_tests::{data, images, oracle};
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::pack::pack;
-
-const HELLO_EDGE: MfccSettings = MfccSettings {
-    sample_rate: 16_000,
-    window_len: 640,
-    stride_len: 640,
-    window: Window::Hann,
-    fft_len: 1024,
-    spectrum: Spectrum::Magnitude,
-    mel_bands: 40,
-    coefficients: 10,
-    lower_hz: 20.0,
-    upper_hz: 4000.0,
-    bins_per_rate: 1024,
-    corners: MelCorners::Exact,
-    log_floor: 1e-12,
-    first: First::Cepstrum,
-    lead_frames: 0,
-};
-
-/// What Mycroft Precise hears.
-const PRECISE: MfccSettings = MfccSettings {
-    window_len: 1600,
-    stride_len: 800,
-    window: Window::Rectangular,
-    fft_len: 512,
-    spectrum: Spectrum::Power,
-    mel_bands: 20,
-    coefficients: 13,
-    lower_hz: 0.0,
-    upper_hz: 16_000.0,
-    bins_per_rate: 257,
-    corners: MelCorners::WholeBins,
-    log_floor: f64::EPSILON as f32,
-    first: First::LogEnergy,
-    ..HELLO_EDGE
-};
 
 fn section(settings: &MfccSettings) -> Vec<u8> {
     let mut section = vec![0; settings.integer_section_len().unwrap()];
@@ -60,23 +22,7 @@ fn features(section: &[u8], signal: &[i16], blocks: &[usize]) -> Vec<Vec<i16>> {
     let mfcc = Mfcc::parse(section).unwrap().integer().unwrap();
     let mut memory = vec![0xdead_beef; mfcc.memory_words()];
     let mut front_end = IntegerFrontEnd::new(&mfcc, &mut memory).unwrap();
-    let (mut frames, mut rest) = (Vec::new(), signal);
-    for &block in blocks.iter().cycle() {
-        if rest.is_empty() {
-            break;
-        }
-        let (mut samples, later) = rest.split_at(block.min(rest.len()));
-        rest = later;
-        while !samples.is_empty() {
-            let taken = front_end.push(samples);
-            assert!(taken > 0);
-            samples = &samples[taken..];
-            while let Some(frame) = front_end.next() {
-                frames.push(frame.to_vec());
-            }
-        }
-    }
-    frames
+    frames(&mut front_end, signal, blocks, IntegerFrontEnd::push, IntegerFrontEnd::next)
 }
 
 /// What is loudest, quietest, or far from speech, and noise at a loudness.
@@ -179,11 +125,8 @@ impl Errors {
 /// in frames whose loudest bands are 90 dB above the others, where the 16 bits of the window are heard. Silence, whose first feature is greatest, makes the ratio of whole clips.
 #[test]
 fn features_of_real_speech_are_those_of_the_formulas() {
-    let Some(data) = std::env::var_os("TIDEGATE_DATA_DIR") else {
-        println!("SKIP features_of_real_speech_are_those_of_the_formulas: TIDEGATE_DATA_DIR is unset");
-        return;
-    };
-    let folder = Path::new(&data).join("speech_commands_v2");
+    let Some(data) = data::folder("features_of_real_speech_are_those_of_the_formulas") else { return };
+    let folder = data.join("speech_commands_v2");
     let clips = tidegate_tools::data::read_index(&folder.join("index.csv")).unwrap();
     let cases = [("hello edge", HELLO_EDGE), ("precise", PRECISE)];
     for (name, settings) in cases {

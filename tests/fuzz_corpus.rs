@@ -1,4 +1,4 @@
-//! Replays the fuzz targets' corpora on stable, and writes their seeds.
+//! Replays the fuzz targets' corpora on stable, mutates images as they do, and writes their seeds.
 //!
 //! `cargo test -p tidegate-tests --test fuzz_corpus -- --ignored` writes the seeds and `data/tiny.tgi` anew, after the
 //! format or the packer has changed.
@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tidegate::Numeric;
 use tidegate::cell::CellKind;
-use tidegate::image::Layout;
+use tidegate::image::field::header;
+use tidegate::image::{Layout, SectionKind};
+use tidegate_tests::fields::{put16, put32, section_of, u32_at};
 use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
 use tidegate_tests::images::{AlignedBytes, small_models, whole};
 use tidegate_tests::random::Rng;
@@ -123,4 +125,60 @@ fn regenerate() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     fs::create_dir_all(&data).expect("the folder can be made");
     fs::write(data.join("tiny.tgi"), AlignedBytes::pack(&whole(), Numeric::F32).get()).expect("it can be written");
+}
+
+/// Fields are set to values that lie on some border, or bytes to anything; then the checksum is made good. The model
+/// is refused, or steps, saves and restores without a panic (`support/fuzz.rs`).
+#[test]
+fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() {
+    const MUTATIONS: usize = 100_000;
+    const BORDERS: [u32; 12] = [0, 1, 2, 3, 4, 15, 16, 255, 1 << 20, 1 << 24, i32::MAX as u32, u32::MAX];
+    let mut rng = Rng::new(23);
+    let models = small_models();
+    let float = models
+        .iter()
+        .flat_map(|(_, model)| Numeric::FLOAT.map(|numeric| AlignedBytes::pack(model, numeric).get().to_vec()));
+    // Those that have an integer form, in any layout.
+    let integer = models.iter().flat_map(|(_, model)| {
+        let ranges = Ranges::from_noise(model).unwrap();
+        let each = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
+        let each = each.filter(|&(numeric, layout)| layout.is_of(numeric));
+        each.map(|(numeric, layout)| pack_with(model, numeric, &ranges, layout)).collect::<Vec<_>>()
+    });
+    let integer: Vec<Vec<u8>> = integer.flatten().collect();
+    assert!(integer.len() >= 4 * 6, "{}", integer.len());
+    let images: Vec<Vec<u8>> = float.chain(integer).collect();
+    let (mut refused, mut too_large, mut ran) = (0, 0, 0);
+    for _ in 0..MUTATIONS {
+        let mut data = vec![flag::SEAL];
+        data.extend(&images[rng.below(images.len())]);
+        let bytes = &mut data[1..];
+        let (_, weights, weights_len) = section_of(bytes, SectionKind::Weights);
+        for _ in 0..1 + rng.below(3) {
+            // Seldom a weight: those are arbitrary anyway.
+            let mut at = rng.below(bytes.len());
+            if (weights..weights + weights_len).contains(&at) && rng.below(4) > 0 {
+                at = header::LEN + rng.below(weights - header::LEN);
+            }
+            match rng.below(4) {
+                0 => bytes[at] = rng.bits() as u8,
+                1 => bytes[at] ^= 1 << rng.below(8),
+                2 => put16(bytes, at & !1, rng.pick(&BORDERS) as u16),
+                _ => {
+                    let at = (at & !3).min(bytes.len() - 4);
+                    let old = u32_at(bytes, at);
+                    let near = [old.wrapping_add(1), old.wrapping_sub(1), old.wrapping_mul(2), old ^ 0x10];
+                    let value = if rng.below(2) == 0 { rng.pick(&BORDERS) } else { rng.pick(&near) };
+                    put32(bytes, at, value);
+                }
+            }
+        }
+        match parse_then_step(&data) {
+            Outcome::Refused => refused += 1,
+            Outcome::TooLarge => too_large += 1,
+            Outcome::Ran => ran += 1,
+        }
+    }
+    println!("{MUTATIONS} mutations: {refused} refused, {too_large} too large to try, {ran} ran");
+    assert!(refused > MUTATIONS / 10 && ran > MUTATIONS / 10, "the mutations miss the point");
 }

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use tidegate::{Model, Numeric, Schedule};
+use tidegate_tests::data::{self, in_parallel};
 use tidegate_tools::canonical::{Canonical, Port, Tensor};
 use tidegate_tools::data::{read_audio_at, read_index, read_tensors};
 use tidegate_tools::format;
@@ -43,10 +42,7 @@ fn data(test: &str) -> Option<&'static Data> {
         println!("SKIP {test}: an hour of sound takes too long without --release");
         return None;
     }
-    let Some(folder) = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from) else {
-        println!("SKIP {test}: TIDEGATE_DATA_DIR is not set");
-        return None;
-    };
+    let folder = data::folder(test)?;
     Some(DATA.get_or_init(|| Data::read(&folder)))
 }
 
@@ -81,22 +77,6 @@ impl Data {
         let seen = data.chunks(shape[1] * shape[2]).map(|clip| &clip[..frames as usize * shape[2]]);
         clips.zip(seen).collect()
     }
-}
-
-/// `work(0)` to `work(count - 1)` on every core, in order.
-fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let turns = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        turns.take_while(|&turn| turn < count).map(|turn| (turn, work(turn))).collect::<Vec<_>>()
-    };
-    let mut done: Vec<(usize, T)> = thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(take)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    });
-    done.sort_unstable_by_key(|&(turn, _)| turn);
-    done.into_iter().map(|(_, value)| value).collect()
 }
 
 /// A model's own file: shipped, or else in the data folder.

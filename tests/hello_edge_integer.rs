@@ -2,11 +2,10 @@
 //! others.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use tidegate::image::Layout;
 use tidegate::{Model, Numeric, Schedule};
+use tidegate_tests::data::in_parallel;
 use tidegate_tools::canonical::{self, Canonical};
 use tidegate_tools::compare::Comparison;
 use tidegate_tools::data::{Clip, read_audio_at, read_index};
@@ -51,22 +50,6 @@ fn data(test: &str) -> Option<Data> {
     let calibration: Vec<usize> = CALIBRATION.lines().map(place).collect();
     assert_eq!(calibration.len(), 96);
     Some(Data { folder, clips, sounds, labels, truth, calibration })
-}
-
-/// `work(0)` to `work(count - 1)` on every core, in order.
-fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let turns = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        turns.take_while(|&turn| turn < count).map(|turn| (turn, work(turn))).collect::<Vec<_>>()
-    };
-    let mut done: Vec<(usize, T)> = thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(take)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-    });
-    done.sort_unstable_by_key(|&(turn, _)| turn);
-    done.into_iter().map(|(_, value)| value).collect()
 }
 
 impl Data {

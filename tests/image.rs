@@ -5,12 +5,11 @@ use tidegate::image::field::{self, activation, header, node, nodes, port, ports,
 use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Layout, Misaligned, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric, Schedule};
-use tidegate_tests::fuzz::{self, Outcome, flag};
+use tidegate_tests::fields::{payload_of, put16, put32, record_of, section_of, slot_of, tensor_of, u16_at, u32_at};
+use tidegate_tests::fuzz::{self, Outcome};
 use tidegate_tests::images::{AlignedBytes, over_windows, small_models, two_ports, whole};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tools::canonical;
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
 /// Parses a copy.
 fn parse(bytes: &[u8]) -> Result<(), ImageError> {
@@ -19,56 +18,6 @@ fn parse(bytes: &[u8]) -> Result<(), ImageError> {
 
 fn packed() -> Vec<u8> {
     AlignedBytes::pack(&whole(), Numeric::F32).get().to_vec()
-}
-
-fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
-}
-
-fn put16(bytes: &mut [u8], offset: usize, value: u16) {
-    bytes[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-fn put32(bytes: &mut [u8], offset: usize, value: u32) {
-    bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
-}
-
-/// Where a section's entry and payload are, and the payload's length.
-fn section_of(bytes: &[u8], kind: SectionKind) -> (usize, usize, usize) {
-    (0..usize::from(u16_at(bytes, header::SECTION_COUNT.start)))
-        .map(|index| header::LEN + index * section::LEN)
-        .find(|&entry| u16_at(bytes, entry + section::KIND.start) == kind.code())
-        .map(|entry| {
-            let (offset, len) = (entry + section::OFFSET.start, entry + section::PAYLOAD_LEN.start);
-            (entry, u32_at(bytes, offset) as usize, u32_at(bytes, len) as usize)
-        })
-        .expect("the image has the section")
-}
-
-fn payload_of(bytes: &[u8], kind: SectionKind) -> usize {
-    section_of(bytes, kind).1
-}
-
-/// Where the record of a node is.
-fn record_of(bytes: &[u8], index: usize) -> usize {
-    let first = payload_of(bytes, SectionKind::Nodes) + nodes::LEN;
-    (0..index).fold(first, |at, _| at + 4 * usize::from(u16_at(bytes, at + node::RECORD_WORDS.start)))
-}
-
-/// Where the first slot of a node's record is; its tensors follow.
-fn slot_of(bytes: &[u8], index: usize) -> usize {
-    let record = record_of(bytes, index);
-    let count = |field: std::ops::Range<usize>| usize::from(u16_at(bytes, record + field.start));
-    let words = count(node::EXTENT_COUNT) + count(node::PARAM_COUNT);
-    record + node::LEN + 4 * words + activation::LEN * count(node::ACTIVATION_COUNT)
-}
-
-fn tensor_of(bytes: &[u8], index: usize, tensor: usize) -> usize {
-    slot_of(bytes, index) + slot::LEN + 4 * tensor
 }
 
 /// Nodes of [`whole`].
@@ -571,60 +520,4 @@ fn work_beyond_measure_is_not_tried_though_no_weight_shows_it() {
         assert_eq!(image.model().nodes().map(|node| node.macs()).sum::<usize>(), rows * once);
         assert_eq!(tried(&model), expected, "{rows} rows");
     }
-}
-
-/// Fields are set to values that lie on some border, or bytes to anything; then the checksum is made good. The model
-/// is refused, or steps, saves and restores without a panic (`support/fuzz.rs`).
-#[test]
-fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() {
-    const MUTATIONS: usize = 100_000;
-    const BORDERS: [u32; 12] = [0, 1, 2, 3, 4, 15, 16, 255, 1 << 20, 1 << 24, i32::MAX as u32, u32::MAX];
-    let mut rng = Rng::new(23);
-    let models = small_models();
-    let float = models
-        .iter()
-        .flat_map(|(_, model)| Numeric::FLOAT.map(|numeric| AlignedBytes::pack(model, numeric).get().to_vec()));
-    // Those that have an integer form, in any layout.
-    let integer = models.iter().flat_map(|(_, model)| {
-        let ranges = Ranges::from_noise(model).unwrap();
-        let each = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
-        let each = each.filter(|&(numeric, layout)| layout.is_of(numeric));
-        each.map(|(numeric, layout)| pack_with(model, numeric, &ranges, layout)).collect::<Vec<_>>()
-    });
-    let integer: Vec<Vec<u8>> = integer.flatten().collect();
-    assert!(integer.len() >= 4 * 6, "{}", integer.len());
-    let images: Vec<Vec<u8>> = float.chain(integer).collect();
-    let (mut refused, mut too_large, mut ran) = (0, 0, 0);
-    for _ in 0..MUTATIONS {
-        let mut data = vec![flag::SEAL];
-        data.extend(&images[rng.below(images.len())]);
-        let bytes = &mut data[1..];
-        let (_, weights, weights_len) = section_of(bytes, SectionKind::Weights);
-        for _ in 0..1 + rng.below(3) {
-            // Seldom a weight: those are arbitrary anyway.
-            let mut at = rng.below(bytes.len());
-            if (weights..weights + weights_len).contains(&at) && rng.below(4) > 0 {
-                at = header::LEN + rng.below(weights - header::LEN);
-            }
-            match rng.below(4) {
-                0 => bytes[at] = rng.bits() as u8,
-                1 => bytes[at] ^= 1 << rng.below(8),
-                2 => put16(bytes, at & !1, rng.pick(&BORDERS) as u16),
-                _ => {
-                    let at = (at & !3).min(bytes.len() - 4);
-                    let old = u32_at(bytes, at);
-                    let near = [old.wrapping_add(1), old.wrapping_sub(1), old.wrapping_mul(2), old ^ 0x10];
-                    let value = if rng.below(2) == 0 { rng.pick(&BORDERS) } else { rng.pick(&near) };
-                    put32(bytes, at, value);
-                }
-            }
-        }
-        match fuzz::parse_then_step(&data) {
-            Outcome::Refused => refused += 1,
-            Outcome::TooLarge => too_large += 1,
-            Outcome::Ran => ran += 1,
-        }
-    }
-    println!("{MUTATIONS} mutations: {refused} refused, {too_large} too large to try, {ran} ran");
-    assert!(refused > MUTATIONS / 10 && ran > MUTATIONS / 10, "the mutations miss the point");
 }

@@ -17,11 +17,7 @@ fn shipped(name: &str) -> PathBuf {
 
 /// The file under the data folder, or `None` and a line that says why.
 fn data(path: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        println!("SKIP {path}: TIDEGATE_DATA_DIR is not set");
-    }
-    folder.map(|folder| folder.join(path))
+    tidegate_tests::data::folder(path).map(|folder| folder.join(path))
 }
 
 /// A generator that is the same everywhere (xorshift64, Marsaglia 2003).

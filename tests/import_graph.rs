@@ -1,32 +1,22 @@
 //! Frozen graphs that somebody damaged or means ill with: one clear line, soon, in little memory.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tidegate_tests::fuzz_import::import_graph;
 use tidegate_tests::graphs::Graph;
+use tidegate_tests::import;
 use tidegate_tests::memory::peak_bytes;
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::graphdef::attr_value::Value as Attr;
 use tidegate_tools::format::{Options, graphdef, import_bytes, import_bytes_with};
 
-fn samples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_graph")
-}
-
 fn sample(name: &str) -> Vec<u8> {
-    let path = samples().join(name).with_extension("pb");
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    import::sample(&format!("tf1_graph/{name}.pb"))
 }
 
 /// The one line that bytes are refused with.
 fn refusal(bytes: &[u8]) -> String {
-    let error = import_bytes(bytes, "x.pb").expect_err("it must be refused");
-    let line = format!("{error}; {}", error.advice());
-    assert!(!line.contains(char::is_control) && line.len() < 1000, "{line:?}");
-    line
+    import::line(&import_bytes(bytes, "x.pb").expect_err("it must be refused"), 1000)
 }
 
 /// The same, which must come soon.
@@ -56,16 +46,7 @@ fn every_prefix_of_a_graph_is_refused() {
 #[test]
 fn a_damaged_byte_is_refused_or_gives_a_model() {
     for name in ["dynamic_lstm_projection_clips", "bidirectional_states", "conv_image"] {
-        let whole = sample(name);
-        for at in (0..whole.len()).step_by(37) {
-            for bits in [0x01, 0x80, 0xff] {
-                let mut bytes = whole.clone();
-                bytes[at] ^= bits;
-                if let Err(error) = import_bytes(&bytes, name) {
-                    assert!(!error.to_string().contains(char::is_control), "{name} {at}: {error:?}");
-                }
-            }
-        }
+        import::damaged(name, 37, &sample(name), |bytes| import_bytes(bytes, name));
     }
 }
 
@@ -298,35 +279,22 @@ const SEEDS: [(&str, u8); 12] = [
     ("tf2_keras3_simple", 0),
 ];
 
-fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_graph")
-}
-
 /// By their names: a byte of flags, then the graph in few bytes.
-fn seeds() -> BTreeMap<String, Vec<u8>> {
+fn corpus() -> import::Corpus {
     let seed = |&(name, flags): &(&str, u8)| {
         let graph = Graph { nodes: graphdef::decode(&sample(name)).unwrap() }.small();
         (name.to_owned(), [&[flags], &*graph.bytes()].concat())
     };
-    SEEDS.iter().map(seed).collect()
+    import::Corpus { target: "import_graph", seeds: SEEDS.iter().map(seed).collect() }
 }
 
 #[test]
 fn the_corpus_of_import_graph_passes() {
-    for (name, bytes) in seeds() {
-        assert!(fs::read(corpus().join(&name)).is_ok_and(|found| found == bytes), "{name} is stale: see regenerate");
-    }
-    let files = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().path());
-    let models = files.filter(|path| import_graph(&fs::read(path).unwrap())).count();
-    assert!(models + 2 >= SEEDS.len(), "{models} give models");
+    corpus().passes(import_graph);
 }
 
 #[test]
 #[ignore = "writes the seeds of the fuzz target into the repository"]
 fn regenerate() {
-    fs::create_dir_all(corpus()).unwrap();
-    for (name, bytes) in seeds() {
-        println!("{name}: {} bytes", bytes.len());
-        fs::write(corpus().join(name), bytes).unwrap();
-    }
+    corpus().regenerate();
 }

@@ -5,29 +5,12 @@ mod defaults;
 #[path = "import_keras/seeds.rs"]
 mod seeds;
 
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value as Json, json};
 use tidegate_tests::hdf5::{DEFLATE, F32, Group, Link, Tensor, Weights, file, keras2};
+use tidegate_tests::import::{ALONE, archive, damaged, described, line, sample};
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::{Options, import_bytes_with};
-
-const ALONE: Options = Options { description: None, window: None };
-
-fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks").join(name)
-}
-
-fn sample(name: &str) -> Vec<u8> {
-    fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
-fn described(arch: &str) -> Options {
-    Options { description: Some(serde_json::from_str(arch).unwrap()), window: None }
-}
 
 fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
     import_bytes_with(bytes, "x.h5", options).map(|imported| imported.model)
@@ -35,10 +18,7 @@ fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
 
 /// What is said of bytes that are refused: one line, which is not endless.
 fn refusal(bytes: &[u8], options: &Options) -> String {
-    let error = import(bytes, options).expect_err("it must be refused");
-    let line = format!("{error}; {}", error.advice());
-    assert!(!line.contains(char::is_control) && line.len() < 16_384, "{line:?}");
-    line
+    line(&import(bytes, options).expect_err("it must be refused"), 16_384)
 }
 
 #[track_caller]
@@ -71,16 +51,7 @@ fn every_prefix_of_a_file_is_refused() {
 #[test]
 fn a_damaged_byte_is_refused_or_gives_a_model() {
     for name in SMALL {
-        let whole = sample(name);
-        for at in (0..whole.len()).step_by(5) {
-            for bits in [0x01, 0x80, 0xff] {
-                let mut bytes = whole.clone();
-                bytes[at] ^= bits;
-                if let Err(error) = import(&bytes, &ALONE) {
-                    assert!(!error.to_string().contains(char::is_control), "{name} {at}: {error:?}");
-                }
-            }
-        }
+        damaged(name, 5, &sample(name), |bytes| import(bytes, &ALONE));
     }
 }
 
@@ -394,18 +365,6 @@ fn models_that_call_models_do_not_grow_without_end() {
         class = "Functional";
     }
     refusal(&config(&json!({"class_name": "Functional", "config": inner})), &ALONE);
-}
-
-/// A zip archive with these entries.
-fn archive(entries: &[(&str, &[u8])], deflated: bool) -> Vec<u8> {
-    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    let method = if deflated { zip::CompressionMethod::Deflated } else { zip::CompressionMethod::Stored };
-    let options = zip::write::SimpleFileOptions::default().compression_method(method);
-    for (name, content) in entries {
-        zip.start_file(*name, options).unwrap();
-        zip.write_all(content).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
 }
 
 const METADATA: &[u8] = b"{\"keras_version\": \"3.12.0\", \"date_saved\": \"\"}";

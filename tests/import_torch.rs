@@ -1,22 +1,16 @@
 //! PyTorch's files that somebody damaged or means ill with, and what people are told who give too little.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tidegate_tests::fuzz_import::{import_torch, seed};
+use tidegate_tests::import::{self, ALONE, archive, described};
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::error::ImportError;
 use tidegate_tools::format::{Description, Options, import_bytes_with};
 
 fn sample(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/torch").join(name);
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn described(arch: &str) -> Options {
-    Options { description: Some(serde_json::from_str(arch).unwrap()), window: None }
+    import::sample(&format!("torch/{name}"))
 }
 
 fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
@@ -25,13 +19,8 @@ fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
 
 /// What is said of bytes that are refused: one line.
 fn refusal(bytes: &[u8], options: &Options) -> String {
-    let error = import(bytes, options).expect_err("it must be refused");
-    let line = format!("{error}; {}", error.advice());
-    assert!(!line.contains(char::is_control), "{line:?}");
-    line
+    import::line(&import(bytes, options).expect_err("it must be refused"), 16_384)
 }
-
-const ALONE: Options = Options { description: None, window: None };
 
 #[test]
 fn every_prefix_of_a_state_dict_is_refused() {
@@ -49,29 +38,8 @@ fn every_prefix_of_a_state_dict_is_refused() {
 #[test]
 fn a_damaged_byte_is_refused_or_gives_a_model() {
     for name in ["lstm.pt", "old_lstm.pt", "tensors_gru.safetensors", "classifier.pth"] {
-        let whole = sample(name);
-        for at in (0..whole.len()).step_by(3) {
-            for bits in [0x01, 0x80, 0xff] {
-                let mut bytes = whole.clone();
-                bytes[at] ^= bits;
-                if let Err(error) = import(&bytes, &ALONE) {
-                    assert!(!error.to_string().contains(char::is_control), "{name} {at}: {error:?}");
-                }
-            }
-        }
+        import::damaged(name, 3, &sample(name), |bytes| import(bytes, &ALONE));
     }
-}
-
-/// A zip archive with these entries.
-fn archive(entries: &[(&str, &[u8])], deflated: bool) -> Vec<u8> {
-    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    let method = if deflated { zip::CompressionMethod::Deflated } else { zip::CompressionMethod::Stored };
-    let options = zip::write::SimpleFileOptions::default().compression_method(method);
-    for (name, content) in entries {
-        zip.start_file(*name, options).unwrap();
-        zip.write_all(content).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
 }
 
 #[test]
@@ -259,35 +227,24 @@ const SEEDS: [(&str, u8); 9] = [
     ("last.pt", 0),
 ];
 
-fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_torch")
-}
-
 /// By their names. What a sample's description says of its window is in the flags.
-fn seeds() -> BTreeMap<String, Vec<u8>> {
+fn corpus() -> import::Corpus {
     let arch = |name: &str| {
         let path = format!("{}.json", name.split('.').next().unwrap());
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/torch").join(path);
         fs::read(path).unwrap_or_default()
     };
-    SEEDS.iter().map(|&(name, flags)| (name.replace('.', "_"), seed(flags, &arch(name), &sample(name)))).collect()
+    let seeds = SEEDS.iter().map(|&(name, flags)| (name.replace('.', "_"), seed(flags, &arch(name), &sample(name))));
+    import::Corpus { target: "import_torch", seeds: seeds.collect() }
 }
 
 #[test]
 fn the_corpus_of_import_torch_passes() {
-    for (name, bytes) in seeds() {
-        assert!(fs::read(corpus().join(&name)).is_ok_and(|found| found == bytes), "{name} is stale: see regenerate");
-    }
-    let files = fs::read_dir(corpus()).unwrap().map(|entry| entry.unwrap().path());
-    let models = files.filter(|path| import_torch(&fs::read(path).unwrap())).count();
-    assert!(models + 2 >= SEEDS.len(), "{models} give models");
+    corpus().passes(import_torch);
 }
 
 #[test]
 #[ignore = "writes the seeds of the fuzz target into the repository"]
 fn regenerate() {
-    fs::create_dir_all(corpus()).unwrap();
-    for (name, bytes) in seeds() {
-        fs::write(corpus().join(name), bytes).unwrap();
-    }
+    corpus().regenerate();
 }

@@ -25,13 +25,12 @@ const CLIPS_WITH_FEATURES: usize = 84;
 
 /// The data folder, or `None` and a line that says why. An hour of sound takes too long without --release.
 fn data(test: &str, hours: bool) -> Option<PathBuf> {
-    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
-    match (&folder, cfg!(debug_assertions) && hours) {
-        (None, _) => println!("SKIP {test}: TIDEGATE_DATA_DIR is not set"),
-        (_, true) => println!("SKIP {test}: an hour of sound takes too long without --release"),
-        _ => return folder,
+    let folder = tidegate_tests::data::folder(test)?;
+    if cfg!(debug_assertions) && hours {
+        println!("SKIP {test}: an hour of sound takes too long without --release");
+        return None;
     }
-    None
+    Some(folder)
 }
 
 fn reference(folder: &Path) -> BTreeMap<String, Tensor> {

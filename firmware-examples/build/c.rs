@@ -4,12 +4,12 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use tidegate::Numeric;
-use tidegate::image::Layout;
 use tidegate_tools::c_header::{array, header};
 use tidegate_tools::canonical::{Canonical, Port};
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::pack::pack;
+use tidegate_tools::tidegate::Numeric;
+use tidegate_tools::tidegate::image::Layout;
 
 use crate::spotter::Spotter;
 

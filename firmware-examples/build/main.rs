@@ -8,11 +8,11 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use tidegate::Numeric;
-use tidegate::image::Layout;
 use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
 use tidegate_tools::pack::{pack, pack_with};
 use tidegate_tools::quantize::Ranges;
+use tidegate_tools::tidegate::Numeric;
+use tidegate_tools::tidegate::image::Layout;
 
 use spotter::{CLIPS, Spotter};
 

@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use tidegate::image::Layout;
-use tidegate::{Model, Numeric, Schedule};
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::data::{read_audio_at, read_index};
 use tidegate_tools::load::{self, ImageBuffer, Settings};
 use tidegate_tools::pack::{pack, pack_with};
 use tidegate_tools::quantize::Ranges;
 use tidegate_tools::runner::{clip_features, fit};
+use tidegate_tools::tidegate::image::Layout;
+use tidegate_tools::tidegate::{Model, Numeric, Schedule};
 
 /// The shipped clips, from the repository on.
 pub const CLIPS: &str = "assets/speech_commands/index.csv";

@@ -5,9 +5,10 @@ use tidegate::activation::Activation;
 use tidegate::{Numeric, State};
 use tidegate_tests::hdf5::{Group, Link, Tensor, file};
 use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::import::{archive, described};
 use tidegate_tools::format::Options;
 
-use super::{archive, dense, described, import, model, refusal, refused};
+use super::{dense, import, model, refusal, refused};
 
 /// Weights alone as a Keras of this version saves them; 1.0 does not say which it is.
 fn weights_of(version: &str, layer: &str, tensors: &[(&str, &[usize])]) -> Vec<u8> {

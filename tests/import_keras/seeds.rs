@@ -1,14 +1,13 @@
 //! The corpus of the fuzz target `import_keras`: its seeds are files of the samples and architectures of our own.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{Cursor, Read};
-use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use tidegate_tests::fuzz_keras::{flag, import_keras, seed};
+use tidegate_tests::import::{Corpus, sample};
 
-use super::{layer, sample, sequential};
+use super::{layer, sequential};
 
 /// Real files that seed the fuzz target, with the description of those that hold only weights.
 const FILES: [(&str, u8, &str); 6] = [
@@ -21,10 +20,6 @@ const FILES: [(&str, u8, &str); 6] = [
 ];
 /// Archives, of which the parts are seeds.
 const ARCHIVES: [&str; 4] = ["simple_rnn", "two_outputs", "masking", "cells"];
-
-fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_keras")
-}
 
 /// Architectures of layers with weights of a kind each, and these: layer, name, rank, dimensions.
 fn made() -> Vec<(&'static str, Json, Vec<u8>)> {
@@ -77,7 +72,7 @@ fn made() -> Vec<(&'static str, Json, Vec<u8>)> {
 }
 
 /// By their names.
-fn seeds() -> BTreeMap<String, Vec<u8>> {
+fn corpus() -> Corpus {
     let named = |name: &str| name.replace(['/', '.'], "_");
     let mut seeds = BTreeMap::new();
     for (name, flags, arch) in FILES {
@@ -98,26 +93,20 @@ fn seeds() -> BTreeMap<String, Vec<u8>> {
     for (name, config, tensors) in made() {
         seeds.insert(format!("made_{name}"), seed(flag::MADE, config.to_string().as_bytes(), &tensors));
     }
-    seeds
+    Corpus { target: "import_keras", seeds }
 }
 
 #[test]
 fn the_corpus_of_import_keras_passes() {
-    let seeds = seeds();
-    for (name, bytes) in &seeds {
-        assert!(fs::read(corpus().join(name)).is_ok_and(|found| found == *bytes), "{name} is stale: see regenerate");
+    let corpus = corpus();
+    corpus.passes(import_keras);
+    for (name, bytes) in &corpus.seeds {
         assert!(import_keras(bytes), "{name} gives no model");
-    }
-    for file in fs::read_dir(corpus()).unwrap() {
-        import_keras(&fs::read(file.unwrap().path()).unwrap());
     }
 }
 
 #[test]
 #[ignore = "writes the seeds of the fuzz target into the repository"]
 fn regenerate() {
-    fs::create_dir_all(corpus()).unwrap();
-    for (name, bytes) in seeds() {
-        fs::write(corpus().join(name), bytes).unwrap();
-    }
+    corpus().regenerate();
 }

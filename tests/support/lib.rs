@@ -36,6 +36,9 @@
 //! ```
 
 pub mod checkpoint;
+pub mod data;
+pub mod fields;
+pub mod front_end;
 pub mod fuzz;
 pub mod fuzz_import;
 pub mod fuzz_keras;
@@ -43,6 +46,7 @@ pub mod golden;
 pub mod graphs;
 pub mod hdf5;
 pub mod images;
+pub mod import;
 pub mod memory;
 pub mod network;
 pub mod oracle;

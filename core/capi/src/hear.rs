@@ -1,154 +1,106 @@
-//! From samples to features, and from posteriors to events.
+//! From samples to features, and from posteriors to events, in floats and in integers.
 
-use tidegate::{Detector, FrontEnd};
+use tidegate::{Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Model};
 
-use crate::done;
-use crate::memory::{Answer, Lent, Owning, Place, disjoint};
+use crate::memory::{Answer, Lent, Object, Owning, Place, Word, disjoint};
 use crate::status::tidegate_status::{self, *};
-use crate::types::{tidegate_detector, tidegate_event, tidegate_front_end, tidegate_model};
 
-/// Makes `front_end` the front end of `model`, without samples, in `words`, of which there are `words_len`, at least the
-/// `front_end_words` of tidegate_info. The words belong to the front end for as long as it is used.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_init(
-    front_end: *mut tidegate_front_end,
-    model: *const tidegate_model,
-    words: *mut u32,
-    words_len: usize,
-) -> tidegate_status {
-    done(|| {
-        let (front_end, model, words) = (Place::new(front_end)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint(&[front_end.region(), words.region()], &[model.region()])?;
-        let memory = words.region();
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let settings = model.get().and_then(|model| model.front_end().ok_or(TIDEGATE_NO_FRONT_END));
-            let value = settings
-                .and_then(|mfcc| Ok((FrontEnd::new(mfcc, words.get_mut())?, mfcc.settings().coefficients as usize)));
-            front_end.fill(value.map(|value| Owning { value, memory }))
-        }
-    })
+/// A front end, and the features of its rows.
+type Rows<F> = (F, usize);
+
+/// The front end of a model in floats.
+pub(crate) fn front_end(
+    model: &Model<'static>,
+    words: &'static mut [u32],
+) -> Result<Rows<FrontEnd<'static, 'static>>, tidegate_status> {
+    let mfcc = model.front_end().ok_or(TIDEGATE_NO_FRONT_END)?;
+    Ok((FrontEnd::new(mfcc, words)?, mfcc.settings().coefficients as usize))
 }
 
-/// Takes samples, 16 bits each, until a row of features is complete; `*taken` says how many, 0 while a row waits for
-/// tidegate_front_end_next. The features do not depend on how the samples are cut into calls.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_push(
-    front_end: *mut tidegate_front_end,
-    samples: *const i16,
-    samples_len: usize,
+/// The same in integers.
+pub(crate) fn front_end_i16(
+    model: &Model<'static>,
+    words: &'static mut [u32],
+) -> Result<Rows<IntegerFrontEnd<'static, 'static>>, tidegate_status> {
+    let mfcc = model.front_end().ok_or(TIDEGATE_NO_FRONT_END)?.integer().ok_or(TIDEGATE_FLOAT_FRONT_END)?;
+    Ok((IntegerFrontEnd::new(&mfcc, words)?, mfcc.settings().coefficients as usize))
+}
+
+/// The detector of a model in floats.
+pub(crate) fn detector(
+    model: &Model<'static>,
+    words: &'static mut [u32],
+) -> Result<Detector<'static, 'static>, tidegate_status> {
+    Ok(Detector::new(model.detector().ok_or(TIDEGATE_NO_DETECTOR)?, words)?)
+}
+
+/// The same in integers.
+pub(crate) fn detector_i16(
+    model: &Model<'static>,
+    words: &'static mut [u32],
+) -> Result<IntegerDetector<'static, 'static>, tidegate_status> {
+    Ok(IntegerDetector::new(model.detector().ok_or(TIDEGATE_NO_DETECTOR)?, model.output_scale(), words)?)
+}
+
+/// Samples go in; `push` says how many it takes.
+pub(crate) fn push<O: Object<Value = Owning<Rows<F>>>, F>(
+    word: Word,
+    front_end: *mut O,
+    (samples, samples_len): (*const i16, usize),
     taken: *mut usize,
-) -> tidegate_status {
-    done(|| {
-        let (front_end, taken) = (Place::new(front_end)?, Answer::new(taken)?);
-        let samples = Lent::new(samples, samples_len)?;
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = front_end.get()?.memory;
-            disjoint(&[front_end.region(), memory, taken.region()], &[samples.region()])?;
-            taken.give(front_end.get_mut()?.value.0.push(samples.get()));
-        }
-        Ok(())
-    })
+    push: impl FnOnce(&mut F, &[i16]) -> usize,
+) -> Result<(), tidegate_status> {
+    let (mut front_end, taken) = (Place::new(word, front_end)?, Answer::new(word, taken)?);
+    let samples = Lent::new(word, samples, samples_len)?;
+    let memory = front_end.get()?.memory;
+    let apart = disjoint(&[front_end.region(), memory, taken.region()], &[samples.region()])?;
+    taken.give(apart, push(&mut front_end.get_mut(apart)?.value.0, samples.get()));
+    Ok(())
 }
 
-/// The next row of features, if one is complete: `*has_features` says whether it was written to `features`, which has
-/// `features_len` elements, the model's `input_size`. One push may complete several rows: call it until there is none.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_next(
-    front_end: *mut tidegate_front_end,
-    features: *mut f32,
-    features_len: usize,
+/// The next row comes out, if there is one.
+pub(crate) fn next<O: Object<Value = Owning<Rows<F>>>, F, T: Copy>(
+    word: Word,
+    front_end: *mut O,
+    (features, features_len): (*mut T, usize),
     has_features: *mut bool,
-) -> tidegate_status {
-    done(|| {
-        let (front_end, has_features) = (Place::new(front_end)?, Answer::new(has_features)?);
-        let features = Lent::new(features, features_len)?;
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = front_end.get()?.memory;
-            disjoint(&[front_end.region(), memory, features.region(), has_features.region()], &[])?;
-            let (front_end, row_len) = &mut front_end.get_mut()?.value;
-            if features_len != *row_len {
-                return Err(TIDEGATE_WRONG_LENGTH);
-            }
-            let row = front_end.next();
-            has_features.give(row.is_some());
-            for (feature, value) in features.get_mut().iter_mut().zip(row.unwrap_or_default()) {
-                *feature = *value;
-            }
-        }
-        Ok(())
-    })
+    next: impl FnOnce(&mut F) -> Option<&[T]>,
+) -> Result<(), tidegate_status> {
+    let (mut front_end, has_features) = (Place::new(word, front_end)?, Answer::new(word, has_features)?);
+    let features = Lent::new(word, features, features_len)?;
+    let memory = front_end.get()?.memory;
+    let apart = disjoint(&[front_end.region(), memory, features.region(), has_features.region()], &[])?;
+    let (front_end, row_len) = &mut front_end.get_mut(apart)?.value;
+    if features_len != *row_len {
+        return Err(TIDEGATE_WRONG_LENGTH);
+    }
+    let row = next(front_end);
+    has_features.give(apart, row.is_some());
+    for (feature, value) in features.get_mut(apart).iter_mut().zip(row.unwrap_or_default()) {
+        *feature = *value;
+    }
+    Ok(())
 }
 
-/// Forgets every sample, as new.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_front_end_reset(front_end: *mut tidegate_front_end) -> tidegate_status {
-    done(|| {
-        // SAFETY: the caller's word: `front_end` is an object that nothing else uses, nor its words.
-        unsafe { Place::new(front_end)?.get_mut()? }.value.0.reset();
-        Ok(())
-    })
-}
-
-/// Makes `detector` the detector of `model`, without posteriors, in `words`, of which there are `words_len`, at least the
-/// `detector_words` of tidegate_info. The words belong to the detector for as long as it is used.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_detector_init(
-    detector: *mut tidegate_detector,
-    model: *const tidegate_model,
-    words: *mut u32,
-    words_len: usize,
-) -> tidegate_status {
-    done(|| {
-        let (detector, model, words) = (Place::new(detector)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint(&[detector.region(), words.region()], &[model.region()])?;
-        let memory = words.region();
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let settings = model.get().and_then(|model| model.detector().ok_or(TIDEGATE_NO_DETECTOR));
-            let value = settings.and_then(|settings| Ok(Detector::new(settings, words.get_mut())?));
-            detector.fill(value.map(|value| Owning { value, memory }))
-        }
-    })
-}
-
-/// Takes the posteriors of a step's output, `output_size` of them, at the time `now_ms`, which may wrap. `*has_event` says
-/// whether that made an event, which is then in `*event`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_detector_push(
-    detector: *mut tidegate_detector,
-    posteriors: *const f32,
-    posteriors_len: usize,
-    now_ms: u32,
-    event: *mut tidegate_event,
+/// Posteriors go in, and an event comes out if `push` finds one.
+pub(crate) fn detect<O: Object<Value = Owning<D>>, D, P, E>(
+    word: Word,
+    detector: *mut O,
+    (posteriors, posteriors_len): (*const P, usize),
+    event: *mut E,
     has_event: *mut bool,
-) -> tidegate_status {
-    done(|| {
-        let (detector, event, has_event) = (Place::new(detector)?, Answer::new(event)?, Answer::new(has_event)?);
-        let posteriors = Lent::new(posteriors, posteriors_len)?;
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let memory = detector.get()?.memory;
-            let written = [detector.region(), memory, event.region(), has_event.region()];
-            disjoint(&written, &[posteriors.region()])?;
-            let found = detector.get_mut()?.value.push(posteriors.get(), now_ms)?;
-            has_event.give(found.is_some());
-            if let Some(found) = found {
-                event.give(tidegate_event { label: found.label, score: found.score, at_ms: found.at_ms });
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Forgets every posterior and event, as new.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn tidegate_detector_reset(detector: *mut tidegate_detector) -> tidegate_status {
-    done(|| {
-        // SAFETY: the caller's word: `detector` is an object that nothing else uses, nor its words.
-        unsafe { Place::new(detector)?.get_mut()? }.value.reset();
-        Ok(())
-    })
+    push: impl FnOnce(&mut D, &[P]) -> Result<Option<E>, tidegate_status>,
+) -> Result<(), tidegate_status> {
+    let mut detector = Place::new(word, detector)?;
+    let (event, has_event) = (Answer::new(word, event)?, Answer::new(word, has_event)?);
+    let posteriors = Lent::new(word, posteriors, posteriors_len)?;
+    let memory = detector.get()?.memory;
+    let written = [detector.region(), memory, event.region(), has_event.region()];
+    let apart = disjoint(&written, &[posteriors.region()])?;
+    let found = push(&mut detector.get_mut(apart)?.value, posteriors.get())?;
+    has_event.give(apart, found.is_some());
+    if let Some(found) = found {
+        event.give(apart, found);
+    }
+    Ok(())
 }

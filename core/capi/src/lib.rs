@@ -1,5 +1,8 @@
 //! Tidegate for C firmware: every call checks what it is given, hands it to the crate `tidegate`, and says in a status
 //! what came of it. `include/tidegate.h` is made of this crate's comments; no logic lives here.
+//!
+//! Here are the functions of the header, which C must call as it says, and in `memory` what follows pointers; the rest is
+//! safe code.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![deny(missing_docs)]
@@ -10,22 +13,21 @@
 #![expect(clippy::missing_safety_doc)]
 
 mod hear;
-mod hear_i16;
 mod memory;
+mod object;
 mod status;
 mod step;
 mod types;
 
 use core::ffi::c_char;
 
-use memory::{Answer, Lent, Owning, Place, disjoint};
+use memory::{Lent, Word};
+use object::nth;
 use status::tidegate_status::*;
-use tidegate::{ImageBytes, Model, State};
+use step::At;
+use tidegate::{FrontEnd, IntegerFrontEnd, Model, State};
 
-pub use hear::*;
-pub use hear_i16::*;
 pub use status::tidegate_status;
-pub use step::*;
 pub use types::*;
 
 /// What `core` never does. A watchdog finds it.
@@ -37,8 +39,11 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     }
 }
 
-fn done(work: impl FnOnce() -> Result<(), tidegate_status>) -> tidegate_status {
-    match work() {
+/// # Safety
+/// What the header says of the pointers of the call is so.
+unsafe fn call(work: impl FnOnce(Word) -> Result<(), tidegate_status>) -> tidegate_status {
+    // SAFETY: the caller's word.
+    match work(unsafe { Word::given() }) {
         Ok(()) => TIDEGATE_OK,
         Err(status) => status,
     }
@@ -67,15 +72,8 @@ pub unsafe extern "C" fn tidegate_model_parse(
     image: *const u8,
     image_len: usize,
 ) -> tidegate_status {
-    done(|| {
-        let (model, image) = (Place::new(model)?, Lent::new(image, image_len)?);
-        disjoint(&[model.region()], &[image.region()])?;
-        // SAFETY: the caller's word: the header says what `image` and `model` point to.
-        unsafe {
-            let image = ImageBytes::new(image.get())?;
-            model.fill(Model::parse(image).map_err(Into::into))
-        }
-    })
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::parse(word, model, (image, image_len))) }
 }
 
 /// The model that was built into the library (cargo feature `image`), which needs neither RAM nor a parse, and links the
@@ -113,13 +111,8 @@ pub unsafe extern "C" fn tidegate_model_info(
     model: *const tidegate_model,
     info: *mut tidegate_info,
 ) -> tidegate_status {
-    done(|| {
-        let (model, info) = (Place::new(model)?, Answer::new(info)?);
-        disjoint(&[info.region()], &[model.region()])?;
-        // SAFETY: the caller's word: the header says what the pointers point to.
-        unsafe { info.give(tidegate_info::of(model.get()?)) };
-        Ok(())
-    })
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::answer(word, model, info, |model| Ok(tidegate_info::of(model)))) }
 }
 
 /// Input number `index`, from 0.
@@ -130,7 +123,7 @@ pub unsafe extern "C" fn tidegate_model_input(
     port: *mut tidegate_port,
 ) -> tidegate_status {
     // SAFETY: the caller's word.
-    unsafe { give_port(model, port, |model| model.inputs().nth(index).map(tidegate_port::of)) }
+    unsafe { call(|word| object::answer(word, model, port, |model| nth(model.inputs(), index))) }
 }
 
 /// Output number `index`, from 0.
@@ -141,23 +134,7 @@ pub unsafe extern "C" fn tidegate_model_output(
     port: *mut tidegate_port,
 ) -> tidegate_status {
     // SAFETY: the caller's word.
-    unsafe { give_port(model, port, |model| model.outputs().nth(index).map(tidegate_port::of)) }
-}
-
-/// # Safety
-/// As the functions that call it.
-unsafe fn give_port(
-    model: *const tidegate_model,
-    port: *mut tidegate_port,
-    find: impl FnOnce(&Model<'static>) -> Option<tidegate_port>,
-) -> tidegate_status {
-    done(|| {
-        let (model, port) = (Place::new(model)?, Answer::new(port)?);
-        disjoint(&[port.region()], &[model.region()])?;
-        // SAFETY: the caller's word: the header says what the pointers point to.
-        unsafe { port.give(find(model.get()?).ok_or(TIDEGATE_NO_SUCH)?) };
-        Ok(())
-    })
+    unsafe { call(|word| object::answer(word, model, port, |model| nth(model.outputs(), index))) }
 }
 
 /// Label number `index`, from 0, in the order of the output: `*text_len` bytes of UTF-8 from `*text` on. They lie in the
@@ -169,17 +146,8 @@ pub unsafe extern "C" fn tidegate_model_label(
     text: *mut *const c_char,
     text_len: *mut usize,
 ) -> tidegate_status {
-    done(|| {
-        let (model, text, text_len) = (Place::new(model)?, Answer::new(text)?, Answer::new(text_len)?);
-        disjoint(&[text.region(), text_len.region()], &[model.region()])?;
-        // SAFETY: the caller's word: the header says what the pointers point to.
-        unsafe {
-            let label = model.get()?.labels().nth(index).ok_or(TIDEGATE_NO_SUCH)?;
-            text.give(label.as_ptr().cast());
-            text_len.give(label.len());
-        }
-        Ok(())
-    })
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::label(word, model, index, text, text_len)) }
 }
 
 /// Makes `state` a state of `model` that starts at zero, in `words`, of which there are `words_len`, at least the
@@ -192,26 +160,17 @@ pub unsafe extern "C" fn tidegate_state_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    done(|| {
-        let (state, model, words) = (Place::new(state)?, Place::new(model)?, Lent::new(words, words_len)?);
-        disjoint(&[state.region(), words.region()], &[model.region()])?;
-        let memory = words.region();
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let value = model.get().and_then(|model| Ok(State::new(model, words.get_mut())?));
-            state.fill(value.map(|value| Owning { value, memory }))
-        }
-    })
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| object::init(word, state, model, (words, words_len), |model, words| Ok(State::new(model, words)?)))
+    }
 }
 
 /// Back to zero, as new.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_reset(state: *mut tidegate_state) -> tidegate_status {
-    done(|| {
-        // SAFETY: the caller's word: `state` is an object that nothing else uses, nor its words.
-        unsafe { Place::new(state)?.get_mut()? }.value.reset();
-        Ok(())
-    })
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::reset(word, state, |state| state.value.reset())) }
 }
 
 /// Writes the state to the start of `bytes` (flash before deep sleep, another machine), which has room for `bytes_len`, at
@@ -222,16 +181,8 @@ pub unsafe extern "C" fn tidegate_state_save(
     bytes: *mut u8,
     bytes_len: usize,
 ) -> tidegate_status {
-    done(|| {
-        let (state, bytes) = (Place::new(state)?, Lent::new(bytes, bytes_len)?);
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            let owning = state.get()?;
-            disjoint(&[bytes.region()], &[state.region(), owning.memory])?;
-            owning.value.save(bytes.get_mut())?;
-        }
-        Ok(())
-    })
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::save(word, state, (bytes, bytes_len))) }
 }
 
 /// Reads a state that tidegate_state_save wrote. Bytes that are damaged or that another model saved are refused, and the
@@ -242,13 +193,319 @@ pub unsafe extern "C" fn tidegate_state_restore(
     bytes: *const u8,
     bytes_len: usize,
 ) -> tidegate_status {
-    done(|| {
-        let (state, bytes) = (Place::new(state)?, Lent::new(bytes, bytes_len)?);
-        // SAFETY: the caller's word: the header says what the pointers point to; they overlap nowhere.
-        unsafe {
-            disjoint(&[state.region(), state.get()?.memory], &[bytes.region()])?;
-            state.get_mut()?.value.restore(bytes.get())?;
-        }
-        Ok(())
-    })
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::restore(word, state, (bytes, bytes_len))) }
+}
+
+/// Makes `front_end` the front end of `model`, without samples, in `words`, of which there are `words_len`, at least the
+/// `front_end_words` of tidegate_info. The words belong to the front end for as long as it is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_init(
+    front_end: *mut tidegate_front_end,
+    model: *const tidegate_model,
+    words: *mut u32,
+    words_len: usize,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end)) }
+}
+
+/// Takes samples, 16 bits each, until a row of features is complete; `*taken` says how many, 0 while a row waits for
+/// tidegate_front_end_next. The features do not depend on how the samples are cut into calls.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_push(
+    front_end: *mut tidegate_front_end,
+    samples: *const i16,
+    samples_len: usize,
+    taken: *mut usize,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| hear::push(word, front_end, (samples, samples_len), taken, FrontEnd::push)) }
+}
+
+/// The next row of features, if one is complete: `*has_features` says whether it was written to `features`, which has
+/// `features_len` elements, the model's `input_size`. One push may complete several rows: call it until there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_next(
+    front_end: *mut tidegate_front_end,
+    features: *mut f32,
+    features_len: usize,
+    has_features: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| hear::next(word, front_end, (features, features_len), has_features, FrontEnd::next)) }
+}
+
+/// Forgets every sample, as new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_reset(front_end: *mut tidegate_front_end) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset())) }
+}
+
+/// Makes `detector` the detector of `model`, without posteriors, in `words`, of which there are `words_len`, at least the
+/// `detector_words` of tidegate_info. The words belong to the detector for as long as it is used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_detector_init(
+    detector: *mut tidegate_detector,
+    model: *const tidegate_model,
+    words: *mut u32,
+    words_len: usize,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::init(word, detector, model, (words, words_len), hear::detector)) }
+}
+
+/// Takes the posteriors of a step's output, `output_size` of them, at the time `now_ms`, which may wrap. `*has_event` says
+/// whether that made an event, which is then in `*event`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_detector_push(
+    detector: *mut tidegate_detector,
+    posteriors: *const f32,
+    posteriors_len: usize,
+    now_ms: u32,
+    event: *mut tidegate_event,
+    has_event: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
+                let found = detector.push(posteriors, now_ms)?;
+                Ok(found.map(|found| tidegate_event { label: found.label, score: found.score, at_ms: found.at_ms }))
+            })
+        })
+    }
+}
+
+/// Forgets every posterior and event, as new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_detector_reset(detector: *mut tidegate_detector) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::reset(word, detector, |detector| detector.value.reset())) }
+}
+
+/// tidegate_front_end_init of an image whose front end is one of integers; it needs as many words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_i16_init(
+    front_end: *mut tidegate_front_end_i16,
+    model: *const tidegate_model,
+    words: *mut u32,
+    words_len: usize,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end_i16)) }
+}
+
+/// As tidegate_front_end_push.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_i16_push(
+    front_end: *mut tidegate_front_end_i16,
+    samples: *const i16,
+    samples_len: usize,
+    taken: *mut usize,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| hear::push(word, front_end, (samples, samples_len), taken, IntegerFrontEnd::push)) }
+}
+
+/// tidegate_front_end_next without a float: rows for tidegate_step_i16.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_i16_next(
+    front_end: *mut tidegate_front_end_i16,
+    features: *mut i16,
+    features_len: usize,
+    has_features: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| hear::next(word, front_end, (features, features_len), has_features, IntegerFrontEnd::next)) }
+}
+
+/// Forgets every sample, as new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_front_end_i16_reset(front_end: *mut tidegate_front_end_i16) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset())) }
+}
+
+/// tidegate_detector_init of a model whose outputs are posteriors in 2^-15, as those of softmax and sigmoid are; it needs the
+/// `detector_i16_words` of tidegate_info.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_detector_i16_init(
+    detector: *mut tidegate_detector_i16,
+    model: *const tidegate_model,
+    words: *mut u32,
+    words_len: usize,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::init(word, detector, model, (words, words_len), hear::detector_i16)) }
+}
+
+/// tidegate_detector_push without a float: takes what tidegate_step_i16 gives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_detector_i16_push(
+    detector: *mut tidegate_detector_i16,
+    posteriors: *const i16,
+    posteriors_len: usize,
+    now_ms: u32,
+    event: *mut tidegate_event_i16,
+    has_event: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
+                let found = detector.push(posteriors, now_ms)?;
+                Ok(found.map(|found| tidegate_event_i16 { label: found.label, score: found.score, at_ms: found.at_ms }))
+            })
+        })
+    }
+}
+
+/// Forgets every posterior and event, as new.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_detector_i16_reset(detector: *mut tidegate_detector_i16) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe { call(|word| object::reset(word, detector, |detector| detector.value.reset())) }
+}
+
+/// One time step of a model with one input and one output. `input` has `input_size` elements, `output` room for
+/// `output_size`; `scratch` has at least `scratch_words`, holds nothing between steps, and may serve all states of all
+/// models in turn. `*has_output` says whether the step wrote `output`: a step within a window does not. After an error
+/// state and output are as they were.
+///
+/// An integer model takes and gives floats too: they are converted at its ports.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_step_f32(
+    model: *const tidegate_model,
+    state: *mut tidegate_state,
+    scratch: *mut u32,
+    scratch_len: usize,
+    input: *const f32,
+    input_len: usize,
+    output: *mut f32,
+    output_len: usize,
+    has_output: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+            step::one(word, at, (input, input_len), (output, output_len), Model::step_ports)
+        })
+    }
+}
+
+/// tidegate_step_f32 of an integer model without a float. What the integers are worth is in tidegate_port.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_step_i16(
+    model: *const tidegate_model,
+    state: *mut tidegate_state,
+    scratch: *mut u32,
+    scratch_len: usize,
+    input: *const i16,
+    input_len: usize,
+    output: *mut i16,
+    output_len: usize,
+    has_output: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+            step::one(word, at, (input, input_len), (output, output_len), Model::step_ports_i16)
+        })
+    }
+}
+
+/// tidegate_step_f32 of a model with several inputs or outputs, up to TIDEGATE_MOST_PORTS of each, in the order of
+/// tidegate_model_input and tidegate_model_output. No output may overlap another buffer; inputs may overlap each other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_step_ports_f32(
+    model: *const tidegate_model,
+    state: *mut tidegate_state,
+    scratch: *mut u32,
+    scratch_len: usize,
+    inputs: *const tidegate_input_f32,
+    input_count: usize,
+    outputs: *const tidegate_output_f32,
+    output_count: usize,
+    has_output: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+            let inputs = step::rows(word, inputs, input_count, |row| (row.values, row.values_len))?;
+            let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
+            step::step(word, at, (inputs, input_count), (outputs, output_count), Model::step_ports)
+        })
+    }
+}
+
+/// tidegate_step_i16 of a model with several inputs or outputs, as tidegate_step_ports_f32.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_step_ports_i16(
+    model: *const tidegate_model,
+    state: *mut tidegate_state,
+    scratch: *mut u32,
+    scratch_len: usize,
+    inputs: *const tidegate_input_i16,
+    input_count: usize,
+    outputs: *const tidegate_output_i16,
+    output_count: usize,
+    has_output: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+            let inputs = step::rows(word, inputs, input_count, |row| (row.values, row.values_len))?;
+            let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
+            step::step(word, at, (inputs, input_count), (outputs, output_count), Model::step_ports_i16)
+        })
+    }
+}
+
+/// Ends a sequence of a model that looks at windows of rows (a bidirectional layer): the steps since the last full window
+/// give an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end.
+/// Buffers and answers are those of tidegate_step_f32.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_finish_f32(
+    model: *const tidegate_model,
+    state: *mut tidegate_state,
+    scratch: *mut u32,
+    scratch_len: usize,
+    output: *mut f32,
+    output_len: usize,
+    has_output: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+            step::step(word, at, ([], 0), ([Lent::new(word, output, output_len)?], 1), step::finish)
+        })
+    }
+}
+
+/// tidegate_finish_f32 of a model with several outputs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tidegate_finish_ports_f32(
+    model: *const tidegate_model,
+    state: *mut tidegate_state,
+    scratch: *mut u32,
+    scratch_len: usize,
+    outputs: *const tidegate_output_f32,
+    output_count: usize,
+    has_output: *mut bool,
+) -> tidegate_status {
+    // SAFETY: the caller's word.
+    unsafe {
+        call(|word| {
+            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+            let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
+            step::step(word, at, ([], 0), (outputs, output_count), step::finish)
+        })
+    }
 }

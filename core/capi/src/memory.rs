@@ -1,24 +1,35 @@
 //! Memory that C lends: what can be checked of a pointer is checked before it is followed, and nothing that is written
-//! may overlap anything else.
+//! may overlap anything else. What cannot be checked is the caller's [`Word`], without which nothing here is made.
+
+#![expect(unsafe_code)]
 
 use core::{ptr, slice};
 
 use crate::status::tidegate_status::{self, *};
 
-/// So many values of C's, of which the pointer and the length have been checked.
+/// A caller's word that what the header says of the pointers of its call is so: what they point to is there, is what their
+/// types say, and is used by nothing else meanwhile that writes it, or, where the call writes it, by nothing else at all.
+#[derive(Clone, Copy)]
+pub(crate) struct Word(());
+
+impl Word {
+    /// # Safety
+    /// The word is true for every pointer of one call, until the call returns; for what an object is lent, for as long as
+    /// the object is used.
+    pub unsafe fn given() -> Self {
+        Self(())
+    }
+}
+
+/// That [`disjoint`] has found no overlap.
+#[derive(Clone, Copy)]
+pub(crate) struct Apart(());
+
+/// So many values of C's, of which the pointer and the length have been checked. Each pointer of a call is lent once.
 pub(crate) struct Lent<T> {
     pointer: *mut T,
     len: usize,
 }
-
-// Not derived: that would ask it of `T`.
-impl<T> Clone for Lent<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Lent<T> {}
 
 /// Where something lies, in addresses.
 #[derive(Clone, Copy, Default)]
@@ -31,7 +42,7 @@ impl<T> Lent<T> {
     /// Nothing.
     pub const EMPTY: Self = Self { pointer: ptr::dangling_mut(), len: 0 };
 
-    pub fn new(pointer: *const T, len: usize) -> Result<Self, tidegate_status> {
+    pub fn new(_: Word, pointer: *const T, len: usize) -> Result<Self, tidegate_status> {
         if pointer.is_null() {
             return Err(TIDEGATE_NULL);
         }
@@ -50,18 +61,16 @@ impl<T> Lent<T> {
         Region { start, end: start + self.len * size_of::<T>() }
     }
 
-    /// # Safety
-    /// So many values are there, of which none is written while the slice is used.
-    pub unsafe fn get<'x>(&self) -> &'x [T] {
-        // SAFETY: `new` has seen that the pointer is aligned, is not null and that the length fits; the rest is the
-        // caller's word.
+    /// For as long as the caller's word holds.
+    pub fn get<'x>(self) -> &'x [T] {
+        // SAFETY: `new` has seen that the pointer is aligned, is not null and that the length fits; that so many values are
+        // there, which nothing writes, is the caller's word, and that this call does not write them `Apart`.
         unsafe { slice::from_raw_parts(self.pointer, self.len) }
     }
 
-    /// # Safety
-    /// So many values are there, which nothing else reads or writes while the slice is used.
-    pub unsafe fn get_mut<'x>(&self) -> &'x mut [T] {
-        // SAFETY: as in `get`.
+    /// As [`get`](Self::get).
+    pub fn get_mut<'x>(self, _: Apart) -> &'x mut [T] {
+        // SAFETY: as in `get`; what is lent is gone with `self`, and nothing else of the call overlaps it.
         unsafe { slice::from_raw_parts_mut(self.pointer, self.len) }
     }
 }
@@ -70,24 +79,22 @@ impl<T> Lent<T> {
 pub(crate) struct Answer<T>(Lent<T>);
 
 impl<T> Answer<T> {
-    pub fn new(pointer: *mut T) -> Result<Self, tidegate_status> {
-        Lent::new(pointer, 1).map(Self)
+    pub fn new(word: Word, pointer: *mut T) -> Result<Self, tidegate_status> {
+        Lent::new(word, pointer, 1).map(Self)
     }
 
     pub fn region(&self) -> Region {
         self.0.region()
     }
 
-    /// # Safety
-    /// There is room for a value, which nothing else reads or writes.
-    pub unsafe fn give(&self, value: T) {
+    pub fn give(self, _: Apart, value: T) {
         // SAFETY: `new` has seen that the pointer is aligned and not null; the room is the caller's word.
         unsafe { self.0.pointer.write(value) }
     }
 }
 
 /// Fails where something that is written overlaps anything else, written or read.
-pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<(), tidegate_status> {
+pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<Apart, tidegate_status> {
     let mut left = written;
     while let [region, others @ ..] = left {
         if others.iter().chain(read).any(|other| region.start < other.end && other.start < region.end) {
@@ -95,7 +102,7 @@ pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<(), tidega
         }
         left = others;
     }
-    Ok(())
+    Ok(Apart(()))
 }
 
 /// A type of the header that holds a value of ours, behind a seal that says that it does.
@@ -123,9 +130,9 @@ pub(crate) struct Place<O: Object>(Lent<O>);
 impl<O: Object> Place<O> {
     const FITS: () = assert!(fits::<O>(), "the type in the header is too small for what it holds");
 
-    pub fn new(pointer: *const O) -> Result<Self, tidegate_status> {
+    pub fn new(word: Word, pointer: *const O) -> Result<Self, tidegate_status> {
         let () = Self::FITS;
-        Lent::new(pointer, 1).map(Self)
+        Lent::new(word, pointer, 1).map(Self)
     }
 
     pub fn region(&self) -> Region {
@@ -137,14 +144,11 @@ impl<O: Object> Place<O> {
     }
 
     /// Makes it ready, or on an error not ready.
-    ///
-    /// # Safety
-    /// There is room for an object, which nothing else reads or writes.
-    pub unsafe fn fill(&self, value: Result<O::Value, tidegate_status>) -> Result<(), tidegate_status> {
+    pub fn fill(self, _: Apart, value: Result<O::Value, tidegate_status>) -> Result<(), tidegate_status> {
         let sealed = self.sealed();
         match value {
-            // SAFETY: the object is aligned, is not null, and has room for the sealed value (`FITS`); that nothing else
-            // uses it is the caller's word.
+            // SAFETY: the object is aligned, is not null, and has room for the sealed value (`FITS`); that it is there and
+            // nothing else uses it is the caller's word.
             Ok(value) => unsafe { sealed.write(Sealed { seal: O::SEAL, value }) },
             Err(error) => {
                 // SAFETY: as above.
@@ -155,22 +159,20 @@ impl<O: Object> Place<O> {
         Ok(())
     }
 
-    /// # Safety
-    /// There is an object, zero or whatever its own calls have made of it, which nothing writes meanwhile.
-    pub unsafe fn get<'x>(&self) -> Result<&'x O::Value, tidegate_status> {
-        // SAFETY: the object is aligned, is not null, and as large as a sealed value; every value of a seal is one.
+    /// What is in it, if it is ready.
+    pub fn get(&self) -> Result<&O::Value, tidegate_status> {
+        // SAFETY: the object is aligned, is not null, and as large as a sealed value; every value of a seal is one. That there
+        // is an object, zero or whatever its own calls have made of it, is the caller's word.
         match unsafe { ptr::read(&raw const (*self.sealed()).seal) } {
-            // SAFETY: the seal says that `fill` has written a value.
+            // SAFETY: the seal says that `fill` has written a value; nothing writes it while `self` is borrowed.
             seal if seal == O::SEAL => Ok(unsafe { &(*self.sealed()).value }),
             _ => Err(TIDEGATE_NOT_READY),
         }
     }
 
-    /// # Safety
-    /// As [`get`](Self::get); nothing else reads or writes the object meanwhile.
-    pub unsafe fn get_mut<'x>(&self) -> Result<&'x mut O::Value, tidegate_status> {
-        // SAFETY: the caller's word.
-        unsafe { self.get()? };
+    /// As [`get`](Self::get).
+    pub fn get_mut(&mut self, _: Apart) -> Result<&mut O::Value, tidegate_status> {
+        self.get()?;
         // SAFETY: `get` has found a value, and nothing else uses it.
         Ok(unsafe { &mut (*self.sealed()).value })
     }

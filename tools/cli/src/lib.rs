@@ -2,6 +2,9 @@
 //! reads, scores and draws.
 
 pub mod c_header;
+/// What images are made for; a build script names it so without making its own features those of the host.
+pub use tidegate;
+
 pub mod canonical;
 pub mod compare;
 pub mod data;

@@ -169,12 +169,20 @@ fn least_scale(node: &Node, model: &Canonical, ranges: &Ranges, scales: &Scales)
         most("weights").max(most("input_weights")) * read
     };
     let candidate = if node.cell == CellKind::Gru.spec().name {
-        most_candidate(node, model, ranges, read * f64::from(MAX)) / f64::from(MAX)
+        let most_candidate = most_candidate(node, model, ranges, read * f64::from(MAX)) / f64::from(MAX);
+        most_candidate.min(most_scale(most("recurrent_weights")))
     } else {
         0.0
     };
     // Sums may be made coarser so that they do not wrap.
     candidate.max(2.5 / 127.0 * unit)
+}
+
+/// What a unit of an output may be worth for the sake of what it does not show, over which weights up to this are summed: sums
+/// are counted in units of 1 at least, of which a multiplier gives less than a half for each unit of what it is given, and
+/// the way there may cost up to another half. Beyond, what is not shown is cut off.
+fn most_scale(weight: f64) -> f64 {
+    127.0 / 4.0 / weight
 }
 
 /// The most that the candidate of a GRU can be over an input of this range: it has the scale of the output, which sees

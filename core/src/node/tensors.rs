@@ -1,0 +1,131 @@
+//! Where the tensors of a node lie, how long they are, and what they hold. After the checks none of it fails.
+
+use super::Node;
+use crate::cell::{Storage, TensorSpec};
+use crate::curve::TABLE_LEN;
+use crate::image::field::node as field;
+use crate::image::read::{slice, u32_at};
+use crate::kernel::{Blocks, Kernel, Weight};
+use crate::quant::RowBlock;
+use crate::tensor::Matrix;
+
+impl<'a> Node<'a> {
+    /// Tensor `index` of the image.
+    pub(super) const fn tensor_spec(&self, index: usize) -> Option<&'static TensorSpec> {
+        match self.tensor_specs().split_at_checked(index) {
+            Some((_, [spec, ..])) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// Bytes of tensor `index` of the spec: its rows rounded up to four, its columns as the layout has them.
+    pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
+        match self.tensor_spec(index) {
+            Some(spec) => self.spec_bytes(spec),
+            None => None,
+        }
+    }
+
+    const fn spec_bytes(&self, spec: &TensorSpec) -> Option<usize> {
+        let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
+        let Some(units) = self.sizes().dim(&spec.rows) else { return None };
+        let Some(rows) = units.checked_mul(blocks) else { return None };
+        let Some(rows) = rows.checked_next_multiple_of(4) else { return None };
+        match spec.storage {
+            Storage::Weights(_) => {
+                let Some(block) = self.block_bytes(spec) else { return None };
+                (rows / 4).checked_mul(block)
+            }
+            Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
+            Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
+            Storage::Factors { .. } => rows.checked_mul(2),
+            Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
+            Storage::Multipliers | Storage::Addends => rows.checked_mul(4),
+        }
+    }
+
+    /// Bytes of a block of four rows of a matrix.
+    pub(super) const fn block_bytes(&self, spec: &TensorSpec) -> Option<usize> {
+        let Some(cols) = &spec.cols else { return Some(0) };
+        match self.sizes().dim(cols) {
+            Some(cols) => self.layout.block_bytes(self.numeric, cols),
+            None => None,
+        }
+    }
+
+    /// The bytes of tensor `index` of the spec; none where the node does not have it.
+    fn tensor(&self, index: usize) -> &'a [u8] {
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        if offset == field::ABSENT {
+            return &[];
+        }
+        let bytes = self.cell.tensors.get(index).and_then(|spec| self.spec_bytes(spec)).unwrap_or(0);
+        slice(self.weights, offset as usize, bytes).unwrap_or_default()
+    }
+
+    /// Matrix `index` of the spec.
+    pub(crate) fn matrix<W: Weight>(&self, index: usize) -> Matrix<'a, W> {
+        let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        Matrix::new(self.tensor(index), cols)
+    }
+
+    /// The columns of the blocks of matrix `index` of a float node, and what is behind the matrix.
+    pub(crate) fn columns<W: Weight>(&self, index: usize) -> &'a [[W; 4]] {
+        self.whole(index)
+    }
+
+    /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
+    pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
+        Blocks { units: self.whole(index), block_len: K::block_len(cols) }
+    }
+
+    /// As many of something as a tensor and what is behind it hold.
+    pub(super) fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
+        let bytes = self.tensor_start(index);
+        let whole = bytes.len() - bytes.len() % size_of::<T>();
+        bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
+    }
+
+    /// The weights of a row of matrix `index` of an integer node.
+    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
+        let (layout, numeric) = (self.layout, self.numeric);
+        let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
+        let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);
+        let block = self.tensor(index).get((row / 4).saturating_mul(bytes)..).unwrap_or_default();
+        (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
+    }
+
+    /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
+    pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
+        // What is behind the tensor may end within a word.
+        let words = self.tensor_start(index).as_chunks::<4>().0.as_flattened();
+        let words: &[[i32; 1]] = bytemuck::try_cast_slice(words).unwrap_or_default();
+        words.as_flattened().as_chunks().0.get(..rows.div_ceil(4)).unwrap_or_default()
+    }
+
+    /// A tensor and what is behind it: to say where it ends would take its dimensions.
+    fn tensor_start(&self, index: usize) -> &'a [u8] {
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
+        self.weights.get(offset as usize..).unwrap_or_default()
+    }
+
+    /// The factors or the table at `index` of an integer node's spec.
+    pub(crate) fn integers(&self, index: usize) -> &'a [i16] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// The multipliers, the terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    pub(crate) fn words(&self, index: usize) -> &'a [i32] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// Vector `index` of the spec, in blocks of four rows; the last is filled up with zeros.
+    pub(crate) fn vector(&self, index: usize) -> &'a [[f32; 4]] {
+        bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
+    }
+
+    /// Vector `index` of the spec, element by element, with the zeros that fill its last block up.
+    pub(crate) fn elements(&self, index: usize) -> &'a [f32] {
+        self.vector(index).as_flattened()
+    }
+}
