@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::cell::Cells;
 use crate::detector::DetectorSettings;
-use crate::engine::Engine;
+use crate::engine::{Engine, engine};
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
@@ -31,7 +31,7 @@ pub struct Model<'a> {
     detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     shared: Shared<'a>,
-    engine: Option<&'static Engine>,
+    engine: Option<Engine>,
     ports: &'a [u8],
     node_count: u32,
     /// Nodes up to the last that has a state.
@@ -123,7 +123,7 @@ impl<'a> Model<'a> {
             detector,
             records,
             shared: Shared { weights, numeric: image.numeric, layout: image.layout, cells: Cells::NONE },
-            engine: Some(Engine::of(image.numeric)),
+            engine: Some(engine(image.numeric)),
             ports,
             node_count,
             stateful_count: 0,
@@ -366,7 +366,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(crate) const fn engine(&self) -> Result<&'static Engine, StepError> {
+    pub(crate) const fn engine(&self) -> Result<Engine, StepError> {
         match self.engine {
             Some(engine) => Ok(engine),
             None => Err(StepError::IntegersOnly),

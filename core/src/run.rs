@@ -14,7 +14,9 @@ pub(crate) enum Pass {
     Finish,
 }
 
-/// Runs nodes until one has nothing to give; returns whether the last was reached.
+/// Runs nodes until one has nothing to give; returns whether the last was reached. There is one call, and it is part of its
+/// caller: where a model is a constant, so is what its records say.
+#[inline(always)]
 pub(crate) fn run<E: Element>(
     nodes: Nodes<'_>,
     pass: Pass,

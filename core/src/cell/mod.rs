@@ -197,12 +197,13 @@ impl CellKind {
         Self::Scale,
     ];
 
-    /// What this kind does with weights of type `W`, and all that is known about it. A kind may have a second step for
-    /// nodes with `rare` options, which does all that the first does.
-    const fn cell<W: Weight>(self, rare: bool) -> (&'static CellSpec, &'static Cell) {
+    /// What this kind does with weights of type `W`, and all that is known about it.
+    const fn cell<W: Weight>(self, need: Need) -> (&'static CellSpec, &'static Cell) {
         match self {
             Self::Elman => const { (&elman::SPEC, &Cell::new(&elman::SPEC, elman::step::<W>)) },
-            Self::Lstm if rare => const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>)) },
+            Self::Lstm if matches!(need, Need::Any) => {
+                const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>)) }
+            }
             Self::Lstm => const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step::<W>)) },
             Self::Gru => const { (&gru::SPEC, &Cell::new(&gru::SPEC, gru::step::<W>)) },
             Self::Ugrnn => const { (&ugrnn::SPEC, &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>)) },
@@ -255,21 +256,22 @@ impl CellKind {
 
     /// What is other of this kind in the integer numerics, and what it does with weights that a kernel reads; none if it has
     /// no integer form.
-    const fn integer<K: Kernel>(self, rare: bool) -> Option<(&'static IntegerSpec, &'static Cell)> {
+    const fn integer<K: Kernel>(self, need: Need) -> Option<(&'static IntegerSpec, &'static Cell)> {
         match self {
-            Self::Lstm if rare => {
+            Self::Lstm if matches!(need, Need::Any) => {
                 const {
-                    Some((
-                        &lstm::integer::RARE_SPEC,
-                        &Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>),
-                    ))
+                    let cell = Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>);
+                    Some((&lstm::integer::RARE_SPEC, &Cell { need: Need::Any, ..cell }))
                 }
+            }
+            Self::Lstm if matches!(need, Need::More) => {
+                const { Some((&lstm::integer::SPEC, &Cell::usual(&lstm::SPEC, lstm::integer::step_projected::<K>))) }
             }
             Self::Lstm => const { Some((&lstm::integer::SPEC, &Cell::usual(&lstm::SPEC, lstm::integer::step::<K>))) },
             Self::Elman => {
                 const { Some((&elman::integer::SPEC, &Cell::usual(&elman::SPEC, elman::integer::step::<K>))) }
             }
-            Self::Gru if rare => {
+            Self::Gru if matches!(need, Need::Any) => {
                 const { Some((&gru::integer::SPEC, &Cell::usual(&gru::SPEC, gru::integer::step_any::<K>))) }
             }
             Self::Gru => const { Some((&gru::integer::SPEC, &Cell::usual(&gru::SPEC, gru::integer::step::<K>))) },
@@ -342,7 +344,7 @@ impl CellKind {
                     ))
                 }
             }
-            Self::Identity if rare => {
+            Self::Identity if matches!(need, Need::Any) => {
                 const {
                     Some((
                         &identity::integer::SPEC,
@@ -398,8 +400,8 @@ impl CellKind {
     }
 
     /// What it does in the integer numerics; none if it has no integer form.
-    pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
-        match self.integer::<K>(rare) {
+    pub(crate) const fn integer_cell<K: Kernel>(self, need: Need) -> Option<&'static Cell> {
+        match self.integer::<K>(need) {
             Some((_, cell)) => Some(cell),
             None => None,
         }
@@ -415,27 +417,31 @@ impl CellKind {
         if !numeric.is_integer() {
             return None;
         }
-        match self.integer::<kernel::Portable>(self.is_rare(options, numeric)) {
+        match self.integer::<kernel::Portable>(self.need(options, numeric)) {
             Some((spec, _)) => Some(spec),
             None => None,
         }
     }
 
-    /// Whether a node with these options needs the second step of its kind.
-    const fn is_rare(self, options: u32, numeric: Numeric) -> bool {
-        let rare = match (self, numeric.is_integer()) {
-            (Self::Lstm, true) => lstm::integer::RARE,
-            (Self::Lstm, false) => lstm::IN_PASSES,
-            (Self::Gru, true) => gru::integer::RARE,
-            (Self::Identity, true) => identity::integer::RARE,
-            _ => 0,
+    /// Which of its kind's steps a node with these options needs.
+    const fn need(self, options: u32, numeric: Numeric) -> Need {
+        let (more, any) = match (self, numeric.is_integer()) {
+            (Self::Lstm, true) => (1 << lstm::PROJECTION, lstm::integer::RARE),
+            (Self::Lstm, false) => (0, lstm::IN_PASSES),
+            (Self::Gru, true) => (0, gru::integer::RARE),
+            (Self::Identity, true) => (0, identity::integer::RARE),
+            _ => (0, 0),
         };
-        options & rare != 0
+        match (options & more != 0, options & any != 0) {
+            (_, true) => Need::Any,
+            (true, false) => Need::More,
+            (false, false) => Need::Usual,
+        }
     }
 
     /// What is known about this kind.
     pub const fn spec(self) -> &'static CellSpec {
-        self.cell::<f32>(false).0
+        self.cell::<f32>(Need::Usual).0
     }
 
     /// Its code in an image.
@@ -458,7 +464,7 @@ impl CellKind {
 
     /// Whether a step of this kind may have nothing to give.
     pub const fn is_buffered(self) -> bool {
-        self.cell::<f32>(false).1.is_buffered()
+        self.cell::<f32>(Need::Usual).1.is_buffered()
     }
 }
 
@@ -508,6 +514,18 @@ pub(crate) enum Run<E> {
     Buffered(BufferedStep<E>),
 }
 
+/// Which of the steps of its kind a node needs. Each does all that those before it do: a firmware whose model is a constant
+/// holds no more than its options ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The one that does without.
+    Usual,
+    /// The one with what is common.
+    More,
+    /// The one that has all.
+    Any,
+}
+
 /// A kind for one type of weights: what a step needs of it. A firmware whose model is a constant holds no more of its specs.
 #[derive(Debug)]
 pub(crate) struct Cell {
@@ -515,6 +533,8 @@ pub(crate) struct Cell {
     /// The tensors of the image, where the step asks for their lengths.
     pub tensors: &'static [TensorSpec],
     pub form: Form,
+    /// The need that it is made for, where that is [`Need::Any`].
+    need: Need,
 }
 
 /// What a cell computes with.
@@ -526,24 +546,29 @@ pub(crate) enum Form {
 
 impl Cell {
     const fn new(spec: &CellSpec, step: EachStep<f32>) -> Self {
-        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Each(step)) }
+        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Each(step)), need: Need::Usual }
     }
 
     const fn buffered(spec: &CellSpec, step: BufferedStep<f32>) -> Self {
-        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Buffered(step)) }
+        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Buffered(step)), need: Need::Usual }
     }
 
     /// Whose step reads only matrices, rows and tables, whose lengths it knows.
     const fn usual(spec: &CellSpec, step: EachStep<i16>) -> Self {
-        Self { states: spec.states, tensors: &[], form: Form::Integer(Run::Each(step)) }
+        Self { states: spec.states, tensors: &[], form: Form::Integer(Run::Each(step)), need: Need::Usual }
     }
 
     const fn integer(spec: &CellSpec, integer: &IntegerSpec, step: EachStep<i16>) -> Self {
-        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Each(step)) }
+        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Each(step)), need: Need::Usual }
     }
 
     const fn integer_buffered(spec: &CellSpec, integer: &IntegerSpec, step: BufferedStep<i16>) -> Self {
-        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Buffered(step)) }
+        Self {
+            states: spec.states,
+            tensors: integer.tensors,
+            form: Form::Integer(Run::Buffered(step)),
+            need: Need::Usual,
+        }
     }
 
     pub const fn is_buffered(&self) -> bool {
@@ -618,14 +643,16 @@ impl Cells {
 
     /// The same with this kind, for a node with these options too. Without a form in this numeric it stays missing.
     pub const fn with(mut self, kind: CellKind, options: u32, numeric: Numeric, layout: Layout) -> Self {
-        let rare = kind.is_rare(options, numeric);
-        if self.get(kind).is_some() && !rare {
+        let need = kind.need(options, numeric);
+        if let Some(cell) = self.get(kind)
+            && (matches!(need, Need::Usual) || matches!(cell.need, Need::Any))
+        {
             return self;
         }
         let cell = match numeric {
-            Numeric::F32 => Some(kind.cell::<f32>(rare).1),
-            Numeric::F16 => Some(kind.cell::<f16>(rare).1),
-            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, rare, numeric, layout),
+            Numeric::F32 => Some(kind.cell::<f32>(need).1),
+            Numeric::F16 => Some(kind.cell::<f16>(need).1),
+            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, need, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {

@@ -40,7 +40,7 @@ pub use scalar::accumulate_each;
 use gates::LstmShifts;
 use half::f16;
 
-use crate::cell::{Cell, CellKind};
+use crate::cell::{Cell, CellKind, Need};
 use crate::curve::Usual;
 use crate::image::{Layout, Numeric};
 use crate::quant::{RowBlock, scaled, shifted, start};
@@ -252,18 +252,18 @@ pub(crate) struct CortexM4Nibbles;
 /// What a kind does in an integer numeric with weights in this layout; none if it has no integer form.
 pub(crate) const fn integer_cell(
     kind: CellKind,
-    rare: bool,
+    need: Need,
     numeric: Numeric,
     layout: Layout,
 ) -> Option<&'static Cell> {
     let nibbles = matches!(numeric, Numeric::I4x16);
     match layout {
-        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(rare),
-        Layout::Portable => kind.integer_cell::<Portable>(rare),
+        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(need),
+        Layout::Portable => kind.integer_cell::<Portable>(need),
         _ if !layout.is_read() || !layout.is_of(numeric) => None,
-        Layout::CortexM0 => kind.integer_cell::<CortexM0>(rare),
-        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(rare),
-        Layout::CortexM4 => kind.integer_cell::<CortexM4>(rare),
-        Layout::CortexM55 => kind.integer_cell::<CortexM55>(rare),
+        Layout::CortexM0 => kind.integer_cell::<CortexM0>(need),
+        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(need),
+        Layout::CortexM4 => kind.integer_cell::<CortexM4>(need),
+        Layout::CortexM55 => kind.integer_cell::<CortexM55>(need),
     }
 }
