@@ -97,26 +97,31 @@ pub(crate) fn advance<E: Element, P: Crosses<E>>(
         // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
         slots.fill(E::zeroed());
     }
-    let mut output = false;
+    let (mut output, mut index) = (false, 0);
     let mut rest: &mut [E] = bytemuck::cast_slice_mut(values);
-    for index in 0..model.schedule().states() {
-        let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) else { break };
+    // The end is asked for behind the first turn: of an endless constant model the compiler then knows that there is one.
+    while let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) {
         rest = others;
-        let Turn::Step { first, last } = model.schedule().turn(index, *clock) else { continue };
-        let last = last && wanted;
-        if first {
-            own.fill(E::zeroed());
+        if let Turn::Step { first, last } = model.schedule().turn(index, *clock) {
+            let last = last && wanted;
+            if first {
+                own.fill(E::zeroed());
+            }
+            for ((place, scale), input) in model.inputs().places().zip(inputs) {
+                let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
+                let end = place.start + model.padded(place.len());
+                slots.get_mut(place.end..end).unwrap_or_default().fill(E::zeroed());
+                P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
+            }
+            let nodes = if last { model.nodes() } else { model.stateful_nodes() };
+            if run(nodes, pass, own, slots, work, observe) && last {
+                give(model, slots, outputs, to);
+                output = true;
+            }
         }
-        for ((place, scale), input) in model.inputs().places().zip(inputs) {
-            let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
-            let end = place.start + model.padded(place.len());
-            slots.get_mut(place.end..end).unwrap_or_default().fill(E::zeroed());
-            P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
-        }
-        let nodes = if last { model.nodes() } else { model.stateful_nodes() };
-        if run(nodes, pass, own, slots, work, observe) && last {
-            give(model, slots, outputs, to);
-            output = true;
+        index += 1;
+        if index >= model.schedule().states() {
+            break;
         }
     }
     *clock = model.schedule().tick(*clock);

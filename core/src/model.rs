@@ -490,6 +490,13 @@ pub struct Nodes<'a> {
     left: u32,
 }
 
+impl Nodes<'_> {
+    /// Whether none is left.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+}
+
 impl<'a> Iterator for Nodes<'a> {
     type Item = Node<'a>;
 

@@ -34,8 +34,11 @@ mod thumb2;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2_nibbles;
+#[expect(unsafe_code)]
+mod written;
 
 pub use scalar::accumulate_each;
+pub(crate) use written::Written;
 
 use gates::LstmShifts;
 use half::f16;
@@ -132,20 +135,21 @@ pub(crate) trait Kernel {
     /// The sums over the columns of a block, of each of its four rows, from `start` on. They wrap.
     fn dot(start: [i32; 4], block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
 
-    /// [Requantized](crate::quant) sums of two parts, the finer first: a block of each for each of `sums`.
+    /// [Requantized](crate::quant) sums of two parts, the finer first: a block of each for each of `rows`. Those that there is
+    /// something to make of are written.
     #[inline(never)]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
-        for (((sums, rows), w), r) in sums.iter_mut().zip(rows).zip(fine.blocks).zip(coarse.blocks) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        for ((rows, w), r) in rows.iter().zip(fine.blocks).zip(coarse.blocks) {
             let finer = Self::dot(start(rows), w, fine.operand);
-            *sums = scaled(rows, Self::dot(shifted(rows, finer), r, coarse.operand));
+            sums.push(scaled(rows, Self::dot(shifted(rows, finer), r, coarse.operand)));
         }
     }
 
     /// [Requantized](crate::quant) sums of one part.
     #[inline(never)]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
-        for ((sums, rows), w) in sums.iter_mut().zip(rows).zip(part.blocks) {
-            *sums = scaled(rows, Self::dot(start(rows), w, part.operand));
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        for (rows, w) in rows.iter().zip(part.blocks) {
+            sums.push(scaled(rows, Self::dot(start(rows), w, part.operand)));
         }
     }
 
