@@ -45,6 +45,8 @@ pub struct Node<'a> {
     tensors: &'a [u8],
     numeric: Numeric,
     layout: Layout,
+    /// [`Numeric::unit`]
+    unit: usize,
     weights: &'a [u8],
 }
 
@@ -96,6 +98,8 @@ pub(crate) struct Shared<'a> {
     pub weights: &'a [u8],
     pub numeric: Numeric,
     pub layout: Layout,
+    /// [`Numeric::unit`]
+    pub unit: usize,
     pub cells: Cells,
 }
 
@@ -191,6 +195,7 @@ impl<'a> Node<'a> {
             tensors,
             numeric: shared.numeric,
             layout: shared.layout,
+            unit: shared.unit,
             weights: shared.weights,
         };
         Ok((node, rest))
@@ -337,7 +342,7 @@ impl<'a> Node<'a> {
 
     /// Whether a slot that begins there begins where kernels can read it.
     const fn is_aligned(&self, start: usize) -> bool {
-        start.is_multiple_of(self.numeric.unit(self.layout))
+        start & (self.unit - 1) == 0
     }
 
     /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
@@ -478,42 +483,30 @@ impl<'a> Node<'a> {
         Some(total)
     }
 
+    /// So many elements, of which there are few, filled up as slots are. The unit is a power of two.
+    const fn filled(&self, elements: usize) -> usize {
+        elements.wrapping_add(self.unit - 1) & !(self.unit - 1)
+    }
+
     /// Elements of what it reads at one step, filled up as slots are.
     pub(crate) const fn padded_input(&self) -> usize {
-        match self.numeric.padded(self.layout, self.input_size) {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.filled(self.input_size)
     }
 
     /// Elements of the slot that it writes, filled up.
     pub(crate) const fn padded_output(&self) -> usize {
-        let output = self.output();
-        match self.numeric.padded(self.layout, output.end - output.start) {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.filled(self.output_size * self.steps())
     }
 
     /// A dimension, filled up as states and scratch are.
     pub(crate) const fn padded(&self, dim: &Dim) -> usize {
-        match self.numeric.padded(self.layout, self.dim(dim)) {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.filled(self.dim(dim))
     }
 
     /// Elements of the input that are gathered: from several slots, or from rows that do not begin where kernels can read them.
     pub(crate) const fn gathered_elements(&self) -> usize {
         let apart = self.steps() > 1 && !self.is_aligned(self.input_size);
-        if self.slots.len() > slot::LEN || apart {
-            match self.numeric.padded(self.layout, self.input_size) {
-                Some(elements) => elements,
-                None => 0,
-            }
-        } else {
-            0
-        }
+        if self.slots.len() > slot::LEN || apart { self.padded_input() } else { 0 }
     }
 
     /// Multiply-accumulates of one step with its weights.

@@ -672,10 +672,18 @@ impl Cells {
     }
 }
 
-/// As many as both have.
+/// As many as both have. Two a turn: of one a turn the compiler would make a call of `memcpy`, which takes more flash than a
+/// layer.
 pub(crate) fn copy<E: Copy>(to: &mut [E], from: &[E]) {
-    for (to, &from) in to.iter_mut().zip(from) {
-        *to = from;
+    let len = to.len().min(from.len());
+    let (Some(to), Some(from)) = (to.get_mut(..len), from.get(..len)) else { return };
+    let ((to, to_last), (from, from_last)) = (to.as_chunks_mut::<2>(), from.as_chunks::<2>());
+    for ([to, to_next], &[value, next]) in to.iter_mut().zip(from) {
+        *to = value;
+        *to_next = next;
+    }
+    if let ([to], &[value]) = (to_last, from_last) {
+        *to = value;
     }
 }
 

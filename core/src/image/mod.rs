@@ -107,7 +107,6 @@ impl Numeric {
 
     /// Slots, states and scratch begin on a multiple of this many elements, and are filled up to one: in an integer
     /// numeric whole words, and as many columns as the layout's kernel reads at once.
-    #[inline(always)]
     pub(crate) const fn unit(self, layout: Layout) -> usize {
         match (self.is_integer(), layout.columns(self)) {
             (false, _) => 1,
@@ -117,7 +116,6 @@ impl Numeric {
     }
 
     /// As many elements filled up.
-    #[inline(always)]
     pub(crate) const fn padded(self, layout: Layout, elements: usize) -> Option<usize> {
         // A power of two: without a division.
         let more = self.unit(layout) - 1;
