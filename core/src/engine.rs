@@ -34,25 +34,13 @@ pub(crate) struct Buffers<'s, 'i, 'o, P> {
     pub wanted: bool,
 }
 
-/// A step, or the end of a sequence; returns whether there is an output.
-type Advance<P> = fn(&Model<'_>, &mut State<'_>, Buffers<'_, '_, '_, P>, Observe<'_>) -> bool;
+/// [`advance`] with f32 at the ports.
+pub(crate) type Engine = fn(&Model<'_>, &mut State<'_>, Buffers<'_, '_, '_, f32>, Pass, Observe<'_>) -> bool;
 
 /// What runs the models of one kind of numeric with f32 at their ports. A model names the one that it needs, so that a
 /// firmware whose model is a constant does not contain the other.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Engine {
-    /// One time step.
-    pub step: Advance<f32>,
-    /// The end of a sequence.
-    pub end: Advance<f32>,
-}
-
-impl Engine {
-    pub const fn of(numeric: Numeric) -> &'static Self {
-        const FLOAT: Engine = Engine { step: step::<f32, f32>, end: end::<f32, f32> };
-        const INTEGER: Engine = Engine { step: step::<i16, f32>, end: end::<i16, f32> };
-        if numeric.is_integer() { &INTEGER } else { &FLOAT }
-    }
+pub(crate) const fn engine(numeric: Numeric) -> Engine {
+    if numeric.is_integer() { advance::<i16, f32> } else { advance::<f32, f32> }
 }
 
 /// What comes through a port of a model whose arena holds `E`.
@@ -89,63 +77,54 @@ impl Crosses<i16> for f32 {
     }
 }
 
-/// One time step of every state that has its turn.
-pub(crate) fn step<E: Element, P: Crosses<E>>(
+/// One time step of every state that has its turn, or the end of a sequence, see [`Model::finish`], which reads no inputs;
+/// returns whether there is an output.
+pub(crate) fn advance<E: Element, P: Crosses<E>>(
     model: &Model<'_>,
     state: &mut State<'_>,
     buffers: Buffers<'_, '_, '_, P>,
+    pass: Pass,
     observe: Observe<'_>,
 ) -> bool {
     let Buffers { scratch, inputs, from, outputs, to, wanted } = buffers;
     let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
     let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
     let Some((clock, values)) = state.words.split_first_mut() else { return false };
-    let mut output = false;
+    if pass == Pass::Finish {
+        if model.schedule() != Schedule::Endless {
+            return false;
+        }
+        // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
+        slots.fill(E::zeroed());
+    }
+    let (mut output, mut index) = (false, 0);
     let mut rest: &mut [E] = bytemuck::cast_slice_mut(values);
-    for index in 0..model.schedule().states() {
-        let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) else { break };
+    // The end is asked for behind the first turn: of an endless constant model the compiler then knows that there is one.
+    while let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) {
         rest = others;
-        let Turn::Step { first, last } = model.schedule().turn(index, *clock) else { continue };
-        let last = last && wanted;
-        if first {
-            own.fill(E::zeroed());
+        if let Turn::Step { first, last } = model.schedule().turn(index, *clock) {
+            let last = last && wanted;
+            if first {
+                own.fill(E::zeroed());
+            }
+            for ((place, scale), input) in model.inputs().places().zip(inputs) {
+                let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
+                let end = place.start + model.padded(place.len());
+                slots.get_mut(place.end..end).unwrap_or_default().fill(E::zeroed());
+                P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
+            }
+            let nodes = if last { model.nodes() } else { model.stateful_nodes() };
+            if run(nodes, pass, own, slots, work, observe) && last {
+                give(model, slots, outputs, to);
+                output = true;
+            }
         }
-        for ((place, scale), input) in model.inputs().places().zip(inputs) {
-            let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
-            let end = place.start + model.padded(place.len());
-            slots.get_mut(place.end..end).unwrap_or_default().fill(E::zeroed());
-            P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
-        }
-        let nodes = if last { model.nodes() } else { model.stateful_nodes() };
-        if run(nodes, Pass::Step, own, slots, work, observe) && last {
-            give(model, slots, outputs, to);
-            output = true;
+        index += 1;
+        if index >= model.schedule().states() {
+            break;
         }
     }
     *clock = model.schedule().tick(*clock);
-    output
-}
-
-/// The end of a sequence, see [`Model::finish`]. It reads no inputs.
-pub(crate) fn end<E: Element, P: Crosses<E>>(
-    model: &Model<'_>,
-    state: &mut State<'_>,
-    buffers: Buffers<'_, '_, '_, P>,
-    observe: Observe<'_>,
-) -> bool {
-    let Buffers { scratch, outputs, to, .. } = buffers;
-    let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
-    let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
-    let Some((_, values)) = state.words.split_first_mut() else { return false };
-    if model.schedule() != Schedule::Endless {
-        return false;
-    }
-    // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
-    slots.fill(E::zeroed());
-    let output = run(model.nodes(), Pass::Finish, bytemuck::cast_slice_mut(values), slots, work, observe);
-    if output {
-        give(model, slots, outputs, to);
-    }
     output
 }
 

@@ -22,7 +22,7 @@ pub struct Model<'a> {
     detector: Option<DetectorSettings<'a>>,
     records: &'a [u8],
     shared: Shared<'a>,
-    engine: Option<&'static Engine>,
+    engine: Option<Engine>,
     ports: &'a [u8],
     node_count: u32,
     /// Nodes up to the last that has a state.
@@ -148,7 +148,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(crate) const fn engine(&self) -> Result<&'static Engine, StepError> {
+    pub(crate) const fn engine(&self) -> Result<Engine, StepError> {
         match self.engine {
             Some(engine) => Ok(engine),
             None => Err(StepError::IntegersOnly),
@@ -252,6 +252,13 @@ pub struct Nodes<'a> {
     records: &'a [u8],
     shared: &'a Shared<'a>,
     left: u32,
+}
+
+impl Nodes<'_> {
+    /// Whether none is left.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.left == 0
+    }
 }
 
 impl<'a> Iterator for Nodes<'a> {

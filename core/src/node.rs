@@ -40,6 +40,8 @@ pub struct Node<'a> {
     tensors: &'a [u8],
     numeric: Numeric,
     layout: Layout,
+    /// [`Numeric::unit`]
+    unit: usize,
     weights: &'a [u8],
 }
 
@@ -91,6 +93,8 @@ pub(crate) struct Shared<'a> {
     pub weights: &'a [u8],
     pub numeric: Numeric,
     pub layout: Layout,
+    /// [`Numeric::unit`]
+    pub unit: usize,
     pub cells: Cells,
 }
 
@@ -186,6 +190,7 @@ impl<'a> Node<'a> {
             tensors,
             numeric: shared.numeric,
             layout: shared.layout,
+            unit: shared.unit,
             weights: shared.weights,
         };
         Ok((node, rest))
@@ -193,7 +198,7 @@ impl<'a> Node<'a> {
 
     /// Whether a slot that begins there begins where kernels can read it.
     const fn is_aligned(&self, start: usize) -> bool {
-        start.is_multiple_of(self.numeric.unit(self.layout))
+        start & (self.unit - 1) == 0
     }
 
     /// All that is known about its cell.

@@ -14,9 +14,11 @@ pub(crate) enum Pass {
     Finish,
 }
 
-/// Runs nodes until one has nothing to give; returns whether the last was reached.
+/// Runs nodes until one has nothing to give; returns whether the last was reached. There is one call, and it is part of its
+/// caller: where a model is a constant, so is what its records say.
+#[inline(always)]
 pub(crate) fn run<E: Element>(
-    nodes: Nodes<'_>,
+    mut nodes: Nodes<'_>,
     pass: Pass,
     state: &mut [E],
     slots: &mut [E],
@@ -24,7 +26,8 @@ pub(crate) fn run<E: Element>(
     observe: Observe<'_>,
 ) -> bool {
     let (mut rest, mut rows, mut ended) = (state, usize::MAX, pass == Pass::Finish);
-    for (index, node) in nodes.enumerate() {
+    let mut index = 0;
+    while let Some(node) = nodes.next() {
         let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return false };
         rest = others;
         let output = node.output();
@@ -40,15 +43,22 @@ pub(crate) fn run<E: Element>(
             Inputs { node: &node, before, after, after_start: output.start + node.padded_output(), gathered };
         match E::run(&node.cell.form) {
             None => return false,
-            Some(Run::Each(_)) if ended => continue,
+            Some(Run::Each(_)) if ended => {}
             Some(Run::Each(step)) => each(&node, step, &mut inputs, own, work, y, rows),
             Some(Run::Buffered(step)) => match step(&node, if ended { None } else { Some(inputs.row(0)) }, own, y) {
                 Some(valid) => (rows, ended) = (valid, false),
-                None if ended => continue,
+                None if ended => {}
                 None => return false,
             },
         }
-        observe(index, E::values(y));
+        if !ended {
+            observe(index, E::values(y));
+        }
+        index += 1;
+        // Asked here too: of a constant model with one node the compiler then knows that there is one.
+        if nodes.is_empty() {
+            break;
+        }
     }
     !ended
 }
@@ -93,18 +103,21 @@ struct Inputs<'s, 'n, E> {
 
 impl<E: Element> Inputs<'_, '_, E> {
     /// Row `row` of every slot, one behind the other, and in an integer numeric the zeros that fill it up.
+    #[inline(always)]
     fn row(&mut self, row: usize) -> &[E] {
-        let mut at = 0;
-        let mut index = 0;
+        if !self.gathered.is_empty() {
+            return self.gather(row);
+        }
+        let Some((start, elements)) = self.node.slot(0) else { return &[] };
+        let (side, start) = self.side(start + row * elements);
+        side.get(start..start + self.node.padded_input()).unwrap_or_default()
+    }
+
+    /// The same of several slots, or of rows that do not begin where kernels can read them.
+    fn gather(&mut self, row: usize) -> &[E] {
+        let (mut at, mut index) = (0, 0);
         while let Some((start, elements)) = self.node.slot(index) {
-            let start = start + row * elements;
-            let (side, start) = match start.checked_sub(self.after_start) {
-                Some(start) => (self.after, start),
-                None => (self.before, start),
-            };
-            if self.gathered.is_empty() {
-                return side.get(start..start + self.node.padded_input()).unwrap_or_default();
-            }
+            let (side, start) = self.side(start + row * elements);
             let from = side.get(start..start + elements).unwrap_or_default();
             copy(self.gathered.get_mut(at..).unwrap_or_default(), from);
             at += elements;
@@ -112,5 +125,16 @@ impl<E: Element> Inputs<'_, '_, E> {
         }
         self.gathered.get_mut(at..).unwrap_or_default().fill(E::zeroed());
         self.gathered
+    }
+}
+
+impl<'s, E> Inputs<'s, '_, E> {
+    /// The slots that place `start` of the arena is among, and where.
+    #[inline(always)]
+    fn side(&self, start: usize) -> (&'s [E], usize) {
+        match start.checked_sub(self.after_start) {
+            Some(start) => (self.after, start),
+            None => (self.before, start),
+        }
     }
 }

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::engine::{Buffers, unseen};
 use crate::error::WrongLength;
 use crate::model::Model;
+use crate::run::Pass;
 use crate::schedule::Schedule;
 use crate::state::State;
 use crate::step::{ShapeError, StepError};
@@ -116,13 +117,13 @@ impl Model<'_> {
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
             let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row, wanted };
-            let output = (engine.step)(self, state, buffers, &mut unseen);
+            let output = engine(self, state, buffers, Pass::Step, &mut unseen);
             written += usize::from(output);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
             let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row, wanted: true };
-            written += usize::from((engine.end)(self, state, buffers, &mut unseen));
+            written += usize::from(engine(self, state, buffers, Pass::Finish, &mut unseen));
         }
         let written = written.min(rows);
         for ((place, _), output) in self.outputs().places().zip(outputs) {

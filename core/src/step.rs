@@ -6,6 +6,7 @@ pub use crate::engine::Values;
 use crate::engine::{self, Buffers, unseen};
 use crate::error::{BufferTooSmall, WrongLength};
 use crate::model::Model;
+use crate::run::Pass;
 use crate::state::{Owner, State};
 
 /// What a step gave.
@@ -156,7 +157,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: (self.engine()?.step)(self, state, buffers, &mut observe) })
+        Ok(Step { output: self.engine()?(self, state, buffers, Pass::Step, &mut observe) })
     }
 
     /// One time step of a model in an integer numeric with one input and one output: as [`step_f32`](Self::step_f32),
@@ -191,7 +192,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: engine::step::<i16, i16>(self, state, buffers, &mut unseen) })
+        Ok(Step { output: engine::advance::<i16, i16>(self, state, buffers, Pass::Step, &mut unseen) })
     }
 
     /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
@@ -209,7 +210,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_outputs(scratch, (outputs, 1))?;
         let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: (self.engine()?.end)(self, state, buffers, &mut unseen) })
+        Ok(Step { output: self.engine()?(self, state, buffers, Pass::Finish, &mut unseen) })
     }
 
     /// The id is what the packer says: two images may share one and yet need states of another length.

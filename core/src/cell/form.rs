@@ -45,6 +45,18 @@ pub(crate) enum Run<E> {
     Buffered(BufferedStep<E>),
 }
 
+/// Which of the steps of its kind a node needs. Each does all that those before it do: a firmware whose model is a constant
+/// holds no more than its options ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The one that does without.
+    Usual,
+    /// The one with what is common.
+    More,
+    /// The one that has all.
+    Any,
+}
+
 /// A kind for one type of weights: what a step needs of it. A firmware whose model is a constant holds no more of its specs.
 #[derive(Debug)]
 pub(crate) struct Cell {
@@ -52,6 +64,8 @@ pub(crate) struct Cell {
     /// The tensors of the image, where the step asks for their lengths.
     pub tensors: &'static [TensorSpec],
     pub form: Form,
+    /// The need that it is made for, where that is [`Need::Any`].
+    pub(super) need: Need,
 }
 
 /// What a cell computes with.
@@ -63,24 +77,29 @@ pub(crate) enum Form {
 
 impl Cell {
     pub(super) const fn new(spec: &CellSpec, step: EachStep<f32>) -> Self {
-        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Each(step)) }
+        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Each(step)), need: Need::Usual }
     }
 
     pub(super) const fn buffered(spec: &CellSpec, step: BufferedStep<f32>) -> Self {
-        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Buffered(step)) }
+        Self { states: spec.states, tensors: spec.tensors, form: Form::Float(Run::Buffered(step)), need: Need::Usual }
     }
 
     /// Whose step reads only matrices, rows and tables, whose lengths it knows.
     pub(super) const fn usual(spec: &CellSpec, step: EachStep<i16>) -> Self {
-        Self { states: spec.states, tensors: &[], form: Form::Integer(Run::Each(step)) }
+        Self { states: spec.states, tensors: &[], form: Form::Integer(Run::Each(step)), need: Need::Usual }
     }
 
     pub(super) const fn integer(spec: &CellSpec, integer: &IntegerSpec, step: EachStep<i16>) -> Self {
-        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Each(step)) }
+        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Each(step)), need: Need::Usual }
     }
 
     pub(super) const fn integer_buffered(spec: &CellSpec, integer: &IntegerSpec, step: BufferedStep<i16>) -> Self {
-        Self { states: spec.states, tensors: integer.tensors, form: Form::Integer(Run::Buffered(step)) }
+        Self {
+            states: spec.states,
+            tensors: integer.tensors,
+            form: Form::Integer(Run::Buffered(step)),
+            need: Need::Usual,
+        }
     }
 
     pub const fn is_buffered(&self) -> bool {
@@ -155,14 +174,16 @@ impl Cells {
 
     /// The same with this kind, for a node with these options too. Without a form in this numeric it stays missing.
     pub const fn with(mut self, kind: CellKind, options: u32, numeric: Numeric, layout: Layout) -> Self {
-        let rare = kind.is_rare(options, numeric);
-        if self.get(kind).is_some() && !rare {
+        let need = kind.need(options, numeric);
+        if let Some(cell) = self.get(kind)
+            && (matches!(need, Need::Usual) || matches!(cell.need, Need::Any))
+        {
             return self;
         }
         let cell = match numeric {
-            Numeric::F32 => Some(kind.cell::<f32>(rare).1),
-            Numeric::F16 => Some(kind.cell::<f16>(rare).1),
-            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, rare, numeric, layout),
+            Numeric::F32 => Some(kind.cell::<f32>(need).1),
+            Numeric::F16 => Some(kind.cell::<f16>(need).1),
+            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, need, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {
@@ -182,10 +203,18 @@ impl Cells {
     }
 }
 
-/// As many as both have.
+/// As many as both have. Two a turn: of one a turn the compiler would make a call of `memcpy`, which takes more flash than a
+/// layer.
 pub(crate) fn copy<E: Copy>(to: &mut [E], from: &[E]) {
-    for (to, &from) in to.iter_mut().zip(from) {
-        *to = from;
+    let len = to.len().min(from.len());
+    let (Some(to), Some(from)) = (to.get_mut(..len), from.get(..len)) else { return };
+    let ((to, to_last), (from, from_last)) = (to.as_chunks_mut::<2>(), from.as_chunks::<2>());
+    for ([to, to_next], &[value, next]) in to.iter_mut().zip(from) {
+        *to = value;
+        *to_next = next;
+    }
+    if let ([to], &[value]) = (to_last, from_last) {
+        *to = value;
     }
 }
 

@@ -1,7 +1,9 @@
 //! What cells share in the integer numerics: the sums of rows, a few blocks at a time.
 
+use core::mem::MaybeUninit;
+
 use super::low_rank::RANK;
-use crate::kernel::{Kernel, Part};
+use crate::kernel::{Kernel, Part, Written};
 use crate::node::Node;
 use crate::quant::{RowBlock, saturate};
 
@@ -9,10 +11,10 @@ use crate::quant::{RowBlock, saturate};
 pub(super) const CHUNK: usize = 16;
 
 /// Where sums are put.
-pub(super) type Sums = [[i32; 4]; CHUNK];
+pub(super) type Sums = [MaybeUninit<[i32; 4]>; CHUNK];
 
 /// None yet.
-pub(super) const NO_SUMS: Sums = [[0; 4]; CHUNK];
+pub(super) const NO_SUMS: Sums = [MaybeUninit::uninit(); CHUNK];
 
 /// Tensors of a spec that make rows of two parts, by their indices.
 #[derive(Clone, Copy)]
@@ -51,13 +53,18 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
 
     /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.
     #[inline(always)]
-    pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [[i32; 4]]) -> &'s [[i32; 4]] {
+    pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
+        self.sum(blocks, Written::new(sums))
+    }
+
+    /// [`next`](Self::next), to where it says.
+    #[inline(always)]
+    pub fn sum<'s>(&mut self, blocks: usize, mut sums: Written<'s>) -> &'s [[i32; 4]] {
         let Self { fine, coarse, rows } = self;
         let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
-        let Some(sums) = sums.get_mut(..blocks) else { return &[] };
-        K::sum_two(now, *fine, *coarse, sums);
+        K::sum_two(now, *fine, *coarse, &mut sums);
         (*fine, *coarse, *rows) = (fine.skip(blocks), coarse.skip(blocks), later);
-        sums
+        sums.finish()
     }
 }
 
@@ -77,13 +84,18 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
 
     /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.
     #[inline(always)]
-    pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [[i32; 4]]) -> &'s [[i32; 4]] {
+    pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
+        self.sum(blocks, Written::new(sums))
+    }
+
+    /// [`next`](Self::next), to where it says.
+    #[inline(always)]
+    pub fn sum<'s>(&mut self, blocks: usize, mut sums: Written<'s>) -> &'s [[i32; 4]] {
         let Self { part, rows } = self;
         let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
-        let Some(sums) = sums.get_mut(..blocks) else { return &[] };
-        K::sum_one(now, *part, sums);
+        K::sum_one(now, *part, &mut sums);
         (*part, *rows) = (part.skip(blocks), later);
-        sums
+        sums.finish()
     }
 }
 

@@ -56,7 +56,7 @@ pub use spec::{
     Presence, RECURRENT, Rule, Sizes, StateSpec, Storage, TensorSpec, Unit,
 };
 
-pub(crate) use form::{Cell, Cells, Element, Io, Run, copy, greater, is_masked, sum};
+pub(crate) use form::{Cell, Cells, Element, Io, Need, Run, copy, greater, is_masked, sum};
 
 use crate::image::Numeric;
 use crate::kernel::{self, Kernel, Weight};
@@ -196,12 +196,13 @@ impl CellKind {
         Self::Scale,
     ];
 
-    /// What this kind does with weights of type `W`, and all that is known about it. A kind may have a second step for
-    /// nodes with `rare` options, which does all that the first does.
-    const fn cell<W: Weight>(self, rare: bool) -> (&'static CellSpec, &'static Cell) {
+    /// What this kind does with weights of type `W`, and all that is known about it.
+    const fn cell<W: Weight>(self, need: Need) -> (&'static CellSpec, &'static Cell) {
         match self {
             Self::Elman => const { (&elman::SPEC, &Cell::new(&elman::SPEC, elman::step::<W>)) },
-            Self::Lstm if rare => const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>)) },
+            Self::Lstm if matches!(need, Need::Any) => {
+                const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step_in_passes::<W>)) }
+            }
             Self::Lstm => const { (&lstm::SPEC, &Cell::new(&lstm::SPEC, lstm::step::<W>)) },
             Self::Gru => const { (&gru::SPEC, &Cell::new(&gru::SPEC, gru::step::<W>)) },
             Self::Ugrnn => const { (&ugrnn::SPEC, &Cell::new(&ugrnn::SPEC, ugrnn::step::<W>)) },
@@ -254,21 +255,22 @@ impl CellKind {
 
     /// What is other of this kind in the integer numerics, and what it does with weights that a kernel reads; none if it has
     /// no integer form.
-    const fn integer<K: Kernel>(self, rare: bool) -> Option<(&'static IntegerSpec, &'static Cell)> {
+    const fn integer<K: Kernel>(self, need: Need) -> Option<(&'static IntegerSpec, &'static Cell)> {
         match self {
-            Self::Lstm if rare => {
+            Self::Lstm if matches!(need, Need::Any) => {
                 const {
-                    Some((
-                        &lstm::integer::RARE_SPEC,
-                        &Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>),
-                    ))
+                    let cell = Cell::integer(&lstm::SPEC, &lstm::integer::RARE_SPEC, lstm::integer::step_any::<K>);
+                    Some((&lstm::integer::RARE_SPEC, &Cell { need: Need::Any, ..cell }))
                 }
+            }
+            Self::Lstm if matches!(need, Need::More) => {
+                const { Some((&lstm::integer::SPEC, &Cell::usual(&lstm::SPEC, lstm::integer::step_projected::<K>))) }
             }
             Self::Lstm => const { Some((&lstm::integer::SPEC, &Cell::usual(&lstm::SPEC, lstm::integer::step::<K>))) },
             Self::Elman => {
                 const { Some((&elman::integer::SPEC, &Cell::usual(&elman::SPEC, elman::integer::step::<K>))) }
             }
-            Self::Gru if rare => {
+            Self::Gru if matches!(need, Need::Any) => {
                 const { Some((&gru::integer::SPEC, &Cell::usual(&gru::SPEC, gru::integer::step_any::<K>))) }
             }
             Self::Gru => const { Some((&gru::integer::SPEC, &Cell::usual(&gru::SPEC, gru::integer::step::<K>))) },
@@ -341,7 +343,7 @@ impl CellKind {
                     ))
                 }
             }
-            Self::Identity if rare => {
+            Self::Identity if matches!(need, Need::Any) => {
                 const {
                     Some((
                         &identity::integer::SPEC,
@@ -397,8 +399,8 @@ impl CellKind {
     }
 
     /// What it does in the integer numerics; none if it has no integer form.
-    pub(crate) const fn integer_cell<K: Kernel>(self, rare: bool) -> Option<&'static Cell> {
-        match self.integer::<K>(rare) {
+    pub(crate) const fn integer_cell<K: Kernel>(self, need: Need) -> Option<&'static Cell> {
+        match self.integer::<K>(need) {
             Some((_, cell)) => Some(cell),
             None => None,
         }
@@ -414,27 +416,31 @@ impl CellKind {
         if !numeric.is_integer() {
             return None;
         }
-        match self.integer::<kernel::Portable>(self.is_rare(options, numeric)) {
+        match self.integer::<kernel::Portable>(self.need(options, numeric)) {
             Some((spec, _)) => Some(spec),
             None => None,
         }
     }
 
-    /// Whether a node with these options needs the second step of its kind.
-    const fn is_rare(self, options: u32, numeric: Numeric) -> bool {
-        let rare = match (self, numeric.is_integer()) {
-            (Self::Lstm, true) => lstm::integer::RARE,
-            (Self::Lstm, false) => lstm::IN_PASSES,
-            (Self::Gru, true) => gru::integer::RARE,
-            (Self::Identity, true) => identity::integer::RARE,
-            _ => 0,
+    /// Which of its kind's steps a node with these options needs.
+    const fn need(self, options: u32, numeric: Numeric) -> Need {
+        let (more, any) = match (self, numeric.is_integer()) {
+            (Self::Lstm, true) => (1 << lstm::PROJECTION, lstm::integer::RARE),
+            (Self::Lstm, false) => (0, lstm::IN_PASSES),
+            (Self::Gru, true) => (0, gru::integer::RARE),
+            (Self::Identity, true) => (0, identity::integer::RARE),
+            _ => (0, 0),
         };
-        options & rare != 0
+        match (options & more != 0, options & any != 0) {
+            (_, true) => Need::Any,
+            (true, false) => Need::More,
+            (false, false) => Need::Usual,
+        }
     }
 
     /// What is known about this kind.
     pub const fn spec(self) -> &'static CellSpec {
-        self.cell::<f32>(false).0
+        self.cell::<f32>(Need::Usual).0
     }
 
     /// Its code in an image.
@@ -457,7 +463,7 @@ impl CellKind {
 
     /// Whether a step of this kind may have nothing to give.
     pub const fn is_buffered(self) -> bool {
-        self.cell::<f32>(false).1.is_buffered()
+        self.cell::<f32>(Need::Usual).1.is_buffered()
     }
 }
 

@@ -162,7 +162,7 @@ impl NodeRecord<'_> {
     /// reader refuses such a node.
     fn memory(&self, numeric: Numeric, layout: Layout, record: &[u8]) -> (u32, u32) {
         let cells = Cells::NONE.with(self.kind, self.options, numeric, layout);
-        let shared = Shared { weights: &[], numeric, layout, cells };
+        let shared = Shared { weights: &[], numeric, layout, unit: numeric.unit(layout), cells };
         let Ok((node, _)) = Node::decode(record, &shared, Place { node: 0, offset: 0 }) else { return (0, 0) };
         let count = |elements: Option<usize>| elements.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         (count(node.needed_state_elements()), count(node.needed_work_elements()))

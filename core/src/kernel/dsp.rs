@@ -1,9 +1,9 @@
 //! Armv7E-M and Armv8-M with the DSP extension (Cortex-M4, M7, M33): two products an instruction, 1.19 instructions a
 //! product. Elsewhere the same in plain Rust.
 
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-use super::Part;
 use super::{CortexM4, Kernel};
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+use super::{Part, Written};
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 use crate::quant::RowBlock;
 
@@ -36,12 +36,12 @@ impl Kernel for CortexM4 {
     }
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         imp::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         imp::sum_one(rows, part, sums);
     }
 }
@@ -50,7 +50,7 @@ impl Kernel for CortexM4 {
 #[expect(unsafe_code)]
 mod imp {
     use crate::kernel::frame::Frame;
-    use crate::kernel::{CortexM4, Part, thumb2};
+    use crate::kernel::{CortexM4, Part, Written, thumb2};
     use crate::quant::RowBlock;
 
     /// Four columns: weights from r12 on, r4 to r7 and r10 free; x from lr on, to r8 and r9; sums in r0 to r3.
@@ -105,19 +105,27 @@ mod imp {
         rows: &[RowBlock],
         fine: Part<'_, '_, CortexM4>,
         coarse: Part<'_, '_, CortexM4>,
-        sums: &mut [[i32; 4]],
+        sums: &mut Written<'_>,
     ) {
         let coarse = Some((coarse.blocks, coarse.operand));
         let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+        let blocks = frame.blocks;
         // SAFETY: `Frame::new` has seen that both parts have as many units of 16 bytes as the blocks take, and their operands
-        // as many quads of 8 bytes as a block takes; `rows` and `sums` have as many blocks. All are aligned to 4, as LDM and
+        // as many quads of 8 bytes as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as LDM and
         // LDRD need. r6, r7 and the stack pointer are restored.
-        unsafe { thumb2::sum_two!(frame, quads, high) };
+        unsafe {
+            thumb2::sum_two!(frame, quads, high);
+            sums.set_len(blocks);
+        }
     }
 
-    pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4>, sums: &mut [[i32; 4]]) {
+    pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4>, sums: &mut Written<'_>) {
         let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
+        let blocks = frame.blocks;
         // SAFETY: as in `sum_two`.
-        unsafe { thumb2::sum_one!(frame, quads, high) };
+        unsafe {
+            thumb2::sum_one!(frame, quads, high);
+            sums.set_len(blocks);
+        }
     }
 }

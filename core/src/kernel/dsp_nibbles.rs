@@ -2,7 +2,7 @@
 //! not negative, is paid for with eight times the sum of x over each group. 1.27 instructions a product.
 
 use super::nibbles::GROUP_WORDS;
-use super::{Blocks, CortexM4Nibbles, Part};
+use super::{Blocks, CortexM4Nibbles, Part, Written};
 use crate::image::layout::GROUP;
 use crate::quant::{RowBlock, scaled, shifted, start};
 
@@ -16,11 +16,10 @@ pub fn sum_two(
     rows: &[RowBlock],
     fine: Part<'_, '_, CortexM4Nibbles>,
     coarse: Part<'_, '_, CortexM4Nibbles>,
-    sums: &mut [[i32; 4]],
+    sums: &mut Written<'_>,
 ) {
-    for (sums, rows) in sums.iter_mut().zip(rows) {
-        *sums = start(rows);
-    }
+    rows.iter().for_each(|rows| sums.push(start(rows)));
+    let sums = sums.as_mut_slice();
     add(fine, sums);
     for (sums, rows) in sums.iter_mut().zip(rows) {
         *sums = shifted(rows, *sums);
@@ -32,10 +31,9 @@ pub fn sum_two(
 }
 
 /// [`Kernel::sum_one`](super::Kernel::sum_one)
-pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4Nibbles>, sums: &mut [[i32; 4]]) {
-    for (sums, rows) in sums.iter_mut().zip(rows) {
-        *sums = start(rows);
-    }
+pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4Nibbles>, sums: &mut Written<'_>) {
+    rows.iter().for_each(|rows| sums.push(start(rows)));
+    let sums = sums.as_mut_slice();
     add(part, sums);
     for (sums, rows) in sums.iter_mut().zip(rows) {
         *sums = scaled(rows, *sums);

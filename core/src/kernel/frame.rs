@@ -1,7 +1,7 @@
 //! What the kernels in assembly share: what they keep in memory, all registers being in use within a block, and the loop over
 //! the blocks of those for Thumb-2.
 
-use super::Blocks;
+use super::{Blocks, Written};
 use crate::quant::RowBlock;
 
 /// What is left to do. The offsets in words: 0 and 3 are the parts, then rows, sums, blocks.
@@ -32,13 +32,13 @@ impl<U, X> Walk<U, X> {
 }
 
 impl<U, X> Frame<U, X> {
-    /// Of as many blocks as `rows` and `sums` have, at least one; both parts have these, and their operands as many elements
+    /// Of as many blocks as there are `rows` and room for `sums`, at least one; both parts have these, and their operands as many elements
     /// as a block has units. Else none. Without a coarse part its length is 0.
     pub fn new<'a, 'x>(
         rows: &[RowBlock],
         fine: (Blocks<'a, U>, &'x [X]),
         coarse: Option<(Blocks<'a, U>, &'x [X])>,
-        sums: &mut [[i32; 4]],
+        sums: &mut Written<'_>,
     ) -> Option<Self> {
         Self::of(rows, fine, coarse, sums, |block_len| block_len)
     }
@@ -48,10 +48,10 @@ impl<U, X> Frame<U, X> {
         rows: &[RowBlock],
         fine: (Blocks<'a, U>, &'x [X]),
         coarse: Option<(Blocks<'a, U>, &'x [X])>,
-        sums: &mut [[i32; 4]],
+        sums: &mut Written<'_>,
         elements: fn(usize) -> usize,
     ) -> Option<Self> {
-        let blocks = sums.len().min(rows.len());
+        let blocks = sums.room().min(rows.len());
         let walk = |(units, x): (Blocks<'a, U>, &'x [X])| Walk::new(units, x, elements(units.block_len), blocks);
         let fine = walk(fine)?;
         let coarse = match coarse {
@@ -69,7 +69,7 @@ impl Frame<u32, [i16; 2]> {
         rows: &[RowBlock],
         fine: (Blocks<'a, u32>, &'x [[i16; 2]]),
         coarse: Option<(Blocks<'a, u32>, &'x [[i16; 2]])>,
-        sums: &mut [[i32; 4]],
+        sums: &mut Written<'_>,
     ) -> Option<Self> {
         Self::of(rows, fine, coarse, sums, |words| words - words.div_ceil(super::nibbles::GROUP_WORDS))
     }

@@ -1,12 +1,12 @@
 //! The kernels of layouts for cores without vectors: plain safe Rust.
 
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-use super::Part;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 use super::thumb1;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 use super::thumb2;
 use super::{CortexM0, Kernel, Portable};
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+use super::{Part, Written};
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use crate::quant::RowBlock;
 
@@ -50,12 +50,12 @@ impl Kernel for Portable {
     }
 
     #[cfg(all(target_arch = "arm", feature = "thumb2"))]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         thumb2::sum_two_portable(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", feature = "thumb2"))]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         thumb2::sum_one_portable(rows, part, sums);
     }
 }
@@ -79,12 +79,12 @@ impl Kernel for CortexM0 {
     }
 
     #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         thumb1::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         thumb1::sum_one(rows, part, sums);
     }
 }

@@ -34,13 +34,16 @@ mod thumb2;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2_nibbles;
+#[expect(unsafe_code)]
+mod written;
 
 pub use scalar::accumulate_each;
+pub(crate) use written::Written;
 
 use gates::LstmShifts;
 use half::f16;
 
-use crate::cell::{Cell, CellKind};
+use crate::cell::{Cell, CellKind, Need};
 use crate::curve::Usual;
 use crate::image::{Layout, Numeric};
 use crate::quant::{RowBlock, scaled, shifted, start};
@@ -132,20 +135,21 @@ pub(crate) trait Kernel {
     /// The sums over the columns of a block, of each of its four rows, from `start` on. They wrap.
     fn dot(start: [i32; 4], block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
 
-    /// [Requantized](crate::quant) sums of two parts, the finer first: a block of each for each of `sums`.
+    /// [Requantized](crate::quant) sums of two parts, the finer first: a block of each for each of `rows`. Those that there is
+    /// something to make of are written.
     #[inline(never)]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
-        for (((sums, rows), w), r) in sums.iter_mut().zip(rows).zip(fine.blocks).zip(coarse.blocks) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        for ((rows, w), r) in rows.iter().zip(fine.blocks).zip(coarse.blocks) {
             let finer = Self::dot(start(rows), w, fine.operand);
-            *sums = scaled(rows, Self::dot(shifted(rows, finer), r, coarse.operand));
+            sums.push(scaled(rows, Self::dot(shifted(rows, finer), r, coarse.operand)));
         }
     }
 
     /// [Requantized](crate::quant) sums of one part.
     #[inline(never)]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
-        for ((sums, rows), w) in sums.iter_mut().zip(rows).zip(part.blocks) {
-            *sums = scaled(rows, Self::dot(start(rows), w, part.operand));
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        for (rows, w) in rows.iter().zip(part.blocks) {
+            sums.push(scaled(rows, Self::dot(start(rows), w, part.operand)));
         }
     }
 
@@ -252,18 +256,18 @@ pub(crate) struct CortexM4Nibbles;
 /// What a kind does in an integer numeric with weights in this layout; none if it has no integer form.
 pub(crate) const fn integer_cell(
     kind: CellKind,
-    rare: bool,
+    need: Need,
     numeric: Numeric,
     layout: Layout,
 ) -> Option<&'static Cell> {
     let nibbles = matches!(numeric, Numeric::I4x16);
     match layout {
-        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(rare),
-        Layout::Portable => kind.integer_cell::<Portable>(rare),
+        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(need),
+        Layout::Portable => kind.integer_cell::<Portable>(need),
         _ if !layout.is_read() || !layout.is_of(numeric) => None,
-        Layout::CortexM0 => kind.integer_cell::<CortexM0>(rare),
-        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(rare),
-        Layout::CortexM4 => kind.integer_cell::<CortexM4>(rare),
-        Layout::CortexM55 => kind.integer_cell::<CortexM55>(rare),
+        Layout::CortexM0 => kind.integer_cell::<CortexM0>(need),
+        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(need),
+        Layout::CortexM4 => kind.integer_cell::<CortexM4>(need),
+        Layout::CortexM55 => kind.integer_cell::<CortexM55>(need),
     }
 }

@@ -2,12 +2,12 @@
 //! 0.27 instructions a product. Elsewhere the same in plain Rust.
 
 #[cfg(all(target_arch = "arm", feature = "mve"))]
-use super::Part;
-#[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::gates::LstmShifts;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::mve_gates;
 use super::{CortexM55, Kernel};
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+use super::{Part, Written};
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use crate::quant::RowBlock;
 
@@ -35,12 +35,12 @@ impl Kernel for CortexM55 {
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         imp::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         imp::sum_one(rows, part, sums);
     }
 
@@ -203,25 +203,27 @@ mod imp {
         rows: &[RowBlock],
         fine: Part<'_, '_, CortexM55>,
         coarse: Part<'_, '_, CortexM55>,
-        sums: &mut [[i32; 4]],
+        sums: &mut Written<'_>,
     ) {
         let (row_pairs, last_row) = rows.as_chunks::<2>();
-        let (sum_pairs, last_sum) = sums.as_chunks_mut::<2>();
-        let pairs = row_pairs.len().min(sum_pairs.len());
+        let pairs = row_pairs.len().min(sums.room() / 2);
         if let (Some(fine), Some(coarse), true) = (Walk::new(fine, 2 * pairs), Walk::new(coarse, 2 * pairs), pairs > 0)
         {
             let rows = row_pairs.as_ptr().cast();
-            // SAFETY: both walks go over as many blocks, and so do `rows` and `sums`.
-            unsafe { two(Frame { fine, coarse, rows, sums: sum_pairs.as_mut_ptr().cast(), pairs }) };
+            // SAFETY: both walks go over as many blocks; there are as many `rows`, and places for `sums`.
+            unsafe {
+                two(Frame { fine, coarse, rows, sums: sums.as_mut_ptr(), pairs });
+                sums.set_len(2 * pairs);
+            }
         }
-        if let ([row], [sum]) = (last_row, last_sum) {
+        if let ([row], true) = (last_row, sums.len() == row_pairs.as_flattened().len()) {
             let (fine, coarse) = (fine.skip(2 * pairs), coarse.skip(2 * pairs));
             if let (Some(fine), Some(coarse)) = (Walk::twice(fine), Walk::twice(coarse)) {
                 let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
-                let (rows, sums) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
+                let (rows, places) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
                 // SAFETY: the walks go over a block each, and `last` has two of rows and sums.
-                unsafe { two(Frame { fine, coarse, rows, sums, pairs: 1 }) };
-                [*sum, _] = last.sums;
+                unsafe { two(Frame { fine, coarse, rows, sums: places, pairs: 1 }) };
+                sums.push(last.sums[0]);
             }
         }
     }
@@ -289,21 +291,24 @@ mod imp {
     }
 
     /// Start, sum, multiplication, of every block.
-    pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM55>, sums: &mut [[i32; 4]]) {
+    pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM55>, sums: &mut Written<'_>) {
         let (row_pairs, last_row) = rows.as_chunks::<2>();
-        let (sum_pairs, last_sum) = sums.as_chunks_mut::<2>();
-        let pairs = row_pairs.len().min(sum_pairs.len());
+        let pairs = row_pairs.len().min(sums.room() / 2);
         if let (Some(walk), true) = (Walk::new(part, 2 * pairs), pairs > 0) {
             let rows = row_pairs.as_ptr().cast();
-            // SAFETY: the walk goes over as many blocks as `rows` and `sums` have.
-            unsafe { one(Frame { fine: walk, coarse: walk, rows, sums: sum_pairs.as_mut_ptr().cast(), pairs }) };
+            // SAFETY: the walk goes over as many blocks as there are `rows`, and places for `sums`.
+            unsafe {
+                one(Frame { fine: walk, coarse: walk, rows, sums: sums.as_mut_ptr(), pairs });
+                sums.set_len(2 * pairs);
+            }
         }
-        if let ([row], [sum], Some(walk)) = (last_row, last_sum, Walk::twice(part.skip(2 * pairs))) {
+        let alone = sums.len() == row_pairs.as_flattened().len();
+        if let ([row], Some(walk), true) = (last_row, Walk::twice(part.skip(2 * pairs)), alone) {
             let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
-            let (rows, sums) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
+            let (rows, places) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
             // SAFETY: the walk goes over a block, and `last` has two of rows and sums.
-            unsafe { one(Frame { fine: walk, coarse: walk, rows, sums, pairs: 1 }) };
-            [*sum, _] = last.sums;
+            unsafe { one(Frame { fine: walk, coarse: walk, rows, sums: places, pairs: 1 }) };
+            sums.push(last.sums[0]);
         }
     }
 

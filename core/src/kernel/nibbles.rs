@@ -1,8 +1,6 @@
 //! The kernels of the numeric `i4x16`: plain Rust. Two weights a byte; 32 columns are a group, whose sums are multiplied
 //! with a factor a row: it makes a weight one of `i8x16`, and sums wrap, so that every bit is that of `i8x16`.
 
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-use super::Part;
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 use super::dsp_nibbles;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
@@ -10,6 +8,8 @@ use super::thumb1_nibbles as portable;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 use super::thumb2_nibbles as portable;
 use super::{CortexM4Nibbles, Kernel, PortableNibbles};
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+use super::{Part, Written};
 use crate::image::layout::{GROUP, GROUP_BYTES};
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 use crate::quant::RowBlock;
@@ -67,12 +67,12 @@ impl Kernel for PortableNibbles {
     }
 
     #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         portable::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         portable::sum_one(rows, part, sums);
     }
 }
@@ -119,12 +119,12 @@ impl Kernel for CortexM4Nibbles {
     }
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, Self>, coarse: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         dsp_nibbles::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
+    fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut Written<'_>) {
         dsp_nibbles::sum_one(rows, part, sums);
     }
 }

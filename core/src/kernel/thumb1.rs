@@ -2,7 +2,7 @@
 //! product.
 
 use super::frame::Frame;
-use super::{CortexM0, Part};
+use super::{CortexM0, Part, Written};
 use crate::quant::RowBlock;
 
 /// A frame, and by what the sums of each part are too great.
@@ -144,12 +144,18 @@ macro_rules! leave {
 
 pub(super) use {enter, high, leave};
 
-pub fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, CortexM0>, coarse: Part<'_, '_, CortexM0>, sums: &mut [[i32; 4]]) {
+pub fn sum_two(
+    rows: &[RowBlock],
+    fine: Part<'_, '_, CortexM0>,
+    coarse: Part<'_, '_, CortexM0>,
+    sums: &mut Written<'_>,
+) {
     let ((fine_x, fine_excess), (coarse_x, coarse_excess)) = (fine.operand, coarse.operand);
     let Some(frame) = Frame::new(rows, (fine.blocks, fine_x), Some((coarse.blocks, coarse_x)), sums) else { return };
     let mut frame = Excess { frame, fine: fine_excess, coarse: coarse_excess };
+    let blocks = frame.frame.blocks;
     // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
-    // many elements of two as a block takes; `rows` and `sums` have as many blocks, and are aligned to 4, as LDM and STM need.
+    // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and STM need.
     // r6 to r9 and the stack pointer are restored.
     unsafe {
         core::arch::asm!(
@@ -169,13 +175,15 @@ pub fn sum_two(rows: &[RowBlock], fine: Part<'_, '_, CortexM0>, coarse: Part<'_,
             inout("r0") &raw mut frame => _,
             out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
         );
+        sums.set_len(blocks);
     }
 }
 
-pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM0>, sums: &mut [[i32; 4]]) {
+pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM0>, sums: &mut Written<'_>) {
     let (x, excess) = part.operand;
     let Some(frame) = Frame::new(rows, (part.blocks, x), None, sums) else { return };
     let mut frame = Excess { frame, fine: excess, coarse: 0 };
+    let blocks = frame.frame.blocks;
     // SAFETY: as in `sum_two`.
     unsafe {
         core::arch::asm!(
@@ -185,5 +193,6 @@ pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM0>, sums: &mut [[i32
             inout("r0") &raw mut frame => _,
             out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
         );
+        sums.set_len(blocks);
     }
 }

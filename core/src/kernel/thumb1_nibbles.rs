@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::thumb1::{enter, high, leave};
-use super::{Part, PortableNibbles};
+use super::{Part, PortableNibbles, Written};
 use crate::image::layout::GROUP;
 use crate::quant::RowBlock;
 
@@ -106,12 +106,13 @@ pub fn sum_two(
     rows: &[RowBlock],
     fine: Part<'_, '_, PortableNibbles>,
     coarse: Part<'_, '_, PortableNibbles>,
-    sums: &mut [[i32; 4]],
+    sums: &mut Written<'_>,
 ) {
     let coarse = Some((coarse.blocks, coarse.operand));
     let Some(mut frame) = Frame::of_nibbles(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+    let blocks = frame.blocks;
     // SAFETY: `Frame::of_nibbles` has seen that both parts have as many words as the blocks take, with the factors behind each
-    // group, and their operands as many pairs as a block takes; `rows` and `sums` have as many blocks. All are aligned to 4, as
+    // group, and their operands as many pairs as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as
     // LDM and STM need. r6 to r10 and the stack pointer are restored.
     unsafe {
         core::arch::asm!(
@@ -131,11 +132,13 @@ pub fn sum_two(
             inout("r0") &raw mut frame => _,
             out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
         );
+        sums.set_len(blocks);
     }
 }
 
-pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, PortableNibbles>, sums: &mut [[i32; 4]]) {
+pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, PortableNibbles>, sums: &mut Written<'_>) {
     let Some(mut frame) = Frame::of_nibbles(rows, (part.blocks, part.operand), None, sums) else { return };
+    let blocks = frame.blocks;
     // SAFETY: as in `sum_two`.
     unsafe {
         core::arch::asm!(
@@ -145,5 +148,6 @@ pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, PortableNibbles>, sums: &mu
             inout("r0") &raw mut frame => _,
             out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
         );
+        sums.set_len(blocks);
     }
 }

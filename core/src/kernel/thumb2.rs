@@ -2,7 +2,7 @@
 //! instruction: 2.31 instructions a product. Without the feature `thumb2` the same in plain Rust.
 
 use super::frame::Frame;
-use super::{Part, Portable};
+use super::{Part, Portable, Written};
 use crate::quant::RowBlock;
 
 /// Starts, sums of the fine part, shifts, sums of the coarse part, multiplication, of every block. `$part` adds a part, of r11
@@ -176,18 +176,26 @@ pub fn sum_two_portable(
     rows: &[RowBlock],
     fine: Part<'_, '_, Portable>,
     coarse: Part<'_, '_, Portable>,
-    sums: &mut [[i32; 4]],
+    sums: &mut Written<'_>,
 ) {
     let coarse = Some((coarse.blocks, coarse.operand));
     let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+    let blocks = frame.blocks;
     // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
-    // many elements of two as a block takes; `rows` and `sums` have as many blocks, and are aligned to 4, as LDM and LDRD
+    // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and LDRD
     // need. r6, r7 and the stack pointer are restored.
-    unsafe { sum_two!(frame, columns, high) };
+    unsafe {
+        sum_two!(frame, columns, high);
+        sums.set_len(blocks);
+    }
 }
 
-pub fn sum_one_portable(rows: &[RowBlock], part: Part<'_, '_, Portable>, sums: &mut [[i32; 4]]) {
+pub fn sum_one_portable(rows: &[RowBlock], part: Part<'_, '_, Portable>, sums: &mut Written<'_>) {
     let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
+    let blocks = frame.blocks;
     // SAFETY: as in `sum_two_portable`.
-    unsafe { sum_one!(frame, columns, high) };
+    unsafe {
+        sum_one!(frame, columns, high);
+        sums.set_len(blocks);
+    }
 }

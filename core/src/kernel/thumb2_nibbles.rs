@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use super::thumb2::{high, sum_one, sum_two};
-use super::{Part, PortableNibbles};
+use super::{Part, PortableNibbles, Written};
 use crate::image::layout::GROUP;
 use crate::quant::RowBlock;
 
@@ -76,18 +76,26 @@ pub fn sum_two(
     rows: &[RowBlock],
     fine: Part<'_, '_, PortableNibbles>,
     coarse: Part<'_, '_, PortableNibbles>,
-    sums: &mut [[i32; 4]],
+    sums: &mut Written<'_>,
 ) {
     let coarse = Some((coarse.blocks, coarse.operand));
     let Some(mut frame) = Frame::of_nibbles(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+    let blocks = frame.blocks;
     // SAFETY: `Frame::of_nibbles` has seen that both parts have as many words as the blocks take, with the factors behind each
-    // group, and their operands as many pairs as a block takes; `rows` and `sums` have as many blocks. All are aligned to 4, as
+    // group, and their operands as many pairs as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as
     // LDM and LDRD need. r6, r7 and the stack pointer are restored.
-    unsafe { sum_two!(frame, groups, high) };
+    unsafe {
+        sum_two!(frame, groups, high);
+        sums.set_len(blocks);
+    }
 }
 
-pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, PortableNibbles>, sums: &mut [[i32; 4]]) {
+pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, PortableNibbles>, sums: &mut Written<'_>) {
     let Some(mut frame) = Frame::of_nibbles(rows, (part.blocks, part.operand), None, sums) else { return };
+    let blocks = frame.blocks;
     // SAFETY: as in `sum_two`.
-    unsafe { sum_one!(frame, groups, high) };
+    unsafe {
+        sum_one!(frame, groups, high);
+        sums.set_len(blocks);
+    }
 }

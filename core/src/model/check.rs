@@ -3,7 +3,7 @@
 use super::Model;
 use crate::cell::Cells;
 use crate::detector::DetectorSettings;
-use crate::engine::Engine;
+use crate::engine::engine;
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
@@ -68,8 +68,14 @@ impl<'a> Model<'a> {
             front_end,
             detector,
             records,
-            shared: Shared { weights, numeric: image.numeric, layout: image.layout, cells: Cells::NONE },
-            engine: Some(Engine::of(image.numeric)),
+            shared: Shared {
+                weights,
+                numeric: image.numeric,
+                layout: image.layout,
+                unit: image.numeric.unit(image.layout),
+                cells: Cells::NONE,
+            },
+            engine: Some(engine(image.numeric)),
             ports,
             node_count,
             stateful_count: 0,

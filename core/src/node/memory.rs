@@ -50,42 +50,30 @@ impl Node<'_> {
         Some(total)
     }
 
+    /// So many elements, of which there are few, filled up as slots are. The unit is a power of two.
+    const fn filled(&self, elements: usize) -> usize {
+        elements.wrapping_add(self.unit - 1) & !(self.unit - 1)
+    }
+
     /// Elements of what it reads at one step, filled up as slots are.
     pub(crate) const fn padded_input(&self) -> usize {
-        match self.numeric.padded(self.layout, self.input_size) {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.filled(self.input_size)
     }
 
     /// Elements of the slot that it writes, filled up.
     pub(crate) const fn padded_output(&self) -> usize {
-        let output = self.output();
-        match self.numeric.padded(self.layout, output.end - output.start) {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.filled(self.output_size * self.steps())
     }
 
     /// A dimension, filled up as states and scratch are.
     pub(crate) const fn padded(&self, dim: &Dim) -> usize {
-        match self.numeric.padded(self.layout, self.dim(dim)) {
-            Some(elements) => elements,
-            None => 0,
-        }
+        self.filled(self.dim(dim))
     }
 
     /// Elements of the input that are gathered: from several slots, or from rows that do not begin where kernels can read them.
     pub(crate) const fn gathered_elements(&self) -> usize {
         let apart = self.steps() > 1 && !self.is_aligned(self.input_size);
-        if self.slots.len() > slot::LEN || apart {
-            match self.numeric.padded(self.layout, self.input_size) {
-                Some(elements) => elements,
-                None => 0,
-            }
-        } else {
-            0
-        }
+        if self.slots.len() > slot::LEN || apart { self.padded_input() } else { 0 }
     }
 
     /// Multiply-accumulates of one step with its weights.

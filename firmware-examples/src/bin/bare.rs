@@ -1,9 +1,13 @@
-//! What every program here has besides a network: start-up, printing, the stack's measure. `cargo xtask size` takes it off.
+//! `hello_integer` without its network: start-up, printing, the stack's measure, inputs and outputs. What `hello_integer` has
+//! beyond it is what a network costs, and `cargo xtask size` tells it.
 
 #![no_std]
 #![no_main]
 
-use firmware_examples::{Console, arch::entry, start};
+use core::hint::black_box;
+
+use firmware_examples::arch::{below, entry};
+use firmware_examples::{Console, start};
 
 #[entry]
 fn main() -> ! {
@@ -12,7 +16,14 @@ fn main() -> ! {
 
 fn run() -> Option<()> {
     let mut console = Console::open();
-    console.stack_of_step(0);
-    console.integers(&[0]);
+    let mut output = [0; 8];
+    for input in [[8192, 0, 0, -8192], [0, 16384, 4096, 0], [2048, 0, -32767, 0], [0; 4]] {
+        let stack = below(|| {
+            black_box((&input, &mut output));
+        });
+        console.stack_of_step(stack);
+        console.text("step");
+        console.integers(&output);
+    }
     Some(())
 }

@@ -242,8 +242,18 @@ const _: () = assert!(FLOAT.activations.len() == 3);
 /// What updates every unit, c to c', and makes m: of the node, x, h, c, scratch.
 type Update = fn(&Node<'_>, &[i16], &[i16], &mut [i16], &mut [i16], &mut [i16]);
 
-/// One step without [`RARE`] options: σ for the gates, tanh for candidate and output.
+/// One step without a projection and [`RARE`] options: σ for the gates, tanh for candidate and output. `x` is `[input]`,
+/// `state` is `[output]` (h) and, from where a slot may begin, as many again (c), `y` is `[output]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    let Io { x, state, y, .. } = io;
+    let Some((hidden, cell)) = state.split_at_mut_checked(state.len() / 2) else { return };
+    let Some(cell) = cell.get_mut(..node.hidden_size) else { return };
+    update::<K>(node, x, hidden, cell, &mut [], y);
+    copy(hidden, y);
+}
+
+/// The same, with a projection or without.
+pub(crate) fn step_projected<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_by::<K>(node, io, update::<K>);
 }
 

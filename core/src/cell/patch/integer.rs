@@ -5,7 +5,7 @@ use super::{TAPS, Way};
 use crate::cell::integer::CHUNK;
 use crate::cell::{CURVE, Dim, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
 use crate::curve::Curve;
-use crate::kernel::{Blocks, Kernel, Part};
+use crate::kernel::{Blocks, Kernel, Part, Written};
 use crate::node::Node;
 use crate::quant::{RowBlock, saturate};
 
@@ -122,7 +122,7 @@ impl<U> Filters<'_, U> {
             let (Some((now, later)), Some(sums)) = (rows.split_at_checked(blocks), sums.get_mut(..blocks)) else {
                 return;
             };
-            K::sum_one(now, part, sums);
+            K::sum_one(now, part, &mut Written::over(sums));
             let sums = sums.as_flattened().get(others..).unwrap_or_default();
             let Some((y, behind)) = rest.split_at_mut_checked(sums.len().min(rest.len())) else { return };
             for (y, &sum) in y.iter_mut().zip(sums) {

@@ -5,7 +5,7 @@ use super::super::{CELL_NORM, GATE_NORM, JOINT_NORM, OUTPUT_NORM};
 use super::{Mix, number, peepholes, tensor, units};
 use crate::cell::integer::{CHUNK, Pair, PairTensors, Single};
 use crate::integer_norm::{Epsilon, Moments};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Written};
 use crate::node::Node;
 use crate::quant::{from_q15, mulh};
 
@@ -116,13 +116,13 @@ trait Rows {
 
 impl<K: Kernel> Rows for Pair<'_, '_, K> {
     fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]) {
-        Pair::next(self, blocks, to);
+        self.sum(blocks, Written::over(to));
     }
 }
 
 impl<K: Kernel> Rows for Single<'_, '_, K> {
     fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]) {
-        Single::next(self, blocks, to);
+        self.sum(blocks, Written::over(to));
     }
 }
 

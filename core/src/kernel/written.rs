@@ -1,0 +1,73 @@
+//! Where sums are put. Nobody clears the places first: that would take as long as a few sums, and `memset`.
+
+use core::mem::MaybeUninit;
+use core::slice;
+
+/// Places of the sums of blocks of four rows, the first so many of which have been written.
+pub(crate) struct Written<'s> {
+    places: &'s mut [MaybeUninit<[i32; 4]>],
+    len: usize,
+}
+
+impl<'s> Written<'s> {
+    /// None yet.
+    pub fn new(places: &'s mut [MaybeUninit<[i32; 4]>]) -> Self {
+        Self { places, len: 0 }
+    }
+
+    /// None yet, in place of others.
+    pub fn over(others: &'s mut [[i32; 4]]) -> Self {
+        let (places, room) = (others.as_mut_ptr().cast(), others.len());
+        // SAFETY: the places are borrowed as long, and nothing but sums is ever written to them.
+        Self::new(unsafe { slice::from_raw_parts_mut(places, room) })
+    }
+
+    /// How many there is room for.
+    pub fn room(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many have been written.
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Writes the next, if there is room.
+    #[inline(always)]
+    pub fn push(&mut self, sum: [i32; 4]) {
+        if let Some(place) = self.places.get_mut(self.len) {
+            place.write(sum);
+            self.len += 1;
+        }
+    }
+
+    /// The first place, for a kernel in assembly.
+    #[cfg(target_arch = "arm")]
+    pub fn as_mut_ptr(&mut self) -> *mut [i32; 4] {
+        self.places.as_mut_ptr().cast()
+    }
+
+    /// That a kernel has written them.
+    ///
+    /// # Safety
+    /// The first `len` places have been written, and there are as many.
+    #[cfg(target_arch = "arm")]
+    pub unsafe fn set_len(&mut self, len: usize) {
+        self.len = len;
+    }
+
+    /// What has been written.
+    #[inline(always)]
+    pub fn finish(self) -> &'s mut [[i32; 4]] {
+        let written = self.places.get_mut(..self.len).unwrap_or_default();
+        // SAFETY: `push` counts a place once it has been written, and so do callers of `set_len`.
+        unsafe { written.assume_init_mut() }
+    }
+
+    /// The same, to go on with.
+    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    pub fn as_mut_slice(&mut self) -> &mut [[i32; 4]] {
+        Written { places: self.places, len: self.len }.finish()
+    }
+}
