@@ -123,7 +123,7 @@ pub const fn cannot_wrap(start: i32, shift: u8, fine: u64, coarse: u64) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX, MOST_OF_MEAN, Mean, cannot_wrap, mulh, mulh_of_halves, rescaled, whole};
+    use super::{MAX, MOST_OF_MEAN, Mean, ONE, cannot_wrap, from_q15, mulh, mulh_of_halves, rescaled, whole};
 
     #[test]
     fn means_and_other_units_are_rounded_to_nearest() {
@@ -136,6 +136,13 @@ mod tests {
                 assert!(far.abs() <= 0.5 + 0.25 + 0.25, "{sum} of {count}: {far}");
                 assert!(count > 64 || far.abs() <= 0.5 + 1.0 / 128.0, "{sum} of {count}: {far}");
             }
+        }
+        // What is rounded away sums up to nothing but the halves: a state that is carried on does not drift by it.
+        for from in [0, -7, 1 << 15] {
+            let lost = |product: i32| i64::from(product) - (i64::from(from_q15(product)) << 15);
+            let (from, to) = (from << 15, (from + 1) << 15);
+            assert!((from..to).all(|product| lost(product).abs() <= i64::from(ONE / 2)));
+            assert_eq!((from..to).map(lost).sum::<i64>(), i64::from(-ONE / 2));
         }
         for x in i16::MIN..=i16::MAX {
             assert_eq!(whole(rescaled(x, 1 << 24)), x.into());
