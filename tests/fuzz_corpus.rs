@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate::Numeric;
 use tidegate::cell::CellKind;
 use tidegate::image::field::header;
 use tidegate::image::{Layout, SectionKind};
+use tidegate::{Model, Numeric};
 use tidegate_tests::fields::{put16, put32, section_of, u32_at};
 use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
 use tidegate_tests::images::{AlignedBytes, small_models, whole};
@@ -22,6 +22,12 @@ fn folder(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
 }
 
+/// Every integer numeric in every layout that it has.
+fn integers() -> impl Iterator<Item = (Numeric, Layout)> {
+    let all = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
+    all.filter(|(numeric, layout)| layout.is_of(*numeric))
+}
+
 /// The seeds of both targets: file name, image. Integers in every layout, of every model that has an integer form.
 fn seeds() -> Vec<(String, Vec<u8>)> {
     let models = small_models();
@@ -31,9 +37,9 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     });
     let integer = models.iter().flat_map(|(name, model)| {
         let ranges = Ranges::from_noise(model).expect("noise goes in");
-        Layout::ALL.into_iter().filter_map(move |layout| {
-            let image = pack_with(model, Numeric::I8x16, &ranges, layout).ok()?;
-            Some((format!("{name}_{}_{}", Numeric::I8x16.name(), layout.name()), image))
+        integers().filter_map(move |(numeric, layout)| {
+            let image = pack_with(model, numeric, &ranges, layout).ok()?;
+            Some((format!("{name}_{}_{}", numeric.name(), layout.name()), image))
         })
     });
     float.chain(integer).collect()
@@ -45,10 +51,10 @@ fn every_cell_with_an_integer_form_is_among_the_seeds_in_every_layout() {
     let seeds: Vec<AlignedBytes> = seeds.iter().map(|image| AlignedBytes::new(image)).collect();
     let models: Vec<_> = seeds.iter().map(AlignedBytes::model).filter(|model| model.numeric().is_integer()).collect();
     for kind in CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some()) {
-        for layout in Layout::ALL {
-            let has =
-                models.iter().any(|model| model.layout() == layout && model.nodes().any(|node| node.kind == *kind));
-            assert!(has, "{} {}", kind.spec().name, layout.name());
+        for lies in integers() {
+            let so = |model: &&Model<'_>| (model.numeric(), model.layout()) == lies;
+            let has = models.iter().filter(so).any(|model| model.nodes().any(|node| node.kind == *kind));
+            assert!(has, "{} {lies:?}", kind.spec().name);
         }
     }
 }
@@ -88,9 +94,13 @@ fn nodes_that_bytes_choose_run() {
     let mut rng = Rng::new(21);
     let mut tally = BTreeMap::new();
     for (index, kind) in CellKind::ALL.iter().enumerate() {
-        // In floats, and in integers in every layout.
-        let layouts = if kind.integer_spec().is_some() { Layout::ALL.len() } else { 0 };
-        for how in [0].into_iter().chain((0..layouts).map(|layout| 2 | layout << 2)) {
+        // In floats, and in both integer numerics in every layout.
+        let integers = integers().filter(|_| kind.integer_spec().is_some());
+        let how = |(numeric, layout): (Numeric, Layout)| {
+            let place = |all: &[Layout]| all.iter().position(|of| *of == layout).expect("one of all");
+            2 | place(&Layout::ALL) << 2 | usize::from(numeric == Numeric::I4x16) << 4
+        };
+        for how in [0].into_iter().chain(integers.map(how)) {
             let ran = tally.entry((kind.spec().name, how)).or_insert(0);
             for _ in 0..if cfg!(debug_assertions) { 100 } else { 2000 } {
                 let mut data = vec![flag::NODE, index as u8, how as u8 | rng.below(2) as u8];

@@ -99,7 +99,7 @@ fn repository(path: &str) -> PathBuf {
 
 /// Each runs endlessly over clips of speech, one after the other.
 fn spotters() -> Vec<Network> {
-    ["Basic_LSTM_S", "LSTM_S", "GRU_S"].map(spotter).into()
+    ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"].map(spotter).into()
 }
 
 fn spotter(name: &str) -> Network {

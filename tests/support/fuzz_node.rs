@@ -5,7 +5,7 @@ use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::{CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, OTHER, Rule, Sizes, Storage, TensorSpec};
 use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
-use tidegate::image::{Layout, ModelId, SectionKind};
+use tidegate::image::{GROUP, Layout, ModelId, SectionKind, factors_at};
 use tidegate::node::Unroll;
 
 /// Most bytes of weights that are tried.
@@ -145,7 +145,12 @@ fn float_tensors(draft: &Draft, data: &[u8], choices: &mut Choices<'_>) -> Optio
 }
 
 /// The same of integers, one tensor behind the other: rows that are all bytes would seldom do.
-fn integer_tensors(integer: &IntegerSpec, draft: &Draft, data: &[u8]) -> Option<(Vec<Option<u32>>, Vec<u8>)> {
+fn integer_tensors(
+    integer: &IntegerSpec,
+    draft: &Draft,
+    (numeric, layout): (Numeric, Layout),
+    data: &[u8],
+) -> Option<(Vec<Option<u32>>, Vec<u8>)> {
     let (mut weights, mut tensors, mut used) = (Vec::new(), Vec::new(), 0);
     for tensor in integer.tensors {
         if !tensor.presence.required(draft.options) {
@@ -170,6 +175,19 @@ fn integer_tensors(integer: &IntegerSpec, draft: &Draft, data: &[u8]) -> Option<
                     }
                     weights.extend((0..16).map(|_| byte()));
                     weights.extend((0..4).map(|_| byte() % 33));
+                }
+            }
+            Storage::Weights(_) if numeric == Numeric::I4x16 => {
+                let cols = tensor.cols.as_ref().map_or(Some(1), |cols| draft.sizes().dim(cols))?;
+                let bytes = layout.block_bytes(numeric, cols)?;
+                for _ in 0..elements.checked_div(4 * cols.next_multiple_of(16))? {
+                    let mut block: Vec<u8> = (0..bytes).map(|_| byte()).collect();
+                    for group in 0..cols.div_ceil(GROUP) {
+                        let factors = &mut block[factors_at(bytes, group)..][..4];
+                        // Mostly what the format knows.
+                        factors.fill_with(|| if byte() == 255 { 3 } else { 1 << (byte() % 5) });
+                    }
+                    weights.extend(block);
                 }
             }
             Storage::Weights(_) => weights.extend((0..elements).map(|_| byte())),
@@ -203,7 +221,11 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let how = choices.byte();
     let integer = kind.integer_spec().filter(|_| how & 2 == 2);
     let (numeric, layout) = match integer {
-        Some(_) => (Numeric::I8x16, Layout::ALL[usize::from(how >> 2) % Layout::ALL.len()]),
+        Some(_) => {
+            let numeric = Numeric::INTEGER[usize::from(how >> 4 & 1)];
+            let layout = Layout::ALL[usize::from(how >> 2) % Layout::ALL.len()];
+            (numeric, if layout.is_of(numeric) { layout } else { Layout::Portable })
+        }
         None => (Numeric::FLOAT[usize::from(how & 1)], Layout::Portable),
     };
     let mut options = u32::from_le_bytes([choices.byte(), choices.byte(), 0, 0]) & ((1 << spec.options.len()) - 1);
@@ -239,7 +261,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let numbers: Vec<i32> =
         integer.map_or(&[][..], |integer| integer.numbers).iter().map(|of| number(of, &mut choices)).collect();
     let (tensors, weights) = match integer {
-        Some(integer) => integer_tensors(integer, &draft, data)?,
+        Some(integer) => integer_tensors(integer, &draft, (numeric, layout), data)?,
         None => float_tensors(&draft, data, &mut choices)?,
     };
     let extents: Vec<u32> = draft.extents.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
