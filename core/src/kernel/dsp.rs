@@ -5,6 +5,8 @@
 use super::Part;
 use super::{CortexM4, Kernel};
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
+use super::{gates::GruSums, thumb2_gates};
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
 use crate::quant::RowBlock;
 
 impl Kernel for CortexM4 {
@@ -43,6 +45,11 @@ impl Kernel for CortexM4 {
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
     fn sum_one(rows: &[RowBlock], part: Part<'_, '_, Self>, sums: &mut [[i32; 4]]) {
         imp::sum_one(rows, part, sums);
+    }
+
+    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+        thumb2_gates::gru(sums, hidden, new);
     }
 }
 

@@ -27,17 +27,25 @@ mod scalar;
 mod thumb1;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
+mod thumb1_gates;
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+#[expect(unsafe_code)]
 mod thumb1_nibbles;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
+mod thumb2_gates;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+#[expect(unsafe_code)]
 mod thumb2_nibbles;
+#[cfg_attr(target_arch = "arm", expect(unsafe_code))]
+pub(crate) mod unset;
 
 pub use scalar::accumulate_each;
 
-use gates::LstmShifts;
+use gates::{GruSums, LstmShifts};
 use half::f16;
 
 use crate::cell::{Cell, CellKind};
@@ -167,10 +175,10 @@ pub(crate) trait Kernel {
         gates::candidates(&Usual, sums, new);
     }
 
-    /// [`gates::reset_candidates`] by σ and tanh.
+    /// [`gates::gru`] by σ and tanh.
     #[inline(always)]
-    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
-        gates::reset_candidates(&Usual, of_input, of_hidden, reset, new);
+    fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+        gates::gru(&Usual, sums, hidden, new);
     }
 
     /// [`gates::interpolate`]

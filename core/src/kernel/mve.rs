@@ -4,7 +4,7 @@
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::Part;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
-use super::gates::LstmShifts;
+use super::gates::{GruSums, LstmShifts};
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::mve_gates;
 use super::{CortexM55, Kernel};
@@ -60,8 +60,8 @@ impl Kernel for CortexM55 {
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
-    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
-        mve_gates::reset_candidates(of_input, of_hidden, reset, new);
+    fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+        mve_gates::gru(sums, hidden, new);
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]

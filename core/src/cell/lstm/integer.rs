@@ -35,6 +35,7 @@ use crate::gate;
 use crate::integer_norm::MAX_LEN;
 use crate::kernel::Kernel;
 use crate::kernel::gates::LstmShifts;
+use crate::kernel::unset::Unset;
 use crate::node::Node;
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
@@ -283,9 +284,10 @@ fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) ->
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
     let shifts =
         LstmShifts { candidate: shift(node, number::CANDIDATE_SHIFT), lift: 15 - shift(node, number::CELL_BITS) };
-    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
+    let (mut units, mut sums) = (units::<K>(node, x, hidden), Unset::<CHUNK>::new());
+    let sums = sums.any();
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        K::lstm(units.next(cell.len(), &mut sums), cell, m, shifts);
+        K::lstm(units.next(cell.len(), sums), cell, m, shifts);
     }
 }
 
