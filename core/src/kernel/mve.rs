@@ -215,14 +215,27 @@ mod imp {
             unsafe { two(Frame { fine, coarse, rows, sums: sum_pairs.as_mut_ptr().cast(), pairs }) };
         }
         if let ([row], [sum]) = (last_row, last_sum) {
-            let (fine, coarse) = (fine.skip(2 * pairs), coarse.skip(2 * pairs));
-            if let (Some(fine), Some(coarse)) = (Walk::twice(fine), Walk::twice(coarse)) {
-                let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
-                let (rows, sums) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
-                // SAFETY: the walks go over a block each, and `last` has two of rows and sums.
-                unsafe { two(Frame { fine, coarse, rows, sums, pairs: 1 }) };
-                [*sum, _] = last.sums;
-            }
+            last_of_two(row, fine, coarse, pairs, sum);
+        }
+    }
+
+    /// The block behind so many pairs.
+    #[cold]
+    #[inline(never)]
+    fn last_of_two(
+        row: &RowBlock,
+        fine: Part<'_, '_, CortexM55>,
+        coarse: Part<'_, '_, CortexM55>,
+        pairs: usize,
+        sum: &mut [i32; 4],
+    ) {
+        let (fine, coarse) = (fine.skip(2 * pairs), coarse.skip(2 * pairs));
+        if let (Some(fine), Some(coarse)) = (Walk::twice(fine), Walk::twice(coarse)) {
+            let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
+            let (rows, sums) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
+            // SAFETY: the walks go over a block each, and `last` has two of rows and sums.
+            unsafe { two(Frame { fine, coarse, rows, sums, pairs: 1 }) };
+            [*sum, _] = last.sums;
         }
     }
 
@@ -298,7 +311,16 @@ mod imp {
             // SAFETY: the walk goes over as many blocks as `rows` and `sums` have.
             unsafe { one(Frame { fine: walk, coarse: walk, rows, sums: sum_pairs.as_mut_ptr().cast(), pairs }) };
         }
-        if let ([row], [sum], Some(walk)) = (last_row, last_sum, Walk::twice(part.skip(2 * pairs))) {
+        if let ([row], [sum]) = (last_row, last_sum) {
+            last_of_one(row, part, pairs, sum);
+        }
+    }
+
+    /// The block behind so many pairs.
+    #[cold]
+    #[inline(never)]
+    fn last_of_one(row: &RowBlock, part: Part<'_, '_, CortexM55>, pairs: usize, sum: &mut [i32; 4]) {
+        if let Some(walk) = Walk::twice(part.skip(2 * pairs)) {
             let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
             let (rows, sums) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
             // SAFETY: the walk goes over a block, and `last` has two of rows and sums.
