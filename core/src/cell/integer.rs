@@ -27,6 +27,25 @@ pub(super) struct PairTensors {
 /// Something that is multiplied: elements filled up to whole units, and how many there are.
 pub(super) type Operand<'x> = (&'x [i16], usize);
 
+/// An [`Operand`] in the form that the kernel reads, for rows of several matrices.
+pub(super) struct Ready<'x, K: Kernel> {
+    operand: K::Operand<'x>,
+    len: usize,
+}
+
+impl<'x, K: Kernel> Ready<'x, K> {
+    #[inline(always)]
+    pub fn new((x, len): Operand<'x>) -> Self {
+        Self { operand: K::operand(x, len), len }
+    }
+
+    /// With matrix `index` of a node.
+    #[inline(always)]
+    fn part<'a>(&self, node: &Node<'a>, index: usize) -> Part<'a, 'x, K> {
+        Part { blocks: node.weights::<K>(index, self.len), operand: self.operand }
+    }
+}
+
 /// Rows over what comes in and what is carried.
 pub(super) struct Pair<'a, 'x, K: Kernel> {
     fine: Part<'a, 'x, K>,
@@ -42,11 +61,23 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         tensors: PairTensors,
         first: usize,
         count: usize,
-        (x, x_len): Operand<'x>,
-        (h, h_len): Operand<'x>,
+        x: Operand<'x>,
+        h: Operand<'x>,
     ) -> Self {
-        let input = Part { blocks: node.weights::<K>(tensors.input, x_len), operand: K::operand(x, x_len) };
-        let recurrent = Part { blocks: node.weights::<K>(tensors.recurrent, h_len), operand: K::operand(h, h_len) };
+        Self::of_ready(node, tensors, first, count, &Ready::new(x), &Ready::new(h))
+    }
+
+    /// [`new`](Self::new)
+    #[inline(always)]
+    pub fn of_ready(
+        node: &Node<'a>,
+        tensors: PairTensors,
+        first: usize,
+        count: usize,
+        x: &Ready<'x, K>,
+        h: &Ready<'x, K>,
+    ) -> Self {
+        let (input, recurrent) = (x.part(node, tensors.input), h.part(node, tensors.recurrent));
         let (fine, coarse) = if node.number(first) == 0 { (input, recurrent) } else { (recurrent, input) };
         Self { fine, coarse, rows: node.rows(tensors.rows, count) }
     }
@@ -63,7 +94,10 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         let Self { fine, coarse, rows } = self;
         let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
         K::sum_two(now, *fine, *coarse, &mut sums);
-        (*fine, *coarse, *rows) = (fine.skip(blocks), coarse.skip(blocks), later);
+        if !later.is_empty() {
+            (*fine, *coarse) = (fine.skip(blocks), coarse.skip(blocks));
+        }
+        *rows = later;
         sums.finish()
     }
 }
@@ -77,9 +111,14 @@ pub(super) struct Single<'a, 'x, K: Kernel> {
 impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
     /// So many rows, of a matrix and its tensor of rows.
     #[inline(always)]
-    pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, (x, len): Operand<'x>) -> Self {
-        let part = Part { blocks: node.weights::<K>(matrix, len), operand: K::operand(x, len) };
-        Self { part, rows: node.rows(rows, count) }
+    pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: Operand<'x>) -> Self {
+        Self::of_ready(node, matrix, rows, count, &Ready::new(x))
+    }
+
+    /// [`new`](Self::new)
+    #[inline(always)]
+    pub fn of_ready(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: &Ready<'x, K>) -> Self {
+        Self { part: x.part(node, matrix), rows: node.rows(rows, count) }
     }
 
     /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.
@@ -94,7 +133,10 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
         let Self { part, rows } = self;
         let Some((now, later)) = rows.split_at_checked(blocks) else { return &[] };
         K::sum_one(now, *part, &mut sums);
-        (*part, *rows) = (part.skip(blocks), later);
+        if !later.is_empty() {
+            *part = part.skip(blocks);
+        }
+        *rows = later;
         sums.finish()
     }
 }

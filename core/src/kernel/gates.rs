@@ -13,6 +13,17 @@ pub(crate) struct LstmShifts {
     pub lift: u32,
 }
 
+/// The sums of the units of a GRU with the reset after.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GruSums<'s> {
+    /// Of r and z, over the input and h.
+    pub gates: &'s [[i32; 2]],
+    /// Of n, over the input.
+    pub of_input: &'s [i32],
+    /// Of n, over h.
+    pub of_hidden: &'s [i32],
+}
+
 /// The units of an LSTM, c to c' and m, with the sums of i, f, g, o: σ for the gates, tanh for candidate and output.
 #[inline(always)]
 pub(crate) fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
@@ -43,37 +54,34 @@ pub(crate) fn candidates(curves: &impl Curves, sums: &[i32], new: &mut [i16]) {
     }
 }
 
-/// n of the units of a GRU with the reset after: of their sums over the input and over h, and of r.
+/// h' of the units of a GRU with the reset after, of their sums and of h.
 #[inline(always)]
-pub(crate) fn reset_candidates(
-    curves: &impl Curves,
-    of_input: &[i32],
-    of_hidden: &[i32],
-    reset: &[i16],
-    new: &mut [i16],
-) {
-    for ((&a, &b), (new, &r)) in of_input.iter().zip(of_hidden).zip(new.iter_mut().zip(reset)) {
-        *new = curves.candidate(a.wrapping_add(reset_sum(r, b))) as i16;
+pub(crate) fn gru(curves: &impl Curves, sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+    let of_new = sums.of_input.iter().zip(sums.of_hidden);
+    for ((&[r, z], (&a, &b)), (&h, new)) in sums.gates.iter().zip(of_new).zip(hidden.iter().zip(new)) {
+        // Clamped to 17 bits, so that the product fits.
+        let carried = from_q15(curves.gate(r).wrapping_mul(b.clamp(!MOST_CARRIED, MOST_CARRIED)));
+        *new = between(curves.gate(z), h, curves.candidate(a.wrapping_add(carried)));
     }
 }
 
-/// r times a sum over h, which is clamped to 17 bits, so that the product fits.
-#[inline(always)]
-pub(crate) fn reset_sum(reset: i16, sum: i32) -> i32 {
-    const MOST: i32 = (1 << 16) - 1;
-    from_q15(unsigned(reset).wrapping_mul(sum.clamp(!MOST, MOST)))
-}
+/// The most that a sum over h is before r.
+const MOST_CARRIED: i32 = (1 << 16) - 1;
 
 /// h' of the units of a GRU, in place of h and of n.
 #[inline(always)]
 pub(crate) fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     for ((n, &z), h) in new.iter_mut().zip(update).zip(hidden) {
-        let z = unsigned(z);
-        let kept = z.wrapping_mul(i32::from(*h));
-        // Between h and n, neither of which leaves ±32767.
-        *h = from_q15(kept.wrapping_add((ONE - z).wrapping_mul(i32::from(*n)))) as i16;
+        *h = between(unsigned(z), *h, i32::from(*n));
         *n = *h;
     }
+}
+
+/// z h + (1 - z) n, neither of which leaves ±32767, so that n 2^15 + z (h - n) is within 32 bits.
+#[inline(always)]
+fn between(z: i32, h: i16, n: i32) -> i16 {
+    let apart = i32::from(h).wrapping_sub(n);
+    from_q15(n.wrapping_mul(ONE).wrapping_add(z.wrapping_mul(apart))) as i16
 }
 
 /// From 0 to 1 inclusive.

@@ -27,10 +27,16 @@ mod scalar;
 mod thumb1;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
+mod thumb1_gates;
+#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
+#[expect(unsafe_code)]
 mod thumb1_nibbles;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2;
+#[cfg(all(target_arch = "arm", feature = "thumb2"))]
+#[expect(unsafe_code)]
+mod thumb2_gates;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2_nibbles;
@@ -40,7 +46,7 @@ mod written;
 pub use scalar::accumulate_each;
 pub(crate) use written::Written;
 
-use gates::LstmShifts;
+use gates::{GruSums, LstmShifts};
 use half::f16;
 
 use crate::cell::{Cell, CellKind, Need};
@@ -171,10 +177,10 @@ pub(crate) trait Kernel {
         gates::candidates(&Usual, sums, new);
     }
 
-    /// [`gates::reset_candidates`] by σ and tanh.
+    /// [`gates::gru`] by σ and tanh.
     #[inline(always)]
-    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
-        gates::reset_candidates(&Usual, of_input, of_hidden, reset, new);
+    fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+        gates::gru(&Usual, sums, hidden, new);
     }
 
     /// [`gates::interpolate`]

@@ -2,7 +2,7 @@
 //! 0.27 instructions a product. Elsewhere the same in plain Rust.
 
 #[cfg(all(target_arch = "arm", feature = "mve"))]
-use super::gates::LstmShifts;
+use super::gates::{GruSums, LstmShifts};
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::mve_gates;
 use super::{CortexM55, Kernel};
@@ -60,8 +60,8 @@ impl Kernel for CortexM55 {
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
-    fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
-        mve_gates::reset_candidates(of_input, of_hidden, reset, new);
+    fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+        mve_gates::gru(sums, hidden, new);
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
@@ -76,7 +76,7 @@ impl Kernel for CortexM55 {
 mod imp {
     use core::arch::asm;
 
-    use crate::kernel::{CortexM55, Part};
+    use crate::kernel::{CortexM55, Part, Written};
     use crate::quant::RowBlock;
 
     /// Eight columns of two blocks: `x` in q2, weights through q3, those of the first block from r1 on, those of the
@@ -217,14 +217,27 @@ mod imp {
             }
         }
         if let ([row], true) = (last_row, sums.len() == row_pairs.as_flattened().len()) {
-            let (fine, coarse) = (fine.skip(2 * pairs), coarse.skip(2 * pairs));
-            if let (Some(fine), Some(coarse)) = (Walk::twice(fine), Walk::twice(coarse)) {
-                let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
-                let (rows, places) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
-                // SAFETY: the walks go over a block each, and `last` has two of rows and sums.
-                unsafe { two(Frame { fine, coarse, rows, sums: places, pairs: 1 }) };
-                sums.push(last.sums[0]);
-            }
+            last_of_two(row, fine, coarse, pairs, sums);
+        }
+    }
+
+    /// The block behind so many pairs.
+    #[cold]
+    #[inline(never)]
+    fn last_of_two(
+        row: &RowBlock,
+        fine: Part<'_, '_, CortexM55>,
+        coarse: Part<'_, '_, CortexM55>,
+        pairs: usize,
+        sums: &mut Written<'_>,
+    ) {
+        let (fine, coarse) = (fine.skip(2 * pairs), coarse.skip(2 * pairs));
+        if let (Some(fine), Some(coarse)) = (Walk::twice(fine), Walk::twice(coarse)) {
+            let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
+            let (rows, places) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
+            // SAFETY: the walks go over a block each, and `last` has two of rows and sums.
+            unsafe { two(Frame { fine, coarse, rows, sums: places, pairs: 1 }) };
+            sums.push(last.sums[0]);
         }
     }
 
@@ -302,8 +315,16 @@ mod imp {
                 sums.set_len(2 * pairs);
             }
         }
-        let alone = sums.len() == row_pairs.as_flattened().len();
-        if let ([row], Some(walk), true) = (last_row, Walk::twice(part.skip(2 * pairs)), alone) {
+        if let ([row], true) = (last_row, sums.len() == row_pairs.as_flattened().len()) {
+            last_of_one(row, part, pairs, sums);
+        }
+    }
+
+    /// The block behind so many pairs.
+    #[cold]
+    #[inline(never)]
+    fn last_of_one(row: &RowBlock, part: Part<'_, '_, CortexM55>, pairs: usize, sums: &mut Written<'_>) {
+        if let Some(walk) = Walk::twice(part.skip(2 * pairs)) {
             let mut last = Last { rows: [*row; 2], sums: [[0; 4]; 2] };
             let (rows, places) = (last.rows.as_ptr(), last.sums.as_mut_ptr());
             // SAFETY: the walk goes over a block, and `last` has two of rows and sums.

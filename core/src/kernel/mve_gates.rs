@@ -3,7 +3,7 @@
 
 use core::arch::asm;
 
-use super::gates::{self, LstmShifts};
+use super::gates::{self, GruSums, LstmShifts};
 use crate::curve::{PREACT_BITS, TANH_HALF, Usual};
 use crate::quant::ONE;
 
@@ -201,38 +201,54 @@ pub fn candidates(sums: &[i32], new: &mut [i16]) {
     gates::candidates(&Usual, rest(sums, turns), rest_mut(new, turns));
 }
 
-/// [`gates::reset_candidates`]
-pub fn reset_candidates(of_input: &[i32], of_hidden: &[i32], reset: &[i16], new: &mut [i16]) {
-    let turns = turns([of_input.len(), of_hidden.len(), reset.len(), new.len()]);
+/// [`gates::gru`]
+pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+    let GruSums { gates, of_input, of_hidden } = sums;
+    let turns = turns([gates.len(), of_input.len(), of_hidden.len(), hidden.len(), new.len()]);
     if turns > 0 {
-        // SAFETY: reads `turns` times 16 bytes of either sums and 8 of r, and writes 8 of n, which the slices have; all are
-        // aligned to their elements.
+        // SAFETY: reads `turns` times 32 bytes of the sums of gates, 16 of either other and 8 of h, and writes 8 of h', which
+        // the slices have; all are aligned to their elements.
         unsafe {
             fours!(
                 middle(),
                 turns,
                 concat!(
+                    "vld20.32 {{q0, q1}}, [r0]
+                    vld21.32 {{q0, q1}}, [r0]!\n",
+                    sigmoid!("q0"), "\n",
+                    sigmoid!("q1"),
                     // The sum over h is clamped to 17 bits.
-                    "vldrw.u32 q0, [r1], #16
-                    vqshl.s32 q0, q0, #15
-                    vshr.s32 q0, q0, #15
-                    vldrh.u32 q1, [r2], #8
-                    vmul.i32 q0, q0, q1
+                    "\n vldrw.u32 q2, [r9], #16
+                    vqshl.s32 q2, q2, #15
+                    vshr.s32 q2, q2, #15
+                    vmul.i32 q0, q0, q2
+                    vldrw.u32 q2, [r8], #16
                     vrshr.s32 q0, q0, #15
-                    vldrw.u32 q1, [r0], #16
-                    vadd.i32 q0, q0, q1\n",
+                    vadd.i32 q0, q0, q2\n",
                     tanh_half!("q0", 16, 6),
-                    "\n vstrh.32 q0, [r5], #8"
+                    "\n vldrh.s32 q2, [r1], #8
+                    vsub.i32 q2, q2, q0
+                    vmul.i32 q2, q2, q1
+                    vshl.i32 q0, q0, #15
+                    vadd.i32 q0, q0, q2
+                    vrshr.s32 q0, q0, #15
+                    vstrh.32 q0, [r2], #8"
                 ),
-                inout("r0") of_input.as_ptr() => _,
-                inout("r1") of_hidden.as_ptr() => _,
-                inout("r2") reset.as_ptr() => _,
-                inout("r5") new.as_mut_ptr() => _,
+                inout("r0") gates.as_ptr() => _,
+                inout("r1") hidden.as_ptr() => _,
+                inout("r2") new.as_mut_ptr() => _,
+                in("r5") ONE + 1,
+                inout("r8") of_input.as_ptr() => _,
+                inout("r9") of_hidden.as_ptr() => _,
             );
         }
     }
-    let (of_input, of_hidden) = (rest(of_input, turns), rest(of_hidden, turns));
-    gates::reset_candidates(&Usual, of_input, of_hidden, rest(reset, turns), rest_mut(new, turns));
+    if 4 * turns == new.len() {
+        return;
+    }
+    let sums =
+        GruSums { gates: rest(gates, turns), of_input: rest(of_input, turns), of_hidden: rest(of_hidden, turns) };
+    gates::gru(&Usual, sums, rest(hidden, turns), rest_mut(new, turns));
 }
 
 /// [`gates::interpolate`]

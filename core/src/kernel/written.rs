@@ -23,6 +23,7 @@ impl<'s> Written<'s> {
     }
 
     /// How many there is room for.
+    #[cfg(target_arch = "arm")]
     pub fn room(&self) -> usize {
         self.places.len()
     }

@@ -3,6 +3,7 @@
 use super::Node;
 use crate::cell::{Storage, TensorSpec};
 use crate::curve::TABLE_LEN;
+use crate::image::field::MAX_SIZE;
 use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::kernel::{Blocks, Kernel, Weight};
@@ -97,10 +98,10 @@ impl<'a> Node<'a> {
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
     pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
-        // What is behind the tensor may end within a word.
-        let words = self.tensor_start(index).as_chunks::<4>().0.as_flattened();
-        let words: &[[i32; 1]] = bytemuck::try_cast_slice(words).unwrap_or_default();
-        words.as_flattened().as_chunks().0.get(..rows.div_ceil(4)).unwrap_or_default()
+        // No size is greater, and the compiler, which is told so, need not divide to find how many there are.
+        let blocks = rows.div_ceil(4).min(MAX_SIZE as usize);
+        let bytes = self.tensor_start(index).get(..blocks * size_of::<RowBlock>());
+        bytes.and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
     }
 
     /// A tensor and what is behind it: to say where it ends would take its dimensions.

@@ -10,14 +10,16 @@
 //!
 //! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
 
+use core::mem::MaybeUninit;
+
 use super::{MASKED, NEW, RESET_AFTER, RESET_UPDATE};
-use crate::cell::integer::{CHUNK, NO_SUMS, Operand, Pair, Single, Sums};
+use crate::cell::integer::{CHUNK, NO_SUMS, Operand, Pair, Ready, Single, Sums};
 use crate::cell::{
     CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, is_masked,
 };
 use crate::curve::{Curves, Given, Usual};
 use crate::kernel::Kernel;
-use crate::kernel::gates::{self, unsigned};
+use crate::kernel::gates::{self, GruSums, unsigned};
 use crate::node::Node;
 use crate::quant::from_q15;
 
@@ -113,26 +115,59 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_with::<K, _>(node, io, &Given { gate, candidate, bits });
 }
 
-/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r, or r ⊙ h with the reset before) and, from
-/// where a slot may begin, `[hidden]` (z). r and z are unsigned, for 1 has its 16 bits.
 #[inline(always)]
 fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+    if node.has(RESET_AFTER) { reset_after::<K, C>(node, io, curves) } else { reset_before::<K, C>(node, io, curves) }
+}
+
+/// Units, and as many blocks, whose sums are taken at a time. Vectors make what lies between dearer than the sums.
+const UNITS: usize = if cfg!(all(target_arch = "arm", feature = "mve")) { 2 * CHUNK } else { CHUNK };
+
+/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed.
+#[inline(always)]
+fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+    let Io { x, state: hidden, y, .. } = io;
+    let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
+    let units = node.hidden_size;
+    let mut gates = Pair::of_ready(node, tensor::GATES, number::GATE_RECURRENT_FIRST, 2 * units, &x, &h);
+    let mut from_input = Single::of_ready(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, &x);
+    let mut from_hidden = Single::of_ready(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, &h);
+    let mut sums = [const { MaybeUninit::uninit() }; UNITS];
+    // A unit has half a block of gates, and a quarter of one over the input and of one over h.
+    let (of_gates, of_new) = sums.split_at_mut(UNITS / 2);
+    let (of_input, of_hidden) = of_new.split_at_mut(UNITS / 4);
+    for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
+        let (pairs, fours) = (y.len().div_ceil(2), y.len().div_ceil(4));
+        let sums = GruSums {
+            gates: gates.next(pairs, of_gates).as_flattened().as_chunks().0,
+            of_input: from_input.next(fours, of_input).as_flattened(),
+            of_hidden: from_hidden.next(fours, of_hidden).as_flattened(),
+        };
+        if C::USUAL {
+            K::gru(sums, hidden, y);
+        } else {
+            gates::gru(curves, sums, hidden, y);
+        }
+    }
+    copy(hidden, y);
+}
+
+/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r ⊙ h) and, from where a slot may begin,
+/// `[hidden]` (z). z is unsigned, for 1 has its 16 bits.
+#[inline(always)]
+fn reset_before<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, work, y, .. } = io;
     let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
     let Some(update) = update.get_mut(..node.hidden_size) else { return };
-    let (input, after) = ((x, node.input_size), node.has(RESET_AFTER));
+    let input = (x, node.input_size);
     let mut sums = NO_SUMS;
     open::<K, C>(node, input, hidden, curves, reset, update, &mut sums);
-    if after {
-        new_reset_after::<K, C>(node, input, hidden, curves, reset, y, &mut sums);
-    } else {
-        reset.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
-        new_reset_before::<K, C>(node, input, curves, reset, y, &mut sums);
-    }
+    reset.get_mut(node.hidden_size..).unwrap_or_default().fill(0);
+    candidates::<K, C>(node, input, curves, reset, y, &mut sums);
     K::interpolate(update, hidden, y);
 }
 
-/// r, or r ⊙ h, and z of every unit. A block of four rows holds r, z of two units.
+/// r ⊙ h and z of every unit. A block of four rows holds r, z of two units.
 fn open<K: Kernel, C: Curves>(
     node: &Node<'_>,
     x: Operand<'_>,
@@ -142,7 +177,6 @@ fn open<K: Kernel, C: Curves>(
     update: &mut [i16],
     sums: &mut Sums,
 ) {
-    let after = node.has(RESET_AFTER);
     let (carried, first, rows) = ((hidden, node.hidden_size), number::GATE_RECURRENT_FIRST, 2 * node.hidden_size);
     let mut pair = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried);
     let units = reset.chunks_mut(2 * CHUNK).zip(update.chunks_mut(2 * CHUNK)).zip(hidden.chunks(2 * CHUNK));
@@ -153,16 +187,14 @@ fn open<K: Kernel, C: Curves>(
         } else {
             gates::reset_update(curves, sums, reset, update);
         }
-        if !after {
-            for (r, &h) in reset.iter_mut().zip(hidden) {
-                *r = from_q15(unsigned(*r).wrapping_mul(i32::from(h))) as i16;
-            }
+        for (r, &h) in reset.iter_mut().zip(hidden) {
+            *r = from_q15(unsigned(*r).wrapping_mul(i32::from(h))) as i16;
         }
     }
 }
 
 /// n of every unit, four to a block; `reset` is r ⊙ h.
-fn new_reset_before<K: Kernel, C: Curves>(
+fn candidates<K: Kernel, C: Curves>(
     node: &Node<'_>,
     x: Operand<'_>,
     curves: &C,
@@ -178,33 +210,6 @@ fn new_reset_before<K: Kernel, C: Curves>(
             K::candidates(sums, new);
         } else {
             gates::candidates(curves, sums, new);
-        }
-    }
-}
-
-/// n of every unit, four to a block; `reset` is r.
-fn new_reset_after<K: Kernel, C: Curves>(
-    node: &Node<'_>,
-    x: Operand<'_>,
-    hidden: &[i16],
-    curves: &C,
-    reset: &[i16],
-    new: &mut [i16],
-    sums: &mut Sums,
-) {
-    let (units, carried) = (node.hidden_size, (hidden, node.hidden_size));
-    let mut from_input = Single::<K>::new(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, x);
-    let mut from_hidden = Single::<K>::new(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, carried);
-    // Half of the sums are over the input.
-    let (of_input, of_hidden) = sums.split_at_mut(CHUNK / 2);
-    for (new, reset) in new.chunks_mut(2 * CHUNK).zip(reset.chunks(2 * CHUNK)) {
-        let blocks = new.len().div_ceil(4);
-        let (a, b) = (from_input.next(blocks, of_input), from_hidden.next(blocks, of_hidden));
-        let (a, b) = (a.as_flattened(), b.as_flattened());
-        if C::USUAL {
-            K::reset_candidates(a, b, reset, new);
-        } else {
-            gates::reset_candidates(curves, a, b, reset, new);
         }
     }
 }

@@ -1,0 +1,167 @@
+//! The gates of a GRU on Armv6-M: what [`gates`](super::gates) has in plain Rust, bit for bit, a unit at a time in registers.
+
+use core::arch::asm;
+
+use super::gates::GruSums;
+use crate::curve::{PREACT_BITS, TANH_HALF};
+use crate::quant::ONE;
+
+const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
+
+/// What registers are loaded with, in their order: from r1 on, then r0.
+#[repr(C)]
+struct Frame {
+    of_input: *const i32,
+    of_hidden: *const i32,
+    hidden: *const i16,
+    new: *mut i16,
+    units: usize,
+    sigmoid: i32,
+    table: *const i16,
+    gates: *const [i32; 2],
+}
+
+/// The value of the table at the start of the step that `$x` is in to r6, what it lacks to the next times the place in the step
+/// to `$x`. `$free` is free, r7 points to the table, r10 is 512. A step has `$shift` bits, and `$rest` with them is 32.
+#[rustfmt::skip]
+macro_rules! step {
+    ($x:literal, $free:literal, $shift:literal, $rest:literal) => {
+        concat!(
+            "asrs ", $free, ", ", $x, ", #", $shift, "\n",
+            "add ", $free, ", r10\n",
+            "lsrs r6, ", $free, ", #10\n",
+            "beq 3f\n",
+            // Beyond the table: its first step or its last.
+            "asrs ", $free, ", ", $free, ", #31\n",
+            "mvns ", $free, ", ", $free, "\n",
+            "lsrs ", $free, ", ", $free, ", #22\n",
+            "3:\n",
+            "lsls ", $free, ", ", $free, ", #1\n",
+            "ldrsh r6, [r7, ", $free, "]\n",
+            "adds ", $free, ", ", $free, ", #2\n",
+            "ldrsh ", $free, ", [r7, ", $free, "]\n",
+            "subs ", $free, ", ", $free, ", r6\n",
+            "lsls ", $x, ", ", $x, ", #", $rest, "\n",
+            "lsrs ", $x, ", ", $x, ", #", $rest, "\n",
+            "muls ", $x, ", ", $free, ", ", $x, "\n",
+        )
+    };
+}
+
+/// σ of `$x` in place; r8 is (1 + 2^15) 2^7.
+#[rustfmt::skip]
+macro_rules! sigmoid {
+    ($x:literal, $free:literal) => {
+        concat!(
+            step!($x, $free, "7", "25"),
+            "lsls r6, r6, #7\n",
+            "adds ", $x, ", ", $x, ", r6\n",
+            "add ", $x, ", r8\n",
+            "asrs ", $x, ", ", $x, ", #8\n",
+        )
+    };
+}
+
+/// [`gates::gru`](super::gates::gru) by σ and tanh.
+pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+    let GruSums { gates, of_input, of_hidden } = sums;
+    let units = gates.len().min(of_input.len()).min(of_hidden.len()).min(hidden.len()).min(new.len());
+    if units == 0 {
+        return;
+    }
+    let frame = Frame {
+        of_input: of_input.as_ptr(),
+        of_hidden: of_hidden.as_ptr(),
+        hidden: hidden.as_ptr(),
+        new: new.as_mut_ptr(),
+        units,
+        sigmoid: (ONE + 1) << 7,
+        table: TANH_HALF.as_ptr(),
+        gates: gates.as_ptr(),
+    };
+    // SAFETY: reads as many sums of each kind and h, and writes as many h', as the slices have; all are aligned to their
+    // elements. The table is read at indices from 0 to 1024, which it has. What has no name here, and the stack pointer, is
+    // restored.
+    unsafe {
+        asm!(
+            "push {{r6, r7, lr}}",
+            "mov r4, r10",
+            "mov r5, r11",
+            "mov r6, r12",
+            "push {{r4, r5, r6}}",
+            "mov r4, r8",
+            "mov r5, r9",
+            "push {{r4, r5}}",
+            "ldm r0!, {{r1, r2, r3, r4, r5, r6, r7}}",
+            "ldr r0, [r0]",
+            "mov r8, r6",
+            // From h to h'.
+            "subs r4, r4, r3",
+            "mov r12, r4",
+            // The end of h.
+            "lsls r5, r5, #1",
+            "adds r5, r5, r3",
+            "mov lr, r5",
+            "movs r4, #1",
+            "lsls r5, r4, #9",
+            "mov r10, r5",
+            "lsls r5, r4, #14",
+            "mov r11, r5",
+            "2:",
+            "ldm r0!, {{r4, r5}}",
+            "mov r9, r5",
+            sigmoid!("r4", "r5"),
+            // The sum over h is clamped to 17 bits.
+            "ldm r2!, {{r5}}",
+            "lsls r6, r5, #15",
+            "asrs r6, r6, #15",
+            "cmp r6, r5",
+            "beq 3f",
+            "asrs r5, r5, #31",
+            "movs r6, #0",
+            "mvns r6, r6",
+            "uxth r6, r6",
+            "eors r5, r5, r6",
+            "3:",
+            "muls r4, r5, r4",
+            "add r4, r11",
+            "asrs r4, r4, #15",
+            "ldm r1!, {{r5}}",
+            "adds r4, r4, r5",
+            // tanh
+            step!("r4", "r5", "6", "26"),
+            "asrs r4, r4, #6",
+            "adds r4, r4, r6",
+            "mov r5, r9",
+            "mov r9, r4",
+            sigmoid!("r5", "r4"),
+            // n 2^15 + z (h - n)
+            "mov r4, r9",
+            "movs r6, #0",
+            "ldrsh r6, [r3, r6]",
+            "subs r6, r6, r4",
+            "muls r5, r6, r5",
+            "lsls r4, r4, #15",
+            "adds r4, r4, r5",
+            "add r4, r11",
+            "asrs r4, r4, #15",
+            "mov r5, r12",
+            "strh r4, [r3, r5]",
+            "adds r3, r3, #2",
+            "cmp r3, lr",
+            "bne 2b",
+            "pop {{r4, r5}}",
+            "mov r8, r4",
+            "mov r9, r5",
+            "pop {{r4, r5, r6}}",
+            "mov r10, r4",
+            "mov r11, r5",
+            "mov r12, r6",
+            "pop {{r6, r7}}",
+            "pop {{r4}}",
+            "mov lr, r4",
+            inout("r0") &raw const frame => _,
+            out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
+        );
+    }
+}

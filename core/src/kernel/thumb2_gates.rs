@@ -1,0 +1,229 @@
+//! The gates of a GRU on Thumb-2: what [`gates`](super::gates) has in plain Rust, bit for bit, a unit at a time in registers.
+
+use core::arch::asm;
+
+use super::gates::GruSums;
+use crate::curve::{PREACT_BITS, TANH_HALF};
+use crate::quant::ONE;
+
+/// Index of tanh(0) in the table.
+const ZERO: usize = TANH_HALF.len() / 2;
+
+const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
+
+/// A value of the table and the next in one load, which need not lie on a whole word: of the step that `$x` is in, whose
+/// place in it stays in `$x`, to `$pair`. r5 points to the table's middle.
+macro_rules! step {
+    ($x:literal, $pair:literal, $shift:literal) => {
+        concat!(
+            "ssat ",
+            $pair,
+            ", #10, ",
+            $x,
+            ", asr #",
+            $shift,
+            "\n",
+            "ubfx ",
+            $x,
+            ", ",
+            $x,
+            ", #0, #",
+            $shift,
+            "\n",
+            "ldr ",
+            $pair,
+            ", [r5, ",
+            $pair,
+            ", lsl #1]\n",
+        )
+    };
+}
+
+/// With the DSP extension both values are multiplied with their distances in one instruction.
+#[cfg(feature = "dsp")]
+mod curve {
+    use super::ONE;
+
+    /// r10: what a place of 7 bits is multiplied with, so that with 2^14 it is both distances: 2^14 less the place 2^7, and
+    /// that.
+    pub const PLACE: i32 = 0xffff << 7;
+    /// r11
+    pub const SIGMOID: i32 = (ONE + 1) << 14;
+
+    /// σ of `$x` in place, with 30 fraction bits, of which 15 are valid; r9 is free.
+    macro_rules! sigmoid {
+        ($x:literal) => {
+            concat!(step!($x, "r9", "7"), "mla ", $x, ", ", $x, ", r10, r12\n smlad ", $x, ", r9, ", $x, ", r11\n")
+        };
+    }
+
+    /// r of the next sum to r8.
+    macro_rules! reset {
+        () => {
+            concat!("ldr r8, [r0], #4\n", sigmoid!("r8"), "asr r8, r8, #15\n")
+        };
+    }
+
+    /// tanh of r8 in place. r7 is 2^13, for a place of 6 bits.
+    macro_rules! tanh {
+        () => {
+            concat!(step!("r8", "r9", "6"), "mla r8, r8, r10, r7\n smuad r8, r9, r8\n asr r8, r8, #13\n")
+        };
+    }
+
+    /// n + z (h - n) to r8, where n is: with z of the next sum, and the next h.
+    macro_rules! between {
+        () => {
+            concat!(
+                "ldr r6, [r0], #4\n",
+                sigmoid!("r6"),
+                "ldrsh r9, [r3], #2
+                sub r9, r9, r8
+                lsl r9, r9, #2
+                bfc r6, #0, #15
+                smmlar r8, r6, r9, r8\n"
+            )
+        };
+    }
+
+    pub(super) use {between, reset, sigmoid, tanh};
+}
+
+#[cfg(not(feature = "dsp"))]
+mod curve {
+    use super::ONE;
+
+    /// r10, which is free.
+    pub const PLACE: i32 = 0;
+    /// r11
+    pub const SIGMOID: i32 = (ONE + 1) << 7;
+
+    /// σ of `$x` in place; r9 and `$free` are free.
+    macro_rules! sigmoid {
+        ($x:literal, $free:literal) => {
+            concat!(
+                step!($x, "r9", "7"),
+                "sxth ",
+                $free,
+                ", r9\n",
+                "rsb r9, ",
+                $free,
+                ", r9, asr #16\n",
+                "add ",
+                $free,
+                ", r11, ",
+                $free,
+                ", lsl #7\n",
+                "mla ",
+                $x,
+                ", ",
+                $x,
+                ", r9, ",
+                $free,
+                "\n",
+                "asr ",
+                $x,
+                ", ",
+                $x,
+                ", #8\n",
+            )
+        };
+    }
+
+    /// r of the next sum to r8, and the sum of z to r7.
+    macro_rules! reset {
+        () => {
+            concat!("ldrd r8, r7, [r0], #8\n", sigmoid!("r8", "r6"))
+        };
+    }
+
+    /// tanh of r8 in place.
+    macro_rules! tanh {
+        () => {
+            concat!(
+                step!("r8", "r9", "6"),
+                "sxth r6, r9
+                rsb r9, r6, r9, asr #16
+                mul r8, r8, r9
+                add r8, r6, r8, asr #6\n"
+            )
+        };
+    }
+
+    /// n + z (h - n) to r8, where n is: with z of the sum in r7, and the next h.
+    macro_rules! between {
+        () => {
+            concat!(
+                sigmoid!("r7", "r6"),
+                "ldrsh r9, [r3], #2
+                sub r9, r9, r8
+                add r8, r12, r8, lsl #15
+                mla r8, r7, r9, r8
+                asr r8, r8, #15\n"
+            )
+        };
+    }
+
+    pub(super) use {between, reset, sigmoid, tanh};
+}
+
+use curve::{between, reset, sigmoid, tanh};
+
+/// A unit.
+macro_rules! unit {
+    () => {
+        concat!(
+            reset!(),
+            // The sum over h is clamped to 17 bits.
+            "ldr r6, [r2], #4
+            ssat r6, #17, r6
+            mla r8, r8, r6, r12
+            ldr r6, [r1], #4
+            add r8, r6, r8, asr #15\n",
+            tanh!(),
+            between!(),
+            "strh r8, [r4], #2\n"
+        )
+    };
+}
+
+/// [`gates::gru`](super::gates::gru) by σ and tanh.
+pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+    let GruSums { gates, of_input, of_hidden } = sums;
+    let units = gates.len().min(of_input.len()).min(of_hidden.len()).min(hidden.len()).min(new.len());
+    if units == 0 {
+        return;
+    }
+    let middle = TANH_HALF.get(ZERO..).unwrap_or_default();
+    // SAFETY: reads as many sums of each kind and h, and writes as many h', as the slices have, two a turn, or one in the
+    // first where their number is odd; all are aligned to their elements. The table is read from -512 to 512 elements about
+    // its middle, where it has them: indices are saturated to ten bits. r6, r7 and the stack pointer are restored.
+    unsafe {
+        asm!(
+            "push {{r6, r7}}",
+            "mov r7, #0x2000",
+            "adds lr, lr, #1",
+            "lsrs lr, lr, #1",
+            "bcc 3f",
+            "2:",
+            unit!(),
+            "3:",
+            unit!(),
+            "subs lr, lr, #1",
+            "bne 2b",
+            "pop {{r6, r7}}",
+            inout("r0") gates.as_ptr() => _,
+            inout("r1") of_input.as_ptr() => _,
+            inout("r2") of_hidden.as_ptr() => _,
+            inout("r3") hidden.as_ptr() => _,
+            inout("r4") new.as_mut_ptr() => _,
+            in("r5") middle.as_ptr(),
+            out("r8") _,
+            out("r9") _,
+            in("r10") curve::PLACE,
+            in("r11") curve::SIGMOID,
+            in("r12") ONE / 2,
+            inout("lr") units => _,
+        );
+    }
+}
