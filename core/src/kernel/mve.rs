@@ -76,7 +76,7 @@ impl Kernel for CortexM55 {
 mod imp {
     use core::arch::asm;
 
-    use crate::kernel::{CortexM55, Part};
+    use crate::kernel::{CortexM55, Part, Written};
     use crate::quant::RowBlock;
 
     /// Eight columns of two blocks: `x` in q2, weights through q3, those of the first block from r1 on, those of the

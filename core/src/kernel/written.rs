@@ -1,4 +1,5 @@
-//! Where sums are put. Nobody clears the places first: that would take as long as a few sums, and `memset`.
+//! Where sums are put. Nobody clears the places first, which would take as long as a few sums, and `memset`; so here is
+//! `unsafe` for every target.
 
 use core::mem::MaybeUninit;
 use core::slice;
