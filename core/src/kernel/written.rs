@@ -44,7 +44,7 @@ impl<'s> Written<'s> {
     }
 
     /// The first place, for a kernel in assembly.
-    #[cfg(target_arch = "arm")]
+    #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
     pub fn as_mut_ptr(&mut self) -> *mut [i32; 4] {
         self.places.as_mut_ptr().cast()
     }
@@ -53,7 +53,7 @@ impl<'s> Written<'s> {
     ///
     /// # Safety
     /// The first `len` places have been written, and there are as many.
-    #[cfg(target_arch = "arm")]
+    #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
     pub unsafe fn set_len(&mut self, len: usize) {
         self.len = len;
     }
