@@ -1,4 +1,5 @@
-//! Where sums are put. Nobody clears the places first: that would take as long as a few sums, and `memset`.
+//! Where sums are put. Nobody clears the places first, which would take as long as a few sums, and `memset`; so here is
+//! `unsafe` for every target.
 
 use core::mem::MaybeUninit;
 use core::slice;
@@ -22,18 +23,6 @@ impl<'s> Written<'s> {
         Self::new(unsafe { slice::from_raw_parts_mut(places, room) })
     }
 
-    /// How many there is room for.
-    #[cfg(target_arch = "arm")]
-    pub fn room(&self) -> usize {
-        self.places.len()
-    }
-
-    /// How many have been written.
-    #[cfg(all(target_arch = "arm", feature = "mve"))]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
     /// Writes the next, if there is room.
     #[inline(always)]
     pub fn push(&mut self, sum: [i32; 4]) {
@@ -41,21 +30,6 @@ impl<'s> Written<'s> {
             place.write(sum);
             self.len += 1;
         }
-    }
-
-    /// The first place, for a kernel in assembly.
-    #[cfg(target_arch = "arm")]
-    pub fn as_mut_ptr(&mut self) -> *mut [i32; 4] {
-        self.places.as_mut_ptr().cast()
-    }
-
-    /// That a kernel has written them.
-    ///
-    /// # Safety
-    /// The first `len` places have been written, and there are as many.
-    #[cfg(target_arch = "arm")]
-    pub unsafe fn set_len(&mut self, len: usize) {
-        self.len = len;
     }
 
     /// What has been written.
@@ -70,5 +44,33 @@ impl<'s> Written<'s> {
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
     pub fn as_mut_slice(&mut self) -> &mut [[i32; 4]] {
         Written { places: self.places, len: self.len }.finish()
+    }
+}
+
+/// For kernels in assembly.
+#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
+impl Written<'_> {
+    /// How many there is room for.
+    pub fn room(&self) -> usize {
+        self.places.len()
+    }
+
+    /// How many have been written.
+    #[cfg(feature = "mve")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first place.
+    pub fn as_mut_ptr(&mut self) -> *mut [i32; 4] {
+        self.places.as_mut_ptr().cast()
+    }
+
+    /// That a kernel has written them.
+    ///
+    /// # Safety
+    /// The first `len` places have been written, and there are as many.
+    pub unsafe fn set_len(&mut self, len: usize) {
+        self.len = len;
     }
 }
