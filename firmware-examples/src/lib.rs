@@ -11,19 +11,20 @@ pub mod led;
 pub mod microphone;
 pub mod recording;
 
+use core::mem::ManuallyDrop;
 use core::panic::PanicInfo;
 
 use semihosting::fd::{AsFd, OwnedFd};
 use semihosting::process::ExitCode;
 use semihosting::sys::arm_compat::{OpenMode, sys_open, sys_write_orig};
 
-/// The host's standard output.
-pub struct Console(Option<OwnedFd>);
+/// The host's standard output, which is never closed: closing can panic.
+pub struct Console(Option<ManuallyDrop<OwnedFd>>);
 
 impl Console {
     /// Opens it. Where nobody listens, what is printed is lost.
     pub fn open() -> Self {
-        Self(sys_open(c":tt", OpenMode::WRONLY_TRUNC).ok())
+        Self(sys_open(c":tt", OpenMode::WRONLY_TRUNC).ok().map(ManuallyDrop::new))
     }
 
     /// Prints text as it is.
@@ -72,9 +73,9 @@ impl Console {
         self.text("\n");
     }
 
-    // Not the crate's `write_all`, which can panic.
+    // Not the crate's `write_all`, which can panic; nor does `as_fd` where a stream is seen not to be -1.
     fn bytes(&mut self, mut bytes: &[u8]) {
-        while let (Some(stream), false) = (&self.0, bytes.is_empty()) {
+        while let Some(stream) = self.0.as_ref().filter(|stream| stream.as_raw_fd() != -1 && !bytes.is_empty()) {
             match sys_write_orig(stream.as_fd(), bytes) {
                 Ok(left) => bytes = bytes.get(bytes.len() - left..).unwrap_or_default(),
                 Err(_) => self.0 = None,
