@@ -1,0 +1,11 @@
+//! Runs the images of [`tidegate`] on hosts, fast: the instruction set is asked for once, when a model is loaded, and each
+//! layer is packed once for it.
+//!
+//! Integer numerics give the bits of `tidegate`; f32 differs from it in rounding only (each sum is one chain of fused
+//! multiply-adds, over ascending columns), and is the same bits whether a sequence is stepped, run as a whole or in a batch.
+
+#![deny(missing_docs)]
+
+pub mod isa;
+
+pub use isa::Isa;
