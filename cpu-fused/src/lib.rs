@@ -6,6 +6,7 @@
 
 #![deny(missing_docs)]
 
+pub mod arch;
 pub mod isa;
 
 pub use isa::Isa;
