@@ -1,7 +1,7 @@
 //! Sequences and batches are steps: whatever the model, the lengths, the resets and the states before, bit for bit.
 
 use tidegate::step::{PortCount, ShapeError, StepError};
-use tidegate::{Batch, BufferTooSmall, Model, Numeric, Schedule, Sequence, State, WrongLength};
+use tidegate::{Batch, BufferTooSmall, Numeric, Schedule, Sequence, State, WrongLength};
 use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::{AlignedBytes, over_windows, two_ports};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};

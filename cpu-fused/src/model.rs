@@ -1,6 +1,7 @@
 //! A model, packed for the machine that runs it.
 
 use core::ops::Range;
+use std::sync::Arc;
 
 use tidegate::backend::Pass;
 use tidegate::node::Node;
@@ -12,12 +13,15 @@ use crate::lines::Lines;
 use crate::node::{self, Kernel};
 
 /// A model whose layers are packed for one instruction set. Many [streams](crate::Stream) may share it, on any threads.
+///
+/// A clone shares the packed weights.
+#[derive(Clone)]
 pub struct FusedModel<'m> {
     pub(crate) model: Model<'m>,
     pub(crate) isa: Isa,
-    pub(crate) plan: Plan<'m>,
-    pub(crate) inputs: Vec<Port>,
-    pub(crate) outputs: Vec<Port>,
+    pub(crate) plan: Arc<Plan<'m>>,
+    pub(crate) inputs: Arc<[Port]>,
+    pub(crate) outputs: Arc<[Port]>,
     /// Every step gives an output and begins from the state that the one before left: steps may be run layer by layer.
     pub(crate) is_plain: bool,
 }
@@ -83,11 +87,16 @@ impl<'m> FusedModel<'m> {
         Self {
             model: *model,
             isa,
-            plan,
+            plan: Arc::new(plan),
             inputs: model.inputs().places().map(port).collect(),
             outputs: model.outputs().places().map(port).collect(),
             is_plain: model.schedule() == Schedule::Endless && !model.has_buffer(),
         }
+    }
+
+    /// The same model as one endless run, [`Model::endless`], with the same packed weights.
+    pub fn endless(&self) -> Self {
+        Self { model: self.model.endless(), is_plain: !self.model.has_buffer(), ..self.clone() }
     }
 
     /// The model as its image has it.
@@ -102,7 +111,7 @@ impl<'m> FusedModel<'m> {
 
     /// Which nodes have a kernel here, in their order; `tidegate` steps the others.
     pub fn packed(&self) -> Vec<bool> {
-        match &self.plan {
+        match &*self.plan {
             Plan::Float(nodes) => nodes.all.iter().map(|node| node.kernel.is_some()).collect(),
             Plan::Integer(nodes) => nodes.all.iter().map(|node| node.kernel.is_some()).collect(),
         }
@@ -110,7 +119,7 @@ impl<'m> FusedModel<'m> {
 
     /// Scratch that a step needs; any number of streams may share one.
     pub fn scratch(&self) -> Scratch {
-        let work = match &self.plan {
+        let work = match &*self.plan {
             Plan::Float(nodes) => nodes.work_len(),
             Plan::Integer(nodes) => nodes.work_len().div_ceil(2),
         };

@@ -74,7 +74,7 @@ impl FusedModel<'_> {
         how: &Sequence<'_>,
     ) -> Result<usize, StepError> {
         let (_, time) = self.model.check_sequences(batch, scratch.words.get_mut(), inputs, outputs, how)?;
-        Ok(match &self.plan {
+        Ok(match &*self.plan {
             Plan::Float(nodes) if self.is_plain => self.layers(nodes, words, scratch, inputs, outputs, how, time),
             Plan::Integer(nodes) if self.is_plain => self.layers(nodes, words, scratch, inputs, outputs, how, time),
             _ => {

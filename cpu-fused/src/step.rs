@@ -118,7 +118,7 @@ impl FusedModel<'_> {
         inputs: &[&[i16]],
         outputs: &mut [&mut [i16]],
     ) -> Result<Step, StepError> {
-        let Plan::Integer(nodes) = &self.plan else { return Err(StepError::FloatModel) };
+        let Plan::Integer(nodes) = &*self.plan else { return Err(StepError::FloatModel) };
         self.model.check_buffers(scratch.words.get_mut(), (inputs, 1), (outputs, 1))?;
         let rows = Rows { inputs, from: 0, outputs, to: 0, wanted: true };
         Ok(Step::new(self.turns(nodes, words, scratch, rows, &mut unseen)))
@@ -143,7 +143,7 @@ impl FusedModel<'_> {
         rows: Rows<'_, '_, '_, f32>,
         observe: Observe<'_>,
     ) -> bool {
-        match &self.plan {
+        match &*self.plan {
             Plan::Float(nodes) => self.turns(nodes, words, scratch, rows, observe),
             Plan::Integer(nodes) => self.turns(nodes, words, scratch, rows, observe),
         }
@@ -188,7 +188,7 @@ impl FusedModel<'_> {
 
     /// The end of a sequence, whose buffers have been checked.
     pub(crate) fn end(&self, words: &mut [u32], scratch: &mut Scratch, outputs: &mut [&mut [f32]], to: usize) -> bool {
-        match &self.plan {
+        match &*self.plan {
             Plan::Float(nodes) => self.end_of(nodes, words, scratch, outputs, to),
             Plan::Integer(nodes) => self.end_of(nodes, words, scratch, outputs, to),
         }
