@@ -58,8 +58,7 @@ impl Image {
         let start = nodes.len();
         nodes.resize(start + record.record_bytes(), 0);
         record.write(Numeric::F32, Layout::Portable, &mut nodes[start..]).expect("the buffer is as long as the record");
-        let (x, y) =
-            (PortRecord::float("x", input as u32, 0), PortRecord::float("y", hidden as u32, input as u32));
+        let (x, y) = (PortRecord::float("x", input as u32, 0), PortRecord::float("y", hidden as u32, input as u32));
         let mut ports = [0; 128];
         let len = write_ports(&[x], &[y], &mut ports).expect("two short ports");
         let sections = [
