@@ -1,11 +1,6 @@
 //! Sums of panels: every sum is one chain of multiply-adds, from what it starts from on, over ascending columns, and vectors
 //! go across rows, never along columns. How many rows of operands are taken at once changes no bit.
 
-#![expect(
-    clippy::needless_range_loop,
-    reason = "loops by index over arrays are unrolled, and the arrays kept in registers"
-)]
-
 use crate::panels::{Panels, WIDTH};
 use crate::simd::{Simd, Task};
 
@@ -59,7 +54,8 @@ fn chain<S: Simd, const R: usize, const N: usize>(
 #[inline(always)]
 fn chain_two<S: Simd, const R: usize>(
     s: S,
-    (first, second): (&[[S::Lanes; WIDTH]], &[[S::Lanes; R]]),
+    first: &[[S::Lanes; WIDTH]],
+    second: &[[S::Lanes; R]],
     operand: &[f32],
     (mut a, mut b): ([S::F32; WIDTH], [S::F32; R]),
 ) -> ([S::F32; WIDTH], [S::F32; R]) {
@@ -167,8 +163,7 @@ fn double<S: Simd, const R: usize, const M: usize>(
     let before = start.unwrap_or(sums);
     let (mut a, mut b) = (load::<S, WIDTH>(s, &before[from..]), load::<S, R>(s, &before[next..]));
     for (matrix, operand) in parts {
-        let panels = (matrix.panel::<S, WIDTH>(at), matrix.panel::<S, R>(at + 1));
-        (a, b) = chain_two(s, panels, operand, (a, b));
+        (a, b) = chain_two(s, matrix.panel::<S, WIDTH>(at), matrix.panel::<S, R>(at + 1), operand, (a, b));
     }
     store(s, a, &mut sums[from..]);
     store(s, b, &mut sums[next..]);
