@@ -1,9 +1,10 @@
-//! `core` against the f64 oracle on random models: one step from the same state stays within the bound that
+//! Every backend against the f64 oracle on random models: one step from the same state stays within the bound that
 //! `support/oracle/` derives, for every cell, option, activation and size. f16 is f32 on rounded weights, bit for bit.
 
 use half::f16;
 use tidegate::cell::CellKind;
 use tidegate::{Numeric, State};
+use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain, draw_state};
@@ -17,19 +18,22 @@ const WEIGHTS: [f32; 3] = [0.1, 1.5, 30.0];
 
 /// One step of `core` from `initial`: output and new state.
 fn core_step(image: &AlignedBytes, initial: &[f32], x: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let model = image.model();
+    one_step(&*backend::all(&image.model())[0], initial, x)
+}
+
+/// The same of any backend.
+fn one_step(backend: &dyn Backend, initial: &[f32], x: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let model = backend.model();
     let mut memory = vec![0; model.state_words()];
-    // What a step finds in the scratch must not matter.
-    let mut scratch = vec![f32::NAN.to_bits(); model.scratch_words()];
-    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+    let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
     state.values_mut().copy_from_slice(initial);
     let mut y = vec![0.0; model.output_size()];
-    let step = model.step_f32(&mut state, &mut scratch, x, &mut y).expect("every length is right");
+    let step = backend.step(&mut state, &[x], &mut [&mut y]).expect("every length is right");
     assert!(step.has_output());
     (y, state.values().to_vec())
 }
 
-/// Holds one step of `core` to the oracle. Returns the part of the bound that was used.
+/// Holds one step of every backend to the oracle. Returns the part of the bound that was used.
 fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
     let image = AlignedBytes::pack(model, Numeric::F32);
     let oracle = Oracle::new(model);
@@ -37,14 +41,18 @@ fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
     for input_limit in [1.0, 50.0] {
         let initial = draw_state(rng, model);
         let x = rng.numbers(model.architecture.inputs[0].size, input_limit);
-        let (y, next) = core_step(&image, &initial, &x);
         let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
         let exact = oracle.step(&mut state, &[&x]).expect("an output").swap_remove(0);
-        for (got, exact, which) in [(&y, &exact, "output"), (&next, &state, "state")] {
-            let values: Vec<f64> = exact.iter().map(|bounded| bounded.value).collect();
-            let bounds: Vec<f64> = exact.iter().map(|bounded| bounded.error).collect();
-            let part = each_within(got, &values, &bounds);
-            used = used.max(part.unwrap_or_else(|miss| panic!("{what}, inputs to {input_limit}: {which}: {miss}")));
+        for backend in backend::all(&image.model()) {
+            let (y, next) = one_step(&*backend, &initial, &x);
+            for (got, exact, which) in [(&y, &exact, "output"), (&next, &state, "state")] {
+                let values: Vec<f64> = exact.iter().map(|bounded| bounded.value).collect();
+                let bounds: Vec<f64> = exact.iter().map(|bounded| bounded.error).collect();
+                let part = each_within(got, &values, &bounds).unwrap_or_else(|miss| {
+                    panic!("{}, {what}, inputs to {input_limit}: {which}: {miss}", backend.name())
+                });
+                used = used.max(part);
+            }
         }
     }
     used

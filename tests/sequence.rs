@@ -1,7 +1,8 @@
 //! Sequences and batches are steps: whatever the model, the lengths, the resets and the states before, bit for bit.
 
 use tidegate::step::{PortCount, ShapeError, StepError};
-use tidegate::{Batch, BufferTooSmall, Model, Numeric, Schedule, Sequence, State, WrongLength};
+use tidegate::{Batch, BufferTooSmall, Numeric, Schedule, Sequence, State, WrongLength};
+use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::{AlignedBytes, over_windows, two_ports};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::same_bits;
@@ -42,14 +43,14 @@ fn saved(state: &State<'_>) -> Vec<u8> {
 
 /// Sequence `index` of `time` steps, one step after the other; the rows of each output.
 fn steps(
-    model: &Model<'_>,
+    backend: &dyn Backend,
     state: &mut State<'_>,
     inputs: &[Vec<f32>],
     how: &Sequence<'_>,
     index: usize,
     time: usize,
 ) -> Vec<Vec<Vec<f32>>> {
-    let mut scratch = vec![u32::MAX; model.scratch_words()];
+    let model = backend.model();
     let mut all = vec![Vec::new(); model.outputs().count()];
     let len = how.lens.map_or(time, |lens| lens[index]);
     for t in 0..=len {
@@ -63,9 +64,9 @@ fn steps(
                 .zip(model.inputs())
                 .map(|(x, port)| &x[(index * time + t) * port.size..][..port.size])
                 .collect();
-            model.step_ports(state, &mut scratch, &x, &mut slices_mut(&mut y))
+            backend.step(state, &x, &mut slices_mut(&mut y))
         } else if how.finish && len > 0 {
-            model.finish(state, &mut scratch, &mut slices_mut(&mut y))
+            backend.finish(state, &mut slices_mut(&mut y))
         } else {
             break;
         };
@@ -87,7 +88,8 @@ fn buffer(mut rows: Vec<Vec<f32>>, how: &Sequence<'_>, size: usize, time: usize)
 }
 
 /// A batch and each of its sequences alone against their steps, in a way and from states drawn from `rng`.
-fn hold(model: &Model<'_>, rng: &mut Rng) {
+fn hold(backend: &dyn Backend, rng: &mut Rng) {
+    let model = backend.model();
     let (batch, time) = (rng.below(5), rng.below(9));
     let lens: Vec<usize> = (0..batch).map(|_| rng.below(time + 1)).collect();
     let resets: Vec<bool> = (0..batch * time).map(|_| rng.below(4) == 0).collect();
@@ -100,7 +102,6 @@ fn hold(model: &Model<'_>, rng: &mut Rng) {
     let inputs: Vec<Vec<f32>> = model.inputs().map(|port| rng.numbers(batch * time * port.size, 2.0)).collect();
     let rows = if how.last_only { 1 } else { time };
     let outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![f32::NAN; batch * rows * port.size]).collect();
-    let mut scratch = vec![u32::MAX; model.scratch_words()];
 
     let mut memory = vec![u32::MAX; batch * model.state_words()];
     let mut states = Batch::new(model, batch, &mut memory).expect("as many words as its states have");
@@ -110,14 +111,14 @@ fn hold(model: &Model<'_>, rng: &mut Rng) {
         let before = rng.below(4);
         let x: Vec<Vec<f32>> = model.inputs().map(|port| rng.numbers(before * port.size, 2.0)).collect();
         let mut y: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; before * port.size]).collect();
-        let run = model.run_ports(&mut state, &mut scratch, &slices(&x), &mut slices_mut(&mut y), &Sequence::ALL);
+        let run = backend.run(&mut state, &slices(&x), &mut slices_mut(&mut y), &Sequence::ALL);
         assert!(run.is_ok());
     }
     let begun: Vec<Vec<u8>> = states.states().map(|state| saved(&state)).collect();
 
     let mut got = outputs.clone();
-    let written = model
-        .run_batch(&mut states, &mut scratch, &slices(&inputs), &mut slices_mut(&mut got), &how)
+    let written = backend
+        .run_batch(&mut states, &slices(&inputs), &mut slices_mut(&mut got), &how)
         .expect("every length is right");
 
     let mut expected_written = 0;
@@ -125,7 +126,7 @@ fn hold(model: &Model<'_>, rng: &mut Rng) {
         let mut memory = vec![0; model.state_words()];
         let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
         state.restore(begun).expect("it is the model's own state");
-        let expected = steps(model, &mut state, &inputs, &how, index, time);
+        let expected = steps(backend, &mut state, &inputs, &how, index, time);
         let count = expected[0].len().min(rows);
         expected_written += count;
         let after = saved(&state);
@@ -143,14 +144,16 @@ fn hold(model: &Model<'_>, rng: &mut Rng) {
             resets: how.resets.map(|resets| &resets[index * time..][..time]),
             ..how
         };
-        let run = model.run_ports(&mut state, &mut scratch, &own, &mut slices_mut(&mut alone), &one);
+        let run = backend.run(&mut state, &own, &mut slices_mut(&mut alone), &one);
         assert_eq!(run, Ok(count));
         assert_eq!(saved(&state), after, "state {index} alone");
         for (((port, expected), alone), got) in model.outputs().zip(expected).zip(&alone).zip(&got) {
             let expected = buffer(expected, &how, port.size, time);
-            same_bits(alone, &expected).unwrap_or_else(|miss| panic!("sequence {index} alone, {how:?}: {miss}"));
+            same_bits(alone, &expected)
+                .unwrap_or_else(|miss| panic!("{}, sequence {index} alone, {how:?}: {miss}", backend.name()));
             let own = &got[index * rows * port.size..][..rows * port.size];
-            same_bits(own, &expected).unwrap_or_else(|miss| panic!("sequence {index} of {batch}, {how:?}: {miss}"));
+            same_bits(own, &expected)
+                .unwrap_or_else(|miss| panic!("{}, sequence {index} of {batch}, {how:?}: {miss}", backend.name()));
         }
     }
     assert_eq!(written, expected_written);
@@ -174,8 +177,8 @@ fn sequences_and_batches_are_their_steps() {
             network.architecture.schedule = canonical::Schedule::Windows { frames, every };
         }
         let image = AlignedBytes::pack(&network, if round % 2 == 0 { Numeric::F32 } else { Numeric::F16 });
-        for _ in 0..4 {
-            hold(&image.model(), &mut rng);
+        for _ in 0..2 {
+            backend::all(&image.model()).iter().for_each(|backend| hold(&**backend, &mut rng));
         }
     }
 }

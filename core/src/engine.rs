@@ -44,8 +44,10 @@ pub(crate) const fn engine(numeric: Numeric) -> Engine {
 }
 
 /// What comes through a port of a model whose arena holds `E`.
-pub(crate) trait Crosses<E>: Copy {
+pub trait Crosses<E>: Copy {
+    /// An input's row into its slot; `scale` is the port's.
     fn enter(row: &[Self], slot: &mut [E], scale: f32);
+    /// A slot into an output's row.
     fn leave(slot: &[E], row: &mut [Self], scale: f32);
 }
 
@@ -90,7 +92,7 @@ pub(crate) fn advance<E: Element, P: Crosses<E>>(
     let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
     let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
     let Some((clock, values)) = state.words.split_first_mut() else { return false };
-    if pass == Pass::Finish {
+    if !pass.steps() {
         if model.schedule() != Schedule::Endless {
             return false;
         }

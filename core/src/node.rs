@@ -234,7 +234,7 @@ impl<'a> Node<'a> {
     }
 
     /// First element and elements of a row of slot `index` that it reads.
-    pub(crate) const fn slot(&self, index: usize) -> Option<(usize, usize)> {
+    pub const fn slot(&self, index: usize) -> Option<(usize, usize)> {
         let at = index * slot::LEN;
         let (Some(start), Some(elements)) =
             (u32_at(self.slots, at..at + 4), u32_at(self.slots, at + slot::ELEMENTS.start..at + slot::LEN))
@@ -245,7 +245,7 @@ impl<'a> Node<'a> {
     }
 
     /// Where it writes in the arena.
-    pub(crate) const fn output(&self) -> Range<usize> {
+    pub const fn output(&self) -> Range<usize> {
         self.output_slot..self.output_slot + self.output_size * self.steps()
     }
 

@@ -117,13 +117,13 @@ impl Model<'_> {
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
             let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row, wanted };
-            let output = engine(self, state, buffers, Pass::Step, &mut unseen);
+            let output = engine(self, state, buffers, Pass::STEP, &mut unseen);
             written += usize::from(output);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
             let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row, wanted: true };
-            written += usize::from(engine(self, state, buffers, Pass::Finish, &mut unseen));
+            written += usize::from(engine(self, state, buffers, Pass::FINISH, &mut unseen));
         }
         let written = written.min(rows);
         for ((place, _), output) in self.outputs().places().zip(outputs) {
@@ -135,7 +135,10 @@ impl Model<'_> {
 
     /// Everything that can be wrong with the buffers and the numbers of a run, before it changes anything. Returns the
     /// scratch, and the steps of each sequence.
-    fn check_sequences<'s>(
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_sequences<'s>(
         &self,
         batch: usize,
         scratch: &'s mut [u32],

@@ -18,6 +18,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// What another backend's step gave.
+    pub const fn new(output: bool) -> Self {
+        Self { output }
+    }
+
     /// Whether the step wrote its outputs. Without, they are as they were: a window was not full yet.
     pub const fn has_output(self) -> bool {
         self.output
@@ -157,7 +162,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: self.engine()?(self, state, buffers, Pass::Step, &mut observe) })
+        Ok(Step { output: self.engine()?(self, state, buffers, Pass::STEP, &mut observe) })
     }
 
     /// One time step of a model in an integer numeric with one input and one output: as [`step_f32`](Self::step_f32),
@@ -192,7 +197,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: engine::advance::<i16, i16>(self, state, buffers, Pass::Step, &mut unseen) })
+        Ok(Step { output: engine::advance::<i16, i16>(self, state, buffers, Pass::STEP, &mut unseen) })
     }
 
     /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
@@ -210,7 +215,7 @@ impl Model<'_> {
         self.check_owner(state.owner, state.words.len())?;
         let scratch = self.check_outputs(scratch, (outputs, 1))?;
         let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: self.engine()?(self, state, buffers, Pass::Finish, &mut unseen) })
+        Ok(Step { output: self.engine()?(self, state, buffers, Pass::FINISH, &mut unseen) })
     }
 
     /// The id is what the packer says: two images may share one and yet need states of another length.
@@ -219,9 +224,20 @@ impl Model<'_> {
         if own { Ok(()) } else { Err(StepError::OtherState) }
     }
 
+    /// Whether f32 may go in and out.
+    ///
+    /// # Errors
+    /// If the model is [without them](Model::integers_only).
+    pub fn check_floats(&self) -> Result<(), StepError> {
+        self.engine().map(drop)
+    }
+
     /// Everything that can be wrong with the buffers, before anything changes; each has so many rows. Returns the
     /// scratch, as long as the model needs it.
-    pub(crate) fn check_buffers<'s, P>(
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_buffers<'s, P>(
         &self,
         scratch: &'s mut [u32],
         (inputs, rows): (&[&[P]], usize),
@@ -241,7 +257,10 @@ impl Model<'_> {
     }
 
     /// The outputs, each of so many rows, and the scratch.
-    fn check_outputs<'s, P>(
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_outputs<'s, P>(
         &self,
         scratch: &'s mut [u32],
         (outputs, rows): (&[&mut [P]], usize),

@@ -35,6 +35,7 @@
 //! assert_eq!(MODEL.input_size(), 2);
 //! ```
 
+pub mod backend;
 pub mod checkpoint;
 pub mod data;
 pub mod fields;

@@ -56,12 +56,12 @@ impl Node<'_> {
     }
 
     /// Elements of what it reads at one step, filled up as slots are.
-    pub(crate) const fn padded_input(&self) -> usize {
+    pub const fn padded_input(&self) -> usize {
         self.filled(self.input_size)
     }
 
     /// Elements of the slot that it writes, filled up.
-    pub(crate) const fn padded_output(&self) -> usize {
+    pub const fn padded_output(&self) -> usize {
         self.filled(self.output_size * self.steps())
     }
 
@@ -71,7 +71,7 @@ impl Node<'_> {
     }
 
     /// Elements of the input that are gathered: from several slots, or from rows that do not begin where kernels can read them.
-    pub(crate) const fn gathered_elements(&self) -> usize {
+    pub const fn gathered_elements(&self) -> usize {
         let apart = self.steps() > 1 && !self.is_aligned(self.input_size);
         if self.slots.len() > slot::LEN || apart { self.padded_input() } else { 0 }
     }

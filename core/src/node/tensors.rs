@@ -54,8 +54,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The bytes of tensor `index` of the spec; none where the node does not have it.
-    fn tensor(&self, index: usize) -> &'a [u8] {
+    /// The bytes of tensor `index` of the spec, as the layout has them; none where the node does not have it.
+    pub fn tensor(&self, index: usize) -> &'a [u8] {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
         if offset == field::ABSENT {
             return &[];
@@ -126,7 +126,7 @@ impl<'a> Node<'a> {
     }
 
     /// Vector `index` of the spec, element by element, with the zeros that fill its last block up.
-    pub(crate) fn elements(&self, index: usize) -> &'a [f32] {
+    pub fn elements(&self, index: usize) -> &'a [f32] {
         self.vector(index).as_flattened()
     }
 }

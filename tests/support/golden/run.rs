@@ -11,6 +11,7 @@ use tidegate_tools::format::{At, Conversion, Idle, StatePart};
 use super::sequence::{Axes, Rows};
 use super::way::{Exact, Steps, Stepwise, Way, at_once};
 use super::{Case, Stop, failed, unsupported};
+use crate::backend::{self, Backend};
 use crate::tolerance::{each_within, same_bits};
 
 /// A case and all that is found before its first step.
@@ -76,16 +77,19 @@ impl<'r> Run<'r> {
     pub fn whole(&self) -> Result<f64, Stop> {
         let first = called(&self.conversion.model.architecture.inputs[0].name, self.calls[0]);
         let batch = self.sequences(&first, self.input_axes)?.len();
-        let (mut used, mut stepped) = (0.0_f64, Vec::new());
-        for entry in 0..batch {
-            let (part, got) = self.entry(entry).map_err(|stop| match stop {
-                Stop::Failed(reason) => Stop::Failed(format!("batch entry {entry}: {reason}")),
-                other => other,
-            })?;
-            used = used.max(part);
-            stepped.push(got);
+        let mut used = 0.0_f64;
+        for backend in backend::all(self.model) {
+            let mut stepped = Vec::new();
+            for entry in 0..batch {
+                let (part, got) = self.entry(&*backend, entry).map_err(|stop| match stop {
+                    Stop::Failed(reason) => Stop::Failed(format!("batch entry {entry}: {reason}")),
+                    other => other,
+                })?;
+                used = used.max(part);
+                stepped.push(got);
+            }
+            self.together(&*backend, &stepped)?;
         }
-        self.together(&stepped)?;
         let visited = self.visited.borrow();
         for name in self.case.inputs.iter().chain(&self.case.outputs) {
             if !visited.get(name).is_some_and(|elements| elements.iter().all(|&visited| visited)) {
@@ -96,10 +100,10 @@ impl<'r> Run<'r> {
     }
 
     /// One sequence of the batch, step by step and by the oracle; what each call gave, step by step.
-    fn entry(&self, entry: usize) -> Result<(f64, Vec<Got>), Stop> {
+    fn entry(&self, backend: &dyn Backend, entry: usize) -> Result<(f64, Vec<Got>), Stop> {
         let initial = self.initial(entry)?;
         let window = self.conversion.window;
-        let mut stepwise = Stepwise::new(self.model, window);
+        let mut stepwise = Stepwise::new(backend, window);
         let mut exact = Exact::new(&self.conversion.model, window);
         let (mut used, mut stepped) = (0.0_f64, Vec::new());
         let ways: [&mut dyn Way; 2] = [&mut exact, &mut stepwise];
@@ -135,7 +139,7 @@ impl<'r> Run<'r> {
     }
 
     /// All sequences at once, and each alone: bit for bit what the steps gave.
-    fn together(&self, stepped: &[Vec<Got>]) -> Result<(), Stop> {
+    fn together(&self, backend: &dyn Backend, stepped: &[Vec<Got>]) -> Result<(), Stop> {
         let mut memory = vec![u32::MAX; stepped.len() * self.model.state_words()];
         let mut batch = Batch::new(self.model, stepped.len(), &mut memory).expect("as many words as its states have");
         for (entry, mut state) in batch.states().enumerate() {
@@ -149,14 +153,18 @@ impl<'r> Run<'r> {
                 time = counts.len();
                 sequences.push(steps);
             }
-            let whole = at_once(self.model, self.conversion.window, &mut batch, &sequences, time);
+            let whole = at_once(backend, self.conversion.window, &mut batch, &sequences, time);
             for ((entry, rows), mut state) in whole.iter().enumerate().zip(batch.states()) {
                 let got = &stepped[entry][index];
                 let bits = |rows: &[Rows]| rows.concat().concat();
-                same_bits(&bits(&got.rows), &bits(rows))
-                    .map_err(|miss| failed(format!("batch entry {entry}: steps differ from the sequence: {miss}")))?;
+                same_bits(&bits(&got.rows), &bits(rows)).map_err(|miss| {
+                    failed(format!("{}, batch entry {entry}: steps differ from the sequence: {miss}", backend.name()))
+                })?;
                 same_bits(&got.last, state.values_mut()).map_err(|miss| {
-                    failed(format!("batch entry {entry}: final states of steps and sequence differ: {miss}"))
+                    failed(format!(
+                        "{}, batch entry {entry}: final states of steps and sequence differ: {miss}",
+                        backend.name()
+                    ))
                 })?;
             }
         }

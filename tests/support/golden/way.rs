@@ -1,9 +1,10 @@
-//! The ways a model is run: `core` step by step, `core` over a whole batch, and the f64 oracle.
+//! The ways a model is run: a backend step by step, a backend over a whole batch, and the f64 oracle.
 
-use tidegate::{Batch, Model, Sequence, State};
+use tidegate::{Batch, Sequence, State};
 use tidegate_tools::canonical::Canonical;
 
 use super::sequence::Rows;
+use crate::backend::Backend;
 use crate::oracle::{Bounded, Oracle};
 use crate::tolerance::same_bits;
 
@@ -43,23 +44,23 @@ fn rows(outputs: &[Vec<f32>], window: Option<usize>, steps: usize) -> Rows {
     rows
 }
 
-/// `core`, one step after the other, and the state between its runs.
+/// A backend, one step after the other, and the state between its runs.
 pub struct Stepwise<'m> {
-    model: &'m Model<'m>,
+    backend: &'m dyn Backend,
     window: Option<usize>,
     values: Vec<f32>,
 }
 
 impl<'m> Stepwise<'m> {
     /// With a state of zeros.
-    pub fn new(model: &'m Model<'m>, window: Option<usize>) -> Self {
-        Self { model, window, values: vec![0.0; model.state_elements()] }
+    pub fn new(backend: &'m dyn Backend, window: Option<usize>) -> Self {
+        Self { backend, window, values: vec![0.0; backend.model().state_elements()] }
     }
 }
 
 impl Way for Stepwise<'_> {
     fn name(&self) -> &'static str {
-        "core"
+        self.backend.name()
     }
 
     fn state(&self) -> Vec<f32> {
@@ -71,10 +72,9 @@ impl Way for Stepwise<'_> {
     }
 
     fn run(&mut self, steps: &Steps, seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
-        // Memory and scratch begin with what must not matter, whatever ran before.
-        let model = self.model;
+        // The memory begins with what must not matter, whatever ran before.
+        let model = self.backend.model();
         let mut memory = vec![u32::MAX; model.state_words()];
-        let mut scratch = vec![u32::MAX; model.scratch_words()];
         let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
         state.values_mut().copy_from_slice(&self.values);
         let mut outputs: Vec<Vec<Vec<f32>>> = vec![Vec::new(); model.outputs().count()];
@@ -86,9 +86,9 @@ impl Way for Stepwise<'_> {
             let mut slices: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
             let step = if t < steps.len() {
                 let x: Vec<&[f32]> = steps.inputs.iter().map(|rows| rows[t].as_slice()).collect();
-                model.step_ports(&mut state, &mut scratch, &x, &mut slices)
+                self.backend.step(&mut state, &x, &mut slices)
             } else {
-                model.finish(&mut state, &mut scratch, &mut slices)
+                self.backend.finish(&mut state, &mut slices)
             };
             if step.expect("every length is right").has_output() {
                 outputs.iter_mut().zip(y).for_each(|(outputs, y)| outputs.push(y));
@@ -102,16 +102,17 @@ impl Way for Stepwise<'_> {
     }
 }
 
-/// `core` over a batch of sequences in a buffer of `time` steps each: for each sequence, the rows of each output. What
+/// A backend over a batch of sequences in a buffer of `time` steps each: for each sequence, the rows of each output. What
 /// lies behind a sequence is not a number, which would show if it were read. Each sequence is also run alone for its
 /// last output, which is the same.
 pub fn at_once(
-    model: &Model<'_>,
+    backend: &dyn Backend,
     window: Option<usize>,
     batch: &mut Batch<'_>,
     sequences: &[Steps],
     time: usize,
 ) -> Vec<Vec<Rows>> {
+    let model = backend.model();
     let lens: Vec<usize> = sequences.iter().map(Steps::len).collect();
     let mut resets = Vec::new();
     for steps in sequences {
@@ -133,7 +134,6 @@ pub fn at_once(
     let outputs =
         |rows: usize| -> Vec<Vec<f32>> { model.outputs().map(|port| vec![f32::NAN; rows * port.size]).collect() };
     let (mut all, mut last) = (outputs(time * sequences.len()), outputs(sequences.len()));
-    let mut scratch = vec![u32::MAX; model.scratch_words()];
     for (entry, mut state) in batch.states().enumerate() {
         let own: Vec<&[f32]> = inputs
             .iter()
@@ -152,14 +152,14 @@ pub fn at_once(
             finish: true,
         };
         let before = state.values().to_vec();
-        model.run_ports(&mut state, &mut scratch, &own, &mut own_last, &sequence).expect("every length is right");
+        backend.run(&mut state, &own, &mut own_last, &sequence).expect("every length is right");
         state.values_mut().copy_from_slice(&before);
     }
 
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let mut slices: Vec<&mut [f32]> = all.iter_mut().map(Vec::as_mut_slice).collect();
     let sequence = Sequence { lens: Some(&lens), resets: Some(&resets), last_only: false, finish: true };
-    let written = model.run_batch(batch, &mut scratch, &inputs, &mut slices, &sequence).expect("every length is right");
+    let written = backend.run_batch(batch, &inputs, &mut slices, &sequence).expect("every length is right");
     let counts: Vec<usize> = lens.iter().map(|len| len.div_ceil(window.unwrap_or(1))).collect();
     assert_eq!(written, counts.iter().sum::<usize>(), "a row for each step or window");
     let of = |entry: usize| {

@@ -4,6 +4,7 @@
 use tidegate::step::Values;
 use tidegate::{Model, State};
 
+use crate::engine::{Engine, Scratch};
 use crate::runner::RunError;
 
 /// The state whose values are none of the node's output.
@@ -127,28 +128,30 @@ impl Units {
 
 /// A model that runs beside another.
 struct Runner<'m, 's> {
+    engine: &'m Engine<'m>,
     model: &'m Model<'m>,
     state: State<'s>,
-    scratch: Vec<u32>,
+    scratch: Scratch,
     outputs: Vec<Vec<f32>>,
 }
 
 impl<'m, 's> Runner<'m, 's> {
-    fn new(model: &'m Model<'m>, memory: &'s mut [u32]) -> Self {
+    fn new(engine: &'m Engine<'m>, memory: &'s mut [u32]) -> Self {
+        let model = engine.model();
         let state = State::new(model, memory).expect("the memory has the model's own length");
         let outputs = model.outputs().map(|port| vec![0.0; port.size]).collect();
-        Self { model, state, scratch: vec![0; model.scratch_words()], outputs }
+        Self { engine, model, state, scratch: engine.scratch(), outputs }
     }
 
     fn step(&mut self, rows: &[&[f32]], observe: impl FnMut(usize, Values<'_>)) -> Result<bool, RunError> {
         let mut outputs: Vec<&mut [f32]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        let step = self.model.step_observed(&mut self.state, &mut self.scratch, rows, &mut outputs, observe)?;
+        let step = self.engine.step_observed(&mut self.state, &mut self.scratch, rows, &mut outputs, observe)?;
         Ok(step.has_output())
     }
 
     fn finish(&mut self) -> Result<bool, RunError> {
         let mut outputs: Vec<&mut [f32]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        Ok(self.model.finish(&mut self.state, &mut self.scratch, &mut outputs)?.has_output())
+        Ok(self.engine.finish(&mut self.state, &mut self.scratch, &mut outputs)?.has_output())
     }
 }
 
@@ -170,17 +173,18 @@ impl Comparison {
     ///
     /// # Errors
     /// If the inputs are not the model's.
-    pub fn run(
+    pub fn run<'m>(
         &mut self,
-        image: &Model<'_>,
-        reference: &Model<'_>,
+        image: impl Into<Engine<'m>>,
+        reference: impl Into<Engine<'m>>,
         inputs: &[&[f32]],
         mut stepped: impl FnMut(&Self),
     ) -> Result<Option<[Vec<f32>; 2]>, RunError> {
-        let (image, reference) = (image.endless(), reference.endless());
-        let (mut image_memory, mut reference_memory) = (vec![0; image.state_words()], vec![0; reference.state_words()]);
-        let units = Units::of(&image);
-        let places = common_layers(&image, &reference);
+        let (image, reference) = (image.into().endless(), reference.into().endless());
+        let words = |engine: &Engine<'_>| vec![0; engine.model().state_words()];
+        let (mut image_memory, mut reference_memory) = (words(&image), words(&reference));
+        let units = Units::of(image.model());
+        let places = common_layers(image.model(), reference.model());
         let mut image = Runner::new(&image, &mut image_memory);
         let mut reference = Runner::new(&reference, &mut reference_memory);
         let sizes: Vec<usize> = image.model.inputs().map(|port| port.size).collect();

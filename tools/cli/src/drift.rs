@@ -1,8 +1,7 @@
 //! How the distance of an image from its model goes on while both run: whether errors of one step are carried to the next.
 
-use tidegate::Model;
-
 use crate::compare::{Comparison, Difference, between};
+use crate::engine::Engine;
 use crate::runner::RunError;
 
 /// Parts that a run is cut into.
@@ -27,12 +26,18 @@ impl Drift {
     ///
     /// # Errors
     /// If the inputs are not the model's.
-    pub fn run(image: &Model<'_>, reference: &Model<'_>, inputs: &[&[f32]]) -> Result<Self, RunError> {
-        let steps = image.inputs().zip(inputs).map(|(port, input)| input.len() / port.size.max(1)).min().unwrap_or(0);
+    pub fn run<'m>(
+        image: impl Into<Engine<'m>>,
+        reference: impl Into<Engine<'m>>,
+        inputs: &[&[f32]],
+    ) -> Result<Self, RunError> {
+        let (image, reference) = (image.into(), reference.into());
+        let steps =
+            image.model().inputs().zip(inputs).map(|(port, input)| input.len() / port.size.max(1)).min().unwrap_or(0);
         let part = steps.div_ceil(PARTS).max(1) as u64;
-        let mut whole = Comparison::new(image, reference);
+        let mut whole = Comparison::new(image.model(), reference.model());
         let (mut before, mut parts): (Vec<Difference>, _) = (all(&whole).cloned().collect(), Vec::new());
-        whole.run(image, reference, inputs, |now| {
+        whole.run(&image, &reference, inputs, |now| {
             if now.steps.is_multiple_of(part) || now.steps == steps as u64 {
                 parts.push((now.steps, all(now).zip(&before).map(|(now, before)| between(now, before)).collect()));
                 before = all(now).cloned().collect();

@@ -9,6 +9,7 @@ pub mod canonical;
 pub mod compare;
 pub mod data;
 pub mod drift;
+pub mod engine;
 pub mod error;
 pub mod format;
 pub mod load;

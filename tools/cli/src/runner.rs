@@ -1,4 +1,4 @@
-//! A model over sound and sequences, in memory of its own: what the commands share. All computing is `core`'s.
+//! A model over sound and sequences, in memory of its own: what the commands share. All computing is a backend's.
 
 use std::borrow::Cow;
 
@@ -8,6 +8,7 @@ use tidegate::state::RestoreError;
 use tidegate::step::Values;
 use tidegate::{Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Model, Schedule, State, Step, StepError};
 
+use crate::engine::{Engine, Scratch};
 use crate::score::{Event as Heard, Piece, StreamPlan, StreamScore, score};
 
 /// Most samples of a window, and most numbers that a run keeps, 1 GiB: an image may ask for any amount.
@@ -151,22 +152,27 @@ pub enum RunError {
 /// # Errors
 /// If a saved state is not this model's, the inputs are not the model's, or outputs and layers of all steps together
 /// are more than [`MOST_NUMBERS`].
-pub fn run(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
-    run_to(model, inputs, saved, true)
+pub fn run<'m>(engine: impl Into<Engine<'m>>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
+    run_to(&engine.into(), inputs, saved, true)
 }
 
 /// As [`run`], of a sequence that goes on behind its last step.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_part(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>) -> Result<Sequence, RunError> {
-    run_to(model, inputs, saved, false)
+pub fn run_part<'m>(
+    engine: impl Into<Engine<'m>>,
+    inputs: &[&[f32]],
+    saved: Option<&[u8]>,
+) -> Result<Sequence, RunError> {
+    run_to(&engine.into(), inputs, saved, false)
 }
 
-fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool) -> Result<Sequence, RunError> {
-    let model = model.endless();
-    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+fn run_to(engine: &Engine<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool) -> Result<Sequence, RunError> {
+    let engine = engine.endless();
+    let model = engine.model();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], engine.scratch());
+    let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
     if let Some(saved) = saved {
         state.restore(saved)?;
     }
@@ -188,7 +194,7 @@ fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool
         let rows: Vec<&[f32]> =
             inputs.iter().zip(&sizes).map(|(input, &size)| &input[step * size..(step + 1) * size]).collect();
         let mut out: Vec<&mut [f32]> = row.iter_mut().map(Vec::as_mut_slice).collect();
-        let stepped = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| match values {
+        let stepped = engine.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| match values {
             Values::F32(values) => layers[node].extend_from_slice(values),
             Values::I16(values) => {
                 let scale = scales.get(node).copied().unwrap_or(1.0);
@@ -203,7 +209,7 @@ fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool
     state.save(&mut bytes).expect("the buffer has the state's own length");
     if ends {
         let mut out: Vec<&mut [f32]> = row.iter_mut().map(Vec::as_mut_slice).collect();
-        if model.finish(&mut state, &mut scratch, &mut out)?.has_output() {
+        if engine.finish(&mut state, &mut scratch, &mut out)?.has_output() {
             keep(steps, &row);
         }
     }
@@ -215,7 +221,9 @@ fn run_to(model: &Model<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool
 ///
 /// # Errors
 /// If the model does not take the front end's features, or its window or what its layers give is too long.
-pub fn classify(model: &Model<'_>, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
+pub fn classify<'m>(engine: impl Into<Engine<'m>>, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<Vec<f32>, RunError> {
+    let engine = engine.into();
+    let model = engine.model();
     let features = match model.schedule() {
         Schedule::Windows { frames, .. } if mfcc.settings().lead_frames == 0 => {
             features(mfcc, &fit(mfcc, samples, frames)?)?
@@ -229,7 +237,7 @@ pub fn classify(model: &Model<'_>, mfcc: &Mfcc<'_>, samples: &[i16]) -> Result<V
             features
         }
     };
-    let outputs = run(model, &[&features], None)?.outputs;
+    let outputs = run(&engine, &[&features], None)?.outputs;
     let classes = model.output_size();
     Ok(outputs.first().and_then(|output| output.rchunks(classes.max(1)).next()).unwrap_or_default().to_vec())
 }
@@ -247,15 +255,17 @@ pub struct Decision<'a> {
 
 /// Front end, model in its schedule, and detector over a stream of samples that comes in blocks; in integers from end to
 /// end where the image has them, as on a device.
-pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
-    model: &Model<'_>,
+pub fn listen<'m, B: AsRef<[i16]>, E: From<StepError>>(
+    engine: impl Into<Engine<'m>>,
     mfcc: &Mfcc<'_>,
     blocks: impl IntoIterator<Item = Result<B, E>>,
     mut decided: impl FnMut(Decision<'_>),
 ) -> Result<(), E> {
+    let engine = engine.into();
+    let model = engine.model();
     let mut front_end_memory = vec![0; mfcc.memory_words()];
     let mut ears = Ears::new(model, mfcc, &mut front_end_memory);
-    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], engine.scratch());
     let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
     let mut detector_memory = vec![0; model.detector().map_or(0, DetectorSettings::memory_words)];
     let integer = matches!(ears, Ears::Integer { .. });
@@ -269,7 +279,7 @@ pub fn listen<B: AsRef<[i16]>, E: From<StepError>>(
             let taken = ears.push(rest);
             sample += taken as u64;
             rest = &rest[taken..];
-            while let Some(step) = ears.step(model, &mut state, &mut scratch, &mut posteriors) {
+            while let Some(step) = ears.step(&engine, &mut state, &mut scratch, &mut posteriors) {
                 if !step?.has_output() {
                     continue;
                 }
@@ -310,17 +320,17 @@ impl<'a, 'b> Ears<'a, 'b> {
     /// One step over the next frame, if there is one.
     fn step(
         &mut self,
-        model: &Model<'_>,
+        engine: &Engine<'_>,
         state: &mut State<'_>,
-        scratch: &mut [u32],
+        scratch: &mut Scratch,
         output: &mut [f32],
     ) -> Option<Result<Step, StepError>> {
         match self {
-            Self::Float(front_end) => Some(model.step_f32(state, scratch, front_end.next()?, output)),
+            Self::Float(front_end) => Some(engine.step_f32(state, scratch, front_end.next()?, output)),
             Self::Integer { front_end, posteriors } => {
-                let step = model.step_i16(state, scratch, front_end.next()?, posteriors);
+                let step = engine.step_i16(state, scratch, front_end.next()?, posteriors);
                 for (value, &integer) in output.iter_mut().zip(posteriors.iter()) {
-                    *value = f32::from(integer) * model.output_scale();
+                    *value = f32::from(integer) * engine.model().output_scale();
                 }
                 Some(step)
             }
@@ -368,8 +378,8 @@ impl<'a, 'b> Judge<'a, 'b> {
 ///
 /// # Errors
 /// If the model does not take the front end's features.
-pub fn score_stream(
-    model: &Model<'_>,
+pub fn score_stream<'m>(
+    engine: impl Into<Engine<'m>>,
     mfcc: &Mfcc<'_>,
     sounds: &[Vec<i16>],
     plan: &StreamPlan,
@@ -384,7 +394,7 @@ pub fn score_stream(
         }
     });
     let mut events = Vec::new();
-    listen(model, mfcc, blocks, |decision| {
+    listen(engine, mfcc, blocks, |decision| {
         if let Some(event) = decision.event {
             events.push(Heard { label: event.label, at_sample: decision.sample });
         }

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tidegate::{Model, State};
+use tidegate::{Batch, Sequence, State};
+use tidegate_tools::engine::{Engine, Scratch};
 
 use super::{Failure, ModelArgs, Outcome};
 
@@ -60,18 +61,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Err(Failure::of(&args.model.file, reason));
     }
     let input = noise(steps as usize * model.input_size());
-    let times = if args.stream { time_steps(&model, &input) } else { time_batches(&model, &input, batch, threads) };
+    let engine = args.model.backend.engine(&model);
+    let times = if args.stream { time_steps(&engine, &input) } else { time_batches(&engine, &input, batch, threads) };
     let (median, min, runs) = (times[times.len() / 2], times[0], times.len());
     let per_step = median as f64 / (f64::from(batch) * f64::from(steps));
     if args.json {
         let value = json!({
-            "numeric": model.numeric().name(), "isa": "scalar", "batch": batch, "steps": steps, "threads": threads,
+            "numeric": model.numeric().name(), "isa": engine.isa(), "batch": batch, "steps": steps, "threads": threads,
             "median_ns": median, "min_ns": min, "per_step_ns": per_step, "runs": runs,
         });
         writeln!(out, "{value}")?;
     } else {
-        let (numeric, file) = (model.numeric().name(), args.model.file.display());
-        writeln!(out, "{file}: {numeric}, scalar, batch {batch}, {steps} steps, {threads} threads")?;
+        let (numeric, isa, file) = (model.numeric().name(), engine.isa(), args.model.file.display());
+        writeln!(out, "{file}: {numeric}, {isa}, batch {batch}, {steps} steps, {threads} threads")?;
         writeln!(
             out,
             "{:.2} us a step; a call {:.2} us (median of {runs}, least {:.2})",
@@ -97,53 +99,80 @@ fn time(mut call: impl FnMut()) -> Vec<u64> {
 }
 
 /// One stream, a step a call.
-fn time_steps(model: &Model<'_>, frame: &[f32]) -> Vec<u64> {
-    let mut worker = Worker::new(model);
-    let mut state = State::new(model, &mut worker.state).expect("the memory has the model's own length");
+fn time_steps(engine: &Engine<'_>, frame: &[f32]) -> Vec<u64> {
+    let model = engine.model();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], engine.scratch());
+    let mut output = vec![0.0; model.output_size()];
+    let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
     time(|| {
-        let step = model.step_f32(&mut state, &mut worker.scratch, black_box(frame), &mut worker.output);
+        let step = engine.step_f32(&mut state, &mut scratch, black_box(frame), &mut output);
         let _ = black_box(step);
     })
 }
 
 /// A batch of sequences a call, shared among threads.
-fn time_batches(model: &Model<'_>, input: &[f32], batch: u32, threads: u32) -> Vec<u64> {
-    let mut workers: Vec<Worker<'_>> = (0..threads).map(|_| Worker::new(model)).collect();
+fn time_batches(engine: &Engine<'_>, input: &[f32], batch: u32, threads: u32) -> Vec<u64> {
+    let share = |index| batch / threads + u32::from(index < batch % threads);
+    let mut workers: Vec<Worker<'_>> = (0..threads).map(|index| Worker::new(engine, input, share(index))).collect();
     time(|| match workers.as_mut_slice() {
-        [only] => only.sequences(input, batch),
+        [only] => only.sequences(),
         many => thread::scope(|scope| {
-            for (index, worker) in (0..).zip(many) {
-                let share = batch / threads + u32::from(index < batch % threads);
-                scope.spawn(move || worker.sequences(input, share));
+            for worker in many {
+                scope.spawn(move || worker.sequences());
             }
         }),
     })
 }
 
-/// The memory of one thread.
+/// The share of one thread.
 struct Worker<'m> {
-    model: &'m Model<'m>,
-    state: Vec<u32>,
-    scratch: Vec<u32>,
+    engine: &'m Engine<'m>,
+    /// As many sequences at once as [`MOST_NUMBERS`] holds, and how many there are.
+    at_once: u32,
+    count: u32,
+    input: Vec<f32>,
+    states: Vec<u32>,
+    scratch: Scratch,
     output: Vec<f32>,
 }
 
 impl<'m> Worker<'m> {
-    fn new(model: &'m Model<'m>) -> Self {
-        let (state, scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-        Self { model, state, scratch, output: vec![0.0; model.output_size()] }
+    fn new(engine: &'m Engine<'m>, input: &[f32], count: u32) -> Self {
+        let model = engine.model();
+        let rows = input.len() / model.input_size();
+        let numbers = (rows * model.input_size().max(model.output_size())).max(model.state_words());
+        let at_once = count.min((MOST_NUMBERS / numbers.max(1)) as u32).max(1);
+        Self {
+            engine,
+            at_once,
+            count,
+            input: input.repeat(at_once as usize),
+            states: vec![0; at_once as usize * model.state_words()],
+            scratch: engine.scratch(),
+            output: vec![0.0; at_once as usize * rows * model.output_size()],
+        }
     }
 
-    /// Runs `count` sequences, each from a zero state.
-    fn sequences(&mut self, input: &[f32], count: u32) {
-        for _ in 0..count {
-            let mut state = State::new(self.model, &mut self.state).expect("the memory has the model's own length");
-            for frame in input.chunks_exact(self.model.input_size()) {
-                let step = self.model.step_f32(&mut state, &mut self.scratch, black_box(frame), &mut self.output);
-                let _ = black_box(step);
-            }
-            black_box(&self.output);
+    /// Runs its sequences, each from a zero state.
+    fn sequences(&mut self) {
+        let (model, at_once) = (self.engine.model(), self.at_once as usize);
+        let mut left = self.count as usize;
+        while left > 0 {
+            let now = left.min(at_once);
+            let mut states = Batch::new(model, now, &mut self.states).expect("as many words as its states have");
+            let (of_input, of_output) = (self.input.len() / at_once, self.output.len() / at_once);
+            let (input, output) = (&self.input[..of_input * now], &mut self.output[..of_output * now]);
+            let run = self.engine.run_batch(
+                &mut states,
+                &mut self.scratch,
+                &[black_box(input)],
+                &mut [output],
+                &Sequence::ALL,
+            );
+            let _ = black_box(run);
+            left -= now;
         }
+        black_box(&self.output);
     }
 }
 

@@ -8,6 +8,7 @@ use tidegate::{Model, Numeric, Schedule};
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::compare::Comparison;
 use tidegate_tools::data::{DataError, is_audio, read_audio_at, read_index_files};
+use tidegate_tools::engine::Engine;
 use tidegate_tools::load;
 use tidegate_tools::pack::front_end_section;
 use tidegate_tools::progress::bar;
@@ -126,7 +127,7 @@ pub fn decisions(index: &Path, image: &Model<'_>, reference: &Model<'_>, file: &
     let progress = bar(labeled.clips.len() as u64, "evaluating");
     for clip in &labeled.clips {
         let truth = labeled.truth(clip);
-        if let [got, expected] = labeled.decide(clip, &[*image, *reference], file)?[..] {
+        if let [got, expected] = labeled.decide(clip, &[Engine::from(image), Engine::from(reference)], file)?[..] {
             decisions.clips += 1;
             decisions.correct += usize::from(got == truth);
             decisions.float_correct += usize::from(expected == truth);

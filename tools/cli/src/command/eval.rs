@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tidegate::{Model, Schedule};
 use tidegate_tools::canonical;
 use tidegate_tools::data::{Clip, read_audio_at, read_index};
+use tidegate_tools::engine::Engine;
 use tidegate_tools::progress::bar;
 use tidegate_tools::runner::{classify, score_stream};
 use tidegate_tools::score::{ClipLen, Confusion, StreamPlan, StreamScore, best};
@@ -83,18 +84,18 @@ impl Labeled {
     }
 
     /// What each model decides for a clip, as its own front end hears it: in integers or in f32.
-    pub fn decide(&self, clip: &Clip, models: &[Model<'_>], file: &Path) -> Result<Vec<usize>, Failure> {
-        let Some(first) = models.first() else { return Ok(Vec::new()) };
-        let audio = read_audio_at(&clip.path, front_end_of(first, file)?.settings().sample_rate)?;
-        let decide = |model: &Model<'_>| {
-            let mfcc = front_end_of(model, file)?;
-            let posteriors = classify(model, mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
+    pub fn decide(&self, clip: &Clip, engines: &[Engine<'_>], file: &Path) -> Result<Vec<usize>, Failure> {
+        let Some(first) = engines.first() else { return Ok(Vec::new()) };
+        let audio = read_audio_at(&clip.path, front_end_of(first.model(), file)?.settings().sample_rate)?;
+        let decide = |engine: &Engine<'_>| {
+            let mfcc = front_end_of(engine.model(), file)?;
+            let posteriors = classify(engine, mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
             if posteriors.is_empty() {
                 return Err(Failure::of(&clip.path, "is shorter than one frame: leave it out of the index"));
             }
             Ok(self.threshold.map_or_else(|| best(&posteriors), |least| usize::from(posteriors[0] < least)))
         };
-        models.iter().map(decide).collect()
+        engines.iter().map(decide).collect()
     }
 }
 
@@ -111,10 +112,11 @@ fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn 
         let reason = format!("has {} classes; at most {MOST_CLASSES} are told from each other", model.output_size());
         return Err(Failure::of(&args.model.file, reason));
     }
+    let engine = [args.model.backend.engine(&model)];
     let mut confusion = Confusion::new(&labeled.classes);
     let progress = bar(labeled.clips.len() as u64, "clips");
     for clip in &labeled.clips {
-        for decision in labeled.decide(clip, &[model], &args.model.file)? {
+        for decision in labeled.decide(clip, &engine, &args.model.file)? {
             confusion.add(labeled.truth(clip), decision);
         }
         progress.advance(1);
@@ -148,12 +150,13 @@ fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -
     let lengths: Vec<_> =
         lengths.map(|(clip, sound)| ClipLen { label: clip.label.clone(), len: sound.len() }).collect();
     let plan = StreamPlan::new(&lengths, rate, args.seed);
-    let scored = |model: &Model<'_>, what| {
+    let engine = args.model.backend.engine(model);
+    let scored = |engine: &Engine<'_>, what| {
         let progress = bar(clips.len() as u64, what);
-        score_stream(model, mfcc, &sounds, &plan, &labels, || progress.advance(1))
+        score_stream(engine, mfcc, &sounds, &plan, &labels, || progress.advance(1))
             .map_err(|error| Failure::of(file, error))
     };
-    let score = scored(model, "stream")?;
+    let score = scored(&engine, "stream")?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&score)?)?;
         return Ok(());
@@ -163,7 +166,7 @@ fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -
     writeln!(out, "{:<44} {:>8} {:>8} {:>8} {:>14}", "", "right", "wrong", "missed", "false alarms/h")?;
     line(out, &schedule_text(model.schedule()), &score)?;
     if model.schedule() != Schedule::Endless {
-        let beside = scored(&model.endless(), "endless")?;
+        let beside = scored(&engine.endless(), "endless")?;
         line(out, "beside it: one endless state", &beside)?;
     }
     Ok(())

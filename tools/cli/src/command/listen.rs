@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate::Model;
 use tidegate_tools::canonical;
 use tidegate_tools::data::read_audio_at;
+use tidegate_tools::engine::Engine;
 use tidegate_tools::plot::{EventMark, Timeline, TruthSpan, timeline};
 use tidegate_tools::runner;
 
@@ -39,7 +39,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let mfcc = front_end_of(&model, &args.model.file)?;
     let audio = read_audio_at(&args.wav, mfcc.settings().sample_rate)?;
-    let heard = hear(&model, &args.model.file, &audio.samples)?;
+    let heard = hear(args.model.backend.engine(&model), &args.model.file, &audio.samples)?;
     if let Some(file) = &args.plot {
         heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
     }
@@ -77,7 +77,9 @@ pub struct Heard {
 }
 
 /// Hears `samples` from silence.
-pub fn hear(model: &Model<'_>, file: &Path, samples: &[i16]) -> Result<Heard, Failure> {
+pub fn hear<'m>(engine: impl Into<Engine<'m>>, file: &Path, samples: &[i16]) -> Result<Heard, Failure> {
+    let engine = engine.into();
+    let model = engine.model();
     let mfcc = front_end_of(model, file)?;
     let sample_rate = mfcc.settings().sample_rate;
     let threshold = model.detector().and_then(|detector| {
@@ -90,7 +92,7 @@ pub fn hear(model: &Model<'_>, file: &Path, samples: &[i16]) -> Result<Heard, Fa
         .map_err(|error| Failure::of(file, error))?;
     let mut heard =
         Heard { labels: labels_of(model, file)?, decisions: vec![], events: vec![], sample_rate, threshold };
-    runner::listen(model, mfcc, [Ok::<_, tidegate::StepError>(samples)], |decision| {
+    runner::listen(&engine, mfcc, [Ok::<_, tidegate::StepError>(samples)], |decision| {
         let seconds = decision.sample as f32 / sample_rate as f32;
         heard.decisions.push((seconds, decision.posteriors.to_vec()));
         if let Some(event) = decision.event {

@@ -21,6 +21,7 @@ use tidegate::front_end::Mfcc;
 use tidegate::{Model, Numeric, Schedule};
 use tidegate_tools::canonical::{self, MAX_SIZE};
 use tidegate_tools::data::one_line;
+use tidegate_tools::engine::Engine;
 use tidegate_tools::format::checkpoint::index_of;
 use tidegate_tools::load::Settings;
 use tidegate_tools::pack::core_schedule;
@@ -88,9 +89,21 @@ impl From<NumericArg> for Numeric {
 /// What computes.
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum Backend {
-    /// The reference kernels of the `tidegate` crate, as on a microcontroller.
-    #[default]
+    /// The reference kernels of the `tidegate` crate, as on a microcontroller
     Scalar,
+    /// Kernels for this machine's instruction set
+    #[default]
+    Fused,
+}
+
+impl Backend {
+    /// A model, to be computed by it.
+    pub fn engine<'m>(self, model: &Model<'m>) -> Engine<'m> {
+        match self {
+            Self::Scalar => Engine::from(model),
+            Self::Fused => Engine::fused(model),
+        }
+    }
 }
 
 /// The architecture of a file that holds only weights: a state dict, a checkpoint.
@@ -127,7 +140,6 @@ pub struct ModelArgs {
 
 impl ModelArgs {
     pub fn load(&self) -> Result<tidegate_tools::load::ImageBuffer, Failure> {
-        let Backend::Scalar = self.backend;
         Ok(tidegate_tools::load::image(&self.file, &self.arch.settings(), self.numeric.map(Numeric::from))?)
     }
 }

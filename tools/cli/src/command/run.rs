@@ -58,8 +58,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => None,
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
-    let run = if args.state_out.is_none() { runner::run } else { runner::run_part };
-    let sequence = run(&model, &inputs, saved.as_deref()).map_err(|error| match (&error, &args.state_in) {
+    let engine = args.model.backend.engine(&model);
+    let sequence = match args.state_out {
+        None => runner::run(&engine, &inputs, saved.as_deref()),
+        Some(_) => runner::run_part(&engine, &inputs, saved.as_deref()),
+    };
+    let sequence = sequence.map_err(|error| match (&error, &args.state_in) {
         (runner::RunError::Restore(_), Some(file)) => {
             Failure::of(file, format!("{error}; give what --state-out of this model wrote, or leave --state-in out"))
         }

@@ -60,7 +60,6 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let Backend::Scalar = args.backend;
     let what = args.index.as_deref().or(args.input.as_deref()).unwrap_or(Path::new(""));
     if let Some(file) = &args.plot {
         keep_inputs(file, &[&args.image, &args.against, what])?;
@@ -74,7 +73,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => read_inputs(&image, &args.image, what)?,
     };
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-    let drift = Drift::run(&image, &reference, &inputs).map_err(|error| Failure::of(what, error))?;
+    let engines = [&image, &reference].map(|model| args.backend.engine(model));
+    let drift = Drift::run(&engines[0], &engines[1], &inputs).map_err(|error| Failure::of(what, error))?;
     if let Some(file) = &args.plot {
         let settings = image.front_end().map(|mfcc| *mfcc.settings());
         let minutes = settings.map(|of| f64::from(of.stride_len) / f64::from(of.sample_rate.max(1)) / 60.0);

@@ -1,0 +1,60 @@
+//! Streams of one step, whole sequences and batches: `cargo bench -p tidegate-fused`.
+
+#![allow(missing_docs, reason = "what criterion's macros make has none")]
+
+mod models;
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use models::{Image, noises};
+use tidegate::cell::CellKind;
+use tidegate::{Batch, Sequence};
+use tidegate_fused::{FusedModel, Isa};
+
+/// A step of one stream: S1 to S3 (LSTM) and S4 (GRU), as many inputs as units.
+fn streams(criterion: &mut Criterion) {
+    for (cell, kind, options) in [("lstm", CellKind::Lstm, &[][..]), ("gru", CellKind::Gru, &["reset_after"])] {
+        for isa in Isa::available() {
+            let mut group = criterion.benchmark_group(format!("step/{cell}/{isa}"));
+            for size in [16, 32, 64, 128, 256, 512] {
+                let image = Image::of(kind, options, size, size);
+                let model = image.model();
+                let fused = FusedModel::with_isa(&model, isa);
+                let mut stream = fused.stream();
+                let (x, mut y) = (noises(size), vec![0.0; size]);
+                group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
+                    bencher.iter(|| stream.step(black_box(&x), &mut y));
+                });
+                assert!(y.iter().all(|y| y.is_finite() && *y != 0.0), "{cell} {isa} {size}: it did not step");
+            }
+        }
+    }
+}
+
+/// Sequences of an LSTM: name, batch, steps, inputs, units.
+fn sequences(criterion: &mut Criterion) {
+    let works = [("W1", 1, 70, 512, 512), ("W2", 64, 1000, 256, 126), ("W3", 128, 28, 28, 32)];
+    for (name, batch, time, input, hidden) in works {
+        let image = Image::of(CellKind::Lstm, &[], input, hidden);
+        let model = image.model();
+        let (x, mut y) = (noises(batch * time * input), vec![0.0; batch * time * hidden]);
+        let mut group = criterion.benchmark_group(format!("run/{name}"));
+        group.sample_size(10);
+        for isa in Isa::available() {
+            let fused = FusedModel::with_isa(&model, isa);
+            let (mut memory, mut scratch) = (vec![0; batch * model.state_words()], fused.scratch());
+            group.bench_function(isa.name(), |bencher| {
+                bencher.iter(|| {
+                    let mut states = Batch::new(&model, batch, &mut memory).expect("as many words as its states have");
+                    let run =
+                        fused.run_batch(&mut states, &mut scratch, &[black_box(&x)], &mut [&mut y], &Sequence::ALL);
+                    assert_eq!(run, Ok(batch * time));
+                });
+            });
+        }
+    }
+}
+
+criterion_group!(benches, streams, sequences);
+criterion_main!(benches);

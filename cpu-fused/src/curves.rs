@@ -1,0 +1,155 @@
+//! Activations on vectors. Sigmoid and tanh are those of `tidegate` with fused multiply-adds, within the same bounds,
+//! [`SIGMOID_MAX_ERROR`](tidegate::activation::SIGMOID_MAX_ERROR) and
+//! [`TANH_MAX_ERROR`](tidegate::activation::TANH_MAX_ERROR); the others are `tidegate`'s own, lane by lane.
+
+use core::f32::consts::{LN_2, LOG2_E};
+
+use tidegate::activation::Activation;
+
+use crate::simd::Simd;
+
+/// Where tanh rounds to 1.
+const LIMIT: f32 = 9.1;
+/// Added and taken away again, it rounds to a whole number, which is then in the low bits: 1.5 · 2^23.
+const ROUND: f32 = 12_582_912.0;
+/// P of e^2r - 1 = 2r + r² P(r) where |r| ≤ ln 2 / 4: from `tests/fit/tanh.py`.
+const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_772_43];
+
+/// E / (E + 2), E = e^2|x| - 1, with the sign of x. Not-a-number stays what it is.
+#[inline(always)]
+pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let size = s.min(s.splat(LIMIT), s.abs(x));
+    let shifted = s.fma(size, s.splat(2.0 * LOG2_E), s.splat(ROUND));
+    let r = s.fnma(s.sub(shifted, s.splat(ROUND)), s.splat(LN_2 / 2.0), size);
+    let [a, b, c, d, e] = P.map(|p| s.splat(p));
+    let two = s.splat(2.0);
+    let p = s.fma(s.fma(s.fma(s.fma(s.fma(e, r, d), r, c), r, b), r, a), r, two);
+    let power = s.power(shifted);
+    let expm1 = s.fma(s.mul(p, r), power, s.sub(power, s.splat(1.0)));
+    s.signed(s.div(expm1, s.add(expm1, two)), x)
+}
+
+/// (1 + tanh(x / 2)) / 2
+#[inline(always)]
+pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let half = s.splat(0.5);
+    s.fma(half, tanh(s, s.mul(half, x)), half)
+}
+
+/// Any activation.
+#[inline(always)]
+pub fn apply<S: Simd>(s: S, activation: Activation, x: S::F32) -> S::F32 {
+    match activation {
+        Activation::Sigmoid => sigmoid(s, x),
+        Activation::Tanh => tanh(s, x),
+        Activation::Identity => x,
+        other => {
+            let mut memory: S::Lanes = bytemuck::Zeroable::zeroed();
+            s.store(x, &mut memory);
+            lanes(other, bytemuck::cast_slice_mut(core::slice::from_mut(&mut memory)));
+            s.load(&memory)
+        }
+    }
+}
+
+/// Out of line, so without the instructions: in memory.
+#[inline(never)]
+fn lanes(activation: Activation, lanes: &mut [f32]) {
+    for lane in lanes {
+        *lane = activation.apply(*lane);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::activation::{SIGMOID_MAX_ERROR, TANH_MAX_ERROR};
+
+    use super::{sigmoid, tanh};
+    use crate::isa::Isa;
+    use crate::simd::{Scalar, Simd, Task};
+
+    /// Numbers looked at together.
+    const AT_ONCE: usize = 64;
+
+    struct Both<'a, S>(S, &'a mut [f32; AT_ONCE], &'a mut [f32; AT_ONCE]);
+
+    impl<S: Simd> Task for Both<'_, S> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            let Self(s, x, y) = self;
+            for (x, y) in x.chunks_mut(S::LANES).zip(y.chunks_mut(S::LANES)) {
+                let of = s.load_part(x);
+                s.store_part(tanh(s, of), x);
+                s.store_part(sigmoid(s, of), y);
+            }
+        }
+    }
+
+    /// tanh and sigmoid of each.
+    fn both(isa: Isa, mut x: [f32; AT_ONCE]) -> [[f32; AT_ONCE]; 2] {
+        let mut y = [0.0; AT_ONCE];
+        match isa {
+            Isa::Scalar => Scalar.vectorize(Both(Scalar, &mut x, &mut y)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(s) => s.vectorize(Both(s, &mut x, &mut y)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512(s) => s.vectorize(Both(s, &mut x, &mut y)),
+        }
+        [x, y]
+    }
+
+    /// tanh of what is not negative, within 1e-13.
+    fn exact(x: f32) -> f64 {
+        let x = f64::from(x);
+        if x < 1e-4 {
+            // The next term is below 2/15 x^5.
+            x - x * x * x / 3.0
+        } else if x > 20.0 {
+            1.0
+        } else {
+            x.tanh()
+        }
+    }
+
+    /// Every f32 in release builds, else every 4099th block.
+    #[test]
+    fn tanh_and_sigmoid_keep_their_stated_errors_in_every_instruction_set() {
+        let isas: Vec<Isa> = Isa::available().collect();
+        let mut worst = vec![[0.0_f64; 2]; isas.len()];
+        let step = AT_ONCE * if cfg!(debug_assertions) { 4099 } else { 1 };
+        for block in (0..f32::INFINITY.to_bits()).step_by(step) {
+            let x: [f32; AT_ONCE] = core::array::from_fn(|k| f32::from_bits(block + k as u32));
+            let tanhs = x.map(exact);
+            // σ(x) = (1 + tanh(x / 2)) / 2
+            let sigmoids = x.map(|x| 0.5 * exact(0.5 * x));
+            for (&isa, worst) in isas.iter().zip(&mut worst) {
+                let ([up, rising], [down, falling]) = (both(isa, x), both(isa, x.map(|x| -x)));
+                for k in 0..AT_ONCE {
+                    let [up, down, rising, falling] = [up[k], down[k], rising[k], falling[k]].map(f64::from);
+                    worst[0] = worst[0].max((up - tanhs[k]).abs()).max((down + tanhs[k]).abs());
+                    let above = (rising - (0.5 + sigmoids[k])).abs();
+                    worst[1] = worst[1].max(above).max((falling - (0.5 - sigmoids[k])).abs());
+                    assert!((-1.0..=1.0).contains(&up) && (0.0..=1.0).contains(&rising) && falling >= 0.0);
+                }
+            }
+        }
+        for (isa, [of_tanh, of_sigmoid]) in isas.iter().zip(worst) {
+            println!("{isa}: tanh within {of_tanh:.3e}, sigmoid within {of_sigmoid:.3e}");
+            assert!(of_tanh <= f64::from(TANH_MAX_ERROR) && of_sigmoid <= f64::from(SIGMOID_MAX_ERROR));
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_number_stays_so_and_infinity_has_its_limit() {
+        let mut x = [f32::NAN; AT_ONCE];
+        x[1] = f32::INFINITY;
+        x[2] = f32::NEG_INFINITY;
+        for isa in Isa::available() {
+            let [of_tanh, of_sigmoid] = both(isa, x);
+            assert!(of_tanh[0].is_nan() && of_sigmoid[0].is_nan(), "{isa}");
+            assert_eq!((of_tanh[1], of_tanh[2], of_sigmoid[1], of_sigmoid[2]), (1.0, -1.0, 1.0, 0.0), "{isa}");
+        }
+    }
+}

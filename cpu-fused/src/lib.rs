@@ -1,0 +1,65 @@
+//! Runs the images of [`tidegate`] on hosts, fast: the instruction set is asked for once, when a model is loaded, and each
+//! layer is packed once for it.
+//!
+//! ```
+//! use tidegate::{Aligned, ImageBytes, Model};
+//! use tidegate_fused::FusedModel;
+//!
+//! static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../core/examples/many_to_many/lstm.tgi"));
+//! let model = Model::parse(ImageBytes::from_aligned(IMAGE))?;
+//! let fused = FusedModel::new(&model);
+//! let (mut stream, mut scratch) = (fused.stream(), fused.scratch());
+//!
+//! // Step by step: a stream has its state, and any thread may have it.
+//! let x = vec![0.5; 3 * model.input_size()];
+//! let mut steps = vec![0.0; 3 * model.output_size()];
+//! for (x, y) in x.chunks(model.input_size()).zip(steps.chunks_mut(model.output_size())) {
+//!     assert!(stream.step(x, y)?.has_output());
+//! }
+//!
+//! // As a whole: the same bits.
+//! stream.reset();
+//! let mut whole = vec![0.0; steps.len()];
+//! assert_eq!(fused.run(&mut stream.state(), &mut scratch, &x, &mut whole)?, 3);
+//! assert_eq!(whole, steps);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is the same
+//!
+//! - A [`State`](tidegate::State), a [`Batch`](tidegate::Batch) and what is saved of them belong to the model, not to who
+//!   computes it: any backend goes on where another stopped.
+//! - Integer numerics give the bits of `tidegate`: its own steps compute them.
+//! - In the float numerics a stream, a whole sequence and a batch give the same bits, with one instruction set. From one set
+//!   to another, and from `tidegate`, results differ in rounding: each sum is one chain of multiply-adds from the bias on,
+//!   first over what comes in, then over what is carried, columns ascending; vectors go across rows. Every step stays within
+//!   the bound that the tests derive.
+//!
+//! # What is fast
+//!
+//! LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or after the product,
+//! Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when they are packed. All
+//! else, integer numerics and layers unrolled over a window too, runs by `tidegate`'s step
+//! ([`FusedModel::packed`] says which nodes do not). A model in an endless schedule without windows runs sequences layer by
+//! layer: what a layer sees of its input is one product of matrices, and the sequences of a batch go through the recurrent
+//! weights together. Other models step. Each call computes on its own thread; streams and shares of a batch may be spread
+//! over threads.
+
+#![deny(missing_docs)]
+
+pub mod arch;
+mod curves;
+pub mod isa;
+mod lines;
+mod model;
+mod node;
+mod panels;
+mod sequence;
+pub mod simd;
+mod step;
+mod stream;
+mod sums;
+
+pub use isa::Isa;
+pub use model::{FusedModel, Scratch};
+pub use stream::Stream;

@@ -1,0 +1,211 @@
+//! `tidegate-fused` beyond what every backend is held to: sizes that fill vectors and blocks of rows, states that go from one
+//! backend to the other, streams on threads, and memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tidegate::cell::CellKind;
+use tidegate::{Batch, Numeric, Sequence, State};
+use tidegate_fused::{FusedModel, Isa, Stream};
+use tidegate_tests::backend::{self, Backend};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::tolerance::{all_within, same_bits};
+
+const DRAW: Draw = Draw { weights: 1.0, biases: true };
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts what each thread allocates.
+struct Counting;
+
+// SAFETY: every call is passed on to the system's allocator as it is; counting allocates nothing.
+#[expect(unsafe_code, reason = "only an allocator can count allocations")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// The variants of cells that have a kernel of their own.
+fn packed() -> Vec<Variant> {
+    let kinds = [CellKind::Lstm, CellKind::Gru, CellKind::Elman, CellKind::Dense];
+    Variant::all().into_iter().filter(|variant| kinds.contains(&variant.kind)).collect()
+}
+
+/// `batch` sequences of `time` steps each, at once and step by step: outputs and states, bit for bit.
+fn hold(backend: &dyn Backend, rng: &mut Rng, batch: usize, time: usize, what: &str) {
+    let model = backend.model();
+    let (input, output) = (model.input_size(), model.output_size());
+    let lens: Vec<usize> = (0..batch).map(|_| time - rng.below(3).min(time)).collect();
+    let resets: Vec<bool> = (0..batch * time).map(|_| rng.below(9) == 0).collect();
+    let x = rng.numbers(batch * time * input, 2.0);
+    let how = Sequence { lens: Some(&lens), resets: Some(&resets), ..Sequence::ALL };
+    let mut memory = vec![0; batch * model.state_words()];
+    let mut states = Batch::new(model, batch, &mut memory).expect("as many words as its states have");
+    let mut y = vec![f32::NAN; batch * time * output];
+    backend.run_batch(&mut states, &[&x], &mut [&mut y], &how).expect("every length is right");
+    for (index, of_batch) in states.states().enumerate() {
+        let mut memory = vec![0; model.state_words()];
+        let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
+        for t in 0..lens[index] {
+            let at = index * time + t;
+            if resets[at] {
+                state.reset();
+            }
+            let mut row = vec![f32::NAN; output];
+            let step = backend.step(&mut state, &[&x[at * input..(at + 1) * input]], &mut [&mut row]);
+            assert!(step.expect("every length is right").has_output());
+            let got = &y[at * output..(at + 1) * output];
+            same_bits(got, &row).unwrap_or_else(|miss| panic!("{what}, {}, {index} at {t}: {miss}", backend.name()));
+        }
+        same_bits(of_batch.values(), state.values())
+            .unwrap_or_else(|miss| panic!("{what}, {}, state {index}: {miss}", backend.name()));
+    }
+}
+
+#[test]
+fn sequences_and_batches_that_fill_vectors_and_blocks_are_their_steps() {
+    let mut rng = Rng::new(41);
+    for variant in packed() {
+        for (input, hidden) in [(1, 3), (7, 8), (17, 15), (5, 16), (33, 17), (16, 33), (3, 70)] {
+            let model = chain(&mut rng, input, &[(variant.clone(), hidden)], DRAW);
+            let what = format!("{}, input {input}, hidden {hidden}", variant.name());
+            let numeric = if rng.below(2) == 0 { Numeric::F32 } else { Numeric::F16 };
+            let image = AlignedBytes::pack(&model, numeric);
+            for backend in backend::all(&image.model()).iter().skip(1) {
+                for (batch, time) in [(1, 9), (2, 3), (7, 4), (13, 3)] {
+                    hold(&**backend, &mut rng, batch, time, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn more_steps_and_sequences_than_are_run_together_are_their_steps() {
+    let mut rng = Rng::new(42);
+    let cells = [("gru", 18), ("lstm", 20), ("dense", 3)].map(|(cell, units)| (Variant::plain(cell), units));
+    let model = chain(&mut rng, 9, &cells, DRAW);
+    let image = AlignedBytes::pack(&model, Numeric::F32);
+    for backend in backend::all(&image.model()).iter().skip(1) {
+        for (batch, time) in [(1, 300), (150, 3), (40, 11)] {
+            hold(&**backend, &mut rng, batch, time, "a stack");
+        }
+    }
+}
+
+#[test]
+fn plain_lstm_gru_elman_and_dense_have_kernels_and_windows_have_none() {
+    for (cell, packed) in [("lstm", true), ("gru", true), ("elman", true), ("dense", true), ("sru", false)] {
+        let model = chain(&mut Rng::new(43), 3, &[(Variant::plain(cell), 4)], DRAW);
+        let image = AlignedBytes::pack(&model, Numeric::F32);
+        assert_eq!(FusedModel::new(&image.model()).packed(), [packed], "{cell}");
+    }
+}
+
+#[test]
+fn a_state_that_one_backend_saved_goes_on_in_every_other() {
+    let mut rng = Rng::new(44);
+    let cells = [("lstm", 17), ("gru", 5), ("sru", 4), ("dense", 3)].map(|(cell, units)| (Variant::plain(cell), units));
+    let model = chain(&mut rng, 6, &cells, DRAW);
+    let image = AlignedBytes::pack(&model, Numeric::F32);
+    let (model, x) = (image.model(), rng.numbers(8 * 6, 1.0));
+    let all = backend::all(&model);
+    let run = |backend: &dyn Backend, state: &mut State<'_>, x: &[f32]| {
+        let mut y = vec![0.0; x.len() / 6 * 3];
+        let run = backend.run(state, &[x], &mut [&mut y], &Sequence::ALL);
+        assert_eq!(run, Ok(x.len() / 6));
+        y
+    };
+    for from in &all {
+        let mut memory = vec![0; model.state_words()];
+        let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+        run(&**from, &mut state, &x[..4 * 6]);
+        let mut saved = vec![0; state.saved_bytes()];
+        state.save(&mut saved).expect("the buffer has the state's own length");
+        let expected: Vec<f64> = run(&**from, &mut state, &x[4 * 6..]).into_iter().map(f64::from).collect();
+        for to in &all {
+            let mut memory = vec![0; model.state_words()];
+            let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+            state.restore(&saved).expect("it is a state of this model");
+            let got = run(&**to, &mut state, &x[4 * 6..]);
+            let what = format!("from {} to {}", from.name(), to.name());
+            all_within(&got, &expected, 1e-4).unwrap_or_else(|miss| panic!("{what}: {miss}"));
+        }
+    }
+}
+
+#[test]
+fn a_stream_steps_as_its_model_does_and_allocates_nothing() {
+    let mut rng = Rng::new(45);
+    let cells = [("lstm", 20), ("gru", 9), ("elman", 5), ("conv", 4), ("sru", 4), ("dense", 3), ("softmax", 3)]
+        .map(|(cell, units)| (Variant::plain(cell), units));
+    let network = chain(&mut rng, 6, &cells, DRAW);
+    for numeric in [Numeric::F32, Numeric::F16] {
+        let image = AlignedBytes::pack(&network, numeric);
+        let model = image.model();
+        for isa in Isa::available() {
+            let fused = FusedModel::with_isa(&model, isa);
+            let (mut stream, mut scratch) = (fused.stream(), fused.scratch());
+            let mut memory = vec![0; model.state_words()];
+            let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+            for _ in 0..20 {
+                let x = rng.numbers(model.input_size(), 2.0);
+                let (mut y, mut expected) = (vec![0.0; model.output_size()], vec![0.0; model.output_size()]);
+                let before = ALLOCATIONS.with(Cell::get);
+                let step = stream.step(&x, &mut y);
+                assert_eq!(ALLOCATIONS.with(Cell::get), before, "{isa}: a step allocated");
+                assert!(step.expect("every length is right").has_output());
+                assert!(fused.step(&mut state, &mut scratch, &x, &mut expected).is_ok());
+                same_bits(&y, &expected).unwrap_or_else(|miss| panic!("{isa}: {miss}"));
+            }
+            let mut saved = vec![0; stream.saved_bytes()];
+            assert_eq!(stream.save(&mut saved), Ok(saved.len()));
+            stream.reset();
+            assert!(stream.state().values().iter().all(|value| value.to_bits() == 0));
+            assert_eq!(stream.restore(&saved), Ok(()));
+            same_bits(stream.state().values(), state.values()).expect("it is where it was");
+        }
+    }
+}
+
+#[test]
+fn many_streams_share_a_model_among_threads() {
+    fn goes_to_another_thread<T: Send>(value: T) -> T {
+        value
+    }
+    fn is_shared<T: Sync>(_: &T) {}
+    let model = chain(&mut Rng::new(46), 4, &[(Variant::plain("lstm"), 18)], DRAW);
+    let image = AlignedBytes::pack(&model, Numeric::F32);
+    let fused = FusedModel::new(&image.model());
+    is_shared(&fused);
+    let stream_of = |mut stream: Stream<'_, '_>, seed: u64| {
+        let mut y = vec![0.0; 18];
+        for x in Rng::new(seed).numbers(50 * 4, 2.0).chunks(4) {
+            assert!(stream.step(x, &mut y).is_ok());
+        }
+        y
+    };
+    let alone: Vec<Vec<f32>> = (0..16).map(|seed| stream_of(fused.stream(), seed)).collect();
+    let together: Vec<Vec<f32>> = std::thread::scope(|scope| {
+        let streams = (0..16).map(|seed| (seed, goes_to_another_thread(fused.stream())));
+        let threads: Vec<_> = streams.map(|(seed, stream)| scope.spawn(move || stream_of(stream, seed))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+    });
+    for (alone, together) in alone.iter().zip(&together) {
+        same_bits(alone, together).expect("streams are apart");
+    }
+}
