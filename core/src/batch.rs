@@ -3,6 +3,7 @@
 use crate::error::BufferTooSmall;
 use crate::model::Model;
 use crate::state::{Owner, State};
+use crate::step::StepError;
 
 /// The states of several streams or sequences, `[batch, state_words]`: apart from each other, each as [`State`] has it.
 #[derive(Debug)]
@@ -54,6 +55,15 @@ impl<'b> Batch<'b> {
     /// Every state back to zero, as new.
     pub fn reset(&mut self) {
         self.words.fill(0);
+    }
+
+    /// The words of all states, `[batch, state_words]`, if they are states of this model.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn words_mut(&mut self, model: &Model<'_>) -> Result<&mut [u32], StepError> {
+        model.check_owner(self.owner, self.state_words)?;
+        Ok(self.words)
     }
 
     pub(crate) const fn owner(&self) -> Owner {

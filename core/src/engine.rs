@@ -56,8 +56,10 @@ impl Engine {
 }
 
 /// What comes through a port of a model whose arena holds `E`.
-pub(crate) trait Crosses<E>: Copy {
+pub trait Crosses<E>: Copy {
+    /// An input's row into its slot; `scale` is the port's.
     fn enter(row: &[Self], slot: &mut [E], scale: f32);
+    /// A slot into an output's row.
     fn leave(slot: &[E], row: &mut [Self], scale: f32);
 }
 
@@ -117,7 +119,7 @@ pub(crate) fn step<E: Element, P: Crosses<E>>(
             P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
         }
         let nodes = if last { model.nodes() } else { model.stateful_nodes() };
-        if run(nodes, Pass::Step, own, slots, work, observe) && last {
+        if run(nodes, Pass::STEP, own, slots, work, observe) && last {
             give(model, slots, outputs, to);
             output = true;
         }
@@ -142,7 +144,7 @@ pub(crate) fn end<E: Element, P: Crosses<E>>(
     }
     // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
     slots.fill(E::zeroed());
-    let output = run(model.nodes(), Pass::Finish, bytemuck::cast_slice_mut(values), slots, work, observe);
+    let output = run(model.nodes(), Pass::FINISH, bytemuck::cast_slice_mut(values), slots, work, observe);
     if output {
         give(model, slots, outputs, to);
     }

@@ -12,6 +12,7 @@ compile_error!("images are little-endian and read in place: this target is not")
 compile_error!("lengths and offsets of an image have 32 bits: this target's usize has 16");
 
 pub mod activation;
+pub mod backend;
 pub mod batch;
 pub mod cell;
 pub mod curve;

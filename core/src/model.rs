@@ -359,7 +359,7 @@ impl<'a> Model<'a> {
     }
 
     /// As many elements as a slot of so many has, which fit.
-    pub(crate) const fn padded(&self, elements: usize) -> usize {
+    pub const fn padded(&self, elements: usize) -> usize {
         match self.image.numeric.padded(self.image.layout, elements) {
             Some(elements) => elements,
             None => elements,
@@ -373,22 +373,28 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(crate) const fn slot_elements(&self) -> usize {
+    /// Elements of the arena, where the nodes' slots lie.
+    pub const fn slot_elements(&self) -> usize {
         self.slot_elements
     }
 
+    /// Elements of scratch that the neediest node has for itself; they begin behind the arena.
+    pub const fn work_elements(&self) -> usize {
+        self.work_elements
+    }
+
     /// The nodes in execution order.
-    pub fn nodes(&self) -> Nodes<'_> {
+    pub fn nodes(&self) -> Nodes<'_, 'a> {
         Nodes { records: self.records, shared: &self.shared, left: self.node_count }
     }
 
     /// The nodes up to the last that has a state: what a step without an output runs.
-    pub(crate) fn stateful_nodes(&self) -> Nodes<'_> {
+    pub fn stateful_nodes(&self) -> Nodes<'_, 'a> {
         Nodes { left: self.stateful_count, ..self.nodes() }
     }
 
     /// Whether there are steps without an output, though the schedule is endless.
-    pub(crate) fn has_buffer(&self) -> bool {
+    pub fn has_buffer(&self) -> bool {
         self.nodes().any(|node| node.cell.is_buffered())
     }
 
@@ -484,13 +490,13 @@ const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageEr
 
 /// The nodes of a model, decoded one by one.
 #[derive(Clone, Debug)]
-pub struct Nodes<'a> {
+pub struct Nodes<'s, 'a> {
     records: &'a [u8],
-    shared: &'a Shared<'a>,
+    shared: &'s Shared<'a>,
     left: u32,
 }
 
-impl<'a> Iterator for Nodes<'a> {
+impl<'a> Iterator for Nodes<'_, 'a> {
     type Item = Node<'a>;
 
     #[inline(always)]

@@ -479,7 +479,7 @@ impl<'a> Node<'a> {
     }
 
     /// Elements of what it reads at one step, filled up as slots are.
-    pub(crate) const fn padded_input(&self) -> usize {
+    pub const fn padded_input(&self) -> usize {
         match self.numeric.padded(self.layout, self.input_size) {
             Some(elements) => elements,
             None => 0,
@@ -487,7 +487,7 @@ impl<'a> Node<'a> {
     }
 
     /// Elements of the slot that it writes, filled up.
-    pub(crate) const fn padded_output(&self) -> usize {
+    pub const fn padded_output(&self) -> usize {
         let output = self.output();
         match self.numeric.padded(self.layout, output.end - output.start) {
             Some(elements) => elements,
@@ -504,7 +504,7 @@ impl<'a> Node<'a> {
     }
 
     /// Elements of the input that are gathered: from several slots, or from rows that do not begin where kernels can read them.
-    pub(crate) const fn gathered_elements(&self) -> usize {
+    pub const fn gathered_elements(&self) -> usize {
         let apart = self.steps() > 1 && !self.is_aligned(self.input_size);
         if self.slots.len() > slot::LEN || apart {
             match self.numeric.padded(self.layout, self.input_size) {
@@ -582,7 +582,7 @@ impl<'a> Node<'a> {
     }
 
     /// First element and elements of a row of slot `index` that it reads.
-    pub(crate) const fn slot(&self, index: usize) -> Option<(usize, usize)> {
+    pub const fn slot(&self, index: usize) -> Option<(usize, usize)> {
         let at = index * slot::LEN;
         let (Some(start), Some(elements)) =
             (u32_at(self.slots, at..at + 4), u32_at(self.slots, at + slot::ELEMENTS.start..at + slot::LEN))
@@ -593,12 +593,12 @@ impl<'a> Node<'a> {
     }
 
     /// Where it writes in the arena.
-    pub(crate) const fn output(&self) -> Range<usize> {
+    pub const fn output(&self) -> Range<usize> {
         self.output_slot..self.output_slot + self.output_size * self.steps()
     }
 
-    /// The bytes of tensor `index` of the spec; none where the node does not have it.
-    fn tensor(&self, index: usize) -> &'a [u8] {
+    /// The bytes of tensor `index` of the spec, as the layout has them; none where the node does not have it.
+    pub fn tensor(&self, index: usize) -> &'a [u8] {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
         if offset == field::ABSENT {
             return &[];
@@ -688,7 +688,7 @@ impl<'a> Node<'a> {
     }
 
     /// Vector `index` of the spec, element by element, with the zeros that fill its last block up.
-    pub(crate) fn elements(&self, index: usize) -> &'a [f32] {
+    pub fn elements(&self, index: usize) -> &'a [f32] {
         self.vector(index).as_flattened()
     }
 

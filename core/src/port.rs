@@ -75,7 +75,7 @@ impl<'a> Ports<'a> {
     }
 
     /// Where each lies in the arena, and its scale. A step reads no names: it would have to check their UTF-8 again.
-    pub(crate) fn places(self) -> impl Iterator<Item = (Range<usize>, f32)> {
+    pub fn places(self) -> impl Iterator<Item = (Range<usize>, f32)> {
         (self.next..self.end).map_while(move |index| {
             let (start, size) = slot_at(self.payload, index)?;
             let scale = u32_at(port_record(self.payload, index)?, port::SCALE)?;

@@ -5,52 +5,107 @@ use crate::engine::Observe;
 use crate::model::Nodes;
 use crate::node::Node;
 
-/// Why the nodes run.
+/// How far the nodes have come in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
+pub struct Pass {
+    /// How many rows of a window are valid.
+    rows: usize,
+    /// The sequence has ended, and no window has given its rows yet.
+    ended: bool,
+}
+
+impl Pass {
     /// The inputs hold a time step.
-    Step,
+    pub const STEP: Self = Self { rows: usize::MAX, ended: false };
     /// The sequence has ended: the first window that holds rows gives them, and what is behind it runs.
-    Finish,
+    pub const FINISH: Self = Self { rows: usize::MAX, ended: true };
+
+    /// How many rows of a window are valid; `usize::MAX` where there is none.
+    pub const fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// Whether the next node steps; else it is passed over, unless it is a window.
+    pub const fn steps(self) -> bool {
+        !self.ended
+    }
+}
+
+/// What came of a node in a pass.
+enum Ran<'s, E> {
+    /// It has nothing to give: the pass ends.
+    Stopped,
+    /// It was passed over.
+    Passed,
+    /// It wrote this.
+    Gave(&'s [E]),
 }
 
 /// Runs nodes until one has nothing to give; returns whether the last was reached.
 pub(crate) fn run<E: Element>(
-    nodes: Nodes<'_>,
+    nodes: Nodes<'_, '_>,
     pass: Pass,
     state: &mut [E],
     slots: &mut [E],
     work: &mut [E],
     observe: Observe<'_>,
 ) -> bool {
-    let (mut rest, mut rows, mut ended) = (state, usize::MAX, pass == Pass::Finish);
+    let (mut rest, mut pass) = (state, pass);
     for (index, node) in nodes.enumerate() {
         let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return false };
         rest = others;
-        let output = node.output();
-        let Some((before, behind)) = slots.split_at_mut_checked(output.start) else { return false };
-        let Some((slot, after)) = behind.split_at_mut_checked(node.padded_output()) else { return false };
-        // What fills a slot up is read by kernels.
-        let Some((y, filling)) = slot.split_at_mut_checked(output.len()) else { return false };
-        filling.fill(E::zeroed());
-        // The scratch is as long as the neediest node's.
-        let Some(work) = work.get_mut(..node.work_elements()) else { return false };
-        let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return false };
-        let mut inputs =
-            Inputs { node: &node, before, after, after_start: output.start + node.padded_output(), gathered };
-        match E::run(&node.cell.form) {
-            None => return false,
-            Some(Run::Each(_)) if ended => continue,
-            Some(Run::Each(step)) => each(&node, step, &mut inputs, own, work, y, rows),
-            Some(Run::Buffered(step)) => match step(&node, if ended { None } else { Some(inputs.row(0)) }, own, y) {
-                Some(valid) => (rows, ended) = (valid, false),
-                None if ended => continue,
-                None => return false,
-            },
+        match run_one(&node, &mut pass, own, slots, work) {
+            Ran::Stopped => return false,
+            Ran::Passed => {}
+            Ran::Gave(y) => observe(index, E::values(y)),
         }
-        observe(index, E::values(y));
     }
-    !ended
+    pass.steps()
+}
+
+/// One node in a pass.
+#[inline(always)]
+fn run_one<'s, E: Element>(
+    node: &Node<'_>,
+    pass: &mut Pass,
+    own: &mut [E],
+    slots: &'s mut [E],
+    work: &mut [E],
+) -> Ran<'s, E> {
+    let output = node.output();
+    let Some((before, behind)) = slots.split_at_mut_checked(output.start) else { return Ran::Stopped };
+    let Some((slot, after)) = behind.split_at_mut_checked(node.padded_output()) else { return Ran::Stopped };
+    // What fills a slot up is read by kernels.
+    let Some((y, filling)) = slot.split_at_mut_checked(output.len()) else { return Ran::Stopped };
+    filling.fill(E::zeroed());
+    // The scratch is as long as the neediest node's.
+    let Some(work) = work.get_mut(..node.work_elements()) else { return Ran::Stopped };
+    let Some((gathered, work)) = work.split_at_mut_checked(node.gathered_elements()) else { return Ran::Stopped };
+    let mut inputs = Inputs { node, before, after, after_start: output.start + node.padded_output(), gathered };
+    match E::run(&node.cell.form) {
+        None => return Ran::Stopped,
+        Some(Run::Each(_)) if pass.ended => return Ran::Passed,
+        Some(Run::Each(step)) => each(node, step, &mut inputs, own, work, y, pass.rows),
+        Some(Run::Buffered(step)) => match step(node, if pass.ended { None } else { Some(inputs.row(0)) }, own, y) {
+            Some(valid) => (pass.rows, pass.ended) = (valid, false),
+            None if pass.ended => return Ran::Passed,
+            None => return Ran::Stopped,
+        },
+    }
+    Ran::Gave(y)
+}
+
+impl Node<'_> {
+    /// Runs this node of a model in a float numeric: its `state`, the arena `slots` and the scratch `work` of the whole
+    /// model. Returns whether the pass goes on. What is shorter than the model says ends it.
+    pub fn run_f32(&self, pass: &mut Pass, state: &mut [f32], slots: &mut [f32], work: &mut [f32]) -> bool {
+        !matches!(run_one(self, pass, state, slots, work), Ran::Stopped)
+    }
+
+    /// The same of a model in an integer numeric.
+    pub fn run_i16(&self, pass: &mut Pass, state: &mut [i16], slots: &mut [i16], work: &mut [i16]) -> bool {
+        !matches!(run_one(self, pass, state, slots, work), Ran::Stopped)
+    }
 }
 
 /// One step, or one for each valid row of an unrolled node; rows that are not valid are zero.

@@ -21,7 +21,7 @@ pub enum Schedule {
 
 /// What a state does at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// Nothing: its run has ended, or not begun.
     Rest,
     /// Steps.
@@ -84,7 +84,7 @@ impl Schedule {
 
     /// The clock after `clock`. It starts at 0, and once every state has begun it goes round one period; a clock
     /// beyond that, which only forged bytes can restore, comes back into it.
-    pub(crate) const fn tick(self, clock: u32) -> u32 {
+    pub const fn tick(self, clock: u32) -> u32 {
         match self {
             Self::Endless => 0,
             Self::Windows { every, .. } => {
@@ -95,7 +95,7 @@ impl Schedule {
     }
 
     /// What state number `state` does at `clock`.
-    pub(crate) const fn turn(self, state: u32, clock: u32) -> Turn {
+    pub const fn turn(self, state: u32, clock: u32) -> Turn {
         match self {
             Self::Endless => Turn::Step { first: false, last: true },
             Self::Windows { frames, every } => {

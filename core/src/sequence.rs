@@ -134,7 +134,10 @@ impl Model<'_> {
 
     /// Everything that can be wrong with the buffers and the numbers of a run, before it changes anything. Returns the
     /// scratch, and the steps of each sequence.
-    fn check_sequences<'s>(
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_sequences<'s>(
         &self,
         batch: usize,
         scratch: &'s mut [u32],

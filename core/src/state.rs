@@ -8,6 +8,7 @@ use crate::image::crc::Crc32;
 use crate::image::{ModelId, Numeric};
 use crate::model::Model;
 use crate::schedule::Schedule;
+use crate::step::StepError;
 
 /// Words of [`State::header`].
 const HEADER_WORDS: usize = 7;
@@ -51,6 +52,26 @@ impl<'b> State<'b> {
         let words = memory.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
         words.fill(0);
         Ok(Self { words, owner: Owner::of(model) })
+    }
+
+    /// Over memory that another `State` of this model has left, or a copy of it: it goes on from there. What other words
+    /// mean is unspecified, but never an error.
+    ///
+    /// # Errors
+    /// If `memory` is shorter than [`Model::state_words`].
+    pub fn over(model: &Model<'_>, memory: &'b mut [u32]) -> Result<Self, BufferTooSmall> {
+        let (needed, given) = (model.state_words(), memory.len());
+        let words = memory.get_mut(..needed).ok_or(BufferTooSmall { needed, given })?;
+        Ok(Self { words, owner: Owner::of(model) })
+    }
+
+    /// Its words, if it is a state of this model: the clock, then each state of the schedule, node after node.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn words_mut(&mut self, model: &Model<'_>) -> Result<&mut [u32], StepError> {
+        model.check_owner(self.owner, self.words.len())?;
+        Ok(self.words)
     }
 
     /// Back to zero, as new.

@@ -17,6 +17,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// What another backend's step gave.
+    pub const fn new(output: bool) -> Self {
+        Self { output }
+    }
+
     /// Whether the step wrote its outputs. Without, they are as they were: a window was not full yet.
     pub const fn has_output(self) -> bool {
         self.output
@@ -218,9 +223,20 @@ impl Model<'_> {
         if own { Ok(()) } else { Err(StepError::OtherState) }
     }
 
+    /// Whether f32 may go in and out.
+    ///
+    /// # Errors
+    /// If the model is [without them](Model::integers_only).
+    pub fn check_floats(&self) -> Result<(), StepError> {
+        self.engine().map(drop)
+    }
+
     /// Everything that can be wrong with the buffers, before anything changes; each has so many rows. Returns the
     /// scratch, as long as the model needs it.
-    pub(crate) fn check_buffers<'s, P>(
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_buffers<'s, P>(
         &self,
         scratch: &'s mut [u32],
         (inputs, rows): (&[&[P]], usize),
@@ -240,7 +256,10 @@ impl Model<'_> {
     }
 
     /// The outputs, each of so many rows, and the scratch.
-    fn check_outputs<'s, P>(
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_outputs<'s, P>(
         &self,
         scratch: &'s mut [u32],
         (outputs, rows): (&[&mut [P]], usize),

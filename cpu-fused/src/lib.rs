@@ -6,6 +6,19 @@
 
 #![deny(missing_docs)]
 
+pub mod arch;
+mod curves;
 pub mod isa;
+mod lines;
+mod model;
+mod node;
+mod panels;
+mod sequence;
+pub mod simd;
+mod step;
+mod stream;
+mod sums;
 
 pub use isa::Isa;
+pub use model::{FusedModel, Scratch};
+pub use stream::Stream;

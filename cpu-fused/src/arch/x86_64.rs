@@ -1,0 +1,270 @@
+//! x86-64: AVX2 and AVX-512.
+
+#![expect(unsafe_code, reason = "instructions that only some CPUs have: every block says why this one has them")]
+
+use core::arch::x86_64::*;
+
+use crate::simd::{Simd, Task};
+
+/// Proof that this CPU has AVX2 and FMA: only [`detect`](Self::detect) makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx2(());
+
+impl Avx2 {
+    /// Asks the CPU.
+    pub fn detect() -> Option<Self> {
+        (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Self(()))
+    }
+}
+
+/// Proof that this CPU has AVX-512 F, BW, VL, DQ and VNNI, and AVX2 and FMA: only [`detect`](Self::detect) makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Avx512(());
+
+impl Avx512 {
+    /// Asks the CPU.
+    pub fn detect() -> Option<Self> {
+        let has = Avx2::detect().is_some()
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vnni");
+        has.then_some(Self(()))
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn with_avx2<T: Task>(task: T) -> T::Output {
+    task.run()
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn with_avx512<T: Task>(task: T) -> T::Output {
+    task.run()
+}
+
+/// One expression of instructions that a token proves.
+macro_rules! proven {
+    ($of:expr) => {{
+        // SAFETY: `self` exists, so `detect` has seen these instructions on this CPU; none of them touches memory.
+        unsafe { $of }
+    }};
+}
+
+/// Of eight lanes, the first so many.
+const FIRST: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+impl Avx2 {
+    /// All ones in the first `len` lanes, at most eight.
+    #[inline(always)]
+    fn mask(self, len: usize) -> __m256i {
+        let from: &[i32; 8] = FIRST[8 - len.min(8)..].first_chunk().unwrap_or(&[0; 8]);
+        // SAFETY: `self` proves AVX; the array has the 32 bytes that are read.
+        unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+    }
+}
+
+impl Simd for Avx2 {
+    type Lanes = [f32; 8];
+    type F32 = __m256;
+    const LANES: usize = 8;
+    const ROWS: usize = 3;
+
+    #[inline(always)]
+    fn vectorize<T: Task>(self, task: T) -> T::Output {
+        // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
+        unsafe { with_avx2(task) }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> __m256 {
+        proven!(_mm256_set1_ps(value))
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; 8]) -> __m256 {
+        // SAFETY: `self` proves AVX; the array has the 32 bytes that are read.
+        unsafe { _mm256_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, value: __m256, to: &mut [f32; 8]) {
+        // SAFETY: `self` proves AVX; the array has the 32 bytes that are written.
+        unsafe { _mm256_storeu_ps(to.as_mut_ptr(), value) }
+    }
+
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> __m256 {
+        match from.first_chunk() {
+            Some(whole) => self.load(whole),
+            // SAFETY: `self` proves AVX; only lanes that the slice has are read.
+            None => unsafe { _mm256_maskload_ps(from.as_ptr(), self.mask(from.len())) },
+        }
+    }
+
+    #[inline(always)]
+    fn store_part(self, value: __m256, to: &mut [f32]) {
+        match to.first_chunk_mut() {
+            Some(whole) => self.store(value, whole),
+            // SAFETY: `self` proves AVX; only lanes that the slice has are written.
+            None => unsafe { _mm256_maskstore_ps(to.as_mut_ptr(), self.mask(to.len()), value) },
+        }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        proven!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        proven!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        proven!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        proven!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        proven!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn fnma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
+        proven!(_mm256_fnmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn min(self, a: __m256, b: __m256) -> __m256 {
+        proven!(_mm256_min_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn abs(self, a: __m256) -> __m256 {
+        proven!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), a))
+    }
+
+    #[inline(always)]
+    fn signed(self, size: __m256, sign: __m256) -> __m256 {
+        proven!(_mm256_or_ps(size, _mm256_and_ps(_mm256_set1_ps(-0.0), sign)))
+    }
+
+    #[inline(always)]
+    fn power(self, low_bits: __m256) -> __m256 {
+        proven!({
+            let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(low_bits));
+            _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_castps_si256(_mm256_set1_ps(1.0))))
+        })
+    }
+}
+
+impl Avx512 {
+    /// The first `len` lanes, at most sixteen.
+    #[inline(always)]
+    fn mask(len: usize) -> __mmask16 {
+        ((1_u32 << len.min(16)) - 1) as u16
+    }
+}
+
+impl Simd for Avx512 {
+    type Lanes = [f32; 16];
+    type F32 = __m512;
+    const LANES: usize = 16;
+    const ROWS: usize = 6;
+
+    #[inline(always)]
+    fn vectorize<T: Task>(self, task: T) -> T::Output {
+        // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
+        unsafe { with_avx512(task) }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> __m512 {
+        proven!(_mm512_set1_ps(value))
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; 16]) -> __m512 {
+        // SAFETY: `self` proves AVX-512; the array has the 64 bytes that are read.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, value: __m512, to: &mut [f32; 16]) {
+        // SAFETY: `self` proves AVX-512; the array has the 64 bytes that are written.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), value) }
+    }
+
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> __m512 {
+        // SAFETY: `self` proves AVX-512; only lanes that the slice has are read.
+        unsafe { _mm512_maskz_loadu_ps(Self::mask(from.len()), from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store_part(self, value: __m512, to: &mut [f32]) {
+        // SAFETY: `self` proves AVX-512; only lanes that the slice has are written.
+        unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), Self::mask(to.len()), value) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        proven!(_mm512_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn fnma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        proven!(_mm512_fnmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn min(self, a: __m512, b: __m512) -> __m512 {
+        proven!(_mm512_min_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn abs(self, a: __m512) -> __m512 {
+        proven!(_mm512_abs_ps(a))
+    }
+
+    #[inline(always)]
+    fn signed(self, size: __m512, sign: __m512) -> __m512 {
+        proven!(_mm512_or_ps(size, _mm512_and_ps(_mm512_set1_ps(-0.0), sign)))
+    }
+
+    #[inline(always)]
+    fn power(self, low_bits: __m512) -> __m512 {
+        proven!({
+            let shifted = _mm512_slli_epi32::<23>(_mm512_castps_si512(low_bits));
+            _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_castps_si512(_mm512_set1_ps(1.0))))
+        })
+    }
+}

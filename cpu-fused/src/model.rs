@@ -1,0 +1,204 @@
+//! A model, packed for the machine that runs it.
+
+use core::ops::Range;
+
+use tidegate::backend::Pass;
+use tidegate::node::Node;
+use tidegate::step::Values;
+use tidegate::{Model, Schedule};
+
+use crate::isa::Isa;
+use crate::lines::Lines;
+use crate::node::{self, Kernel};
+
+/// A model whose layers are packed for one instruction set. Many [streams](crate::Stream) may share it, on any threads.
+pub struct FusedModel<'m> {
+    pub(crate) model: Model<'m>,
+    pub(crate) isa: Isa,
+    pub(crate) plan: Plan<'m>,
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
+    /// Every step gives an output and begins from the state that the one before left: steps may be run layer by layer.
+    pub(crate) is_plain: bool,
+}
+
+impl core::fmt::Debug for FusedModel<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("FusedModel").field("model", &self.model.id()).field("isa", &self.isa).finish_non_exhaustive()
+    }
+}
+
+/// The nodes by what their slots hold.
+pub(crate) enum Plan<'m> {
+    Float(Nodes<'m, f32>),
+    Integer(Nodes<'m, i16>),
+}
+
+/// The nodes in their order.
+pub(crate) struct Nodes<'m, E> {
+    pub all: Vec<Packed<'m, E>>,
+    /// Those up to the last that has a state.
+    pub stateful: usize,
+}
+
+/// A node, decoded.
+pub(crate) struct Packed<'m, E> {
+    pub node: Node<'m>,
+    /// None where `tidegate` steps it.
+    pub kernel: Option<Box<dyn Kernel<E>>>,
+    /// Its own in a state.
+    pub state: Range<usize>,
+    /// Where it reads, if that is one slot.
+    pub input: Option<Range<usize>>,
+    pub output: Range<usize>,
+    /// Where the slot that it writes ends, filled up.
+    pub output_end: usize,
+}
+
+/// An input or output.
+pub(crate) struct Port {
+    pub place: Range<usize>,
+    /// Where its slot ends, filled up.
+    pub end: usize,
+    pub scale: f32,
+}
+
+impl<'m> FusedModel<'m> {
+    /// Packs a model for the fastest instruction set of this CPU.
+    pub fn new(model: &Model<'m>) -> Self {
+        Self::with_isa(model, Isa::best())
+    }
+
+    /// Packs a model for an instruction set.
+    pub fn with_isa(model: &Model<'m>, isa: Isa) -> Self {
+        let port = |(place, scale): (Range<usize>, f32)| {
+            let end = place.start + model.padded(place.len());
+            Port { place, end, scale }
+        };
+        let plan = if model.numeric().is_integer() {
+            Plan::Integer(Nodes::new(model, |_| None))
+        } else {
+            Plan::Float(Nodes::new(model, |node| node::float(node, model.numeric(), isa)))
+        };
+        Self {
+            model: *model,
+            isa,
+            plan,
+            inputs: model.inputs().places().map(port).collect(),
+            outputs: model.outputs().places().map(port).collect(),
+            is_plain: model.schedule() == Schedule::Endless && !model.has_buffer(),
+        }
+    }
+
+    /// The model as its image has it.
+    pub fn model(&self) -> &Model<'m> {
+        &self.model
+    }
+
+    /// What its kernels are made of.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Which nodes have a kernel here, in their order; `tidegate` steps the others.
+    pub fn packed(&self) -> Vec<bool> {
+        match &self.plan {
+            Plan::Float(nodes) => nodes.all.iter().map(|node| node.kernel.is_some()).collect(),
+            Plan::Integer(nodes) => nodes.all.iter().map(|node| node.kernel.is_some()).collect(),
+        }
+    }
+
+    /// Scratch that a step needs; any number of streams may share one.
+    pub fn scratch(&self) -> Scratch {
+        let work = match &self.plan {
+            Plan::Float(nodes) => nodes.work_len(),
+            Plan::Integer(nodes) => nodes.work_len().div_ceil(2),
+        };
+        Scratch {
+            words: Lines::zeroed(self.model.scratch_words()),
+            work: Lines::zeroed(work),
+            arenas: Lines::zeroed(0),
+            rows: Vec::new(),
+            odd: false,
+        }
+    }
+}
+
+impl<'m, E: Copy + Default> Nodes<'m, E> {
+    fn new(model: &Model<'m>, kernel: impl Fn(&Node<'m>) -> Option<Box<dyn Kernel<E>>>) -> Self {
+        let mut start = 0;
+        let packed = |node: Node<'m>| {
+            let state = start..start + node.state_elements();
+            start = state.end;
+            let input = match (node.slot(0), node.gathered_elements()) {
+                (Some((start, elements)), 0) => Some(start..start + elements.max(node.padded_input())),
+                _ => None,
+            };
+            let output = node.output();
+            let kernel = if node.unroll.is_some() { None } else { kernel(&node) };
+            Packed { kernel, state, input, output_end: output.start + node.padded_output(), output, node }
+        };
+        Self { all: model.nodes().map(packed).collect(), stateful: model.stateful_nodes().count() }
+    }
+
+    /// Elements of scratch that the neediest kernel has, with the input of a node that reads several slots.
+    fn work_len(&self) -> usize {
+        self.all.iter().map(|node| node.work_len(1)).max().unwrap_or(0)
+    }
+}
+
+impl<E: Copy + Default> Packed<'_, E> {
+    /// Elements of scratch that it needs here for so many steps at once.
+    pub fn work_len(&self, steps: usize) -> usize {
+        self.node.gathered_elements() + self.kernel.as_ref().map_or(0, |kernel| kernel.work_len(steps))
+    }
+}
+
+/// Memory that means nothing between steps.
+#[derive(Debug)]
+pub struct Scratch {
+    /// What `tidegate` needs: the arena, and what its steps have for themselves.
+    pub(crate) words: Lines<u32>,
+    /// What kernels have for themselves.
+    pub(crate) work: Lines<u32>,
+    /// The arenas of many steps.
+    pub(crate) arenas: Lines<u32>,
+    /// Where their rows lie.
+    pub(crate) rows: Vec<(usize, usize)>,
+    /// Whether the last step went through the weights from the end.
+    pub(crate) odd: bool,
+}
+
+/// What a slot holds.
+pub(crate) trait Element: bytemuck::Pod + Default + Send + Sync {
+    /// `tidegate`'s own step of a node.
+    fn step_by_core(
+        node: &Node<'_>,
+        pass: &mut Pass,
+        state: &mut [Self],
+        slots: &mut [Self],
+        work: &mut [Self],
+    ) -> bool;
+    /// For who observes.
+    fn values(values: &[Self]) -> Values<'_>;
+}
+
+impl Element for f32 {
+    fn step_by_core(node: &Node<'_>, pass: &mut Pass, state: &mut [f32], slots: &mut [f32], work: &mut [f32]) -> bool {
+        node.run_f32(pass, state, slots, work)
+    }
+
+    fn values(values: &[f32]) -> Values<'_> {
+        Values::F32(values)
+    }
+}
+
+impl Element for i16 {
+    fn step_by_core(node: &Node<'_>, pass: &mut Pass, state: &mut [i16], slots: &mut [i16], work: &mut [i16]) -> bool {
+        node.run_i16(pass, state, slots, work)
+    }
+
+    fn values(values: &[i16]) -> Values<'_> {
+        Values::I16(values)
+    }
+}

@@ -1,0 +1,140 @@
+//! Nodes that have a kernel of their own, one file a cell. What has none here runs by `tidegate`'s step.
+
+use tidegate::Numeric;
+use tidegate::cell::CellKind;
+use tidegate::node::Node;
+
+use crate::isa::Isa;
+use crate::simd::{Scalar, Simd};
+
+/// A node, packed for an instruction set.
+///
+/// A kernel gives the same bits whichever of the two runs it.
+pub trait Kernel<E: Copy + Default>: Send + Sync {
+    /// Elements of scratch for so many steps at once.
+    fn work_len(&self, steps: usize) -> usize;
+
+    /// One step: `x` is `[input]`, `state` as `tidegate` has it, `y` `[output]`; `turn` counts steps.
+    fn step(&self, io: Io<'_, E>);
+
+    /// Steps of several sequences.
+    fn run(&self, span: &mut Span<'_, E>) {
+        for sequence in 0..span.lens.len() {
+            for time in 0..span.lens[sequence] {
+                span.step(sequence, time, |io| self.step(io));
+            }
+        }
+    }
+}
+
+/// The slices of one step.
+pub struct Io<'s, E> {
+    /// What comes in.
+    pub x: &'s [E],
+    /// What is carried from step to step.
+    pub state: &'s mut [E],
+    /// Scratch of [`Kernel::work_len`].
+    pub work: &'s mut [E],
+    /// What goes out.
+    pub y: &'s mut [E],
+    /// Whether the step before went through the weights the other way.
+    pub odd: bool,
+}
+
+/// Steps of several sequences of one node. Each step of each sequence has an arena of slots, `[sequence][time][slots]`.
+pub struct Span<'s, E> {
+    /// The arenas.
+    pub arenas: &'s mut [E],
+    /// Elements of an arena.
+    pub stride: usize,
+    /// Arenas of a sequence.
+    pub time: usize,
+    /// Where the node reads in an arena.
+    pub input: core::ops::Range<usize>,
+    /// Where it writes.
+    pub output: core::ops::Range<usize>,
+    /// How many steps of each sequence count.
+    pub lens: &'s [usize],
+    /// Before which steps the state goes back to zero, `[sequence][resets_time]`; empty: never.
+    pub resets: &'s [bool],
+    /// Flags of a sequence.
+    pub resets_time: usize,
+    /// The states of all sequences.
+    pub states: &'s mut [E],
+    /// Elements from one state to the next.
+    pub state_stride: usize,
+    /// The node's own in a state.
+    pub state: core::ops::Range<usize>,
+    /// Scratch of [`Kernel::work_len`] of all steps.
+    pub work: &'s mut [E],
+    /// Where the rows of a block lie, scratch.
+    pub rows: &'s mut Vec<(usize, usize)>,
+}
+
+impl<E: Copy + Default> Span<'_, E> {
+    /// Where the arena of a step begins.
+    pub fn arena(&self, sequence: usize, time: usize) -> usize {
+        (sequence * self.time + time) * self.stride
+    }
+
+    /// Where the node's state begins.
+    pub fn state_start(&self, sequence: usize) -> usize {
+        sequence * self.state_stride + self.state.start
+    }
+
+    /// Whether the state goes back to zero before a step.
+    pub fn is_reset(&self, sequence: usize, time: usize) -> bool {
+        self.resets.get(sequence * self.resets_time + time) == Some(&true)
+    }
+
+    /// Zeros the state of a sequence.
+    pub fn reset(&mut self, sequence: usize) {
+        let start = self.state_start(sequence);
+        self.states[start..start + self.state.len()].fill(E::default());
+    }
+
+    /// One step by itself.
+    pub fn step(&mut self, sequence: usize, time: usize, step: impl FnOnce(Io<'_, E>)) {
+        if self.is_reset(sequence, time) {
+            self.reset(sequence);
+        }
+        let (arena, start) = (self.arena(sequence, time), self.state_start(sequence));
+        let state = &mut self.states[start..start + self.state.len()];
+        let (x, y) = apart(&mut self.arenas[arena..arena + self.stride], &self.input, &self.output);
+        step(Io { x, state, work: self.work, y, odd: time % 2 == 1 });
+    }
+}
+
+/// Two slots of one arena, which do not overlap: the first to read, the second to write.
+#[inline(always)]
+pub fn apart<'s, E>(
+    arena: &'s mut [E],
+    from: &core::ops::Range<usize>,
+    to: &core::ops::Range<usize>,
+) -> (&'s [E], &'s mut [E]) {
+    if from.start < to.start {
+        let (before, behind) = arena.split_at_mut(to.start);
+        (&before[from.clone()], &mut behind[..to.len()])
+    } else {
+        let (before, behind) = arena.split_at_mut(from.start);
+        (&behind[..from.len()], &mut before[to.clone()])
+    }
+}
+
+/// The kernel of a node in a float numeric; none if it has none.
+pub fn float(node: &Node<'_>, numeric: Numeric, isa: Isa) -> Option<Box<dyn Kernel<f32>>> {
+    match isa {
+        Isa::Scalar => packed(node, numeric, Scalar),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2(simd) => packed(node, numeric, simd),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512(simd) => packed(node, numeric, simd),
+    }
+}
+
+fn packed<S: Simd>(node: &Node<'_>, _: Numeric, _: S) -> Option<Box<dyn Kernel<f32>>> {
+    match node.kind {
+        CellKind::Lstm | CellKind::Gru | CellKind::Elman | CellKind::Dense => None,
+        _ => None,
+    }
+}

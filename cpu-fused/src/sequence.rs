@@ -1,0 +1,262 @@
+//! Whole sequences, one or a batch of them. Where every step of a model gives an output, layer after layer: all that a layer
+//! sees of its input is multiplied at once, and sequences go through the recurrent weights together. Other models step.
+
+use tidegate::backend::{Crosses, Pass};
+use tidegate::step::StepError;
+use tidegate::{Batch, Sequence, State};
+
+use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
+use crate::node::Span;
+use crate::step::{Rows, step, unseen};
+
+/// Steps that are run together, of all sequences: their sums stay in the second cache.
+const STEPS: usize = 128;
+/// Sequences that are run together.
+const SEQUENCES: usize = 128;
+/// Elements of all arenas, unless one step needs more.
+const ELEMENTS: usize = 1 << 22;
+
+impl FusedModel<'_> {
+    /// A whole sequence of a model with one input and one output: [`Model::run_f32`](tidegate::Model::run_f32).
+    ///
+    /// # Errors
+    /// If a buffer has the wrong length, or the state is not this model's. Nothing has run then.
+    pub fn run(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        input: &[f32],
+        output: &mut [f32],
+    ) -> Result<usize, StepError> {
+        self.run_ports(state, scratch, &[input], &mut [output], &Sequence::ALL)
+    }
+
+    /// A whole sequence: [`Model::run_ports`](tidegate::Model::run_ports).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); also for a length beyond the sequence, and flags that are not one for each step.
+    pub fn run_ports(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        sequence: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        let words = state.words_mut(&self.model)?;
+        self.sequences(1, words, scratch, inputs, outputs, sequence)
+    }
+
+    /// A sequence for each state of a batch: [`Model::run_batch`](tidegate::Model::run_batch).
+    ///
+    /// # Errors
+    /// As [`run_ports`](Self::run_ports); also if there are not as many lengths as sequences.
+    pub fn run_batch(
+        &self,
+        batch: &mut Batch<'_>,
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        sequence: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        let len = batch.len();
+        let words = batch.words_mut(&self.model)?;
+        self.sequences(len, words, scratch, inputs, outputs, sequence)
+    }
+
+    fn sequences(
+        &self,
+        batch: usize,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        how: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        let (_, time) = self.model.check_sequences(batch, scratch.words.get_mut(), inputs, outputs, how)?;
+        Ok(match &self.plan {
+            Plan::Float(nodes) if self.is_plain => self.layers(nodes, words, scratch, inputs, outputs, how, time),
+            Plan::Integer(nodes) if self.is_plain => self.layers(nodes, words, scratch, inputs, outputs, how, time),
+            _ => {
+                let states = words.chunks_mut(self.model.state_words());
+                let steps = states
+                    .enumerate()
+                    .map(|(index, words)| self.one_by_one(words, scratch, inputs, outputs, how, (index, time)));
+                steps.sum()
+            }
+        })
+    }
+
+    /// Sequence `index` of a batch of `time` steps each, step by step.
+    fn one_by_one(
+        &self,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        how: &Sequence<'_>,
+        (index, time): (usize, usize),
+    ) -> usize {
+        let from = index * time;
+        let (to, rows) = if how.last_only { (index, 1) } else { (from, time) };
+        let len = how.lens.map_or(time, |lens| lens[index]);
+        let mut written = 0;
+        for t in 0..len {
+            if how.resets.is_some_and(|resets| resets[from + t]) {
+                words.fill(0);
+            }
+            let to = to + if how.last_only { 0 } else { written };
+            let rows = Rows { inputs, from: from + t, outputs, to, wanted: true };
+            written += usize::from(self.advance(words, scratch, rows, &mut unseen));
+        }
+        if how.finish && len > 0 {
+            let to = to + if how.last_only { 0 } else { written };
+            written += usize::from(self.end(words, scratch, outputs, to));
+        }
+        let written = written.min(rows);
+        self.blank(outputs, to + written, rows - written);
+        written
+    }
+
+    /// All sequences of a plain model, layer after layer.
+    #[expect(clippy::too_many_arguments)]
+    fn layers<E: Element>(
+        &self,
+        nodes: &Nodes<'_, E>,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        how: &Sequence<'_>,
+        time: usize,
+    ) -> usize
+    where
+        f32: Crosses<E>,
+    {
+        let state_words = self.model.state_words();
+        let mut written = 0;
+        for (group, words) in words.chunks_mut(state_words * SEQUENCES).enumerate() {
+            let first = group * SEQUENCES;
+            let batch = words.len() / state_words;
+            let len = |index: usize| how.lens.map_or(time, |lens| lens[first + index]);
+            let most = (ELEMENTS / (batch * self.model.slot_elements()).max(1)).min(STEPS / batch).max(1);
+            let longest = (0..batch).map(len).max().unwrap_or(0);
+            for begin in (0..longest).step_by(most) {
+                let chunk = most.min(longest - begin);
+                let lens: Vec<usize> = (0..batch).map(|index| len(index).clamp(begin, begin + chunk) - begin).collect();
+                let resets = how.resets.map_or(&[][..], |resets| &resets[first * time + begin..]);
+                let range = Range { batch, chunk, lens: &lens, resets, time };
+                self.chunk(nodes, words, scratch, inputs, (first * time + begin, time), &range);
+                let arenas: &[E] = bytemuck::cast_slice(scratch.arenas.get());
+                for (index, &steps) in lens.iter().enumerate() {
+                    let from = if how.last_only { len(index).saturating_sub(begin + 1).min(steps) } else { 0 };
+                    for t in from..steps {
+                        let to = if how.last_only { first + index } else { (first + index) * time + begin + t };
+                        self.leave(&arenas[(index * chunk + t) * self.model.slot_elements()..], outputs, to);
+                    }
+                }
+            }
+            for index in 0..batch {
+                let (rows, count) = if how.last_only { (1, len(index).min(1)) } else { (time, len(index)) };
+                self.blank(outputs, (first + index) * rows + count, rows - count);
+                written += count;
+                if len(index) > 0 {
+                    // What an endless clock ticks to.
+                    words[index * state_words] = 0;
+                }
+            }
+        }
+        written
+    }
+
+    /// Some steps of some sequences, whose inputs begin with row `first`, `time` rows to a sequence.
+    fn chunk<E: Element>(
+        &self,
+        nodes: &Nodes<'_, E>,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        (first, time): (usize, usize),
+        range: &Range<'_>,
+    ) where
+        f32: Crosses<E>,
+    {
+        let &Range { batch, chunk, lens, .. } = range;
+        let stride = self.model.slot_elements();
+        let per_word = size_of::<u32>() / size_of::<E>();
+        let work = nodes.all.iter().map(|node| node.work_len(batch * chunk)).max().unwrap_or(0);
+        scratch.arenas.at_least((batch * chunk * stride).div_ceil(per_word));
+        scratch.work.at_least(work.div_ceil(per_word));
+        let arenas: &mut [E] = bytemuck::cast_slice_mut(scratch.arenas.get_mut());
+        for (index, &steps) in lens.iter().enumerate() {
+            for t in 0..steps {
+                self.enter(inputs, first + index * time + t, &mut arenas[(index * chunk + t) * stride..][..stride]);
+            }
+        }
+        let core_work = &mut bytemuck::cast_slice_mut::<_, E>(scratch.words.get_mut())[stride..];
+        for node in &nodes.all {
+            let mut span = Span {
+                arenas,
+                stride,
+                time: chunk,
+                input: node.input.clone().unwrap_or(0..0),
+                output: node.output.clone(),
+                lens,
+                resets: range.resets,
+                resets_time: range.time,
+                states: bytemuck::cast_slice_mut(words),
+                state_stride: self.model.state_words() * per_word,
+                // Behind the clock.
+                state: node.state.start + per_word..node.state.end + per_word,
+                work: bytemuck::cast_slice_mut(scratch.work.get_mut()),
+                rows: &mut scratch.rows,
+            };
+            run(node, &mut span, core_work);
+        }
+    }
+
+    /// Zeros in so many rows of every output.
+    fn blank(&self, outputs: &mut [&mut [f32]], from: usize, rows: usize) {
+        for (port, output) in self.outputs.iter().zip(outputs.iter_mut()) {
+            let len = port.place.len();
+            output[from * len..(from + rows) * len].fill(0.0);
+        }
+    }
+}
+
+/// Some steps of some sequences.
+struct Range<'s> {
+    batch: usize,
+    /// Steps of each at most.
+    chunk: usize,
+    /// Steps of each.
+    lens: &'s [usize],
+    /// From the first step of the first sequence on.
+    resets: &'s [bool],
+    /// Flags of a sequence.
+    time: usize,
+}
+
+/// A node over all steps.
+fn run<E: Element>(node: &Packed<'_, E>, span: &mut Span<'_, E>, core_work: &mut [E]) {
+    match &node.kernel {
+        Some(kernel) if node.input.is_some() && node.output_end == node.output.end => return kernel.run(span),
+        _ => {}
+    }
+    for sequence in 0..span.lens.len() {
+        for t in 0..span.lens[sequence] {
+            if span.is_reset(sequence, t) {
+                span.reset(sequence);
+            }
+            let (arena, start) = (span.arena(sequence, t), span.state_start(sequence));
+            let slots = &mut span.arenas[arena..arena + span.stride];
+            let state = &mut span.states[start..start + span.state.len()];
+            if node.kernel.is_some() {
+                step(node, state, slots, span.work, t % 2 == 1);
+            } else {
+                // A plain model has no node that could end the pass.
+                E::step_by_core(&node.node, &mut Pass::STEP.clone(), state, slots, core_work);
+            }
+        }
+    }
+}

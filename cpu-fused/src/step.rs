@@ -1,0 +1,285 @@
+//! One time step: every node on one page.
+
+use tidegate::backend::{Crosses, Pass, Turn};
+use tidegate::step::{StepError, Values};
+use tidegate::{Schedule, State, Step};
+
+use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
+use crate::node::{Io, apart};
+
+/// Who observes: `observe(node, values)`.
+pub(crate) type Observe<'s> = &'s mut dyn FnMut(usize, Values<'_>);
+
+/// Who does not.
+pub(crate) fn unseen(_: usize, _: Values<'_>) {}
+
+/// The inputs and which row of them a step reads, the outputs and which row it writes.
+pub(crate) struct Rows<'s, 'i, 'o, P> {
+    pub inputs: &'s [&'i [P]],
+    pub from: usize,
+    pub outputs: &'s mut [&'o mut [P]],
+    pub to: usize,
+    /// Whether the output is asked for.
+    pub wanted: bool,
+}
+
+impl FusedModel<'_> {
+    /// One time step of a model with one input and one output: [`Model::step_f32`](tidegate::Model::step_f32).
+    ///
+    /// # Errors
+    /// If a buffer has the wrong length, or the state is not this model's.
+    pub fn step(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        input: &[f32],
+        output: &mut [f32],
+    ) -> Result<Step, StepError> {
+        self.step_ports(state, scratch, &[input], &mut [output])
+    }
+
+    /// One time step, with a slice for each input and each output.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn step_ports(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+    ) -> Result<Step, StepError> {
+        self.step_observed(state, scratch, inputs, outputs, unseen)
+    }
+
+    /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn step_observed(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        mut observe: impl FnMut(usize, Values<'_>),
+    ) -> Result<Step, StepError> {
+        let words = state.words_mut(&self.model)?;
+        self.step_words(words, scratch, inputs, outputs, &mut observe)
+    }
+
+    /// One time step of a model in an integer numeric, without a float:
+    /// [`Model::step_ports_i16`](tidegate::Model::step_ports_i16).
+    ///
+    /// # Errors
+    /// As [`step`](Self::step); also if the numeric is a float one.
+    pub fn step_ports_i16(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        inputs: &[&[i16]],
+        outputs: &mut [&mut [i16]],
+    ) -> Result<Step, StepError> {
+        let words = state.words_mut(&self.model)?;
+        self.step_words_i16(words, scratch, inputs, outputs)
+    }
+
+    /// Ends a sequence of a model that looks at windows: [`Model::finish`](tidegate::Model::finish).
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn finish(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut Scratch,
+        outputs: &mut [&mut [f32]],
+    ) -> Result<Step, StepError> {
+        let words = state.words_mut(&self.model)?;
+        self.finish_words(words, scratch, outputs)
+    }
+
+    pub(crate) fn step_words(
+        &self,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        inputs: &[&[f32]],
+        outputs: &mut [&mut [f32]],
+        observe: Observe<'_>,
+    ) -> Result<Step, StepError> {
+        self.model.check_floats()?;
+        self.model.check_buffers(scratch.words.get_mut(), (inputs, 1), (outputs, 1))?;
+        Ok(Step::new(self.advance(words, scratch, Rows { inputs, from: 0, outputs, to: 0, wanted: true }, observe)))
+    }
+
+    pub(crate) fn step_words_i16(
+        &self,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        inputs: &[&[i16]],
+        outputs: &mut [&mut [i16]],
+    ) -> Result<Step, StepError> {
+        let Plan::Integer(nodes) = &self.plan else { return Err(StepError::FloatModel) };
+        self.model.check_buffers(scratch.words.get_mut(), (inputs, 1), (outputs, 1))?;
+        let rows = Rows { inputs, from: 0, outputs, to: 0, wanted: true };
+        Ok(Step::new(self.turns(nodes, words, scratch, rows, &mut unseen)))
+    }
+
+    pub(crate) fn finish_words(
+        &self,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        outputs: &mut [&mut [f32]],
+    ) -> Result<Step, StepError> {
+        self.model.check_floats()?;
+        self.model.check_outputs(scratch.words.get_mut(), (outputs, 1))?;
+        Ok(Step::new(self.end(words, scratch, outputs, 0)))
+    }
+
+    /// A step of f32 whose buffers have been checked.
+    pub(crate) fn advance(
+        &self,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        rows: Rows<'_, '_, '_, f32>,
+        observe: Observe<'_>,
+    ) -> bool {
+        match &self.plan {
+            Plan::Float(nodes) => self.turns(nodes, words, scratch, rows, observe),
+            Plan::Integer(nodes) => self.turns(nodes, words, scratch, rows, observe),
+        }
+    }
+
+    /// One time step of every state that has its turn.
+    fn turns<E: Element, P: Crosses<E>>(
+        &self,
+        nodes: &Nodes<'_, E>,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        rows: Rows<'_, '_, '_, P>,
+        observe: Observe<'_>,
+    ) -> bool {
+        let Rows { inputs, from, outputs, to, wanted } = rows;
+        let Some((clock, values)) = words.split_first_mut() else { return false };
+        let schedule = self.model.schedule();
+        let mut rest: &mut [E] = bytemuck::cast_slice_mut(values);
+        let mut output = false;
+        scratch.odd = !scratch.odd;
+        for index in 0..schedule.states() {
+            let (own, others) = rest.split_at_mut(self.model.state_elements());
+            rest = others;
+            let Turn::Step { first, last } = schedule.turn(index, *clock) else { continue };
+            let last = last && wanted;
+            if first {
+                own.fill(E::default());
+            }
+            let memory: &mut [E] = bytemuck::cast_slice_mut(scratch.words.get_mut());
+            let (slots, _) = memory.split_at_mut(self.model.slot_elements());
+            self.enter(inputs, from, slots);
+            let of = if last { nodes.all.len() } else { nodes.stateful };
+            if run(&nodes.all[..of], self.model.slot_elements(), Pass::STEP, own, scratch, observe) && last {
+                let memory: &[E] = bytemuck::cast_slice(scratch.words.get());
+                self.leave(&memory[..self.model.slot_elements()], outputs, to);
+                output = true;
+            }
+        }
+        *clock = schedule.tick(*clock);
+        output
+    }
+
+    /// The end of a sequence, whose buffers have been checked.
+    pub(crate) fn end(&self, words: &mut [u32], scratch: &mut Scratch, outputs: &mut [&mut [f32]], to: usize) -> bool {
+        match &self.plan {
+            Plan::Float(nodes) => self.end_of(nodes, words, scratch, outputs, to),
+            Plan::Integer(nodes) => self.end_of(nodes, words, scratch, outputs, to),
+        }
+    }
+
+    fn end_of<E: Element>(
+        &self,
+        nodes: &Nodes<'_, E>,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        outputs: &mut [&mut [f32]],
+        to: usize,
+    ) -> bool
+    where
+        f32: Crosses<E>,
+    {
+        let slot_elements = self.model.slot_elements();
+        let Some((_, values)) = words.split_first_mut() else { return false };
+        if self.model.schedule() != Schedule::Endless {
+            return false;
+        }
+        // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
+        bytemuck::cast_slice_mut::<_, E>(scratch.words.get_mut())[..slot_elements].fill(E::default());
+        let own = bytemuck::cast_slice_mut(values);
+        if !run(&nodes.all, slot_elements, Pass::FINISH, own, scratch, &mut unseen) {
+            return false;
+        }
+        self.leave(&bytemuck::cast_slice::<_, E>(scratch.words.get())[..slot_elements], outputs, to);
+        true
+    }
+
+    /// Row `from` of every input into an arena.
+    pub(crate) fn enter<E: Element, P: Crosses<E>>(&self, inputs: &[&[P]], from: usize, slots: &mut [E]) {
+        for (port, input) in self.inputs.iter().zip(inputs) {
+            let len = port.place.len();
+            slots[port.place.end..port.end].fill(E::default());
+            P::enter(&input[from * len..(from + 1) * len], &mut slots[port.place.clone()], port.scale);
+        }
+    }
+
+    /// The outputs out of an arena, each to row `to`.
+    pub(crate) fn leave<E: Element, P: Crosses<E>>(&self, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
+        for (port, output) in self.outputs.iter().zip(outputs.iter_mut()) {
+            let len = port.place.len();
+            P::leave(&slots[port.place.clone()], &mut output[to * len..(to + 1) * len], port.scale);
+        }
+    }
+}
+
+/// Runs nodes until one has nothing to give; returns whether the last was reached.
+fn run<E: Element>(
+    nodes: &[Packed<'_, E>],
+    slot_elements: usize,
+    mut pass: Pass,
+    state: &mut [E],
+    scratch: &mut Scratch,
+    observe: Observe<'_>,
+) -> bool {
+    let memory: &mut [E] = bytemuck::cast_slice_mut(scratch.words.get_mut());
+    let (slots, core_work) = memory.split_at_mut(slot_elements);
+    let work: &mut [E] = bytemuck::cast_slice_mut(scratch.work.get_mut());
+    for (index, node) in nodes.iter().enumerate() {
+        let own = &mut state[node.state.clone()];
+        match &node.kernel {
+            Some(_) if !pass.steps() => continue,
+            Some(_) => step(node, own, slots, work, scratch.odd),
+            None if !E::step_by_core(&node.node, &mut pass, own, slots, core_work) => return false,
+            None => {}
+        }
+        if pass.steps() {
+            observe(index, E::values(&slots[node.output.clone()]));
+        }
+    }
+    pass.steps()
+}
+
+/// One step of a node that has a kernel.
+#[inline(always)]
+pub(crate) fn step<E: Element>(node: &Packed<'_, E>, state: &mut [E], slots: &mut [E], work: &mut [E], odd: bool) {
+    let Some(kernel) = &node.kernel else { return };
+    slots[node.output.end..node.output_end].fill(E::default());
+    if let Some(input) = &node.input {
+        let (x, y) = apart(slots, input, &node.output);
+        return kernel.step(Io { x, state, work, y, odd });
+    }
+    let (gathered, work) = work.split_at_mut(node.node.gathered_elements());
+    let mut at = 0;
+    for (start, elements) in (0..).map_while(|slot| node.node.slot(slot)) {
+        gathered[at..at + elements].copy_from_slice(&slots[start..start + elements]);
+        at += elements;
+    }
+    gathered[at..].fill(E::default());
+    kernel.step(Io { x: gathered, state, work, y: &mut slots[node.output.clone()], odd });
+}
