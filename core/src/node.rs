@@ -631,7 +631,7 @@ impl<'a> Node<'a> {
     }
 
     /// The weights of a row of matrix `index` of an integer node.
-    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
+    pub fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
         let (layout, numeric) = (self.layout, self.numeric);
         let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);
@@ -640,7 +640,7 @@ impl<'a> Node<'a> {
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
-    pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
+    pub fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
         // What is behind the tensor may end within a word.
         let words = self.tensor_start(index).as_chunks::<4>().0.as_flattened();
         let words: &[[i32; 1]] = bytemuck::try_cast_slice(words).unwrap_or_default();
@@ -665,7 +665,7 @@ impl<'a> Node<'a> {
 
     /// Activation `index` of an integer node. `table` is the index of its table in the spec, `shift` that of the number
     /// that says how wide its steps are.
-    pub(crate) fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
+    pub fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
             let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();

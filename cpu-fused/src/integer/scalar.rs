@@ -6,13 +6,10 @@ use tidegate::curve::TANH_HALF;
 use tidegate::quant;
 
 use super::simd::Integers;
+use crate::simd::{Scalar, Task};
 
-/// As many lanes as two vectors of four.
-const LANES: usize = 8;
-
-/// Eight numbers in an array.
-#[derive(Clone, Copy, Debug)]
-pub struct Scalar;
+/// What compilers make vectors of where they know no more.
+const LANES: usize = 4;
 
 /// Lane by lane.
 #[inline(always)]
@@ -31,6 +28,11 @@ impl Integers for Scalar {
     const LANES: usize = LANES;
     const COLUMNS: usize = 2;
     const EXCESS: i32 = 0;
+
+    #[inline(always)]
+    fn vectorize<T: Task>(self, task: T) -> T::Output {
+        task.run()
+    }
 
     #[inline(always)]
     fn load(self, lanes: &[i32; LANES]) -> [i32; LANES] {
@@ -55,10 +57,8 @@ impl Integers for Scalar {
     }
 
     #[inline(always)]
-    fn store(self, vector: [i32; LANES], to: &mut [i32]) {
-        for (to, value) in to.iter_mut().zip(vector) {
-            *to = value;
-        }
+    fn store(self, vector: [i32; LANES]) -> [i32; LANES] {
+        vector
     }
 
     #[inline(always)]
@@ -150,11 +150,6 @@ impl Integers for Scalar {
             // Neither product has more than 24 bits.
             sums[lane].wrapping_add(i32::from(v) * i32::from(a) + i32::from(w) * i32::from(b))
         })
-    }
-
-    #[inline(always)]
-    fn join(self, a: [i32; LANES], b: [i32; LANES]) -> [i32; LANES] {
-        self.add(a, b)
     }
 
     #[inline(always)]

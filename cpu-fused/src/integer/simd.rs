@@ -2,20 +2,19 @@
 
 use bytemuck::Pod;
 
-use super::scalar::Scalar;
-use crate::Isa;
+use crate::simd::Task;
 
 /// Vectors of [`LANES`](Self::LANES) numbers of 32 bits, which wrap. A value of it proves that the CPU has them.
 ///
 /// Weights are 8 bits wide: those of `LANES` rows and [`COLUMNS`](Self::COLUMNS) columns are read at once, a row's side by
-/// side. Everything is inlined into [`Kernel::run`], which is compiled for the instruction set.
-pub trait Integers: Copy {
+/// side. Everything is inlined into the [`Task`] that is run.
+pub trait Integers: Copy + Send + Sync + 'static {
     /// `LANES` numbers.
     type Vector: Copy;
     /// The same in memory.
-    type Lanes: Pod;
+    type Lanes: Pod + Send + Sync;
     /// Weights of as many rows, `COLUMNS` of each.
-    type Weights: Pod;
+    type Weights: Pod + Send + Sync;
     /// What they are multiplied with, one for all rows, in the form that [`columns`](Self::columns) writes.
     type Columns: Pod;
     /// The same in registers.
@@ -30,6 +29,9 @@ pub trait Integers: Copy {
     /// What is added to everything that weights are multiplied with: [`Panels`](super::Panels) subtract its products.
     const EXCESS: i32;
 
+    /// Runs a task, compiled for these instructions.
+    fn vectorize<T: Task>(self, task: T) -> T::Output;
+
     /// A vector as it lies in memory.
     fn load(self, lanes: &Self::Lanes) -> Self::Vector;
     /// The same number in all lanes.
@@ -38,8 +40,8 @@ pub trait Integers: Copy {
     fn widen(self, values: &[i16]) -> Self::Vector;
     /// The lower halves, as many as there is room for, at most `LANES`.
     fn narrow(self, vector: Self::Vector, to: &mut [i16]);
-    /// The numbers, as many as there is room for, at most `LANES`.
-    fn store(self, vector: Self::Vector, to: &mut [i32]);
+    /// To memory.
+    fn store(self, vector: Self::Vector) -> Self::Lanes;
 
     /// a + b
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -75,28 +77,6 @@ pub trait Integers: Copy {
     fn begin(self, start: Self::Vector) -> Self::Sums;
     /// Adds the products of a few columns.
     fn accumulate(self, sums: Self::Sums, weights: &Self::Weights, x: Self::Spread) -> Self::Sums;
-    /// Two sums of the same rows.
-    fn join(self, a: Self::Sums, b: Self::Sums) -> Self::Sums;
     /// What has been summed.
     fn total(self, sums: Self::Sums) -> Self::Vector;
-}
-
-/// Something that is compiled once for each instruction set.
-pub trait Kernel {
-    /// What it gives.
-    type Output;
-
-    /// Does it. Implementations are `#[inline(always)]`, so that they have the instructions of their caller.
-    fn run<S: Integers>(self, simd: S) -> Self::Output;
-}
-
-/// Runs a kernel with an instruction set.
-pub fn run<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-    match isa {
-        Isa::Scalar => kernel.run(Scalar),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2(token) => token.run_integers(kernel),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512(token) => token.run_integers(kernel),
-    }
 }
