@@ -16,12 +16,10 @@ pub enum Way {
 }
 
 impl Way {
-    /// The other.
-    pub fn turned(self) -> Self {
-        match self {
-            Self::Up => Self::Down,
-            Self::Down => Self::Up,
-        }
+    /// Of every other step.
+    #[inline(always)]
+    pub fn of(odd: bool) -> Self {
+        if odd { Self::Down } else { Self::Up }
     }
 
     #[inline(always)]
@@ -155,8 +153,14 @@ pub fn many<S: Simd>(
     start: Option<&[f32]>,
     sums: &mut [f32],
     rows: &[(usize, usize)],
+    way: Way,
 ) {
-    for at in 0..matrix.len() {
+    if let &[(operand, to)] = rows {
+        let (operand, sums) = (&operands[operand..operand + matrix.cols()], &mut sums[to..]);
+        return one(s, [(matrix, operand)], start, sums, way);
+    }
+    for turn in 0..matrix.len() {
+        let at = way.at(turn, matrix.len());
         match matrix.width(at) {
             1 => blocks::<S, 1>(s, matrix, at, operands, start, sums, rows),
             2 => blocks::<S, 2>(s, matrix, at, operands, start, sums, rows),

@@ -1,5 +1,10 @@
 //! Nodes that have a kernel of their own, one file a cell. What has none here runs by `tidegate`'s step.
 
+mod dense;
+mod elman;
+mod gru;
+mod lstm;
+
 use tidegate::Numeric;
 use tidegate::cell::CellKind;
 use tidegate::node::Node;
@@ -132,9 +137,65 @@ pub fn float(node: &Node<'_>, numeric: Numeric, isa: Isa) -> Option<Box<dyn Kern
     }
 }
 
-fn packed<S: Simd>(node: &Node<'_>, _: Numeric, _: S) -> Option<Box<dyn Kernel<f32>>> {
+fn packed<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Kernel<f32>>> {
     match node.kind {
-        CellKind::Lstm | CellKind::Gru | CellKind::Elman | CellKind::Dense => None,
+        CellKind::Lstm => lstm::Lstm::pack(node, numeric, s).map(boxed),
+        CellKind::Gru => gru::Gru::pack(node, numeric, s).map(boxed),
+        CellKind::Elman => elman::Elman::pack(node, numeric, s).map(boxed),
+        CellKind::Dense => dense::Dense::pack(node, numeric, s).map(boxed),
         _ => None,
+    }
+}
+
+fn boxed<K: Kernel<f32> + 'static>(kernel: K) -> Box<dyn Kernel<f32>> {
+    Box::new(kernel)
+}
+
+/// The index of a tensor of the node's spec; none has `usize::MAX`.
+fn tensor(node: &Node<'_>, name: &str) -> usize {
+    node.spec().tensors.iter().position(|tensor| tensor.name == name).unwrap_or(usize::MAX)
+}
+
+/// Whether a step does not count: the last feature says so. State and output stay.
+#[inline(always)]
+fn is_masked(masked: bool, x: &[f32]) -> bool {
+    masked && x.last() == Some(&0.0)
+}
+
+impl Span<'_, f32> {
+    /// Rows of all steps: of what comes in, and of sums of so many elements each, `[sequence][time]`.
+    fn rows_of_inputs(&mut self, sums: usize) {
+        self.rows.clear();
+        for (sequence, &len) in self.lens.iter().enumerate() {
+            for index in sequence * self.time..sequence * self.time + len {
+                self.rows.push((index * self.stride + self.input.start, index * sums));
+            }
+        }
+    }
+
+    /// Rows of the sequences that step at `time`: of their states, after those that go back to zero have, and of their sums.
+    /// What comes in masked gives what went out before.
+    fn rows_of_states(&mut self, time: usize, sums: usize, masked: bool) {
+        self.rows.clear();
+        for sequence in 0..self.lens.len() {
+            if time >= self.lens[sequence] {
+                continue;
+            }
+            if self.is_reset(sequence, time) {
+                self.reset(sequence);
+            }
+            let (arena, state) = (self.arena(sequence, time), self.state_start(sequence));
+            if is_masked(masked, &self.arenas[arena + self.input.start..arena + self.input.end]) {
+                let y = &mut self.arenas[arena + self.output.start..arena + self.output.end];
+                y.copy_from_slice(&self.states[state..state + self.output.len()]);
+            } else {
+                self.rows.push((state, (sequence * self.time + time) * sums));
+            }
+        }
+    }
+
+    /// Which sequence has its state there.
+    fn sequence_of(&self, state: usize) -> usize {
+        (state - self.state.start) / self.state_stride
     }
 }

@@ -1,0 +1,107 @@
+//! The simple recurrent cell ([`tidegate::cell::elman`]) in f32, but for `low_rank`.
+
+use tidegate::Numeric;
+use tidegate::activation::Activation;
+use tidegate::cell::elman::{LOW_RANK, MASKED};
+use tidegate::node::Node;
+
+use super::{Io, Kernel, Span, is_masked, tensor};
+use crate::curves;
+use crate::lines::Lines;
+use crate::panels::{Panels, Rows, per_row, unit};
+use crate::simd::{Simd, Task};
+use crate::sums::{Way, many, one};
+
+pub struct Elman<S> {
+    s: S,
+    masked: bool,
+    input: Panels,
+    recurrent: Panels,
+    bias: Lines<f32>,
+    activation: Activation,
+}
+
+impl<S: Simd> Elman<S> {
+    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
+        if node.has(LOW_RANK) {
+            return None;
+        }
+        let hidden = node.hidden_size;
+        let vectors = hidden.div_ceil(S::LANES);
+        let place = |vector, lane| unit(s, vector, lane, hidden).map(|unit| (0, unit));
+        let panels = |name, cols| Panels::new(s, &[Rows::of(node, numeric, tensor(node, name), cols)], vectors, place);
+        let bias = node.elements(tensor(node, "bias"));
+        Some(Self {
+            s,
+            masked: node.has(MASKED),
+            input: panels("input_weights", node.input_size),
+            recurrent: panels("recurrent_weights", hidden),
+            bias: per_row(s, vectors, |vector, lane| {
+                unit(s, vector, lane, hidden).and_then(|unit| bias.get(unit).copied()).unwrap_or(0.0)
+            }),
+            activation: node.activation(0),
+        })
+    }
+
+    #[inline(always)]
+    fn finish(&self, sums: &[f32], h: &mut [f32], y: &mut [f32]) {
+        for (sums, y) in sums.chunks(S::LANES).zip(y.chunks_mut(S::LANES)) {
+            self.s.store_part(curves::apply(self.s, self.activation, self.s.load_part(sums)), y);
+        }
+        h.copy_from_slice(y);
+    }
+}
+
+impl<S: Simd> Kernel<f32> for Elman<S> {
+    fn work_len(&self, steps: usize) -> usize {
+        steps * self.bias.len()
+    }
+
+    fn step(&self, io: Io<'_, f32>) {
+        self.s.vectorize(Step(self, io));
+    }
+
+    fn run(&self, span: &mut Span<'_, f32>) {
+        self.s.vectorize(Run(self, span));
+    }
+}
+
+struct Step<'k, 's, S>(&'k Elman<S>, Io<'s, f32>);
+
+impl<S: Simd> Task for Step<'_, '_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(elman, Io { x, state: h, work, y, odd }) = self;
+        if is_masked(elman.masked, x) {
+            return y.copy_from_slice(h);
+        }
+        let sums = &mut work[..elman.bias.len()];
+        one(elman.s, [(&elman.input, x), (&elman.recurrent, h)], Some(elman.bias.get()), sums, Way::of(odd));
+        elman.finish(sums, h, y);
+    }
+}
+
+struct Run<'k, 'r, 's, S>(&'k Elman<S>, &'r mut Span<'s, f32>);
+
+impl<S: Simd> Task for Run<'_, '_, '_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(elman, span) = self;
+        let len = elman.bias.len();
+        span.rows_of_inputs(len);
+        many(elman.s, &elman.input, span.arenas, Some(elman.bias.get()), span.work, span.rows, Way::Up);
+        for t in 0..span.time {
+            span.rows_of_states(t, len, elman.masked);
+            many(elman.s, &elman.recurrent, span.states, None, span.work, span.rows, Way::of(t % 2 == 1));
+            for &(state, of) in span.rows.iter() {
+                let y = span.arena(span.sequence_of(state), t) + span.output.start;
+                let h = &mut span.states[state..state + span.state.len()];
+                elman.finish(&span.work[of..of + len], h, &mut span.arenas[y..y + span.output.len()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! GRU ([`tidegate::cell::gru`]) in f32, the reset before the product or after it, but for `low_rank`.
+//!
+//! A block of units has a vector of each gate, r, z, n, side by side. What the input gives them is summed first. After the
+//! product, the recurrent weights go on with r and z, and begin n anew from its bias; before, they go on with r and z, and
+//! then with n.
+
+use tidegate::Numeric;
+use tidegate::activation::Activation;
+use tidegate::cell::gru::{LOW_RANK, MASKED, RESET_AFTER};
+use tidegate::node::Node;
+
+use super::{Io, Kernel, Span, is_masked, tensor};
+use crate::curves;
+use crate::lines::Lines;
+use crate::panels::{Panels, Place, Rows, per_row, unit};
+use crate::simd::{Simd, Task};
+use crate::sums::{Way, many, one};
+
+const GATES: usize = 3;
+/// r and z
+const FIRST: usize = 2;
+
+pub struct Gru<S> {
+    s: S,
+    hidden: usize,
+    blocks: usize,
+    masked: bool,
+    input: Panels,
+    bias: Lines<f32>,
+    recurrent: Recurrent,
+    gate: Activation,
+    new: Activation,
+}
+
+enum Recurrent {
+    /// r, z, n, and the bias of n.
+    After(Panels, Lines<f32>),
+    /// r, z; then n.
+    Before(Panels, Panels),
+}
+
+impl<S: Simd> Gru<S> {
+    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
+        if node.has(LOW_RANK) {
+            return None;
+        }
+        let hidden = node.hidden_size;
+        let blocks = hidden.div_ceil(S::LANES);
+        // Of two matrices, the first of r and z, the second of n.
+        let place = move |gates: usize, vector: usize, lane: usize| -> Place {
+            let unit = unit(s, vector / gates, lane, hidden)?;
+            Some(if vector % gates < FIRST { (0, FIRST * unit + vector % gates) } else { (1, unit) })
+        };
+        let both = |names: [&str; 2], cols| names.map(|name| Rows::of(node, numeric, tensor(node, name), cols));
+        let input = both(["gate_input_weights", "new_input_weights"], node.input_size);
+        let recurrent = both(["gate_recurrent_weights", "new_recurrent_weights"], hidden);
+        let after = node.has(RESET_AFTER);
+        let biases = ["gate_bias", if after { "new_input_bias" } else { "new_bias" }]
+            .map(|name| node.elements(tensor(node, name)));
+        let new_bias = node.elements(tensor(node, "new_recurrent_bias"));
+        let alone = |vector, lane| unit(s, vector, lane, hidden);
+        let recurrent = if after {
+            let panels = Panels::new(s, &recurrent, GATES * blocks, |vector, lane| place(GATES, vector, lane));
+            let bias = per_row(s, blocks, |vector, lane| {
+                alone(vector, lane).and_then(|unit| new_bias.get(unit).copied()).unwrap_or(0.0)
+            });
+            Recurrent::After(panels, bias)
+        } else {
+            let [of_gates, of_new] = recurrent;
+            Recurrent::Before(
+                Panels::new(s, &[of_gates], FIRST * blocks, |vector, lane| place(FIRST, vector, lane)),
+                Panels::new(s, &[of_new], blocks, |vector, lane| alone(vector, lane).map(|unit| (0, unit))),
+            )
+        };
+        Some(Self {
+            s,
+            hidden,
+            blocks,
+            masked: node.has(MASKED),
+            input: Panels::new(s, &input, GATES * blocks, |vector, lane| place(GATES, vector, lane)),
+            bias: per_row(s, GATES * blocks, |vector, lane| {
+                let row = place(GATES, vector, lane).and_then(|(of, row)| biases[of].get(row).copied());
+                row.unwrap_or(0.0)
+            }),
+            recurrent,
+            gate: node.activation(0),
+            new: node.activation(1),
+        })
+    }
+
+    /// Elements of the sums of what comes in.
+    fn sums_len(&self) -> usize {
+        self.bias.len()
+    }
+
+    /// Elements of the sums of what is carried: r, z, n. Before the product, r ⊙ h lies behind them.
+    fn recurrent_len(&self) -> usize {
+        let product = if matches!(self.recurrent, Recurrent::Before(..)) { self.blocks * S::LANES } else { 0 };
+        self.sums_len() + product
+    }
+
+    /// What the recurrent sums start from: those of what comes in, and for n its own bias, or nothing yet.
+    #[inline(always)]
+    fn begin(&self, sums: &[f32], of_state: &mut [f32]) {
+        let lanes = S::LANES;
+        match &self.recurrent {
+            Recurrent::After(_, bias) => {
+                let blocks = sums.chunks_exact(GATES * lanes).zip(of_state.chunks_exact_mut(GATES * lanes));
+                for ((sums, of_state), bias) in blocks.zip(bias.get().chunks_exact(lanes)) {
+                    of_state[..FIRST * lanes].copy_from_slice(&sums[..FIRST * lanes]);
+                    of_state[FIRST * lanes..].copy_from_slice(bias);
+                }
+            }
+            Recurrent::Before(..) => {
+                let (gates, new) = of_state.split_at_mut(FIRST * self.blocks * lanes);
+                let blocks = gates.chunks_exact_mut(FIRST * lanes).zip(new.chunks_exact_mut(lanes));
+                for (sums, (gates, new)) in sums.chunks_exact(GATES * lanes).zip(blocks) {
+                    gates.copy_from_slice(&sums[..FIRST * lanes]);
+                    new.copy_from_slice(&sums[FIRST * lanes..]);
+                }
+            }
+        }
+    }
+
+    /// After the product: h' and y.
+    #[inline(always)]
+    fn finish_after(&self, sums: &[f32], of_state: &[f32], h: &mut [f32], y: &mut [f32]) {
+        let s = self.s;
+        let [(sums, _), (of_state, _)] =
+            [sums, of_state].map(|sums| bytemuck::cast_slice::<f32, S::Lanes>(sums).as_chunks::<GATES>());
+        let units = h.chunks_mut(S::LANES).zip(y.chunks_mut(S::LANES));
+        for (([_, _, n], [r, z, hn]), (h, y)) in sums.iter().zip(of_state).zip(units) {
+            let r = curves::apply(s, self.gate, s.load(r));
+            let z = curves::apply(s, self.gate, s.load(z));
+            let n = curves::apply(s, self.new, s.fma(r, s.load(hn), s.load(n)));
+            self.mix(z, n, h, y);
+        }
+    }
+
+    /// Before the product: z in the place of its sums, and r ⊙ h.
+    #[inline(always)]
+    fn reset_before(&self, gates: &mut [f32], h: &[f32], product: &mut [f32]) {
+        let s = self.s;
+        let (gates, _) = bytemuck::cast_slice_mut::<f32, S::Lanes>(gates).as_chunks_mut::<FIRST>();
+        for (([r, z], h), product) in gates.iter_mut().zip(h.chunks(S::LANES)).zip(product.chunks_mut(S::LANES)) {
+            let reset = curves::apply(s, self.gate, s.load(r));
+            s.store_part(s.mul(reset, s.load_part(h)), product);
+            s.store(curves::apply(s, self.gate, s.load(z)), z);
+        }
+    }
+
+    /// Before the product: h' and y.
+    #[inline(always)]
+    fn finish_before(&self, of_state: &[f32], h: &mut [f32], y: &mut [f32]) {
+        let s = self.s;
+        let (gates, new) = of_state.split_at(FIRST * self.blocks * S::LANES);
+        let (gates, _) = bytemuck::cast_slice::<f32, S::Lanes>(gates).as_chunks::<FIRST>();
+        let units = h.chunks_mut(S::LANES).zip(y.chunks_mut(S::LANES));
+        for (([_, z], n), (h, y)) in gates.iter().zip(new.chunks_exact(S::LANES)).zip(units) {
+            let n = curves::apply(s, self.new, s.load_part(n));
+            self.mix(s.load(z), n, h, y);
+        }
+    }
+
+    /// h' = z ⊙ h + (1 - z) ⊙ n
+    #[inline(always)]
+    fn mix(&self, z: S::F32, n: S::F32, h: &mut [f32], y: &mut [f32]) {
+        let s = self.s;
+        let mixed = s.fma(z, s.load_part(h), s.mul(s.sub(s.splat(1.0), z), n));
+        s.store_part(mixed, h);
+        s.store_part(mixed, y);
+    }
+}
+
+impl<S: Simd> Kernel<f32> for Gru<S> {
+    fn work_len(&self, steps: usize) -> usize {
+        steps * (self.sums_len() + self.recurrent_len())
+    }
+
+    fn step(&self, io: Io<'_, f32>) {
+        self.s.vectorize(Step(self, io));
+    }
+
+    fn run(&self, span: &mut Span<'_, f32>) {
+        self.s.vectorize(Run(self, span));
+    }
+}
+
+struct Step<'k, 's, S>(&'k Gru<S>, Io<'s, f32>);
+
+impl<S: Simd> Task for Step<'_, '_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(gru, Io { x, state: h, work, y, odd }) = self;
+        if is_masked(gru.masked, x) {
+            return y.copy_from_slice(h);
+        }
+        let way = Way::of(odd);
+        let (sums, work) = work.split_at_mut(gru.sums_len());
+        let (of_state, product) = work.split_at_mut(gru.sums_len());
+        one(gru.s, [(&gru.input, x)], Some(gru.bias.get()), sums, way);
+        gru.begin(sums, of_state);
+        match &gru.recurrent {
+            Recurrent::After(matrix, _) => {
+                one(gru.s, [(matrix, &*h)], None, of_state, way);
+                gru.finish_after(sums, of_state, h, y);
+            }
+            Recurrent::Before(of_gates, of_new) => {
+                let (gates, new) = of_state.split_at_mut(FIRST * gru.blocks * S::LANES);
+                one(gru.s, [(of_gates, &*h)], None, gates, way);
+                let product = &mut product[..gru.hidden];
+                gru.reset_before(gates, h, product);
+                one(gru.s, [(of_new, &*product)], None, new, way);
+                gru.finish_before(of_state, h, y);
+            }
+        }
+    }
+}
+
+struct Run<'k, 'r, 's, S>(&'k Gru<S>, &'r mut Span<'s, f32>);
+
+impl<S: Simd> Task for Run<'_, '_, '_, S> {
+    type Output = ();
+
+    /// Sums of what comes in lie `[sequence][time]`, those of what is carried behind them, `[sequence]`, and behind those
+    /// r ⊙ h, `[sequence]`.
+    #[inline(always)]
+    fn run(self) {
+        let Self(gru, span) = self;
+        let (len, batch) = (gru.sums_len(), span.lens.len());
+        let product_len = gru.recurrent_len() - len;
+        span.rows_of_inputs(len);
+        many(gru.s, &gru.input, span.arenas, Some(gru.bias.get()), span.work, span.rows, Way::Up);
+        for t in 0..span.time {
+            let way = Way::of(t % 2 == 1);
+            span.rows_of_states(t, len, gru.masked);
+            let (sums, work) = span.work.split_at_mut(batch * span.time * len);
+            let (of_states, products) = work.split_at_mut(batch * len);
+            for row in span.rows.iter_mut() {
+                let own = (row.0 - span.state.start) / span.state_stride * len;
+                gru.begin(&sums[row.1..row.1 + len], &mut of_states[own..own + len]);
+                row.1 = own;
+            }
+            let outputs = |state: usize| {
+                let sequence = (state - span.state.start) / span.state_stride;
+                (sequence * span.time + t, sequence)
+            };
+            match &gru.recurrent {
+                Recurrent::After(matrix, _) => {
+                    many(gru.s, matrix, span.states, None, of_states, span.rows, way);
+                    for &(state, own) in span.rows.iter() {
+                        let (index, _) = outputs(state);
+                        let y = index * span.stride + span.output.start;
+                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.arenas[y..y + gru.hidden]);
+                        gru.finish_after(&sums[index * len..(index + 1) * len], &of_states[own..own + len], h, y);
+                    }
+                }
+                Recurrent::Before(of_gates, of_new) => {
+                    let gates_len = FIRST * gru.blocks * S::LANES;
+                    many(gru.s, of_gates, span.states, None, of_states, span.rows, way);
+                    for row in span.rows.iter_mut() {
+                        let (_, sequence) = outputs(row.0);
+                        let (state, product) = (row.0, sequence * product_len);
+                        let gates = &mut of_states[row.1..row.1 + gates_len];
+                        let h = &span.states[state..state + gru.hidden];
+                        gru.reset_before(gates, h, &mut products[product..product + gru.hidden]);
+                        *row = (product, row.1 + gates_len);
+                    }
+                    many(gru.s, of_new, products, None, of_states, span.rows, way);
+                    for &(product, new) in span.rows.iter() {
+                        let sequence = product / product_len;
+                        let (state, own) = (sequence * span.state_stride + span.state.start, new - gates_len);
+                        let y = (sequence * span.time + t) * span.stride + span.output.start;
+                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.arenas[y..y + gru.hidden]);
+                        gru.finish_before(&of_states[own..own + len], h, y);
+                    }
+                }
+            }
+        }
+    }
+}
