@@ -631,7 +631,7 @@ impl<'a> Node<'a> {
     }
 
     /// The weights of a row of matrix `index` of an integer node.
-    pub fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
+    pub(crate) fn weights_of_row(&self, index: usize, row: usize) -> impl Iterator<Item = i32> + use<'a> {
         let (layout, numeric) = (self.layout, self.numeric);
         let cols = self.cell.tensors.get(index).and_then(|spec| spec.cols.as_ref()).map_or(0, |cols| self.dim(cols));
         let bytes = layout.block_bytes(numeric, cols).unwrap_or(0);

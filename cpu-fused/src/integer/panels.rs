@@ -67,12 +67,12 @@ impl Panels {
                 for (part, (excess, groups)) in parts.iter().zip(excess.iter_mut().zip(groups)) {
                     let Some((matrix, _)) = *part else { continue };
                     let to = weights.get_mut().get_mut(start..)?.chunks_mut(group);
-                    let mut row = node.weights_of_row(matrix, row);
+                    let mut row = node.integer_row(matrix, row);
                     let mut sum = 0_i32;
                     for to in to.take(groups) {
                         for (to, weight) in to.iter_mut().take(S::COLUMNS).zip(&mut row) {
-                            *to = weight as i8;
-                            sum = sum.wrapping_add(weight);
+                            *to = weight;
+                            sum = sum.wrapping_add(weight.into());
                         }
                     }
                     *excess = sum.wrapping_mul(S::EXCESS);
