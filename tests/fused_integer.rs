@@ -38,9 +38,9 @@ fn dense() -> Vec<Variant> {
 
 /// So many rows: the ends of what there is, then numbers of all sizes.
 fn extreme(rng: &mut Rng, size: usize) -> Vec<i16> {
-    let ends = [[32767; 1], [-32767; 1]].into_iter().flat_map(|end| vec![end[0]; size]);
-    let alternating = (0..size).map(|k| if k % 2 == 0 { 32767 } else { -32767 });
-    let mut x: Vec<i16> = ends.chain(alternating).collect();
+    let mut x = vec![32767; size];
+    x.extend(vec![-32767; size]);
+    x.extend((0..size).map(|k| if k % 2 == 0 { 32767 } else { -32767 }));
     while x.len() < STEPS * size {
         let shift = rng.below(16);
         x.push(((rng.bits() as i16) >> shift).max(-32767));
@@ -52,8 +52,9 @@ fn extreme(rng: &mut Rng, size: usize) -> Vec<i16> {
 /// the last state.
 fn hold(what: &str, model: &Model<'_>, rng: &mut Rng) {
     let (size, steps) = (model.input_size(), extreme(rng, model.input_size()));
-    let values: Vec<i16> =
-        (0..model.state_elements()).map(|_| if rng.below(3) == 0 { 32767 } else { (rng.bits() as i16).max(-32767) }).collect();
+    let values: Vec<i16> = (0..model.state_elements())
+        .map(|_| if rng.below(3) == 0 { 32767 } else { (rng.bits() as i16).max(-32767) })
+        .collect();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).unwrap();
     state.values_i16_mut()[..values.len()].copy_from_slice(&values);
@@ -63,7 +64,6 @@ fn hold(what: &str, model: &Model<'_>, rng: &mut Rng) {
         model.step_i16(&mut state, &mut scratch, x, &mut y).unwrap();
         expected.extend_from_slice(&y);
     }
-    let mut tried = 0;
     for isa in Isa::available() {
         let fused = FusedModel::with_isa(model, isa);
         assert!(fused.packed().iter().all(|&packed| packed), "{what}: each node has a kernel on {isa}");
@@ -76,9 +76,7 @@ fn hold(what: &str, model: &Model<'_>, rng: &mut Rng) {
         }
         assert_eq!(got, expected, "{what} on {isa}");
         assert_eq!(stream.state().values_i16(), state.values_i16(), "{what} on {isa}: the state");
-        tried += 1;
     }
-    assert!(tried > 0);
 }
 
 /// A model's image, ranged on noise.
@@ -132,14 +130,17 @@ fn chains_of_layers_give_the_bits_of_the_reference_in_every_layout() {
 
 /// Noise for weights and for what sums are brought to 16 bits with: sums wrap, shifts are of all sizes, and what comes out
 /// needs all 32 bits.
-fn scramble(image: &mut Vec<u8>, rng: &mut Rng) {
+fn scramble(image: &mut [u8], rng: &mut Rng) {
     let aligned = AlignedBytes::new(image);
     let model = aligned.model();
     let base = aligned.get().as_ptr().addr();
     for node in model.nodes() {
         for (index, spec) in node.kind.integer_spec().unwrap().tensors.iter().enumerate() {
             let bytes = node.tensor_bytes_at(index);
-            let start = bytes.as_ptr().addr() - if bytes.is_empty() { bytes.as_ptr().addr() } else { base };
+            if bytes.is_empty() {
+                continue;
+            }
+            let start = bytes.as_ptr().addr() - base;
             let to = &mut image[start..start + bytes.len()];
             match spec.storage {
                 Storage::Weights(_) => to.iter_mut().for_each(|byte| *byte = rng.bits() as u8),

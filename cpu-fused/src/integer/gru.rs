@@ -106,7 +106,8 @@ impl<S: Integers> Task for Step<'_, S> {
                 let of_input = input.blocks::<S, 1>(simd, x, &[]);
                 let of_hidden = recurrent.blocks::<S, 1>(simd, carried, &[]);
                 for block in turn {
-                    let [r, z] = gates.sums::<GATE_CHAINS>(block).map(|sum| sigmoid(simd, sum));
+                    let [r, z] = gates.sums::<GATE_CHAINS>(block);
+                    let (r, z) = (sigmoid(simd, r), sigmoid(simd, z));
                     let ([a], [b]) = (of_input.sums::<NEW_CHAINS>(block), of_hidden.sums::<NEW_CHAINS>(block));
                     // 17 bits, so that the product fits.
                     const MOST: i32 = (1 << 16) - 1;
@@ -119,7 +120,8 @@ impl<S: Integers> Task for Step<'_, S> {
                 let (reset_work, work) = work.split_at_mut(Panels::operand_len::<S>(hidden));
                 let (reset, update) = work[..2 * hidden].split_at_mut(hidden);
                 for block in turn.clone() {
-                    let [r, z] = gates.sums::<GATE_CHAINS>(block).map(|sum| sigmoid(simd, sum));
+                    let [r, z] = gates.sums::<GATE_CHAINS>(block);
+                    let (r, z) = (sigmoid(simd, r), sigmoid(simd, z));
                     let reset_hidden = from_q15(simd, simd.mul(r, simd.widen(&h[units(block)])));
                     simd.narrow(reset_hidden, &mut reset[units(block)]);
                     simd.narrow(z, &mut update[units(block)]);
@@ -127,7 +129,8 @@ impl<S: Integers> Task for Step<'_, S> {
                 let reset = Panels::operand(simd, reset, reset_work);
                 let new = new.blocks::<S, 1>(simd, x, reset);
                 for block in turn {
-                    let [n] = new.sums::<NEW_CHAINS>(block).map(|sum| tanh(simd, sum));
+                    let [n] = new.sums::<NEW_CHAINS>(block);
+                    let n = tanh(simd, n);
                     // z is unsigned, for 1 has its 16 bits.
                     let z = simd.and(simd.widen(&update[units(block)]), simd.splat(0xffff));
                     interpolate(simd, z, n, &mut h[units(block)], &mut y[units(block)]);

@@ -145,8 +145,12 @@ impl<S: Integers, const GATES: usize> Blocks<'_, S, GATES> {
             return [simd.splat(0); GATES];
         };
         let (fine_weights, coarse_weights) = weights.split_at(fine);
-        let start = numbers.each_ref().map(|[start, ..]| simd.load(start));
-        let mut sums = products::<S, GATES, CHAINS>(simd, start, fine_weights, self.fine);
+        // Loops, here and below: closures that are not inlined would be compiled without the instructions.
+        let mut sums = [simd.splat(0); GATES];
+        for (sum, [start, ..]) in sums.iter_mut().zip(numbers) {
+            *sum = simd.load(start);
+        }
+        sums = products::<S, GATES, CHAINS>(simd, sums, fine_weights, self.fine);
         if !self.coarse.is_empty() {
             for (sum, [_, behind, shift, _]) in sums.iter_mut().zip(numbers) {
                 *sum = simd.add(simd.shr_each(*sum, simd.load(shift)), simd.load(behind));
@@ -170,7 +174,9 @@ fn products<S: Integers, const GATES: usize, const CHAINS: usize>(
 ) -> [S::Vector; GATES] {
     let zero = simd.splat(0);
     let mut chains = [[simd.begin(zero); GATES]; CHAINS];
-    chains[0] = start.map(|start| simd.begin(start));
+    for (sum, start) in chains[0].iter_mut().zip(start) {
+        *sum = simd.begin(start);
+    }
     let (whole, rest) = weights.as_chunks::<CHAINS>();
     let (x, x_rest) = x.as_chunks::<CHAINS>();
     for (weights, x) in whole.iter().zip(x) {
