@@ -26,7 +26,7 @@ pub trait Integers: Copy + Send + Sync + 'static {
     const LANES: usize;
     /// Columns that are multiplied at once.
     const COLUMNS: usize;
-    /// What is added to everything that weights are multiplied with: [`Panels`](super::Panels) subtract its products.
+    /// What is added to everything that weights are multiplied with: [`Panels`](super::panels::Panels) subtract its products.
     const EXCESS: i32;
 
     /// Runs a task, compiled for these instructions.
