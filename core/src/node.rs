@@ -251,7 +251,7 @@ impl<'a> Node<'a> {
 
     /// Activation `index` of an integer node. `table` is the index of its table in the spec, `shift` that of the number
     /// that says how wide its steps are.
-    pub(crate) fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
+    pub fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
             let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();

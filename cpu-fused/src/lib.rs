@@ -49,6 +49,7 @@
 
 pub mod arch;
 mod curves;
+mod integer;
 pub mod isa;
 mod lines;
 mod model;

@@ -8,6 +8,7 @@ use tidegate::node::Node;
 use tidegate::step::Values;
 use tidegate::{Model, Schedule};
 
+use crate::integer;
 use crate::isa::Isa;
 use crate::lines::Lines;
 use crate::node::{self, Kernel};
@@ -49,7 +50,7 @@ pub(crate) struct Nodes<'m, E> {
 pub(crate) struct Packed<'m, E> {
     pub node: Node<'m>,
     /// None where `tidegate` steps it.
-    pub kernel: Option<Box<dyn Kernel<E>>>,
+    pub kernel: Option<Box<dyn Kernel<E> + 'm>>,
     /// Its own in a state.
     pub state: Range<usize>,
     /// Where it reads, if that is one slot.
@@ -80,7 +81,7 @@ impl<'m> FusedModel<'m> {
             Port { place, end, scale }
         };
         let plan = if model.numeric().is_integer() {
-            Plan::Integer(Nodes::new(model, |_| None))
+            Plan::Integer(Nodes::new(model, |node| integer::packed(node, isa)))
         } else {
             Plan::Float(Nodes::new(model, |node| node::float(node, model.numeric(), isa)))
         };
@@ -134,7 +135,7 @@ impl<'m> FusedModel<'m> {
 }
 
 impl<'m, E: Copy + Default> Nodes<'m, E> {
-    fn new(model: &Model<'m>, kernel: impl Fn(&Node<'m>) -> Option<Box<dyn Kernel<E>>>) -> Self {
+    fn new(model: &Model<'m>, kernel: impl Fn(&Node<'m>) -> Option<Box<dyn Kernel<E> + 'm>>) -> Self {
         let mut start = 0;
         let packed = |node: Node<'m>| {
             let state = start..start + node.state_elements();

@@ -2,7 +2,7 @@
 //! compiler counts those, and loop turns, in a `const` evaluation.
 
 use super::Node;
-use crate::cell::Storage;
+use crate::cell::{Storage, TensorSpec};
 use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::image::{GROUP, ImageError, Layout, Numeric};
@@ -56,8 +56,23 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The bytes of tensor `index` of the spec; none where the node does not have it.
-    const fn tensor_bytes_at(&self, index: usize) -> &'a [u8] {
+    /// The weights of a row of matrix `index` of an integer node's spec, whatever the layout, those of `i4x16` with their
+    /// factors: for backends that pack them in an order of their own.
+    pub fn integer_row(&self, index: usize, row: usize) -> impl Iterator<Item = i8> + use<'a> {
+        let (layout, numeric) = (self.layout, self.numeric);
+        let cols = match self.tensor_spec(index) {
+            Some(TensorSpec { cols: Some(cols), .. }) => self.dim(cols),
+            _ => 0,
+        };
+        let Part { bytes, block_bytes } = self.part(index);
+        let block = bytes.get((row / 4).saturating_mul(block_bytes)..).unwrap_or_default();
+        let block = block.get(..block_bytes).unwrap_or_default();
+        (0..cols).map_while(move |col| layout.weight(numeric, block, row % 4, col).map(|weight| weight as i8))
+    }
+
+    /// The bytes of tensor `index` of the image's spec, where [`tensor`](Self::tensor) has only what steps ask for; none
+    /// where the node does not have it.
+    pub const fn tensor_bytes_at(&self, index: usize) -> &'a [u8] {
         let (Some(offset), Some(len)) = (u32_at(self.tensors, 4 * index..4 * index + 4), self.tensor_bytes(index))
         else {
             return &[];

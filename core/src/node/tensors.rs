@@ -97,7 +97,7 @@ impl<'a> Node<'a> {
     }
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
-    pub(crate) fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
+    pub fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
         // No size is greater, and the compiler, which is told so, need not divide to find how many there are.
         let blocks = rows.div_ceil(4).min(MAX_SIZE as usize);
         let bytes = self.tensor_start(index).get(..blocks * size_of::<RowBlock>());

@@ -52,6 +52,9 @@ macro_rules! proven {
     }};
 }
 
+mod integers_avx2;
+mod integers_avx512;
+
 /// Of eight lanes, the first so many.
 const FIRST: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 

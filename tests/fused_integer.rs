@@ -1,0 +1,213 @@
+//! The integer kernels of `tidegate-fused` against `tidegate`, bit for bit, outputs and states, on every instruction set of
+//! this machine.
+
+use std::path::{Path, PathBuf};
+
+use tidegate::activation::Activation;
+use tidegate::cell::{CellKind, Storage};
+use tidegate::image::Layout;
+use tidegate::{ImageBytes, Model, Numeric, State};
+use tidegate_fused::{FusedModel, Isa};
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::data::{read_audio_at, read_index};
+use tidegate_tools::load::{self, Settings};
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
+use tidegate_tools::runner::{features, fit};
+
+const DRAW: Draw = Draw { weights: 2.0, biases: true };
+/// Steps of a test.
+const STEPS: usize = 24;
+
+/// The cells that have kernels, with the options that they know.
+fn cells() -> [Variant; 3] {
+    [Variant::plain("lstm"), Variant::plain("gru"), Variant::new(CellKind::Gru, &["reset_after"])]
+}
+
+/// The dense layer by activations: those of its kernel, and one that is a table.
+fn dense() -> Vec<Variant> {
+    let plain = Variant::plain("dense");
+    let others = ["relu", "sigmoid", "tanh", "elu"].map(|name| {
+        let activation: Activation = name.parse().unwrap_or_else(|_| panic!("{name} is an activation"));
+        plain.clone().activation("activation", activation)
+    });
+    [plain].into_iter().chain(others).collect()
+}
+
+/// So many rows: the ends of what there is, then numbers of all sizes.
+fn extreme(rng: &mut Rng, size: usize) -> Vec<i16> {
+    let mut x = vec![32767; size];
+    x.extend(vec![-32767; size]);
+    x.extend((0..size).map(|k| if k % 2 == 0 { 32767 } else { -32767 }));
+    while x.len() < STEPS * size {
+        let shift = rng.below(16);
+        x.push(((rng.bits() as i16) >> shift).max(-32767));
+    }
+    x
+}
+
+/// Runs the same steps by `tidegate` and by each instruction set, from a state of noise, and compares every output and
+/// the last state.
+fn hold(what: &str, model: &Model<'_>, rng: &mut Rng) {
+    let (size, steps) = (model.input_size(), extreme(rng, model.input_size()));
+    let values: Vec<i16> = (0..model.state_elements())
+        .map(|_| if rng.below(3) == 0 { 32767 } else { (rng.bits() as i16).max(-32767) })
+        .collect();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(model, &mut memory).unwrap();
+    state.values_i16_mut()[..values.len()].copy_from_slice(&values);
+    let mut expected = Vec::new();
+    let mut y = vec![0; model.output_size()];
+    for x in steps.chunks(size) {
+        assert!(model.step_i16(&mut state, &mut scratch, x, &mut y).unwrap().has_output());
+        expected.extend_from_slice(&y);
+    }
+    for isa in Isa::available() {
+        let fused = FusedModel::with_isa(model, isa);
+        assert!(fused.packed().iter().all(|&packed| packed), "{what}: each node has a kernel on {isa}");
+        let mut stream = fused.stream();
+        stream.state().values_i16_mut()[..values.len()].copy_from_slice(&values);
+        let mut got = Vec::new();
+        for x in steps.chunks(size) {
+            assert!(stream.step_i16(x, &mut y).unwrap().has_output());
+            got.extend_from_slice(&y);
+        }
+        assert_eq!(got, expected, "{what} on {isa}");
+        assert_eq!(stream.state().values_i16(), state.values_i16(), "{what} on {isa}: the state");
+    }
+}
+
+/// A model's image, ranged on noise.
+fn image(rng: &mut Rng, model: &Canonical, numeric: Numeric, layout: Layout) -> AlignedBytes {
+    let size = model.architecture.inputs[0].size;
+    let seen = rng.numbers(8 * size, 2.0);
+    let ranges = Ranges::measure(model, [[seen.as_slice()].as_slice()]).unwrap();
+    AlignedBytes::new(&pack_with(model, numeric, &ranges, layout).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// One of the layouts that a numeric has.
+fn layout(rng: &mut Rng, numeric: Numeric) -> Layout {
+    let layouts: Vec<Layout> = Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)).collect();
+    rng.pick(&layouts)
+}
+
+#[test]
+fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
+    let mut rng = Rng::new(1);
+    let mut tried = 0;
+    for variant in cells().into_iter().chain(dense()) {
+        for units in (1..=67).chain([128, 256]) {
+            // Fewer inputs than units, as many, or more.
+            let input = if units > 67 { units } else { 1 + rng.below(70) };
+            let model = chain(&mut rng, input, &[(variant.clone(), units)], DRAW);
+            for numeric in Numeric::INTEGER {
+                let layout = layout(&mut rng, numeric);
+                let image = image(&mut rng, &model, numeric, layout);
+                let what = format!("{} {input} to {units}, {}, {}", variant.name(), numeric.name(), layout.name());
+                hold(&what, &image.model(), &mut rng);
+                tried += 1;
+            }
+        }
+    }
+    assert_eq!(tried, (3 + 5) * 69 * 2);
+}
+
+#[test]
+fn chains_of_layers_give_the_bits_of_the_reference_in_every_layout() {
+    let mut rng = Rng::new(2);
+    for (first, last) in cells().into_iter().zip(dense()) {
+        let model = chain(&mut rng, 10, &[(first.clone(), 33), (first, 20), (last, 12)], DRAW);
+        for numeric in Numeric::INTEGER {
+            for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
+                let image = image(&mut rng, &model, numeric, layout);
+                hold(&format!("a chain, {}, {}", numeric.name(), layout.name()), &image.model(), &mut rng);
+            }
+        }
+    }
+}
+
+/// Noise for weights and for what sums are brought to 16 bits with: sums wrap, shifts are of all sizes, and what comes out
+/// needs all 32 bits.
+fn scramble(image: &mut [u8], rng: &mut Rng) {
+    let aligned = AlignedBytes::new(image);
+    let model = aligned.model();
+    let base = aligned.get().as_ptr().addr();
+    for node in model.nodes() {
+        for (index, spec) in node.kind.integer_spec().unwrap().tensors.iter().enumerate() {
+            let bytes = node.tensor_bytes_at(index);
+            if bytes.is_empty() {
+                continue;
+            }
+            let start = bytes.as_ptr().addr() - base;
+            let to = &mut image[start..start + bytes.len()];
+            match spec.storage {
+                Storage::Weights(_) => to.iter_mut().for_each(|byte| *byte = rng.bits() as u8),
+                Storage::Rows { .. } => {
+                    for block in to.chunks_mut(36) {
+                        block.iter_mut().for_each(|byte| *byte = rng.bits() as u8);
+                        block[32..].iter_mut().for_each(|shift| *shift %= 32);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_that_wrap_wrap_alike() {
+    let mut rng = Rng::new(3);
+    for variant in cells().into_iter().chain(dense()) {
+        for units in [1, 7, 16, 33, 64, 200] {
+            let input = 1 + rng.below(200);
+            let model = chain(&mut rng, input, &[(variant.clone(), units)], DRAW);
+            let mut bytes = image(&mut rng, &model, Numeric::I8x16, Layout::Portable).get().to_vec();
+            scramble(&mut bytes, &mut rng);
+            let bytes = AlignedBytes::new(&bytes);
+            // Checksums and sums are wrong: the structure is right.
+            let model = Model::parse_structure(ImageBytes::new(bytes.get()).unwrap()).unwrap();
+            hold(&format!("noise in {} {input} to {units}", variant.name()), &model, &mut rng);
+        }
+    }
+}
+
+fn assets() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets")
+}
+
+#[test]
+fn published_spotters_hear_clips_with_the_bits_of_the_reference() {
+    let clips = read_index(&assets().join("speech_commands/index.csv")).unwrap();
+    assert!(!clips.is_empty());
+    for (name, kernels) in [("Basic_LSTM_S", 2), ("GRU_S", 2), ("LSTM_S", 1)] {
+        let path = assets().join(format!("hello_edge/{name}.pb"));
+        let canonical = load::canonical(&path, &Settings::default()).unwrap().model;
+        for numeric in Numeric::INTEGER {
+            let image = load::packed(&path, &canonical, numeric).unwrap();
+            let model = image.model().unwrap();
+            let (mfcc, mut heard) = (model.front_end().unwrap(), 0);
+            for isa in Isa::available() {
+                let fused = FusedModel::with_isa(&model, isa);
+                // The softmax is stepped by `tidegate`, and the cell of LSTM_S, which has peepholes and a projection.
+                assert_eq!(fused.packed().iter().filter(|&&packed| packed).count(), kernels, "{name} on {isa}");
+                for clip in &clips {
+                    let samples = read_audio_at(&clip.path, 16_000).unwrap().samples;
+                    let frames = features(mfcc, &fit(mfcc, &samples, 49).unwrap()).unwrap();
+                    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+                    let mut state = State::new(&model, &mut memory).unwrap();
+                    let mut stream = fused.stream();
+                    let (mut expected, mut got) = (vec![0.0; model.output_size()], vec![0.0; model.output_size()]);
+                    for x in frames.chunks(model.input_size()) {
+                        let step = model.step_f32(&mut state, &mut scratch, x, &mut expected).unwrap();
+                        assert_eq!(stream.step(x, &mut got).unwrap(), step, "{name} on {isa}");
+                        assert_eq!(got, expected, "{name}, {} on {isa}: {}", numeric.name(), clip.path.display());
+                        heard += usize::from(step.has_output());
+                    }
+                }
+            }
+            assert!(heard > 0, "{name} says something");
+        }
+    }
+}
