@@ -76,9 +76,9 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds):
             error = float(np.abs(values.reshape(want.shape) - want).max())
             results[run] = {"description": driver.description, "load_ns": driver.load_ns, "first_ns": driver.first_ns,
                             "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "times": []}
-            # One call says how many make a turn; a second turn has warmed up.
+            # One call says how many make a turn, roughly; so many say it well.
             calls = max(1, round(turn_seconds * 1e9 / driver.run(1)))
-            live[run] = driver, max(1, round(turn_seconds * 1e9 / driver.run(calls)))
+            live[run] = driver, calls if calls == 1 else max(1, round(turn_seconds * 1e9 / driver.run(calls)))
         except (OSError, RuntimeError, ValueError) as error:
             results[run] = {"failed": str(error)}
     end, turn = time.monotonic() + seconds, 0
