@@ -66,7 +66,7 @@ impl Runner for Tract {
         self.next = 0;
         let mut all = Vec::new();
         for _ in 0..self.inputs.len() {
-            all.extend_from_slice(self.step()?[0].try_as_plain()?.as_slice::<f32>()?);
+            all.extend_from_slice(self.step()?[0].try_as_plain_ram()?.as_slice::<f32>()?);
         }
         Ok(all)
     }
