@@ -41,6 +41,10 @@ class Driver:
         """Nanoseconds a call."""
         return int(self.ask(f"run {calls}")) / calls
 
+    def waited(self):
+        """Nanoseconds that its main thread has wanted a core that something else had."""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
+
     def close(self):
         self.process.stdin.close()
         self.process.wait()
@@ -75,7 +79,7 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds):
             got.unlink()
             error = float(np.abs(values.reshape(want.shape) - want).max())
             results[run] = {"description": driver.description, "load_ns": driver.load_ns, "first_ns": driver.first_ns,
-                            "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "times": []}
+                            "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "times": [], "waited": []}
             # One call says how many make a turn, roughly; so many say it well.
             calls = max(1, round(turn_seconds * 1e9 / driver.run(1)))
             live[run] = driver, calls if calls == 1 else max(1, round(turn_seconds * 1e9 / driver.run(calls)))
@@ -90,14 +94,16 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds):
             # What the others left in the caches is not part of a step.
             if calls > 1:
                 driver.run(calls // 10 + 1)
+            waited, begin = driver.waited(), time.monotonic_ns()
             results[run]["times"].append(driver.run(calls))
+            results[run]["waited"].append((driver.waited() - waited) / (time.monotonic_ns() - begin))
         turn += 1
     for run, (driver, calls) in live.items():
         driver.close()
-        times = results[run].pop("times")
+        times, waited = results[run].pop("times"), results[run].pop("waited")
         quarters = statistics.quantiles(times, n=4)
         results[run] |= {"median_ns": statistics.median(times), "least_ns": min(times), "quartiles_ns": [quarters[0], quarters[2]],
-                         "turns": len(times), "calls_a_turn": calls}
+                         "waited": statistics.mean(waited), "turns": len(times), "calls_a_turn": calls}
     return results
 
 

@@ -5,6 +5,9 @@ from workloads import BARS, ELSEWHERE, LOADING_SECONDS, NORMED_TO_PLAIN, SIZES
 COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8x16", "rtneural", "onnxruntime", "openvino",
            "onednn", "tract", "onednn int8", "onnxruntime int8")
 
+# More waiting than this, and medians are of what else the machine did.
+DISTURBED = 0.02
+
 
 def stand_in(case, results):
     """Where RTNeural has not run: its times of another machine, times how the others of that machine do here.
@@ -97,6 +100,14 @@ def _cell(case, name, results):
     return text if figures["right"] else f"WRONG {text}"
 
 
+def _quiet(results):
+    """How much the machine had to do besides."""
+    shares = [figures["waited"] for runs in results.values() for figures in runs.values() if "waited" in figures]
+    worst = max(shares, default=0.0)
+    text = f"Of its turns' time, the driver with the worst luck waited {worst:.1%} for a core that something else had"
+    return text + (": these times mean nothing." if worst > DISTURBED else ".")
+
+
 def markdown(record, cases):
     """The page that is printed and recorded."""
     results, machine = record["results"], record["machine"]
@@ -104,8 +115,7 @@ def markdown(record, cases):
     lines = [
         f"# {record['date']}, {machine['cpu']}",
         "",
-        f"{machine['cores']} cores, {' '.join(machine['flags'])}. Load average at the start {machine['load_average']:.1f}: "
-        "above 0.5 something else ran, and times are not to be trusted.",
+        f"{machine['cores']} cores, {' '.join(machine['flags'])}. {_quiet(results)}",
         f"{record['commit']}. Medians of a call (a step of a stream, else the whole batch), and the worst difference from f64.",
         "",
         "| | workload | " + " | ".join(columns) + " |",
