@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Runs Tidegate and its peers side by side, and says which bars are met. README.md beside this file has the rest."""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import install
+
+HERE = Path(__file__).resolve().parent
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("work", type=Path, help="folder for the virtual environment, builds and cases (about 2 GB)")
+    parser.add_argument("--quick", action="store_true", help="one small case of each kind: seconds, and no bars")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="cases whose names begin so, as in stream-lstm w1")
+    parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural, with its submodules; else SKIP")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core that all are pinned to")
+    parser.add_argument("--seconds", type=float, default=10, help="time for the turns of a case, at least 3 each")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where all figures go")
+    parser.add_argument("--record", action="store_true", help="write results/DATE-CPU.md and .json beside this file")
+    return parser.parse_args()
+
+
+def main():
+    given = arguments()
+    given.work.mkdir(parents=True, exist_ok=True)
+    python = install.environment(given.work.resolve())
+    if Path(sys.prefix).resolve() != (given.work / "venv").resolve():
+        os.execv(python, [str(python), __file__, *sys.argv[1:]])
+
+    # From here on what requirements.txt pins is there.
+    import export
+    import measure
+    import networks
+    import report
+    import workloads
+
+    every = workloads.QUICK if given.quick else workloads.CASES
+    cases = [case for case in every if case.name.startswith(tuple(given.only))]
+    if not cases:
+        raise SystemExit(f"no case begins so; there are {', '.join(case.name for case in every)}")
+    command, tidegate = install.drivers(given.work.resolve(), cases, given.rtneural and given.rtneural.resolve())
+    library = next((given.work.resolve() / "venv").glob("lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
+    seconds, turn = (0.2, 0.005) if given.quick else (given.seconds, 0.05)
+    git = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
+    now = datetime.datetime.now(datetime.timezone.utc)
+    record = {"date": now.date().isoformat(), "commit": git, "machine": measure.machine(), "results": {}}
+    for case in cases:
+        print(f"{case.name} ...", file=sys.stderr, flush=True)
+        network, folder = networks.Network(case), given.work.resolve() / "cases" / case.name
+        export.write(network, folder, tidegate)
+        want = network.outputs()
+        record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn)
+    record["bars"] = report.bars(cases, record["results"])
+    page, figures = report.markdown(record, cases), json.dumps(record, indent=1) + "\n"
+    print(page)
+    if given.json:
+        given.json.write_text(figures)
+    if given.record:
+        cpu = "-".join(record["machine"]["cpu"].replace("(R)", "").lower().split()) + f"-{record['machine']['model']}"
+        for suffix, text in ((".md", page), (".json", figures)):
+            (HERE / "results" / f"{record['date']}-{cpu}{suffix}").write_text(text)
+    # Times may be what they are; wrong answers and drivers that fail are not.
+    runs = [figures for results in record["results"].values() for figures in results.values()]
+    return any("failed" in run or run.get("right") is False for run in runs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

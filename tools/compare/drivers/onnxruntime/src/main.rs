@@ -1,0 +1,197 @@
+//! ONNX Runtime through its C API, as a C program would call it: all values are made once over memory of our own, so that
+//! a call is one `Run`. A stream has its state twice, and reads one while it writes the other.
+//!
+//! The library is what `ONNXRUNTIME_LIB` names.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::ptr;
+
+use anyhow::{Context, Result, bail};
+use compare_protocol::{Case, Runner, serve};
+use libloading::Library;
+use ort_sys::{
+    ONNXTensorElementDataType, OrtApi, OrtApiBase, OrtLoggingLevel, OrtMemType, OrtMemoryInfo, OrtSession,
+    OrtStatusPtr, OrtValue,
+};
+
+/// The version of the API that is asked for: every later library has it.
+const VERSION: u32 = 17;
+
+/// The parts of a library that is never unloaded.
+struct Api(&'static OrtApi, String);
+
+impl Api {
+    fn load(path: &str) -> Result<Self> {
+        // SAFETY: the initializers of ONNX Runtime ask nothing of us.
+        let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(path)? }));
+        // SAFETY: this is how onnxruntime_c_api.h declares it.
+        let base = unsafe { library.get::<unsafe extern "system" fn() -> *const OrtApiBase>(b"OrtGetApiBase")?() };
+        // SAFETY: the base is a static of the library, and the versions' tables are too; a version it lacks is null.
+        let (api, version) = unsafe {
+            let base = base.as_ref().context("OrtGetApiBase gave nothing")?;
+            (((base.GetApi)(VERSION)).as_ref(), CStr::from_ptr((base.GetVersionString)()))
+        };
+        Ok(Self(api.context("this ONNX Runtime has no API 17")?, version.to_string_lossy().into_owned()))
+    }
+
+    fn check(&self, status: OrtStatusPtr) -> Result<()> {
+        if status.0.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a status that is not null is a valid one until it is released; this one is leaked, as we end.
+        bail!("{}", unsafe { CStr::from_ptr((self.0.GetErrorMessage)(status.0)) }.to_string_lossy())
+    }
+}
+
+/// A tensor over memory that lives as long as it.
+struct Value {
+    memory: Vec<f32>,
+    value: *mut OrtValue,
+}
+
+impl Value {
+    fn new(api: &Api, info: *const OrtMemoryInfo, mut memory: Vec<f32>, shape: &[i64]) -> Result<Self> {
+        let mut value = ptr::null_mut();
+        // SAFETY: `memory` is of the length given, and neither moved on the heap nor freed before `value`, which is
+        // leaked; `shape` is read during the call.
+        api.check(unsafe {
+            (api.0.CreateTensorWithDataAsOrtValue)(
+                info,
+                memory.as_mut_ptr().cast::<c_void>(),
+                memory.len() * size_of::<f32>(),
+                shape.as_ptr(),
+                shape.len(),
+                ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
+                &mut value,
+            )
+        })?;
+        Ok(Self { memory, value })
+    }
+}
+
+/// The values that one call reads and writes.
+struct Call {
+    inputs: Vec<*const OrtValue>,
+    outputs: Vec<*mut OrtValue>,
+}
+
+struct OnnxRuntime {
+    api: Api,
+    session: *mut OrtSession,
+    /// They own the names that the pointers below point to.
+    _names: [Vec<CString>; 2],
+    names: [Vec<*const c_char>; 2],
+    /// The sequence, or the frames of a stream.
+    frames: Vec<Value>,
+    /// Of a stream: states, each twice. Of a sequence: the one output, and nothing.
+    states: [Vec<Value>; 2],
+    /// A frame in place of the first input: even calls go from the first states to the second ones, odd ones back.
+    calls: [Call; 2],
+    next: usize,
+    odd: usize,
+    stream: bool,
+}
+
+fn main() -> Result<()> {
+    let case = Case::from_arguments()?;
+    let variant = Case::variant()?;
+    let (time, batch, input) = (case.number("steps")?, case.number("batch")?, case.number("input")?);
+    let (hidden, states, stream) = (case.number("hidden")?, case.number("states")?, case.is_stream()?);
+    let output = case.number("output")?;
+    let x = case.floats("x.f32")?;
+    let masks = if case.number("masked")? == 1 { Some(case.floats("mask.f32")?) } else { None };
+    let model = case.path(if variant == "int8" { "model-int8.onnx" } else { "model.onnx" });
+    let library = std::env::var("ONNXRUNTIME_LIB").context("ONNXRUNTIME_LIB names no library")?;
+    serve(|| {
+        let api = Api::load(&library)?;
+        let (mut env, mut options, mut info, mut session) =
+            (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let path = CString::new(model.as_os_str().as_encoded_bytes())?;
+        // SAFETY: each function writes a valid object into its last argument or gives a status, and the next ones get
+        // what the ones before have written; the strings end in 0. All of it lives until the program ends.
+        unsafe {
+            let name = c"compare";
+            api.check((api.0.CreateEnv)(OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR, name.as_ptr(), &mut env))?;
+            api.check((api.0.CreateSessionOptions)(&mut options))?;
+            api.check((api.0.SetIntraOpNumThreads)(options, 1))?;
+            api.check((api.0.SetInterOpNumThreads)(options, 1))?;
+            api.check((api.0.CreateSession)(env, path.as_ptr().cast(), options, &mut session))?;
+            let kind = ort_sys::OrtAllocatorType::OrtArenaAllocator;
+            api.check((api.0.CreateCpuMemoryInfo)(kind, OrtMemType::OrtMemTypeDefault, &mut info))?;
+        }
+        let frame = if stream { 1 } else { time };
+        let shape = [frame as i64, batch as i64, input as i64];
+        let value = |memory: Vec<f32>, shape: &[i64]| Value::new(&api, info, memory, shape);
+        let frames: Vec<Value> =
+            x.chunks_exact(frame * batch * input).map(|chunk| value(chunk.to_vec(), &shape)).collect::<Result<_>>()?;
+        let state_shape = [1, batch as i64, hidden as i64];
+        let make =
+            |count| (0..count).map(|_| value(vec![0.0; batch * hidden], &state_shape)).collect::<Result<Vec<_>>>();
+        let (states, calls, names) = if stream {
+            let (first, second) = (make(states)?, make(states)?);
+            let call = |from: &[Value], to: &[Value]| Call {
+                inputs: [ptr::null()].into_iter().chain(from.iter().map(|v| v.value.cast_const())).collect(),
+                outputs: to.iter().map(|v| v.value).collect(),
+            };
+            let calls = [call(&first, &second), call(&second, &first)];
+            let names = [&["x", "h0", "c0"][..=states], &["h1", "c1"][..states]];
+            ([first, second], calls, names.map(<[_]>::to_vec))
+        } else {
+            let out = value(vec![0.0; time * batch * output], &[time as i64, batch as i64, output as i64])?;
+            let mask = masks.map(|mask| value(mask, &[time as i64, batch as i64, 1])).transpose()?;
+            let call = || Call {
+                inputs: [ptr::null()].into_iter().chain(mask.iter().map(|v| v.value.cast_const())).collect(),
+                outputs: vec![out.value],
+            };
+            let (calls, inputs) = ([call(), call()], if mask.is_some() { vec!["x", "mask"] } else { vec!["x"] });
+            ([vec![out], mask.into_iter().collect()], calls, [inputs, vec!["y"]])
+        };
+        let text =
+            names.map(|names| names.into_iter().map(|name| CString::new(name).expect("no 0")).collect::<Vec<_>>());
+        let names = text.each_ref().map(|names| names.iter().map(|name| name.as_ptr()).collect());
+        let description = format!("onnxruntime {}", api.1);
+        let runner = OnnxRuntime { api, session, _names: text, names, frames, states, calls, next: 0, odd: 0, stream };
+        Ok((runner, description))
+    })
+}
+
+impl Runner for OnnxRuntime {
+    fn call(&mut self) -> Result<()> {
+        let call = &mut self.calls[self.odd];
+        call.inputs[0] = self.frames[self.next].value;
+        let [inputs, outputs] = &self.names;
+        // SAFETY: as many names as values, all of them alive; no output is also an input, and nobody else reads or
+        // writes their memory during the call.
+        let status = unsafe {
+            (self.api.0.Run)(
+                self.session,
+                ptr::null(),
+                inputs.as_ptr(),
+                call.inputs.as_ptr(),
+                call.inputs.len(),
+                outputs.as_ptr(),
+                call.outputs.len(),
+                call.outputs.as_mut_ptr(),
+            )
+        };
+        self.next = (self.next + 1) % self.frames.len();
+        self.odd = usize::from(self.stream) & (self.odd ^ 1);
+        self.api.check(status)
+    }
+
+    fn outputs(&mut self) -> Result<Vec<f32>> {
+        (self.next, self.odd) = (0, 0);
+        let mut all = Vec::new();
+        if self.stream {
+            self.states.iter_mut().flatten().for_each(|state| state.memory.fill(0.0));
+        }
+        for _ in 0..self.frames.len() {
+            let written = usize::from(self.stream) & (self.odd ^ 1);
+            self.call()?;
+            all.extend_from_slice(&self.states[written][0].memory);
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,124 @@
+//! What every driver does: reads a case from its folder, runs it when told to on standard input, and says how long it
+//! took. `../../README.md` has the protocol.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+/// One workload, as `cases.py` wrote it.
+pub struct Case {
+    folder: PathBuf,
+    fields: BTreeMap<String, String>,
+}
+
+impl Case {
+    /// The case in the folder that is the first argument of this program.
+    pub fn from_arguments() -> Result<Self> {
+        let folder = PathBuf::from(std::env::args_os().nth(1).context("usage: DRIVER CASE VARIANT")?);
+        let text = fs::read_to_string(folder.join("case.txt"))?;
+        let fields = text.lines().filter_map(|line| line.split_once(' ')).map(|(k, v)| (k.into(), v.into())).collect();
+        Ok(Self { folder, fields })
+    }
+
+    /// What is run of it: the second argument.
+    pub fn variant() -> Result<String> {
+        std::env::args().nth(2).context("usage: DRIVER CASE VARIANT")
+    }
+
+    /// A number of `case.txt`.
+    pub fn number(&self, name: &str) -> Result<usize> {
+        Ok(self.fields.get(name).with_context(|| format!("case.txt has no {name}"))?.parse()?)
+    }
+
+    /// Whether one call is a step of a stream; else it is a whole sequence.
+    pub fn is_stream(&self) -> Result<bool> {
+        Ok(self.number("stream")? == 1)
+    }
+
+    /// A file of the case.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A file of little-endian f32.
+    pub fn floats(&self, name: &str) -> Result<Vec<f32>> {
+        let path = self.path(name);
+        let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+        let (values, _) = bytes.as_chunks::<4>();
+        Ok(values.iter().map(|&value| f32::from_le_bytes(value)).collect())
+    }
+}
+
+/// A case, loaded by what runs it.
+pub trait Runner {
+    /// One call: the next step of an endless stream over the case's frames, or the whole sequence from a zero state.
+    fn call(&mut self) -> Result<()>;
+
+    /// The outputs of every step of the case from a zero state, `[time, batch, size]`.
+    fn outputs(&mut self) -> Result<Vec<f32>>;
+}
+
+/// Loads, calls once, says how long both took, then obeys standard input until it ends.
+pub fn serve<R: Runner>(load: impl FnOnce() -> Result<(R, String)>) -> Result<()> {
+    let begin = Instant::now();
+    let (mut runner, description) = load()?;
+    let loaded = begin.elapsed().as_nanos();
+    runner.call()?;
+    let first = begin.elapsed().as_nanos() - loaded;
+    say(&format!("ready {loaded} {first} {description}"))?;
+    for line in io::stdin().lock().lines() {
+        match line?.split_once(' ') {
+            Some(("run", calls)) => {
+                let calls: u64 = calls.parse()?;
+                let begin = Instant::now();
+                for _ in 0..calls {
+                    runner.call()?;
+                }
+                say(&begin.elapsed().as_nanos().to_string())?;
+            }
+            Some(("output", path)) => {
+                let outputs = runner.outputs()?;
+                let bytes: Vec<u8> = outputs.iter().flat_map(|value| value.to_le_bytes()).collect();
+                fs::write(Path::new(path), bytes)?;
+                say("ok")?;
+            }
+            _ => bail!("neither `run CALLS` nor `output PATH`"),
+        }
+    }
+    Ok(())
+}
+
+fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+/// `[rows, columns, size]` as `[columns, rows, size]`.
+pub fn transposed(values: &[f32], rows: usize, columns: usize, size: usize) -> Vec<f32> {
+    let at = |column: usize, row: usize| (row * columns + column) * size;
+    let mut out = Vec::with_capacity(values.len());
+    for column in 0..columns {
+        for row in 0..rows {
+            out.extend_from_slice(&values[at(column, row)..][..size]);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::transposed;
+
+    #[test]
+    fn columns_become_rows() {
+        let values: Vec<f32> = (0..12).map(|value| value as f32).collect();
+        let turned = transposed(&values, 2, 3, 2);
+        assert_eq!(turned, [0.0, 1.0, 6.0, 7.0, 2.0, 3.0, 8.0, 9.0, 4.0, 5.0, 10.0, 11.0]);
+        assert_eq!(transposed(&turned, 3, 2, 2), values);
+    }
+}

@@ -1,0 +1,116 @@
+"""Runs the drivers of one case in turns, pinned, and keeps what each took."""
+
+import math
+import os
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+
+from workloads import TOLERANCE
+
+
+class Driver:
+    """A driver's process, which waits on its standard input unless it is told to run."""
+
+    def __init__(self, command, variant, folder, cores, library):
+        threads = len(cores)
+        more = {"OMP_NUM_THREADS": str(threads), "ONNXRUNTIME_LIB": str(library)}
+        self.process = subprocess.Popen(
+            [*command, str(folder), variant], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=os.environ | more, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        words = self._line().split(" ", 3)
+        if words[0] != "ready":
+            raise RuntimeError(f"it says {' '.join(words)!r}")
+        self.load_ns, self.first_ns, self.description = int(words[1]), int(words[2]), words[3]
+
+    def _line(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.stderr.read().strip().splitlines()[-1:] or "it ended without a word")
+        return line.strip()
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self._line()
+
+    def run(self, calls):
+        """Nanoseconds a call."""
+        return int(self.ask(f"run {calls}")) / calls
+
+    def waited(self):
+        """Nanoseconds that its main thread has wanted a core that something else had."""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def tolerance(run):
+    return next(limit for name, limit in TOLERANCE.items() if name in run or name == "f32" and " " not in run)
+
+
+def cores_of(run, core):
+    """The one core, or with more threads than one as many as there are threads."""
+    threads = int(run.rpartition("-")[2].removesuffix("threads")) if run.endswith("threads") else 1
+    others = [other for other in sorted(os.sched_getaffinity(0), reverse=True) if other != core]
+    if threads - 1 > len(others):
+        raise RuntimeError(f"it needs {threads} cores")
+    return {core, *others[: threads - 1]}
+
+
+def case(case, folder, want, command, library, core, seconds, turn_seconds):
+    """`{what runs: figures}`; a driver that fails has `failed` instead."""
+    results, live = {}, {}
+    for run in case.runs:
+        program, variant = command(case, run)
+        if program is None:
+            results[run] = {"skipped": "no source folder was given"}
+            continue
+        try:
+            driver = Driver(program, variant, folder, cores_of(run, core), library)
+            got = folder / "got.f32"
+            driver.ask(f"output {got}")
+            values = np.fromfile(got, "<f4")
+            got.unlink()
+            error = float(np.abs(values.reshape(want.shape) - want).max())
+            results[run] = {"description": driver.description, "load_ns": driver.load_ns, "first_ns": driver.first_ns,
+                            "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "times": [], "waited": []}
+            # One call says how many make a turn, roughly; so many say it well.
+            calls = max(1, round(turn_seconds * 1e9 / driver.run(1)))
+            live[run] = driver, calls if calls == 1 else max(1, round(turn_seconds * 1e9 / driver.run(calls)))
+        except (OSError, RuntimeError, ValueError) as error:
+            results[run] = {"failed": str(error)}
+    end, turn = time.monotonic() + seconds, 0
+    order = list(live)
+    while order and (turn < 3 or time.monotonic() < end):
+        # Another one begins each time, so that none is always behind the same other.
+        for run in order[turn % len(order):] + order[: turn % len(order)]:
+            driver, calls = live[run]
+            # What the others left in the caches is not part of a step.
+            if calls > 1:
+                driver.run(calls // 10 + 1)
+            waited, begin = driver.waited(), time.monotonic_ns()
+            results[run]["times"].append(driver.run(calls))
+            results[run]["waited"].append((driver.waited() - waited) / (time.monotonic_ns() - begin))
+        turn += 1
+    for run, (driver, calls) in live.items():
+        driver.close()
+        times, waited = results[run].pop("times"), results[run].pop("waited")
+        quarters = statistics.quantiles(times, n=4)
+        results[run] |= {"median_ns": statistics.median(times), "least_ns": min(times), "quartiles_ns": [quarters[0], quarters[2]],
+                         "waited": statistics.mean(waited), "turns": len(times), "calls_a_turn": calls}
+    return results
+
+
+def machine():
+    """What the figures belong to."""
+    info = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines() if ":" in line)
+    info = {name.strip(): value.strip() for name, value in info.items()}
+    flags = [flag for flag in info.get("flags", "").split() if flag.startswith(("avx", "fma", "amx"))]
+    return {"cpu": info.get("model name", "unknown"), "family": info.get("cpu family"), "model": info.get("model"),
+            "cores": os.cpu_count(), "flags": flags, "kernel": os.uname().release, "load_average": os.getloadavg()[0]}

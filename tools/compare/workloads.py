@@ -1,0 +1,138 @@
+"""The workloads, who runs each, and the bars that Tidegate has set itself. Data only."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network over one input. `time` steps; one call is a step of a stream, or the whole batch of sequences."""
+
+    name: str
+    row: str
+    cell: str = "lstm"
+    input: int = 64
+    hidden: int = 64
+    batch: int = 1
+    time: int = 64
+    layers: int = 1
+    bidirectional: bool = False
+    normed: bool = False
+    masked: bool = False
+    stream: bool = False
+    pixels: bool = False
+    runs: tuple = ()
+
+    @property
+    def directions(self):
+        return 2 if self.bidirectional else 1
+
+    @property
+    def output(self):
+        return self.hidden * self.directions
+
+
+@dataclass(frozen=True)
+class Bar:
+    """`ours` has to be at least `factor` times as fast as the fastest of `against`, in the case `case`."""
+
+    row: str
+    case: str
+    ours: str
+    against: tuple
+    factor: float
+    # The error must be below that of all others, too.
+    more_exact: bool = False
+
+
+OURS = ("tidegate f32", "tidegate f16", "tidegate i8x16")
+STREAM_PEERS = ("onnxruntime", "tract", "rtneural")
+SIZES = (16, 32, 64, 128, 256, 512)
+ROW_OF = {16: "S1", 32: "S1", 64: "S2", 128: "S2", 256: "S3", 512: "S3"}
+
+
+def _streams(cell):
+    for size in SIZES:
+        row = ROW_OF[size] if cell == "lstm" else "S4"
+        yield Case(f"stream-{cell}-{size}", row, cell, size, size, stream=True, runs=OURS + STREAM_PEERS)
+
+
+_W2 = Case("w2", "W2", input=256, hidden=126, batch=64, time=1000)
+_INT8 = ("tidegate i8x16", "onednn int8", "onnxruntime int8")
+
+CASES = (
+    *_streams("lstm"),
+    *_streams("gru"),
+    Case("w1", "W1", input=512, hidden=512, time=70, runs=OURS + ("onnxruntime", "openvino", "onednn", "tract")),
+    replace(_W2, runs=("tidegate f32", "tidegate f32-2threads", "onnxruntime", "openvino", "onednn", "tract")),
+    replace(_W2, name="w2-normed", row="W2n", normed=True, masked=True, runs=("tidegate f32", "onnxruntime", "openvino")),
+    Case("w3", "W3", input=28, hidden=32, batch=128, time=28, pixels=True,
+         runs=("tidegate f32", "onnxruntime", "openvino", "onednn", "tract")),
+    Case("w6", "W6", input=80, hidden=256, batch=8, time=200, layers=2, bidirectional=True,
+         runs=("tidegate f32", "onnxruntime", "openvino", "onednn", "tract")),
+    *(Case(f"w7-{size}", "W7", input=size, hidden=size, stream=True, runs=_INT8) for size in (64, 128, 256)),
+)
+
+# One of each kind, small: what `--quick` runs. Bars are those of the full sizes, so none applies.
+QUICK = (
+    Case("quick-lstm", "S2", input=64, hidden=64, stream=True, runs=OURS + STREAM_PEERS),
+    Case("quick-gru", "S4", "gru", input=64, hidden=64, stream=True, runs=OURS + STREAM_PEERS),
+    Case("quick-w1", "W1", input=64, hidden=64, time=20, runs=OURS + ("onnxruntime", "openvino", "onednn", "tract")),
+    Case("quick-w2", "W2", input=32, hidden=30, batch=8, time=50,
+         runs=("tidegate f32", "tidegate f32-2threads", "onnxruntime", "openvino", "onednn", "tract")),
+    Case("quick-w2-normed", "W2n", input=32, hidden=30, batch=8, time=50, normed=True, masked=True,
+         runs=("tidegate f32", "onnxruntime", "openvino")),
+    Case("quick-w3", "W3", input=28, hidden=32, batch=16, time=28, pixels=True,
+         runs=("tidegate f32", "onnxruntime", "openvino", "onednn", "tract")),
+    Case("quick-w6", "W6", input=20, hidden=24, batch=4, time=20, layers=2, bidirectional=True,
+         runs=("tidegate f32", "onnxruntime", "openvino", "onednn", "tract")),
+    Case("quick-w7", "W7", input=64, hidden=64, stream=True, runs=_INT8),
+)
+
+
+def _stream_bars():
+    against = {"S1": ("rtneural",), "S2": ("rtneural", "tract", "onnxruntime"), "S3": ("rtneural", "onnxruntime")}
+    f32 = {16: 1.5, 32: 1.1, 64: 1.0, 128: 1.0, 256: 1.2, 512: 1.0}
+    f16, i8x16 = {"S2": 1.5, "S3": 1.7}, {"S2": 2.0, "S3": 3.0}
+    for cell in ("lstm", "gru"):
+        for size in SIZES:
+            like = ROW_OF[size]
+            row, case = like if cell == "lstm" else "S4", f"stream-{cell}-{size}"
+            yield Bar(row, case, "tidegate f32", against[like], f32[size])
+            if like in f16:
+                yield Bar(row, case, "tidegate f16", against[like], f16[like])
+                yield Bar(row, case, "tidegate i8x16", against[like], i8x16[like])
+
+
+BARS = (
+    *_stream_bars(),
+    Bar("W1", "w1", "tidegate f32", ("onnxruntime", "openvino"), 1.0),
+    Bar("W1", "w1", "tidegate f16", ("onnxruntime", "openvino"), 1.7),
+    Bar("W1", "w1", "tidegate i8x16", ("onnxruntime", "openvino"), 3.0),
+    Bar("W2", "w2", "tidegate f32", ("openvino", "onednn"), 1.1),
+    Bar("W2", "w2", "tidegate f32-2threads", ("tidegate f32",), 1.8),
+    Bar("W2n", "w2-normed", "tidegate f32", ("openvino",), 1.5),
+    # Against plain W2 and for loading: `report.py`.
+    Bar("W3", "w3", "tidegate f32", ("onednn", "openvino"), 1.2),
+    Bar("W6", "w6", "tidegate f32", ("onnxruntime",), 1.2),
+    Bar("W7", "w7-64", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 4.0, more_exact=True),
+    Bar("W7", "w7-128", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 3.0, more_exact=True),
+    Bar("W7", "w7-256", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 2.0, more_exact=True),
+)
+
+# W2 with layer norm and masks: the most that it may take, times our plain W2, and the most that loading and the first
+# call may take beyond the median call.
+NORMED_TO_PLAIN = 1.25
+LOADING_SECONDS = 0.050
+
+# What counts as the same answer: the worst difference from the reference in f64, by what is run. A driver beyond it is
+# wrong, and what it takes is not compared.
+TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "i8x16": 2e-2, "int8": 2e-1}
+
+# Microseconds a step of another machine (Cascade Lake, 2.5 GHz, AVX-512), by size: what stands in for RTNeural, times
+# how much slower or faster the other two are here, where it is not given.
+ELSEWHERE = {
+    "rtneural lstm": (0.163, 0.471, 1.75, 6.5, 90.4, 378),
+    "rtneural gru": (0.143, 0.371, 1.38, 4.7, 60.5, 274),
+    "tract": (4.5, 5.6, 7.7, 12.7, 99, 397),
+    "onnxruntime": (9.5, 10.1, 10.7, 19.1, 102, 377),
+}
