@@ -29,7 +29,7 @@
 //!
 //! - A [`State`](tidegate::State), a [`Batch`](tidegate::Batch) and what is saved of them belong to the model, not to who
 //!   computes it: any backend goes on where another stopped.
-//! - Integer numerics give the bits of `tidegate`: its own steps compute them.
+//! - Integer numerics give the bits of `tidegate`, with every instruction set.
 //! - In the float numerics a stream, a whole sequence and a batch give the same bits, with one instruction set. From one set
 //!   to another, and from `tidegate`, results differ in rounding: each sum is one chain of multiply-adds from the bias on,
 //!   first over what comes in, then over what is carried, columns ascending; vectors go across rows. Every step stays within
@@ -37,13 +37,16 @@
 //!
 //! # What is fast
 //!
-//! LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or after the product,
-//! Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when they are packed. All
-//! else, integer numerics and layers unrolled over a window too, runs by `tidegate`'s step
-//! ([`FusedModel::packed`] says which nodes do not). A model in an endless schedule without windows runs sequences layer by
-//! layer: what a layer sees of its input is one product of matrices, and the sequences of a batch go through the recurrent
-//! weights together. Other models step. Each call computes on its own thread; streams and shares of a batch may be spread
-//! over threads.
+//! In the float numerics LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or
+//! after the product, Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when
+//! they are packed. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers
+//! have, for the same three; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window
+//! too, runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
+//!
+//! A model in an endless schedule without windows runs sequences layer by layer. In the float numerics what a layer sees of
+//! its input is one product of matrices, and the sequences of a batch go through the recurrent weights together; layers of
+//! integers step, as do other models. Each call computes on its own thread; streams and shares of a batch may be spread over
+//! threads.
 
 #![deny(missing_docs)]
 
