@@ -1,6 +1,8 @@
 //! `i4x16` with the DSP extension: a mask takes two weights out of a word, and what was added to them, so that they are
 //! not negative, is paid for with eight times the sum of x over each group. 1.27 instructions a product.
 
+use core::mem::MaybeUninit;
+
 use super::nibbles::GROUP_WORDS;
 use super::{Blocks, CortexM4Nibbles, Part, Written};
 use crate::image::layout::GROUP;
@@ -45,9 +47,9 @@ pub fn sum_one(rows: &[RowBlock], part: Part<'_, '_, CortexM4Nibbles>, sums: &mu
 fn add(part: Part<'_, '_, CortexM4Nibbles>, sums: &mut [[i32; 4]]) {
     let Part { blocks: Blocks { units: mut words, block_len }, operand } = part;
     for x in operand.chunks(GROUPS * GROUP_UNITS) {
-        let mut excess = [0; GROUPS];
+        let mut excess = [const { MaybeUninit::uninit() }; GROUPS];
         for (excess, x) in excess.iter_mut().zip(x.chunks(GROUP_UNITS)) {
-            *excess = -8 * sum(x.as_flattened());
+            excess.write(-8 * sum(x.as_flattened()));
         }
         let len = 4 * x.len() + x.len().div_ceil(GROUP_UNITS);
         let Some(skip) = block_len.checked_sub(len) else { return };
@@ -58,7 +60,7 @@ fn add(part: Part<'_, '_, CortexM4Nibbles>, sums: &mut [[i32; 4]]) {
             sums: sums.as_mut_ptr(),
             blocks: sums.len(),
             x: x.as_ptr(),
-            excess: excess.as_ptr(),
+            excess: excess.as_ptr().cast(),
             units: x.len(),
             skip: 4 * skip,
             words: words.as_ptr(),
