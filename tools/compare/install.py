@@ -41,7 +41,7 @@ def drivers(work, cases, rtneural):
     for case in cases:
         if rtneural and "rtneural" in case.runs:
             flags = [f"-DCELL_{case.cell.upper()}", f"-DSIZE={case.hidden}", "-DRTNEURAL_USE_EIGEN=1",
-                     "-DRTNEURAL_DEFAULT_ALIGNMENT=64", f"-I{rtneural}", f"-I{rtneural / 'modules' / 'Eigen'}"]
+                     "-DRTNEURAL_DEFAULT_ALIGNMENT=32", "-DEIGEN_STACK_ALLOCATION_LIMIT=0", f"-I{rtneural}", f"-I{rtneural / 'modules' / 'Eigen'}"]
             run(compiler, *CPP, *flags, HERE / "drivers" / "rtneural.cpp", "-o", work / f"rtneural-{case.cell}-{case.hidden}")
 
     def command(case, what):
