@@ -1,7 +1,9 @@
 //! Every test, and their total as the last line.
 
-use crate::shell::{cargo, step, stream};
-use crate::{Failure, boards, c, firmware, icount, install, qemu, size, symbols};
+use std::process::Command;
+
+use crate::shell::{cargo, shown, step, stream};
+use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -11,6 +13,21 @@ pub fn run() -> Result<(), Failure> {
     // In the debug profile, where the activations are sampled: all of them take minutes with this library.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
+    match install::arm64() {
+        Ok(()) => {
+            for tests in hosts::neon() {
+                total.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
+            }
+        }
+        Err(failure) => total.lacks("NEON under QEMU", &failure),
+    }
+    match hosts::lacks_nightly() {
+        None => {
+            total.cargo_tests("tests of tidegate-fused under Miri", hosts::miri())?;
+            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(3))?;
+        }
+        Some(how) => eprintln!("SKIP Miri and the thread sanitizer: {how}"),
+    }
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
         firmware::build()?;
@@ -73,21 +90,38 @@ struct Total {
 }
 
 impl Total {
-    /// Passes cargo's output on and adds up its results.
+    /// [`cargo_tests`](Self::cargo_tests) in the repository.
     fn cargo_test(&mut self, what: &str, arguments: &[&str]) -> Result<(), Failure> {
+        self.cargo_tests(what, cargo(".", arguments))
+    }
+
+    /// Passes cargo's output on and adds up its results.
+    fn cargo_tests(&mut self, what: &str, command: Command) -> Result<(), Failure> {
         step(what, || {
+            let typed = shown(&command);
             let before = self.failed;
-            let succeeded = stream(cargo(".", arguments), |line| {
+            let succeeded = stream(command, |line| {
                 println!("{line}");
                 self.add(line);
             })?;
             if !succeeded {
-                self.failures.push(format!("cargo {}", arguments.join(" ")));
+                self.failures.push(typed);
                 // A crate that does not compile has no result line.
                 self.failed += u64::from(self.failed == before);
             }
             Ok(())
         })
+    }
+
+    /// What a person may lack, and CI may not.
+    fn lacks(&mut self, what: &str, failure: &str) {
+        if std::env::var_os("CI").is_some() {
+            eprintln!("{failure}");
+            self.failed += 1;
+            self.failures.push(format!("{what}: {failure}"));
+        } else {
+            eprintln!("SKIP {what}: {failure}");
+        }
     }
 
     /// A check of our own counts as one test.
