@@ -9,12 +9,14 @@ use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
 use crate::node::Span;
 use crate::step::{Rows, step, unseen};
 
-/// Steps that are run together, of all sequences: their sums stay in the second cache.
+/// Sequences that are run together, at most: rows enough for weights out of the third cache, and few enough for many steps.
+const SEQUENCES: usize = 24;
+/// Steps that are run together, of all sequences: at least so many, since their sums stay in the second cache,
 const STEPS: usize = 128;
-/// Sequences that are run together.
-const SEQUENCES: usize = 128;
-/// Elements of all arenas, unless one step needs more.
-const ELEMENTS: usize = 1 << 22;
+/// and more of small layers, as long as all arenas have no more elements than this: they stay there, too.
+const ELEMENTS: usize = 3 << 14;
+/// No more than this even where a step has very many, unless one step needs more.
+const MOST_ELEMENTS: usize = 1 << 22;
 
 impl FusedModel<'_> {
     /// A whole sequence of a model with one input and one output: [`Model::run_f32`](tidegate::Model::run_f32).
@@ -64,7 +66,7 @@ impl FusedModel<'_> {
         self.sequences(len, words, scratch, inputs, outputs, sequence)
     }
 
-    fn sequences(
+    pub(crate) fn sequences(
         &self,
         batch: usize,
         words: &mut [u32],
@@ -135,11 +137,15 @@ impl FusedModel<'_> {
     {
         let state_words = self.model.state_words();
         let mut written = 0;
-        for (group, words) in words.chunks_mut(state_words * SEQUENCES).enumerate() {
-            let first = group * SEQUENCES;
+        // All groups about as large.
+        let sequences = words.len() / state_words;
+        let together = sequences.div_ceil(sequences.div_ceil(SEQUENCES).max(1)).max(1);
+        for (group, words) in words.chunks_mut(state_words * together).enumerate() {
+            let first = group * together;
             let batch = words.len() / state_words;
             let len = |index: usize| how.lens.map_or(time, |lens| lens[first + index]);
-            let most = (ELEMENTS / (batch * self.model.slot_elements()).max(1)).min(STEPS / batch).max(1);
+            let elements = self.model.slot_elements().max(1);
+            let most = (STEPS.max(ELEMENTS / elements).min(MOST_ELEMENTS / elements) / batch).max(1);
             let longest = (0..batch).map(len).max().unwrap_or(0);
             for begin in (0..longest).step_by(most) {
                 let chunk = most.min(longest - begin);

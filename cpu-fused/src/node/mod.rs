@@ -3,7 +3,10 @@
 mod dense;
 mod elman;
 mod gru;
+mod layer_norm;
+mod low_rank;
 mod lstm;
+mod norm;
 
 use tidegate::Numeric;
 use tidegate::cell::CellKind;
@@ -139,9 +142,10 @@ pub fn float(node: &Node<'_>, numeric: Numeric, isa: Isa) -> Option<Box<dyn Kern
 
 fn packed<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Kernel<f32>>> {
     match node.kind {
-        CellKind::Lstm => lstm::Lstm::pack(node, numeric, s).map(boxed),
-        CellKind::Gru => gru::Gru::pack(node, numeric, s).map(boxed),
-        CellKind::Elman => elman::Elman::pack(node, numeric, s).map(boxed),
+        CellKind::Lstm => Some(boxed(lstm::Lstm::pack(node, numeric, s))),
+        CellKind::Gru => Some(boxed(gru::Gru::pack(node, numeric, s))),
+        CellKind::Elman => Some(boxed(elman::Elman::pack(node, numeric, s))),
+        CellKind::LayerNorm => Some(boxed(layer_norm::LayerNorm::pack(node, s))),
         CellKind::Dense => dense::Dense::pack(node, numeric, s).map(boxed),
         _ => None,
     }
@@ -163,19 +167,22 @@ fn is_masked(masked: bool, x: &[f32]) -> bool {
 }
 
 impl Span<'_, f32> {
-    /// Rows of all steps: of what comes in, and of sums of so many elements each, `[sequence][time]`.
-    fn rows_of_inputs(&mut self, sums: usize) {
+    /// Rows of all steps but the masked: of what comes in, and of sums of so many elements each, `[sequence][time]`.
+    fn rows_of_inputs(&mut self, sums: usize, masked: bool) {
         self.rows.clear();
         for (sequence, &len) in self.lens.iter().enumerate() {
             for index in sequence * self.time..sequence * self.time + len {
-                self.rows.push((index * self.stride + self.input.start, index * sums));
+                let x = index * self.stride + self.input.start;
+                if !is_masked(masked, &self.arenas[x..x + self.input.len()]) {
+                    self.rows.push((x, index * sums));
+                }
             }
         }
     }
 
-    /// Rows of the sequences that step at `time`: of their states, after those that go back to zero have, and of their sums.
-    /// What comes in masked gives what went out before.
-    fn rows_of_states(&mut self, time: usize, sums: usize, masked: bool) {
+    /// Rows of the sequences that step at `time`, those that go back to zero after they have: where their states lie, and
+    /// what `row` says of a sequence. What comes in masked gives what went out before.
+    fn rows_at(&mut self, time: usize, masked: bool, row: impl Fn(&Self, usize) -> usize) {
         self.rows.clear();
         for sequence in 0..self.lens.len() {
             if time >= self.lens[sequence] {
@@ -189,9 +196,15 @@ impl Span<'_, f32> {
                 let y = &mut self.arenas[arena + self.output.start..arena + self.output.end];
                 y.copy_from_slice(&self.states[state..state + self.output.len()]);
             } else {
-                self.rows.push((state, (sequence * self.time + time) * sums));
+                let of = row(self, sequence);
+                self.rows.push((state, of));
             }
         }
+    }
+
+    /// [`rows_at`](Self::rows_at) with where a step has its sums, of so many elements.
+    fn rows_of_states(&mut self, time: usize, sums: usize, masked: bool) {
+        self.rows_at(time, masked, |span, sequence| (sequence * span.time + time) * sums);
     }
 
     /// Which sequence has its state there.
