@@ -96,6 +96,8 @@ mod tests {
             Isa::Avx2(s) => s.vectorize(Both(s, &mut x, &mut y)),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512(s) => s.vectorize(Both(s, &mut x, &mut y)),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(s) => s.vectorize(Both(s, &mut x, &mut y)),
         }
         [x, y]
     }

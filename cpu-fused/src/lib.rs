@@ -38,9 +38,9 @@
 //! # What is fast
 //!
 //! In the float numerics LSTM, GRU and Elman with every option (normalizations, masks, recurrent weights of low rank), dense
-//! layers and layer normalization have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when they are
+//! layers and layer normalization have kernels, for AVX-512, AVX2, NEON and plain Rust; f16 weights are widened when they are
 //! packed. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers have, for
-//! the same three; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window too, runs
+//! the same; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window too, runs
 //! by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
 //!
 //! A model in an endless schedule without windows runs sequences layer by layer. In the float numerics what a layer sees of

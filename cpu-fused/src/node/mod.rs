@@ -137,6 +137,8 @@ pub fn float(node: &Node<'_>, numeric: Numeric, isa: Isa) -> Option<Box<dyn Kern
         Isa::Avx2(simd) => packed(node, numeric, simd),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512(simd) => packed(node, numeric, simd),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon(simd) => packed(node, numeric, simd),
     }
 }
 
