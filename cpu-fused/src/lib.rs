@@ -53,6 +53,7 @@
 
 pub mod arch;
 mod curves;
+mod field;
 mod integer;
 pub mod isa;
 mod lines;
@@ -66,6 +67,7 @@ mod stream;
 mod sums;
 #[cfg(feature = "threads")]
 mod threads;
+mod windows;
 
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};

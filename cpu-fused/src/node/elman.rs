@@ -93,7 +93,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
         let Self(elman, span) = self;
         let len = elman.bias.len();
         span.rows_of_inputs(len, elman.masked);
-        many(elman.s, &elman.input, span.arenas, Some(elman.bias.get()), span.work, span.rows, Way::Up);
+        many(elman.s, &elman.input, span.memory, Some(elman.bias.get()), span.work, span.rows, Way::Up);
         let steps = span.lens.len() * span.time;
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
@@ -109,9 +109,9 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
                 many(elman.s, &elman.recurrent, span.states, None, sums, span.rows, way);
             }
             for &(state, of) in span.rows.iter() {
-                let y = span.arena(span.sequence_of(state), t) + span.output.start;
+                let y = span.y(span.sequence_of(state), t);
                 let h = &mut span.states[state..state + span.state.len()];
-                elman.finish(&span.work[of..of + len], h, &mut span.arenas[y..y + span.output.len()]);
+                elman.finish(&span.work[of..of + len], h, &mut span.memory[y]);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! is kept of a step but states; without options that need a whole row, sums stay in registers until they are a state.
 
 use super::{GATES, Lstm, clip};
-use crate::node::Span;
+use crate::node::{Line, Span};
 use crate::panels::Panels;
 use crate::simd::{Simd, Task};
 use crate::sums::{MOST_ROWS, Way, block_len, block_of, many};
@@ -76,12 +76,12 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
             return lstm.ahead(span);
         }
         for t in 0..span.time {
-            span.rows_at(t, lstm.masked, |span, sequence| span.arena(sequence, t));
+            span.rows_at(t, lstm.masked);
             let way = Way::of(t % 2 == 1);
             match (lstm.is_plain(), lstm.usual) {
-                (true, true) => lstm.in_registers::<true>(span, way),
-                (true, false) => lstm.in_registers::<false>(span, way),
-                _ => lstm.in_groups(span, way),
+                (true, true) => lstm.in_registers::<true>(span, t, way),
+                (true, false) => lstm.in_registers::<false>(span, t, way),
+                _ => lstm.in_groups(span, t, way),
             }
         }
     }
@@ -97,23 +97,23 @@ impl<S: Simd> Lstm<S> {
     fn ahead(&self, span: &mut Span<'_, f32>) {
         let len = self.sums_len();
         span.rows_of_inputs(len, self.masked);
-        many(self.s, &self.input, span.arenas, Some(self.start.get()), span.work, span.rows, Way::Up);
+        many(self.s, &self.input, span.memory, Some(self.start.get()), span.work, span.rows, Way::Up);
         let steps = span.lens.len() * span.time;
         for t in 0..span.time {
             span.rows_of_states(t, len, self.masked);
             let mut rows = [Row::default(); GROUP];
             let rows = &mut rows[..span.rows.len()];
             for (row, &(state, sums)) in rows.iter_mut().zip(span.rows.iter()) {
-                *row = Row { state, sums, y: sums / len * span.stride + span.output.start };
+                *row = Row { state, sums, y: span.y(span.sequence_of(state), t).start };
             }
             let (sums, work) = span.work.split_at_mut(steps * len);
-            self.finish(rows, sums, work, span.states, span.arenas, Way::of(t % 2 == 1));
+            self.finish(rows, sums, work, span.states, span.memory, Way::of(t % 2 == 1));
         }
     }
 
     /// One step of sequences, some at a time.
     #[inline(always)]
-    fn in_groups(&self, span: &mut Span<'_, f32>, way: Way) {
+    fn in_groups(&self, span: &mut Span<'_, f32>, t: usize, way: Way) {
         let len = self.sums_len();
         let (sums, work) = span.work.split_at_mut(GROUP.min(span.lens.len()) * len);
         let mut left = &span.rows[..];
@@ -122,12 +122,13 @@ impl<S: Simd> Lstm<S> {
             left = others;
             let (mut rows, mut inputs) = ([Row::default(); GROUP], [(0, 0); GROUP]);
             let (rows, inputs) = (&mut rows[..group.len()], &mut inputs[..group.len()]);
-            for (index, &(state, arena)) in group.iter().enumerate() {
-                rows[index] = Row { state, sums: index * len, y: arena + span.output.start };
-                inputs[index] = (arena + span.input.start, index * len);
+            for (index, &(state, sequence)) in group.iter().enumerate() {
+                let at = |line: &Line| line.at(span.lens, sequence, t).start;
+                rows[index] = Row { state, sums: index * len, y: at(&span.output) };
+                inputs[index] = (at(&span.input), index * len);
             }
-            many(self.s, &self.input, span.arenas, Some(self.start.get()), sums, inputs, way);
-            self.finish(rows, sums, work, span.states, span.arenas, way);
+            many(self.s, &self.input, span.memory, Some(self.start.get()), sums, inputs, way);
+            self.finish(rows, sums, work, span.states, span.memory, way);
         }
     }
 
@@ -196,9 +197,9 @@ impl<S: Simd> Lstm<S> {
 
     /// One step of the sequences of `span.rows`, without options that need a whole row.
     #[inline(always)]
-    fn in_registers<const USUAL: bool>(&self, span: &mut Span<'_, f32>, way: Way) {
+    fn in_registers<const USUAL: bool>(&self, span: &mut Span<'_, f32>, t: usize, way: Way) {
         let (panels, len) = (self.input.len(), GATES * S::LANES);
-        let Span { arenas, states, rows, input, output, .. } = span;
+        let Span { memory, states, rows, input, output, lens, .. } = span;
         let mut sums: [[S::Lanes; GATES]; MOST_ROWS] = [[bytemuck::Zeroable::zeroed(); GATES]; MOST_ROWS];
         for turn in 0..panels {
             let at = way.at(turn, panels);
@@ -207,16 +208,15 @@ impl<S: Simd> Lstm<S> {
             while !left.is_empty() {
                 let (block, others) = left.split_at(block_len(self.s, left.len()));
                 left = others;
-                let row = |n: usize| ([block[n].1 + input.start, block[n].0], n * len);
-                let parts = [(&self.input, &**arenas), (&self.recurrent, &**states)];
+                let row = |n: usize| ([input.at(lens, block[n].1, t).start, block[n].0], n * len);
+                let parts = [(&self.input, &**memory), (&self.recurrent, &**states)];
                 let start = Some(self.start.get());
                 let all = bytemuck::cast_slice_mut(&mut sums);
                 block_of::<S, GATES, 2>(self.s, parts, at, start, all, block.len(), row);
                 // h stays what it was until all units have seen it.
-                for (sums, &(state, arena)) in sums.iter().zip(block) {
+                for (sums, &(state, sequence)) in sums.iter().zip(block) {
                     let c = &mut states[state + self.output + units.start..state + self.output + units.end];
-                    let y = arena + output.start;
-                    let y = &mut arenas[y + units.start..y + units.end];
+                    let y = &mut memory[output.at(lens, sequence, t)][units.clone()];
                     if USUAL {
                         self.update_usual(sums, c, y);
                     } else {
@@ -225,9 +225,8 @@ impl<S: Simd> Lstm<S> {
                 }
             }
         }
-        for &(state, arena) in rows.iter() {
-            let y = &arenas[arena + output.start..arena + output.end];
-            states[state..state + self.output].copy_from_slice(y);
+        for &(state, sequence) in rows.iter() {
+            states[state..state + self.output].copy_from_slice(&memory[output.at(lens, sequence, t)]);
         }
     }
 }
