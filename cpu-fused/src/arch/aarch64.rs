@@ -26,6 +26,12 @@ fn with_neon<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
+#[target_feature(enable = "neon")]
+#[inline(never)]
+fn apart_neon<T: Task>(task: T) -> T::Output {
+    task.run()
+}
+
 /// One expression of instructions that a token proves.
 macro_rules! proven {
     ($of:expr) => {{
@@ -47,6 +53,12 @@ impl Simd for Neon {
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
         unsafe { with_neon(task) }
+    }
+
+    #[inline(always)]
+    fn call<T: Task>(self, task: T) -> T::Output {
+        // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
+        unsafe { apart_neon(task) }
     }
 
     #[inline(always)]
@@ -139,5 +151,11 @@ impl Simd for Neon {
             let shifted = vshlq_n_s32::<23>(vreinterpretq_s32_f32(low_bits));
             vreinterpretq_f32_s32(vaddq_s32(shifted, vreinterpretq_s32_f32(vdupq_n_f32(1.0))))
         })
+    }
+
+    #[inline(always)]
+    fn sum(self, a: float32x4_t) -> f32 {
+        let two = proven!(vadd_f32(vget_low_f32(a), vget_high_f32(a)));
+        proven!(vget_lane_f32::<0>(two) + vget_lane_f32::<1>(two))
     }
 }
