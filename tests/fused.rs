@@ -5,20 +5,24 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tidegate::cell::CellKind;
+use tidegate::image::Layout as LayoutOfImage;
 use tidegate::{Batch, Numeric, Sequence, State};
 use tidegate_fused::{FusedModel, Isa, Stream};
 use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::{AlignedBytes, over_windows};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::{all_within, same_bits};
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
 
 const DRAW: Draw = Draw { weights: 1.0, biases: true };
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts what each thread allocates.
+/// Counts what each thread allocates, and the bytes that it has not given back.
 struct Counting;
 
 // SAFETY: every call is passed on to the system's allocator as it is; counting allocates nothing.
@@ -26,11 +30,13 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(layout.size())));
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        BYTES.with(|bytes| bytes.set(bytes.get().wrapping_sub(layout.size())));
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(at, layout) }
     }
@@ -277,5 +283,31 @@ fn many_streams_share_a_model_among_threads() {
     });
     for (alone, together) in alone.iter().zip(&together) {
         same_bits(alone, together).expect("streams are apart");
+    }
+}
+
+#[test]
+fn a_loaded_model_takes_at_most_a_tenth_more_than_its_image() {
+    let mut rng = Rng::new(47);
+    let gru = |options: &[&str]| Variant::new(CellKind::Gru, options);
+    let variants = [Variant::plain("lstm"), gru(&[]), gru(&["reset_after"]), Variant::plain("dense")];
+    for (variant, [input, hidden]) in variants.into_iter().flat_map(|of| [(of.clone(), [128, 256]), (of, [250, 126])]) {
+        let model = chain(&mut rng, input, &[(variant.clone(), hidden)], DRAW);
+        let seen = rng.numbers(8 * input, 2.0);
+        let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).expect("the model runs");
+        for numeric in [Numeric::F32, Numeric::F16, Numeric::I8x16] {
+            let packed = pack_with(&model, numeric, &ranges, LayoutOfImage::Portable).expect("the model packs");
+            let image = AlignedBytes::new(&packed);
+            let model = image.model();
+            for isa in Isa::available() {
+                let before = BYTES.with(Cell::get);
+                let fused = FusedModel::with_isa(&model, isa);
+                let taken = BYTES.with(Cell::get) - before;
+                assert!(fused.packed().iter().all(|&packed| packed));
+                let what = format!("{} {input} to {hidden}, {}, {isa}", variant.name(), numeric.name());
+                println!("{what}: {:.3}", taken as f64 / packed.len() as f64);
+                assert!(10 * taken <= 11 * packed.len(), "{what}: {taken} bytes of {}", packed.len());
+            }
+        }
     }
 }

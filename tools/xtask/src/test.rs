@@ -1,9 +1,13 @@
 //! Every test, and their total as the last line.
 
 use std::process::Command;
+use std::time::Duration;
 
-use crate::shell::{cargo, shown, step, stream};
+use crate::shell::{cargo, output_within, shown, step, stream};
 use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
+
+/// Far beyond what the demo takes: with builds about two minutes.
+const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -55,6 +59,7 @@ pub fn run() -> Result<(), Failure> {
     if ready {
         total.check("no count of instructions has outgrown its record", icount::check);
         total.check("microbit answers as recorded", || boards::microbit(false));
+        total.check("the demo of README runs to its end, firmware and all", demo);
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
@@ -78,6 +83,15 @@ pub fn run() -> Result<(), Failure> {
     }
     println!("{}", total.line());
     if total.failed == 0 { Ok(()) } else { Err(Failure::new()) }
+}
+
+/// README's second command. It leaves the firmware out where QEMU is missing, which is here.
+fn demo() -> Result<(), Failure> {
+    let printed = output_within(cargo(".", &["run", "--release", "--locked", "--", "demo"]), DEMO_LIMIT)?;
+    match printed.lines().last() {
+        Some(line) if line.starts_with("firmware") && line.ends_with("lines have the recorded bits") => Ok(()),
+        _ => Err(format!("its last line should say that the firmware has the recorded bits:\n{printed}")),
+    }
 }
 
 /// What has passed so far.
