@@ -8,7 +8,7 @@ use tidegate::cell::CellKind;
 use tidegate::{Batch, Numeric, Sequence, State};
 use tidegate_fused::{FusedModel, Isa, Stream};
 use tidegate_tests::backend::{self, Backend};
-use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::images::{AlignedBytes, over_windows};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::{all_within, same_bits};
 
@@ -178,6 +178,24 @@ fn a_stream_steps_as_its_model_does_and_allocates_nothing() {
             assert!(stream.state().values().iter().all(|value| value.to_bits() == 0));
             assert_eq!(stream.restore(&saved), Ok(()));
             same_bits(stream.state().values(), state.values()).expect("it is where it was");
+        }
+    }
+}
+
+#[test]
+fn a_stream_over_windows_allocates_nothing() {
+    let mut rng = Rng::new(47);
+    let cells = [Variant::plain("lstm"), Variant::plain("gru"), Variant::plain("elman")];
+    for cell in cells {
+        let network = over_windows(chain(&mut rng, 3, &[(cell, 18)], DRAW), 140, 5, false, false);
+        let image = AlignedBytes::pack(&network, Numeric::F32);
+        for isa in Isa::available() {
+            let fused = FusedModel::with_isa(&image.model(), isa);
+            let mut stream = fused.stream();
+            let (x, mut y) = (rng.numbers(150 * 3, 2.0), vec![0.0; fused.model().output_size()]);
+            let before = ALLOCATIONS.with(Cell::get);
+            let outputs = x.chunks(3).filter(|x| stream.step(x, &mut y).is_ok_and(|step| step.has_output())).count();
+            assert_eq!((ALLOCATIONS.with(Cell::get), outputs), (before, 3), "{isa}: allocations, outputs");
         }
     }
 }

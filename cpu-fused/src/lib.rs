@@ -52,6 +52,7 @@
 
 pub mod arch;
 mod curves;
+mod field;
 mod integer;
 pub mod isa;
 mod lines;
@@ -63,6 +64,7 @@ pub mod simd;
 mod step;
 mod stream;
 mod sums;
+mod windows;
 
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};

@@ -93,14 +93,14 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
         let Self(elman, span) = self;
         let len = elman.bias.len();
         span.rows_of_inputs(len);
-        many(elman.s, &elman.input, span.arenas, Some(elman.bias.get()), span.work, span.rows, Way::Up);
+        many(elman.s, &elman.input, span.memory, Some(elman.bias.get()), span.work, span.rows, Way::Up);
         for t in 0..span.time {
             span.rows_of_states(t, len, elman.masked);
             many(elman.s, &elman.recurrent, span.states, None, span.work, span.rows, Way::of(t % 2 == 1));
             for &(state, of) in span.rows.iter() {
-                let y = span.arena(span.sequence_of(state), t) + span.output.start;
+                let y = span.y(span.sequence_of(state), t);
                 let h = &mut span.states[state..state + span.state.len()];
-                elman.finish(&span.work[of..of + len], h, &mut span.arenas[y..y + span.output.len()]);
+                elman.finish(&span.work[of..of + len], h, &mut span.memory[y]);
             }
         }
     }

@@ -232,7 +232,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
         let (len, batch) = (gru.sums_len(), span.lens.len());
         let product_len = gru.recurrent_len() - len;
         span.rows_of_inputs(len);
-        many(gru.s, &gru.input, span.arenas, Some(gru.bias.get()), span.work, span.rows, Way::Up);
+        many(gru.s, &gru.input, span.memory, Some(gru.bias.get()), span.work, span.rows, Way::Up);
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
             span.rows_of_states(t, len, gru.masked);
@@ -243,6 +243,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
                 gru.begin(&sums[row.1..row.1 + len], &mut of_states[own..own + len]);
                 row.1 = own;
             }
+            let (output, lens) = (span.output, span.lens);
             let outputs = |state: usize| {
                 let sequence = (state - span.state.start) / span.state_stride;
                 (sequence * span.time + t, sequence)
@@ -251,9 +252,9 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
                 Recurrent::After(matrix, _) => {
                     many(gru.s, matrix, span.states, None, of_states, span.rows, way);
                     for &(state, own) in span.rows.iter() {
-                        let (index, _) = outputs(state);
-                        let y = index * span.stride + span.output.start;
-                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.arenas[y..y + gru.hidden]);
+                        let (index, sequence) = outputs(state);
+                        let y = output.at(lens, sequence, t);
+                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.memory[y]);
                         gru.finish_after(&sums[index * len..(index + 1) * len], &of_states[own..own + len], h, y);
                     }
                 }
@@ -272,8 +273,8 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
                     for &(product, new) in span.rows.iter() {
                         let sequence = product / product_len;
                         let (state, own) = (sequence * span.state_stride + span.state.start, new - gates_len);
-                        let y = (sequence * span.time + t) * span.stride + span.output.start;
-                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.arenas[y..y + gru.hidden]);
+                        let y = output.at(lens, sequence, t);
+                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.memory[y]);
                         gru.finish_before(&of_states[own..own + len], h, y);
                     }
                 }

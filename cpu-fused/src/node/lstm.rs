@@ -223,15 +223,15 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
         let len = lstm.sums_len();
         span.rows_of_inputs(len);
         let steps = span.lens.len() * span.time;
-        many(lstm.s, &lstm.input, span.arenas, Some(lstm.bias.get()), span.work, span.rows, Way::Up);
+        many(lstm.s, &lstm.input, span.memory, Some(lstm.bias.get()), span.work, span.rows, Way::Up);
         for t in 0..span.time {
             span.rows_of_states(t, len, lstm.masked);
             many(lstm.s, &lstm.recurrent, span.states, None, span.work, span.rows, Way::of(t % 2 == 1));
             for &(state, of) in span.rows.iter() {
-                let y = span.arena(span.sequence_of(state), t) + span.output.start;
+                let y = span.y(span.sequence_of(state), t);
                 let (sums, work) = span.work.split_at_mut(steps * len);
                 let state = &mut span.states[state..state + span.state.len()];
-                let y = &mut span.arenas[y..y + lstm.output];
+                let y = &mut span.memory[y];
                 lstm.finish(&sums[of..of + len], state, y, work);
             }
         }
