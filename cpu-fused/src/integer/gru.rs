@@ -6,7 +6,7 @@ use tidegate::quant::{MAX, ONE};
 use super::curve::{Activation, clamp, from_q15, sigmoid, tanh};
 use super::panels::{Gate, Panels, turn, units};
 use super::sequence::{Cell, ROWS, Rest, Run, before, of_input};
-use super::sums::{Beside, Blocks, Nothing, Sums, at_once};
+use super::sums::{Beside, Blocks, Nothing, Sums, at_once, here};
 use super::{Integers, Names, has};
 use crate::node::{Io, Kernel, Span};
 use crate::simd::Task;
@@ -131,10 +131,10 @@ impl<S: Integers, const PLAIN: bool> Beside for After<'_, '_, S, PLAIN> {
                 const MOST: i32 = (1 << 16) - 1;
                 let carried = clamp(simd, of_hidden, !MOST, MOST);
                 let carried = from_q15(simd, simd.mul(gru.opened::<PLAIN>(r), carried));
-                self.n = simd.add(self.sums.of_input, carried);
+                self.n = here(simd.add(self.sums.of_input, carried));
             }
-            1 => self.n = gru.suggested::<PLAIN>(self.n),
-            2 => self.z = gru.opened::<PLAIN>(z),
+            1 => self.n = here(gru.suggested::<PLAIN>(self.n)),
+            2 => self.z = here(gru.opened::<PLAIN>(z)),
             3 => self.h = between(simd, self.z, self.h, self.n),
             _ => {}
         }
@@ -160,9 +160,9 @@ impl<S: Integers, const PLAIN: bool> Beside for Open<'_, '_, S, PLAIN> {
     fn part<const PART: usize>(&mut self) {
         let (gru, simd) = (self.gru, self.gru.simd);
         match PART {
-            0 => self.r = gru.opened::<PLAIN>(self.r),
+            0 => self.r = here(gru.opened::<PLAIN>(self.r)),
             2 => self.r = from_q15(simd, simd.mul(self.r, self.h)),
-            3 => self.z = gru.opened::<PLAIN>(self.z),
+            3 => self.z = here(gru.opened::<PLAIN>(self.z)),
             _ => {}
         }
     }
@@ -181,7 +181,7 @@ impl<S: Integers, const PLAIN: bool> Beside for Close<'_, '_, S, PLAIN> {
     fn part<const PART: usize>(&mut self) {
         let simd = self.gru.simd;
         match PART {
-            0 => self.n = self.gru.suggested::<PLAIN>(self.n),
+            0 => self.n = here(self.gru.suggested::<PLAIN>(self.n)),
             // z is unsigned, for 1 has its 16 bits.
             1 => self.z = simd.and(self.z, simd.splat(0xffff)),
             2 => self.h = between(simd, self.z, self.h, self.n),

@@ -7,7 +7,7 @@ use tidegate::quant::{MAX, ONE};
 use super::curve::{Activation, clamp, from_q15, sigmoid, tanh, tanh_of_cell};
 use super::panels::{Gate, Panels, operand, turn, units};
 use super::sequence::{Cell, ROWS, Rest, Run, before, of_input};
-use super::sums::{Beside, Blocks, Nothing, Sums, at_once};
+use super::sums::{Beside, Blocks, Nothing, Sums, at_once, here};
 use super::{Integers, Names, has};
 use crate::lines::Lines;
 use crate::node::{Io, Kernel, Span};
@@ -172,11 +172,11 @@ impl<S: Integers, const PLAIN: bool> Beside for Update<'_, '_, S, PLAIN> {
         let (simd, mix) = (self.lstm.simd, &self.lstm.mix);
         match PART {
             0 => {
-                self.entering = if PLAIN {
+                self.entering = here(if PLAIN {
                     tanh(simd, self.sums[2])
                 } else {
                     clamp(simd, mix.candidate.apply(simd, self.sums[2]), -ONE, ONE)
-                };
+                });
             }
             1 => {
                 let enter = if !PLAIN && mix.coupled {
@@ -184,19 +184,19 @@ impl<S: Integers, const PLAIN: bool> Beside for Update<'_, '_, S, PLAIN> {
                 } else {
                     self.gate::<0>(0)
                 };
-                self.entering = simd.shr(simd.mul(enter, self.entering), mix.candidate_shift);
+                self.entering = here(simd.shr(simd.mul(enter, self.entering), mix.candidate_shift));
             }
             2 => {
                 let next = from_q15(simd, simd.add(simd.mul(self.gate::<1>(1), self.c), self.entering));
-                self.c = clamp(simd, next, mix.clip[0], mix.clip[1]);
+                self.c = here(clamp(simd, next, mix.clip[0], mix.clip[1]));
             }
             3 => {
                 let lifted = simd.shl(self.c, mix.lift);
-                self.m = if PLAIN {
+                self.m = here(if PLAIN {
                     tanh_of_cell(simd, lifted)
                 } else {
                     clamp(simd, mix.output.apply(simd, lifted), -ONE, ONE)
-                };
+                });
             }
             _ => {
                 let m = from_q15(simd, simd.mul(self.gate::<3>(2), self.m));
@@ -321,9 +321,27 @@ impl<S: Integers> Lstm<'_, S> {
             bytemuck::cast_slice(Rest::<S>::operands(simd, active, states, output, carried));
         let columns = |index: usize| &carried[index * stride / S::COLUMNS..(index + 1) * stride / S::COLUMNS];
         let vectors = Cell::vectors(self);
+        if let &[(state, row)] = active {
+            let (h, c) = states[state..].split_at_mut(self.padded);
+            let m = if self.projection.is_some() { &mut scratch[..hidden] } else { &mut h[..hidden] };
+            let mut turn = turn(self.panels.blocks::<S>(), odd);
+            let Some(mut at) = turn.next() else { return };
+            let start = |block: usize| row * vectors + block * GATES;
+            let mut now = blocks.of_carried_beside(at, columns(0), before(simd, sums, start(at)), &mut Nothing);
+            for block in turn {
+                let units = units::<S>(at, hidden);
+                let mut update = Update::<S, PLAIN>::new(self, at, now, simd.widen(&c[units.clone()]));
+                now = blocks.of_carried_beside(block, columns(0), before(simd, sums, start(block)), &mut update);
+                simd.narrow(update.c, &mut c[units.clone()]);
+                simd.narrow(update.m, &mut m[units]);
+                at = block;
+            }
+            self.updated::<PLAIN>(at, now, &mut c[units::<S>(at, hidden)], &mut m[units::<S>(at, hidden)]);
+        }
+        let together = if active.len() > 1 { active } else { &[] };
         for block in turn(self.panels.blocks::<S>(), odd) {
             let at = block * GATES;
-            let (pairs, rest) = active.as_chunks::<ROWS>();
+            let (pairs, rest) = together.as_chunks::<ROWS>();
             for (pair, &[(state_a, a), (state_b, b)]) in pairs.iter().enumerate() {
                 let (first, second) = (ROWS * pair, ROWS * pair + 1);
                 let both = [before(simd, sums, a * vectors + at), before(simd, sums, b * vectors + at)];

@@ -2,8 +2,10 @@
 //! their order means nothing, and every rounding is that of [`tidegate::quant`] and [`tidegate::curve`].
 //!
 //! Kernels are written once over [`Integers`], vectors of so many units; [`Panels`](panels::Panels) hold weights as vectors
-//! read them. The weights of `i4x16` are widened when a model is loaded: each is one of `i8x16`.
+//! read them, [`Blocks`](sums::Blocks) their sums. The weights of `i4x16` are widened when a model is loaded: each is one of
+//! `i8x16`.
 
+mod conv;
 mod curve;
 mod dense;
 mod elman;
@@ -39,6 +41,7 @@ fn packed_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Kerne
     match node.kind {
         CellKind::Lstm => Some(Box::new(lstm::Lstm::new(node, simd)?)),
         CellKind::Gru => Some(Box::new(gru::Gru::new(node, simd)?)),
+        CellKind::Conv => Some(Box::new(conv::Conv::new(node, simd)?)),
         CellKind::Elman => Some(Box::new(elman::Elman::new(node, simd)?)),
         CellKind::Dense => Some(Box::new(dense::Dense::new(node, simd)?)),
         _ => None,

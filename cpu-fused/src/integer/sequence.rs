@@ -130,52 +130,48 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
         let Self { simd, cell, span } = self;
         let [input, output] = cell.columns();
         let [x_len, h_len] = cell.columns().map(Panels::operand_len::<S>);
-        let (steps, sequences) = (span.lens.iter().sum::<usize>(), span.lens.len());
+        let sequences = span.lens.len();
+        let steps = (0..sequences).map(|sequence| span.len(sequence)).sum::<usize>();
         let sums = steps * cell.vectors() * size_of::<S::Lanes>() / size_of::<i16>();
         let mut rows = core::mem::take(span.rows);
         let work = core::mem::take(&mut span.work);
-        {
-            let (before, rest) = work.split_at_mut(sums);
-            let before: &mut [S::Lanes] = bytemuck::cast_slice_mut(before);
-            let (xs, rest) = rest.split_at_mut(steps * x_len);
-            let (carried, rest) = rest.split_at_mut(sequences * h_len);
-            let scratch = &mut rest[..sequences * cell.scratch()];
-            let mut to = xs.chunks_exact_mut(x_len);
-            for (sequence, &len) in span.lens.iter().enumerate() {
-                for (time, to) in (0..len).zip(&mut to) {
-                    let arena = span.arena(sequence, time) + span.input.start;
-                    operand(simd, &span.arenas[arena..arena + input], to);
+        let (before, rest) = work.split_at_mut(sums);
+        let before: &mut [S::Lanes] = bytemuck::cast_slice_mut(before);
+        let (xs, rest) = rest.split_at_mut(steps * x_len);
+        let (carried, rest) = rest.split_at_mut(sequences * h_len);
+        let scratch = &mut rest[..sequences * cell.scratch()];
+        let mut to = xs.chunks_exact_mut(x_len);
+        for sequence in 0..sequences {
+            for (time, to) in (0..span.len(sequence)).zip(&mut to) {
+                operand(simd, &span.memory[span.x(sequence, time)][..input], to);
+            }
+        }
+        cell.of_input(bytemuck::cast_slice(xs), x_len / S::COLUMNS, before);
+        for time in 0..(0..sequences).map(|sequence| span.len(sequence)).max().unwrap_or(0) {
+            rows.clear();
+            let mut first = 0;
+            for sequence in 0..sequences {
+                let row = first + time;
+                first += span.len(sequence);
+                if time >= span.len(sequence) {
+                    continue;
+                }
+                if span.is_reset(sequence, time) {
+                    span.reset(sequence);
+                }
+                let (x, state) = (span.x(sequence, time), span.state_start(sequence));
+                if cell.is_masked() && span.memory[x.start + input - 1] == 0 {
+                    let y = span.y(sequence, time);
+                    span.memory[y].copy_from_slice(&span.states[state..state + output]);
+                } else {
+                    rows.push((state, row));
                 }
             }
-            cell.of_input(bytemuck::cast_slice(xs), x_len / S::COLUMNS, before);
-            for time in 0..span.lens.iter().copied().max().unwrap_or(0) {
-                rows.clear();
-                let mut first = 0;
-                for sequence in 0..sequences {
-                    let (len, row) = (span.lens[sequence], first + time);
-                    first += len;
-                    if time >= len {
-                        continue;
-                    }
-                    if span.is_reset(sequence, time) {
-                        span.reset(sequence);
-                    }
-                    let (arena, state) = (span.arena(sequence, time), span.state_start(sequence));
-                    if cell.is_masked() && span.arenas[arena + span.input.start + input - 1] == 0 {
-                        let y = arena + span.output.start;
-                        span.arenas[y..y + output].copy_from_slice(&span.states[state..state + output]);
-                    } else {
-                        rows.push((state, row));
-                    }
-                }
-                let rest =
-                    Rest { active: &rows, states: span.states, carried, scratch, before, odd: time % 2 == 1 };
-                cell.step_all(rest);
-                for &(state, _) in &rows {
-                    let sequence = (state - span.state.start) / span.state_stride;
-                    let y = span.arena(sequence, time) + span.output.start;
-                    span.arenas[y..y + output].copy_from_slice(&span.states[state..state + output]);
-                }
+            let odd = time % 2 == 1;
+            cell.step_all(Rest { active: &rows, states: span.states, carried, scratch, before, odd });
+            for &(state, _) in &rows {
+                let y = span.y(span.sequence_of(state), time);
+                span.memory[y].copy_from_slice(&span.states[state..state + output]);
             }
         }
         span.work = work;

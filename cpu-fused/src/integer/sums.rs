@@ -6,12 +6,15 @@ use super::panels::{NUMBERS, Panels};
 /// What is computed in between the products of a block, in parts: products wait for weights and are many, what is made of
 /// the sums of the block before waits for itself.
 pub(super) trait Beside {
-    /// A part of it, from 0 to [`PARTS`] - 1.
+    /// A part of it, from 0 to 4.
     fn part<const PART: usize>(&mut self);
 }
 
-/// Parts of what is computed beside.
-pub(super) const PARTS: usize = 5;
+/// Where a part ends: compilers would move what only a later part needs behind all products.
+#[inline(always)]
+pub(super) fn here<V>(value: V) -> V {
+    core::hint::black_box(value)
+}
 
 /// Nothing is.
 pub(super) struct Nothing;
@@ -196,6 +199,12 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
             }
         }
         rows
+    }
+
+    /// The sums of a step over what comes in, where nothing is carried.
+    #[inline(always)]
+    pub fn whole(&self, block: usize, of_input: [S::Vector; GATES]) -> [S::Vector; GATES] {
+        self.scaled(block, of_input)
     }
 
     /// The sums of several steps over what is carried, from those over what comes in on.
