@@ -7,6 +7,7 @@ use tidegate::{Schedule, State, Step};
 use crate::field::Field;
 use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
 use crate::node::{Io, apart};
+use crate::simd::Task;
 
 /// Who observes: `observe(node, values)`.
 pub(crate) type Observe<'s> = &'s mut dyn FnMut(usize, Values<'_>);
@@ -226,7 +227,12 @@ impl FusedModel<'_> {
         for (port, input) in self.inputs.iter().zip(inputs) {
             let len = port.place.len();
             slots[port.place.end..port.end].fill(E::default());
-            P::enter(&input[from * len..(from + 1) * len], &mut slots[port.place.clone()], port.scale);
+            let (row, slot) = (&input[from * len..(from + 1) * len], &mut slots[port.place.clone()]);
+            if size_of::<E>() == size_of::<P>() {
+                P::enter(row, slot, port.scale);
+            } else {
+                self.isa.vectorize(Enter(row, slot, port.scale));
+            }
         }
     }
 
@@ -234,8 +240,37 @@ impl FusedModel<'_> {
     pub(crate) fn leave<E: Element, P: Crosses<E>>(&self, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
         for (port, output) in self.outputs.iter().zip(outputs.iter_mut()) {
             let len = port.place.len();
-            P::leave(&slots[port.place.clone()], &mut output[to * len..(to + 1) * len], port.scale);
+            let (slot, row) = (&slots[port.place.clone()], &mut output[to * len..(to + 1) * len]);
+            if size_of::<E>() == size_of::<P>() {
+                P::leave(slot, row, port.scale);
+            } else {
+                self.isa.vectorize(Leave(slot, row, port.scale));
+            }
         }
+    }
+}
+
+/// A row into its slot, by vectors.
+struct Enter<'s, E, P>(&'s [P], &'s mut [E], f32);
+
+impl<E: Element, P: Crosses<E>> Task for Enter<'_, E, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        P::enter(self.0, self.1, self.2);
+    }
+}
+
+/// A slot into its row, by vectors.
+struct Leave<'s, E, P>(&'s [E], &'s mut [P], f32);
+
+impl<E: Element, P: Crosses<E>> Task for Leave<'_, E, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        P::leave(self.0, self.1, self.2);
     }
 }
 

@@ -16,6 +16,7 @@ use tidegate::node::Node;
 
 use crate::isa::Isa;
 use crate::simd::{Scalar, Simd};
+pub use conv::{Path, has_one_group};
 pub use span::{Line, Span, apart};
 
 /// A node, packed for an instruction set.
