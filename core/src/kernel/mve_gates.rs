@@ -105,6 +105,7 @@ fn middle() -> &'static [i16] {
 }
 
 /// [`gates::lstm`]
+#[inline(never)]
 pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
     let turns = turns([sums.len(), cell.len(), m.len()]);
     if turns > 0 {
@@ -151,6 +152,7 @@ pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShif
 }
 
 /// [`gates::reset_update`]
+#[inline(never)]
 pub fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
     let turns = turns([sums.len(), reset.len(), update.len()]);
     if turns > 0 {
@@ -179,6 +181,7 @@ pub fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
 }
 
 /// [`gates::candidates`]
+#[inline(never)]
 pub fn candidates(sums: &[i32], new: &mut [i16]) {
     let turns = turns([sums.len(), new.len()]);
     if turns > 0 {
@@ -202,6 +205,7 @@ pub fn candidates(sums: &[i32], new: &mut [i16]) {
 }
 
 /// [`gates::gru`]
+#[inline(never)]
 pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     let GruSums { gates, of_input, of_hidden } = sums;
     let turns = turns([gates.len(), of_input.len(), of_hidden.len(), hidden.len(), new.len()]);
@@ -252,6 +256,7 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
 }
 
 /// [`gates::interpolate`]
+#[inline(never)]
 pub fn interpolate(update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     let turns = turns([update.len(), hidden.len(), new.len()]);
     if turns > 0 {
