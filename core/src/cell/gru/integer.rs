@@ -18,8 +18,8 @@ use crate::cell::{
     CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, is_masked,
 };
 use crate::curve::{Curves, Given, Usual};
+use crate::kernel::Kernel;
 use crate::kernel::gates::{self, GruSums, unsigned};
-use crate::kernel::{Kernel, Written};
 use crate::node::Node;
 use crate::quant::{NO_LONG_MULTIPLY, from_q15};
 
@@ -120,29 +120,35 @@ fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C)
     if node.has(RESET_AFTER) { reset_after::<K, C>(node, io, curves) } else { reset_before::<K, C>(node, io, curves) }
 }
 
-/// Units whose sums are taken at a time. An Armv6-M, whose registers are few, has the more on its stack for that.
-const UNITS: usize = if NO_LONG_MULTIPLY { 8 } else { 16 };
+/// Units whose sums are taken at a time with the reset after. Vectors make what lies between dearer than the sums; cores
+/// whose registers are few have the more on their stack for that.
+const UNITS: usize =
+    match (cfg!(all(target_arch = "arm", feature = "mve")), cfg!(target_arch = "arm") && !NO_LONG_MULTIPLY) {
+        (true, _) => 32,
+        (_, true) => 16,
+        _ => 8,
+    };
 
-/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is of any use, and has four bytes a unit. By itself, as the other is, so that the stack
+/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed. By itself, as the other is, so that the stack
 /// holds one of them.
 #[inline(never)]
 fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
-    let Io { x, state: hidden, work, y, .. } = io;
+    let Io { x, state: hidden, y, .. } = io;
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
     let units = node.hidden_size;
     let mut gates = Pair::of_ready(node, tensor::GATES, number::GATE_RECURRENT_FIRST, 2 * units, &x, &h);
     let mut from_input = Single::of_ready(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, &x);
     let mut from_hidden = Single::of_ready(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, &h);
+    let mut sums = [const { MaybeUninit::uninit() }; UNITS];
     // A unit has half a block of gates, and a quarter of one over the input and of one over h.
-    let (mut of_gates, mut of_hidden) =
-        ([const { MaybeUninit::uninit() }; UNITS / 2], [const { MaybeUninit::uninit() }; UNITS / 4]);
-    let Ok(of_input) = bytemuck::try_cast_slice_mut(work.as_chunks_mut::<8>().0) else { return };
+    let (of_gates, of_new) = sums.split_at_mut(UNITS / 2);
+    let (of_input, of_hidden) = of_new.split_at_mut(UNITS / 4);
     for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
         let (pairs, fours) = (y.len().div_ceil(2), y.len().div_ceil(4));
         let sums = GruSums {
-            gates: gates.next(pairs, &mut of_gates).as_flattened().as_chunks().0,
-            of_input: from_input.sum(fours, Written::over(of_input)).as_flattened(),
-            of_hidden: from_hidden.next(fours, &mut of_hidden).as_flattened(),
+            gates: gates.next(pairs, of_gates).as_flattened().as_chunks().0,
+            of_input: from_input.next(fours, of_input).as_flattened(),
+            of_hidden: from_hidden.next(fours, of_hidden).as_flattened(),
         };
         if C::USUAL {
             K::gru(sums, hidden, y);
