@@ -53,6 +53,13 @@ macro_rules! sigmoid {
     };
 }
 
+/// r and z of four units to q0 and q1, of the sums at r0, which it leaves behind them.
+macro_rules! reset_update {
+    () => {
+        concat!("vld20.32 {{q0, q1}}, [r0]\n vld21.32 {{q0, q1}}, [r0]!\n", sigmoid!("q0"), "\n", sigmoid!("q1"))
+    };
+}
+
 const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
 
 /// A loop over fours of units, which may use every vector register: q7 is 0, r3 and r4 point to the table's middle and one
@@ -163,10 +170,7 @@ pub fn reset_update(sums: &[[i32; 2]], reset: &mut [i16], update: &mut [i16]) {
                 middle(),
                 turns,
                 concat!(
-                    "vld20.32 {{q0, q1}}, [r0]
-                    vld21.32 {{q0, q1}}, [r0]!\n",
-                    sigmoid!("q0"), "\n",
-                    sigmoid!("q1"),
+                    reset_update!(),
                     "\n vstrh.32 q0, [r1], #8
                     vstrh.32 q1, [r2], #8"
                 ),
@@ -217,10 +221,7 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
                 middle(),
                 turns,
                 concat!(
-                    "vld20.32 {{q0, q1}}, [r0]
-                    vld21.32 {{q0, q1}}, [r0]!\n",
-                    sigmoid!("q0"), "\n",
-                    sigmoid!("q1"),
+                    reset_update!(),
                     // The sum over h is clamped to 17 bits.
                     "\n vldrw.u32 q2, [r9], #16
                     vqshl.s32 q2, q2, #15
