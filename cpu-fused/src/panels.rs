@@ -33,7 +33,7 @@ impl<'m> Rows<'m> {
 
     /// One weight: rows lie in blocks of four, column by column.
     #[inline]
-    fn at(self, row: usize, col: usize) -> f32 {
+    pub fn at(self, row: usize, col: usize) -> f32 {
         let index = (row / 4 * self.cols + col) * 4 + row % 4;
         match self.numeric {
             Numeric::F16 => {

@@ -82,11 +82,13 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
     fn run(self) {
         let Self(dense, span) = self;
         let len = dense.bias.len();
-        span.rows_of_inputs(len);
-        many(dense.s, &dense.weights, span.arenas, Some(dense.bias.get()), span.work, span.rows, Way::Up);
-        for &(x, of) in span.rows.iter() {
-            let y = x - span.input.start + span.output.start;
-            dense.finish(&span.work[of..of + len], &mut span.arenas[y..y + span.output.len()]);
+        span.rows_of_inputs(len, false);
+        many(dense.s, &dense.weights, span.memory, Some(dense.bias.get()), span.work, span.rows, Way::Up);
+        for sequence in 0..span.lens.len() {
+            for time in 0..span.len(sequence) {
+                let (of, y) = ((sequence * span.time + time) * len, span.y(sequence, time));
+                dense.finish(&span.work[of..of + len], &mut span.memory[y]);
+            }
         }
     }
 }
