@@ -60,11 +60,10 @@ struct Layer {
 struct Size(Array);
 
 impl Size {
-    /// 0 if it is none.
-    fn get(&self) -> usize {
+    fn get(&self) -> Option<usize> {
         match *self.0.0.data.as_slice() {
-            [size] if size.fract() == 0.0 && (0.0..=MAX_SIZE as f32).contains(&size) => size as usize,
-            _ => 0,
+            [size] if size.fract() == 0.0 && (1.0..=MAX_SIZE as f32).contains(&size) => Some(size as usize),
+            _ => None,
         }
     }
 }

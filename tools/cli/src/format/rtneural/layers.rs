@@ -67,9 +67,9 @@ impl Network {
             "gru" => ("GRU", &["kernel", "recurrent_kernel", "bias"]),
             "conv1d" => {
                 set("padding", "causal".into());
-                set("kernel_size", needed(&layer.kernel_size, "kernel_size")?.into());
-                set("dilation_rate", needed(&layer.dilation, "dilation")?.into());
-                set("groups", layer.groups.as_ref().map_or(1, Size::get).into());
+                set("kernel_size", needed(layer.kernel_size.as_ref(), "kernel_size")?.into());
+                set("dilation_rate", needed(layer.dilation.as_ref(), "dilation")?.into());
+                set("groups", layer.groups.as_ref().map_or(Ok(1), |groups| needed(Some(groups), "groups"))?.into());
                 ("Conv1D", &["kernel", "bias"])
             }
             "conv2d" => {
@@ -146,20 +146,20 @@ impl Network {
 
     /// Over the frames that have come, and over features with or without zeros around them: those are a layer before it.
     fn conv2d(&mut self, name: &str, layer: &Layer, args: &mut Map<String, Json>) -> Result<(), ImportError> {
-        let time = needed(&layer.kernel_size_time, "kernel_size_time")?;
-        let taps = needed(&layer.kernel_size_feature, "kernel_size_feature")?;
-        let dilation = needed(&layer.dilation, "dilation")?;
-        let stride = needed(&layer.strides, "strides")?;
+        let time = needed(layer.kernel_size_time.as_ref(), "kernel_size_time")?;
+        let taps = needed(layer.kernel_size_feature.as_ref(), "kernel_size_feature")?;
+        let dilation = needed(layer.dilation.as_ref(), "dilation")?;
+        let stride = needed(layer.strides.as_ref(), "strides")?;
         let &[features, channels] = self.frame.as_slice() else {
             return malformed("what comes in has no channels");
         };
-        let said = [&layer.num_features_in, &layer.num_filters_in].map(|size| size.as_ref().map(Size::get));
+        let said = [&layer.num_features_in, &layer.num_filters_in].map(|size| size.as_ref().and_then(Size::get));
         if said != [Some(features), Some(channels)] {
             return malformed(format!(
                 "it is for other frames than those of {features} features in {channels} channels"
             ));
         }
-        let filters = layer.num_filters_out.as_ref().map(Size::get);
+        let filters = layer.num_filters_out.as_ref().and_then(Size::get);
         if filters != layer.shape.last().copied().flatten() {
             return malformed("num_filters_out differs from its shape");
         }
@@ -169,7 +169,8 @@ impl Network {
             Some("same") => {
                 ((features.div_ceil(stride) - 1).saturating_mul(stride).saturating_add(taps)).saturating_sub(features)
             }
-            other => return Err(ImportError::Unsupported(format!("padding {other:?}"))),
+            Some(other) => return Err(ImportError::Unsupported(format!("padding {other:?}"))),
+            None => return malformed("it has no padding"),
         };
         if around > MAX_SIZE {
             return malformed(format!("it looks further than {MAX_SIZE}"));
@@ -186,11 +187,10 @@ impl Network {
     }
 }
 
-/// At least 1.
-fn needed(size: &Option<Size>, name: &str) -> Result<usize, ImportError> {
-    match size.as_ref().map(Size::get) {
-        Some(size) if (1..=MAX_SIZE).contains(&size) => Ok(size),
-        Some(size) => malformed(format!("its {name} is {size}, but must be 1 to {MAX_SIZE}")),
+fn needed(size: Option<&Size>, name: &str) -> Result<usize, ImportError> {
+    match size.map(Size::get) {
+        Some(Some(size)) => Ok(size),
+        Some(None) => malformed(format!("its {name} must be a number from 1 to {MAX_SIZE}")),
         None => malformed(format!("it has no {name}")),
     }
 }
