@@ -41,7 +41,8 @@ static COUNTING: Counting = Counting;
 
 /// The variants of cells that have a kernel of their own.
 fn packed() -> Vec<Variant> {
-    let kinds = [CellKind::Lstm, CellKind::Gru, CellKind::Elman, CellKind::Dense];
+    let kinds =
+        [CellKind::Lstm, CellKind::Gru, CellKind::Elman, CellKind::Dense, CellKind::Conv, CellKind::DepthwiseConv];
     Variant::all().into_iter().filter(|variant| kinds.contains(&variant.kind)).collect()
 }
 
@@ -108,8 +109,10 @@ fn more_steps_and_sequences_than_are_run_together_are_their_steps() {
 }
 
 #[test]
-fn plain_lstm_gru_elman_and_dense_have_kernels_and_windows_have_none() {
-    for (cell, packed) in [("lstm", true), ("gru", true), ("elman", true), ("dense", true), ("sru", false)] {
+fn plain_cells_have_kernels_and_others_have_none() {
+    for (cell, packed) in
+        [("lstm", true), ("gru", true), ("elman", true), ("dense", true), ("conv", true), ("sru", false)]
+    {
         let model = chain(&mut Rng::new(43), 3, &[(Variant::plain(cell), 4)], DRAW);
         let image = AlignedBytes::pack(&model, Numeric::F32);
         assert_eq!(FusedModel::new(&image.model()).packed(), [packed], "{cell}");

@@ -38,15 +38,16 @@
 //! # What is fast
 //!
 //! In the float numerics LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or
-//! after the product, Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when
-//! they are packed. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers
-//! have, for the same three; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window
-//! too, runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
+//! after the product, Elman and dense layers have kernels, and convolutions, of one group or of each channel by itself, for
+//! AVX-512, AVX2 and plain Rust; f16 weights are widened when they are packed. In the integer numerics LSTM without options,
+//! GRU with none but the place of its reset, and dense layers have, for the same three; the weights of `i4x16` are widened to
+//! those of `i8x16`. All else runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do).
 //!
-//! A model in an endless schedule without windows runs sequences layer by layer. In the float numerics what a layer sees of
-//! its input is one product of matrices, and the sequences of a batch go through the recurrent weights together; layers of
-//! integers step, as do other models. Each call computes on its own thread; streams and shares of a batch may be spread over
-//! threads.
+//! A model in an endless schedule runs sequences layer by layer. In the float numerics what a layer sees of its input is one
+//! product of matrices, and the sequences of a batch go through the recurrent weights together; layers of integers step. A
+//! layer that is unrolled over a window, as bidirectional ones are, does so with the rows of the window, and with the windows
+//! of all sequences of a batch that have one at the same time. Models in another schedule step. Each call computes on its own
+//! thread; streams and shares of a batch may be spread over threads.
 
 #![deny(missing_docs)]
 
