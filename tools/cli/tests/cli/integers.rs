@@ -137,6 +137,40 @@ fn calibration_that_is_none_is_refused_by_its_name() {
 }
 
 #[test]
+fn a_peephole_that_is_large_beside_its_cell_state_is_not_cut_off() {
+    let architecture = serde_json::json!({
+        "version": 1, "source": "", "inputs": [{ "name": "x", "size": 1 }],
+        "nodes": [{ "name": "l", "cell": "lstm", "inputs": ["x"], "input_size": 1, "hidden_size": 1, "output_size": 1,
+                    "options": ["peephole"] }],
+        "outputs": [{ "name": "y", "size": 1, "from": "l" }],
+    });
+    let tensor = |shape: &[usize], data: &[f32]| Tensor { shape: shape.to_vec(), data: data.to_vec() };
+    // c counts steps; o closes after three.
+    let tensors = [
+        ("l.input_weights", tensor(&[4, 1], &[0.0; 4])),
+        ("l.recurrent_weights", tensor(&[4, 1], &[0.0; 4])),
+        ("l.input_bias", tensor(&[4], &[20.0, 20.0, 20.0, 70.0])),
+        ("l.input_peephole", tensor(&[1], &[0.0])),
+        ("l.forget_peephole", tensor(&[1], &[0.0])),
+        ("l.output_peephole", tensor(&[1], &[-20.0])),
+    ];
+    let model = Canonical {
+        architecture: serde_json::from_value(architecture).unwrap(),
+        tensors: tensors.map(|(name, tensor)| (name.to_owned(), tensor)).into(),
+    };
+    let here = Workplace::new();
+    model.save(&here.path("l.safetensors")).unwrap();
+    for (file, steps) in [("long.npy", 20_000), ("short.npy", 6)] {
+        let ones = Tensor { shape: vec![steps, 1], data: vec![1.0; steps] };
+        write_tensors(&here.path(file), &[(UNNAMED.to_owned(), ones)].into()).unwrap();
+    }
+    here.succeed(&["pack", "l.safetensors", "-o", "l.tgi", "--calibrate", "long.npy"]);
+    let verify = ["verify", "l.tgi", "--against", "l.safetensors", "--input", "short.npy", "--json"];
+    let found = here.json(&verify);
+    assert!(found["max_abs_error"].as_f64().unwrap() < 1e-3, "{found}");
+}
+
+#[test]
 fn a_report_says_what_became_of_every_value() {
     let here = Workplace::new();
     clips(&here);
