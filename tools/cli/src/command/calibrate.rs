@@ -146,6 +146,8 @@ fn is_index(data: &Path) -> Result<bool, Failure> {
     let text = fs::read(data).map_err(|error| DataError::io(data, "read", error))?;
     let header = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let header = String::from_utf8_lossy(header);
+    // Spreadsheets begin with this.
+    let header = header.trim_start_matches('\u{feff}');
     Ok(header.split(',').any(|column| column.trim().trim_matches('"') == "file"))
 }
 

@@ -79,6 +79,9 @@ fn ranges_come_from_an_index_a_folder_or_an_input_file() {
     assert!(told.contains("ranges from 3 clips of clips.csv; integers against f32"), "{told}");
     assert!(pack("clips", "folder.tgi").contains("ranges from 3 clips of clips;"));
     assert_eq!(here.read("index.tgi"), here.read("folder.tgi"), "the same clips");
+    // As spreadsheets write it.
+    here.write("bom.csv", [b"\xef\xbb\xbf", here.read("clips.csv").as_slice()].concat());
+    assert!(pack("bom.csv", "bom.tgi").contains("ranges from 3 clips of bom.csv;"));
     for (file, _) in tensors {
         assert!(pack(file, "x.tgi").contains(&format!("ranges from {file};")));
         assert_eq!(here.read("x.tgi").len(), here.read("index.tgi").len());
