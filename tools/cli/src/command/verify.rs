@@ -75,6 +75,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let engines = [&image, &reference].map(|model| args.backend.engine(model));
     let drift = Drift::run(&engines[0], &engines[1], &inputs).map_err(|error| Failure::of(what, error))?;
+    if drift.whole.output.values == 0 {
+        return Err(Failure::of(what, "ends before the model gives an output: give more steps"));
+    }
     if let Some(file) = &args.plot {
         let settings = image.front_end().map(|mfcc| *mfcc.settings());
         let minutes = settings.map(|of| f64::from(of.stride_len) / f64::from(of.sample_rate.max(1)) / 60.0);

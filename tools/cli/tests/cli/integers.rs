@@ -120,6 +120,12 @@ fn calibration_that_is_none_is_refused_by_its_name() {
     refuse("odd.npy", &["has NaN in step 2"]);
     here.write("clip.wav", "RIFF");
     refuse("clip.wav", &[]);
+    // Three steps fill no window of ten: nothing behind it would have a range.
+    let few = Tensor { shape: vec![3, 10], data: vec![0.5; 30] };
+    write_tensors(&here.path("few.npy"), &[(UNNAMED.to_owned(), few)].into()).unwrap();
+    let crnn = shipped("hello_edge/CRNN_S.pb");
+    let told = ["the layer \"window\" never ran", "calibrate with more steps"];
+    here.refuse(&["pack", &crnn, "-o", "c.tgi", "--calibrate", "few.npy"], "few.npy", &told);
     // Rules, and what floats have no use for.
     here.refuse(
         &["pack", &gru, "-o", "g.tgi", "--range", "none:mse"],
@@ -137,6 +143,33 @@ fn calibration_that_is_none_is_refused_by_its_name() {
     here.write("index.csv", format!("file,label\n{},hello\n", yes_flac()));
     let evaluate = ["pack", &gru, "-o", "g.tgi", "--calibrate", "index.csv", "--evaluate", "index.csv"];
     here.refuse(&evaluate, "index.csv", &["label \"hello\" is none of the model's"]);
+}
+
+#[test]
+fn noise_is_long_enough_for_the_longest_window() {
+    let architecture = serde_json::json!({
+        "version": 1, "source": "", "inputs": [{ "name": "x", "size": 1 }],
+        "nodes": [
+            { "name": "w", "cell": "window", "inputs": ["x"], "input_size": 1, "hidden_size": 150, "output_size": 150,
+              "extents": { "length": 150, "hop": 2 } },
+            { "name": "v", "cell": "window", "inputs": ["w"], "input_size": 150, "hidden_size": 300, "output_size": 300,
+              "extents": { "length": 2, "hop": 1 } },
+        ],
+        "outputs": [{ "name": "y", "size": 300, "from": "v" }],
+    });
+    let here = Workplace::new();
+    let model = Canonical { architecture: serde_json::from_value(architecture).unwrap(), tensors: [].into() };
+    model.save(&here.path("w.safetensors")).unwrap();
+    let done = here.run(&["pack", "w.safetensors", "-o", "w.tgi", "--report", "w.json"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let report: Value = serde_json::from_slice(&here.read("w.json")).unwrap();
+    let layers = report["layers"].as_array().unwrap();
+    assert!(layers.iter().all(|layer| layer["values"].as_u64().unwrap() > 0), "{report}");
+    // What ends sooner has nothing to compare.
+    let short = Tensor { shape: vec![151, 1], data: vec![0.5; 151] };
+    write_tensors(&here.path("short.npy"), &[(UNNAMED.to_owned(), short)].into()).unwrap();
+    let verify = ["verify", "w.tgi", "--against", "w.safetensors", "--input", "short.npy"];
+    here.refuse(&verify, "short.npy", &["ends before the model gives an output: give more steps"]);
 }
 
 #[test]
