@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     index: Option<PathBuf>,
     /// Order, gaps and noise of the stream
-    #[arg(long, default_value_t = 0, requires = "index")]
+    #[arg(long, default_value_t = 0, conflicts_with = "input")]
     seed: u64,
     /// Draw the signal-to-noise ratios over time, as SVG
     #[arg(long, value_name = "SVG")]

@@ -258,5 +258,6 @@ fn integers_are_verified_layer_by_layer_and_over_time() {
     let picture = roxmltree::Document::parse(&picture).unwrap();
     assert!(picture.descendants().any(|node| node.text().is_some_and(|text| text.contains("minutes"))));
     here.refuse_use(&verify, "--input <INPUT>|--index <INDEX>");
+    here.refuse_use(&[&verify[..], &["--input", &yes_flac(), "--seed", "3"]].concat(), "cannot be used with");
     here.refuse(&[&verify[..], &["--index", "clips.csv", "--plot", "l.tgi"]].concat(), "l.tgi", &["is what is read"]);
 }
