@@ -38,8 +38,8 @@
 //! # What is fast
 //!
 //! In the float numerics LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or
-//! after the product, Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when
-//! they are packed. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers
+//! after the product, Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights stay f16 and are
+//! widened when they are read. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers
 //! have, for the same three; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window
 //! too, runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
 //!
@@ -63,6 +63,7 @@ pub mod simd;
 mod step;
 mod stream;
 mod sums;
+mod weight;
 
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};

@@ -3,6 +3,7 @@
 
 use crate::panels::{Panels, WIDTH};
 use crate::simd::{Simd, Task};
+use crate::weight::Weight;
 
 /// Which way the panels are gone through: where the weights are greater than a cache, one that turns round each step finds
 /// its last part there.
@@ -23,7 +24,7 @@ impl Way {
     }
 
     #[inline(always)]
-    fn at(self, index: usize, len: usize) -> usize {
+    pub fn at(self, index: usize, len: usize) -> usize {
         match self {
             Self::Up => index,
             Self::Down => len - 1 - index,
@@ -33,9 +34,9 @@ impl Way {
 
 /// Goes on with the sums of a panel for each of `N` operands. By index and by value: so the sums stay in registers.
 #[inline(always)]
-fn chain<S: Simd, const R: usize, const N: usize>(
+fn chain<S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,
-    panel: &[[S::Lanes; R]],
+    panel: &[[W::Lanes<S>; R]],
     operands: [&[f32]; N],
     mut sums: [[S::F32; R]; N],
 ) -> [[S::F32; R]; N] {
@@ -43,36 +44,16 @@ fn chain<S: Simd, const R: usize, const N: usize>(
         for n in 0..N {
             let x = s.splat(operands[n][col]);
             for r in 0..R {
-                sums[n][r] = s.fma(s.load(&weights[r]), x, sums[n][r]);
+                sums[n][r] = s.fma(W::load(s, &weights[r]), x, sums[n][r]);
             }
         }
     }
     sums
 }
 
-/// The same of two panels side by side and one operand: chains enough to keep the multipliers busy.
+/// Sums of a panel, from memory.
 #[inline(always)]
-fn chain_two<S: Simd, const R: usize>(
-    s: S,
-    first: &[[S::Lanes; WIDTH]],
-    second: &[[S::Lanes; R]],
-    operand: &[f32],
-    (mut a, mut b): ([S::F32; WIDTH], [S::F32; R]),
-) -> ([S::F32; WIDTH], [S::F32; R]) {
-    for ((first, second), &x) in first.iter().zip(second).zip(operand) {
-        let x = s.splat(x);
-        for r in 0..WIDTH {
-            a[r] = s.fma(s.load(&first[r]), x, a[r]);
-        }
-        for r in 0..R {
-            b[r] = s.fma(s.load(&second[r]), x, b[r]);
-        }
-    }
-    (a, b)
-}
-
-#[inline(always)]
-fn load<S: Simd, const R: usize>(s: S, from: &[f32]) -> [S::F32; R] {
+pub fn load<S: Simd, const R: usize>(s: S, from: &[f32]) -> [S::F32; R] {
     let from: &[S::Lanes] = bytemuck::cast_slice(&from[..R * S::LANES]);
     let mut sums = [s.splat(0.0); R];
     for r in 0..R {
@@ -90,90 +71,102 @@ fn store<S: Simd, const R: usize>(s: S, sums: [S::F32; R], to: &mut [f32]) {
 }
 
 /// A matrix and what it is multiplied with.
-pub type Part<'a> = (&'a Panels, &'a [f32]);
+pub type Part<'a, W> = (&'a Panels<W>, &'a [f32]);
 
-/// For one row: `sums = start + Σ matrix · operand`, of one part after the other, which have the same vectors of rows. Without
-/// a start, on from what `sums` holds.
+/// For one row, in registers: the sums of panel `at`, which has `R` vectors, on from `sums`, of one part after the other.
+/// Parts of `C` columns are summed by code for just so many.
 #[inline(always)]
-pub fn one<S: Simd, const M: usize>(s: S, parts: [Part<'_>; M], start: Option<&[f32]>, sums: &mut [f32], way: Way) {
-    s.vectorize(One { s, parts, start, sums, way });
+pub fn panel<S: Simd, W: Weight, const R: usize, const M: usize, const C: usize>(
+    s: S,
+    parts: [Part<'_, W>; M],
+    at: usize,
+    mut sums: [S::F32; R],
+) -> [S::F32; R] {
+    let mut chains = [W::begin(s, s.splat(0.0)); R];
+    for r in 0..R {
+        chains[r] = W::begin(s, sums[r]);
+    }
+    for (matrix, operand) in parts {
+        let panel = matrix.panel::<S, R>(at);
+        chains = match (panel.first_chunk::<C>(), operand.first_chunk::<C>()) {
+            (Some(panel), Some(operand)) if C > 0 => columns::<S, W, R>(s, panel, operand, chains),
+            _ => columns::<S, W, R>(s, panel, operand, chains),
+        };
+    }
+    for r in 0..R {
+        sums[r] = W::end(s, chains[r]);
+    }
+    sums
 }
 
-struct One<'a, 's, S, const M: usize> {
+#[inline(always)]
+fn columns<S: Simd, W: Weight, const R: usize>(
     s: S,
-    parts: [Part<'a>; M],
+    panel: &[[W::Lanes<S>; R]],
+    operand: &[f32],
+    mut chains: [W::Sums<S>; R],
+) -> [W::Sums<S>; R] {
+    for (weights, &x) in panel.iter().zip(operand) {
+        let x = s.splat(x);
+        for r in 0..R {
+            chains[r] = W::add(s, &weights[r], x, chains[r]);
+        }
+    }
+    chains
+}
+
+/// For one row: `sums = start + Σ matrix · operand`. Without a start, on from what `sums` holds.
+#[inline(always)]
+pub fn one<S: Simd, W: Weight>(s: S, part: Part<'_, W>, start: Option<&[f32]>, sums: &mut [f32], way: Way) {
+    s.vectorize(One { s, part, start, sums, way });
+}
+
+struct One<'a, 's, S, W> {
+    s: S,
+    part: Part<'a, W>,
     start: Option<&'s [f32]>,
     sums: &'s mut [f32],
     way: Way,
 }
 
-impl<S: Simd, const M: usize> Task for One<'_, '_, S, M> {
+impl<S: Simd, W: Weight> Task for One<'_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { s, parts, start, sums, way } = self;
-        let panels = parts[0].0.len();
-        let turns = panels.div_ceil(2);
-        for turn in 0..turns {
-            let at = 2 * way.at(turn, turns);
-            match (panels - at, parts[0].0.width((at + 1).min(panels - 1))) {
-                (1, 1) => single::<S, 1, M>(s, parts, at, start, sums),
-                (1, 2) => single::<S, 2, M>(s, parts, at, start, sums),
-                (1, 3) => single::<S, 3, M>(s, parts, at, start, sums),
-                (1, _) => single::<S, WIDTH, M>(s, parts, at, start, sums),
-                (_, 1) => double::<S, 1, M>(s, parts, at, start, sums),
-                (_, 2) => double::<S, 2, M>(s, parts, at, start, sums),
-                (_, 3) => double::<S, 3, M>(s, parts, at, start, sums),
-                _ => double::<S, WIDTH, M>(s, parts, at, start, sums),
+        let Self { s, part, start, sums, way } = self;
+        let (matrix, _) = part;
+        for turn in 0..matrix.len() {
+            let at = way.at(turn, matrix.len());
+            match matrix.width(at) {
+                1 => through::<S, W, 1>(s, part, at, start, sums),
+                2 => through::<S, W, 2>(s, part, at, start, sums),
+                3 => through::<S, W, 3>(s, part, at, start, sums),
+                _ => through::<S, W, WIDTH>(s, part, at, start, sums),
             }
         }
     }
 }
 
-/// Panel `at`, of `R` vectors.
+/// Panel `at`, of `R` vectors, through memory.
 #[inline(always)]
-fn single<S: Simd, const R: usize, const M: usize>(
+fn through<S: Simd, W: Weight, const R: usize>(
     s: S,
-    parts: [Part<'_>; M],
+    part: Part<'_, W>,
     at: usize,
     start: Option<&[f32]>,
     sums: &mut [f32],
 ) {
-    let from = at * WIDTH * S::LANES;
-    let mut chains = [load::<S, R>(s, &start.unwrap_or(sums)[from..])];
-    for (matrix, operand) in parts {
-        let panel = matrix.panel::<S, R>(at);
-        chains = chain(s, panel, [&operand[..panel.len()]], chains);
-    }
-    let [sums_of] = chains;
-    store(s, sums_of, &mut sums[from..]);
-}
-
-/// Panel `at` and the next, of `R` vectors.
-#[inline(always)]
-fn double<S: Simd, const R: usize, const M: usize>(
-    s: S,
-    parts: [Part<'_>; M],
-    at: usize,
-    start: Option<&[f32]>,
-    sums: &mut [f32],
-) {
-    let (from, next) = (at * WIDTH * S::LANES, (at + 1) * WIDTH * S::LANES);
-    let before = start.unwrap_or(sums);
-    let (mut a, mut b) = (load::<S, WIDTH>(s, &before[from..]), load::<S, R>(s, &before[next..]));
-    for (matrix, operand) in parts {
-        (a, b) = chain_two(s, matrix.panel::<S, WIDTH>(at), matrix.panel::<S, R>(at + 1), operand, (a, b));
-    }
-    store(s, a, &mut sums[from..]);
-    store(s, b, &mut sums[next..]);
+    let from = part.0.first(at) * S::LANES;
+    let before = load(s, &start.unwrap_or(sums)[from..]);
+    store(s, panel::<S, W, R, 1, 0>(s, [part], at, before), &mut sums[from..]);
 }
 
 /// For many rows, each given by where its operand begins and where its sums do: [`one`] of one part.
 #[inline(always)]
-pub fn many<S: Simd>(
+pub fn many<S: Simd, W: Weight>(
     s: S,
-    matrix: &Panels,
+    matrix: &Panels<W>,
     operands: &[f32],
     start: Option<&[f32]>,
     sums: &mut [f32],
@@ -182,14 +175,14 @@ pub fn many<S: Simd>(
 ) {
     if let &[(operand, to)] = rows {
         let (operand, sums) = (&operands[operand..operand + matrix.cols()], &mut sums[to..]);
-        return one(s, [(matrix, operand)], start, sums, way);
+        return one(s, (matrix, operand), start, sums, way);
     }
     s.vectorize(Many { s, matrix, operands, start, sums, rows, way });
 }
 
-struct Many<'s, S> {
+struct Many<'s, S, W> {
     s: S,
-    matrix: &'s Panels,
+    matrix: &'s Panels<W>,
     operands: &'s [f32],
     start: Option<&'s [f32]>,
     sums: &'s mut [f32],
@@ -197,7 +190,7 @@ struct Many<'s, S> {
     way: Way,
 }
 
-impl<S: Simd> Task for Many<'_, S> {
+impl<S: Simd, W: Weight> Task for Many<'_, S, W> {
     type Output = ();
 
     #[inline(always)]
@@ -206,10 +199,10 @@ impl<S: Simd> Task for Many<'_, S> {
         for turn in 0..matrix.len() {
             let at = way.at(turn, matrix.len());
             match matrix.width(at) {
-                1 => blocks::<S, 1>(s, matrix, at, operands, start, sums, rows),
-                2 => blocks::<S, 2>(s, matrix, at, operands, start, sums, rows),
-                3 => blocks::<S, 3>(s, matrix, at, operands, start, sums, rows),
-                _ => blocks::<S, WIDTH>(s, matrix, at, operands, start, sums, rows),
+                1 => blocks::<S, W, 1>(s, matrix, at, operands, start, sums, rows),
+                2 => blocks::<S, W, 2>(s, matrix, at, operands, start, sums, rows),
+                3 => blocks::<S, W, 3>(s, matrix, at, operands, start, sums, rows),
+                _ => blocks::<S, W, WIDTH>(s, matrix, at, operands, start, sums, rows),
             }
         }
     }
@@ -217,9 +210,9 @@ impl<S: Simd> Task for Many<'_, S> {
 
 /// A panel for all rows, as many at once as there are registers for.
 #[inline(always)]
-fn blocks<S: Simd, const R: usize>(
+fn blocks<S: Simd, W: Weight, const R: usize>(
     s: S,
-    matrix: &Panels,
+    matrix: &Panels<W>,
     at: usize,
     operands: &[f32],
     start: Option<&[f32]>,
@@ -227,20 +220,20 @@ fn blocks<S: Simd, const R: usize>(
     mut rows: &[(usize, usize)],
 ) {
     if S::ROWS >= 6 {
-        rows = block::<S, R, 6>(s, matrix, at, operands, start, sums, rows);
+        rows = block::<S, W, R, 6>(s, matrix, at, operands, start, sums, rows);
     }
     if S::ROWS >= 3 {
-        rows = block::<S, R, 3>(s, matrix, at, operands, start, sums, rows);
+        rows = block::<S, W, R, 3>(s, matrix, at, operands, start, sums, rows);
     }
-    rows = block::<S, R, 2>(s, matrix, at, operands, start, sums, rows);
-    block::<S, R, 1>(s, matrix, at, operands, start, sums, rows);
+    rows = block::<S, W, R, 2>(s, matrix, at, operands, start, sums, rows);
+    block::<S, W, R, 1>(s, matrix, at, operands, start, sums, rows);
 }
 
 /// Of the rows, `N` at a time; returns those that are left.
 #[inline(always)]
-fn block<'r, S: Simd, const R: usize, const N: usize>(
+fn block<'r, S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,
-    matrix: &Panels,
+    matrix: &Panels<W>,
     at: usize,
     operands: &[f32],
     start: Option<&[f32]>,
@@ -248,7 +241,7 @@ fn block<'r, S: Simd, const R: usize, const N: usize>(
     rows: &'r [(usize, usize)],
 ) -> &'r [(usize, usize)] {
     let panel = matrix.panel::<S, R>(at);
-    let first = at * WIDTH * S::LANES;
+    let first = matrix.first(at) * S::LANES;
     let (blocks, rest) = rows.as_chunks::<N>();
     for rows in blocks {
         let mut x = [&operands[..0]; N];
@@ -258,7 +251,7 @@ fn block<'r, S: Simd, const R: usize, const N: usize>(
             x[n] = &operands[operand..operand + panel.len()];
             chains[n] = load::<S, R>(s, &start.unwrap_or(&sums[to..])[first..]);
         }
-        let chains = chain(s, panel, x, chains);
+        let chains = chain::<S, W, R, N>(s, panel, x, chains);
         for n in 0..N {
             store(s, chains[n], &mut sums[rows[n].1 + first..]);
         }

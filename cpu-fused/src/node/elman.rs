@@ -1,6 +1,5 @@
 //! The simple recurrent cell ([`tidegate::cell::elman`]) in f32, but for `low_rank`.
 
-use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::elman::{LOW_RANK, MASKED};
 use tidegate::node::Node;
@@ -8,28 +7,29 @@ use tidegate::node::Node;
 use super::{Io, Kernel, Span, is_masked, tensor};
 use crate::curves;
 use crate::lines::Lines;
-use crate::panels::{Panels, Rows, per_row, unit};
+use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
 use crate::simd::{Simd, Task};
 use crate::sums::{Way, many, one};
+use crate::weight::Weight;
 
-pub struct Elman<S> {
+pub struct Elman<S, W> {
     s: S,
     masked: bool,
-    input: Panels,
-    recurrent: Panels,
+    input: Panels<W>,
+    recurrent: Panels<W>,
     bias: Lines<f32>,
     activation: Activation,
 }
 
-impl<S: Simd> Elman<S> {
-    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
+impl<S: Simd, W: Weight> Elman<S, W> {
+    pub fn pack(node: &Node<'_>, s: S) -> Option<Self> {
         if node.has(LOW_RANK) {
             return None;
         }
         let hidden = node.hidden_size;
         let vectors = hidden.div_ceil(S::LANES);
         let place = |vector, lane| unit(s, vector, lane, hidden).map(|unit| (0, unit));
-        let panels = |name, cols| Panels::new(s, &[Rows::of(node, numeric, tensor(node, name), cols)], vectors, place);
+        let panels = |name, cols| Panels::new(s, &[Rows::of(node, tensor(node, name), cols)], (WIDTH, vectors), place);
         let bias = node.elements(tensor(node, "bias"));
         Some(Self {
             s,
@@ -52,13 +52,13 @@ impl<S: Simd> Elman<S> {
     }
 }
 
-impl<S: Simd> Kernel<f32> for Elman<S> {
+impl<S: Simd, W: Weight> Kernel<f32> for Elman<S, W> {
     fn work_len(&self, steps: usize) -> usize {
         steps * self.bias.len()
     }
 
-    fn step(&self, io: Io<'_, f32>) {
-        self.s.vectorize(Step(self, io));
+    fn step(&self, mut io: Io<'_, f32>) {
+        self.s.vectorize(Step(self, &mut io));
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {
@@ -66,9 +66,9 @@ impl<S: Simd> Kernel<f32> for Elman<S> {
     }
 }
 
-struct Step<'k, 's, S>(&'k Elman<S>, Io<'s, f32>);
+struct Step<'k, 's, 'e, S, W>(&'k Elman<S, W>, &'s mut Io<'e, f32>);
 
-impl<S: Simd> Task for Step<'_, '_, S> {
+impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]
@@ -78,14 +78,16 @@ impl<S: Simd> Task for Step<'_, '_, S> {
             return y.copy_from_slice(h);
         }
         let sums = &mut work[..elman.bias.len()];
-        one(elman.s, [(&elman.input, x), (&elman.recurrent, h)], Some(elman.bias.get()), sums, Way::of(odd));
+        let (s, way) = (elman.s, Way::of(*odd));
+        one(s, (&elman.input, x), Some(elman.bias.get()), sums, way);
+        one(s, (&elman.recurrent, &*h), None, sums, way);
         elman.finish(sums, h, y);
     }
 }
 
-struct Run<'k, 'r, 's, S>(&'k Elman<S>, &'r mut Span<'s, f32>);
+struct Run<'k, 'r, 's, S, W>(&'k Elman<S, W>, &'r mut Span<'s, f32>);
 
-impl<S: Simd> Task for Run<'_, '_, '_, S> {
+impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]
