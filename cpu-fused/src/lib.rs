@@ -37,21 +37,23 @@
 //!
 //! # What is fast
 //!
-//! In the float numerics LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or
-//! after the product, Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights stay f16 and are
-//! widened when they are read. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers
-//! have, for the same three; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window
-//! too, runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
+//! In the float numerics LSTM, GRU and Elman with every option (normalizations, masks, recurrent weights of low rank), dense
+//! layers and layer normalization have kernels, for AVX-512, AVX2, NEON and plain Rust; f16 weights of recurrent and dense
+//! layers stay f16, and are widened when they are read. In the integer numerics LSTM without options, GRU with none but the place of its reset, and dense layers have, for
+//! the same; the weights of `i4x16` are widened to those of `i8x16`. All else, layers unrolled over a window too, runs
+//! by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
 //!
 //! A model in an endless schedule without windows runs sequences layer by layer. In the float numerics what a layer sees of
-//! its input is one product of matrices, and the sequences of a batch go through the recurrent weights together; layers of
-//! integers step, as do other models. Each call computes on its own thread; streams and shares of a batch may be spread over
-//! threads.
+//! its input is one product of matrices; from six sequences on those of an LSTM step together instead, and the sums of six
+//! stay in registers until they are a state. Steps that a mask takes away cost nothing. Layers of integers step, as do other
+//! models. Each call computes on its own thread; streams may be spread over threads, and with the feature `threads`
+//! `par_run_batch` spreads a batch over a pool of rayon.
 
 #![deny(missing_docs)]
 
 pub mod arch;
 mod curves;
+mod field;
 mod integer;
 pub mod isa;
 mod lines;
@@ -63,8 +65,13 @@ pub mod simd;
 mod step;
 mod stream;
 mod sums;
+#[cfg(feature = "threads")]
+mod threads;
 mod weight;
+mod windows;
 
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};
 pub use stream::Stream;
+#[cfg(feature = "threads")]
+pub use threads::ParScratch;

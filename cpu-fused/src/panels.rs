@@ -4,6 +4,7 @@
 //! units has gates; a panel has, column by column, its vectors: `[panel][column][vector of the panel][lane]`. The last panel
 //! may have fewer vectors.
 
+use tidegate::Numeric;
 use tidegate::node::Node;
 
 use crate::lines::Lines;
@@ -12,18 +13,18 @@ use crate::weight::Weight;
 
 /// Vectors of a panel, at most.
 pub const WIDTH: usize = 4;
-
 /// A matrix of a float image, row by row.
 #[derive(Clone, Copy)]
-pub struct Rows<'m, W> {
-    weights: &'m [W],
+pub struct Rows<'m> {
+    bytes: &'m [u8],
+    numeric: Numeric,
     cols: usize,
 }
 
-impl<'m, W: Weight> Rows<'m, W> {
+impl<'m> Rows<'m> {
     /// Matrix `index` of the node's spec, of so many columns.
-    pub fn of(node: &Node<'m>, index: usize, cols: usize) -> Self {
-        Self { weights: bytemuck::cast_slice(node.tensor(index)), cols }
+    pub fn of(node: &Node<'m>, numeric: Numeric, index: usize, cols: usize) -> Self {
+        Self { bytes: node.tensor(index), numeric, cols }
     }
 
     /// Columns.
@@ -33,8 +34,8 @@ impl<'m, W: Weight> Rows<'m, W> {
 
     /// One weight: rows lie in blocks of four, column by column.
     #[inline]
-    fn at(self, row: usize, col: usize) -> W {
-        self.weights.get((row / 4 * self.cols + col) * 4 + row % 4).copied().unwrap_or(W::zeroed())
+    pub fn at<W: Weight>(self, row: usize, col: usize) -> W {
+        W::at(self.bytes, self.numeric, (row / 4 * self.cols + col) * 4 + row % 4)
     }
 }
 
@@ -59,21 +60,24 @@ impl<W: Weight> Panels<W> {
     /// vector has in a lane, none where zeros fill it up.
     pub fn new<S: Simd>(
         _: S,
-        matrices: &[Rows<'_, W>],
+        matrices: &[Rows<'_>],
         (width, vectors): (usize, usize),
         place: impl Fn(usize, usize) -> Place,
     ) -> Self {
         let cols = matrices.first().map_or(0, |matrix| matrix.cols());
         let mut weights = Lines::zeroed(vectors * cols * S::LANES);
-        for vector in 0..vectors {
-            let (panel, within) = (vector / width, vector % width);
-            let wide = width.min(vectors - panel * width);
-            let start = (panel * width * cols + within) * S::LANES;
-            for lane in 0..S::LANES {
-                let Some((matrix, row)) = place(vector, lane) else { continue };
-                let to = weights.get_mut()[start + lane..].iter_mut().step_by(wide * S::LANES);
-                for (col, to) in to.enumerate().take(cols) {
-                    *to = matrices[matrix].at(row, col);
+        let mut to = weights.get_mut().iter_mut();
+        let mut rows = Vec::with_capacity(width * S::LANES);
+        for first in (0..vectors).step_by(width) {
+            rows.clear();
+            for vector in first..vectors.min(first + width) {
+                rows.extend((0..S::LANES).map(|lane| place(vector, lane)));
+            }
+            for col in 0..cols {
+                for (row, to) in rows.iter().zip(&mut to) {
+                    if let &Some((matrix, row)) = row {
+                        *to = matrices[matrix].at(row, col);
+                    }
                 }
             }
         }

@@ -4,6 +4,7 @@ use tidegate::backend::{Crosses, Pass, Turn};
 use tidegate::step::{StepError, Values};
 use tidegate::{Schedule, State, Step};
 
+use crate::field::Field;
 use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
 use crate::node::{Io, apart};
 
@@ -269,9 +270,28 @@ fn run<E: Element>(
     observe: Observe<'_>,
 ) -> bool {
     let memory: &mut [E] = bytemuck::cast_slice_mut(scratch.words.get_mut());
-    let (slots, core_work) = memory.split_at_mut(slot_elements);
     let work: &mut [E] = bytemuck::cast_slice_mut(scratch.work.get_mut());
     for (index, node) in nodes.iter().enumerate() {
+        if let (Some(kernel), Some(_)) = (&node.kernel, node.node.unroll) {
+            if pass.steps() {
+                let spare = scratch.spare;
+                let mut field = Field {
+                    memory,
+                    spare,
+                    stride: slot_elements,
+                    time: 1,
+                    states: state,
+                    state_stride: 0,
+                    first: 0,
+                    work,
+                    rows: &mut scratch.rows,
+                };
+                field.windows(node, &**kernel, 0, &mut [pass.rows().min(node.node.steps())]);
+                observe(index, E::values(&memory[node.output.clone()]));
+            }
+            continue;
+        }
+        let (slots, core_work) = memory.split_at_mut(slot_elements);
         let own = &mut state[node.state.clone()];
         match &node.kernel {
             Some(_) if !pass.steps() => continue,

@@ -2,6 +2,7 @@
 
 use bytemuck::Pod;
 use half::f16;
+use tidegate::Numeric;
 
 use crate::simd::Simd;
 
@@ -12,6 +13,8 @@ pub trait Weight: Pod + Send + Sync {
     /// A vector of sums that are being added to.
     type Sums<S: Simd>: Copy;
 
+    /// Number `index` of a tensor of a float image; zero where it has none.
+    fn at(tensor: &[u8], numeric: Numeric, index: usize) -> Self;
     /// As f32.
     fn load<S: Simd>(s: S, from: &Self::Lanes<S>) -> S::F32;
     /// Sums that go on from these.
@@ -25,6 +28,15 @@ pub trait Weight: Pod + Send + Sync {
 impl Weight for f32 {
     type Lanes<S: Simd> = S::Lanes;
     type Sums<S: Simd> = S::F32;
+
+    #[inline]
+    fn at(tensor: &[u8], numeric: Numeric, index: usize) -> Self {
+        if numeric == Numeric::F16 {
+            return f16::at(tensor, numeric, index).to_f32();
+        }
+        let bytes = tensor.get(4 * index..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0.0, |bytes| Self::from_le_bytes(*bytes))
+    }
 
     #[inline(always)]
     fn load<S: Simd>(s: S, from: &S::Lanes) -> S::F32 {
@@ -50,6 +62,13 @@ impl Weight for f32 {
 impl Weight for f16 {
     type Lanes<S: Simd> = S::Halves;
     type Sums<S: Simd> = S::Parts;
+
+    /// Of an image in f16.
+    #[inline]
+    fn at(tensor: &[u8], _: Numeric, index: usize) -> Self {
+        let bytes = tensor.get(2 * index..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(Self::ZERO, |bytes| Self::from_le_bytes(*bytes))
+    }
 
     #[inline(always)]
     fn load<S: Simd>(s: S, from: &S::Halves) -> S::F32 {

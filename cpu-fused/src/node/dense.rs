@@ -1,5 +1,6 @@
 //! A dense layer of one group ([`tidegate::cell::dense`]) in f32.
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::node::Node;
 
@@ -19,12 +20,12 @@ pub struct Dense<S, W> {
 }
 
 impl<S: Simd, W: Weight> Dense<S, W> {
-    pub fn pack(node: &Node<'_>, s: S) -> Option<Self> {
+    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
         if node.extent(0) != 1 {
             return None;
         }
         let vectors = node.output_size.div_ceil(S::LANES);
-        let matrix = Rows::of(node, tensor(node, "weights"), node.input_size);
+        let matrix = Rows::of(node, numeric, tensor(node, "weights"), node.input_size);
         let bias = node.elements(tensor(node, "bias"));
         let row = |vector, lane| unit(s, vector, lane, node.output_size);
         Some(Self {
@@ -68,7 +69,7 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
     fn run(self) {
         let Self(dense, Io { x, work, y, odd, .. }) = self;
         let sums = &mut work[..dense.bias.len()];
-        one(dense.s, (&dense.weights, x), Some(dense.bias.get()), sums, Way::of(*odd));
+        one(dense.s, [(&dense.weights, x)], Some(dense.bias.get()), sums, Way::of(*odd));
         dense.finish(sums, y);
     }
 }
@@ -82,11 +83,13 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
     fn run(self) {
         let Self(dense, span) = self;
         let len = dense.bias.len();
-        span.rows_of_inputs(len);
-        many(dense.s, &dense.weights, span.arenas, Some(dense.bias.get()), span.work, span.rows, Way::Up);
-        for &(x, of) in span.rows.iter() {
-            let y = x - span.input.start + span.output.start;
-            dense.finish(&span.work[of..of + len], &mut span.arenas[y..y + span.output.len()]);
+        span.rows_of_inputs(len, false);
+        many(dense.s, &dense.weights, span.memory, Some(dense.bias.get()), span.work, span.rows, Way::Up);
+        for sequence in 0..span.lens.len() {
+            for time in 0..span.len(sequence) {
+                let (of, y) = ((sequence * span.time + time) * len, span.y(sequence, time));
+                dense.finish(&span.work[of..of + len], &mut span.memory[y]);
+            }
         }
     }
 }

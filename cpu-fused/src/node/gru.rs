@@ -1,14 +1,15 @@
-//! GRU ([`tidegate::cell::gru`]) in f32, the reset before the product or after it, but for `low_rank`.
+//! GRU ([`tidegate::cell::gru`]) in f32, the reset before the product or after it, with every option.
 //!
 //! A block of units has a vector of each gate, r, z, n, side by side. What the input gives them is summed first. After the
 //! product, the recurrent weights go on with r and z, and begin n anew from its bias; before, they go on with r and z, and
 //! then with n.
 
+use tidegate::Numeric;
 use tidegate::activation::Activation;
 use tidegate::cell::gru::{LOW_RANK, MASKED, RESET_AFTER};
 use tidegate::node::Node;
 
-use super::{Io, Kernel, Span, block, copy, is_masked, tensor};
+use super::{Io, Kernel, Span, block, copy, is_masked, low_rank, tensor};
 use crate::curves;
 use crate::lines::Lines;
 use crate::panels::{Panels, Place, Rows, WIDTH, per_row, unit};
@@ -31,6 +32,8 @@ pub struct Gru<S, W> {
     input: Panels<W>,
     bias: Lines<f32>,
     recurrent: Recurrent<W>,
+    /// What makes of h what the recurrent weights see, with `low_rank`.
+    basis: Option<Panels>,
     gate: Activation,
     new: Activation,
 }
@@ -43,10 +46,7 @@ enum Recurrent<W> {
 }
 
 impl<S: Simd, W: Weight> Gru<S, W> {
-    pub fn pack(node: &Node<'_>, s: S) -> Option<Self> {
-        if node.has(LOW_RANK) {
-            return None;
-        }
+    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Self {
         let hidden = node.hidden_size;
         let blocks = hidden.div_ceil(S::LANES);
         // Of two matrices, the first of r and z, the second of n.
@@ -54,9 +54,10 @@ impl<S: Simd, W: Weight> Gru<S, W> {
             let unit = unit(s, vector / gates, lane, hidden)?;
             Some(if vector % gates < FIRST { (0, FIRST * unit + vector % gates) } else { (1, unit) })
         };
-        let both = |names: [&str; 2], cols| names.map(|name| Rows::of(node, tensor(node, name), cols));
+        let both = |names: [&str; 2], cols| names.map(|name| Rows::of(node, numeric, tensor(node, name), cols));
         let input = both(["gate_input_weights", "new_input_weights"], node.input_size);
-        let recurrent = both(["gate_recurrent_weights", "new_recurrent_weights"], hidden);
+        let recurrent =
+            both(["gate_recurrent_weights", "new_recurrent_weights"], low_rank::rank(node, LOW_RANK).unwrap_or(hidden));
         let after = node.has(RESET_AFTER);
         let biases = ["gate_bias", if after { "new_input_bias" } else { "new_bias" }]
             .map(|name| node.elements(tensor(node, name)));
@@ -77,11 +78,12 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         };
         let activations = [node.activation(0), node.activation(1)];
         let is_plain = after && activations == [Activation::Sigmoid, Activation::Tanh] && !node.has(MASKED);
-        Some(Self {
+        let is_small = is_plain && !node.has(LOW_RANK) && node.input_size == hidden;
+        Self {
             s,
             hidden,
             blocks,
-            size: if is_plain && node.input_size == hidden { hidden } else { 0 },
+            size: if is_small { hidden } else { 0 },
             masked: node.has(MASKED),
             input: Panels::new(s, &input, (GATES, GATES * blocks), |vector, lane| place(GATES, vector, lane)),
             bias: per_row(s, GATES * blocks, |vector, lane| {
@@ -89,9 +91,10 @@ impl<S: Simd, W: Weight> Gru<S, W> {
                 row.unwrap_or(0.0)
             }),
             recurrent,
+            basis: low_rank::basis(node, numeric, s, LOW_RANK, hidden),
             gate: activations[0],
             new: activations[1],
-        })
+        }
     }
 
     /// Elements of the sums of what comes in.
@@ -103,6 +106,37 @@ impl<S: Simd, W: Weight> Gru<S, W> {
     fn recurrent_len(&self) -> usize {
         let product = if matches!(self.recurrent, Recurrent::Before(..)) { self.blocks * S::LANES } else { 0 };
         self.sums_len() + product
+    }
+
+    /// Elements of what the recurrent weights see with `low_rank`.
+    fn seen_len(&self) -> usize {
+        low_rank::seen_len(self.s, self.basis.as_ref())
+    }
+
+    /// What they see of h, or of r ⊙ h.
+    #[inline(always)]
+    fn seen<'a>(&self, h: &'a [f32], to: &'a mut [f32], way: Way) -> &'a [f32] {
+        low_rank::seen(self.s, self.basis.as_ref(), h, to, way)
+    }
+
+    /// Goes on with the sums of rows, by what the recurrent weights see of `h` there.
+    #[inline(always)]
+    fn sum(
+        &self,
+        matrix: &Panels<W>,
+        h: &[f32],
+        sums: &mut [f32],
+        rows: &[(usize, usize)],
+        seen: &mut [f32],
+        way: Way,
+    ) {
+        if self.basis.is_none() {
+            return many(self.s, matrix, h, None, sums, rows, way);
+        }
+        for &(from, to) in rows {
+            let seen = self.seen(&h[from..from + self.hidden], seen, way);
+            one(self.s, [(matrix, seen)], None, &mut sums[to..], way);
+        }
     }
 
     /// What the recurrent sums start from: those of what comes in, and for n its own bias, or nothing yet.
@@ -208,7 +242,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
 
 impl<S: Simd, W: Weight> Kernel<f32> for Gru<S, W> {
     fn work_len(&self, steps: usize) -> usize {
-        steps * (self.sums_len() + self.recurrent_len())
+        steps * (self.sums_len() + self.recurrent_len() + self.seen_len())
     }
 
     fn step(&self, mut io: Io<'_, f32>) {
@@ -237,28 +271,33 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
             return y.copy_from_slice(h);
         }
         let (s, way) = (gru.s, Way::of(*odd));
+        if let (Recurrent::After(matrix, new_bias), None) = (&gru.recurrent, &gru.basis) {
+            for turn in 0..gru.blocks {
+                let at = way.at(turn, gru.blocks);
+                let units = block(s, at, gru.hidden);
+                let (n, of_state) = gru.sums_after::<0>((matrix, new_bias), at, x, h);
+                let activations = (gru.gate, gru.new);
+                let mixed = gru.update_after(activations, n, of_state, s.load_part(&h[units.clone()]));
+                s.store_part(mixed, &mut y[units]);
+            }
+            return copy(s, y, h);
+        }
+        let (sums, work) = work.split_at_mut(gru.sums_len());
+        let (of_state, work) = work.split_at_mut(gru.sums_len());
+        let (product, seen) = work.split_at_mut(gru.recurrent_len() - gru.sums_len());
+        one(gru.s, [(&gru.input, x)], Some(gru.bias.get()), sums, way);
+        gru.begin(sums, of_state);
         match &gru.recurrent {
-            Recurrent::After(matrix, new_bias) => {
-                for turn in 0..gru.blocks {
-                    let at = way.at(turn, gru.blocks);
-                    let units = block(s, at, gru.hidden);
-                    let (n, of_state) = gru.sums_after::<0>((matrix, new_bias), at, x, h);
-                    let activations = (gru.gate, gru.new);
-                    let mixed = gru.update_after(activations, n, of_state, s.load_part(&h[units.clone()]));
-                    s.store_part(mixed, &mut y[units]);
-                }
-                copy(s, y, h);
+            Recurrent::After(matrix, _) => {
+                one(gru.s, [(matrix, gru.seen(h, seen, way))], None, of_state, way);
+                gru.finish_after(sums, of_state, h, y);
             }
             Recurrent::Before(of_gates, of_new) => {
-                let (sums, work) = work.split_at_mut(gru.sums_len());
-                let (of_state, product) = work.split_at_mut(gru.sums_len());
-                one(s, (&gru.input, x), Some(gru.bias.get()), sums, way);
-                gru.begin(sums, of_state);
                 let (gates, new) = of_state.split_at_mut(FIRST * gru.blocks * S::LANES);
-                one(s, (of_gates, &*h), None, gates, way);
+                one(gru.s, [(of_gates, gru.seen(h, seen, way))], None, gates, way);
                 let product = &mut product[..gru.hidden];
                 gru.reset_before(gates, h, product);
-                one(s, (of_new, &*product), None, new, way);
+                one(gru.s, [(of_new, gru.seen(product, seen, way))], None, new, way);
                 gru.finish_before(of_state, h, y);
             }
         }
@@ -305,41 +344,43 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
     type Output = ();
 
     /// Sums of what comes in lie `[sequence][time]`, those of what is carried behind them, `[sequence]`, and behind those
-    /// r ⊙ h, `[sequence]`.
+    /// r ⊙ h, `[sequence]`. With `low_rank` rows go by themselves.
     #[inline(always)]
     fn run(self) {
         let Self(gru, span) = self;
         let (len, batch) = (gru.sums_len(), span.lens.len());
         let product_len = gru.recurrent_len() - len;
-        span.rows_of_inputs(len);
-        many(gru.s, &gru.input, span.arenas, Some(gru.bias.get()), span.work, span.rows, Way::Up);
+        span.rows_of_inputs(len, gru.masked);
+        many(gru.s, &gru.input, span.memory, Some(gru.bias.get()), span.work, span.rows, Way::Up);
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
             span.rows_of_states(t, len, gru.masked);
             let (sums, work) = span.work.split_at_mut(batch * span.time * len);
-            let (of_states, products) = work.split_at_mut(batch * len);
+            let (of_states, work) = work.split_at_mut(batch * len);
+            let (products, seen) = work.split_at_mut(batch * product_len);
             for row in span.rows.iter_mut() {
                 let own = (row.0 - span.state.start) / span.state_stride * len;
                 gru.begin(&sums[row.1..row.1 + len], &mut of_states[own..own + len]);
                 row.1 = own;
             }
+            let (output, lens) = (span.output, span.lens);
             let outputs = |state: usize| {
                 let sequence = (state - span.state.start) / span.state_stride;
                 (sequence * span.time + t, sequence)
             };
             match &gru.recurrent {
                 Recurrent::After(matrix, _) => {
-                    many(gru.s, matrix, span.states, None, of_states, span.rows, way);
+                    gru.sum(matrix, span.states, of_states, span.rows, seen, way);
                     for &(state, own) in span.rows.iter() {
-                        let (index, _) = outputs(state);
-                        let y = index * span.stride + span.output.start;
-                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.arenas[y..y + gru.hidden]);
+                        let (index, sequence) = outputs(state);
+                        let y = output.at(lens, sequence, t);
+                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.memory[y]);
                         gru.finish_after(&sums[index * len..(index + 1) * len], &of_states[own..own + len], h, y);
                     }
                 }
                 Recurrent::Before(of_gates, of_new) => {
                     let gates_len = FIRST * gru.blocks * S::LANES;
-                    many(gru.s, of_gates, span.states, None, of_states, span.rows, way);
+                    gru.sum(of_gates, span.states, of_states, span.rows, seen, way);
                     for row in span.rows.iter_mut() {
                         let (_, sequence) = outputs(row.0);
                         let (state, product) = (row.0, sequence * product_len);
@@ -348,12 +389,12 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
                         gru.reset_before(gates, h, &mut products[product..product + gru.hidden]);
                         *row = (product, row.1 + gates_len);
                     }
-                    many(gru.s, of_new, products, None, of_states, span.rows, way);
+                    gru.sum(of_new, products, of_states, span.rows, seen, way);
                     for &(product, new) in span.rows.iter() {
                         let sequence = product / product_len;
                         let (state, own) = (sequence * span.state_stride + span.state.start, new - gates_len);
-                        let y = (sequence * span.time + t) * span.stride + span.output.start;
-                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.arenas[y..y + gru.hidden]);
+                        let y = output.at(lens, sequence, t);
+                        let (h, y) = (&mut span.states[state..state + gru.hidden], &mut span.memory[y]);
                         gru.finish_before(&of_states[own..own + len], h, y);
                     }
                 }
