@@ -40,7 +40,9 @@ impl<'m> Weights<'m> {
     fn of(node: &Node<'m>) -> Self {
         let floats = |name| -> &'m [f32] {
             let index = node.spec().tensors.iter().position(|tensor| tensor.name == name);
-            bytemuck::cast_slice(node.tensor(index.expect("a tensor of the LSTM")))
+            let bytes = node.tensor(index.expect("a tensor of the LSTM"));
+            // One that is not there is nowhere.
+            if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
         };
         Self {
             input: floats("input_weights").as_chunks().0.as_chunks().0,
@@ -231,13 +233,13 @@ fn measure(kind: Kind, model: &Model<'_>, x: &[f32]) -> [(Duration, Vec<f32>); W
                 2 => {
                     let mut state = State::new(model, &mut memory).expect("the model's own length");
                     for (x, y) in x.chunks(SIZE).zip(y.chunks_mut(SIZE)) {
-                        model.step_f32(&mut state, &mut core_scratch, x, y).expect("every length is right");
+                        assert!(model.step_f32(&mut state, &mut core_scratch, x, y).is_ok());
                     }
                 }
                 3 => {
                     stream.reset();
                     for (x, y) in x.chunks(SIZE).zip(y.chunks_mut(SIZE)) {
-                        stream.step(x, y).expect("every length is right");
+                        assert!(stream.step(x, y).is_ok());
                     }
                 }
                 _ => {

@@ -79,3 +79,8 @@ pub use model::{FusedModel, Scratch};
 pub use stream::Stream;
 #[cfg(feature = "threads")]
 pub use threads::ParScratch;
+
+/// The page about hosts, whose text is run.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/hosts.md")]
+struct Hosts;
