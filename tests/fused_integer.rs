@@ -37,7 +37,9 @@ fn cells() -> Vec<Variant> {
         projected(&["peephole", "projection"]).param("cell_clip", 0.5).param("projection_clip", 0.1),
         projected(&["projection", "masked"]).activation("output_activation", named("relu")),
         lstm(&[]).activation("gate_activation", named("hard_sigmoid")).activation("cell_activation", named("relu")),
-        lstm(&["peephole"]).activation("cell_activation", named("elu")).activation("output_activation", named("identity")),
+        lstm(&["peephole"])
+            .activation("cell_activation", named("elu"))
+            .activation("output_activation", named("identity")),
         gru.clone(),
         after.clone(),
         Variant::new(CellKind::Gru, &["masked"]).activation("new_activation", named("softsign")),
@@ -116,7 +118,7 @@ fn hold_sequences(what: &str, model: &Model<'_>, rng: &mut Rng, (batch, time): (
     let mut expected = vec![f32::NAN; batch * time * model.output_size()];
     let mut states = Batch::new(model, batch, &mut memory).unwrap();
     let steps = model.run_batch(&mut states, &mut scratch, &[&x], &mut [&mut expected], &how).unwrap();
-    assert_eq!(steps, lens.iter().sum());
+    assert_eq!(steps, lens.iter().sum::<usize>());
     for isa in Isa::available() {
         let fused = FusedModel::with_isa(model, isa);
         let (mut got_memory, mut scratch) = (vec![0; batch * words], fused.scratch());
@@ -167,7 +169,9 @@ fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
 fn sequences_and_batches_give_the_bits_of_the_reference() {
     let mut rng = Rng::new(4);
     for variant in cells().into_iter().chain(dense()) {
-        for (units, input, batch, time) in [(5, 3, 1, 1), (16, 16, 1, 9), (33, 7, 2, 5), (64, 70, 5, 6), (20, 40, 131, 2)] {
+        for (units, input, batch, time) in
+            [(5, 3, 1, 1), (16, 16, 1, 9), (33, 7, 2, 5), (64, 70, 5, 6), (20, 40, 131, 2)]
+        {
             let model = chain(&mut rng, input, &[(variant.clone(), units)], DRAW);
             for numeric in Numeric::INTEGER {
                 let layout = layout(&mut rng, numeric);

@@ -2,9 +2,11 @@
 
 use core::fmt;
 
+#[cfg(target_arch = "aarch64")]
+use crate::arch::aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx2, Avx512};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::Simd;
 use crate::simd::Task;
 
@@ -21,6 +23,9 @@ pub enum Isa {
     /// AVX-512 (F, BW, VL, DQ and VNNI), in vectors of 16.
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
+    /// NEON, in vectors of 4.
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
 }
 
 impl Isa {
@@ -33,7 +38,9 @@ impl Isa {
     pub fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let fast = [Avx2::detect().map(Self::Avx2), Avx512::detect().map(Self::Avx512)];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        let fast = [Neon::detect().map(Self::Neon)];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let fast: [Option<Self>; 0] = [];
         core::iter::once(Self::Scalar).chain(fast.into_iter().flatten())
     }
@@ -47,6 +54,8 @@ impl Isa {
             Self::Avx2(simd) => Simd::vectorize(simd, task),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(simd) => Simd::vectorize(simd, task),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => Simd::vectorize(simd, task),
         }
     }
 
@@ -58,6 +67,8 @@ impl Isa {
             Self::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(_) => "neon",
         }
     }
 }

@@ -37,16 +37,17 @@
 //!
 //! # What is fast
 //!
-//! In the float numerics LSTM (not yet with normalizations or recurrent weights of low rank), GRU with the reset before or
-//! after the product, Elman and dense layers have kernels, for AVX-512, AVX2 and plain Rust; f16 weights are widened when
-//! they are packed. In the integer numerics LSTM without normalizations, GRU, Elman, dense layers and convolutions of one
-//! group have, with all options and activations, for the same three. A loaded model of `i4x16` has as many bytes as one of
-//! `i8x16`: each weight is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do
-//! not).
+//! In the float numerics LSTM, GRU and Elman with every option (normalizations, masks, recurrent weights of low rank), dense
+//! layers and layer normalization have kernels, for AVX-512, AVX2, NEON and plain Rust; f16 weights are widened when they are
+//! packed. In the integer numerics LSTM without normalizations, GRU, Elman, dense layers and convolutions of one group have,
+//! with all other options and all activations, for the same. A loaded model of `i4x16` has as many bytes as one of `i8x16`:
+//! each weight is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
 //!
 //! A model in an endless schedule without windows runs sequences layer by layer: what a layer sees of its input is one
-//! product of matrices, and the sequences of a batch go through the recurrent weights together. Other models step. Each call
-//! computes on its own thread; streams and shares of a batch may be spread over threads.
+//! product of matrices, and sequences go through the recurrent weights together. In the float numerics, from six sequences on
+//! those of an LSTM step together instead, and the sums of six stay in registers until they are a state. Steps that a mask
+//! takes away cost nothing there. Other models step. Each call computes on its own thread; streams may be spread over threads,
+//! and with the feature `threads` `par_run_batch` spreads a batch over a pool of rayon.
 
 #![deny(missing_docs)]
 
@@ -64,8 +65,12 @@ pub mod simd;
 mod step;
 mod stream;
 mod sums;
+#[cfg(feature = "threads")]
+mod threads;
 mod windows;
 
 pub use isa::Isa;
 pub use model::{FusedModel, Scratch};
 pub use stream::Stream;
+#[cfg(feature = "threads")]
+pub use threads::ParScratch;

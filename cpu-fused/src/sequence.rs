@@ -9,8 +9,11 @@ use crate::field::{Field, STEPS};
 use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
 use crate::step::{Rows, unseen};
 
-/// Sequences that are run together.
-pub(crate) const SEQUENCES: usize = 128;
+/// Sequences that are run together, at most: rows enough for weights out of the third cache, and few enough for many steps.
+pub(crate) const SEQUENCES: usize = 24;
+/// More steps than [`STEPS`] of small layers, as long as all arenas have no more elements than this: the second cache holds
+/// them.
+const CACHED_ELEMENTS: usize = 3 << 14;
 /// Elements of all arenas, unless one step needs more.
 pub(crate) const ELEMENTS: usize = 1 << 22;
 
@@ -62,7 +65,7 @@ impl FusedModel<'_> {
         self.sequences(len, words, scratch, inputs, outputs, sequence)
     }
 
-    fn sequences(
+    pub(crate) fn sequences(
         &self,
         batch: usize,
         words: &mut [u32],
@@ -137,11 +140,15 @@ impl FusedModel<'_> {
     {
         let state_words = self.model.state_words();
         let mut written = 0;
-        for (group, words) in words.chunks_mut(state_words * SEQUENCES).enumerate() {
-            let first = group * SEQUENCES;
+        // All groups about as large.
+        let sequences = words.len() / state_words;
+        let together = sequences.div_ceil(sequences.div_ceil(SEQUENCES).max(1)).max(1);
+        for (group, words) in words.chunks_mut(state_words * together).enumerate() {
+            let first = group * together;
             let batch = words.len() / state_words;
             let len = |index: usize| how.lens.map_or(time, |lens| lens[first + index]);
-            let most = (ELEMENTS / (batch * self.model.slot_elements()).max(1)).min(STEPS / batch).max(1);
+            let elements = self.model.slot_elements().max(1);
+            let most = (STEPS.max(CACHED_ELEMENTS / elements).min(ELEMENTS / elements) / batch).max(1);
             let longest = (0..batch).map(len).max().unwrap_or(0);
             for begin in (0..longest).step_by(most) {
                 let chunk = most.min(longest - begin);

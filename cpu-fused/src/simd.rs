@@ -24,6 +24,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
 
     /// Runs a task, compiled for these instructions.
     fn vectorize<T: Task>(self, task: T) -> T::Output;
+    /// The same, never inlined: all registers are the task's own.
+    fn call<T: Task>(self, task: T) -> T::Output;
     /// The same number in every lane.
     fn splat(self, value: f32) -> Self::F32;
     /// From memory.
@@ -54,6 +56,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn signed(self, size: Self::F32, sign: Self::F32) -> Self::F32;
     /// 2^n, of a number whose low bits hold n.
     fn power(self, low_bits: Self::F32) -> Self::F32;
+    /// The sum of all lanes: one half is added to the other, until one lane is left.
+    fn sum(self, a: Self::F32) -> f32;
 }
 
 /// Plain Rust on every machine: products are rounded before they are added.
@@ -79,6 +83,11 @@ impl Simd for Scalar {
 
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
+        task.run()
+    }
+
+    #[inline(never)]
+    fn call<T: Task>(self, task: T) -> T::Output {
         task.run()
     }
 
@@ -157,5 +166,9 @@ impl Simd for Scalar {
     #[inline(always)]
     fn power(self, low_bits: Self::F32) -> Self::F32 {
         low_bits.map(|bits| f32::from_bits((bits.to_bits() << 23).wrapping_add(1.0_f32.to_bits())))
+    }
+    #[inline(always)]
+    fn sum(self, [a, b, c, d]: Self::F32) -> f32 {
+        (a + c) + (b + d)
     }
 }

@@ -22,8 +22,9 @@ impl Way {
         if odd { Self::Down } else { Self::Up }
     }
 
+    /// Which panel of so many comes at `index`.
     #[inline(always)]
-    fn at(self, index: usize, len: usize) -> usize {
+    pub fn at(self, index: usize, len: usize) -> usize {
         match self {
             Self::Up => index,
             Self::Down => len - 1 - index,
@@ -39,7 +40,8 @@ fn chain<S: Simd, const R: usize, const N: usize>(
     operands: [&[f32]; N],
     mut sums: [[S::F32; R]; N],
 ) -> [[S::F32; R]; N] {
-    for (col, weights) in panel.iter().enumerate() {
+    for col in 0..panel.len() {
+        let weights = &panel[col];
         for n in 0..N {
             let x = s.splat(operands[n][col]);
             for r in 0..R {
@@ -205,63 +207,109 @@ impl<S: Simd> Task for Many<'_, S> {
         let Self { s, matrix, operands, start, sums, rows, way } = self;
         for turn in 0..matrix.len() {
             let at = way.at(turn, matrix.len());
-            match matrix.width(at) {
-                1 => blocks::<S, 1>(s, matrix, at, operands, start, sums, rows),
-                2 => blocks::<S, 2>(s, matrix, at, operands, start, sums, rows),
-                3 => blocks::<S, 3>(s, matrix, at, operands, start, sums, rows),
-                _ => blocks::<S, WIDTH>(s, matrix, at, operands, start, sums, rows),
+            let parts = [(matrix, operands)];
+            let mut left = rows;
+            while !left.is_empty() {
+                let (block, others) = left.split_at(block_len(s, left.len()));
+                left = others;
+                let row = |n: usize| ([block[n].0], block[n].1 + at * WIDTH * S::LANES);
+                match matrix.width(at) {
+                    1 => block_of::<S, 1, 1>(s, parts, at, start, sums, block.len(), row),
+                    2 => block_of::<S, 2, 1>(s, parts, at, start, sums, block.len(), row),
+                    3 => block_of::<S, 3, 1>(s, parts, at, start, sums, block.len(), row),
+                    _ => block_of::<S, WIDTH, 1>(s, parts, at, start, sums, block.len(), row),
+                }
             }
         }
     }
 }
 
-/// A panel for all rows, as many at once as there are registers for.
+/// Rows of the largest block of any instruction set.
+pub const MOST_ROWS: usize = 6;
+
+/// How many of the rows that are left the next block takes: all blocks about as many, none more than there are registers for.
+/// A block of one row would load as many weights as it multiplies.
 #[inline(always)]
-fn blocks<S: Simd, const R: usize>(
-    s: S,
-    matrix: &Panels,
-    at: usize,
-    operands: &[f32],
-    start: Option<&[f32]>,
-    sums: &mut [f32],
-    mut rows: &[(usize, usize)],
-) {
-    if S::ROWS >= 6 {
-        rows = block::<S, R, 6>(s, matrix, at, operands, start, sums, rows);
-    }
-    if S::ROWS >= 3 {
-        rows = block::<S, R, 3>(s, matrix, at, operands, start, sums, rows);
-    }
-    rows = block::<S, R, 2>(s, matrix, at, operands, start, sums, rows);
-    block::<S, R, 1>(s, matrix, at, operands, start, sums, rows);
+pub fn block_len<S: Simd>(_: S, rows: usize) -> usize {
+    rows.div_ceil(rows.div_ceil(S::ROWS))
 }
 
-/// Of the rows, `N` at a time; returns those that are left.
+/// Panel `at`, of `R` vectors, for a block of so many rows: `row` says where its operands begin, and where its sums lie.
 #[inline(always)]
-fn block<'r, S: Simd, const R: usize, const N: usize>(
+pub fn block_of<S: Simd, const R: usize, const M: usize>(
     s: S,
-    matrix: &Panels,
+    parts: [Part<'_>; M],
     at: usize,
-    operands: &[f32],
     start: Option<&[f32]>,
     sums: &mut [f32],
-    rows: &'r [(usize, usize)],
-) -> &'r [(usize, usize)] {
-    let panel = matrix.panel::<S, R>(at);
-    let first = at * WIDTH * S::LANES;
-    let (blocks, rest) = rows.as_chunks::<N>();
-    for rows in blocks {
-        let mut x = [&operands[..0]; N];
+    rows: usize,
+    row: impl Fn(usize) -> ([usize; M], usize),
+) {
+    let start = start.map(|start| &start[at * WIDTH * S::LANES..]);
+    match rows {
+        6 if S::ROWS >= 6 => s.call(Block::<S, R, 6, M>::new(s, parts, at, start, sums, row)),
+        5 if S::ROWS >= 5 => s.call(Block::<S, R, 5, M>::new(s, parts, at, start, sums, row)),
+        4 if S::ROWS >= 4 => s.call(Block::<S, R, 4, M>::new(s, parts, at, start, sums, row)),
+        3 if S::ROWS >= 3 => s.call(Block::<S, R, 3, M>::new(s, parts, at, start, sums, row)),
+        2 => s.call(Block::<S, R, 2, M>::new(s, parts, at, start, sums, row)),
+        _ => s.call(Block::<S, R, 1, M>::new(s, parts, at, start, sums, row)),
+    }
+}
+
+/// The sums of `N` rows, in registers until they are done. Called, never inlined: every register is theirs.
+struct Block<'a, 's, S: Simd, const R: usize, const N: usize, const M: usize> {
+    s: S,
+    panels: [&'a [[S::Lanes; R]]; M],
+    operands: [[&'a [f32]; N]; M],
+    start: Option<&'a [f32]>,
+    sums: &'s mut [f32],
+    at: [usize; N],
+}
+
+impl<'a, 's, S: Simd, const R: usize, const N: usize, const M: usize> Block<'a, 's, S, R, N, M> {
+    #[inline(always)]
+    fn new(
+        s: S,
+        parts: [Part<'a>; M],
+        at: usize,
+        start: Option<&'a [f32]>,
+        sums: &'s mut [f32],
+        row: impl Fn(usize) -> ([usize; M], usize),
+    ) -> Self {
+        let mut of = Self { s, panels: [&[]; M], operands: [[&[]; N]; M], start, sums, at: [0; N] };
+        for n in 0..N {
+            let (from, to) = row(n);
+            of.at[n] = to;
+            for m in 0..M {
+                of.operands[m][n] = &parts[m].1[from[m]..];
+            }
+        }
+        for m in 0..M {
+            of.panels[m] = parts[m].0.panel::<S, R>(at);
+        }
+        of
+    }
+}
+
+impl<S: Simd, const R: usize, const N: usize, const M: usize> Task for Block<'_, '_, S, R, N, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { s, panels, operands, start, sums, at } = self;
         let mut chains = [[s.splat(0.0); R]; N];
         for n in 0..N {
-            let (operand, to) = rows[n];
-            x[n] = &operands[operand..operand + panel.len()];
-            chains[n] = load::<S, R>(s, &start.unwrap_or(&sums[to..])[first..]);
+            chains[n] = load::<S, R>(s, start.unwrap_or(&sums[at[n]..]));
         }
-        let chains = chain(s, panel, x, chains);
+        for m in 0..M {
+            let mut x: [&[f32]; N] = [&[]; N];
+            for n in 0..N {
+                x[n] = &operands[m][n][..panels[m].len()];
+            }
+            chains = chain(s, panels[m], x, chains);
+        }
         for n in 0..N {
-            store(s, chains[n], &mut sums[rows[n].1 + first..]);
+            store(s, chains[n], &mut sums[at[n]..]);
         }
     }
-    rest
 }

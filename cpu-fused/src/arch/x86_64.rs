@@ -39,8 +39,20 @@ fn with_avx2<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
+#[target_feature(enable = "avx2,fma")]
+#[inline(never)]
+fn apart_avx2<T: Task>(task: T) -> T::Output {
+    task.run()
+}
+
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
 fn with_avx512<T: Task>(task: T) -> T::Output {
+    task.run()
+}
+
+#[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[inline(never)]
+fn apart_avx512<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
@@ -78,6 +90,12 @@ impl Simd for Avx2 {
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
         unsafe { with_avx2(task) }
+    }
+
+    #[inline(always)]
+    fn call<T: Task>(self, task: T) -> T::Output {
+        // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
+        unsafe { apart_avx2(task) }
     }
 
     #[inline(always)]
@@ -167,6 +185,15 @@ impl Simd for Avx2 {
             _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_castps_si256(_mm256_set1_ps(1.0))))
         })
     }
+
+    #[inline(always)]
+    fn sum(self, a: __m256) -> f32 {
+        proven!({
+            let four = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        })
+    }
 }
 
 impl Avx512 {
@@ -187,6 +214,12 @@ impl Simd for Avx512 {
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
         unsafe { with_avx512(task) }
+    }
+
+    #[inline(always)]
+    fn call<T: Task>(self, task: T) -> T::Output {
+        // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
+        unsafe { apart_avx512(task) }
     }
 
     #[inline(always)]
@@ -268,6 +301,16 @@ impl Simd for Avx512 {
         proven!({
             let shifted = _mm512_slli_epi32::<23>(_mm512_castps_si512(low_bits));
             _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_castps_si512(_mm512_set1_ps(1.0))))
+        })
+    }
+
+    #[inline(always)]
+    fn sum(self, a: __m512) -> f32 {
+        let eight = proven!(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a)));
+        proven!({
+            let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
         })
     }
 }

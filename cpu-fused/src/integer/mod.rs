@@ -34,6 +34,8 @@ pub fn packed<'m>(node: &Node<'m>, isa: Isa) -> Option<Box<dyn Kernel<i16> + 'm>
         Isa::Avx2(simd) => packed_for(node, simd),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512(simd) => packed_for(node, simd),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon(simd) => packed_for(node, simd),
     }
 }
 

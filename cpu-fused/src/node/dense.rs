@@ -82,7 +82,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
     fn run(self) {
         let Self(dense, span) = self;
         let len = dense.bias.len();
-        span.rows_of_inputs(len);
+        span.rows_of_inputs(len, false);
         many(dense.s, &dense.weights, span.memory, Some(dense.bias.get()), span.work, span.rows, Way::Up);
         for sequence in 0..span.lens.len() {
             for time in 0..span.len(sequence) {

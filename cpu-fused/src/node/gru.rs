@@ -1,4 +1,4 @@
-//! GRU ([`tidegate::cell::gru`]) in f32, the reset before the product or after it, but for `low_rank`.
+//! GRU ([`tidegate::cell::gru`]) in f32, the reset before the product or after it, with every option.
 //!
 //! A block of units has a vector of each gate, r, z, n, side by side. What the input gives them is summed first. After the
 //! product, the recurrent weights go on with r and z, and begin n anew from its bias; before, they go on with r and z, and
@@ -9,7 +9,7 @@ use tidegate::activation::Activation;
 use tidegate::cell::gru::{LOW_RANK, MASKED, RESET_AFTER};
 use tidegate::node::Node;
 
-use super::{Io, Kernel, Span, is_masked, tensor};
+use super::{Io, Kernel, Span, is_masked, low_rank, tensor};
 use crate::curves;
 use crate::lines::Lines;
 use crate::panels::{Panels, Place, Rows, per_row, unit};
@@ -28,6 +28,8 @@ pub struct Gru<S> {
     input: Panels,
     bias: Lines<f32>,
     recurrent: Recurrent,
+    /// What makes of h what the recurrent weights see, with `low_rank`.
+    basis: Option<Panels>,
     gate: Activation,
     new: Activation,
 }
@@ -40,10 +42,7 @@ enum Recurrent {
 }
 
 impl<S: Simd> Gru<S> {
-    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
-        if node.has(LOW_RANK) {
-            return None;
-        }
+    pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Self {
         let hidden = node.hidden_size;
         let blocks = hidden.div_ceil(S::LANES);
         // Of two matrices, the first of r and z, the second of n.
@@ -53,7 +52,8 @@ impl<S: Simd> Gru<S> {
         };
         let both = |names: [&str; 2], cols| names.map(|name| Rows::of(node, numeric, tensor(node, name), cols));
         let input = both(["gate_input_weights", "new_input_weights"], node.input_size);
-        let recurrent = both(["gate_recurrent_weights", "new_recurrent_weights"], hidden);
+        let recurrent =
+            both(["gate_recurrent_weights", "new_recurrent_weights"], low_rank::rank(node, LOW_RANK).unwrap_or(hidden));
         let after = node.has(RESET_AFTER);
         let biases = ["gate_bias", if after { "new_input_bias" } else { "new_bias" }]
             .map(|name| node.elements(tensor(node, name)));
@@ -72,7 +72,7 @@ impl<S: Simd> Gru<S> {
                 Panels::new(s, &[of_new], blocks, |vector, lane| alone(vector, lane).map(|unit| (0, unit))),
             )
         };
-        Some(Self {
+        Self {
             s,
             hidden,
             blocks,
@@ -83,9 +83,10 @@ impl<S: Simd> Gru<S> {
                 row.unwrap_or(0.0)
             }),
             recurrent,
+            basis: low_rank::basis(node, numeric, s, LOW_RANK, hidden),
             gate: node.activation(0),
             new: node.activation(1),
-        })
+        }
     }
 
     /// Elements of the sums of what comes in.
@@ -97,6 +98,29 @@ impl<S: Simd> Gru<S> {
     fn recurrent_len(&self) -> usize {
         let product = if matches!(self.recurrent, Recurrent::Before(..)) { self.blocks * S::LANES } else { 0 };
         self.sums_len() + product
+    }
+
+    /// Elements of what the recurrent weights see with `low_rank`.
+    fn seen_len(&self) -> usize {
+        low_rank::seen_len(self.s, self.basis.as_ref())
+    }
+
+    /// What they see of h, or of r ⊙ h.
+    #[inline(always)]
+    fn seen<'a>(&self, h: &'a [f32], to: &'a mut [f32], way: Way) -> &'a [f32] {
+        low_rank::seen(self.s, self.basis.as_ref(), h, to, way)
+    }
+
+    /// Goes on with the sums of rows, by what the recurrent weights see of `h` there.
+    #[inline(always)]
+    fn sum(&self, matrix: &Panels, h: &[f32], sums: &mut [f32], rows: &[(usize, usize)], seen: &mut [f32], way: Way) {
+        if self.basis.is_none() {
+            return many(self.s, matrix, h, None, sums, rows, way);
+        }
+        for &(from, to) in rows {
+            let seen = self.seen(&h[from..from + self.hidden], seen, way);
+            one(self.s, [(matrix, seen)], None, &mut sums[to..], way);
+        }
     }
 
     /// What the recurrent sums start from: those of what comes in, and for n its own bias, or nothing yet.
@@ -174,7 +198,7 @@ impl<S: Simd> Gru<S> {
 
 impl<S: Simd> Kernel<f32> for Gru<S> {
     fn work_len(&self, steps: usize) -> usize {
-        steps * (self.sums_len() + self.recurrent_len())
+        steps * (self.sums_len() + self.recurrent_len() + self.seen_len())
     }
 
     fn step(&self, io: Io<'_, f32>) {
@@ -199,20 +223,21 @@ impl<S: Simd> Task for Step<'_, '_, S> {
         }
         let way = Way::of(odd);
         let (sums, work) = work.split_at_mut(gru.sums_len());
-        let (of_state, product) = work.split_at_mut(gru.sums_len());
+        let (of_state, work) = work.split_at_mut(gru.sums_len());
+        let (product, seen) = work.split_at_mut(gru.recurrent_len() - gru.sums_len());
         one(gru.s, [(&gru.input, x)], Some(gru.bias.get()), sums, way);
         gru.begin(sums, of_state);
         match &gru.recurrent {
             Recurrent::After(matrix, _) => {
-                one(gru.s, [(matrix, &*h)], None, of_state, way);
+                one(gru.s, [(matrix, gru.seen(h, seen, way))], None, of_state, way);
                 gru.finish_after(sums, of_state, h, y);
             }
             Recurrent::Before(of_gates, of_new) => {
                 let (gates, new) = of_state.split_at_mut(FIRST * gru.blocks * S::LANES);
-                one(gru.s, [(of_gates, &*h)], None, gates, way);
+                one(gru.s, [(of_gates, gru.seen(h, seen, way))], None, gates, way);
                 let product = &mut product[..gru.hidden];
                 gru.reset_before(gates, h, product);
-                one(gru.s, [(of_new, &*product)], None, new, way);
+                one(gru.s, [(of_new, gru.seen(product, seen, way))], None, new, way);
                 gru.finish_before(of_state, h, y);
             }
         }
@@ -225,19 +250,20 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
     type Output = ();
 
     /// Sums of what comes in lie `[sequence][time]`, those of what is carried behind them, `[sequence]`, and behind those
-    /// r ⊙ h, `[sequence]`.
+    /// r ⊙ h, `[sequence]`. With `low_rank` rows go by themselves.
     #[inline(always)]
     fn run(self) {
         let Self(gru, span) = self;
         let (len, batch) = (gru.sums_len(), span.lens.len());
         let product_len = gru.recurrent_len() - len;
-        span.rows_of_inputs(len);
+        span.rows_of_inputs(len, gru.masked);
         many(gru.s, &gru.input, span.memory, Some(gru.bias.get()), span.work, span.rows, Way::Up);
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
             span.rows_of_states(t, len, gru.masked);
             let (sums, work) = span.work.split_at_mut(batch * span.time * len);
-            let (of_states, products) = work.split_at_mut(batch * len);
+            let (of_states, work) = work.split_at_mut(batch * len);
+            let (products, seen) = work.split_at_mut(batch * product_len);
             for row in span.rows.iter_mut() {
                 let own = (row.0 - span.state.start) / span.state_stride * len;
                 gru.begin(&sums[row.1..row.1 + len], &mut of_states[own..own + len]);
@@ -250,7 +276,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
             };
             match &gru.recurrent {
                 Recurrent::After(matrix, _) => {
-                    many(gru.s, matrix, span.states, None, of_states, span.rows, way);
+                    gru.sum(matrix, span.states, of_states, span.rows, seen, way);
                     for &(state, own) in span.rows.iter() {
                         let (index, sequence) = outputs(state);
                         let y = output.at(lens, sequence, t);
@@ -260,7 +286,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
                 }
                 Recurrent::Before(of_gates, of_new) => {
                     let gates_len = FIRST * gru.blocks * S::LANES;
-                    many(gru.s, of_gates, span.states, None, of_states, span.rows, way);
+                    gru.sum(of_gates, span.states, of_states, span.rows, seen, way);
                     for row in span.rows.iter_mut() {
                         let (_, sequence) = outputs(row.0);
                         let (state, product) = (row.0, sequence * product_len);
@@ -269,7 +295,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
                         gru.reset_before(gates, h, &mut products[product..product + gru.hidden]);
                         *row = (product, row.1 + gates_len);
                     }
-                    many(gru.s, of_new, products, None, of_states, span.rows, way);
+                    gru.sum(of_new, products, of_states, span.rows, seen, way);
                     for &(product, new) in span.rows.iter() {
                         let sequence = product / product_len;
                         let (state, own) = (sequence * span.state_stride + span.state.start, new - gates_len);

@@ -4,7 +4,10 @@ mod conv;
 mod dense;
 mod elman;
 mod gru;
+mod layer_norm;
+mod low_rank;
 mod lstm;
+mod norm;
 mod span;
 
 use tidegate::Numeric;
@@ -58,14 +61,17 @@ pub fn float(node: &Node<'_>, numeric: Numeric, isa: Isa) -> Option<Box<dyn Kern
         Isa::Avx2(simd) => packed(node, numeric, simd),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512(simd) => packed(node, numeric, simd),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon(simd) => packed(node, numeric, simd),
     }
 }
 
 fn packed<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Kernel<f32>>> {
     match node.kind {
-        CellKind::Lstm => lstm::Lstm::pack(node, numeric, s).map(boxed),
-        CellKind::Gru => gru::Gru::pack(node, numeric, s).map(boxed),
-        CellKind::Elman => elman::Elman::pack(node, numeric, s).map(boxed),
+        CellKind::Lstm => Some(boxed(lstm::Lstm::pack(node, numeric, s))),
+        CellKind::Gru => Some(boxed(gru::Gru::pack(node, numeric, s))),
+        CellKind::Elman => Some(boxed(elman::Elman::pack(node, numeric, s))),
+        CellKind::LayerNorm => Some(boxed(layer_norm::LayerNorm::pack(node, s))),
         CellKind::Dense => dense::Dense::pack(node, numeric, s).map(boxed),
         CellKind::Conv => conv::Conv::pack(node, numeric, s).map(boxed),
         CellKind::DepthwiseConv => conv::Depthwise::pack(node, numeric, s).map(boxed),

@@ -114,20 +114,22 @@ impl<E: Copy + Default> Span<'_, E> {
 }
 
 impl Span<'_, f32> {
-    /// Rows of all steps: of what comes in, and of sums of so many elements each, `[sequence][time]`.
-    pub fn rows_of_inputs(&mut self, sums: usize) {
+    /// Rows of all steps but the masked: of what comes in, and of sums of so many elements each, `[sequence][time]`.
+    pub fn rows_of_inputs(&mut self, sums: usize, masked: bool) {
         self.rows.clear();
         for sequence in 0..self.lens.len() {
             for time in 0..self.len(sequence) {
-                let x = self.x(sequence, time).start;
-                self.rows.push((x, (sequence * self.time + time) * sums));
+                let x = self.x(sequence, time);
+                if !is_masked(masked, &self.memory[x.clone()]) {
+                    self.rows.push((x.start, (sequence * self.time + time) * sums));
+                }
             }
         }
     }
 
-    /// Rows of the sequences that step at `time`: of their states, after those that go back to zero have, and of their sums.
-    /// What comes in masked gives what went out before.
-    pub fn rows_of_states(&mut self, time: usize, sums: usize, masked: bool) {
+    /// Rows of the sequences that step at `time`, those that go back to zero after they have: where their states lie, and
+    /// which they are. What comes in masked gives what went out before.
+    pub fn rows_at(&mut self, time: usize, masked: bool) {
         self.rows.clear();
         for sequence in 0..self.lens.len() {
             if time >= self.len(sequence) {
@@ -141,8 +143,16 @@ impl Span<'_, f32> {
                 let y = self.y(sequence, time);
                 self.memory[y].copy_from_slice(&self.states[state..state + self.output.len]);
             } else {
-                self.rows.push((state, (sequence * self.time + time) * sums));
+                self.rows.push((state, sequence));
             }
+        }
+    }
+
+    /// [`rows_at`](Self::rows_at), with where their sums lie instead, of so many elements.
+    pub fn rows_of_states(&mut self, time: usize, sums: usize, masked: bool) {
+        self.rows_at(time, masked);
+        for row in self.rows.iter_mut() {
+            row.1 = (row.1 * self.time + time) * sums;
         }
     }
 }

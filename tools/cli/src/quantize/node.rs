@@ -12,7 +12,7 @@ use tidegate::integer_norm::FRACTION_BITS;
 use tidegate::quant::{MAX, RESCALED_BITS, RowBlock};
 
 use super::lstm::{LstmBits, candidate_reach, epsilon, has, sum_bits};
-use super::rows::{Part, Row, row};
+use super::rows::{Part, Row, better, row};
 use super::scales::{Q15, activation, fraction_bits, param, weighed_bits};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node};
@@ -393,13 +393,8 @@ impl Quantizer<'_> {
             });
             rows.collect()
         };
-        let input_first = with(0)?;
-        if recurrent.is_none() {
-            return Some((input_first, 0));
-        }
-        let recurrent_first = with(1)?;
-        let loss = |rows: &[Row]| rows.iter().map(|row| row.loss).sum::<f64>();
-        if loss(&recurrent_first) < loss(&input_first) { Some((recurrent_first, 1)) } else { Some((input_first, 0)) }
+        let recurrent_first = recurrent.and_then(|_| with(1));
+        better([with(0), recurrent_first])
     }
 
     /// The weights of a matrix in the order of the layout.
