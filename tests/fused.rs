@@ -47,7 +47,15 @@ static COUNTING: Counting = Counting;
 
 /// The variants of cells that have a kernel of their own.
 fn packed() -> Vec<Variant> {
-    let kinds = [CellKind::Lstm, CellKind::Gru, CellKind::Elman, CellKind::Dense, CellKind::LayerNorm];
+    let kinds = [
+        CellKind::Lstm,
+        CellKind::Gru,
+        CellKind::Elman,
+        CellKind::Dense,
+        CellKind::LayerNorm,
+        CellKind::Conv,
+        CellKind::DepthwiseConv,
+    ];
     Variant::all().into_iter().filter(|variant| kinds.contains(&variant.kind)).collect()
 }
 
@@ -167,10 +175,12 @@ fn lstm_gru_elman_and_layer_norm_have_kernels_with_every_option() {
         let image = AlignedBytes::pack(&model, Numeric::F32);
         FusedModel::new(&image.model()).packed()
     };
-    for variant in packed().iter().filter(|variant| variant.kind != CellKind::Dense) {
+    // With one group; dense layers and convolutions with more have none.
+    let grouped = [CellKind::Dense, CellKind::Conv, CellKind::DepthwiseConv];
+    for variant in packed().iter().filter(|variant| !grouped.contains(&variant.kind)) {
         assert_eq!(has_kernel(variant), [true], "{}", variant.name());
     }
-    assert_eq!(has_kernel(&Variant::plain("dense")), [true]);
+    assert_eq!(["dense", "conv"].map(|cell| has_kernel(&Variant::plain(cell))), [[true], [true]]);
     assert_eq!(has_kernel(&Variant::plain("sru")), [false]);
 }
 

@@ -1,12 +1,12 @@
 //! `tidegate-fused` over windows: unrolled layers in both directions and in stacks, alone and in batches, from streams, with
-//! lengths, resets and ends; bit for bit their steps, and within the oracle's bound.
+//! lengths, resets and ends; bit for bit their steps, and within the oracle's bound. Convolutions over images, too.
 
 use tidegate::image::Layout;
 use tidegate::{Batch, Numeric, Sequence, State};
 use tidegate_fused::FusedModel;
 use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tests::network::{drawn, node, reading, unrolled, with};
+use tidegate_tests::network::{activated, drawn, node, reading, unrolled, with};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::tolerance::{each_within, same_bits};
@@ -194,6 +194,60 @@ fn rows_read_and_written_from_either_end_stay_within_the_derived_bound() {
             assert_eq!(y.len(), 2 * length * units);
             let what = format!("{}, {cell}, {input} to {units}, {length} rows, {directions:?}", backend.name());
             each_within(&y, &values, &bounds).unwrap_or_else(|miss| panic!("{what}: {miss}"));
+        }
+    }
+}
+
+#[test]
+fn convolutions_over_images_stay_within_the_derived_bound() {
+    let mut rng = Rng::new(57);
+    // Height, width, channels, taps of both sides, strides, dilation of the width, padding of every side.
+    let images = [
+        ([6, 7, 3], [3, 4], [1, 1], 1, [1, 1, 2, 1]),
+        ([5, 9, 17], [2, 3], [2, 1], 2, [0, 1, 1, 3]),
+        ([10, 10, 1], [10, 4], [2, 2], 1, [0, 0, 0, 0]),
+        ([4, 4, 33], [1, 1], [1, 1], 1, [0, 0, 0, 0]),
+    ];
+    for (([height, width, channels], taps, strides, dilation, pads), filters) in
+        images.into_iter().flat_map(|image| [5, 16, 48].map(|filters| (image, filters)))
+    {
+        let out = |size: usize, taps: usize, stride: usize, dilation: usize, padding: usize| {
+            (size + padding - (taps - 1) * dilation - 1) / stride + 1
+        };
+        let out_height = out(height, taps[0], strides[0], 1, pads[0] + pads[1]);
+        let out_width = out(width, taps[1], strides[1], dilation, pads[2] + pads[3]);
+        let extents = [
+            ("in_height", height),
+            ("in_width", width),
+            ("in_channels", channels),
+            ("kernel_height", taps[0]),
+            ("kernel_width", taps[1]),
+            ("stride_height", strides[0]),
+            ("stride_width", strides[1]),
+            ("dilation_height", 1),
+            ("dilation_width", dilation),
+            ("pad_top", pads[0]),
+            ("pad_bottom", pads[1]),
+            ("pad_left", pads[2]),
+            ("pad_right", pads[3]),
+            ("out_height", out_height),
+            ("out_width", out_width),
+        ];
+        let positions = out_height * out_width;
+        for (cell, last, hidden) in [("conv", "groups", filters), ("depthwise_conv", "multiplier", channels)] {
+            let sizes = [height * width * channels, hidden, positions * hidden];
+            let one = activated(node("c", cell, "in", sizes, &[&extents[..], &[(last, 1)]].concat()), "relu");
+            let model = drawn(&mut rng, vec![one], DRAW);
+            let image = AlignedBytes::pack(&model, Numeric::F32);
+            assert_eq!(FusedModel::new(&image.model()).packed(), [true], "{cell}");
+            let x = rng.numbers(sizes[0], 1.0);
+            let exact = Oracle::new(&model).step(&mut [], &[&x]).expect("an output").swap_remove(0);
+            let (values, bounds): (Vec<f64>, Vec<f64>) = exact.iter().map(|exact| (exact.value, exact.error)).unzip();
+            for backend in backend::all(&image.model()) {
+                let (y, _) = steps(&*backend, &x, &[false], false);
+                let what = format!("{}, {cell}, {height} x {width} x {channels}, {filters}", backend.name());
+                each_within(&y, &values, &bounds).unwrap_or_else(|miss| panic!("{what}: {miss}"));
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use models::{Image, noise};
+use models::{Image, noises};
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 use tidegate::node::Node;
@@ -261,8 +261,7 @@ fn main() {
     let mut columns = Vec::new();
     for (name, kind, options) in kinds {
         let image = Image::of(CellKind::Lstm, options, SIZE, SIZE);
-        let mut word = 0x1234_5679;
-        let mut x: Vec<f32> = (0..TIME * SIZE).map(|_| noise(&mut word)).collect();
+        let mut x = noises(TIME * SIZE);
         for (step, x) in x.chunks_mut(SIZE).enumerate() {
             // A quarter of the steps does not count where there are masks.
             x[SIZE - 1] = if step % 4 == 3 { 0.0 } else { 1.0 };

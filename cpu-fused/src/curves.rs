@@ -43,6 +43,11 @@ pub fn apply<S: Simd>(s: S, activation: Activation, x: S::F32) -> S::F32 {
         Activation::Sigmoid => sigmoid(s, x),
         Activation::Tanh => tanh(s, x),
         Activation::Identity => x,
+        Activation::Relu => {
+            let zero = s.splat(0.0);
+            // Not-a-number stays what it is.
+            s.sub(zero, s.min(zero, s.sub(zero, x)))
+        }
         other => {
             let mut memory: S::Lanes = bytemuck::Zeroable::zeroed();
             s.store(x, &mut memory);

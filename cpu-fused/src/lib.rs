@@ -38,16 +38,19 @@
 //! # What is fast
 //!
 //! In the float numerics LSTM, GRU and Elman with every option (normalizations, masks, recurrent weights of low rank), dense
-//! layers and layer normalization have kernels, for AVX-512, AVX2, NEON and plain Rust; f16 weights are widened when they are
-//! packed. In the integer numerics LSTM without normalizations, GRU, Elman, dense layers and convolutions of one group have,
-//! with all other options and all activations, for the same. A loaded model of `i4x16` has as many bytes as one of `i8x16`:
-//! each weight is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not).
+//! layers, layer normalization, and convolutions, of one group or of each channel by itself, have kernels, for AVX-512, AVX2,
+//! NEON and plain Rust; f16 weights stay f16. In the integer numerics LSTM without normalizations, GRU, Elman, dense layers
+//! and convolutions of one group have, with all other options and all activations, for the same. A loaded model of `i4x16` has as many
+//! bytes as one of `i8x16`: each weight is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says
+//! which nodes do not have a kernel).
 //!
-//! A model in an endless schedule without windows runs sequences layer by layer: what a layer sees of its input is one
-//! product of matrices, and sequences go through the recurrent weights together. In the float numerics, from six sequences on
-//! those of an LSTM step together instead, and the sums of six stay in registers until they are a state. Steps that a mask
-//! takes away cost nothing there. Other models step. Each call computes on its own thread; streams may be spread over threads,
-//! and with the feature `threads` `par_run_batch` spreads a batch over a pool of rayon.
+//! A model in an endless schedule runs sequences layer by layer: what a layer sees of its input is one product of matrices,
+//! and the sequences of a batch go through the recurrent weights together. From six sequences on those of an LSTM in floats
+//! step together instead, and the sums of six stay in registers until they are a state. Steps that a mask takes away cost
+//! nothing. A layer that is unrolled over a window, as bidirectional ones are, does so with the rows of the window, and with
+//! the windows of all sequences of a batch that have one at the same time. Models in another schedule step. Each call
+//! computes on its own thread; streams may be spread over threads, and with the feature `threads` `par_run_batch` spreads a
+//! batch over a pool of rayon.
 
 #![deny(missing_docs)]
 

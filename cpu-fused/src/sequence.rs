@@ -1,5 +1,6 @@
 //! Whole sequences, one or a batch of them. Where every step of a model gives an output, layer after layer: all that a layer
-//! sees of its input is multiplied at once, and sequences go through the recurrent weights together. Other models step.
+//! sees of its input is multiplied at once, and sequences go through the recurrent weights together. Models that look at
+//! windows have a [page](crate::windows) of their own, those in another schedule step.
 
 use tidegate::backend::{Crosses, Pass};
 use tidegate::step::StepError;
@@ -258,16 +259,15 @@ pub(crate) fn run<E: Element>(
     let mut rows = vec![0; lens.len()];
     for t in 0..longest {
         for (sequence, rows) in rows.iter_mut().enumerate() {
-            let state = field.state(node, sequence);
-            if resets.get(sequence * flags + t) == Some(&true) {
-                field.states[state..state + node.state.len()].fill(E::default());
-            }
             // The input holds all rows.
             *rows = if t < lens[sequence] { node.node.steps() } else { 0 };
+            let (arena, state) = (field.arena(sequence, t), field.state(node, sequence));
+            let state = &mut field.states[state..state + node.state.len()];
+            if *rows > 0 && resets.get(sequence * flags + t) == Some(&true) {
+                state.fill(E::default());
+            }
             if *rows > 0 && node.kernel.is_none() {
-                let arena = field.arena(sequence, t);
                 let slots = &mut field.memory[arena..arena + field.stride];
-                let state = &mut field.states[state..state + node.state.len()];
                 // None of these nodes ends the pass.
                 E::step_by_core(&node.node, &mut Pass::STEP.clone(), state, slots, core_work);
             }

@@ -301,14 +301,14 @@ fn run<E: Element>(
     for (index, node) in nodes.iter().enumerate() {
         if let (Some(kernel), Some(_)) = (&node.kernel, node.node.unroll) {
             if pass.steps() {
-                let spare = scratch.spare;
+                let (spare, elements) = (scratch.spare, state.len());
                 let mut field = Field {
                     memory,
                     spare,
                     stride: slot_elements,
                     time: 1,
                     states: state,
-                    state_stride: 0,
+                    state_stride: elements,
                     first: 0,
                     work,
                     rows: &mut scratch.rows,

@@ -284,8 +284,8 @@ impl<'a, 's, S: Simd, const R: usize, const N: usize, const M: usize> Block<'a, 
                 of.operands[m][n] = &parts[m].1[from[m]..];
             }
         }
-        for m in 0..M {
-            of.panels[m] = parts[m].0.panel::<S, R>(at);
+        for (panel, (matrix, _)) in of.panels.iter_mut().zip(parts) {
+            *panel = matrix.panel::<S, R>(at);
         }
         of
     }
