@@ -118,7 +118,7 @@ fn hold_sequences(what: &str, model: &Model<'_>, rng: &mut Rng, (batch, time): (
     let mut expected = vec![f32::NAN; batch * time * model.output_size()];
     let mut states = Batch::new(model, batch, &mut memory).unwrap();
     let steps = model.run_batch(&mut states, &mut scratch, &[&x], &mut [&mut expected], &how).unwrap();
-    assert_eq!(steps, lens.iter().sum());
+    assert_eq!(steps, lens.iter().sum::<usize>());
     for isa in Isa::available() {
         let fused = FusedModel::with_isa(model, isa);
         let (mut got_memory, mut scratch) = (vec![0; batch * words], fused.scratch());

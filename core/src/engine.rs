@@ -63,14 +63,12 @@ impl<E: Copy> Crosses<E> for E {
 
 impl Crosses<i16> for f32 {
     /// To the nearest, halves away from zero, what is too large to the largest; not-a-number to 0.
-    #[inline]
     fn enter(row: &[f32], slot: &mut [i16], scale: f32) {
         let max = MAX as f32;
         for (slot, &value) in slot.iter_mut().zip(row) {
             let value = value / scale;
             let half = if value < 0.0 { -0.5 } else { 0.5 };
-            // By way of 32 bits, for which vectors have instructions.
-            *slot = (value + half).clamp(-max, max) as i32 as i16;
+            *slot = (value + half).clamp(-max, max) as i16;
         }
     }
 

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::arch::aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx2, Avx512};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::simd::Simd;
 use crate::simd::Task;
 
@@ -54,6 +54,8 @@ impl Isa {
             Self::Avx2(simd) => Simd::vectorize(simd, task),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512(simd) => Simd::vectorize(simd, task),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(simd) => Simd::vectorize(simd, task),
         }
     }
 

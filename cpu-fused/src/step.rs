@@ -1,10 +1,12 @@
 //! One time step: every node on one page.
 
+use bytemuck::Pod;
 use tidegate::backend::{Crosses, Pass, Turn};
 use tidegate::step::{StepError, Values};
 use tidegate::{Schedule, State, Step};
 
 use crate::field::Field;
+use crate::isa::Isa;
 use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
 use crate::node::{Io, apart};
 use crate::simd::Task;
@@ -173,7 +175,7 @@ impl FusedModel<'_> {
     }
 
     /// One time step of every state that has its turn.
-    fn turns<E: Element, P: Crosses<E>>(
+    fn turns<E: Element, P: Crosses<E> + Pod>(
         &self,
         nodes: &Nodes<'_, E>,
         words: &mut [u32],
@@ -244,14 +246,16 @@ impl FusedModel<'_> {
     }
 
     /// Row `from` of every input into an arena.
-    pub(crate) fn enter<E: Element, P: Crosses<E>>(&self, inputs: &[&[P]], from: usize, slots: &mut [E]) {
+    pub(crate) fn enter<E: Element, P: Crosses<E> + Pod>(&self, inputs: &[&[P]], from: usize, slots: &mut [E]) {
         for (port, input) in self.inputs.iter().zip(inputs) {
             let len = port.place.len();
             slots[port.place.end..port.end].fill(E::default());
             let (row, slot) = (&input[from * len..(from + 1) * len], &mut slots[port.place.clone()]);
-            if size_of::<E>() == size_of::<P>() {
+            // On its own a machine without such vectors rounds by calls.
+            if size_of::<E>() == size_of::<P>() || self.isa == Isa::Scalar {
                 P::enter(row, slot, port.scale);
             } else {
+                let (row, slot) = (bytemuck::cast_slice(row), bytemuck::cast_slice_mut(slot));
                 self.isa.vectorize(Enter(row, slot, port.scale));
             }
         }
@@ -271,15 +275,24 @@ impl FusedModel<'_> {
     }
 }
 
-/// A row into its slot, by vectors.
-struct Enter<'s, E, P>(&'s [P], &'s mut [E], f32);
+/// A row of f32 into its slot of integers, by vectors: what [`Crosses::enter`] gives, in operations that vectors have.
+struct Enter<'s>(&'s [f32], &'s mut [i16], f32);
 
-impl<E: Element, P: Crosses<E>> Task for Enter<'_, E, P> {
+impl Task for Enter<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        P::enter(self.0, self.1, self.2);
+        let Self(row, slot, scale) = self;
+        let max = f32::from(i16::MAX);
+        // What is whole and added to this has its bits at the end of the sum's.
+        const WHOLE: f32 = 12_582_912.0;
+        for (slot, &value) in slot.iter_mut().zip(row) {
+            let value = value / scale;
+            let half = if value < 0.0 { -0.5 } else { 0.5 };
+            let value = if value.is_nan() { 0.0 } else { (value + half).clamp(-max, max) };
+            *slot = (value.trunc() + WHOLE).to_bits() as i16;
+        }
     }
 }
 

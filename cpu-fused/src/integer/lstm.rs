@@ -70,7 +70,11 @@ impl<'m, S: Integers> Lstm<'m, S> {
         } else {
             None
         };
-        let (padded, masked, mix) = (node.padded_output(), has(node, "masked"), Mix::new::<S>(node)?);
+        // That of one step, however many its slots have rows for.
+        let mut of_one_step = *node;
+        of_one_step.unroll = None;
+        let padded = of_one_step.padded_output();
+        let (masked, mix) = (has(node, "masked"), Mix::new::<S>(node)?);
         Some(Self { simd, panels, projection, padded, masked, mix })
     }
 }

@@ -161,19 +161,19 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
                 if span.is_reset(sequence, time) {
                     span.reset(sequence);
                 }
-                let (x, state) = (span.x(sequence, time), span.state_start(sequence));
-                if cell.is_masked() && span.memory[x.start + input - 1] == 0 {
-                    let y = span.y(sequence, time);
-                    span.memory[y].copy_from_slice(&span.states[state..state + output]);
-                } else {
-                    rows.push((state, row));
+                let x = span.x(sequence, time);
+                if !(cell.is_masked() && span.memory[x.start + input - 1] == 0) {
+                    rows.push((span.state_start(sequence), row));
                 }
             }
             let odd = time % 2 == 1;
             cell.step_all(Rest { active: &rows, states: span.states, carried, scratch, before, odd });
-            for &(state, _) in &rows {
-                let y = span.y(span.sequence_of(state), time);
-                span.memory[y].copy_from_slice(&span.states[state..state + output]);
+            // Of a step that does not count, too: what went out before.
+            for sequence in 0..sequences {
+                if time < span.len(sequence) {
+                    let (y, state) = (span.y(sequence, time), span.state_start(sequence));
+                    span.memory[y].copy_from_slice(&span.states[state..state + output]);
+                }
             }
         }
         span.work = work;

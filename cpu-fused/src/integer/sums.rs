@@ -54,6 +54,9 @@ pub(super) struct Blocks<'x, S: Integers, const GATES: usize, const CHAINS: usiz
     numbers: &'x [[[S::Lanes; NUMBERS]; GATES]],
 }
 
+/// Weights of a part of a block, a vector of rows for each gate.
+type Weights<'x, S, const GATES: usize> = &'x [[<S as Integers>::Weights; GATES]];
+
 /// Sums that have begun.
 type Chains<S, const GATES: usize, const CHAINS: usize> = [[<S as Integers>::Sums; GATES]; CHAINS];
 
@@ -72,7 +75,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
 
     /// The weights of a block, those of the finer part first.
     #[inline(always)]
-    fn weights(&self, block: usize) -> (&'x [[S::Weights; GATES]], &'x [[S::Weights; GATES]]) {
+    fn weights(&self, block: usize) -> (Weights<'x, S, GATES>, Weights<'x, S, GATES>) {
         let all = self.fine + self.coarse;
         self.weights[block * all..(block + 1) * all].split_at(self.fine)
     }
