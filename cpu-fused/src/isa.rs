@@ -17,7 +17,7 @@ use crate::simd::Task;
 pub enum Isa {
     /// Plain Rust, on every machine.
     Scalar,
-    /// AVX2 with FMA, in vectors of 8.
+    /// AVX2 with FMA and F16C, in vectors of 8.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
     /// AVX-512 (F, BW, VL, DQ and VNNI), in vectors of 16.

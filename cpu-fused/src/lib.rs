@@ -39,7 +39,8 @@
 //!
 //! In the float numerics LSTM, GRU and Elman with every option (normalizations, masks, recurrent weights of low rank), dense
 //! layers, layer normalization, and convolutions, of one group or of each channel by itself, have kernels, for AVX-512, AVX2,
-//! NEON and plain Rust; f16 weights stay f16. In the integer numerics LSTM without normalizations, GRU, Elman, dense layers
+//! NEON and plain Rust; f16 weights of recurrent and dense layers stay
+//! f16, and are widened when they are read. In the integer numerics LSTM without normalizations, GRU, Elman, dense layers
 //! and convolutions of one group have, with all options and activations, for the same. A loaded model of `i4x16` has as many
 //! bytes as one of `i8x16`: each weight is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says
 //! which nodes do not have a kernel).
@@ -70,6 +71,7 @@ mod stream;
 mod sums;
 #[cfg(feature = "threads")]
 mod threads;
+mod weight;
 mod windows;
 
 pub use isa::Isa;

@@ -37,7 +37,28 @@ impl FusedModel<'_> {
         input: &[f32],
         output: &mut [f32],
     ) -> Result<Step, StepError> {
-        self.step_ports(state, scratch, &[input], &mut [output])
+        let words = state.words_mut(&self.model)?;
+        self.step_of_one(words, scratch, input, output)
+    }
+
+    /// A step of a model with one input and one output. If it is but one layer, that reads and writes the caller's slices.
+    #[inline]
+    pub(crate) fn step_of_one(
+        &self,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        input: &[f32],
+        output: &mut [f32],
+    ) -> Result<Step, StepError> {
+        let has_scratch = scratch.words.len() >= self.model.scratch_words();
+        if let (Some(kernel), [_, values @ ..], true) = (self.single(input, output), &mut *words, has_scratch) {
+            scratch.odd = !scratch.odd;
+            let (state, work) =
+                (bytemuck::must_cast_slice_mut(values), bytemuck::must_cast_slice_mut(scratch.work.get_mut()));
+            kernel.step(Io { x: input, state, work, y: output, odd: scratch.odd });
+            return Ok(Step::new(true));
+        }
+        self.step_words(words, scratch, &[input], &mut [output], &mut unseen)
     }
 
     /// One time step, with a slice for each input and each output.

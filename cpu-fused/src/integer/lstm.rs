@@ -110,7 +110,17 @@ impl<'m> Mix<'m> {
             && !coupled
             && peepholes.is_none();
         let clip = [(-clip).max(i16::MIN.into()), clip.min(i16::MAX.into())];
-        Some(Self { is_plain, gate, candidate, output, candidate_shift: bits("candidate_shift")?, lift, clip, coupled, peepholes })
+        Some(Self {
+            is_plain,
+            gate,
+            candidate,
+            output,
+            candidate_shift: bits("candidate_shift")?,
+            lift,
+            clip,
+            coupled,
+            peepholes,
+        })
     }
 }
 
@@ -317,8 +327,7 @@ impl<S: Integers> Lstm<'_, S> {
         let (simd, hidden, [_, output]) = (self.simd, self.panels.units, self.panels.columns);
         let blocks = Blocks::<S, GATES, 1, false>::new(simd, &self.panels);
         let stride = Panels::operand_len::<S>(output);
-        let carried: &[S::Columns] =
-            bytemuck::cast_slice(Rest::<S>::operands(simd, active, states, output, carried));
+        let carried: &[S::Columns] = bytemuck::cast_slice(Rest::<S>::operands(simd, active, states, output, carried));
         let columns = |index: usize| &carried[index * stride / S::COLUMNS..(index + 1) * stride / S::COLUMNS];
         let vectors = Cell::vectors(self);
         if let &[(state, row)] = active {

@@ -1,9 +1,9 @@
 //! Steps of several sequences: what a cell makes of all that comes in is one product of matrices, and the sequences go
 //! through the recurrent weights together.
 
+use super::Integers;
 use super::panels::{Panels, operand};
 use super::sums::Blocks;
-use super::Integers;
 use crate::node::Span;
 use crate::simd::Task;
 
@@ -47,7 +47,13 @@ impl<'s, S: Integers> Rest<'s, S> {
     /// Brings what every sequence carries, so much of it from the start of its state, to the form that weights are
     /// multiplied with.
     #[inline(always)]
-    pub fn operands<'w>(simd: S, active: &[(usize, usize)], states: &[i16], len: usize, to: &'w mut [i16]) -> &'w [i16] {
+    pub fn operands<'w>(
+        simd: S,
+        active: &[(usize, usize)],
+        states: &[i16],
+        len: usize,
+        to: &'w mut [i16],
+    ) -> &'w [i16] {
         let stride = Panels::operand_len::<S>(len);
         for (&(state, _), to) in active.iter().zip(to.chunks_exact_mut(stride)) {
             operand(simd, &states[state..state + len], to);
@@ -58,11 +64,7 @@ impl<'s, S: Integers> Rest<'s, S> {
 
 /// The sums of a block over what comes in.
 #[inline(always)]
-pub(super) fn before<S: Integers, const GATES: usize>(
-    simd: S,
-    sums: &[S::Lanes],
-    at: usize,
-) -> [S::Vector; GATES] {
+pub(super) fn before<S: Integers, const GATES: usize>(simd: S, sums: &[S::Lanes], at: usize) -> [S::Vector; GATES] {
     let mut all = [simd.splat(0); GATES];
     for (to, sum) in all.iter_mut().zip(&sums[at..at + GATES]) {
         *to = simd.load(sum);

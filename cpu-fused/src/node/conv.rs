@@ -9,7 +9,7 @@ use tidegate::node::Node;
 use super::{Io, Kernel, tensor};
 use crate::curves;
 use crate::lines::Lines;
-use crate::panels::{Panels, Rows, per_row, unit};
+use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
 use crate::simd::{Simd, Task};
 use crate::sums::{Way, many};
 
@@ -132,7 +132,7 @@ impl<S: Simd> Conv<S> {
             s,
             path,
             hidden,
-            weights: Panels::new(s, &[matrix], vectors, |vector, lane| row(vector, lane).map(|row| (0, row))),
+            weights: Panels::new(s, &[matrix], (WIDTH, vectors), |vector, lane| row(vector, lane).map(|row| (0, row))),
             bias: per_row(s, vectors, |vector, lane| {
                 row(vector, lane).and_then(|row| bias.get(row).copied()).unwrap_or(0.0)
             }),
