@@ -41,9 +41,9 @@
 //! dense layers, layer normalization, and convolutions, of one group or of each channel by itself, have kernels, for
 //! AVX-512, AVX2, NEON and plain Rust; f16 weights of recurrent and dense layers stay f16, widened when they are read. In
 //! the integer numerics LSTM without normalizations, GRU, Elman, dense layers and convolutions of one group have, with
-//! all other options and all activations, for the same. A loaded model of `i4x16` has as many bytes as one of `i8x16`: each weight
-//! is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not have a
-//! kernel).
+//! all other options and all activations, for the same. A loaded model of `i4x16` has as many bytes as one of `i8x16`:
+//! each weight is widened to 8 bits. All else runs by `tidegate`'s step ([`FusedModel::packed`] says which nodes do not
+//! have a kernel).
 //!
 //! A model in an endless schedule runs sequences layer by layer: what a layer sees of its input is one product of matrices,
 //! and the sequences of a batch go through the recurrent weights together. From six sequences on those of an LSTM in floats
