@@ -54,7 +54,12 @@ def main():
     for case in cases:
         print(f"{case.name} ...", file=sys.stderr, flush=True)
         network, folder = networks.Network(case), given.work.resolve() / "cases" / case.name
-        export.write(network, folder, tidegate)
+        try:
+            export.write(network, folder, tidegate)
+        except RuntimeError as error:
+            # The others are worth their half hour.
+            record["results"][case.name] = {run: {"failed": str(error)} for run in case.runs}
+            continue
         want = network.outputs()
         record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn)
     record["bars"] = report.bars(cases, record["results"])
@@ -63,6 +68,7 @@ def main():
     if given.json:
         given.json.write_text(figures)
     if given.record:
+        (HERE / "results").mkdir(exist_ok=True)
         cpu = "-".join(record["machine"]["cpu"].replace("(R)", "").lower().split()) + f"-{record['machine']['model']}"
         for suffix, text in ((".md", page), (".json", figures)):
             (HERE / "results" / f"{record['date']}-{cpu}{suffix}").write_text(text)

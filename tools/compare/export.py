@@ -50,7 +50,7 @@ def write(network, folder, tidegate):
             command += ["--calibrate", folder / "calibration.npy"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise SystemExit(f"tidegate pack {case.name}: {done.stderr}")
+            raise RuntimeError(f"tidegate pack: {done.stderr.strip()}")
 
 
 # ONNX

@@ -4,6 +4,7 @@ mod boards;
 mod c;
 mod check;
 mod firmware;
+mod hosts;
 mod icount;
 mod install;
 mod qemu;

@@ -1,7 +1,13 @@
 //! Every test, and their total as the last line.
 
-use crate::shell::{cargo, step, stream};
-use crate::{Failure, boards, c, firmware, icount, install, qemu, size, symbols};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::shell::{cargo, output_within, shown, step, stream};
+use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
+
+/// Far beyond what the demo takes: with builds about two minutes.
+const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
@@ -11,6 +17,21 @@ pub fn run() -> Result<(), Failure> {
     // In the debug profile, where the activations are sampled: all of them take minutes with this library.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
+    match install::arm64() {
+        Ok(()) => {
+            for tests in hosts::neon() {
+                total.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
+            }
+        }
+        Err(failure) => total.lacks("NEON under QEMU", &failure),
+    }
+    match hosts::lacks_nightly() {
+        None => {
+            total.cargo_tests("tests of tidegate-fused under Miri", hosts::miri())?;
+            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(3))?;
+        }
+        Some(how) => eprintln!("SKIP Miri and the thread sanitizer: {how}"),
+    }
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
         firmware::build()?;
@@ -38,6 +59,7 @@ pub fn run() -> Result<(), Failure> {
     if ready {
         total.check("no count of instructions has outgrown its record", icount::check);
         total.check("microbit answers as recorded", || boards::microbit(false));
+        total.check("the demo of README runs to its end, firmware and all", demo);
     }
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
@@ -63,6 +85,15 @@ pub fn run() -> Result<(), Failure> {
     if total.failed == 0 { Ok(()) } else { Err(Failure::new()) }
 }
 
+/// README's second command. It leaves the firmware out where QEMU is missing, which is here.
+fn demo() -> Result<(), Failure> {
+    let printed = output_within(cargo(".", &["run", "--release", "--locked", "--", "demo"]), DEMO_LIMIT)?;
+    match printed.lines().last() {
+        Some(line) if line.starts_with("firmware") && line.ends_with("lines have the recorded bits") => Ok(()),
+        _ => Err(format!("its last line should say that the firmware has the recorded bits:\n{printed}")),
+    }
+}
+
 /// What has passed so far.
 #[derive(Debug, Default)]
 struct Total {
@@ -73,21 +104,38 @@ struct Total {
 }
 
 impl Total {
-    /// Passes cargo's output on and adds up its results.
+    /// [`cargo_tests`](Self::cargo_tests) in the repository.
     fn cargo_test(&mut self, what: &str, arguments: &[&str]) -> Result<(), Failure> {
+        self.cargo_tests(what, cargo(".", arguments))
+    }
+
+    /// Passes cargo's output on and adds up its results.
+    fn cargo_tests(&mut self, what: &str, command: Command) -> Result<(), Failure> {
         step(what, || {
+            let typed = shown(&command);
             let before = self.failed;
-            let succeeded = stream(cargo(".", arguments), |line| {
+            let succeeded = stream(command, |line| {
                 println!("{line}");
                 self.add(line);
             })?;
             if !succeeded {
-                self.failures.push(format!("cargo {}", arguments.join(" ")));
+                self.failures.push(typed);
                 // A crate that does not compile has no result line.
                 self.failed += u64::from(self.failed == before);
             }
             Ok(())
         })
+    }
+
+    /// What a person may lack, and CI may not.
+    fn lacks(&mut self, what: &str, failure: &str) {
+        if std::env::var_os("CI").is_some() {
+            eprintln!("{failure}");
+            self.failed += 1;
+            self.failures.push(format!("{what}: {failure}"));
+        } else {
+            eprintln!("SKIP {what}: {failure}");
+        }
     }
 
     /// A check of our own counts as one test.
