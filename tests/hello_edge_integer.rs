@@ -141,7 +141,8 @@ const MOST_SATURATED: f64 = 5e-4;
 const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0))];
 /// How many times as far from floats integers may be as the same floats are whose weights alone are rounded to eight bits:
 /// two errors that are independent, the second no greater than the first. A network carries on for long what it carries on
-/// for long, whoever errs; but if errors of 16-bit arithmetic summed up, integers would leave those floats behind.
+/// for long, whoever errs; but if errors of 16-bit arithmetic summed up, integers would leave those floats behind. A guard: a bias too small for it shows
+/// in the test of every step below.
 const MOST_OF_ROUNDING: f64 = std::f64::consts::SQRT_2;
 
 /// A model with one endless state, and an hour of sound for it.
@@ -285,9 +286,6 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
 
 /// That roundings without a bias make a test below fail.
 const CHANCE: f64 = 1e-6;
-/// What rounding down, where it should be to the nearest, adds to each step of what is carried, in its units.
-const ROUNDED_DOWN: f64 = -0.5;
-
 /// The errors of one unit over many steps, signed, and how great they may be.
 #[derive(Clone, Debug, Default)]
 struct Errors {
@@ -337,34 +335,37 @@ fn no_rounding_has_a_bias_over_an_hour_of_one_state() {
         let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
         let mut state = State::new(&model, &mut memory).unwrap();
         let mut output = vec![0; model.output_size()];
-        let mut errors = vec![Errors::default(); exact.len()];
+        let mut errors = vec![Errors::default(); exact.units()];
+        // The same, were the exact update rounded down.
+        let mut planted = errors.clone();
         let carried = if node.kind == CellKind::Lstm { node.padded_output() } else { 0 };
         for (index, frame) in hour.chunks(model.input_size()).enumerate() {
             let x: Vec<i16> = frame.iter().map(|&x| (x / scale).round().clamp(-32767.0, 32767.0) as i16).collect();
             let before = state.values_i16().to_vec();
-            let expected = exact.step(&x, &before[..node.output_size], &before[carried..][..exact.len()]);
+            let expected = exact.step(&x, &before[..node.output_size], &before[carried..][..exact.units()]);
             assert!(model.step_i16(&mut state, &mut scratch, &x, &mut output).unwrap().has_output());
             let after = &state.values_i16()[carried..];
-            for ((errors, expected), &got) in errors.iter_mut().zip(expected).zip(after) {
+            for (((errors, planted), expected), &got) in errors.iter_mut().zip(&mut planted).zip(expected).zip(after) {
                 // A clip is no rounding.
                 if expected.value.abs() + 1.0 < exact.clip.min(32767.0) {
                     errors.add(f64::from(got) - expected.value, expected.far);
+                    planted.add(expected.value.floor() - expected.value, expected.far);
                 }
             }
             if (index + 1) % part == 0 {
-                errors.iter_mut().for_each(Errors::end_part);
+                errors.iter_mut().chain(&mut planted).for_each(Errors::end_part);
             }
         }
-        errors.iter_mut().for_each(Errors::end_part);
-        errors
+        errors.iter_mut().chain(&mut planted).for_each(Errors::end_part);
+        (errors, planted)
     });
-    let tests = done.iter().map(Vec::len).sum();
-    for ((name, _), errors) in ENDLESS.iter().zip(done) {
+    let tests = done.iter().map(|(errors, _)| errors.len()).sum();
+    for ((name, _), (errors, planted)) in ENDLESS.iter().zip(done) {
         let most = |of: &dyn Fn(&Errors) -> f64| errors.iter().map(of).fold(0.0, f64::max);
-        let shown = errors.iter().filter(|errors| 2.0 * errors.most(tests) < ROUNDED_DOWN.abs()).count();
+        let shown = planted.iter().filter(|planted| planted.mean().abs() > planted.most(tests)).count();
         println!(
             "{name}: the mean error of a step is {:.4} of a unit at most, roundings without a bias allow {:.4} to {:.4}; rounding \
-             down would show in {shown} of {} units",
+             down shows in {shown} of {} units",
             most(&|errors| errors.mean().abs()),
             errors.iter().map(|errors| errors.most(tests)).fold(f64::MAX, f64::min),
             most(&|errors| errors.most(tests)),
@@ -374,7 +375,8 @@ fn no_rounding_has_a_bias_over_an_hour_of_one_state() {
             let (mean, most) = (errors.mean(), errors.most(tests));
             assert!(mean.abs() <= most, "{name}, unit {unit}: the mean error is {mean}, at most {most}");
         }
-        assert_eq!(shown, errors.len(), "{name}: a bias would not show");
+        // One unit is enough.
+        assert!(2 * shown > errors.len(), "{name}: rounding down does not show");
     }
 }
 

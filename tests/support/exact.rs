@@ -5,6 +5,7 @@
 //! roundings that differ add up as the root of their squares.
 
 use tidegate::cell::CellKind;
+use tidegate::cell::lstm::PEEPHOLE;
 use tidegate::curve::{sigmoid, tanh};
 use tidegate::node::Node;
 use tidegate::quant::RowBlock;
@@ -18,7 +19,9 @@ const OF_SUM: f64 = 0.75;
 /// A value, and how far its integer may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near {
+    /// Without roundings.
     pub value: f64,
+    /// The most by which they move it.
     pub far: f64,
 }
 
@@ -73,6 +76,8 @@ pub struct Exact {
     rows: Vec<Row>,
     /// Of the candidates of a GRU.
     new: Vec<Row>,
+    /// Of c in the sums of i and f of an LSTM, if it has peepholes.
+    peepholes: Option<[Vec<f64>; 2]>,
     bits: u32,
     candidate: f64,
     /// What the cell state may not pass.
@@ -81,7 +86,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// Of an LSTM or of a GRU with the reset before, with σ and tanh and without peepholes, norms and masks.
+    /// Of an LSTM or of a GRU with the reset before, with σ and tanh and without norms and masks.
     pub fn new(node: &Node<'_>) -> Self {
         let bits = node.number(0).unsigned_abs();
         let of = |matrices: [usize; 2], rows: usize, first: usize, count: usize| -> Vec<Row> {
@@ -93,6 +98,13 @@ impl Exact {
             CellKind::Lstm => Self {
                 rows: of([0, 1], 2, 7, 4 * hidden),
                 new: Vec::new(),
+                peepholes: node.has(PEEPHOLE).then(|| {
+                    let unit = f64::from(-node.number(6)).exp2();
+                    [3, 4].map(|index| {
+                        let (factors, _) = node.tensor_bytes_at(index).as_chunks();
+                        factors.iter().map(|&factor| f64::from(i16::from_le_bytes(factor)) * unit).collect()
+                    })
+                }),
                 bits,
                 candidate: f64::from(-node.number(2)).exp2(),
                 clip: f64::from(node.number(4)),
@@ -101,6 +113,7 @@ impl Exact {
             CellKind::Gru => Self {
                 rows: of([0, 1], 2, 1, 2 * hidden),
                 new: of([3, 4], 5, 2, hidden),
+                peepholes: None,
                 bits,
                 candidate: 1.0,
                 clip: f64::INFINITY,
@@ -115,8 +128,15 @@ impl Exact {
         let gates: Vec<f64> = self.rows.iter().map(|row| row.sum(x, f64::from(dot(&row.recurrent, h)))).collect();
         let gate = |sum: f64| at(sigmoid, sum, OF_SUM, self.bits);
         if self.new.is_empty() {
-            let update = |(gates, &c): (&[f64], &i16)| {
-                let (c, [i, f]) = (f64::from(c), [gates[0], gates[1]].map(gate));
+            let update = |(unit, (gates, &c)): (usize, (&[f64], &i16))| {
+                let c = f64::from(c);
+                let [i, f] = [0, 1].map(|index| match &self.peepholes {
+                    // Rounded down, without making up for it: half a unit of a sum, as if of its bias.
+                    Some(factors) => {
+                        at(sigmoid, gates[index] + factors[index][unit] * c - 0.5, OF_SUM + 0.5, self.bits)
+                    }
+                    None => gate(gates[index]),
+                });
                 let g = at(tanh, gates[2], OF_SUM, self.bits);
                 let entering = self.candidate / ONE;
                 Near {
@@ -124,7 +144,7 @@ impl Exact {
                     far: root([0.5, f.far * c / ONE, i.far * g.value * entering, i.value * g.far * entering]),
                 }
             };
-            return gates.chunks(4).zip(carried).map(update).collect();
+            return gates.chunks(4).zip(carried).enumerate().map(update).collect();
         }
         // r ⊙ h, which is rounded, and z.
         let (r, z): (Vec<Near>, Vec<Near>) = gates.chunks(2).map(|pair| (gate(pair[0]), gate(pair[1]))).unzip();
@@ -152,7 +172,7 @@ impl Exact {
     }
 
     /// How many values are carried.
-    pub fn len(&self) -> usize {
+    pub fn units(&self) -> usize {
         self.hidden
     }
 }
