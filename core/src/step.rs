@@ -79,7 +79,8 @@ impl Model<'_> {
     }
 
     /// One time step of a model in an integer numeric with one input and one output: as [`step_f32`](Self::step_f32),
-    /// without a float. What the integers count is in [`Port::scale`](crate::port::Port::scale).
+    /// without a float. What the integers count is in [`Port::scale`](crate::port::Port::scale); the least is -32767: with
+    /// -32768 a sum may wrap, or a product change its sign, and the output may be any.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32); also if the numeric is a float one.

@@ -1,4 +1,5 @@
-//! Activations on vectors. Sigmoid and tanh are those of `tidegate` with fused multiply-adds, within the same bounds,
+//! Activations on vectors. Sigmoid and tanh are those of `tidegate` with fused multiply-adds, or an instruction set's own,
+//! within the same bounds,
 //! [`SIGMOID_MAX_ERROR`](tidegate::activation::SIGMOID_MAX_ERROR) and
 //! [`TANH_MAX_ERROR`](tidegate::activation::TANH_MAX_ERROR); the others are `tidegate`'s own, lane by lane.
 
@@ -15,9 +16,15 @@ const ROUND: f32 = 12_582_912.0;
 /// P of e^2r - 1 = 2r + r² P(r) where |r| ≤ ln 2 / 4: from `tests/fit/tanh.py`.
 const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_772_43];
 
-/// E / (E + 2), E = e^2|x| - 1, with the sign of x. Not-a-number stays what it is.
+/// Not-a-number stays what it is.
 #[inline(always)]
 pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    s.tanh(x, 1.0)
+}
+
+/// E / (E + 2), E = e^2|x| - 1, with the sign of x.
+#[inline(always)]
+pub fn tanh_by_exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let size = s.min(s.splat(LIMIT), s.abs(x));
     let shifted = s.fma(size, s.splat(2.0 * LOG2_E), s.splat(ROUND));
     let r = s.fnma(s.sub(shifted, s.splat(ROUND)), s.splat(LN_2 / 2.0), size);
@@ -33,7 +40,7 @@ pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
 #[inline(always)]
 pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let half = s.splat(0.5);
-    s.fma(half, tanh(s, s.mul(half, x)), half)
+    s.fma(half, s.tanh(x, 0.5), half)
 }
 
 /// Any activation.

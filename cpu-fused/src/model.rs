@@ -26,6 +26,8 @@ pub struct FusedModel<'m> {
     pub(crate) outputs: Arc<[Port]>,
     /// Every step gives an output and begins from the state that the one before left: steps may be run layer by layer.
     pub(crate) is_plain: bool,
+    /// Of one layer of floats that has a kernel, between one input and one output: how long these are.
+    single: Option<[usize; 2]>,
 }
 
 impl core::fmt::Debug for FusedModel<'_> {
@@ -38,6 +40,19 @@ impl core::fmt::Debug for FusedModel<'_> {
 pub(crate) enum Plan<'m> {
     Float(Nodes<'m, f32>),
     Integer(Nodes<'m, i16>),
+}
+
+impl Plan<'_> {
+    fn single(&self, inputs: &[Port], outputs: &[Port]) -> Option<[usize; 2]> {
+        let (Self::Float(nodes), [input], [output]) = (self, inputs, outputs) else { return None };
+        let [node] = nodes.all.as_slice() else { return None };
+        let whole = output.place.start..output.end;
+        let direct = node.node.unroll.is_none()
+            && node.kernel.is_some()
+            && node.input.as_ref() == Some(&input.place)
+            && node.output == whole;
+        direct.then_some([input.place.len(), whole.len()])
+    }
 }
 
 /// The nodes in their order.
@@ -89,12 +104,15 @@ impl<'m> FusedModel<'m> {
         } else {
             Plan::Float(Nodes::new(model, |node| node::float(node, model.numeric(), isa)))
         };
+        let inputs: Arc<[Port]> = model.inputs().places().map(port).collect();
+        let outputs: Arc<[Port]> = model.outputs().places().map(port).collect();
         Self {
             model: *model,
             isa,
+            single: plan.single(&inputs, &outputs),
             plan: Arc::new(plan),
-            inputs: model.inputs().places().map(port).collect(),
-            outputs: model.outputs().places().map(port).collect(),
+            inputs,
+            outputs,
             is_plain: model.schedule() == Schedule::Endless && !model.has_buffer(),
         }
     }
@@ -124,6 +142,17 @@ impl<'m> FusedModel<'m> {
         match &*self.plan {
             Plan::Float(nodes) => nodes.all.iter().map(|node| node.kernel.is_some()).collect(),
             Plan::Integer(nodes) => nodes.all.iter().map(|node| node.kernel.is_some()).collect(),
+        }
+    }
+
+    /// The kernel of a model that is nothing but one, for an input and an output of the right lengths.
+    #[inline]
+    pub(crate) fn single(&self, input: &[f32], output: &[f32]) -> Option<&dyn Kernel<f32>> {
+        match &*self.plan {
+            Plan::Float(nodes) if self.is_plain && self.single == Some([input.len(), output.len()]) => {
+                nodes.all.first()?.kernel.as_deref()
+            }
+            _ => None,
         }
     }
 

@@ -5,6 +5,8 @@
 use core::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
+use half::f16;
+
 use crate::simd::{Simd, Task};
 
 /// Bytes that lie side by side are taken for wider numbers.
@@ -44,7 +46,9 @@ mod integers;
 
 impl Simd for Neon {
     type Lanes = [f32; 4];
+    type Halves = [f16; 4];
     type F32 = float32x4_t;
+    type Parts = float32x4_t;
     const LANES: usize = 4;
     // 24 sums, four vectors of weights and what they are multiplied with: 29 registers of 32.
     const ROWS: usize = 6;
@@ -76,6 +80,26 @@ impl Simd for Neon {
     fn store(self, value: float32x4_t, to: &mut [f32; 4]) {
         // SAFETY: `self` proves NEON; the array has the 16 bytes that are written.
         unsafe { vst1q_f32(to.as_mut_ptr(), value) }
+    }
+
+    #[inline(always)]
+    fn widen(self, from: &[f16; 4]) -> float32x4_t {
+        self.load(&from.map(f16::to_f32))
+    }
+
+    #[inline(always)]
+    fn split(self, whole: float32x4_t) -> float32x4_t {
+        whole
+    }
+
+    #[inline(always)]
+    fn join(self, parts: float32x4_t) -> float32x4_t {
+        parts
+    }
+
+    #[inline(always)]
+    fn fma_halves(self, a: &[f16; 4], b: float32x4_t, c: float32x4_t) -> float32x4_t {
+        self.fma(self.widen(a), b, c)
     }
 
     #[inline(always)]

@@ -9,7 +9,7 @@ use tidegate::node::Node;
 use super::{Io, Kernel, tensor};
 use crate::curves;
 use crate::lines::Lines;
-use crate::panels::{Panels, Rows, per_row, unit};
+use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
 use crate::simd::{Simd, Task};
 use crate::sums::{Way, many};
 
@@ -54,19 +54,21 @@ impl Axis {
 
 /// How a kernel moves over an image.
 #[derive(Clone, Copy)]
-struct Path {
+pub struct Path {
     rows: Axis,
     cols: Axis,
     channels: usize,
 }
 
 impl Path {
-    fn of(node: &Node<'_>) -> Self {
+    /// That of a convolution.
+    pub fn of(node: &Node<'_>) -> Self {
         let (rows, cols) = (Axis::of(node, "height", "pad_top"), Axis::of(node, "width", "pad_left"));
         Self { rows, cols, channels: node.input_size / (rows.input * cols.input) }
     }
 
-    fn positions(self) -> usize {
+    /// Positions of the kernel.
+    pub fn positions(self) -> usize {
         self.rows.output * self.cols.output
     }
 
@@ -74,9 +76,14 @@ impl Path {
         self.rows.kernel * self.cols.kernel
     }
 
+    /// Elements that the kernel sees at a position.
+    pub fn patch_len(self) -> usize {
+        self.taps() * self.channels
+    }
+
     /// The channels of the pixel that a tap sees at a position; none where that is padding.
     #[inline(always)]
-    fn pixel(self, x: &[f32], position: usize, tap: usize) -> Option<&[f32]> {
+    fn pixel<E>(self, x: &[E], position: usize, tap: usize) -> Option<&[E]> {
         let row = self.rows.seen(position / self.cols.output, tap / self.cols.kernel)?;
         let col = self.cols.seen(position % self.cols.output, tap % self.cols.kernel)?;
         let start = (row * self.cols.input + col) * self.channels;
@@ -85,14 +92,20 @@ impl Path {
 
     /// All that the kernel sees at a position, `[taps][channels]`.
     #[inline(always)]
-    fn patch(self, x: &[f32], position: usize, to: &mut [f32]) {
+    pub fn patch<E: Copy + Default>(self, x: &[E], position: usize, to: &mut [E]) {
         for (tap, to) in to.chunks_exact_mut(self.channels).enumerate() {
             match self.pixel(x, position, tap) {
                 Some(pixel) => to.copy_from_slice(pixel),
-                None => to.fill(0.0),
+                None => to.fill(E::default()),
             }
         }
     }
+}
+
+/// Whether every filter of a convolution sees all channels.
+pub fn has_one_group(node: &Node<'_>) -> bool {
+    let groups = node.spec().extents.iter().position(|extent| extent.name == "groups");
+    groups.is_some_and(|groups| node.extent(groups) == 1)
 }
 
 /// A convolution of one group.
@@ -108,8 +121,7 @@ pub struct Conv<S> {
 impl<S: Simd> Conv<S> {
     pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
         let (path, hidden) = (Path::of(node), node.hidden_size);
-        let groups = node.spec().extents.iter().position(|extent| extent.name == "groups")?;
-        if node.extent(groups) != 1 {
+        if !has_one_group(node) {
             return None;
         }
         let vectors = hidden.div_ceil(S::LANES);
@@ -120,7 +132,7 @@ impl<S: Simd> Conv<S> {
             s,
             path,
             hidden,
-            weights: Panels::new(s, &[matrix], vectors, |vector, lane| row(vector, lane).map(|row| (0, row))),
+            weights: Panels::new(s, &[matrix], (WIDTH, vectors), |vector, lane| row(vector, lane).map(|row| (0, row))),
             bias: per_row(s, vectors, |vector, lane| {
                 row(vector, lane).and_then(|row| bias.get(row).copied()).unwrap_or(0.0)
             }),

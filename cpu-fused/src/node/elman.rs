@@ -8,26 +8,28 @@ use tidegate::node::Node;
 use super::{Io, Kernel, Span, is_masked, low_rank, tensor};
 use crate::curves;
 use crate::lines::Lines;
-use crate::panels::{Panels, Rows, per_row, unit};
+use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
 use crate::simd::{Simd, Task};
 use crate::sums::{Way, many, one};
+use crate::weight::Weight;
 
-pub struct Elman<S> {
+pub struct Elman<S, W> {
     s: S,
     masked: bool,
-    input: Panels,
-    recurrent: Panels,
+    input: Panels<W>,
+    recurrent: Panels<W>,
     basis: Option<Panels>,
     bias: Lines<f32>,
     activation: Activation,
 }
 
-impl<S: Simd> Elman<S> {
+impl<S: Simd, W: Weight> Elman<S, W> {
     pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Self {
         let hidden = node.hidden_size;
         let vectors = hidden.div_ceil(S::LANES);
         let place = |vector, lane| unit(s, vector, lane, hidden).map(|unit| (0, unit));
-        let panels = |name, cols| Panels::new(s, &[Rows::of(node, numeric, tensor(node, name), cols)], vectors, place);
+        let panels =
+            |name, cols| Panels::new(s, &[Rows::of(node, numeric, tensor(node, name), cols)], (WIDTH, vectors), place);
         let bias = node.elements(tensor(node, "bias"));
         Self {
             s,
@@ -51,13 +53,13 @@ impl<S: Simd> Elman<S> {
     }
 }
 
-impl<S: Simd> Kernel<f32> for Elman<S> {
+impl<S: Simd, W: Weight> Kernel<f32> for Elman<S, W> {
     fn work_len(&self, steps: usize) -> usize {
         steps * (self.bias.len() + low_rank::seen_len(self.s, self.basis.as_ref()))
     }
 
-    fn step(&self, io: Io<'_, f32>) {
-        self.s.vectorize(Step(self, io));
+    fn step(&self, mut io: Io<'_, f32>) {
+        self.s.vectorize(Step(self, &mut io));
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {
@@ -65,9 +67,9 @@ impl<S: Simd> Kernel<f32> for Elman<S> {
     }
 }
 
-struct Step<'k, 's, S>(&'k Elman<S>, Io<'s, f32>);
+struct Step<'k, 's, 'e, S, W>(&'k Elman<S, W>, &'s mut Io<'e, f32>);
 
-impl<S: Simd> Task for Step<'_, '_, S> {
+impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]
@@ -77,15 +79,15 @@ impl<S: Simd> Task for Step<'_, '_, S> {
             return y.copy_from_slice(h);
         }
         let (sums, work) = work.split_at_mut(elman.bias.len());
-        let seen = low_rank::seen(elman.s, elman.basis.as_ref(), h, work, Way::of(odd));
-        one(elman.s, [(&elman.input, x), (&elman.recurrent, seen)], Some(elman.bias.get()), sums, Way::of(odd));
+        let seen = low_rank::seen(elman.s, elman.basis.as_ref(), h, work, Way::of(*odd));
+        one(elman.s, [(&elman.input, x), (&elman.recurrent, seen)], Some(elman.bias.get()), sums, Way::of(*odd));
         elman.finish(sums, h, y);
     }
 }
 
-struct Run<'k, 'r, 's, S>(&'k Elman<S>, &'r mut Span<'s, f32>);
+struct Run<'k, 'r, 's, S, W>(&'k Elman<S, W>, &'r mut Span<'s, f32>);
 
-impl<S: Simd> Task for Run<'_, '_, '_, S> {
+impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]

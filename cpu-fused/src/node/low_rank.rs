@@ -4,7 +4,7 @@ use tidegate::Numeric;
 use tidegate::node::Node;
 
 use super::tensor;
-use crate::panels::{Panels, Rows, unit};
+use crate::panels::{Panels, Rows, WIDTH, unit};
 use crate::simd::Simd;
 use crate::sums::{Way, one};
 
@@ -12,7 +12,7 @@ use crate::sums::{Way, one};
 pub fn basis<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S, option: u32, output: usize) -> Option<Panels> {
     let rank = rank(node, option)?;
     let matrix = Rows::of(node, numeric, tensor(node, "recurrent_basis"), output);
-    Some(Panels::new(s, &[matrix], rank.div_ceil(S::LANES), |vector, lane| {
+    Some(Panels::new(s, &[matrix], (WIDTH, rank.div_ceil(S::LANES)), |vector, lane| {
         unit(s, vector, lane, rank).map(|row| (0, row))
     }))
 }

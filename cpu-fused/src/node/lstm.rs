@@ -12,26 +12,29 @@ use tidegate::node::Node;
 
 use self::batch::{Row, Work};
 use self::normalized::Norms;
-use super::{Io, Kernel, Span, is_masked, low_rank, tensor};
+use super::{Io, Kernel, Span, block, copy, is_masked, low_rank, tensor};
 use crate::curves;
 use crate::lines::Lines;
-use crate::panels::{Panels, Rows, per_row, unit};
+use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
 use crate::simd::{Simd, Task};
-use crate::sums::{Way, one};
+use crate::sums::{self, Way, one};
+use crate::weight::Weight;
 
 const GATES: usize = 4;
-pub struct Lstm<S> {
+pub struct Lstm<S, W> {
     s: S,
     hidden: usize,
     output: usize,
+    /// Of a layer that has no option set and as many features as units: how many. Else 0.
+    size: usize,
     masked: bool,
-    input: Panels,
-    recurrent: Panels,
+    input: Panels<W>,
+    recurrent: Panels<W>,
     /// What the sums start from: the bias, or zeros where it comes after a normalization.
     start: Lines<f32>,
     /// What makes of h what the recurrent weights see, with `low_rank`.
     basis: Option<Panels>,
-    projection: Option<Panels>,
+    projection: Option<Panels<W>>,
     projection_clip: f32,
     norms: Option<Norms>,
     /// None of the options that follow is set: sigmoid and tanh alone.
@@ -44,15 +47,16 @@ pub struct Lstm<S> {
     peepholes: [Lines<f32>; 3],
 }
 
-impl<S: Simd> Lstm<S> {
+impl<S: Simd, W: Weight> Lstm<S, W> {
     pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Self {
         let hidden = node.hidden_size;
         let blocks = hidden.div_ceil(S::LANES);
         let place = |vector: usize, lane: usize| {
             unit(s, vector / GATES, lane, hidden).map(|unit| (0, GATES * unit + vector % GATES))
         };
-        let panels =
-            |name, cols| Panels::new(s, &[Rows::of(node, numeric, tensor(node, name), cols)], GATES * blocks, place);
+        let panels = |name, cols| {
+            Panels::new(s, &[Rows::of(node, numeric, tensor(node, name), cols)], (GATES, GATES * blocks), place)
+        };
         let by_row = |name: &str| {
             let elements = node.elements(tensor(node, name));
             per_row(s, GATES * blocks, |vector, lane| {
@@ -67,7 +71,7 @@ impl<S: Simd> Lstm<S> {
         };
         let rows = |name, rows, cols| {
             let matrix = Rows::of(node, numeric, tensor(node, name), cols);
-            Panels::new(s, &[matrix], usize::div_ceil(rows, S::LANES), |vector, lane| {
+            Panels::new(s, &[matrix], (WIDTH, usize::div_ceil(rows, S::LANES)), |vector, lane| {
                 unit(s, vector, lane, rows).map(|row| (0, row))
             })
         };
@@ -81,10 +85,15 @@ impl<S: Simd> Lstm<S> {
         } else {
             [(); 3].map(|()| Lines::zeroed(0))
         };
-        Self {
+        let usual = activations == [Activation::Sigmoid, Activation::Tanh, Activation::Tanh]
+            && cell_clip == 0.0
+            && !node.has(COUPLED)
+            && !node.has(PEEPHOLE);
+        let lstm = Self {
             s,
             hidden,
             output: node.output_size,
+            size: 0,
             masked: node.has(MASKED),
             input: panels("input_weights", node.input_size),
             recurrent: panels("recurrent_weights", low_rank::rank(node, LOW_RANK).unwrap_or(node.output_size)),
@@ -93,15 +102,14 @@ impl<S: Simd> Lstm<S> {
             projection: node.has(PROJECTION).then(|| rows("projection_weights", node.output_size, hidden)),
             projection_clip: node.param(1),
             norms,
-            usual: activations == [Activation::Sigmoid, Activation::Tanh, Activation::Tanh]
-                && cell_clip == 0.0
-                && !node.has(COUPLED)
-                && !node.has(PEEPHOLE),
+            usual,
             coupled: node.has(COUPLED),
             cell_clip,
             activations,
             peepholes,
-        }
+        };
+        let is_small = lstm.is_plain() && usual && !lstm.masked && node.input_size == hidden;
+        Self { size: if is_small { hidden } else { 0 }, ..lstm }
     }
 
     /// Elements of the sums of a step.
@@ -135,11 +143,27 @@ impl<S: Simd> Lstm<S> {
     #[inline(always)]
     fn update_usual(&self, block: &[S::Lanes; GATES], c: &mut [f32], m: &mut [f32]) {
         let s = self.s;
-        let [i, f, g, o] = [s.load(&block[0]), s.load(&block[1]), s.load(&block[2]), s.load(&block[3])];
+        let sums = [s.load(&block[0]), s.load(&block[1]), s.load(&block[2]), s.load(&block[3])];
+        let usual = self.usual(sums, c);
+        s.store_part(usual, m);
+    }
+
+    /// The same of sums in registers: c', and m, which is returned.
+    #[inline(always)]
+    fn usual(&self, [i, f, g, o]: [S::F32; GATES], c: &mut [f32]) -> S::F32 {
+        let s = self.s;
         let entered = s.mul(curves::sigmoid(s, i), curves::tanh(s, g));
         let kept = s.fma(curves::sigmoid(s, f), s.load_part(c), entered);
         s.store_part(kept, c);
-        s.store_part(s.mul(curves::sigmoid(s, o), curves::tanh(s, kept)), m);
+        s.mul(curves::sigmoid(s, o), curves::tanh(s, kept))
+    }
+
+    /// Block `at` of units, from the sums of its panel, which stay in registers, to m.
+    #[inline(always)]
+    fn step_block<const C: usize>(&self, at: usize, x: &[f32], h: &[f32], c: &mut [f32]) -> S::F32 {
+        let start = sums::load(self.s, &self.start.get()[at * GATES * S::LANES..]);
+        let parts = [(&self.input, x), (&self.recurrent, h)];
+        self.usual(sums::panel::<S, W, GATES, 2, C>(self.s, parts, at, start), c)
     }
 
     /// Block `index` of units, with any options but normalizations.
@@ -188,13 +212,18 @@ fn clip<S: Simd>(s: S, x: S::F32, limit: f32) -> S::F32 {
     if limit > 0.0 { s.signed(s.min(s.splat(limit), s.abs(x)), x) } else { x }
 }
 
-impl<S: Simd> Kernel<f32> for Lstm<S> {
+impl<S: Simd, W: Weight> Kernel<f32> for Lstm<S, W> {
     fn work_len(&self, steps: usize) -> usize {
         steps * self.sums_len() + Work::len(self, steps)
     }
 
-    fn step(&self, io: Io<'_, f32>) {
-        self.s.vectorize(Step(self, io));
+    fn step(&self, mut io: Io<'_, f32>) {
+        match self.size {
+            8 => self.s.vectorize(Small::<S, W, 8>(self, &mut io)),
+            16 => self.s.vectorize(Small::<S, W, 16>(self, &mut io)),
+            32 => self.s.vectorize(Small::<S, W, 32>(self, &mut io)),
+            _ => self.s.vectorize(Step(self, &mut io)),
+        }
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {
@@ -202,9 +231,9 @@ impl<S: Simd> Kernel<f32> for Lstm<S> {
     }
 }
 
-struct Step<'k, 's, S>(&'k Lstm<S>, Io<'s, f32>);
+struct Step<'k, 's, 'e, S, W>(&'k Lstm<S, W>, &'s mut Io<'e, f32>);
 
-impl<S: Simd> Task for Step<'_, '_, S> {
+impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]
@@ -213,16 +242,54 @@ impl<S: Simd> Task for Step<'_, '_, S> {
         if is_masked(lstm.masked, x) {
             return y.copy_from_slice(&state[..lstm.output]);
         }
-        let (way, start) = (Way::of(odd), Some(lstm.start.get()));
+        let (s, way, start) = (lstm.s, Way::of(*odd), Some(lstm.start.get()));
         let (sums, work) = work.split_at_mut(lstm.sums_len());
-        if lstm.is_plain() {
-            let (h, c) = state.split_at_mut(lstm.output);
-            one(lstm.s, [(&lstm.input, x), (&lstm.recurrent, h)], start, sums, way);
-            lstm.update(sums, c, y);
-            h.copy_from_slice(y);
+        if !lstm.is_plain() {
+            one(s, [(&lstm.input, x)], start, sums, way);
+            return lstm.finish(&[Row { state: 0, sums: 0, y: 0 }], sums, work, state, y, way);
+        }
+        let (h, c) = state.split_at_mut(lstm.output);
+        if lstm.usual {
+            for turn in 0..lstm.input.len() {
+                let at = way.at(turn, lstm.input.len());
+                let units = block(s, at, lstm.hidden);
+                let m = lstm.step_block::<0>(at, x, h, &mut c[units.clone()]);
+                s.store_part(m, &mut y[units]);
+            }
         } else {
-            one(lstm.s, [(&lstm.input, x)], start, sums, way);
-            lstm.finish(&[Row { state: 0, sums: 0, y: 0 }], sums, work, state, y, way);
+            one(s, [(&lstm.input, *x), (&lstm.recurrent, &*h)], start, sums, way);
+            lstm.update(sums, c, y);
+        }
+        copy(s, y, h);
+    }
+}
+
+/// [`Step`] of a layer without options that has `C` units and as many features: how many is known when it is compiled.
+struct Small<'k, 's, 'e, S, W, const C: usize>(&'k Lstm<S, W>, &'s mut Io<'e, f32>);
+
+impl<S: Simd, W: Weight, const C: usize> Task for Small<'_, '_, '_, S, W, C> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(lstm, Io { x, state, y, odd, .. }) = self;
+        let Some((h, c)) = state.split_first_chunk_mut::<C>() else { return };
+        let (Some(x), Some(c), Some(y)) = (x.first_chunk::<C>(), c.first_chunk_mut::<C>(), y.first_chunk_mut::<C>())
+        else {
+            return;
+        };
+        let (s, way, blocks) = (lstm.s, Way::of(*odd), C.div_ceil(S::LANES));
+        for turn in 0..blocks {
+            let at = way.at(turn, blocks);
+            let units = block(s, at, C);
+            let m = lstm.step_block::<C>(at, x, h, &mut c[units.clone()]);
+            s.store_part(m, &mut y[units.clone()]);
+            if blocks == 1 {
+                s.store_part(m, &mut h[units]);
+            }
+        }
+        if blocks > 1 {
+            copy(s, y, h);
         }
     }
 }

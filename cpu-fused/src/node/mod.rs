@@ -10,12 +10,15 @@ mod lstm;
 mod norm;
 mod span;
 
+use half::f16;
 use tidegate::Numeric;
 use tidegate::cell::CellKind;
 use tidegate::node::Node;
 
 use crate::isa::Isa;
 use crate::simd::{Scalar, Simd};
+use crate::weight::Weight;
+pub use conv::{Path, has_one_group};
 pub use span::{Line, Span, apart};
 
 /// A node, packed for an instruction set.
@@ -55,23 +58,27 @@ pub struct Io<'s, E> {
 /// The kernel of a node in a float numeric; none if it has none.
 pub fn float(node: &Node<'_>, numeric: Numeric, isa: Isa) -> Option<Box<dyn Kernel<f32>>> {
     match isa {
-        Isa::Scalar => packed(node, numeric, Scalar),
+        Isa::Scalar => stored(node, numeric, Scalar),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2(simd) => packed(node, numeric, simd),
+        Isa::Avx2(simd) => stored(node, numeric, simd),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512(simd) => packed(node, numeric, simd),
+        Isa::Avx512(simd) => stored(node, numeric, simd),
         #[cfg(target_arch = "aarch64")]
-        Isa::Neon(simd) => packed(node, numeric, simd),
+        Isa::Neon(simd) => stored(node, numeric, simd),
     }
 }
 
-fn packed<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Kernel<f32>>> {
+fn stored<S: Simd>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Kernel<f32>>> {
+    if numeric == Numeric::F16 { packed::<S, f16>(node, numeric, s) } else { packed::<S, f32>(node, numeric, s) }
+}
+
+fn packed<S: Simd, W: Weight>(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Box<dyn Kernel<f32>>> {
     match node.kind {
-        CellKind::Lstm => Some(boxed(lstm::Lstm::pack(node, numeric, s))),
-        CellKind::Gru => Some(boxed(gru::Gru::pack(node, numeric, s))),
-        CellKind::Elman => Some(boxed(elman::Elman::pack(node, numeric, s))),
+        CellKind::Lstm => Some(boxed(lstm::Lstm::<S, W>::pack(node, numeric, s))),
+        CellKind::Gru => Some(boxed(gru::Gru::<S, W>::pack(node, numeric, s))),
+        CellKind::Elman => Some(boxed(elman::Elman::<S, W>::pack(node, numeric, s))),
         CellKind::LayerNorm => Some(boxed(layer_norm::LayerNorm::pack(node, s))),
-        CellKind::Dense => dense::Dense::pack(node, numeric, s).map(boxed),
+        CellKind::Dense => dense::Dense::<S, W>::pack(node, numeric, s).map(boxed),
         CellKind::Conv => conv::Conv::pack(node, numeric, s).map(boxed),
         CellKind::DepthwiseConv => conv::Depthwise::pack(node, numeric, s).map(boxed),
         _ => None,
@@ -91,4 +98,18 @@ fn tensor(node: &Node<'_>, name: &str) -> usize {
 #[inline(always)]
 fn is_masked(masked: bool, x: &[f32]) -> bool {
     masked && x.last() == Some(&0.0)
+}
+
+/// The units of a block, of so many.
+#[inline(always)]
+fn block<S: Simd>(_: S, at: usize, units: usize) -> core::ops::Range<usize> {
+    at * S::LANES..units.min((at + 1) * S::LANES)
+}
+
+/// By whole vectors: quicker than a call where there are few.
+#[inline(always)]
+fn copy<S: Simd>(s: S, from: &[f32], to: &mut [f32]) {
+    for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
+        s.store_part(s.load_part(from), to);
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-use crate::Failure;
 use crate::shell::cargo;
 
 /// Where NEON is.

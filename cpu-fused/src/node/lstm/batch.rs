@@ -8,6 +8,7 @@ use crate::node::{Line, Span};
 use crate::panels::Panels;
 use crate::simd::{Simd, Task};
 use crate::sums::{MOST_ROWS, Way, block_len, block_of, many};
+use crate::weight::Weight;
 
 /// Rows whose sums are in memory together: they stay in the first cache.
 const GROUP: usize = 12;
@@ -33,19 +34,21 @@ pub struct Work<'w> {
 
 impl<'w> Work<'w> {
     /// Elements of a row of each.
-    fn lens<S: Simd>(lstm: &Lstm<S>) -> [usize; 4] {
-        let rows = |matrix: &Option<Panels>| matrix.as_ref().map_or(0, |of| of.vectors() * S::LANES);
+    fn lens<S: Simd, W: Weight>(lstm: &Lstm<S, W>) -> [usize; 4] {
+        let vectors =
+            [lstm.basis.as_ref().map_or(0, Panels::vectors), lstm.projection.as_ref().map_or(0, Panels::vectors)];
+        let [of_basis, of_projection] = vectors.map(|vectors| vectors * S::LANES);
         let m = if lstm.projection.is_some() { lstm.hidden.next_multiple_of(S::LANES) } else { 0 };
-        [rows(&lstm.basis), lstm.of_state_len(), m, rows(&lstm.projection)]
+        [of_basis, lstm.of_state_len(), m, of_projection]
     }
 
     /// Elements for so many steps, of which no more than [`GROUP`] are together.
-    pub fn len<S: Simd>(lstm: &Lstm<S>, steps: usize) -> usize {
+    pub fn len<S: Simd, W: Weight>(lstm: &Lstm<S, W>, steps: usize) -> usize {
         Self::lens(lstm).iter().sum::<usize>() * steps.min(GROUP)
     }
 
     #[inline(always)]
-    fn new<S: Simd>(lstm: &Lstm<S>, rows: usize, work: &'w mut [f32]) -> Self {
+    fn new<S: Simd, W: Weight>(lstm: &Lstm<S, W>, rows: usize, work: &'w mut [f32]) -> Self {
         let [operand, of_state, m, projected] = Self::lens(lstm);
         let (operand, work) = work.split_at_mut(rows * operand);
         let (of_state, work) = work.split_at_mut(rows * of_state);
@@ -64,9 +67,9 @@ fn pairs(rows: &[Row], pair: impl Fn(usize, &Row) -> (usize, usize)) -> [(usize,
     pairs
 }
 
-pub struct Run<'k, 'r, 's, S>(pub &'k Lstm<S>, pub &'r mut Span<'s, f32>);
+pub struct Run<'k, 'r, 's, S, W>(pub &'k Lstm<S, W>, pub &'r mut Span<'s, f32>);
 
-impl<S: Simd> Task for Run<'_, '_, '_, S> {
+impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
     type Output = ();
 
     #[inline(always)]
@@ -87,7 +90,7 @@ impl<S: Simd> Task for Run<'_, '_, '_, S> {
     }
 }
 
-impl<S: Simd> Lstm<S> {
+impl<S: Simd, W: Weight> Lstm<S, W> {
     fn of_state_len(&self) -> usize {
         if self.norms.as_ref().is_some_and(super::Norms::is_joint) { self.sums_len() } else { 0 }
     }
@@ -212,7 +215,7 @@ impl<S: Simd> Lstm<S> {
                 let parts = [(&self.input, &**memory), (&self.recurrent, &**states)];
                 let start = Some(self.start.get());
                 let all = bytemuck::cast_slice_mut(&mut sums);
-                block_of::<S, GATES, 2>(self.s, parts, at, start, all, block.len(), row);
+                block_of::<S, W, GATES, 2>(self.s, parts, at, start, all, block.len(), row);
                 // h stays what it was until all units have seen it.
                 for (sums, &(state, sequence)) in sums.iter().zip(block) {
                     let c = &mut states[state + self.output + units.start..state + self.output + units.end];

@@ -10,6 +10,7 @@ use crate::lines::Lines;
 use crate::node::norm::{Affine, Rows};
 use crate::node::tensor;
 use crate::simd::Simd;
+use crate::weight::Weight;
 
 /// What is normalized.
 pub struct Norms {
@@ -80,7 +81,7 @@ fn blocks<S: Simd>(_: S, row: &[f32]) -> &[[S::Lanes; GATES]] {
     bytemuck::cast_slice::<f32, S::Lanes>(row).as_chunks().0
 }
 
-impl<S: Simd> Lstm<S> {
+impl<S: Simd, W: Weight> Lstm<S, W> {
     /// From the sums, which it writes over, to c' and m.
     #[inline(always)]
     pub fn update_normalized(&self, norms: &Norms, sums: &mut [f32], of_state: &[f32], c: &mut [f32], m: &mut [f32]) {

@@ -337,8 +337,12 @@ impl Quantizer<'_> {
                 let mut values = image_rows(self.node, self.spec, tensor, self.model);
                 values.resize(values.len().next_multiple_of(4), 0.0);
                 let most = f64::from(MAX);
-                let integer = |value: f32| (f64::from(value) * factor).round().clamp(-most, most) as i16;
-                values.into_iter().map(integer).flat_map(i16::to_le_bytes).collect()
+                let integer = |value: f32| {
+                    let integer = (f64::from(value) * factor).round();
+                    (integer.abs() <= most).then_some(integer as i16)
+                };
+                let integers = values.into_iter().map(integer).collect::<Option<Vec<i16>>>()?;
+                integers.into_iter().flat_map(i16::to_le_bytes).collect()
             }
             Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
             Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
