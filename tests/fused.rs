@@ -299,7 +299,7 @@ fn many_streams_share_a_model_among_threads() {
 #[test]
 fn a_loaded_model_takes_at_most_a_tenth_more_than_its_image() {
     let mut rng = Rng::new(47);
-    let gru = |options: &[&str]| Variant::new(CellKind::Gru, options);
+    let gru = |options: &[&'static str]| Variant::new(CellKind::Gru, options);
     let variants = [Variant::plain("lstm"), gru(&[]), gru(&["reset_after"]), Variant::plain("dense")];
     for (variant, [input, hidden]) in variants.into_iter().flat_map(|of| [(of.clone(), [128, 256]), (of, [250, 126])]) {
         let model = chain(&mut rng, input, &[(variant.clone(), hidden)], DRAW);
