@@ -262,7 +262,7 @@ fn a_stream_over_windows_allocates_nothing() {
             let mut stream = fused.stream();
             let (x, mut y) = (rng.numbers(150 * 3, 2.0), vec![0.0; fused.model().output_size()]);
             let before = ALLOCATIONS.with(Cell::get);
-            let outputs = x.chunks(3).filter(|x| stream.step(x, &mut y).is_ok_and(|step| step.has_output())).count();
+            let outputs = x.chunks(3).filter(|x| stream.step(x, &mut y).is_ok_and(tidegate::Step::has_output)).count();
             assert_eq!((ALLOCATIONS.with(Cell::get), outputs), (before, 3), "{isa}: allocations, outputs");
         }
     }
@@ -299,7 +299,7 @@ fn many_streams_share_a_model_among_threads() {
 #[test]
 fn a_loaded_model_takes_at_most_a_tenth_more_than_its_image() {
     let mut rng = Rng::new(47);
-    let gru = |options: &[&'static str]| Variant::new(CellKind::Gru, options);
+    let gru = |options: &'static [&'static str]| Variant::new(CellKind::Gru, options);
     let variants = [Variant::plain("lstm"), gru(&[]), gru(&["reset_after"]), Variant::plain("dense")];
     for (variant, [input, hidden]) in variants.into_iter().flat_map(|of| [(of.clone(), [128, 256]), (of, [250, 126])]) {
         let model = chain(&mut rng, input, &[(variant.clone(), hidden)], DRAW);

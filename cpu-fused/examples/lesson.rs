@@ -156,14 +156,15 @@ fn fixed_step<const NORM: bool, const MASKED: bool>(
         return;
     }
     let mut sums = [[0.0; 4]; SIZE];
-    for unit in 0..SIZE {
-        let mut sum = if NORM { [0.0; 4] } else { weights.bias[unit] };
+    for (unit, sum) in sums.iter_mut().enumerate() {
+        if !NORM {
+            *sum = weights.bias[unit];
+        }
         for (w, x) in weights.input[unit].iter().zip(x).chain(weights.recurrent[unit].iter().zip(&*h)) {
             for (sum, w) in sum.iter_mut().zip(w) {
                 *sum += w * x;
             }
         }
-        sums[unit] = sum;
     }
     if NORM {
         for gate in 0..4 {

@@ -39,7 +39,7 @@ fn hold(fused: &FusedModel<'_>, at_least: Duration) -> usize {
     for (index, steps) in expected.chunks_mut(STEPS * size).enumerate() {
         alone.reset();
         for (step, y) in steps.chunks_mut(size).enumerate() {
-            assert!(alone.step(input(&x, index, step), y).is_ok_and(|step| step.has_output()));
+            assert!(alone.step(input(&x, index, step), y).is_ok_and(tidegate::Step::has_output));
         }
     }
     let turns = (0..STREAMS).map(|index| Turn { index, step: 0, stream: fused.stream() });
@@ -49,7 +49,7 @@ fn hold(fused: &FusedModel<'_>, at_least: Duration) -> usize {
         loop {
             let next = turns.lock().expect("no thread panics with it").pop_front();
             let Some(Turn { index, step, mut stream }) = next else { return steps };
-            assert!(stream.step(input(&x, index, step), &mut y).is_ok_and(|step| step.has_output()));
+            assert!(stream.step(input(&x, index, step), &mut y).is_ok_and(tidegate::Step::has_output));
             let at = (index * STEPS + step) * size;
             assert_eq!(y, expected[at..at + size], "stream {index}, step {step}");
             steps += 1;
