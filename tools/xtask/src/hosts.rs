@@ -7,15 +7,11 @@ use crate::shell::cargo;
 /// Where NEON is.
 const ARM64: &str = "aarch64-unknown-linux-gnu";
 
-/// What the tests of NEON are run with. Optimized where it counts: most of the rest runs once. With debug assertions, so
+/// What the tests of NEON are run with. Optimizing all of it would take longer than it saves. With debug assertions, so
 /// that tests take samples of what they go through: all would take minutes.
-const NEON: [&str; 12] = [
+const NEON: [&str; 8] = [
     "--config",
     "profile.release.opt-level=1",
-    "--config",
-    "profile.release.package.tidegate.opt-level=3",
-    "--config",
-    "profile.release.package.tidegate-fused.opt-level=3",
     "--config",
     "profile.release.debug-assertions=true",
     "--config",
@@ -52,7 +48,12 @@ pub fn races(seconds: u32) -> Command {
     let test = ["test", "--release", "--locked", "--package", "tidegate-fused", "--test", "streams"];
     let mut command = nightly(&test);
     // The standard library has to be built with it too.
-    command.args(["-Zbuild-std", "--target", HOST]).args(["--config", "profile.release.debug=false"]);
+    command.args(["-Zbuild-std", "--target", HOST]).args([
+        "--config",
+        "profile.release.debug=false",
+        "--config",
+        "profile.release.opt-level=1",
+    ]);
     command.env("RUSTFLAGS", "-Zsanitizer=thread").env("TIDEGATE_RACE_SECONDS", seconds.to_string());
     command
 }
