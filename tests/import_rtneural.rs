@@ -63,7 +63,7 @@ fn what_rtneural_passes_over_is_refused_by_name() {
         (gru(|layer| layer["shape"] = json!([null, null, 7])), "units = 7"),
         (gru(|layer| layer["weights"] = json!([])), "0 arrays of weights, but 3 are needed"),
         (gru(|layer| layer["weights"][0][0][1] = json!([1.0])), "a list stands where others are numbers"),
-        (gru(|layer| layer["weights"][0][0] = json!(1.0)), "a number stands where others of the same list are lists"),
+        (gru(|layer| layer["weights"][1][2] = json!(1.0)), "a number stands where others of the same list are lists"),
         (gru(|layer| layer["weights"][1][3] = json!([1.0])), "a list of 1 stands beside one of 24"),
         (gru(|layer| layer["weights"][2][0][0] = json!(1e39)), "does not fit 32 bits"),
         (changed("gru", |json| json["in_skip"] = json!(1)), r#"field "in_skip" beside the layers"#),
@@ -82,7 +82,7 @@ fn what_rtneural_passes_over_is_refused_by_name() {
     refused(b"{}", &ALONE, "");
     refused(&[b"{\"layers\":".as_slice(), &vec![b'['; 100_000]].concat(), &ALONE, "RTNeural model");
     let deep =
-        [br#"{"in_shape":[null,1],"layers":[{"type":"dense","shape":[null,1],"weights":["#.as_slice(), &[b'['; 9]];
+        [br#"{"in_shape":[null,1],"layers":[{"type":"dense","shape":[null,1],"weights":["#.as_slice(), &[b'['; 10]];
     refused(&deep.concat(), &ALONE, "lists lie more than 8 deep");
 }
 

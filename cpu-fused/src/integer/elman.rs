@@ -42,7 +42,7 @@ impl<'m, S: Integers> Elman<'m, S> {
 impl<S: Integers> Kernel<i16> for Elman<'_, S> {
     fn work_len(&self, steps: usize) -> usize {
         let one = self.panels.operands_len::<S>();
-        one.max(if steps > 1 { Run::<S, Self>::work_len(self, steps) } else { 0 })
+        one.max(Run::<S, Self>::work_len(self, steps))
     }
 
     fn step(&self, io: Io<'_, i16>) {

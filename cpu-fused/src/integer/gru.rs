@@ -87,7 +87,7 @@ impl<'m, S: Integers> Gru<'m, S> {
 impl<S: Integers> Kernel<i16> for Gru<'_, S> {
     fn work_len(&self, steps: usize) -> usize {
         let one = 2 * self.gates.operands_len::<S>() + self.before_len();
-        one.max(if steps > 1 { Run::<S, Self>::work_len(self, steps) } else { 0 })
+        one.max(Run::<S, Self>::work_len(self, steps))
     }
 
     fn step(&self, io: Io<'_, i16>) {

@@ -131,7 +131,7 @@ impl<'m> Mix<'m> {
 impl<S: Integers> Kernel<i16> for Lstm<'_, S> {
     fn work_len(&self, steps: usize) -> usize {
         let one = self.panels.operands_len::<S>() + self.projected_len();
-        one.max(if steps > 1 { Run::<S, Self>::work_len(self, steps) } else { 0 })
+        one.max(Run::<S, Self>::work_len(self, steps))
     }
 
     fn step(&self, io: Io<'_, i16>) {

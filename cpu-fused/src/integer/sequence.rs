@@ -140,8 +140,10 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
         let (before, rest) = work.split_at_mut(sums);
         let before: &mut [S::Lanes] = bytemuck::cast_slice_mut(before);
         let (xs, rest) = rest.split_at_mut(steps * x_len);
-        let (carried, rest) = rest.split_at_mut(sequences * h_len);
-        let scratch = &mut rest[..sequences * cell.scratch()];
+        // Those that have a step.
+        let most = sequences.min(steps);
+        let (carried, rest) = rest.split_at_mut(most * h_len);
+        let scratch = &mut rest[..most * cell.scratch()];
         let mut to = xs.chunks_exact_mut(x_len);
         for sequence in 0..sequences {
             for (time, to) in (0..span.len(sequence)).zip(&mut to) {
