@@ -17,21 +17,6 @@ pub fn run() -> Result<(), Failure> {
     // In the debug profile, where the activations are sampled: all of them take minutes with this library.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
-    match install::arm64() {
-        Ok(()) => {
-            for tests in hosts::neon() {
-                total.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
-            }
-        }
-        Err(failure) => total.lacks("NEON under QEMU", &failure),
-    }
-    match hosts::lacks_nightly() {
-        None => {
-            total.cargo_tests("tests of tidegate-fused under Miri", hosts::miri())?;
-            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(3))?;
-        }
-        Some(how) => eprintln!("SKIP Miri and the thread sanitizer: {how}"),
-    }
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
         firmware::build()?;
@@ -78,11 +63,28 @@ pub fn run() -> Result<(), Failure> {
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");
     }
-    for failure in &total.failures {
-        eprintln!("FAILED {failure}");
+    total.end()
+}
+
+/// The kernels for hosts where this machine does not run them by itself: NEON under QEMU, Miri, the thread sanitizer.
+pub fn hosts() -> Result<(), Failure> {
+    let mut total = Total::default();
+    match install::arm64() {
+        Ok(()) => {
+            for tests in hosts::neon() {
+                total.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
+            }
+        }
+        Err(failure) => total.lacks("NEON under QEMU", &failure),
     }
-    println!("{}", total.line());
-    if total.failed == 0 { Ok(()) } else { Err(Failure::new()) }
+    match hosts::lacks_nightly() {
+        None => {
+            total.cargo_tests("tests of tidegate-fused under Miri", hosts::miri())?;
+            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(3))?;
+        }
+        Some(how) => eprintln!("SKIP Miri and the thread sanitizer: {how}"),
+    }
+    total.end()
 }
 
 /// README's second command. It leaves the firmware out where QEMU is missing, which is here.
@@ -167,6 +169,15 @@ impl Total {
                 _ => {}
             }
         }
+    }
+
+    /// Says what failed, and the total as the last line.
+    fn end(&self) -> Result<(), Failure> {
+        for failure in &self.failures {
+            eprintln!("FAILED {failure}");
+        }
+        println!("{}", self.line());
+        if self.failed == 0 { Ok(()) } else { Err(Failure::new()) }
     }
 
     fn line(&self) -> String {
