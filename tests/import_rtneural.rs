@@ -81,9 +81,8 @@ fn what_rtneural_passes_over_is_refused_by_name() {
     refused(br#"{"class_name": "Sequential", "config": {}}"#, &ALONE, "an architecture without weights");
     refused(b"{}", &ALONE, "");
     refused(&[b"{\"layers\":".as_slice(), &vec![b'['; 100_000]].concat(), &ALONE, "RTNeural model");
-    let deep =
-        [br#"{"in_shape":[null,1],"layers":[{"type":"dense","shape":[null,1],"weights":["#.as_slice(), &[b'['; 10]];
-    refused(&deep.concat(), &ALONE, "lists lie more than 8 deep");
+    let deep = gru(|layer| layer["weights"][0] = json!([[[[[[[[[1.0]]]]]]]]]));
+    refused(&deep, &ALONE, "lists lie more than 8 deep");
 }
 
 #[test]
