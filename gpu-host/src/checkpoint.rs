@@ -7,61 +7,16 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::DataError;
-use tidegate_tools::format::checkpoint::table::masked;
+use tidegate_tools::format::checkpoint::proto::{DimProto, EntryProto, Header, ShapeProto, VERSION, Version};
+use tidegate_tools::format::checkpoint::table::{FOOTER_BYTES, MAGIC, masked};
 use tidegate_tools::output::prepare;
 
-const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
-/// Two handles of at most 20 bytes, then the magic number.
-const FOOTER_BYTES: usize = 48;
 /// A block is not compressed.
 const PLAIN: u8 = 0;
 /// Entries of a block: with the longest names far below the 256 KiB of TensorFlow's own.
 const PER_BLOCK: usize = 64;
 /// `DT_FLOAT`
 const FLOAT: i32 = 1;
-/// The only version of the format that there has been.
-const VERSION: i32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
-struct Header {
-    #[prost(int32, tag = "1")]
-    num_shards: i32,
-    #[prost(message, optional, tag = "3")]
-    version: Option<Version>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Version {
-    #[prost(int32, tag = "1")]
-    producer: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Entry {
-    #[prost(int32, tag = "1")]
-    dtype: i32,
-    #[prost(message, optional, tag = "2")]
-    shape: Option<Dims>,
-    #[prost(int64, tag = "4")]
-    offset: i64,
-    #[prost(int64, tag = "5")]
-    size: i64,
-    #[prost(fixed32, tag = "6")]
-    crc32c: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Dims {
-    #[prost(message, repeated, tag = "2")]
-    dim: Vec<Dim>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Dim {
-    #[prost(int64, tag = "1")]
-    size: i64,
-}
-
 /// Writes both files; the index, without which there is no checkpoint, last.
 pub(crate) fn write(path: &Path, variables: &BTreeMap<String, Tensor>) -> Result<(), DataError> {
     let (index, values) = encode(variables);
@@ -79,17 +34,25 @@ pub(crate) fn write(path: &Path, variables: &BTreeMap<String, Tensor>) -> Result
 /// The index and the shard.
 fn encode(variables: &BTreeMap<String, Tensor>) -> (Vec<u8>, Vec<u8>) {
     let mut values = Vec::new();
-    let header = Header { num_shards: 1, version: Some(Version { producer: VERSION }) };
+    let header = Header {
+        num_shards: 1,
+        version: Some(Version { producer: VERSION, ..Version::default() }),
+        ..Header::default()
+    };
     let mut pairs = vec![(Vec::new(), header.encode_to_vec())];
     for (name, tensor) in variables {
         let offset = values.len();
         values.extend(tensor.data.iter().flat_map(|value| value.to_le_bytes()));
-        let entry = Entry {
+        let entry = EntryProto {
             dtype: FLOAT,
-            shape: Some(Dims { dim: tensor.shape.iter().map(|&size| Dim { size: size as i64 }).collect() }),
+            shape: Some(ShapeProto {
+                dim: tensor.shape.iter().map(|&size| DimProto { size: size as i64 }).collect(),
+                ..ShapeProto::default()
+            }),
             offset: offset as i64,
             size: (values.len() - offset) as i64,
             crc32c: masked(crc32c::crc32c(&values[offset..])),
+            ..EntryProto::default()
         };
         pairs.push((name.clone().into_bytes(), entry.encode_to_vec()));
     }

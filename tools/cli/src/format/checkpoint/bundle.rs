@@ -7,6 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use prost::Message;
 
+use super::proto::{EntryProto, Header, SliceProto, VERSION};
 use super::{malformed, table};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -20,73 +21,6 @@ const MAX_SHARDS: u32 = 256;
 /// Most dimensions, and slices of one variable.
 const MAX_DIMS: usize = 8;
 const MAX_SLICES: usize = 256;
-/// The only version of the format that there has been.
-const VERSION: i32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
-struct Header {
-    #[prost(int32, tag = "1")]
-    num_shards: i32,
-    /// 0 is little.
-    #[prost(int32, tag = "2")]
-    endianness: i32,
-    #[prost(message, optional, tag = "3")]
-    version: Option<Version>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Version {
-    #[prost(int32, tag = "2")]
-    min_consumer: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct EntryProto {
-    #[prost(int32, tag = "1")]
-    dtype: i32,
-    #[prost(message, optional, tag = "2")]
-    shape: Option<ShapeProto>,
-    #[prost(int32, tag = "3")]
-    shard_id: i32,
-    #[prost(int64, tag = "4")]
-    offset: i64,
-    #[prost(int64, tag = "5")]
-    size: i64,
-    #[prost(fixed32, tag = "6")]
-    crc32c: u32,
-    #[prost(message, repeated, tag = "7")]
-    slices: Vec<SliceProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ShapeProto {
-    #[prost(message, repeated, tag = "2")]
-    dim: Vec<DimProto>,
-    #[prost(bool, tag = "3")]
-    unknown_rank: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct DimProto {
-    #[prost(int64, tag = "1")]
-    size: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct SliceProto {
-    #[prost(message, repeated, tag = "1")]
-    extent: Vec<ExtentProto>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ExtentProto {
-    #[prost(int64, tag = "1")]
-    start: i64,
-    /// All of the dimension where it is not given.
-    #[prost(int64, optional, tag = "2")]
-    length: Option<i64>,
-}
-
 /// A type of values that becomes f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Float {

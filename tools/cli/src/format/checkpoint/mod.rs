@@ -5,6 +5,7 @@
 mod bundle;
 mod draft;
 mod names;
+pub mod proto;
 pub mod table;
 
 use std::collections::{BTreeMap, BTreeSet};

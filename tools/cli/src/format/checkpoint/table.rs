@@ -11,9 +11,9 @@ use super::malformed;
 use crate::error::ImportError;
 
 /// The last bytes of a table.
-const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
+pub const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 /// Two handles of at most 20 bytes, then the magic number.
-const FOOTER_BYTES: usize = 48;
+pub const FOOTER_BYTES: usize = 48;
 /// How a block is compressed, and its checksum.
 const TRAILER_BYTES: usize = 5;
 /// Most bytes of a block; TensorFlow begins a new one at 256 KiB.
