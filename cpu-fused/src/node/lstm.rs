@@ -192,15 +192,15 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             i = s.fma(p_i, before, i);
             f = s.fma(p_f, before, f);
         }
-        let [i, f, g] = [i, f, g].map(|a| clip(s, a, self.preact_clip));
-        let [mut i, mut f] = [i, f].map(|a| curves::apply(s, gate, a));
+        let limit = self.preact_clip;
         if self.coupled {
+            f = curves::apply(s, gate, clip(s, f, limit));
             i = s.sub(s.splat(1.0), f);
+        } else {
+            i = curves::apply(s, gate, clip(s, i, limit));
+            f = if self.input_forget { s.sub(s.splat(1.0), i) } else { curves::apply(s, gate, clip(s, f, limit)) };
         }
-        if self.input_forget {
-            f = s.sub(s.splat(1.0), i);
-        }
-        s.fma(f, before, s.mul(i, curves::apply(s, candidate, g)))
+        s.fma(f, before, s.mul(i, curves::apply(s, candidate, clip(s, g, limit))))
     }
 
     /// The output gate of a block of units, from its sums and what the peephole sees.

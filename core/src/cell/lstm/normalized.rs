@@ -83,13 +83,14 @@ fn remember(node: &Node<'_>, units: impl Iterator<Item = [f32; 4]>, cell: &mut [
             i += p_i * *c;
             f += p_f * *c;
         }
-        let [mut i, mut f] = [i, f].map(|a| gate.apply(clip(a, limit)));
-        if coupled {
-            i = 1.0 - f;
-        }
-        if input_forget {
-            f = 1.0 - i;
-        }
+        let opened = |a| gate.apply(clip(a, limit));
+        let (i, f) = if coupled {
+            let f = opened(f);
+            (1.0 - f, f)
+        } else {
+            let i = opened(i);
+            (i, if input_forget { 1.0 - i } else { opened(f) })
+        };
         *c = f * *c + i * candidate.apply(clip(g, limit));
         *output = o;
     }
