@@ -75,6 +75,21 @@ macro_rules! sigmoid {
     };
 }
 
+/// h' to where it goes, and to r4: of n in r4 and z (h - n) in r5.
+#[rustfmt::skip]
+macro_rules! mix {
+    () => {
+        concat!(
+            "lsls r4, r4, #15\n",
+            "adds r4, r4, r5\n",
+            "add r4, r11\n",
+            "asrs r4, r4, #15\n",
+            "mov r5, r12\n",
+            "strh r4, [r3, r5]\n",
+        )
+    };
+}
+
 /// The loop over the units of `$frame`, at least one: until h, which r3 points to, is at its end. r12 is how far h' is from h,
 /// r11 half of 1, and r4, r5, r6 and r9 are free.
 ///
@@ -182,12 +197,7 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
             "ldrh r6, [r1]",
             "adds r1, r1, #2",
             "muls r5, r6, r5",
-            "lsls r4, r4, #15",
-            "adds r4, r4, r5",
-            "add r4, r11",
-            "asrs r4, r4, #15",
-            "mov r5, r12",
-            "strh r4, [r3, r5]",
+            mix!(),
             "strh r4, [r3]",
             "adds r3, r3, #2"
         );
@@ -242,12 +252,7 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
             "ldrsh r6, [r3, r6]",
             "subs r6, r6, r4",
             "muls r5, r6, r5",
-            "lsls r4, r4, #15",
-            "adds r4, r4, r5",
-            "add r4, r11",
-            "asrs r4, r4, #15",
-            "mov r5, r12",
-            "strh r4, [r3, r5]",
+            mix!(),
             "adds r3, r3, #2"
         );
     }
