@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use prost::Message;
 
-use super::proto::{EntryProto, Header, SliceProto, VERSION};
+use super::proto::{EntryProto, ExtentProto, Header, SliceProto, VERSION, Version};
 use super::{malformed, table};
 use crate::canonical::Tensor;
 use crate::error::ImportError;
@@ -131,7 +131,7 @@ impl Bundle {
         if endianness != 0 {
             return malformed("its values are big-endian, but little-endian ones are read");
         }
-        if let Some(Version { min_consumer }) = version
+        if let Some(Version { min_consumer, .. }) = version
             && min_consumer > VERSION
         {
             return malformed(format!("it needs a reader of version {min_consumer}, this build has version {VERSION}"));
