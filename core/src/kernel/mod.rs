@@ -43,6 +43,8 @@ mod thumb2_nibbles;
 #[expect(unsafe_code)]
 mod written;
 
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+pub(crate) use mve_gates::copy;
 pub use scalar::accumulate_each;
 pub(crate) use written::Written;
 
@@ -128,6 +130,9 @@ pub(crate) trait Kernel {
     type Unit: bytemuck::Pod;
     /// What blocks are multiplied with, in the form that the kernel reads.
     type Operand<'x>: Copy;
+
+    /// Whether sums are so fast that what lies between them is to be saved even for more code.
+    const FAST: bool = false;
 
     /// Units of a block of so many columns.
     fn block_len(cols: usize) -> usize;

@@ -1,7 +1,7 @@
 //! Where the tensors of a node lie, how long they are, and what they hold. After the checks none of it fails.
 
 use super::Node;
-use crate::cell::{Storage, TensorSpec};
+use crate::cell::{IntegerSpec, Storage, TensorSpec};
 use crate::curve::TABLE_LEN;
 use crate::image::field::MAX_SIZE;
 use crate::image::field::node as field;
@@ -62,6 +62,13 @@ impl<'a> Node<'a> {
         }
         let bytes = self.cell.tensors.get(index).and_then(|spec| self.spec_bytes(spec)).unwrap_or(0);
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
+    }
+
+    /// Whether its record names as many tensors and numbers as the spec has, which it does: of one that was asked first, the compiler
+    /// asks no more.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self, spec: &IntegerSpec) -> bool {
+        self.tensors.len() >= 4 * spec.tensors.len() && self.params.len() >= 4 * spec.numbers.len()
     }
 
     /// Matrix `index` of the spec.
