@@ -209,12 +209,13 @@ fn counts() -> String {
 }
 
 /// The rows of README's table of sizes: a firmware for the simulated Cortex-M4F, and what it is.
-const MEASURED: [(&str, &str); 5] = [
+const MEASURED: [(&str, &str); 6] = [
     ("hello_step", "a small LSTM in f32"),
     ("hello_integer", "the same in `i8x16`"),
     ("hello_any", "an image met at run time, with every cell and layer"),
     ("kws_stream", "front end, GRU_S in five states, detector, all in integers"),
     ("kws_stream_f32", "the same in f32"),
+    ("vad", "Silero's voice activity detector, from ONNX, in f32"),
 ];
 
 /// README's table of sizes, from the record of `cargo xtask size`.

@@ -68,8 +68,9 @@ fn the_page_of_onnx_runs() {
         ("speech.onnx", case("network_chunks.onnx")),
         ("chunks.safetensors", case("network_chunks.in.safetensors")),
     ];
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, sample)| (*name, sample.as_str())).collect();
-    runs("docs/onnx.md", &files);
+    let silero = ("silero_vad_16k_op15.onnx", "assets/silero_vad/silero_vad_16k_op15.onnx");
+    let files = files.iter().map(|(name, sample)| (*name, sample.as_str())).chain([silero]);
+    runs("docs/onnx.md", &files.collect::<Vec<_>>());
 }
 
 #[test]
