@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nnnoiseless::DenoiseState;
+use nnnoiseless::{DenoiseFeatures, DenoiseState};
 use tidegate::image::Layout;
 use tidegate::{Numeric, Sequence, State};
 use tidegate_fused::FusedModel;
@@ -107,7 +107,7 @@ fn every_prefix_of_a_file_is_refused() {
                 Ok(_) => assert!(whole[end].is_ascii_digit() && end + 3 > whole.len(), "{end} of {}", whole.len()),
             }
         }
-        for more in [b" 0".as_slice(), b"0 0 0"] {
+        for more in [b" 0".as_slice(), b"\n0 0"] {
             let line = import::line(&import(&[&whole, more].concat(), &ALONE).expect_err("it must be refused"), 1024);
             assert!(line.contains("numbers follow its last layer"), "{line}");
         }
@@ -338,13 +338,14 @@ fn gains_are_those_of_rnnoise() {
     let bytes = file("weights.rnn");
     let tables = Network::run(&bytes, tabulated, &features);
     let functions = Network::run(&bytes, f64::tanh, &features);
+    let moved = off(&tables, &functions);
     println!(
-        "{} frames: the table moves a gain by {:.2e} at most, f32 RNNoise's own by {:.2e}",
+        "{} frames: the table moves a gain by {moved:.2e} at most, f32 RNNoise's own by {:.2e}",
         expected.len(),
-        off(&tables, &functions),
         off(&tables, &expected)
     );
-    assert_eq!(expected.len(), 100);
+    // What docs/rnnoise.md says.
+    assert!(expected.len() == 100 && moved <= 4e-6, "{moved:e}");
     for numeric in [Numeric::F32, Numeric::F16] {
         let image = AlignedBytes::pack(&model(), numeric);
         for backend in backend::all(&image.model()) {
@@ -404,9 +405,10 @@ fn hold_sequences(image: &AlignedBytes, features: &[f32]) {
     }
 }
 
-/// Calibrated with the first half of the frames, heard over all: every backend has the same bits.
+/// Calibrated with the first half of the frames, heard over all: every backend has the same bits. The weights fill their
+/// eight bits, and a row's scale of its own moves them all; what that leaves stands in docs/rnnoise.md.
 #[test]
-fn in_integers_it_stays_near_itself() {
+fn in_integers_every_backend_has_the_same_bits() {
     let (features, expected) = recorded();
     let ranges = Ranges::measure(&model(), [[&features[..features.len() / 2]].as_slice()]).unwrap();
     let bytes = pack_with(&model(), Numeric::I8x16, &ranges, Layout::Portable).unwrap();
@@ -424,7 +426,7 @@ fn in_integers_it_stays_near_itself() {
     let noise = power(&mut runs[0].concat().iter().zip(&expected).map(|(&y, expected)| f64::from(y) - expected));
     let snr = 10.0 * (power(&mut expected.iter().copied()) / noise).log10();
     println!("i8x16: an image of {} bytes, {snr:.1} dB", image.get().len());
-    assert!(snr > 28.0, "{snr}");
+    assert!(snr > 19.0, "{snr}");
 }
 
 fn samples(bytes: &[u8]) -> Vec<i16> {
@@ -460,25 +462,33 @@ fn the_example_takes_the_noise_out_of_the_whole_recording() {
     assert!(count == 99 * FRAME && 1000 * more <= count, "{more} of {count}");
 }
 
-/// Frame by frame beside the crate whose features the example hears, which has RNNoise's network of its own.
+/// Frame by frame beside the crate whose features the example hears, which has RNNoise's network of its own, and beside the
+/// network in f64 with those features. The whole recording, where it is.
 #[test]
-fn voice_and_sound_are_those_of_nnnoiseless() {
-    let noisy: Vec<f32> = samples(&file("noisy.raw")).into_iter().map(f32::from).collect();
+fn gains_voice_and_sound_are_those_of_nnnoiseless() {
+    let recording = data::folder("nnnoiseless over more than 30 frames").map(|data| data.join("rnnoise/testing.raw"));
+    let noisy = fs::read(recording.unwrap_or_else(|| beside("noisy.raw"))).unwrap();
+    let noisy: Vec<f32> = samples(&noisy).into_iter().map(f32::from).collect();
     let image = AlignedBytes::pack(&model(), Numeric::F32);
     let model = image.model();
     let mut memory = vec![0; model.state_words()];
     let mut ours = Denoiser::new(&model, &mut memory).unwrap();
-    let mut theirs = DenoiseState::new();
-    let (mut worst, mut of_voice) = (0.0_f32, 0.0_f32);
+    let (mut theirs, mut features) = (DenoiseState::new(), DenoiseFeatures::new());
+    let mut network = Network::new(&file("weights.rnn"), tabulated);
+    let (mut worst, mut of_voice, mut of_gains) = (0.0_f32, 0.0_f32, 0.0_f64);
     for frame in noisy.as_chunks::<FRAME>().0 {
         let (mut out, mut expected) = ([0.0; FRAME], [0.0; FRAME]);
         let heard = ours.push(frame, &mut out).unwrap().expect("no frame is silent");
         let voice = theirs.process_frame(&mut expected, frame);
+        features.shift_and_filter_input(frame);
+        assert!(!features.compute_frame_features());
+        let of_network = network.step(features.features());
+        of_gains = of_gains.max(off(&[heard.gains.to_vec()], &[of_network[..BANDS].to_vec()]));
         of_voice = of_voice.max((heard.voice - voice).abs());
         worst = out.iter().zip(&expected).map(|(y, expected)| (y - expected).abs()).fold(worst, f32::max);
     }
-    println!("voice {of_voice:.2e} off, samples {worst:.2e}");
-    assert!(f64::from(of_voice) <= TOLERANCE && worst <= 1.0);
+    println!("{} frames: gains {of_gains:.2e} off, voice {of_voice:.2e}, samples {worst:.2e}", noisy.len() / FRAME);
+    assert!(of_gains <= TOLERANCE && f64::from(of_voice) <= TOLERANCE && worst <= 1.0);
 }
 
 fn corpus() -> import::Corpus {

@@ -15,7 +15,7 @@
 //!
 //! Weights are Keras's: `[inputs, neurons]`, and `[inputs, 3 · neurons]` of GRUs, blocks z, r, h, the reset before the
 //! product. The activation of a GRU is its candidate's; z and r are always sigmoids. RNNoise takes its sigmoid and tanh from
-//! a table of 201 values with two terms of a series, which is off by 2.2e-6 at most; here they are the functions.
+//! a table of 201 values with two terms of a series, which is off by 3e-6 at most; here they are the functions.
 
 use std::collections::BTreeMap;
 use std::slice;
