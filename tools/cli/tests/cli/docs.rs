@@ -74,6 +74,13 @@ fn the_page_of_onnx_runs() {
 }
 
 #[test]
+fn the_page_of_rnnoise_runs() {
+    let files =
+        [("weights.rnn", "tests/rnnoise/weights.rnn"), ("features.safetensors", "tests/rnnoise/features.safetensors")];
+    runs("docs/rnnoise.md", &files);
+}
+
+#[test]
 fn the_page_of_rtneural_runs() {
     runs(
         "docs/rtneural.md",
