@@ -115,8 +115,8 @@ const SOURCES: [(&str, &str); 12] = [
 fn table() -> String {
     let cases = golden_cases();
     let mut table =
-        "| cell or layer | golden cases | `f32`, `f16` | `i8x16`, `i4x16` | kernels of `cpu-fused`: floats | integers |\n\
-                     |---|---|---|---|---|---|\n"
+        "| cell or layer | golden cases | `f32`, `f16` | `i8x16`, `i4x16` | `i8` | kernels of `cpu-fused`: floats | integers |\n\
+                     |---|---|---|---|---|---|---|\n"
             .to_owned();
     for &kind in CellKind::ALL {
         let name = kind.spec().name;
@@ -131,10 +131,12 @@ fn table() -> String {
             }
         }
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
-        let integer = if kind.integer_spec().is_some() { "yes" } else { "no" };
+        let yes = |has: bool| if has { "yes" } else { "no" };
+        let (integer, byte) = (yes(kind.integer_spec().is_some()), yes(kind.byte_spec().is_some()));
         let [floats, integers] = [Numeric::F32, Numeric::I8x16].map(|numeric| kernels(kind, numeric));
-        table +=
-            &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {floats} | {integers} |\n");
+        table += &format!(
+            "| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {byte} | {floats} | {integers} |\n"
+        );
     }
     table
 }
@@ -329,12 +331,15 @@ fn node_format(kind: CellKind) -> String {
     ];
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
     let lists = lists.map(|(what, names)| format!("- {what}: {}\n", names.join("; ")));
-    let integer = kind.integer_spec().map_or_else(String::new, |integer| integer_format(spec, integer));
-    format!("## {} `{}`\n\n{}{integer}", kind.code(), spec.name, lists.collect::<String>())
+    let of = |what, integer: Option<&IntegerSpec>| {
+        integer.map_or_else(String::new, |integer| integer_format(spec, integer, what))
+    };
+    let (integer, byte) = (of("integers", kind.integer_spec()), of("`i8`", kind.byte_spec()));
+    format!("## {} `{}`\n\n{}{integer}{byte}", kind.code(), spec.name, lists.collect::<String>())
 }
 
 /// What it has instead in an integer numeric.
-fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
+fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String {
     let presence = |presence: Presence| match presence {
         Presence::With(option) if option >= CURVE => {
             format!(" with `{}` tabulated", spec.activations[(option - CURVE) as usize].name)
@@ -365,6 +370,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         Storage::Curve => "table".to_owned(),
         Storage::Multipliers => "multipliers".to_owned(),
         Storage::Addends => "addends".to_owned(),
+        Storage::Requantized { of } => format!("requantized rows of `{}`", name(of)),
+        Storage::Starts { of } => format!("starts of the rows of `{}`", name(of)),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {
@@ -382,8 +389,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         .collect();
     let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
-    let lists: String = lists.map(|(what, names)| format!("- in integers, {what}: {}\n", names.join("; "))).collect();
-    format!("- in integers, options: {options}\n{lists}")
+    let lists: String = lists.map(|(of, names)| format!("- in {what}, {of}: {}\n", names.join("; "))).collect();
+    format!("- in {what}, options: {options}\n{lists}")
 }
 
 /// Of each gate in turn, or of all.

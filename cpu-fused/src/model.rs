@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate::backend::Pass;
 use tidegate::node::Node;
 use tidegate::step::Values;
-use tidegate::{Model, Schedule};
+use tidegate::{Model, Numeric, Schedule};
 
 use crate::field::rows_at_once;
 use crate::integer;
@@ -96,7 +96,9 @@ impl<'m> FusedModel<'m> {
             Port { place, end, scale }
         };
         let plan = if model.numeric().is_integer() {
-            Plan::Integer(Nodes::new(model, |node| integer::packed(node, isa)))
+            // The numeric `i8` has no kernels here: `tidegate` steps its nodes.
+            let bytes = model.numeric() == Numeric::I8;
+            Plan::Integer(Nodes::new(model, |node| if bytes { None } else { integer::packed(node, isa) }))
         } else {
             Plan::Float(Nodes::new(model, |node| node::float(node, model.numeric(), isa)))
         };

@@ -155,6 +155,7 @@ fn chain<const N: usize>(
         front_end: None,
         schedule: Schedule::Endless,
         detector: None,
+        integers: BTreeMap::new(),
     };
     Canonical { architecture, tensors: tensors.map(|(name, tensor)| (name.into(), tensor)).into() }
 }

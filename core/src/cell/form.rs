@@ -183,7 +183,7 @@ impl Cells {
         let cell = match numeric {
             Numeric::F32 => Some(kind.cell::<f32>(need).1),
             Numeric::F16 => Some(kind.cell::<f16>(need).1),
-            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, need, numeric, layout),
+            Numeric::I8x16 | Numeric::I4x16 | Numeric::I8 => kernel::integer_cell(kind, need, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {

@@ -239,14 +239,18 @@ pub(crate) const fn integer_cell(
     numeric: Numeric,
     layout: Layout,
 ) -> Option<&'static Cell> {
-    let nibbles = matches!(numeric, Numeric::I4x16);
+    let (nibbles, bytes) = (matches!(numeric, Numeric::I4x16), matches!(numeric, Numeric::I8));
     match layout {
         Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(need),
+        Layout::Portable if bytes => kind.byte_cell::<Portable>(),
         Layout::Portable => kind.integer_cell::<Portable>(need),
         _ if !layout.is_read() || !layout.is_of(numeric) => None,
+        Layout::CortexM0 if bytes => kind.byte_cell::<CortexM0>(),
         Layout::CortexM0 => kind.integer_cell::<CortexM0>(need),
         Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(need),
+        Layout::CortexM4 if bytes => kind.byte_cell::<CortexM4>(),
         Layout::CortexM4 => kind.integer_cell::<CortexM4>(need),
+        Layout::CortexM55 if bytes => kind.byte_cell::<CortexM55>(),
         Layout::CortexM55 => kind.integer_cell::<CortexM55>(need),
     }
 }

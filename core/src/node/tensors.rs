@@ -38,10 +38,10 @@ impl<'a> Node<'a> {
                 (rows / 4).checked_mul(block)
             }
             Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
-            Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
+            Storage::Rows { .. } | Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
             Storage::Factors { .. } => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
-            Storage::Multipliers | Storage::Addends => rows.checked_mul(4),
+            Storage::Multipliers | Storage::Addends | Storage::Starts { .. } => rows.checked_mul(4),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// The multipliers, the terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    /// The multipliers, the terms, the gains or the starts at `index` of an integer node's spec, with the zeros that fill the last block of four up.
     pub(crate) fn words(&self, index: usize) -> &'a [i32] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }

@@ -24,6 +24,7 @@ mod rtneural;
 mod sru;
 pub mod tf1;
 mod tf2ops;
+mod tflite;
 mod torch;
 mod weights;
 mod xlstm;
@@ -127,6 +128,7 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         Some(Kind::Json) => rtneural::import(bytes, name, options),
         Some(Kind::Onnx) => onnx::import(bytes, name, options),
         Some(Kind::Rnnoise) => rnnoise::import(bytes, name, options),
+        Some(Kind::Tflite) => tflite::import(bytes, name, options),
         Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
         Some(Kind::Zip) => {
             let mut archive = Archive::open(bytes)?;
@@ -158,6 +160,7 @@ enum Kind {
     Hdf5,
     Json,
     Onnx,
+    Tflite,
     Zip,
     Pickle,
     Rnnoise,
@@ -177,8 +180,8 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
         // Field 1 is a varint: SavedModel's schema version 1, then its meta graph; else ONNX's IR version.
         (b"\x08\x01\x12", "a TensorFlow SavedModel"),
     ];
-    if bytes.get(4..8) == Some(b"TFL3") {
-        return Some(Kind::Other("a TensorFlow Lite model"));
+    if bytes.get(4..8) == Some(tflite::MAGIC) {
+        return Some(Kind::Tflite);
     }
     if checkpoint::is_table(bytes) {
         return Some(Kind::Checkpoint);

@@ -81,6 +81,21 @@ fn the_page_of_rnnoise_runs() {
 }
 
 #[test]
+fn the_page_of_tflite_runs() {
+    // A window of 4 steps of 17 features.
+    let row = |step: usize| (0..17).map(|k| format!("0.{}", (3 * k + step) % 10)).collect::<Vec<_>>().join(",") + "\n";
+    let features: String = (0..4).map(row).collect();
+    runs_with(
+        "docs/tflite.md",
+        &[
+            ("keywords_int8.tflite", "tests/frameworks/tflite/integer_whole.tflite"),
+            ("keywords.tflite", "tests/frameworks/tflite/float_last.tflite"),
+        ],
+        &[("features.csv", &features)],
+    );
+}
+
+#[test]
 fn the_page_of_rtneural_runs() {
     runs(
         "docs/rtneural.md",
