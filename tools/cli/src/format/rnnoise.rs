@@ -82,6 +82,7 @@ pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Impo
         front_end: None,
         schedule: Schedule::Endless,
         detector: None,
+        integers: BTreeMap::new(),
     };
     let model = Canonical { architecture, tensors: file.tensors };
     model.validate()?;
