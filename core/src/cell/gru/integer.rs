@@ -163,6 +163,7 @@ struct Rows<'a, 'x, K: Kernel> {
 }
 
 impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
+    #[inline(always)]
     fn new(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Self {
         Self { gates: Self::gates(node, x, h), of_input: Self::of_input(node, x), of_hidden: Self::of_hidden(node, h) }
     }
