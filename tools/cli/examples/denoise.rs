@@ -186,12 +186,10 @@ impl Sink {
 
     fn write(&mut self, frame: &[f32; FRAME]) -> Result<(), Box<dyn Error>> {
         // A cast saturates.
-        let samples = frame.iter().map(|sample| sample.round() as i16);
+        let mut samples = frame.iter().map(|sample| sample.round() as i16);
         match self {
-            Self::Wav(writer) => samples.map(|sample| writer.write_sample(sample)).collect::<Result<(), _>>()?,
-            Self::Raw(writer) => {
-                samples.map(|sample| writer.write_all(&sample.to_le_bytes())).collect::<Result<(), _>>()?
-            }
+            Self::Wav(writer) => samples.try_for_each(|sample| writer.write_sample(sample))?,
+            Self::Raw(writer) => samples.try_for_each(|sample| writer.write_all(&sample.to_le_bytes()))?,
         }
         Ok(())
     }

@@ -206,7 +206,7 @@ impl<'a> Numbers<'a> {
 
     /// `[rows, columns]`, transposed.
     fn matrix(&mut self, layer: &str, what: &str, rows: usize, columns: usize) -> Result<Tensor, ImportError> {
-        let weight = |_| Ok(f32::from(self.next(layer, what, |byte| byte.cast_signed())?) * SCALE);
+        let weight = |_| Ok(f32::from(self.next(layer, what, u8::cast_signed)?) * SCALE);
         let data = (0..rows * columns).map(weight).collect::<Result<_, ImportError>>()?;
         Named { name: what, tensor: &Tensor { shape: vec![rows, columns], data } }.transposed(0, rows)
     }
