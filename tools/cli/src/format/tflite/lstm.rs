@@ -229,10 +229,11 @@ impl Reader<'_> {
         if cell_bits.fract() != 0.0 || !(9.0..=15.0).contains(&cell_bits) || cell.zero_point != 0 {
             return Err(format!("its cell_state counts {}, not 2^-15 to 2^-9", cell.scale).into());
         }
-        // As in C: the quotient is cut off.
-        let cell_clip = match Self::clip(operator, option::CELL_CLIP, "cell_clip")? {
-            0.0 => 1 << 15,
-            clip => ((clip / cell.scale).min(32_767.0) as i32).max(1),
+        // As in C: the quotient is cut off, and where nothing is left of it nothing is clipped.
+        let cell_clip = match (Self::clip(operator, option::CELL_CLIP, "cell_clip")? / cell.scale).min(32_767.0) as i32
+        {
+            0 => 1 << 15,
+            clip => clip,
         };
         let mut counted = Counted::of(output).number("cell_bits", cell_bits as i32).number("cell_clip", cell_clip);
         let too_far = || "a product of its scales is out of range".to_owned();
