@@ -207,7 +207,7 @@ fn floats_are_within_1e_5_of_the_interpreter() {
         let image = image(&name, Numeric::F32);
         let model = image.model();
         for (input, expected) in recorded(&name) {
-            let given = runner::run(&Engine::from(&model), &[&input], None).unwrap().outputs.remove(0);
+            let given = runner::run(Engine::from(&model), &[&input], None).unwrap().outputs.remove(0);
             let given = &given[given.len() - expected.len()..];
             let off = given.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             assert!(
@@ -227,7 +227,7 @@ fn integer_models_run_as_the_floats_that_they_stand_for() {
     let model = image.model();
     let reference = self::image("trained_lstm", Numeric::F32);
     let input: Vec<f32> = (0..PIXELS).map(|k| ((k * 37) % 255) as f32 / 255.0).collect();
-    let of = |model: &Model<'_>| runner::run(&Engine::from(model), &[&input], None).unwrap().outputs.remove(0);
+    let of = |model: &Model<'_>| runner::run(Engine::from(model), &[&input], None).unwrap().outputs.remove(0);
     let (integers, floats) = (of(&model), of(&reference.model()));
     let far = integers.iter().zip(&floats).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(far < 0.1, "{far}: {integers:?} {floats:?}");

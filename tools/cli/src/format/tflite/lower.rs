@@ -14,6 +14,11 @@ const MOST_READS: usize = 4;
 /// Elements that are read besides.
 const SPARE_READS: usize = 1 << 16;
 
+/// The shape and the values of a constant.
+type FloatConstant = (Vec<usize>, Vec<f32>);
+/// The same, and what its integers stand for.
+type IntegerConstant = (Vec<usize>, Vec<i64>, Option<Quantization>);
+
 /// What dimension of a tensor enumerates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Along {
@@ -376,7 +381,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A constant of floats, as input `index` of an operator, and its shape; none if it is left out.
-    pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<(Vec<usize>, Vec<f32>)>, Trouble> {
+    pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<FloatConstant>, Trouble> {
         let Some(number) = self.port(operator, index) else { return Ok(None) };
         let number = self.behind(number);
         let tensor = self.model.tensors[number];
@@ -399,7 +404,7 @@ impl<'a> Reader<'a> {
         operator: &Operator<'_>,
         index: usize,
         of: Type,
-    ) -> Result<Option<(Vec<usize>, Vec<i64>, Option<Quantization>)>, Trouble> {
+    ) -> Result<Option<IntegerConstant>, Trouble> {
         let Some(number) = self.port(operator, index) else { return Ok(None) };
         let tensor = self.model.tensors[number];
         if tensor.of != of {
