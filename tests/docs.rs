@@ -165,11 +165,12 @@ fn kernels(kind: CellKind, numeric: Numeric) -> &'static str {
 
 /// The rows of README's table of instructions: what they are called, the cores, of which all count the same, the feature
 /// with their kernels, numeric and layout.
-const COUNTED: [(&str, &[&str], &str, &str, &str); 7] = [
+const COUNTED: [(&str, &[&str], &str, &str, &str); 8] = [
     ("Cortex-M0+", &["m0plus"], "", "i8x16", "cortex-m0"),
     ("Cortex-M3", &["m3"], "`thumb2`", "i8x16", "portable"),
     ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i8x16", "cortex-m4"),
     ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i4x16", "cortex-m4"),
+    ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i8", "cortex-m4"),
     ("Cortex-M55", &["m55"], "`mve`", "i8x16", "cortex-m55"),
     ("RV32IMAC", &["rv32"], "", "i8x16", "portable"),
     ("Cortex-M4F", &["m4f"], "`dsp`", "f32", "portable"),
