@@ -99,7 +99,7 @@ pub(crate) fn exp<const W: u32>(x: i32, integer_bits: u32) -> i32 {
 fn reciprocal<const W: u32>(x: i32) -> i32 {
     let one = 1 << (W - 3);
     // Neither is below 0.
-    let half_denominator = ((x as i64 + most::<W>() as i64 + 1) / 2) as i32;
+    let half_denominator = ((i64::from(x) + i64::from(most::<W>()) + 1) / 2) as i32;
     let mut y = constant::<W>(1_515_870_810) + product::<W>(half_denominator, constant::<W>(-1_010_580_540));
     for _ in 0..3 {
         let rest = one - product::<W>(half_denominator, y);
