@@ -76,6 +76,12 @@ pub struct Reader<'a> {
     notes: Vec<String>,
 }
 
+/// The shape and the numbers of a constant.
+pub type Floats = (Vec<usize>, Vec<f32>);
+
+/// The same of integers, and what they stand for.
+pub type Whole = (Vec<usize>, Vec<i64>, Option<Quantization>);
+
 /// What is wrong with an operator, which is not named yet.
 pub type Refused = Result<Value, Trouble>;
 
@@ -381,7 +387,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A constant of floats, as input `index` of an operator, and its shape; none if it is left out.
-    pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<FloatConstant>, Trouble> {
+    pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<Floats>, Trouble> {
         let Some(number) = self.port(operator, index) else { return Ok(None) };
         let number = self.behind(number);
         let tensor = self.model.tensors[number];
@@ -399,12 +405,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A constant of integers, likewise, with the type it must have and what it stands for.
-    pub fn integers(
-        &mut self,
-        operator: &Operator<'_>,
-        index: usize,
-        of: Type,
-    ) -> Result<Option<IntegerConstant>, Trouble> {
+    pub fn integers(&mut self, operator: &Operator<'_>, index: usize, of: Type) -> Result<Option<Whole>, Trouble> {
         let Some(number) = self.port(operator, index) else { return Ok(None) };
         let tensor = self.model.tensors[number];
         if tensor.of != of {
