@@ -14,11 +14,6 @@ const MOST_READS: usize = 4;
 /// Elements that are read besides.
 const SPARE_READS: usize = 1 << 16;
 
-/// The shape and the values of a constant.
-type FloatConstant = (Vec<usize>, Vec<f32>);
-/// The same, and what its integers stand for.
-type IntegerConstant = (Vec<usize>, Vec<i64>, Option<Quantization>);
-
 /// What dimension of a tensor enumerates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Along {
