@@ -115,8 +115,8 @@ const SOURCES: [(&str, &str); 12] = [
 fn table() -> String {
     let cases = golden_cases();
     let mut table =
-        "| cell or layer | golden cases | `f32`, `f16` | `i8x16`, `i4x16` | kernels of `cpu-fused`: floats | integers |\n\
-                     |---|---|---|---|---|---|\n"
+        "| cell or layer | golden cases | `f32`, `f16` | `i8x16`, `i4x16` | `i8` | kernels of `cpu-fused`: floats | integers |\n\
+                     |---|---|---|---|---|---|---|\n"
             .to_owned();
     for &kind in CellKind::ALL {
         let name = kind.spec().name;
@@ -131,10 +131,12 @@ fn table() -> String {
             }
         }
         let proofs = if proofs.is_empty() { "the oracle only".to_owned() } else { proofs.join(", ") };
-        let integer = if kind.integer_spec().is_some() { "yes" } else { "no" };
+        let yes = |has: bool| if has { "yes" } else { "no" };
+        let (integer, byte) = (yes(kind.integer_spec().is_some()), yes(kind.byte_spec().is_some()));
         let [floats, integers] = [Numeric::F32, Numeric::I8x16].map(|numeric| kernels(kind, numeric));
-        table +=
-            &format!("| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {floats} | {integers} |\n");
+        table += &format!(
+            "| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {byte} | {floats} | {integers} |\n"
+        );
     }
     table
 }
@@ -163,11 +165,12 @@ fn kernels(kind: CellKind, numeric: Numeric) -> &'static str {
 
 /// The rows of README's table of instructions: what they are called, the cores, of which all count the same, the feature
 /// with their kernels, numeric and layout.
-const COUNTED: [(&str, &[&str], &str, &str, &str); 7] = [
+const COUNTED: [(&str, &[&str], &str, &str, &str); 8] = [
     ("Cortex-M0+", &["m0plus"], "", "i8x16", "cortex-m0"),
     ("Cortex-M3", &["m3"], "`thumb2`", "i8x16", "portable"),
     ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i8x16", "cortex-m4"),
     ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i4x16", "cortex-m4"),
+    ("Cortex-M4, M7", &["m4", "m7"], "`dsp`", "i8", "cortex-m4"),
     ("Cortex-M55", &["m55"], "`mve`", "i8x16", "cortex-m55"),
     ("RV32IMAC", &["rv32"], "", "i8x16", "portable"),
     ("Cortex-M4F", &["m4f"], "`dsp`", "f32", "portable"),
@@ -209,12 +212,13 @@ fn counts() -> String {
 }
 
 /// The rows of README's table of sizes: a firmware for the simulated Cortex-M4F, and what it is.
-const MEASURED: [(&str, &str); 5] = [
+const MEASURED: [(&str, &str); 6] = [
     ("hello_step", "a small LSTM in f32"),
     ("hello_integer", "the same in `i8x16`"),
     ("hello_any", "an image met at run time, with every cell and layer"),
     ("kws_stream", "front end, GRU_S in five states, detector, all in integers"),
     ("kws_stream_f32", "the same in f32"),
+    ("vad", "Silero's voice activity detector, from ONNX, in f32"),
 ];
 
 /// README's table of sizes, from the record of `cargo xtask size`.
@@ -328,12 +332,15 @@ fn node_format(kind: CellKind) -> String {
     ];
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
     let lists = lists.map(|(what, names)| format!("- {what}: {}\n", names.join("; ")));
-    let integer = kind.integer_spec().map_or_else(String::new, |integer| integer_format(spec, integer));
-    format!("## {} `{}`\n\n{}{integer}", kind.code(), spec.name, lists.collect::<String>())
+    let of = |what, integer: Option<&IntegerSpec>| {
+        integer.map_or_else(String::new, |integer| integer_format(spec, integer, what))
+    };
+    let (integer, byte) = (of("integers", kind.integer_spec()), of("`i8`", kind.byte_spec()));
+    format!("## {} `{}`\n\n{}{integer}{byte}", kind.code(), spec.name, lists.collect::<String>())
 }
 
 /// What it has instead in an integer numeric.
-fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
+fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String {
     let presence = |presence: Presence| match presence {
         Presence::With(option) if option >= CURVE => {
             format!(" with `{}` tabulated", spec.activations[(option - CURVE) as usize].name)
@@ -364,6 +371,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         Storage::Curve => "table".to_owned(),
         Storage::Multipliers => "multipliers".to_owned(),
         Storage::Addends => "addends".to_owned(),
+        Storage::Requantized { of } => format!("requantized rows of `{}`", name(of)),
+        Storage::Starts { of } => format!("starts of the rows of `{}`", name(of)),
     };
     let tensor = |of: &TensorSpec| format!("`{}` ({}){}", of.name, storage(of), presence(of.presence));
     let number = |of: &NumberSpec| {
@@ -381,8 +390,8 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec) -> String {
         .collect();
     let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
-    let lists: String = lists.map(|(what, names)| format!("- in integers, {what}: {}\n", names.join("; "))).collect();
-    format!("- in integers, options: {options}\n{lists}")
+    let lists: String = lists.map(|(of, names)| format!("- in {what}, {of}: {}\n", names.join("; "))).collect();
+    format!("- in {what}, options: {options}\n{lists}")
 }
 
 /// Of each gate in turn, or of all.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate::image::Layout;
-use tidegate::{Model, Numeric, Schedule, StepError};
+use tidegate::{Model, Numeric, Schedule, State, StepError};
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::runner;
 
@@ -14,11 +14,17 @@ use tidegate_tools::runner;
 #[path = "../firmware-examples/build/spotter.rs"]
 mod spotter;
 
+#[path = "../firmware-examples/build/vad.rs"]
+mod vad;
+
 /// As in `firmware-examples/src/recording.rs`.
 const BLOCK_LEN: usize = 160;
 const GAP_LEN: usize = 9600;
 /// As in `firmware-examples/src/bin/kws_stream.rs`.
 const LIT_FOR_MS: u32 = 500;
+
+/// As in `firmware-examples/src/bin/vad.rs`.
+const CONTEXT: usize = 64;
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
@@ -113,4 +119,39 @@ fn firmware_and_host_print_the_same_bits() {
         assert!(decisions > 0);
         assert_eq!(firmware, host, "{program}: the firmware on the left, the host on the right");
     }
+}
+
+#[test]
+fn firmware_and_host_hear_speech_in_the_same_bits() {
+    let image = ImageBuffer::new(&vad::image(&repository("")).unwrap());
+    let model = image.model().unwrap();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut host = String::new();
+    for clip in spotter::Spotter::read(&repository("")).unwrap().clips {
+        let mut state = State::new(&model, &mut memory).unwrap();
+        let (mut heard, mut speech) = (vec![0.0; model.input_size()], [0.0]);
+        for chunk in clip.samples.chunks_exact(heard.len() - CONTEXT) {
+            heard.rotate_left(chunk.len());
+            heard[CONTEXT..].iter_mut().zip(chunk).for_each(|(heard, &sample)| *heard = f32::from(sample) / 32768.0);
+            assert!(model.step_f32(&mut state, &mut scratch, &heard, &mut speech).unwrap().has_output());
+            writeln!(host, "{} {:08x}", clip.label, speech[0].to_bits()).unwrap();
+        }
+    }
+    let record = repository("firmware-examples/expected/vad.run");
+    let firmware = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
+    let loudest = |label: &str| {
+        let of = host
+            .lines()
+            .filter_map(|line| line.strip_prefix(label))
+            .map(|bits| f32::from_bits(u32::from_str_radix(bits.trim(), 16).unwrap()));
+        of.fold(0.0_f32, f32::max)
+    };
+    println!(
+        "{} chunks; silence up to {}, speech up to {}",
+        host.lines().count(),
+        loudest("_silence_"),
+        loudest("down")
+    );
+    assert_eq!(firmware, host, "the firmware on the left, the host on the right");
+    assert!(loudest("_silence_") < 0.5 && loudest("down") > 0.5);
 }

@@ -124,7 +124,7 @@ fn a_saved_model_reads_back_the_same_and_is_the_same_bytes() {
 fn what_is_not_read_is_named() {
     let refusal = |bytes: &[u8]| import_bytes(bytes, "x").unwrap_err().to_string();
     assert!(refusal(b"PK\x03\x04....").contains("zip archive"));
-    assert!(refusal(b"\x1c\0\0\0TFL3....").contains("TensorFlow Lite"));
+    assert!(refusal(b"\x1c\0\0\0TFL3....").contains("TFLite"));
     assert!(refusal(b"\x89HDF\r\n\x1a\n").contains("HDF5"));
     assert!(refusal(b"\x08\x07\x12\x07pytorch").contains("ONNX"));
     assert!(refusal(b"\x02\0\0\0\0\0\0\0{}").contains("its names tell of no layer"));

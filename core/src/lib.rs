@@ -19,6 +19,7 @@ pub mod curve;
 pub mod detector;
 mod engine;
 pub mod error;
+mod fixed;
 mod flow;
 pub mod front_end;
 pub mod gate;

@@ -142,10 +142,9 @@ impl<'a> Model<'a> {
 
     /// As many elements as a slot of so many has, which fit.
     pub const fn padded(&self, elements: usize) -> usize {
-        match self.image.numeric.padded(self.image.layout, elements) {
-            Some(elements) => elements,
-            None => elements,
-        }
+        // A power of two: without a division.
+        let more = self.shared.unit - 1;
+        elements.saturating_add(more) & !more
     }
 
     pub(crate) const fn engine(&self) -> Result<Engine, StepError> {

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use crate::image::Numeric;
 use crate::image::field::{MAX_PORTS, MAX_SIZE, port, ports};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 
@@ -14,7 +15,7 @@ pub struct Port<'a> {
     pub size: usize,
     /// Real value of one unit of an integer input or output; 1.0 in float numerics.
     pub scale: f32,
-    /// The integer that stands for 0.0.
+    /// In the numeric `i8` what TFLite's integer has more than that of the slot: the integer that stands for 0.0. Else 0.
     pub zero_point: i32,
     /// First element, in the arena.
     pub(crate) slot: usize,
@@ -98,7 +99,7 @@ impl<'a> Iterator for Ports<'a> {
 }
 
 /// Ports lie within the arena and have a name; there is one of each direction at least. The error is an offset.
-pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<(), usize> {
+pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize, numeric: Numeric) -> Result<(), usize> {
     let (Some(input_count), Some(output_count)) =
         (u16_at(payload, ports::INPUT_COUNT), u16_at(payload, ports::OUTPUT_COUNT))
     else {
@@ -115,7 +116,9 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize) -> Result<
             Some(end) => end <= slot_elements,
             None => false,
         };
-        let counts = port.scale > 0.0 && port.scale < f32::INFINITY && port.zero_point == 0;
+        let counts = port.scale > 0.0 && port.scale < f32::INFINITY;
+        let zeros = if matches!(numeric, Numeric::I8) { -128..=127 } else { 0..=0 };
+        let counts = counts && *zeros.start() <= port.zero_point && port.zero_point <= *zeros.end();
         if port.size == 0 || port.size > MAX_SIZE as usize || !fits || !counts {
             return Err(offset);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate::backend::Pass;
 use tidegate::node::Node;
 use tidegate::step::Values;
-use tidegate::{Model, Schedule};
+use tidegate::{Model, Numeric, Schedule};
 
 use crate::field::rows_at_once;
 use crate::integer;
@@ -26,7 +26,7 @@ pub struct FusedModel<'m> {
     pub(crate) outputs: Arc<[Port]>,
     /// Every step gives an output and begins from the state that the one before left: steps may be run layer by layer.
     pub(crate) is_plain: bool,
-    /// Of one layer of floats that has a kernel, between one input and one output: how long these are.
+    /// Of one layer that has a kernel, between one input and one output: how long these are.
     single: Option<[usize; 2]>,
 }
 
@@ -44,14 +44,10 @@ pub(crate) enum Plan<'m> {
 
 impl Plan<'_> {
     fn single(&self, inputs: &[Port], outputs: &[Port]) -> Option<[usize; 2]> {
-        let (Self::Float(nodes), [input], [output]) = (self, inputs, outputs) else { return None };
-        let [node] = nodes.all.as_slice() else { return None };
-        let whole = output.place.start..output.end;
-        let direct = node.node.unroll.is_none()
-            && node.kernel.is_some()
-            && node.input.as_ref() == Some(&input.place)
-            && node.output == whole;
-        direct.then_some([input.place.len(), whole.len()])
+        match self {
+            Self::Float(nodes) => nodes.single(inputs, outputs),
+            Self::Integer(nodes) => nodes.single(inputs, outputs),
+        }
     }
 }
 
@@ -100,7 +96,9 @@ impl<'m> FusedModel<'m> {
             Port { place, end, scale }
         };
         let plan = if model.numeric().is_integer() {
-            Plan::Integer(Nodes::new(model, |node| integer::packed(node, isa)))
+            // The numeric `i8` has no kernels here: `tidegate` steps its nodes.
+            let bytes = model.numeric() == Numeric::I8;
+            Plan::Integer(Nodes::new(model, |node| if bytes { None } else { integer::packed(node, isa) }))
         } else {
             Plan::Float(Nodes::new(model, |node| node::float(node, model.numeric(), isa)))
         };
@@ -145,15 +143,26 @@ impl<'m> FusedModel<'m> {
         }
     }
 
-    /// The kernel of a model that is nothing but one, for an input and an output of the right lengths.
+    /// The kernel of a model that is nothing but one, of floats, for an input and an output of the right lengths.
     #[inline]
     pub(crate) fn single(&self, input: &[f32], output: &[f32]) -> Option<&dyn Kernel<f32>> {
         match &*self.plan {
-            Plan::Float(nodes) if self.is_plain && self.single == Some([input.len(), output.len()]) => {
-                nodes.all.first()?.kernel.as_deref()
-            }
+            Plan::Float(nodes) if self.is_single(input, output) => nodes.all.first()?.kernel.as_deref(),
             _ => None,
         }
+    }
+
+    /// The same of integers.
+    pub(crate) fn single_integer(&self, input: &[f32], output: &[f32]) -> Option<&Packed<'m, i16>> {
+        match &*self.plan {
+            Plan::Integer(nodes) if self.is_single(input, output) => nodes.all.first(),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn is_single(&self, input: &[f32], output: &[f32]) -> bool {
+        self.is_plain && self.single == Some([input.len(), output.len()])
     }
 
     /// Scratch that a step needs; any number of streams may share one.
@@ -178,6 +187,16 @@ impl<'m> FusedModel<'m> {
 }
 
 impl<'m, E: Copy + Default> Nodes<'m, E> {
+    /// The lengths of the only input and output, if there is but one layer between them, which has a kernel.
+    fn single(&self, inputs: &[Port], outputs: &[Port]) -> Option<[usize; 2]> {
+        let ([input], [output], [node]) = (inputs, outputs, self.all.as_slice()) else { return None };
+        let direct = node.node.unroll.is_none()
+            && node.kernel.is_some()
+            && node.input == Some(input.place.start..input.end)
+            && node.output == output.place;
+        direct.then_some([input.place.len(), output.place.len()])
+    }
+
     fn new(model: &Model<'m>, kernel: impl Fn(&Node<'m>) -> Option<Box<dyn Kernel<E> + 'm>>) -> Self {
         let mut start = 0;
         let packed = |node: Node<'m>| {

@@ -43,7 +43,8 @@ impl FusedModel<'_> {
         self.step_of_one(words, scratch, input, output)
     }
 
-    /// A step of a model with one input and one output. If it is but one layer, that reads and writes the caller's slices.
+    /// A step of a model with one input and one output. If it is but one layer, that is all that is done: one of floats reads
+    /// and writes the caller's slices.
     #[inline]
     pub(crate) fn step_of_one(
         &self,
@@ -58,6 +59,17 @@ impl FusedModel<'_> {
             let (state, work) =
                 (bytemuck::must_cast_slice_mut(values), bytemuck::must_cast_slice_mut(scratch.work.get_mut()));
             kernel.step(Io { x: input, state, work, y: output, odd: scratch.odd });
+            return Ok(Step::new(true));
+        }
+        if let (Some(node), [_, values @ ..], true) = (self.single_integer(input, output), &mut *words, has_scratch) {
+            self.model.check_floats()?;
+            scratch.odd = !scratch.odd;
+            let slots = bytemuck::must_cast_slice_mut(scratch.words.get_mut());
+            let (state, work) =
+                (bytemuck::must_cast_slice_mut(values), bytemuck::must_cast_slice_mut(scratch.work.get_mut()));
+            self.enter(&[input], 0, slots);
+            step(node, state, slots, work, scratch.odd);
+            self.leave(slots, &mut [output], 0);
             return Ok(Step::new(true));
         }
         self.step_words(words, scratch, &[input], &mut [output], &mut unseen)

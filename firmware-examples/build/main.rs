@@ -2,6 +2,7 @@
 
 mod c;
 mod spotter;
+mod vad;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -49,6 +50,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={}", spotter.file.display());
     fs::write(out.join("kws.tgi"), spotter.pack(Numeric::I8x16, layout)?)?;
     fs::write(out.join("kws_f32.tgi"), spotter.pack(Numeric::F32, Layout::Portable)?)?;
+    println!("cargo::rerun-if-changed={REPOSITORY}/{}", vad::MODEL);
+    fs::write(out.join("vad.tgi"), vad::image(Path::new(REPOSITORY))?)?;
     recording(&out, &spotter)?;
     c::write(&out, &spotter, hello())
 }
@@ -152,6 +155,7 @@ fn chain<const N: usize>(
         front_end: None,
         schedule: Schedule::Endless,
         detector: None,
+        integers: BTreeMap::new(),
     };
     Canonical { architecture, tensors: tensors.map(|(name, tensor)| (name.into(), tensor)).into() }
 }

@@ -20,7 +20,7 @@ pub struct Clip {
 
 impl Clip {
     /// Its samples, in order.
-    pub fn samples(&self) -> impl Iterator<Item = i16> {
+    pub fn samples(&self) -> impl ExactSizeIterator<Item = i16> {
         self.bytes.as_chunks().0.iter().map(|&sample| i16::from_le_bytes(sample))
     }
 }

@@ -2,6 +2,9 @@
 
 use tidegate_tools::canonical::Canonical;
 use tidegate_tools::format::{Description, Options, graphdef, import_bytes_with, onnx, tf1};
+use tidegate_tools::load::ImageBuffer;
+use tidegate_tools::pack::pack;
+use tidegate_tools::tidegate::{Numeric, State};
 
 /// Steps of the window that every other input has.
 const WINDOW: usize = 3;
@@ -66,6 +69,42 @@ pub fn import_onnx(data: &[u8]) -> bool {
             false
         }
     }
+}
+
+/// A TFLite model. Gives whether a model came of it, which reads back, and whose image runs if it can be packed.
+pub fn import_tflite(data: &[u8]) -> bool {
+    match import_bytes_with(data, "a file", &Options::default()) {
+        Ok(imported) => {
+            let bytes = imported.model.to_bytes().expect("what was imported is valid");
+            assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
+            let numeric = if imported.model.architecture.integers.is_empty() { Numeric::F32 } else { Numeric::I8 };
+            if let Ok(image) = pack(&imported.model, numeric) {
+                step_once(&ImageBuffer::new(&image));
+            }
+            true
+        }
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.contains(char::is_control) && line.len() < 4000, "{line:?}");
+            false
+        }
+    }
+}
+
+/// One step over zeros, if it is a model that needs little.
+fn step_once(image: &ImageBuffer) {
+    const MOST_WORDS: usize = 1 << 20;
+    let Ok(model) = image.model() else { return };
+    if model.state_words().max(model.scratch_words()) > MOST_WORDS {
+        return;
+    }
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).expect("as much as the model says");
+    let inputs: Vec<Vec<f32>> = model.inputs().map(|port| vec![1.0; port.size]).collect();
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
+    let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+    model.step_ports(&mut state, &mut scratch, &inputs, &mut outputs).map(drop).expect("its buffers fit");
 }
 
 /// Data for [`import_torch`].

@@ -66,6 +66,7 @@ pub fn network(nodes: Vec<Node>, tensors: &[(&str, &[usize], &[f32])]) -> Canoni
         front_end: None,
         schedule: Schedule::Endless,
         detector: None,
+        integers: BTreeMap::new(),
     };
     let tensor = |&(name, shape, data): &(&str, &[usize], &[f32])| {
         (name.to_owned(), Tensor { shape: shape.to_vec(), data: data.to_vec() })

@@ -103,6 +103,7 @@ pub fn chain(rng: &mut Rng, input_size: usize, cells: &[(Variant, usize)], draw:
         front_end: None,
         schedule: Schedule::Endless,
         detector: None,
+        integers: BTreeMap::new(),
     };
     let model = Canonical { architecture, tensors };
     model.validate().expect("a drawn model is valid");

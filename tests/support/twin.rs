@@ -119,7 +119,7 @@ impl TwinNode {
                     let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
                 }
-                Storage::F32 => panic!("no floats"),
+                Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } => panic!("none of this numeric"),
             }
         }
         let cells = if kind == CellKind::Lstm { node.hidden_size } else { 0 };

@@ -43,9 +43,9 @@ use crate::kernel::Weight;
 use crate::node::Node;
 
 /// Index of the extent `groups`.
-const GROUPS: usize = 0;
+pub(super) const GROUPS: usize = 0;
 /// Features that a unit sees.
-const COLS: Dim = Dim::Quotient(&[Dim::Input, Dim::Extent(GROUPS)]);
+pub(super) const COLS: Dim = Dim::Quotient(&[Dim::Input, Dim::Extent(GROUPS)]);
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {

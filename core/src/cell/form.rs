@@ -183,7 +183,7 @@ impl Cells {
         let cell = match numeric {
             Numeric::F32 => Some(kind.cell::<f32>(need).1),
             Numeric::F16 => Some(kind.cell::<f16>(need).1),
-            Numeric::I8x16 | Numeric::I4x16 => kernel::integer_cell(kind, need, numeric, layout),
+            Numeric::I8x16 | Numeric::I4x16 | Numeric::I8 => kernel::integer_cell(kind, need, numeric, layout),
         };
         let mut code = 0;
         while code < CODES {
@@ -216,6 +216,16 @@ pub(crate) fn fill_up<E: Element>(filling: &mut [E]) {
 pub(crate) fn copy<E: Copy>(to: &mut [E], from: &[E]) {
     let len = to.len().min(from.len());
     let (Some(to), Some(from)) = (to.get_mut(..len), from.get(..len)) else { return };
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    kernel::copy(to, from);
+    #[cfg(not(all(target_arch = "arm", feature = "mve")))]
+    by_twos(to, from);
+}
+
+/// [`copy`], of as many.
+#[cfg(not(all(target_arch = "arm", feature = "mve")))]
+#[inline(always)]
+fn by_twos<E: Copy>(to: &mut [E], from: &[E]) {
     let ((to, to_last), (from, from_last)) = (to.as_chunks_mut::<2>(), from.as_chunks::<2>());
     for ([to, to_next], &[value, next]) in to.iter_mut().zip(from) {
         *to = value;

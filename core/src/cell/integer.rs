@@ -82,6 +82,14 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         Self { fine, coarse, rows: node.rows(tensors.rows, count) }
     }
 
+    /// The sums of all blocks, at most as many as go into `sums`.
+    #[inline(always)]
+    pub fn all<'s>(&self, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
+        let mut sums = Written::new(sums);
+        K::sum_two(self.rows, &self.fine, &self.coarse, &mut sums);
+        sums.finish()
+    }
+
     /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.
     #[inline(always)]
     pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
@@ -119,6 +127,14 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
     #[inline(always)]
     pub fn of_ready(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: &Ready<'x, K>) -> Self {
         Self { part: x.part(node, matrix), rows: node.rows(rows, count) }
+    }
+
+    /// The sums of all blocks, at most as many as go into `sums`.
+    #[inline(always)]
+    pub fn all<'s>(&self, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
+        let mut sums = Written::new(sums);
+        K::sum_one(self.rows, &self.part, &mut sums);
+        sums.finish()
     }
 
     /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.

@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod attention_lstm;
 pub mod bands;
+pub mod byte;
 pub mod cfc;
 pub mod cfn;
 pub mod conv;
@@ -404,6 +405,51 @@ impl CellKind {
         }
     }
 
+    /// What is other of this kind in the numeric `i8`, and what it does there with weights that a kernel reads; none if it has
+    /// no such form.
+    const fn byte<K: Kernel>(self) -> Option<(&'static IntegerSpec, &'static Cell)> {
+        match self {
+            Self::Lstm => {
+                const { Some((&byte::lstm::SPEC, &Cell::integer(&lstm::SPEC, &byte::lstm::SPEC, byte::lstm::step::<K>))) }
+            }
+            Self::Dense => {
+                const { Some((&byte::dense::SPEC, &Cell::integer(&dense::SPEC, &byte::dense::SPEC, byte::dense::step::<K>))) }
+            }
+            Self::Softmax => {
+                const {
+                    Some((
+                        &byte::softmax::SPEC,
+                        &Cell::integer(&softmax::SPEC, &byte::softmax::SPEC, byte::softmax::step),
+                    ))
+                }
+            }
+            Self::Identity => {
+                const {
+                    Some((
+                        &byte::identity::SPEC,
+                        &Cell::integer(&identity::SPEC, &byte::identity::SPEC, byte::identity::step),
+                    ))
+                }
+            }
+            // What only moves values.
+            Self::Window | Self::Last | Self::Repeat => self.integer::<K>(Need::Usual),
+            _ => None,
+        }
+    }
+
+    /// What it does in the numeric `i8`; none if it has no such form.
+    pub(crate) const fn byte_cell<K: Kernel>(self) -> Option<&'static Cell> {
+        match self.byte::<K>() {
+            Some((_, cell)) => Some(cell),
+            None => None,
+        }
+    }
+
+    /// What is other in the numeric `i8`; none if it has no such form.
+    pub const fn byte_spec(self) -> Option<&'static IntegerSpec> {
+        self.integer_spec_of(0, Numeric::I8)
+    }
+
     /// What it does in the integer numerics; none if it has no integer form.
     pub(crate) const fn integer_cell<K: Kernel>(self, need: Need) -> Option<&'static Cell> {
         match self.integer::<K>(need) {
@@ -412,7 +458,7 @@ impl CellKind {
         }
     }
 
-    /// What is other in the integer numerics; none if it has no integer form.
+    /// What is other in the integer numerics but `i8`; none if it has no integer form.
     pub const fn integer_spec(self) -> Option<&'static IntegerSpec> {
         self.integer_spec_of(0, Numeric::I8x16)
     }
@@ -422,7 +468,11 @@ impl CellKind {
         if !numeric.is_integer() {
             return None;
         }
-        match self.integer::<kernel::Portable>(self.need(options, numeric)) {
+        let found = match numeric {
+            Numeric::I8 => self.byte::<kernel::Portable>(),
+            _ => self.integer::<kernel::Portable>(self.need(options, numeric)),
+        };
+        match found {
             Some((spec, _)) => Some(spec),
             None => None,
         }
@@ -430,6 +480,9 @@ impl CellKind {
 
     /// Which of its kind's steps a node with these options needs.
     const fn need(self, options: u32, numeric: Numeric) -> Need {
+        if matches!(numeric, Numeric::I8) {
+            return Need::Usual;
+        }
         let (more, any) = match (self, numeric.is_integer()) {
             (Self::Lstm, true) => (1 << lstm::PROJECTION, lstm::integer::RARE),
             (Self::Lstm, false) => (0, lstm::IN_PASSES),

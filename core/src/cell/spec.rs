@@ -223,6 +223,17 @@ pub enum Storage {
     Multipliers,
     /// i32: added to what has been multiplied so, in the unit of the output with 8 fraction bits.
     Addends,
+    /// The [`RowBlock`](crate::quant::RowBlock)s of the matrix of this index in the numeric `i8`: what sums start from, and
+    /// the factors and powers of two, each a signed byte, of their requantization. The canonical tensors are the biases.
+    Requantized {
+        /// The matrix.
+        of: usize,
+    },
+    /// i32: what the sums over the matrix of this index start from in the numeric `i8`.
+    Starts {
+        /// The matrix.
+        of: usize,
+    },
 }
 
 /// What an integer of a node counts.

@@ -150,7 +150,7 @@ pub mod port {
     pub const SIZE: Range<usize> = 4..8;
     /// f32; 1.0 in float numerics.
     pub const SCALE: Range<usize> = 8..12;
-    /// i32; 0 in float numerics.
+    /// i32; 0 but in the numeric `i8`.
     pub const ZERO_POINT: Range<usize> = 12..16;
     /// From the first byte of the payload.
     pub const NAME_OFFSET: Range<usize> = 16..20;

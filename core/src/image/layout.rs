@@ -76,7 +76,7 @@ impl Layout {
         match (numeric, self) {
             (Numeric::F32 | Numeric::F16, Self::Portable) => true,
             (Numeric::F32 | Numeric::F16, Self::CortexM0 | Self::CortexM4 | Self::CortexM55) => false,
-            (Numeric::I8x16, _) | (Numeric::I4x16, Self::Portable | Self::CortexM4) => true,
+            (Numeric::I8x16 | Numeric::I8, _) | (Numeric::I4x16, Self::Portable | Self::CortexM4) => true,
             (Numeric::I4x16, Self::CortexM0 | Self::CortexM55) => false,
         }
     }
@@ -84,9 +84,9 @@ impl Layout {
     /// The columns of a matrix are filled up to a multiple of this; what fills them up stands for zero.
     pub const fn columns(self, numeric: Numeric) -> usize {
         match (numeric, self) {
-            (Numeric::F32 | Numeric::F16, _) | (Numeric::I8x16, Self::Portable | Self::CortexM0) => 1,
-            (Numeric::I8x16, Self::CortexM4) => 4,
-            (Numeric::I8x16, Self::CortexM55) => 16,
+            (Numeric::F32 | Numeric::F16, _) | (Numeric::I8x16 | Numeric::I8, Self::Portable | Self::CortexM0) => 1,
+            (Numeric::I8x16 | Numeric::I8, Self::CortexM4) => 4,
+            (Numeric::I8x16 | Numeric::I8, Self::CortexM55) => 16,
             (Numeric::I4x16, Self::CortexM4) => 8,
             (Numeric::I4x16, _) => 2,
         }
@@ -98,7 +98,7 @@ impl Layout {
         match numeric {
             Numeric::F32 => padded.checked_mul(16),
             Numeric::F16 => padded.checked_mul(8),
-            Numeric::I8x16 => padded.checked_mul(4),
+            Numeric::I8x16 | Numeric::I8 => padded.checked_mul(4),
             Numeric::I4x16 => match padded.checked_mul(2) {
                 Some(weights) => weights.checked_add(4 * cols.div_ceil(GROUP)),
                 None => None,
@@ -106,7 +106,7 @@ impl Layout {
         }
     }
 
-    /// Where the weight of a row, 0 to 3, and column lies in its block: in `i8x16` the byte, in `i4x16` the half byte, the
+    /// Where the weight of a row, 0 to 3, and column lies in its block: in bytes, in `i4x16` in half bytes, the
     /// lower ones first.
     pub const fn place(self, numeric: Numeric, row: usize, col: usize) -> usize {
         match (numeric, self) {

@@ -56,22 +56,26 @@ pub enum Numeric {
     I8x16,
     /// The same with matrices in i4, of which 32 columns of a row have a factor that makes them i8.
     I4x16,
+    /// As TFLite's integer kernels compute, bit for bit: matrices in i8, what layers give in 8 bits, the cell state of an
+    /// LSTM in 16. Slots and states are i16, and hold what TFLite has less its zero point: so 0 stands for 0.0 everywhere.
+    I8,
 }
 
 impl Numeric {
-    /// Every numeric that this build runs.
+    /// Every numeric that a model of floats can be packed in: all but [`I8`](Self::I8), whose models are in integers already.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::I8x16, Self::I4x16];
     /// Those that compute in f32.
     pub const FLOAT: [Self; 2] = [Self::F32, Self::F16];
-    /// Those that compute in integers.
+    /// Those of them that compute in integers.
     pub const INTEGER: [Self; 2] = [Self::I8x16, Self::I4x16];
 
-    /// Its code in an image. 3 is kept for `i8`.
+    /// Its code in an image.
     pub const fn code(self) -> u16 {
         match self {
             Self::F32 => 0,
             Self::F16 => 1,
             Self::I8x16 => 2,
+            Self::I8 => 3,
             Self::I4x16 => 4,
         }
     }
@@ -82,6 +86,7 @@ impl Numeric {
             0 => Some(Self::F32),
             1 => Some(Self::F16),
             2 => Some(Self::I8x16),
+            3 => Some(Self::I8),
             4 => Some(Self::I4x16),
             _ => None,
         }
@@ -94,6 +99,7 @@ impl Numeric {
             Self::F16 => "f16",
             Self::I8x16 => "i8x16",
             Self::I4x16 => "i4x16",
+            Self::I8 => "i8",
         }
     }
 
@@ -101,7 +107,7 @@ impl Numeric {
     pub const fn is_integer(self) -> bool {
         match self {
             Self::F32 | Self::F16 => false,
-            Self::I8x16 | Self::I4x16 => true,
+            Self::I8x16 | Self::I4x16 | Self::I8 => true,
         }
     }
 

@@ -188,12 +188,14 @@ pub struct PortRecord<'a> {
     pub slot: u32,
     /// What a unit of it is worth: 1.0 in float numerics.
     pub scale: f32,
+    /// [`Port::zero_point`](crate::port::Port::zero_point)
+    pub zero_point: i32,
 }
 
 impl<'a> PortRecord<'a> {
     /// Of a float numeric.
     pub const fn float(name: &'a str, size: u32, slot: u32) -> Self {
-        Self { name, size, slot, scale: 1.0 }
+        Self { name, size, slot, scale: 1.0, zero_point: 0 }
     }
 }
 
@@ -217,12 +219,12 @@ pub fn write_ports(
     out[ports::INPUT_COUNT].copy_from_slice(&(inputs.len() as u16).to_le_bytes());
     out[ports::OUTPUT_COUNT].copy_from_slice(&(outputs.len() as u16).to_le_bytes());
     let mut name_offset = ports::LEN + (inputs.len() + outputs.len()) * port::LEN;
-    for (index, &PortRecord { name, size, slot, scale }) in inputs.iter().chain(outputs).enumerate() {
+    for (index, &PortRecord { name, size, slot, scale, zero_point }) in inputs.iter().chain(outputs).enumerate() {
         let record = &mut out[ports::LEN + index * port::LEN..][..port::LEN];
         record[port::SLOT].copy_from_slice(&slot.to_le_bytes());
         record[port::SIZE].copy_from_slice(&size.to_le_bytes());
         record[port::SCALE].copy_from_slice(&scale.to_le_bytes());
-        record[port::ZERO_POINT].copy_from_slice(&0_i32.to_le_bytes());
+        record[port::ZERO_POINT].copy_from_slice(&zero_point.to_le_bytes());
         record[port::NAME_OFFSET].copy_from_slice(&(name_offset as u32).to_le_bytes());
         record[port::NAME_LEN].copy_from_slice(&(name.len() as u32).to_le_bytes());
         out[name_offset..name_offset + name.len()].copy_from_slice(name.as_bytes());

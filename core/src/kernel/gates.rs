@@ -2,7 +2,7 @@
 //! in plain Rust.
 
 use crate::curve::{Curves, PREACT_BITS, sigmoid, tanh};
-use crate::quant::{ONE, from_q15};
+use crate::quant::from_q15;
 
 /// The gates of σ and tanh, as the core that the build is for has them.
 pub(crate) mod usual {
@@ -107,9 +107,9 @@ pub(crate) fn interpolate(curves: &impl Curves, sums: &[i32], update: &[i16], hi
     }
 }
 
-/// z h + (1 - z) n, neither of which leaves ±32767, so that n 2^15 + z (h - n) is within 32 bits.
+/// z h + (1 - z) n, neither of which leaves ±32767, so that z (h - n) is within 32 bits.
 #[inline(always)]
 fn between(z: i32, h: i16, n: i32) -> i16 {
     let apart = i32::from(h).wrapping_sub(n);
-    from_q15(n.wrapping_mul(ONE).wrapping_add(z.wrapping_mul(apart))) as i16
+    n.wrapping_add(from_q15(z.wrapping_mul(apart))) as i16
 }

@@ -43,6 +43,8 @@ mod thumb2_nibbles;
 #[expect(unsafe_code)]
 mod written;
 
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+pub(crate) use mve_gates::copy;
 pub use scalar::accumulate_each;
 pub(crate) use written::Written;
 
@@ -128,6 +130,9 @@ pub(crate) trait Kernel {
     type Unit: bytemuck::Pod;
     /// What blocks are multiplied with, in the form that the kernel reads.
     type Operand<'x>: Copy;
+
+    /// Whether sums are so fast that what lies between them is to be saved even for more code.
+    const FAST: bool = false;
 
     /// Units of a block of so many columns.
     fn block_len(cols: usize) -> usize;
@@ -234,14 +239,18 @@ pub(crate) const fn integer_cell(
     numeric: Numeric,
     layout: Layout,
 ) -> Option<&'static Cell> {
-    let nibbles = matches!(numeric, Numeric::I4x16);
+    let (nibbles, bytes) = (matches!(numeric, Numeric::I4x16), matches!(numeric, Numeric::I8));
     match layout {
         Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(need),
+        Layout::Portable if bytes => kind.byte_cell::<Portable>(),
         Layout::Portable => kind.integer_cell::<Portable>(need),
         _ if !layout.is_read() || !layout.is_of(numeric) => None,
+        Layout::CortexM0 if bytes => kind.byte_cell::<CortexM0>(),
         Layout::CortexM0 => kind.integer_cell::<CortexM0>(need),
         Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(need),
+        Layout::CortexM4 if bytes => kind.byte_cell::<CortexM4>(),
         Layout::CortexM4 => kind.integer_cell::<CortexM4>(need),
+        Layout::CortexM55 if bytes => kind.byte_cell::<CortexM55>(),
         Layout::CortexM55 => kind.integer_cell::<CortexM55>(need),
     }
 }

@@ -11,6 +11,8 @@ impl Kernel for CortexM55 {
     type Unit = [[i8; 16]; 4];
     type Operand<'x> = &'x [[i16; 16]];
 
+    const FAST: bool = cfg!(all(target_arch = "arm", feature = "mve"));
+
     fn block_len(cols: usize) -> usize {
         cols.div_ceil(16)
     }

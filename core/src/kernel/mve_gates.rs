@@ -10,33 +10,31 @@ use crate::quant::ONE;
 /// Index of tanh(0) in the table.
 const ZERO: usize = TANH_HALF.len() / 2;
 
-/// The table's tanh of half of a vector whose values have `bits` fraction bits, in place: what is beyond the table
-/// saturates to its ends, where the product with any part is 0. q4 to q6 are free, q7 is 0, r3 and r4 point to the
-/// table's middle and one further.
+/// The table's tanh of half of a vector, in place: what is beyond the table saturates to its ends, where the product with any
+/// part is 0. `$index` shifts a value so that its step is in the first ten bits, `$part` so that what is behind the step begins
+/// the word. The table rises, so that the product may be unsigned: its first word is already shifted. q4 to q6 are free, r3
+/// and r4 point to the table's middle and one further.
 macro_rules! tanh_half {
-    ($x:literal, $saturate:literal, $shift:literal) => {
+    ($x:literal, $index:literal, $part:literal) => {
         concat!(
             "vqshl.s32 q4, ",
             $x,
             ", #",
-            $saturate,
+            $index,
             "\n vshr.s32 q4, q4, #22",
             "\n vldrh.s32 q5, [r3, q4, uxtw #1]\n vldrh.s32 q6, [r4, q4, uxtw #1]",
-            "\n vsli.32 ",
-            $x,
-            ", q7, #",
-            $shift,
-            "\n vsub.i32 q6, q6, q5",
-            "\n vmul.i32 ",
-            $x,
-            ", ",
-            $x,
-            ", q6\n vshr.s32 ",
+            "\n vshl.i32 ",
             $x,
             ", ",
             $x,
             ", #",
-            $shift,
+            $part,
+            "\n vsub.i32 q6, q6, q5",
+            "\n vmulh.u32 ",
+            $x,
+            ", ",
+            $x,
+            ", q6",
             "\n vadd.i32 ",
             $x,
             ", ",
@@ -49,7 +47,7 @@ macro_rules! tanh_half {
 /// σ of [`PREACT_BITS`] fraction bits in place; r5 is 1 + 2^15.
 macro_rules! sigmoid {
     ($x:literal) => {
-        concat!(tanh_half!($x, 15, 7), "vhadd.s32 ", $x, ", ", $x, ", r5")
+        concat!(tanh_half!($x, 15, 25), "vhadd.s32 ", $x, ", ", $x, ", r5")
     };
 }
 
@@ -61,10 +59,18 @@ macro_rules! reset_update {
     };
 }
 
-const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
+const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025 && rises(&TANH_HALF));
 
-/// A loop over fours of units, which may use every vector register: q7 is 0, r3 and r4 point to the table's middle and one
-/// further, lr counts.
+/// Whether no value is less than the one before it.
+const fn rises(values: &[i16]) -> bool {
+    let mut k = 1;
+    while k < values.len() && values[k - 1] <= values[k] {
+        k += 1;
+    }
+    k >= values.len()
+}
+
+/// A loop over fours of units, which may use q0 to q6: r3 and r4 point to the table's middle and one further, lr counts.
 ///
 /// # Safety
 /// The table is read from -512 to 512 elements about its middle, where it has them: indices are saturated to ten bits.
@@ -73,7 +79,6 @@ macro_rules! fours {
     ($middle:expr, $turns:expr, $loop:expr, $($operands:tt)*) => {
         asm!(
             "add r4, r3, #2",
-            "vmov.i32 q7, #0",
             "dls lr, lr",
             "2:",
             $loop,
@@ -85,8 +90,7 @@ macro_rules! fours {
             out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _, out("s6") _, out("s7") _,
             out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _,
             out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _,
-            out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _, out("s28") _,
-            out("s29") _, out("s30") _, out("s31") _,
+            out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _, out("s27") _,
             options(nostack),
         )
     };
@@ -112,6 +116,29 @@ fn middle() -> &'static [i16] {
     TANH_HALF.get(ZERO..).unwrap_or_default()
 }
 
+/// As many elements as `to` has, which are as many as `from` has, sixteen bytes a turn.
+#[inline(always)]
+pub fn copy<E: Copy>(to: &mut [E], from: &[E]) {
+    let bytes = size_of_val(to).min(size_of_val(from));
+    // SAFETY: reads and writes so many bytes, which both slices have; vectors of bytes need no alignment, and what a type that
+    // may be copied has in its bytes may be, too.
+    unsafe {
+        asm!(
+            "wlstp.8 lr, lr, 3f",
+            "2:",
+            "vldrb.u8 q0, [r1], #16",
+            "vstrb.8 q0, [r0], #16",
+            "letp lr, 2b",
+            "3:",
+            inout("r0") to.as_mut_ptr() => _,
+            inout("r1") from.as_ptr() => _,
+            inout("lr") bytes => _,
+            out("s0") _, out("s1") _, out("s2") _, out("s3") _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// [`gates::lstm`]
 #[inline(never)]
 pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
@@ -130,7 +157,7 @@ pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShif
                     vld43.32 {{q0, q1, q2, q3}}, [r0]!\n",
                     sigmoid!("q0"), "\n",
                     sigmoid!("q1"), "\n",
-                    tanh_half!("q2", 16, 6), "\n",
+                    tanh_half!("q2", 16, 26), "\n",
                     sigmoid!("q3"),
                     "\n vmul.i32 q0, q0, q2
                     vshl.s32 q0, r8
@@ -142,7 +169,7 @@ pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShif
                     vmovlb.s16 q0, q0
                     vstrh.32 q0, [r1], #8
                     vshl.s32 q0, r9\n",
-                    tanh_half!("q0", 13, 9),
+                    tanh_half!("q0", 13, 23),
                     "\n vmul.i32 q0, q0, q3
                     vrshr.s32 q0, q0, #15
                     vstrh.32 q0, [r2], #8"
@@ -215,13 +242,12 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
                     vldrw.u32 q2, [r0], #16
                     vrshr.s32 q0, q0, #15
                     vadd.i32 q0, q0, q2\n",
-                    tanh_half!("q0", 16, 6),
+                    tanh_half!("q0", 16, 26),
                     "\n vldrh.s32 q2, [r1], #8
                     vsub.i32 q2, q2, q0
                     vmul.i32 q2, q2, q1
-                    vshl.i32 q0, q0, #15
+                    vrshr.s32 q2, q2, #15
                     vadd.i32 q0, q0, q2
-                    vrshr.s32 q0, q0, #15
                     vstrh.32 q0, [r2], #8"
                 ),
                 inout("r0") of_input.as_ptr() => _,
@@ -254,14 +280,13 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
                 turns,
                 concat!(
                     "vldrw.u32 q0, [r8], #16\n",
-                    tanh_half!("q0", 16, 6),
+                    tanh_half!("q0", 16, 26),
                     "\n vldrh.s32 q2, [r2]
                     vsub.i32 q2, q2, q0
                     vldrh.u32 q1, [r1], #8
                     vmul.i32 q2, q2, q1
-                    vshl.i32 q0, q0, #15
+                    vrshr.s32 q2, q2, #15
                     vadd.i32 q0, q0, q2
-                    vrshr.s32 q0, q0, #15
                     vstrh.32 q0, [r2], #8
                     vstrh.32 q0, [r0], #8"
                 ),

@@ -80,10 +80,9 @@ macro_rules! sigmoid {
 macro_rules! mix {
     () => {
         concat!(
-            "lsls r4, r4, #15\n",
+            "add r5, r11\n",
+            "asrs r5, r5, #15\n",
             "adds r4, r4, r5\n",
-            "add r4, r11\n",
-            "asrs r4, r4, #15\n",
             "mov r5, r12\n",
             "strh r4, [r3, r5]\n",
         )

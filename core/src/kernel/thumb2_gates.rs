@@ -185,9 +185,8 @@ mod curve {
                 sigmoid!("r7", "r6"),
                 "ldrsh r9, [r3], #2
                 sub r9, r9, r8
-                add r8, r12, r8, lsl #15
-                mla r8, r7, r9, r8
-                asr r8, r8, #15\n"
+                mla r9, r7, r9, r12
+                add r8, r8, r9, asr #15\n"
             )
         };
     }
@@ -258,9 +257,8 @@ macro_rules! close {
             "ldrsh r9, [r3]
             ldrh r6, [r1], #2
             sub r9, r9, r8
-            add r8, r12, r8, lsl #15
-            mla r8, r6, r9, r8
-            asr r8, r8, #15
+            mla r9, r6, r9, r12
+            add r8, r8, r9, asr #15
             strh r8, [r3], #2
             strh r8, [r4], #2\n"
         )

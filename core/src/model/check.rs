@@ -95,7 +95,7 @@ impl<'a> Model<'a> {
             Ok(model) => model,
             Err(error) => return Err(error),
         };
-        if let Err(offset) = check_ports(ports, model.slot_elements) {
+        if let Err(offset) = check_ports(ports, model.slot_elements, image.numeric) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
         let flow = Flow { records, shared: &model.shared, node_count, ports };

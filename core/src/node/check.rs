@@ -4,6 +4,7 @@
 use super::{Node, Place};
 use crate::cell::{CURVE, CellSpec, IntegerSpec, OTHER, Storage, TensorSpec};
 use crate::curve::Curve;
+use crate::fixed::Multiplier;
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field};
 use crate::image::layout::factors_are_known;
 use crate::image::read::{slice, u32_at};
@@ -185,6 +186,9 @@ impl Node<'_> {
                     Storage::Rows { .. } if !shifts_fit(bytes) => {
                         return Err(ImageError::BadShift { node, tensor: index as u32 });
                     }
+                    Storage::Requantized { .. } if !requantizations_fit(bytes) => {
+                        return Err(ImageError::BadShift { node, tensor: index as u32 });
+                    }
                     Storage::Weights(_) if !self.factors_are_known(&specs[index], bytes) => {
                         return Err(ImageError::BadFactor { node, tensor: index as u32 });
                     }
@@ -203,6 +207,24 @@ impl Node<'_> {
             _ => true,
         }
     }
+}
+
+/// Whether no factor of these blocks of rows is below 0, and no shift out of its range.
+const fn requantizations_fit(rows: &[u8]) -> bool {
+    let mut rest = rows;
+    while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
+        let (words, _) = block.as_chunks::<4>();
+        let mut row = 0;
+        while row < 4 {
+            let (factor, shift) = (i32::from_le_bytes(words[4 + row]), words[8][row].cast_signed() as i32);
+            if factor < 0 || shift < Multiplier::LEAST_SHIFT || shift > Multiplier::MOST_SHIFT {
+                return false;
+            }
+            row += 1;
+        }
+        rest = others;
+    }
+    true
 }
 
 /// Whether no shift of these blocks of rows is beyond 31, where kernels would differ.

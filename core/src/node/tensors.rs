@@ -1,7 +1,7 @@
 //! Where the tensors of a node lie, how long they are, and what they hold. After the checks none of it fails.
 
 use super::Node;
-use crate::cell::{Storage, TensorSpec};
+use crate::cell::{IntegerSpec, Storage, TensorSpec};
 use crate::curve::TABLE_LEN;
 use crate::image::field::MAX_SIZE;
 use crate::image::field::node as field;
@@ -38,10 +38,10 @@ impl<'a> Node<'a> {
                 (rows / 4).checked_mul(block)
             }
             Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
-            Storage::Rows { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
+            Storage::Rows { .. } | Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
             Storage::Factors { .. } => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
-            Storage::Multipliers | Storage::Addends => rows.checked_mul(4),
+            Storage::Multipliers | Storage::Addends | Storage::Starts { .. } => rows.checked_mul(4),
         }
     }
 
@@ -62,6 +62,13 @@ impl<'a> Node<'a> {
         }
         let bytes = self.cell.tensors.get(index).and_then(|spec| self.spec_bytes(spec)).unwrap_or(0);
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
+    }
+
+    /// Whether its record names as many tensors and numbers as the spec has, which it does: of one that was asked first, the compiler
+    /// asks no more.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self, spec: &IntegerSpec) -> bool {
+        self.tensors.len() >= 4 * spec.tensors.len() && self.params.len() >= 4 * spec.numbers.len()
     }
 
     /// Matrix `index` of the spec.
@@ -115,7 +122,7 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// The multipliers, the terms or the gains at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    /// The multipliers, the terms, the gains or the starts at `index` of an integer node's spec, with the zeros that fill the last block of four up.
     pub(crate) fn words(&self, index: usize) -> &'a [i32] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }

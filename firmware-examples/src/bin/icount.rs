@@ -11,7 +11,7 @@ use core::hint::black_box;
 use firmware_examples::arch::{entry, executed, singleton, start_counter};
 use firmware_examples::bundle::Bundle;
 use firmware_examples::{Console, Hash, exit};
-use tidegate::{Model, State};
+use tidegate::{Model, Numeric, State};
 
 /// Words of the states and of the scratch.
 const WORDS: usize = 4 << 10;
@@ -68,6 +68,7 @@ impl<'m, 's> Network<'m, 's> {
         // Steps of 37 modulo 64 around zero: no two neighbors alike.
         let input = core::array::from_fn(|k| (k * 37 % 64) as i16 - 32);
         let sizes_fit = model.input_size().max(model.output_size()) <= PORT;
+        let most = if model.numeric() == Numeric::I8 { 7 } else { 1000 };
         sizes_fit.then_some(Self {
             model,
             state: State::new(model, states).ok()?,
@@ -75,7 +76,7 @@ impl<'m, 's> Network<'m, 's> {
             integer: model.numeric().is_integer(),
             inputs: model.input_size(),
             outputs: model.output_size(),
-            input: input.map(|x| 1000 * x),
+            input: input.map(|x| most * x),
             input_f32: input.map(|x| f32::from(x) / 32.0),
             output: [0; PORT],
             output_f32: [0.0; PORT],

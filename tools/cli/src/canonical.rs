@@ -59,6 +59,10 @@ pub struct Architecture {
     /// How posteriors become events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detector: Option<Detector>,
+    /// Of a model that is in integers already: what inputs and nodes count, by their names. A node that is not there moves
+    /// what it reads.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub integers: BTreeMap<String, Integers>,
 }
 
 impl Architecture {
@@ -82,6 +86,27 @@ pub struct Port {
     /// For an output: the node (or input) whose value it is. Empty for an input.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub from: String,
+}
+
+/// What a value counts in a model that is in integers already, and how the node that gives it computes with them: what an
+/// image of the numeric `i8` needs beside the tensors.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Integers {
+    /// What a unit is worth.
+    pub scale: f32,
+    /// The integer that stands for 0.0 where the model comes from; an image counts from it.
+    pub zero_point: i32,
+    /// Numbers by the names in the cell's spec for `i8`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, i32>,
+    /// What a unit of the weights of a tensor is worth: of all, or of so many rows each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scales: BTreeMap<String, Vec<f32>>,
+    /// Of the vectors of the spec by their names: what the sum of each row starts from, or that, factor and shift; rows as
+    /// canonical tensors have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rows: BTreeMap<String, Vec<i32>>,
 }
 
 /// One cell or layer.

@@ -1,6 +1,6 @@
 //! Canonical model to flash image: slots, node records, weights in the kernel's order, and the optional sections.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use half::f16;
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use tidegate::node::Unroll;
 
 use crate::canonical::{self, Canonical, Node, Tensor};
 use crate::error::ModelError;
-use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales};
+use crate::quantize::{QuantizeError, QuantizedNode, Ranges, Scales, byte};
 
 /// Why a canonical model cannot become an image.
 #[derive(Debug, thiserror::Error)]
@@ -92,10 +92,13 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     if !layout.is_of(numeric) {
         return Err(PackError::Layout { numeric, layout });
     }
-    let assigned = numeric.is_integer().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
-    let (model, scales) = match &assigned {
-        Some((model, scales)) => (model, Some(scales)),
-        None => (model, None),
+    let bytes = numeric == Numeric::I8;
+    let known = bytes.then(|| byte::counts(model)).transpose()?;
+    let assigned = (numeric.is_integer() && !bytes).then(|| Scales::assign(model.clone(), ranges)).transpose()?;
+    let (model, scales) = match (&assigned, &known) {
+        (Some((model, scales)), _) => (model, Some(scales)),
+        (None, Some((scales, _))) => (model, Some(scales)),
+        (None, None) => (model, None),
     };
     let architecture = &model.architecture;
     let slots = Slots::assign(architecture, unit(numeric, layout))?;
@@ -103,6 +106,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
         let quantized = match scales {
+            Some(_) if bytes => Some(byte::quantized(node, model, layout)?),
             Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, numeric, layout)?),
             None => None,
         };
@@ -112,7 +116,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
         };
         append_record(node, quantized.as_ref(), (numeric, layout), &slots, &tensors, &mut nodes);
     }
-    let ports = pack_ports(architecture, &slots, scales);
+    let ports = pack_ports(architecture, &slots, scales, known.as_ref().map(|(_, zero_points)| zero_points));
     let mut sections = vec![
         (SectionKind::Nodes, nodes),
         (SectionKind::Weights, weights),
@@ -254,13 +258,19 @@ impl<'a> Slots<'a> {
     }
 }
 
-fn pack_ports(architecture: &canonical::Architecture, slots: &Slots<'_>, scales: Option<&Scales>) -> Vec<u8> {
+fn pack_ports(
+    architecture: &canonical::Architecture,
+    slots: &Slots<'_>,
+    scales: Option<&Scales>,
+    zero_points: Option<&BTreeMap<String, i32>>,
+) -> Vec<u8> {
     let record = |port: &'_ canonical::Port, value: &str| {
         let scale = scales.map_or(1.0, |scales| scales.of(value) as f32);
-        (port.size as u32, slots.of(value), scale)
+        let zero_point = zero_points.and_then(|known| known.get(value)).copied().unwrap_or(0);
+        (port.size as u32, slots.of(value), scale, zero_point)
     };
-    fn named<'a>(port: &'a canonical::Port, (size, slot, scale): (u32, u32, f32)) -> PortRecord<'a> {
-        PortRecord { name: &port.name, size, slot, scale }
+    fn named<'a>(port: &'a canonical::Port, (size, slot, scale, zero_point): (u32, u32, f32, i32)) -> PortRecord<'a> {
+        PortRecord { name: &port.name, size, slot, scale, zero_point }
     }
     let inputs: Vec<PortRecord<'_>> =
         architecture.inputs.iter().map(|port| named(port, record(port, &port.name))).collect();
@@ -297,6 +307,9 @@ fn append_record(
         None => spec.params.iter().map(|of| node.params.get(of.name).copied().unwrap_or(0.0)).collect(),
     };
     let activation = |of: &ActivationSpec| {
+        if numeric == Numeric::I8 {
+            return of.default;
+        }
         let named = node.activations.get(of.name).and_then(|text| text.parse().ok());
         named.unwrap_or(of.default)
     };
@@ -350,7 +363,7 @@ fn pack_tensors(
         }
         weights.resize(weights.len().next_multiple_of(ALIGNMENT), 0);
         offsets.push(Some(weights.len() as u32));
-        let rows = image_rows(node, spec, tensor, model);
+        let rows = image_rows(node, spec, tensor, &model.tensors);
         if !rows.iter().all(|value| value.is_finite()) {
             return Err(PackError::SumOutOfRange { tensor: format!("{}.{}", node.name, tensor.name) });
         }
@@ -379,7 +392,12 @@ fn pack_tensors(
 }
 
 /// The rows of a tensor as an image has them: unit-major, the gates of a unit side by side, canonical tensors summed.
-pub(crate) fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, model: &Canonical) -> Vec<f32> {
+pub(crate) fn image_rows(
+    node: &Node,
+    spec: &CellSpec,
+    tensor: &TensorSpec,
+    tensors: &BTreeMap<String, Tensor>,
+) -> Vec<f32> {
     let units = dim(node, spec, &tensor.rows);
     let cols = tensor.cols.as_ref().map_or(1, |cols| dim(node, spec, cols));
     let blocks: Vec<usize> = match tensor.gates {
@@ -391,7 +409,7 @@ pub(crate) fn image_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec, mode
     };
     let mut rows = vec![0.0; units * blocks.len() * cols];
     for name in tensor.from {
-        let Some(Tensor { data, .. }) = model.tensors.get(&format!("{}.{name}", node.name)) else { continue };
+        let Some(Tensor { data, .. }) = tensors.get(&format!("{}.{name}", node.name)) else { continue };
         for (index, row) in rows.chunks_exact_mut(cols).enumerate() {
             let (unit, gate) = (index / blocks.len(), index % blocks.len());
             let from = (blocks[gate] * units + unit) * cols;
@@ -449,6 +467,7 @@ mod tests {
             front_end: None,
             schedule: canonical::Schedule::Endless,
             detector: None,
+            integers: BTreeMap::new(),
         };
         assert_eq!(Slots::assign(&architecture, 1).unwrap().elements, u32::MAX);
         for size in [1 << 31, 1 << 32] {

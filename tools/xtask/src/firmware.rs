@@ -93,7 +93,7 @@ impl Machine {
 }
 
 /// Each program, whether it has the kernels of the core, and the cores that run it; all if there is none.
-const PROGRAMS: [(&str, bool, &[&str]); 7] = [
+const PROGRAMS: [(&str, bool, &[&str]); 8] = [
     // Without a network.
     ("bare", false, &["m4"]),
     // As small as it can be.
@@ -106,6 +106,8 @@ const PROGRAMS: [(&str, bool, &[&str]); 7] = [
     ("kws_stream", true, &[]),
     // For the FPU; its image does not fit the instruction memory of the M55.
     ("kws_stream_f32", true, &["m4", "m7"]),
+    // So does its.
+    ("vad", true, &["m4", "m7"]),
 ];
 /// Runs on every machine; what it must print depends on the [`bundles`].
 pub const SAME_BITS: &str = "same_bits";

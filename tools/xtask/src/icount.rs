@@ -286,11 +286,13 @@ fn table(figures: &[Figure]) -> String {
         let found: Vec<u64> = row("lstm").iter().map(|figure| figure.instructions_per_step).collect();
         let lstm = found.iter().zip(bars).map(|(found, bar)| verdict(&format!("{found} of {bar}"), *found <= bar));
         text += &format!("{core:7} {numeric:6} lstm {}\n", lstm.collect::<Vec<_>>().join(", "));
-        let gru = row("gru_reset_after").iter().zip(&found).map(|(gru, &lstm)| {
-            let part = gru.instructions_per_step as f64 / lstm as f64;
-            verdict(&format!("{part:.2}"), part <= 0.8)
-        });
-        text += &format!("{core:7} {numeric:6} gru_reset_after {}\n", gru.collect::<Vec<_>>().join(", "));
+        for cell in ["gru", "gru_reset_after"] {
+            let gru = row(cell).iter().zip(&found).map(|(gru, &lstm)| {
+                let part = gru.instructions_per_step as f64 / lstm as f64;
+                verdict(&format!("{part:.3}"), part <= 0.8)
+            });
+            text += &format!("{core:7} {numeric:6} {cell} {}\n", gru.collect::<Vec<_>>().join(", "));
+        }
     }
     text
 }

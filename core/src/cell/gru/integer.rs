@@ -119,47 +119,112 @@ fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C)
     if node.has(RESET_AFTER) { reset_after::<K, C>(node, io, curves) } else { reset_before::<K, C>(node, io, curves) }
 }
 
-/// Units whose sums are taken at a time with the reset after. Vectors make what lies between dearer than the sums.
-const UNITS: usize = if cfg!(all(target_arch = "arm", feature = "mve")) { 32 } else { 16 };
+/// Vectors make what lies between the sums dearer than they are.
+const VECTORS: bool = cfg!(all(target_arch = "arm", feature = "mve"));
+
+/// Units whose sums are taken at a time with the reset after.
+const UNITS: usize = if VECTORS { 32 } else { 16 };
+
+/// Where they are put: half a block of gates for each, and a quarter of one over the input and of one over h.
+type Sums = [MaybeUninit<[i32; 4]>; UNITS];
 
 /// `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed. By itself, as the other is, so that the stack
 /// holds one of them.
 #[inline(never)]
 fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, y, .. } = io;
+    if !node.is_whole(&SPEC) {
+        return;
+    }
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
-    let units = node.hidden_size;
-    let mut gates = Pair::of_ready(node, tensor::GATES, number::GATE_RECURRENT_FIRST, 2 * units, &x, &h);
-    let mut from_input = Single::of_ready(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, units, &x);
-    let mut from_hidden = Single::of_ready(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, units, &h);
-    let mut sums = [const { MaybeUninit::uninit() }; UNITS];
-    // A unit has half a block of gates, and a quarter of one over the input and of one over h.
-    let (of_gates, of_new) = sums.split_at_mut(UNITS / 2);
-    let (of_input, of_hidden) = of_new.split_at_mut(UNITS / 4);
-    for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
-        let (pairs, fours) = (y.len().div_ceil(2), y.len().div_ceil(4));
-        let sums = GruSums {
-            gates: gates.next(pairs, of_gates).as_flattened().as_chunks().0,
-            of_input: from_input.next(fours, of_input).as_flattened(),
-            of_hidden: from_hidden.next(fours, of_hidden).as_flattened(),
-        };
-        if C::USUAL {
-            usual::gru(sums, hidden, y);
-        } else {
-            gates::gru(curves, sums, hidden, y);
+    let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
+    if K::FAST && y.len() <= UNITS {
+        gates_of(curves, Rows::all(node, &x, &h, &mut sums), hidden, y);
+    } else {
+        let mut rows = Rows::new(node, &x, &h);
+        for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
+            gates_of(curves, rows.next(y.len(), &mut sums), hidden, y);
         }
     }
     copy(hidden, y);
 }
 
+/// [`gates::gru`], by a kernel's own for the usual curves.
+#[inline(always)]
+fn gates_of<C: Curves>(curves: &C, sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
+    if C::USUAL { usual::gru(sums, hidden, new) } else { gates::gru(curves, sums, hidden, new) }
+}
+
+/// Three sets of rows with the reset after: of r and z over the input and h, of n over the input, of n over h.
+struct Rows<'a, 'x, K: Kernel> {
+    gates: Pair<'a, 'x, K>,
+    of_input: Single<'a, 'x, K>,
+    of_hidden: Single<'a, 'x, K>,
+}
+
+impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
+    #[inline(always)]
+    fn new(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Self {
+        Self { gates: Self::gates(node, x, h), of_input: Self::of_input(node, x), of_hidden: Self::of_hidden(node, h) }
+    }
+
+    #[inline(always)]
+    fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Pair<'a, 'x, K> {
+        Pair::of_ready(node, tensor::GATES, number::GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
+    }
+
+    #[inline(always)]
+    fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Single<'a, 'x, K> {
+        Single::of_ready(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, node.hidden_size, x)
+    }
+
+    #[inline(always)]
+    fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Single<'a, 'x, K> {
+        Single::of_ready(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, node.hidden_size, h)
+    }
+
+    /// The sums of the next units.
+    #[inline(always)]
+    fn next<'s>(&mut self, units: usize, sums: &'s mut Sums) -> GruSums<'s> {
+        let (pairs, fours, [gates, of_input, of_hidden]) = (units.div_ceil(2), units.div_ceil(4), places(sums));
+        GruSums {
+            gates: self.gates.next(pairs, gates).as_flattened().as_chunks().0,
+            of_input: self.of_input.next(fours, of_input).as_flattened(),
+            of_hidden: self.of_hidden.next(fours, of_hidden).as_flattened(),
+        }
+    }
+
+    /// The sums of all units, which are at most [`UNITS`].
+    #[inline(always)]
+    fn all<'s>(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>, sums: &'s mut Sums) -> GruSums<'s> {
+        let [gates, of_input, of_hidden] = places(sums);
+        GruSums {
+            gates: Self::gates(node, x, h).all(gates).as_flattened().as_chunks().0,
+            of_input: Self::of_input(node, x).all(of_input).as_flattened(),
+            of_hidden: Self::of_hidden(node, h).all(of_hidden).as_flattened(),
+        }
+    }
+}
+
+/// Of the gates, over the input and over h.
+#[inline(always)]
+fn places(sums: &mut Sums) -> [&mut [MaybeUninit<[i32; 4]>]; 3] {
+    let (gates, new) = sums.split_at_mut(UNITS / 2);
+    let (of_input, of_hidden) = new.split_at_mut(UNITS / 4);
+    [gates, of_input, of_hidden]
+}
+
 /// Blocks whose sums are taken at a time with the reset before.
-const BLOCKS: usize = 8;
+const BLOCKS: usize = if VECTORS { 16 } else { 8 };
 
 /// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r ⊙ h) and, from where a slot may begin,
 /// `[hidden]` (z). z is unsigned, for 1 has its 16 bits.
 #[inline(never)]
 fn reset_before<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, work, y, .. } = io;
+    if !node.is_whole(&SPEC) {
+        return;
+    }
     let Some((reset, update)) = work.split_at_mut_checked(node.padded(&Dim::Hidden)) else { return };
     let Some(update) = update.get_mut(..node.hidden_size) else { return };
     let input = (x, node.input_size);
@@ -181,14 +246,23 @@ fn open<K: Kernel, C: Curves>(
 ) {
     let (carried, first, rows) = ((hidden, node.hidden_size), number::GATE_RECURRENT_FIRST, 2 * node.hidden_size);
     let mut pair = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried);
+    if K::FAST && update.len() <= 2 * BLOCKS {
+        return open_all(curves, pair.all(sums), hidden, reset, update);
+    }
     let units = reset.chunks_mut(2 * BLOCKS).zip(update.chunks_mut(2 * BLOCKS)).zip(hidden.chunks(2 * BLOCKS));
     for ((reset, update), hidden) in units {
-        let (sums, _) = pair.next(update.len().div_ceil(2), sums).as_flattened().as_chunks();
-        if C::USUAL {
-            usual::reset_update(sums, hidden, reset, update);
-        } else {
-            gates::reset_update(curves, sums, hidden, reset, update);
-        }
+        open_all(curves, pair.next(update.len().div_ceil(2), sums), hidden, reset, update);
+    }
+}
+
+/// [`gates::reset_update`], by a kernel's own for the usual curves.
+#[inline(always)]
+fn open_all<C: Curves>(curves: &C, sums: &[[i32; 4]], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
+    let (sums, _) = sums.as_flattened().as_chunks();
+    if C::USUAL {
+        usual::reset_update(sums, hidden, reset, update);
+    } else {
+        gates::reset_update(curves, sums, hidden, reset, update);
     }
 }
 
@@ -203,13 +277,22 @@ fn close<K: Kernel, C: Curves>(
 ) {
     let (carried, first) = ((reset, node.hidden_size), number::NEW_RECURRENT_FIRST);
     let mut pair = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried);
+    if K::FAST && new.len() <= 4 * BLOCKS {
+        return close_all(curves, pair.all(sums), update, hidden, new);
+    }
     let units = update.chunks(4 * BLOCKS).zip(hidden.chunks_mut(4 * BLOCKS)).zip(new.chunks_mut(4 * BLOCKS));
     for ((update, hidden), new) in units {
-        let sums = pair.next(new.len().div_ceil(4), sums).as_flattened();
-        if C::USUAL {
-            usual::interpolate(sums, update, hidden, new);
-        } else {
-            gates::interpolate(curves, sums, update, hidden, new);
-        }
+        close_all(curves, pair.next(new.len().div_ceil(4), sums), update, hidden, new);
+    }
+}
+
+/// [`gates::interpolate`], by a kernel's own for the usual curves.
+#[inline(always)]
+fn close_all<C: Curves>(curves: &C, sums: &[[i32; 4]], update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
+    let sums = sums.as_flattened();
+    if C::USUAL {
+        usual::interpolate(sums, update, hidden, new);
+    } else {
+        gates::interpolate(curves, sums, update, hidden, new);
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tidegate::front_end::Mfcc;
 use tidegate::node::{Node, Unroll};
-use tidegate::{Model, Schedule};
+use tidegate::port::Port;
+use tidegate::{Model, Numeric, Schedule};
 use tidegate_tools::c_header;
 use tidegate_tools::canonical;
 use tidegate_tools::data::one_line;
@@ -19,6 +20,7 @@ use super::{ModelArgs, Outcome, grouped, keep_apart, keep_inputs, schedule_text}
 #[command(after_help = "Examples:
   tidegate inspect gru_s.tgi
   tidegate inspect assets/hello_edge/LSTM_S.pb --numeric f16 --json
+  tidegate inspect keywords_int8.tflite
   tidegate inspect keywords.ckpt --arch arch.json
   tidegate inspect kws.tgi --c-header kws.h --c-array kws.c")]
 pub struct Args {
@@ -75,11 +77,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let (cell, macs) = (node.spec().name, grouped(node.macs()));
         writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{}{}", comma(&more), more.join(", "))?;
     }
+    // What integers of other programs stand for.
+    let counts = |port: &Port<'_>| match model.numeric() {
+        Numeric::I8 => format!(", {:e} times what TFLite has less {}", port.scale, port.zero_point),
+        _ => String::new(),
+    };
     for port in model.inputs() {
-        writeln!(out, "  input    {} [{}]", one_line(port.name), port.size)?;
+        writeln!(out, "  input    {} [{}]{}", one_line(port.name), port.size, counts(&port))?;
     }
     for port in model.outputs() {
-        writeln!(out, "  output   {} [{}]", one_line(port.name), port.size)?;
+        writeln!(out, "  output   {} [{}]{}", one_line(port.name), port.size, counts(&port))?;
     }
     writeln!(out, "  flash    {} bytes", grouped(image.bytes().len()))?;
     let (state, scratch) = (4 * model.state_words(), 4 * model.scratch_words());
@@ -197,7 +204,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
             .collect();
         json!({ "mean_of": detector.mean_of(), "labels": labels })
     });
-    let port = |port: tidegate::port::Port<'_>| json!({ "name": port.name, "size": port.size });
+    let port = |port: Port<'_>| json!({ "name": port.name, "size": port.size, "scale": port.scale, "zero_point": port.zero_point });
     json!({
         "format": tidegate::image::field::FORMAT_VERSION,
         "model_id": format!("{:016x}", model.id().0),

@@ -74,6 +74,7 @@ pub enum NumericArg {
     F16,
     I8x16,
     I4x16,
+    I8,
 }
 
 impl From<NumericArg> for Numeric {
@@ -83,6 +84,7 @@ impl From<NumericArg> for Numeric {
             NumericArg::F16 => Self::F16,
             NumericArg::I8x16 => Self::I8x16,
             NumericArg::I4x16 => Self::I4x16,
+            NumericArg::I8 => Self::I8,
         }
     }
 }
@@ -143,7 +145,7 @@ pub struct ModelArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub arch: ArchArgs,
-    /// Numeric to pack a model in that is not an image [default: f32]
+    /// Numeric to pack a model in that is not an image [default: f32, or i8 for one in integers]
     #[arg(long)]
     pub numeric: Option<NumericArg>,
     /// What computes

@@ -10,7 +10,7 @@ use tidegate_tools::canonical::Canonical;
 use tidegate_tools::data::one_line;
 use tidegate_tools::load::{self, ImageBuffer, Loaded};
 use tidegate_tools::output::{Pending, prepare};
-use tidegate_tools::quantize::Report;
+use tidegate_tools::quantize::{Ranges, Report};
 
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
 use super::{Failure, NumericArg, Outcome, SettingArgs, grouped, keep_apart, keep_inputs};
@@ -24,6 +24,7 @@ use super::{Failure, NumericArg, Outcome, SettingArgs, grouped, keep_apart, keep
   tidegate pack assets/hello_edge/GRU_S.pb -o gru_s.tgi
   tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --for cortex-m4 --evaluate others.csv
   tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --range gru.hidden:mse --report gru_s.json
+  tidegate pack keywords_int8.tflite -o keywords.tgi
   tidegate pack gru_s.safetensors -o gru_s.tgi --numeric f16 --schedule 25/6 --threshold 0.9")]
 pub struct Args {
     /// The canonical or foreign model
@@ -31,9 +32,9 @@ pub struct Args {
     /// Where the image goes
     #[arg(short, long)]
     output: PathBuf,
-    /// How weights, activations and states are stored and computed
-    #[arg(long, value_enum, default_value = "i8x16")]
-    numeric: NumericArg,
+    /// How weights, activations and states are stored and computed [default: i8x16, or i8 for a model in integers]
+    #[arg(long, value_enum)]
+    numeric: Option<NumericArg>,
     /// Where the ranges of integers come from: an index CSV, a folder of clips, or an input file [default: noise]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
@@ -92,24 +93,32 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     keep_apart(&written)?;
     let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
-    let numeric = Numeric::from(args.numeric);
+    let own = if model.architecture.integers.is_empty() { Numeric::I8x16 } else { Numeric::I8 };
+    let numeric = args.numeric.map_or(own, Numeric::from);
     let layout = Layout::from(args.target);
-    let (image, told) = if numeric.is_integer() {
+    // What is in integers already needs no ranges.
+    let measured = numeric.is_integer() && numeric != Numeric::I8;
+    let (image, told) = if measured {
         let (image, told) = integers(args, &model, numeric, layout)?;
         (image, Some(told))
     } else {
         let given = [
-            ("--for", layout != Layout::Portable),
+            ("--for", layout != Layout::Portable && numeric != Numeric::I8),
             ("--calibrate", args.calibrate.is_some()),
             ("--range", !args.range.is_empty()),
             ("--evaluate", args.evaluate.is_some()),
             ("--report", args.report.is_some()),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            let reason = format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name());
+            let reason = match numeric {
+                Numeric::I8 => {
+                    format!("{option}: the model is in integers already: give --numeric i8x16 to count anew")
+                }
+                _ => format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name()),
+            };
             return Err(Failure::new(reason));
         }
-        (load::packed(&args.model, &model, numeric)?, None)
+        (load::packed_with(&args.model, &model, numeric, &Ranges::default(), layout)?, None)
     };
     // Nothing has its name before all of it is written.
     let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
@@ -119,7 +128,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         files.push(prepare(file, |file| file.write_all(content.as_bytes()))?);
     }
     files.into_iter().try_for_each(Pending::keep)?;
-    if numeric.is_integer() && args.calibrate.is_none() {
+    if measured && args.calibrate.is_none() {
         eprintln!("warning: ranges come from noise; give real input with --calibrate");
     }
     for note in notes {

@@ -19,10 +19,12 @@ mod ncps;
 mod network;
 pub mod onnx;
 mod plain;
+mod rnnoise;
 mod rtneural;
 mod sru;
 pub mod tf1;
 mod tf2ops;
+mod tflite;
 mod torch;
 mod weights;
 mod xlstm;
@@ -125,6 +127,8 @@ pub fn import_bytes_with(bytes: &[u8], name: &str, options: &Options) -> Result<
         Some(Kind::Hdf5) => keras::import_hdf5(bytes, name, options),
         Some(Kind::Json) => rtneural::import(bytes, name, options),
         Some(Kind::Onnx) => onnx::import(bytes, name, options),
+        Some(Kind::Rnnoise) => rnnoise::import(bytes, name, options),
+        Some(Kind::Tflite) => tflite::import(bytes, name, options),
         Some(Kind::Pickle) => torch::import_pickles(bytes, name, options),
         Some(Kind::Zip) => {
             let mut archive = Archive::open(bytes)?;
@@ -156,25 +160,28 @@ enum Kind {
     Hdf5,
     Json,
     Onnx,
+    Tflite,
     Zip,
     Pickle,
+    Rnnoise,
     Other(&'static str),
 }
 
 /// Magic numbers of what people may take for a model. Protobuf has none: its first tag and field tell.
 fn recognize(bytes: &[u8]) -> Option<Kind> {
-    const MAGIC: [(&[u8], &str); 7] = [
+    const MAGIC: [(&[u8], &str); 8] = [
         (b"\x93NUMPY", "a NumPy array"),
         (b"\x1f\x8b", "a gzip archive"),
         (b"GGUF", "a GGUF file"),
         (b"RIFF", "a wav file"),
         (b"fLaC", "a FLAC file"),
         (b"\x7fELF", "an ELF program"),
+        (b"DNNw", "a weights blob of RNNoise 0.2 or of Opus"),
         // Field 1 is a varint: SavedModel's schema version 1, then its meta graph; else ONNX's IR version.
         (b"\x08\x01\x12", "a TensorFlow SavedModel"),
     ];
-    if bytes.get(4..8) == Some(b"TFL3") {
-        return Some(Kind::Other("a TensorFlow Lite model"));
+    if bytes.get(4..8) == Some(tflite::MAGIC) {
+        return Some(Kind::Tflite);
     }
     if checkpoint::is_table(bytes) {
         return Some(Kind::Checkpoint);
@@ -191,6 +198,9 @@ fn recognize(bytes: &[u8]) -> Option<Kind> {
     }
     if bytes.starts_with(keras::MAGIC) {
         return Some(Kind::Hdf5);
+    }
+    if rnnoise::is_rnnoise(bytes) {
+        return Some(Kind::Rnnoise);
     }
     if bytes.trim_ascii_start().starts_with(b"{") {
         return Some(Kind::Json);

@@ -7,7 +7,7 @@ use tidegate::cell::CellKind;
 
 use super::golden::Control;
 use super::layer::{At, Layer};
-use crate::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor, Unroll};
+use crate::canonical::{Architecture, Canonical, Integers, Node, Port, Schedule, Tensor, Unroll};
 use crate::error::ImportError;
 
 /// A canonical model and how a golden case runs through it.
@@ -118,6 +118,8 @@ pub struct Network {
     tensors: BTreeMap<String, Tensor>,
     states: Vec<StatePart>,
     traces: Vec<StatePart>,
+    /// What values count that are in integers.
+    integers: BTreeMap<String, Integers>,
     /// What a step gives that does not count.
     pub idle: Idle,
     /// Whether the framework has only what the last step that counts gives.
@@ -368,6 +370,11 @@ impl Network {
         Ok((added, end))
     }
 
+    /// Says what a value counts in integers, and how its node computes with them.
+    pub fn counts(&mut self, source: &Source, integers: Integers) {
+        self.integers.insert(source.name.clone(), integers);
+    }
+
     /// A new output port.
     pub fn output(&mut self, name: &str, from: &Source) {
         self.outputs.push(Port {
@@ -397,6 +404,7 @@ impl Network {
             front_end: None,
             schedule: Schedule::Endless,
             detector: None,
+            integers: self.integers,
         };
         let model = Canonical { architecture, tensors: self.tensors };
         model.validate()?;

@@ -225,6 +225,7 @@ fn alone(node: &Node, kind: CellKind, model: &Canonical) -> Canonical {
     let port = |name: &str, size: usize, from: &str| Port { name: name.to_owned(), size, from: from.to_owned() };
     Canonical {
         architecture: Architecture {
+            integers: BTreeMap::new(),
             version: model.architecture.version,
             source: String::new(),
             inputs: vec![port("x", node.input_size, "")],

@@ -345,7 +345,7 @@ impl Quantizer<'_> {
             }
             Storage::Factors { shift, from, to } => {
                 let factor = self.unit(&from) / self.unit(&to) * f64::from(self.numbers[shift]).exp2();
-                let mut values = image_rows(self.node, self.spec, tensor, self.model);
+                let mut values = image_rows(self.node, self.spec, tensor, &self.model.tensors);
                 values.resize(values.len().next_multiple_of(4), 0.0);
                 let most = f64::from(MAX);
                 let integer = |value: f32| {
@@ -364,7 +364,8 @@ impl Quantizer<'_> {
                 values.into_iter().flat_map(i32::to_le_bytes).collect()
             }
             Storage::Addends => self.words(tensor, &[Unit::Output], f64::from(1 << RESCALED_BITS), MOST_SUM)?,
-            Storage::F32 => Vec::new(),
+            // The last two are those of the numeric `i8`.
+            Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } => Vec::new(),
         };
         Some(Some(bytes))
     }
@@ -372,7 +373,7 @@ impl Quantizer<'_> {
     /// A tensor of i32, so many times each value in its unit, filled up to whole blocks; `None` where one is greater
     /// than `most`.
     fn words(&self, tensor: &TensorSpec, to: &[Unit], times: f64, most: f64) -> Option<Vec<u8>> {
-        let mut values = image_rows(self.node, self.spec, tensor, self.model);
+        let mut values = image_rows(self.node, self.spec, tensor, &self.model.tensors);
         values.resize(values.len().next_multiple_of(4), 0.0);
         let units = to.iter().cycle().map(|unit| self.unit(unit));
         let word = |(value, unit): (f32, f64)| {
@@ -390,12 +391,12 @@ impl Quantizer<'_> {
         if !tensor.presence.required(self.options) {
             return None;
         }
-        let bias = image_rows(self.node, self.spec, tensor, self.model);
+        let bias = image_rows(self.node, self.spec, tensor, &self.model.tensors);
         let matrix = |index: usize| {
             let of = &self.integer.tensors[index];
             let Storage::Weights(unit) = of.storage else { return None };
             let cols = of.cols.as_ref().map_or(1, |cols| dim(self.node, self.spec, cols));
-            Some((image_rows(self.node, self.spec, of, self.model), cols, self.unit(&unit)))
+            Some((image_rows(self.node, self.spec, of, &self.model.tensors), cols, self.unit(&unit)))
         };
         let matrices = [Some(matrix(input)?), recurrent.and_then(|(index, _)| matrix(index))];
         let with = |first: usize| -> Option<Vec<Row>> {

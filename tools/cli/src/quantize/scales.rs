@@ -81,6 +81,11 @@ impl Scales {
         Ok((model, scales))
     }
 
+    /// Those that a model says itself.
+    pub(super) fn of_known(known: BTreeMap<String, f64>) -> Self {
+        Self(known)
+    }
+
     /// A node that brings a value of so many elements to another scale, for one that reads it.
     fn bring(&mut self, name: &str, scale: f64, (reader, size): (&str, usize)) -> Node {
         let mut brought = format!("{name} for {reader}");

@@ -69,6 +69,23 @@ fn graphs_that_are_cut_off_or_of_another_network() {
 }
 
 #[test]
+fn weights_of_rnnoise_that_are_cut_off_or_go_on() {
+    let here = Workplace::new();
+    let whole = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/rnnoise/weights.rnn")).unwrap();
+    for (bytes, reason) in [
+        (&whole[..1000], "it ends within input_dense's weights, after 1000 numbers; copy or export the file again"),
+        (&[&whole[..], &whole].concat()[..], "87521 numbers follow its last layer; copy or export the file again"),
+        (&b"rnnoise-nu model file version 1\n42 24 zero"[..], "number 3, of input_dense's activation, is \"zero\""),
+    ] {
+        here.write("x.rnn", bytes);
+        for args in [["pack", "x.rnn", "-o", "x.tgi"], ["import", "x.rnn", "-o", "x.safetensors"]] {
+            here.refuse(&args, "x.rnn", &["it is not a readable RNNoise model", reason]);
+        }
+        here.refuse(&["inspect", "x.rnn"], "x.rnn", &[reason]);
+    }
+}
+
+#[test]
 fn sounds_that_the_model_does_not_listen_to() {
     let here = Workplace::new();
     let gru = gru_pb();

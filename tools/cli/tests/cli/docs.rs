@@ -68,8 +68,31 @@ fn the_page_of_onnx_runs() {
         ("speech.onnx", case("network_chunks.onnx")),
         ("chunks.safetensors", case("network_chunks.in.safetensors")),
     ];
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, sample)| (*name, sample.as_str())).collect();
-    runs("docs/onnx.md", &files);
+    let silero = ("silero_vad_16k_op15.onnx", "assets/silero_vad/silero_vad_16k_op15.onnx");
+    let files = files.iter().map(|(name, sample)| (*name, sample.as_str())).chain([silero]);
+    runs("docs/onnx.md", &files.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_page_of_rnnoise_runs() {
+    let files =
+        [("weights.rnn", "tests/rnnoise/weights.rnn"), ("features.safetensors", "tests/rnnoise/features.safetensors")];
+    runs("docs/rnnoise.md", &files);
+}
+
+#[test]
+fn the_page_of_tflite_runs() {
+    // A window of 4 steps of 17 features.
+    let row = |step: usize| (0..17).map(|k| format!("0.{}", (3 * k + step) % 10)).collect::<Vec<_>>().join(",") + "\n";
+    let features: String = (0..4).map(row).collect();
+    runs_with(
+        "docs/tflite.md",
+        &[
+            ("keywords_int8.tflite", "tests/frameworks/tflite/integer_whole.tflite"),
+            ("keywords.tflite", "tests/frameworks/tflite/float_last.tflite"),
+        ],
+        &[("features.csv", &features)],
+    );
 }
 
 #[test]

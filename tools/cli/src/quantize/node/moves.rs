@@ -25,7 +25,7 @@ impl Quantizer<'_> {
         if self.node.cell == CellKind::Scale.spec().name {
             let channels = dim(self.node, self.spec, &tensor.rows);
             let gains = if self.node.options.iter().any(|option| option == "gain") {
-                image_rows(self.node, self.spec, tensor, self.model)
+                image_rows(self.node, self.spec, tensor, &self.model.tensors)
             } else {
                 vec![1.0; channels]
             };

@@ -104,7 +104,7 @@ impl Quantizer<'_> {
             let of = &self.integer.tensors[tensor];
             let Storage::Weights(unit) = of.storage else { return Vec::new() };
             let cols = of.cols.as_ref().map_or(1, |cols| dim(self.node, self.spec, cols));
-            let rows = image_rows(self.node, self.spec, of, self.model);
+            let rows = image_rows(self.node, self.spec, of, &self.model.tensors);
             let reached = self.unit(&unit) * f64::from(MAX);
             let sum = |row: &[f32]| row.iter().map(|weight| f64::from(weight.abs())).sum::<f64>() * reached;
             rows.chunks(cols).map(sum).collect::<Vec<f64>>()
@@ -112,7 +112,7 @@ impl Quantizer<'_> {
         let mut most = 0.0;
         for tensor in self.integer.tensors.iter().filter(|tensor| tensor.presence.required(self.options)) {
             let Storage::Rows { input, recurrent, to } = tensor.storage else { continue };
-            let bias = image_rows(self.node, self.spec, tensor, self.model);
+            let bias = image_rows(self.node, self.spec, tensor, &self.model.tensors);
             let (input, recurrent) = (matrix(input), recurrent.map_or_else(Vec::new, |(tensor, _)| matrix(tensor)));
             let sums = bias.iter().enumerate().map(|(row, bias)| {
                 let part = |part: &[f64]| part.get(row).copied().unwrap_or(0.0);

@@ -1,0 +1,185 @@
+//! The fixed-point arithmetic of the numeric `i8`, which is gemmlowp's (<https://github.com/google/gemmlowp>), as TFLite's
+//! kernels use it: FORMAT.md has the same in words.
+//!
+//! A value of `W` bits, 16 or 32, is an i32. With `m` integer bits it has `W - 1 - m` fraction bits.
+
+/// The greatest value of so many bits.
+const fn most<const W: u32>() -> i32 {
+    i32::MAX >> (i32::BITS - W)
+}
+
+/// A value of 32 bits as a constant of so many.
+const fn constant<const W: u32>(value: i32) -> i32 {
+    halved(value, i32::BITS - W)
+}
+
+/// a · b / 2^(`W` - 1), to the nearest, halves up. Only the least value times itself is too great by one.
+pub(crate) const fn product<const W: u32>(a: i32, b: i32) -> i32 {
+    let rounded =
+        if W == 16 { ((a * b) + (1 << 14)) >> 15 } else { ((a as i64 * b as i64 + (1 << (W - 2))) >> (W - 1)) as i32 };
+    if a == b && a < -most::<W>() { most::<W>() } else { rounded }
+}
+
+/// x / 2^by, to the nearest, halves away from zero. `by` is at most 31.
+pub(crate) const fn halved(x: i32, by: u32) -> i32 {
+    let mask = ((1_u64 << (by & 31)) - 1) as i32;
+    let half = (mask >> 1) + (x < 0) as i32;
+    (x >> (by & 31)) + (x & mask > half) as i32
+}
+
+/// x · 2^by, but no more than `W` bits hold. `by` is less than `W`.
+fn doubled<const W: u32>(x: i32, by: u32) -> i32 {
+    let most = most::<W>();
+    let room = most >> by;
+    if x > room {
+        most
+    } else if x < -room {
+        !most
+    } else {
+        x << by
+    }
+}
+
+/// The factor of a requantization, from 0 to below 1 over 2^31, and the power of two, -31 to 30.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Multiplier {
+    pub factor: i32,
+    pub shift: i32,
+}
+
+impl Multiplier {
+    /// The least and the greatest power of two.
+    pub const LEAST_SHIFT: i32 = -31;
+    /// [`LEAST_SHIFT`](Self::LEAST_SHIFT)
+    pub const MOST_SHIFT: i32 = 30;
+
+    /// Rounded twice: after the product, and after the division by a power of two.
+    pub const fn of(self, x: i32) -> i32 {
+        let (left, right) = if self.shift > 0 { (self.shift, 0) } else { (0, -self.shift) };
+        halved(product::<32>(x.wrapping_shl(left.unsigned_abs()), self.factor), right.unsigned_abs())
+    }
+}
+
+/// e^x of x from -1/4 to below 0, without integer bits as the result: a Taylor expansion around -1/8.
+fn exp_of_quarter<const W: u32>(x: i32) -> i32 {
+    let eighth = constant::<W>(1_895_147_668);
+    let third = constant::<W>(715_827_883);
+    let x = x + (1 << (W - 4));
+    let x2 = product::<W>(x, x);
+    let x3 = product::<W>(x2, x);
+    let x4 = product::<W>(x2, x2);
+    let rest = halved(product::<W>(halved(x4, 2) + x3, third) + x2, 1);
+    let sum = eighth.wrapping_add(product::<W>(eighth, x + rest));
+    if W == 16 { sum.clamp(!most::<W>(), most::<W>()) } else { sum }
+}
+
+/// e^-2^k over 2^31, k from -2.
+const POWERS: [i32; 7] = [1_672_461_947, 1_302_514_674, 790_015_084, 290_630_308, 39_332_535, 720_401, 242];
+
+/// e^x of x that is not above 0 and has `integer_bits`, 1 at least; the result has none, and 1 is the greatest value.
+pub(crate) fn exp<const W: u32>(x: i32, integer_bits: u32) -> i32 {
+    if x == 0 {
+        return most::<W>();
+    }
+    let fraction_bits = (W - 1).saturating_sub(integer_bits);
+    let quarter = 1 << fraction_bits.saturating_sub(2);
+    let below = (x & (quarter - 1)) - quarter;
+    let quarters = below.wrapping_sub(x);
+    let mut result = exp_of_quarter::<W>(below << (integer_bits & 31));
+    for (&power, bit) in POWERS.iter().zip(fraction_bits.saturating_sub(2)..W - 1) {
+        if quarters >> (bit & 31) & 1 == 1 {
+            result = product::<W>(result, constant::<W>(power));
+        }
+    }
+    // Beyond -32 there is no power above.
+    if integer_bits > 5 && x < -(32 << fraction_bits) { 0 } else { result }
+}
+
+/// 2 / (1 + x) of x from 0 to 1 without integer bits, with two of them: three turns of Newton's method.
+fn reciprocal<const W: u32>(x: i32) -> i32 {
+    let one = 1 << (W - 3);
+    // Neither is below 0.
+    let half_denominator = ((i64::from(x) + i64::from(most::<W>()) + 1) / 2) as i32;
+    let mut y = constant::<W>(1_515_870_810) + product::<W>(half_denominator, constant::<W>(-1_010_580_540));
+    for _ in 0..3 {
+        let rest = one - product::<W>(half_denominator, y);
+        y = y.wrapping_add(doubled::<W>(product::<W>(y, rest), 2));
+    }
+    y
+}
+
+/// 1 / (1 + x) of x from 0 to 1; neither has integer bits.
+pub(crate) fn reciprocal_of_more<const W: u32>(x: i32) -> i32 {
+    doubled::<W>(reciprocal::<W>(x), 1)
+}
+
+/// 1 / (1 + e^-x) of x with 3 integer bits; the result has none.
+pub(crate) fn sigmoid(x: i16) -> i16 {
+    const ONE: i32 = most::<16>();
+    let x = i32::from(x);
+    let of_magnitude = reciprocal_of_more::<16>(exp::<16>(-x.abs(), 3));
+    let y = match x {
+        0 => 1 << 14,
+        1.. => of_magnitude,
+        _ => ONE - of_magnitude,
+    };
+    y as i16
+}
+
+/// tanh(x) of x with so many integer bits, up to 6; the result has none.
+pub(crate) fn tanh(x: i16, integer_bits: u32) -> i16 {
+    let x = i32::from(x);
+    if x == 0 {
+        return 0;
+    }
+    // (1 - e^-2x) / (1 + e^-2x): twice x has one integer bit more.
+    let e = exp::<16>(-x.abs(), integer_bits + 1);
+    let y = doubled::<16>(reciprocal::<16>(e) - (1 << 13), 2);
+    (if x < 0 { -y } else { y }) as i16
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::{Multiplier, exp, halved, product, sigmoid, tanh};
+
+    #[test]
+    fn products_and_quotients_round_as_they_say() {
+        for (a, b) in [(3, 1 << 14), (-3, 1 << 14), (5, 1 << 13), (-5, 1 << 13), (-32768, 32767), (32767, 32767)] {
+            let exact = f64::from(a) * f64::from(b) / 32768.0;
+            assert_eq!(f64::from(product::<16>(a, b)), (exact + 0.5).floor(), "{a} {b}");
+            let whole = (exact * 65_536.0 + 0.5).floor();
+            assert_eq!(f64::from(product::<32>(a << 16, b << 16)), whole, "{a} {b}");
+        }
+        assert_eq!(product::<16>(-32768, -32768), 32767);
+        assert_eq!(product::<32>(i32::MIN, i32::MIN), i32::MAX);
+        for (x, by) in
+            [(3, 1), (-3, 1), (5, 2), (-5, 2), (6, 2), (-6, 2), (7, 0), (-7, 0), (i32::MIN, 31), (i32::MAX, 31)]
+        {
+            assert_eq!(f64::from(halved(x, by)), (f64::from(x) / f64::from(by).exp2()).round(), "{x} {by}");
+        }
+        assert_eq!(Multiplier { factor: 1 << 30, shift: 1 }.of(-77), -77);
+        assert_eq!(Multiplier { factor: 1 << 30, shift: -1 }.of(6), 2);
+    }
+
+    /// Far enough from the exact values to see a wrong constant, a bit or a power that is missing.
+    #[test]
+    fn curves_are_near_the_exact_ones_over_their_whole_range() {
+        let unit = 32768.0;
+        for x in i16::MIN..=i16::MAX {
+            let real = f64::from(x) / 4096.0;
+            let far = f64::from(sigmoid(x)) / unit - 1.0 / (1.0 + (-real).exp());
+            assert!(far.abs() < 1e-3, "sigmoid {x}: {far}");
+            for bits in 0..=6 {
+                let real = f64::from(x) / f64::from(15 - bits).exp2();
+                let far = f64::from(tanh(x, bits)) / unit - real.tanh();
+                assert!(far.abs() < 2e-3, "tanh {x} {bits}: {far}");
+            }
+        }
+        for k in 0..10_000 {
+            let x = -k * 214_748;
+            let far = f64::from(exp::<32>(x, 5)) / 2_147_483_648.0 - (f64::from(x) / 67_108_864.0).exp();
+            assert!(far.abs() < 1e-6, "exp {x}: {far}");
+        }
+    }
+}

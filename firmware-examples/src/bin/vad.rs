@@ -1,0 +1,51 @@
+//! Silero's voice activity detector, an ONNX model: how likely somebody speaks, every 32 ms. For cores that have an FPU.
+//!
+//! It hears the shipped clips, each alone; `tests/firmware_twin.rs` computes the same bits.
+
+#![no_std]
+#![no_main]
+
+use firmware_examples::arch::{below, entry, singleton};
+use firmware_examples::recording::CLIPS;
+use firmware_examples::{Console, start};
+use tidegate::{Aligned, ImageBytes, Model, State};
+
+static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/vad.tgi")));
+const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
+    Ok(model) => model,
+    Err(_) => panic!("vad.tgi is not a valid image"),
+};
+/// Samples of a step: those of a chunk, and before them the last of the chunk before.
+const HEARD: usize = MODEL.input_size();
+const CONTEXT: usize = 64;
+
+#[entry]
+fn main() -> ! {
+    start(run)
+}
+
+fn run() -> Option<()> {
+    let mut console = Console::open();
+    let memory = singleton!(: [u32; MODEL.state_words()] = [0; MODEL.state_words()])?;
+    let scratch = singleton!(: [u32; MODEL.scratch_words()] = [0; MODEL.scratch_words()])?;
+    let mut state = State::new(&MODEL, memory).ok()?;
+    let (mut heard, mut speech) = ([0.0; HEARD], [0.0]);
+    let mut stepped = None;
+    console.stack_of_step(below(|| stepped = MODEL.step_f32(&mut state, scratch, &heard, &mut speech).ok()));
+    let _ = stepped?;
+    for clip in &CLIPS {
+        state.reset();
+        heard.fill(0.0);
+        let mut samples = clip.samples();
+        while samples.len() >= HEARD - CONTEXT {
+            heard.copy_within(HEARD - CONTEXT.., 0);
+            for (heard, sample) in heard.iter_mut().skip(CONTEXT).zip(&mut samples) {
+                *heard = f32::from(sample) / 32768.0;
+            }
+            let _ = MODEL.step_f32(&mut state, scratch, &heard, &mut speech).ok()?;
+            console.text(clip.label);
+            console.bits(&speech);
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,429 @@
+//! TFLite: what its interpreter says, bit for bit where the model is in integers, and files that somebody damaged or means ill
+//! with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate::image::Layout;
+use tidegate::port::Port;
+use tidegate::{Model, Numeric, State};
+use tidegate_fused::FusedModel;
+use tidegate_tests::data;
+use tidegate_tests::fuzz_import::import_tflite;
+use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::import::{self, ALONE, Corpus, damaged, sample};
+use tidegate_tests::memory::peak_bytes;
+use tidegate_tools::canonical::{Canonical, Tensor};
+use tidegate_tools::data::read_tensors;
+use tidegate_tools::engine::Engine;
+use tidegate_tools::error::ImportError;
+use tidegate_tools::format::import_bytes_with;
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
+use tidegate_tools::runner;
+
+const PIXELS: usize = 28 * 28;
+const CLASSES: usize = 10;
+
+fn file(name: &str) -> Vec<u8> {
+    sample(&format!("tflite/{name}.tflite"))
+}
+
+fn import(bytes: &[u8]) -> Result<Canonical, ImportError> {
+    import_bytes_with(bytes, "x.tflite", &ALONE).map(|imported| imported.model)
+}
+
+fn image(name: &str, numeric: Numeric) -> AlignedBytes {
+    AlignedBytes::pack(&import(&file(name)).unwrap_or_else(|error| panic!("{name}: {error}")), numeric)
+}
+
+fn ends<'a>(model: &Model<'a>) -> [Port<'a>; 2] {
+    [model.inputs().next().unwrap(), model.outputs().next().unwrap()]
+}
+
+/// What a window of TFLite's integers gives, step by step, in TFLite's integers.
+fn stepped(model: &Model<'_>, input: &[i8]) -> Vec<i8> {
+    let [from, to] = ends(model);
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(model, &mut memory).unwrap();
+    let mut output = vec![0; to.size];
+    let mut given = Vec::new();
+    for row in input.chunks(from.size) {
+        let row: Vec<i16> = row.iter().map(|&value| i16::from(value) - from.zero_point as i16).collect();
+        if model.step_i16(&mut state, &mut scratch, &row, &mut output).unwrap().has_output() {
+            given.extend(output.iter().map(|&value| (i32::from(value) + to.zero_point) as i8));
+        }
+    }
+    given
+}
+
+/// The same on `tidegate-fused`.
+fn fused(model: &FusedModel<'_>, input: &[i8]) -> Vec<i8> {
+    let [from, to] = ends(model.model());
+    let mut stream = model.stream();
+    let mut output = vec![0; to.size];
+    let mut given = Vec::new();
+    for row in input.chunks(from.size) {
+        let row: Vec<i16> = row.iter().map(|&value| i16::from(value) - from.zero_point as i16).collect();
+        if stream.step_i16(&row, &mut output).unwrap().has_output() {
+            given.extend(output.iter().map(|&value| (i32::from(value) + to.zero_point) as i8));
+        }
+    }
+    given
+}
+
+/// What a whole sequence of real values gives, by one call.
+fn sequence(model: &Model<'_>, fused: Option<&FusedModel<'_>>, input: &[f32]) -> Vec<f32> {
+    let [from, to] = ends(model);
+    let mut memory = vec![0; model.state_words()];
+    let mut state = State::new(model, &mut memory).unwrap();
+    let mut output = vec![0.0; input.len() / from.size * to.size];
+    let rows = match fused {
+        Some(fused) => fused.run(&mut state, &mut fused.scratch(), input, &mut output).unwrap(),
+        None => model.run_f32(&mut state, &mut vec![0; model.scratch_words()], input, &mut output).unwrap(),
+    };
+    output.truncate(rows * to.size);
+    output
+}
+
+/// A byte of a pixel as TFLite's integer.
+fn pixel(value: u8) -> i8 {
+    (i16::from(value) - 128) as i8
+}
+
+#[test]
+fn all_digits_give_the_interpreters_bits_in_integers() {
+    let Some(folder) = data::folder("all digits in i8") else { return };
+    let digits = fs::read(folder.join("mnist/digits_2000x28x28_u8.bin")).unwrap();
+    let expected = fs::read(folder.join("mnist/ref_trained_lstm_int8_i8.bin")).unwrap();
+    let image = image("trained_lstm_int8", Numeric::I8);
+    let model = image.model();
+    let packed = FusedModel::new(&model);
+    let count = digits.len() / PIXELS;
+    assert_eq!(count, 2000);
+    let wrong = data::in_parallel(count, |digit| {
+        let input: Vec<i8> = digits[digit * PIXELS..][..PIXELS].iter().map(|&value| pixel(value)).collect();
+        let expected: Vec<i8> = expected[digit * CLASSES..][..CLASSES].iter().map(|byte| byte.cast_signed()).collect();
+        [stepped(&model, &input) != expected, fused(&packed, &input) != expected].map(usize::from)
+    });
+    let wrong = wrong.into_iter().fold([0; 2], |[a, b], [c, d]| [a + c, b + d]);
+    println!("of {count} digits differ: core {}, tidegate-fused {}", wrong[0], wrong[1]);
+    assert_eq!(wrong, [0; 2]);
+}
+
+#[test]
+fn all_digits_are_within_1e_5_of_the_interpreter_in_floats() {
+    let Some(folder) = data::folder("all digits in f32") else { return };
+    let digits = fs::read(folder.join("mnist/digits_2000x28x28_u8.bin")).unwrap();
+    let expected = fs::read(folder.join("mnist/ref_trained_lstm_f32.bin")).unwrap();
+    let expected: Vec<f32> = expected.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    let image = image("trained_lstm", Numeric::F32);
+    let model = image.model();
+    let far = data::in_parallel(digits.len() / PIXELS, |digit| {
+        let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+        let mut state = State::new(&model, &mut memory).unwrap();
+        let mut output = [0.0; CLASSES];
+        let mut has_output = false;
+        for row in digits[digit * PIXELS..][..PIXELS].chunks(28) {
+            let row: Vec<f32> = row.iter().map(|&value| f32::from(value) / 255.0).collect();
+            has_output = model.step_f32(&mut state, &mut scratch, &row, &mut output).unwrap().has_output();
+        }
+        assert!(has_output, "digit {digit}");
+        let far = output.iter().zip(&expected[digit * CLASSES..]).map(|(a, b)| (a - b).abs());
+        far.fold(0.0, f32::max)
+    });
+    let worst = far.into_iter().fold(0.0, f32::max);
+    println!("worst error over all digits: {worst:.2e}");
+    assert!(worst <= 1e-5, "{worst:e}");
+}
+
+/// Cases that the script recorded, by whether they are in integers.
+fn cases(integer: bool) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tflite");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = files.filter_map(|name| name.strip_suffix(".in.safetensors").map(str::to_owned));
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("float") != integer).collect();
+    names.sort();
+    names
+}
+
+/// Sequences and what the interpreter makes of each.
+fn recorded(name: &str) -> Vec<(Vec<f32>, Vec<f32>)> {
+    let read = |end: &str| {
+        let path =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("frameworks/tflite/{name}.{end}.safetensors"));
+        let Tensor { shape, data } = read_tensors(&path).unwrap().pop_first().unwrap().1;
+        data.chunks(data.len() / shape[0]).map(<[f32]>::to_vec).collect::<Vec<_>>()
+    };
+    read("in").into_iter().zip(read("out")).collect()
+}
+
+/// The same in TFLite's integers: what goes in by the port, if the file takes floats.
+fn in_integers(name: &str, [from, to]: [Port<'_>; 2]) -> Vec<(Vec<i8>, Vec<i8>)> {
+    let quantized = |values: &[f32], port: &Port<'_>| {
+        let integer = |value: &f32| ((value / port.scale).round() + port.zero_point as f32).clamp(-128.0, 127.0) as i8;
+        values.iter().map(integer).collect()
+    };
+    let has_floats = name.ends_with("float_ports");
+    let as_is = |values: &[f32]| values.iter().map(|&value| value as i8).collect();
+    let one = |values: &[f32], port: &Port<'_>| if has_floats { quantized(values, port) } else { as_is(values) };
+    recorded(name).iter().map(|(input, output)| (one(input, &from), one(output, &to))).collect()
+}
+
+#[test]
+fn integers_give_the_interpreters_bits_step_by_step_as_a_sequence_and_in_every_layout() {
+    let mut sequences = 0;
+    for name in cases(true) {
+        let canonical = import(&file(&name)).unwrap();
+        for layout in Layout::ALL {
+            let bytes = pack_with(&canonical, Numeric::I8, &Ranges::default(), layout).unwrap();
+            let image = AlignedBytes::new(&bytes);
+            let model = image.model();
+            let (packed, [from, to]) = (FusedModel::new(&model), ends(&model));
+            for (input, expected) in in_integers(&name, [from, to]) {
+                let rows = expected.len() / to.size;
+                let last = |given: Vec<i8>| given[given.len() - rows * to.size..].to_vec();
+                assert_eq!(last(stepped(&model, &input)), expected, "{name} {}", layout.name());
+                assert_eq!(last(fused(&packed, &input)), expected, "{name} {} fused", layout.name());
+                let real = |value: &i8| f32::from(i16::from(*value) - from.zero_point as i16) * from.scale;
+                let input: Vec<f32> = input.iter().map(real).collect();
+                let integer = |value: &f32| ((value / to.scale).round() as i32 + to.zero_point) as i8;
+                for fused in [None, Some(&packed)] {
+                    let given = sequence(&model, fused, &input);
+                    assert_eq!(last(given.iter().map(integer).collect()), expected, "{name} {}", layout.name());
+                }
+                sequences += 1;
+            }
+        }
+    }
+    println!("{sequences} sequences of {} models in {} layouts", cases(true).len(), Layout::ALL.len());
+    assert!(sequences >= 4 * (20 + 6 * 3), "{sequences}");
+}
+
+#[test]
+fn floats_are_within_1e_5_of_the_interpreter() {
+    let mut worst = 0.0_f32;
+    for name in cases(false) {
+        let image = image(&name, Numeric::F32);
+        let model = image.model();
+        for (input, expected) in recorded(&name) {
+            let given = runner::run(Engine::from(&model), &[&input], None).unwrap().outputs.remove(0);
+            let given = &given[given.len() - expected.len()..];
+            let off = given.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(
+                off <= 1e-5 * expected.iter().fold(1.0, |most: f32, value| most.max(value.abs())),
+                "{name}: {off:e}"
+            );
+            worst = worst.max(off);
+        }
+    }
+    println!("worst error of {} models: {worst:.2e}", cases(false).len());
+}
+
+/// What integers stand for is no further from what the interpreter gives than their roundings.
+#[test]
+fn integer_models_run_as_the_floats_that_they_stand_for() {
+    let image = image("trained_lstm_int8", Numeric::F32);
+    let model = image.model();
+    let reference = self::image("trained_lstm", Numeric::F32);
+    let input: Vec<f32> = (0..PIXELS).map(|k| ((k * 37) % 255) as f32 / 255.0).collect();
+    let of = |model: &Model<'_>| runner::run(Engine::from(model), &[&input], None).unwrap().outputs.remove(0);
+    let (integers, floats) = (of(&model), of(&reference.model()));
+    let far = integers.iter().zip(&floats).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(far < 0.1, "{far}: {integers:?} {floats:?}");
+}
+
+#[test]
+fn a_canonical_model_keeps_its_integers() {
+    for name in cases(true) {
+        let model = import(&file(&name)).unwrap();
+        let again = Canonical::from_bytes(&model.to_bytes().unwrap()).unwrap();
+        assert_eq!(again, model, "{name}");
+        let pack = |model: &Canonical| pack_with(model, Numeric::I8, &Ranges::default(), Layout::Portable).unwrap();
+        assert_eq!(pack(&again), pack(&model), "{name}");
+    }
+}
+
+#[test]
+fn every_prefix_of_a_file_is_refused() {
+    for name in ["integer_last", "float_per_step"] {
+        let whole = file(name);
+        for end in (0..whole.len()).filter(|end| end % 13 == 0 || *end < 512) {
+            // What is left out may be nothing that is read.
+            if let Err(error) = import(&whole[..end]) {
+                import::line(&error, 2048);
+            } else {
+                assert!(end > whole.len() / 2, "{name} {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_byte_is_refused_or_gives_a_model() {
+    for name in ["integer_last", "float_half"] {
+        damaged(name, 5, &file(name), import);
+    }
+}
+
+#[test]
+fn images_whose_bytes_are_damaged_are_refused_or_run() {
+    let image = image("integer_last", Numeric::I8);
+    let whole = image.get();
+    for at in 32..whole.len() {
+        for bits in [0x01, 0x80, 0xff] {
+            let mut bytes = whole.to_vec();
+            bytes[at] ^= bits;
+            let bytes = AlignedBytes::new(&bytes);
+            if let Ok(model) = Model::parse_structure(bytes.image()) {
+                let [from, to] = ends(&model);
+                let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+                let mut state = State::new(&model, &mut memory).unwrap();
+                for value in [0, 127, i16::MIN, i16::MAX] {
+                    let input = vec![value; from.size];
+                    model.step_i16(&mut state, &mut scratch, &input, &mut vec![0; to.size]).map(drop).unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Where things stand in a file.
+struct Places {
+    bytes: Vec<u8>,
+}
+
+impl Places {
+    fn u32(&self, at: usize) -> usize {
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap()) as usize
+    }
+
+    fn target(&self, at: usize) -> usize {
+        at + self.u32(at)
+    }
+
+    fn field(&self, table: usize, index: usize) -> usize {
+        let layout = (table as i64 - i64::from(self.u32(table) as i32)) as usize;
+        let at = layout + 4 + 2 * index;
+        table + usize::from(u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]))
+    }
+
+    fn element(&self, vector: usize, index: usize) -> usize {
+        self.target(vector + 4 + 4 * index)
+    }
+
+    /// Table `index` of the vector that is field `field` of a table.
+    fn table(&self, table: usize, field: usize, index: usize) -> usize {
+        self.element(self.target(self.field(table, field)), index)
+    }
+
+    fn graph(&self) -> usize {
+        self.table(self.target(0), 2, 0)
+    }
+
+    fn operator(&self, index: usize) -> usize {
+        self.table(self.graph(), 3, index)
+    }
+
+    fn tensor(&self, index: usize) -> usize {
+        self.table(self.graph(), 0, index)
+    }
+
+    fn options(&self, index: usize) -> usize {
+        self.target(self.field(self.operator(index), 4))
+    }
+}
+
+/// The digits' model in integers with bytes written where `place` says.
+fn changed(place: impl FnOnce(&Places) -> usize, to: &[u8]) -> Vec<u8> {
+    let mut places = Places { bytes: file("trained_lstm_int8") };
+    let at = place(&places);
+    places.bytes[at..at + to.len()].copy_from_slice(to);
+    places.bytes
+}
+
+#[test]
+fn what_is_not_known_is_refused_by_node_operator_and_attribute() {
+    // Tensor 23 is the output of the LSTM, 25 that of the dense layer.
+    const LSTM: &str = "node 'tfl.unidirectional_sequence_lstm' (op UNIDIRECTIONAL_SEQUENCE_LSTM): ";
+    const SOFTMAX: &str = "node 'StatefulPartitionedCall:0' (op SOFTMAX): ";
+    let code = |operator: usize| move |at: &Places| at.field(at.table(at.target(0), 1, operator), 0);
+    let list = |operator: usize, index: usize| {
+        move |at: &Places| at.target(at.field(at.operator(operator), 1)) + 4 + 4 * index
+    };
+    let scale =
+        |tensor: usize| move |at: &Places| at.target(at.field(at.target(at.field(at.tensor(tensor), 4)), 2)) + 4;
+    let zero_point =
+        |tensor: usize| move |at: &Places| at.target(at.field(at.target(at.field(at.tensor(tensor), 4)), 3)) + 4;
+    let kind = |tensor: usize| move |at: &Places| at.field(at.tensor(tensor), 1);
+    let float = |value: f32| value.to_le_bytes();
+    for (bytes, reason) in [
+        (changed(code(3), &[27]), "node 'StatefulPartitionedCall:0' has op SVDF".to_owned()),
+        (changed(|at| at.field(at.target(0), 0), &[9]), "version 9 of the schema".into()),
+        (changed(|at| at.field(at.options(0), 0), &[1]), format!("{LSTM}attribute fused_activation_function is 1")),
+        (changed(|at| at.field(at.options(0), 1), &float(f32::NAN)), format!("{LSTM}attribute cell_clip is NaN")),
+        (changed(list(0, 10), &12_i32.to_le_bytes()), format!("{LSTM}it has peephole weights")),
+        (changed(list(0, 16), &12_i32.to_le_bytes()), format!("{LSTM}it has projection_weights")),
+        (changed(list(0, 21), &4_i32.to_le_bytes()), format!("{LSTM}it has layer_norm_coefficients")),
+        (changed(list(0, 1), &(-1_i32).to_le_bytes()), format!("{LSTM}it has no input_to_input_weights")),
+        (changed(list(0, 12), &(-1_i32).to_le_bytes()), format!("{LSTM}its input_gate_bias is missing")),
+        (changed(list(0, 18), &4_i32.to_le_bytes()), format!("{LSTM}its output_state is no variable")),
+        (changed(scale(17), &float(0.001)), format!("{LSTM}its cell_state counts 0.001")),
+        (
+            changed(zero_point(16), &5_i64.to_le_bytes()),
+            format!("{LSTM}the zero points of its output and of its output_state"),
+        ),
+        (changed(scale(15), &float(0.0)), "has scales that count nothing".into()),
+        (
+            changed(zero_point(12), &1_i64.to_le_bytes()),
+            format!("{LSTM}its input_to_output_weights count from no zero point"),
+        ),
+        (changed(kind(0), &[3]), "input \"serving_default_fixed_input:0\" of uint8".into()),
+        (changed(kind(15), &[0]), format!("{LSTM}its input 1")),
+        (changed(scale(26), &float(0.5)), format!("{SOFTMAX}its output counts 0.5")),
+        (changed(|at| at.field(at.options(3), 0), &float(-2.0)), format!("{SOFTMAX}attribute beta is -2")),
+        (changed(list(2, 0), &26_i32.to_le_bytes()), "is nothing that an operator before it computes".into()),
+        (changed(list(2, 0), &99_i32.to_le_bytes()), "it has no tensor 99".into()),
+    ] {
+        let error = import(&bytes).map(drop).expect_err(&reason);
+        let line = import::line(&error, 2048);
+        assert!(line.contains(&reason), "{reason:?} is not in: {line}");
+    }
+}
+
+#[test]
+fn files_that_mean_ill_are_refused_soon_in_little_memory() {
+    let started = std::time::Instant::now();
+    // A vector of as many elements as a file has bytes, and as many as 32 bits count.
+    let tensors = |at: &Places| at.target(at.field(at.graph(), 0));
+    for count in [40_000_u32, 3_000_000, u32::MAX] {
+        let mut bytes = changed(tensors, &count.to_le_bytes());
+        bytes.resize(16 << 20, 4);
+        import::line(&import(&bytes).expect_err("it has too many tensors"), 2048);
+    }
+    // Dimensions whose product leaves 64 bits.
+    let shape = |at: &Places| at.target(at.field(at.tensor(12), 0)) + 4;
+    import::line(&import(&changed(shape, &[0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f])).unwrap_err(), 2048);
+    assert!(started.elapsed().as_secs() < 60);
+    let peak = peak_bytes();
+    assert!(peak < 4 << 30, "{peak} bytes of address space");
+}
+
+fn corpus() -> Corpus {
+    let mut names = cases(true);
+    names.retain(|name| name != "micro_speech_lstm");
+    names.extend(cases(false));
+    names.push("trained_lstm_int8".to_owned());
+    Corpus { target: "import_tflite", seeds: names.iter().map(|name| (format!("{name}_tflite"), file(name))).collect() }
+}
+
+#[test]
+fn the_corpus_of_import_tflite_passes() {
+    corpus().passes(import_tflite);
+}
+
+#[test]
+#[ignore = "writes the seeds of the fuzz target into the repository"]
+fn regenerate() {
+    corpus().regenerate();
+}

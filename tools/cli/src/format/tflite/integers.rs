@@ -1,0 +1,113 @@
+//! TFLite's integers as an image of the numeric `i8` has them: factors and powers of two of scales, limits of 8 bits.
+
+use std::collections::BTreeMap;
+
+use super::lower::Counts;
+use crate::canonical::Integers;
+
+/// A scale as a factor over 2^31 and a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multiplier {
+    pub factor: i32,
+    pub shift: i32,
+}
+
+impl Multiplier {
+    /// 1
+    pub const ONE: Self = Self { factor: 1 << 30, shift: 1 };
+    /// The least and the greatest power of two.
+    const SHIFTS: std::ops::RangeInclusive<i32> = -31..=30;
+
+    /// TFLite's `QuantizeMultiplier`: the factor is from 2^30 on, or 0 for what is too small; none for what is too large, or
+    /// no positive number.
+    pub fn of(scale: f64) -> Option<Self> {
+        if !(scale > 0.0 && scale.is_finite()) {
+            return None;
+        }
+        // scale = fraction · 2^shift with a fraction from 1/2 to below 1.
+        let mut shift = (scale.log2().floor() as i32).saturating_add(1);
+        let mut fraction = scale / f64::from(shift).exp2();
+        // The logarithm may be off where the scale is near a power of two.
+        if fraction >= 1.0 {
+            (fraction, shift) = (fraction / 2.0, shift + 1);
+        } else if fraction < 0.5 {
+            (fraction, shift) = (fraction * 2.0, shift - 1);
+        }
+        let mut factor = (fraction * f64::from(1_u32 << 31)).round() as i64;
+        if factor == 1 << 31 {
+            (factor, shift) = (factor / 2, shift + 1);
+        }
+        if shift < *Self::SHIFTS.start() {
+            return Some(Self { factor: 0, shift: 0 });
+        }
+        Self::SHIFTS.contains(&shift).then_some(Self { factor: factor as i32, shift })
+    }
+}
+
+/// The integers of a value, with what its node has by and by.
+#[derive(Clone, Debug)]
+pub struct Counted(Integers);
+
+impl Counted {
+    /// Without a node's own.
+    pub fn of(counts: Counts) -> Self {
+        Self(Integers { scale: counts.scale, zero_point: counts.zero_point, ..Integers::default() })
+    }
+
+    /// With a number.
+    #[must_use]
+    pub fn number(mut self, name: &str, value: i32) -> Self {
+        self.0.numbers.insert(name.to_owned(), value);
+        self
+    }
+
+    /// With a requantization, of which the numbers' names begin so.
+    #[must_use]
+    pub fn requantized(self, prefix: &str, by: Multiplier) -> Self {
+        self.number(&format!("{prefix}factor"), by.factor).number(&format!("{prefix}shift"), by.shift)
+    }
+
+    /// Within limits that are TFLite's integers.
+    #[must_use]
+    pub fn limited(self, counts: Counts, [least, most]: [i32; 2]) -> Self {
+        self.number("least", least - counts.zero_point).number("most", most - counts.zero_point)
+    }
+
+    /// With what the weights of a tensor count.
+    #[must_use]
+    pub fn scaled(mut self, name: &str, scales: Vec<f32>) -> Self {
+        self.0.scales.insert(name.to_owned(), scales);
+        self
+    }
+
+    /// With the rows of a vector.
+    #[must_use]
+    pub fn rows(mut self, name: &str, rows: Vec<i32>) -> Self {
+        self.0.rows = BTreeMap::from([(name.to_owned(), rows)]);
+        self
+    }
+
+    /// All of it.
+    pub fn integers(self) -> Integers {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Multiplier;
+
+    #[test]
+    fn a_scale_is_a_fraction_from_one_half_and_a_power_of_two() {
+        assert_eq!(Multiplier::of(1.0), Some(Multiplier::ONE));
+        assert_eq!(Multiplier::of(0.75), Some(Multiplier { factor: 3 << 29, shift: 0 }));
+        // Rounded up to the next power of two.
+        let below_one = 1.0 - f64::EPSILON;
+        assert_eq!(Multiplier::of(below_one), Some(Multiplier::ONE));
+        assert_eq!(Multiplier::of(f64::from(-40_i32).exp2()), Some(Multiplier { factor: 0, shift: 0 }));
+        assert_eq!(Multiplier::of(f64::from(-31_i32).exp2()), Some(Multiplier { factor: 1 << 30, shift: -30 }));
+        for none in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::from(40_i32).exp2()] {
+            assert_eq!(Multiplier::of(none), None, "{none}");
+        }
+    }
+}
