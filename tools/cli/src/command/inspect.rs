@@ -71,7 +71,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let defaults = node.spec().extents.iter().map(|spec| spec.default as usize);
         let given = extents(&node).zip(defaults).filter(|((_, value), default)| value != default);
         more.extend(given.map(|((extent, value), _)| format!("{extent} {value}")));
-        more.extend(params(&node).map(|(param, value)| format!("{param} {value}")));
+        more.extend(params(&model, &node).map(|(param, value)| format!("{param} {value}")));
         more.extend(activations(&node).map(|(_, activation)| activation.to_owned()));
         more.extend(node.unroll.map(unroll_text));
         let (cell, macs) = (node.spec().name, grouped(node.macs()));
@@ -139,9 +139,11 @@ fn options(node: &Node<'_>) -> Vec<String> {
     (0..).zip(names).filter(|&(bit, _)| node.has(bit)).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-fn params(node: &Node<'_>) -> impl Iterator<Item = (&'static str, f32)> {
+/// Its numbers; in an integer numeric a node has others, which are the packer's business.
+fn params(model: &Model<'_>, node: &Node<'_>) -> impl Iterator<Item = (&'static str, f32)> {
+    let is_float = !model.numeric().is_integer();
     let params = node.spec().params.iter().enumerate().map(|(index, param)| (param.name, node.param(index)));
-    params.filter(|(_, value)| *value != 0.0)
+    params.filter(move |(_, value)| is_float && *value != 0.0)
 }
 
 fn activations(node: &Node<'_>) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -186,7 +188,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
                     "write_backwards": unroll.write_backwards,
                     "stateful": unroll.stateful,
                 })),
-                "params": params(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "params": params(model, &node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
                 "activations": activations(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
                 "macs": node.macs(),
             })
