@@ -5,7 +5,7 @@
 #![no_std]
 #![no_main]
 
-use firmware_examples::arch::{below, entry, singleton};
+use firmware_examples::arch::{entry, singleton};
 use firmware_examples::recording::CLIPS;
 use firmware_examples::{Console, start};
 use tidegate::{Aligned, ImageBytes, Model, State};
@@ -30,9 +30,6 @@ fn run() -> Option<()> {
     let scratch = singleton!(: [u32; MODEL.scratch_words()] = [0; MODEL.scratch_words()])?;
     let mut state = State::new(&MODEL, memory).ok()?;
     let (mut heard, mut speech) = ([0.0; HEARD], [0.0]);
-    let mut stepped = None;
-    console.stack_of_step(below(|| stepped = MODEL.step_f32(&mut state, scratch, &heard, &mut speech).ok()));
-    let _ = stepped?;
     for clip in &CLIPS {
         state.reset();
         heard.fill(0.0);
