@@ -116,7 +116,11 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 
 #[inline(always)]
 fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
-    if node.has(RESET_AFTER) { reset_after::<K, C>(node, io, curves) } else { reset_before::<K, C>(node, io, curves) }
+    match node.has(RESET_AFTER) {
+        true if K::FAST && node.hidden_size <= UNITS => reset_after_at_once::<K, C>(node, io, curves),
+        true => reset_after::<K, C>(node, io, curves),
+        false => reset_before::<K, C>(node, io, curves),
+    }
 }
 
 /// Vectors make what lies between the sums dearer than they are.
@@ -138,14 +142,23 @@ fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &
     }
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
     let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
-    if K::FAST && y.len() <= UNITS {
-        gates_of(curves, Rows::all(node, &x, &h, &mut sums), hidden, y);
-    } else {
-        let mut rows = Rows::new(node, &x, &h);
-        for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
-            gates_of(curves, rows.next(y.len(), &mut sums), hidden, y);
-        }
+    let mut rows = Rows::new(node, &x, &h);
+    for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
+        gates_of(curves, rows.next(y.len(), &mut sums), hidden, y);
     }
+    copy(hidden, y);
+}
+
+/// The same of at most [`UNITS`]. By itself, so that the stack holds no more than it needs.
+#[inline(never)]
+fn reset_after_at_once<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+    let Io { x, state: hidden, y, .. } = io;
+    if !node.is_whole(&SPEC) {
+        return;
+    }
+    let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
+    let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
+    gates_of(curves, Rows::all(node, &x, &h, &mut sums), hidden, y);
     copy(hidden, y);
 }
 
