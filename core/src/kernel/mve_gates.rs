@@ -12,8 +12,8 @@ const ZERO: usize = TANH_HALF.len() / 2;
 
 /// The table's tanh of half of a vector, in place: what is beyond the table saturates to its ends, where the product with any
 /// part is 0. `$index` shifts a value so that its step is in the first ten bits, `$part` so that what is behind the step begins
-/// the word. The table rises, so that the product may be unsigned: its first word is already shifted. q4 to q6 are free, r3
-/// and r4 point to the table's middle and one further.
+/// the word: then the upper word of its product with the rise of the table, which is not below 0, is what is added. q4 to q6 are
+/// free, r3 and r4 point to the table's middle and one further.
 macro_rules! tanh_half {
     ($x:literal, $index:literal, $part:literal) => {
         concat!(

@@ -106,7 +106,7 @@ const PROGRAMS: [(&str, bool, &[&str]); 8] = [
     ("kws_stream", true, &[]),
     // For the FPU; its image does not fit the instruction memory of the M55.
     ("kws_stream_f32", true, &["m4", "m7"]),
-    // So does its.
+    // The same.
     ("vad", true, &["m4", "m7"]),
 ];
 /// Runs on every machine; what it must print depends on the [`bundles`].
