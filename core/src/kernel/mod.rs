@@ -132,8 +132,8 @@ pub struct Rows<'a, W> {
 }
 
 impl<W: Weight> Rows<'_, W> {
-    /// W x + R h + b of the next blocks: so many, and at most as many as go into `sums`.
-    #[inline(always)]
+    /// W x + R h + b of the next blocks: so many, and at most as many as go into `sums`. By itself: there is much code in it.
+    #[inline(never)]
     pub fn next<'s>(&mut self, x: &[f32], h: &[f32], blocks: usize, sums: &'s mut [[f32; 4]]) -> &'s [[f32; 4]] {
         let Some(sums) = sums.get_mut(..blocks) else { return &[] };
         W::sum_two(self.bias, (self.input, x), (self.recurrent, h), sums);
