@@ -32,8 +32,8 @@ pub struct Gru<S, W> {
     /// many. Else 0.
     size: usize,
     masked: bool,
-    /// Whether a step sums two blocks of units at once: three gates alone are too few chains. Not where one block stays in the
-    /// first cache until the next step, which turns round there, and two do not.
+    /// Whether a step sums two blocks of units at once: three gates alone are too few chains. Not where one block of f32 stays
+    /// in the first cache until the next step, which turns round there, and two do not; what is widened is no faster there.
     abreast: bool,
     input: Panels<W>,
     bias: Lines<f32>,
@@ -95,7 +95,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
             blocks,
             size: if is_small { hidden } else { 0 },
             masked: node.has(MASKED),
-            abreast: of_block > CACHE || 2 * of_block <= CACHE,
+            abreast: size_of::<W>() < size_of::<f32>() || of_block > CACHE || 2 * of_block <= CACHE,
             input: Panels::new(s, &input, (GATES, GATES * blocks), |vector, lane| place(GATES, vector, lane)),
             bias: per_row(s, GATES * blocks, |vector, lane| {
                 let row = place(GATES, vector, lane).and_then(|(of, row)| biases[of].get(row).copied());

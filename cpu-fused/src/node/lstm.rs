@@ -21,6 +21,10 @@ use crate::sums::{self, Way, one};
 use crate::weight::Weight;
 
 const GATES: usize = 4;
+/// From so many blocks of units on, two are summed at once where weights are widened. With fewer it costs more that what is made
+/// of the last sums has no sums beside it.
+const BLOCKS_ABREAST: usize = 8;
+
 pub struct Lstm<S, W> {
     s: S,
     hidden: usize,
@@ -37,6 +41,8 @@ pub struct Lstm<S, W> {
     projection: Option<Panels<W>>,
     projection_clip: f32,
     norms: Option<Norms>,
+    /// Whether a step sums two blocks of units at once.
+    abreast: bool,
     /// None of the options that follow is set: sigmoid and tanh alone.
     usual: bool,
     coupled: bool,
@@ -108,6 +114,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             projection_clip: node.param(1),
             norms,
             usual,
+            abreast: size_of::<W>() < size_of::<f32>() && blocks >= BLOCKS_ABREAST,
             coupled: node.has(COUPLED),
             input_forget: node.has(INPUT_FORGET),
             cell_clip,
@@ -171,6 +178,17 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         let start = sums::load(self.s, &self.start.get()[at * GATES * S::LANES..]);
         let parts = [(&self.input, x), (&self.recurrent, h)];
         self.usual(sums::panel::<S, W, GATES, 2, C>(self.s, parts, at, start), c)
+    }
+
+    /// [`step_block`](Self::step_block) of two blocks, from `at` on, whose units `c` has.
+    #[inline(always)]
+    fn step_two_blocks(&self, at: usize, x: &[f32], h: &[f32], c: &mut [f32]) -> [S::F32; 2] {
+        let (s, at) = (self.s, [at, at + 1]);
+        let start = at.map(|at| sums::load(s, &self.start.get()[at * GATES * S::LANES..]));
+        let of_input = sums::two_panels(s, (&self.input, x), at, start);
+        let [one, other] = sums::two_panels(s, (&self.recurrent, h), at, of_input);
+        let (first, second) = c.split_at_mut(S::LANES);
+        [self.usual(one, first), self.usual(other, second)]
     }
 
     /// Block `index` of units, with any options but normalizations.
@@ -263,11 +281,20 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         }
         let (h, c) = state.split_at_mut(lstm.output);
         if lstm.usual {
-            for turn in 0..lstm.input.len() {
-                let at = way.at(turn, lstm.input.len());
+            let (len, blocks) = (lstm.input.len(), if lstm.abreast { 2 } else { 1 });
+            let turns = len.div_ceil(blocks);
+            for turn in 0..turns {
+                let at = blocks * way.at(turn, turns);
                 let units = block(s, at, lstm.hidden);
-                let m = lstm.step_block::<0>(at, x, h, &mut c[units.clone()]);
-                s.store_part(m, &mut y[units]);
+                if blocks == 1 || at + 1 == len {
+                    let m = lstm.step_block::<0>(at, x, h, &mut c[units.clone()]);
+                    s.store_part(m, &mut y[units]);
+                } else {
+                    let others = block(s, at + 1, lstm.hidden);
+                    let [one, other] = lstm.step_two_blocks(at, x, h, &mut c[units.start..others.end]);
+                    s.store_part(one, &mut y[units]);
+                    s.store_part(other, &mut y[others]);
+                }
             }
         } else {
             one(s, [(&lstm.input, *x), (&lstm.recurrent, &*h)], start, sums, way);
