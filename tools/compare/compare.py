@@ -21,7 +21,7 @@ def arguments():
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="cases whose names begin so, as in stream-lstm w1")
     parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural, with its submodules; else SKIP")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core that all are pinned to")
-    parser.add_argument("--seconds", type=float, default=10, help="time for the turns of a case, at least 3 each")
+    parser.add_argument("--seconds", type=float, default=10, help="time for the turns of a case, at least 3 quiet ones each")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where all figures go")
     parser.add_argument("--record", action="store_true", help="write results/DATE-CPU.md and .json beside this file")
     return parser.parse_args()
@@ -50,6 +50,7 @@ def main():
     seconds, turn = (0.2, 0.005) if given.quick else (given.seconds, 0.05)
     git = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     now = datetime.datetime.now(datetime.timezone.utc)
+    probe = measure.Probe()
     record = {"date": now.date().isoformat(), "commit": git, "machine": measure.machine(), "results": {}}
     for case in cases:
         print(f"{case.name} ...", file=sys.stderr, flush=True)
@@ -61,7 +62,7 @@ def main():
             record["results"][case.name] = {run: {"failed": str(error)} for run in case.runs}
             continue
         want = network.outputs()
-        record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn)
+        record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn, probe)
     record["bars"] = report.bars(cases, record["results"])
     page, figures = report.markdown(record, cases), json.dumps(record, indent=1) + "\n"
     print(page)

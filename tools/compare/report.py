@@ -1,5 +1,6 @@
 """The table and the bars, out of what was measured."""
 
+from measure import LEAST_TURNS
 from workloads import BARS, ELSEWHERE, LOADING_SECONDS, NORMED_TO_PLAIN, SIZES
 
 COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8x16", "rtneural", "onnxruntime", "openvino",
@@ -102,9 +103,12 @@ def _cell(case, name, results):
 
 def _quiet(results):
     """How much the machine had to do besides."""
-    shares = [figures["waited"] for runs in results.values() for figures in runs.values() if "waited" in figures]
-    worst = max(shares, default=0.0)
-    text = f"Of its turns' time, the driver with the worst luck waited {worst:.1%} for a core that something else had"
+    runs = [figures for runs in results.values() for figures in runs.values() if "turns" in figures]
+    worst = max((figures["waited"] for figures in runs), default=0.0)
+    quiet, turns = (sum(figures[name] for figures in runs) for name in ("quiet_turns", "turns"))
+    loud = sum(figures["quiet_turns"] < LEAST_TURNS for figures in runs)
+    text = f"{quiet} of {turns} turns were quiet, and counted; {loud} of {len(runs)} cells had too few and count all of theirs. "
+    text += f"Of its turns' time, the driver with the worst luck waited {worst:.1%} for a core that something else had"
     return text + (": these times mean nothing." if worst > DISTURBED else ".")
 
 
