@@ -263,8 +263,11 @@ impl FusedModel<'_> {
             let len = port.place.len();
             slots[port.place.end..port.end].fill(E::default());
             let (row, slot) = (&input[from * len..(from + 1) * len], &mut slots[port.place.clone()]);
-            // On its own a machine without such vectors rounds by calls.
-            if size_of::<E>() == size_of::<P>() || self.isa == Isa::Scalar {
+            if size_of::<E>() == size_of::<P>() {
+                // The same type: as bytes, which are copied at once.
+                bytemuck::cast_slice_mut::<E, u8>(slot).copy_from_slice(bytemuck::cast_slice(row));
+            } else if self.isa == Isa::Scalar {
+                // On its own a machine without such vectors rounds by calls.
                 P::enter(row, slot, port.scale);
             } else {
                 let (row, slot) = (bytemuck::cast_slice(row), bytemuck::cast_slice_mut(slot));
@@ -274,12 +277,12 @@ impl FusedModel<'_> {
     }
 
     /// The outputs out of an arena, each to row `to`.
-    pub(crate) fn leave<E: Element, P: Crosses<E>>(&self, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
+    pub(crate) fn leave<E: Element, P: Crosses<E> + Pod>(&self, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
         for (port, output) in self.outputs.iter().zip(outputs.iter_mut()) {
             let len = port.place.len();
             let (slot, row) = (&slots[port.place.clone()], &mut output[to * len..(to + 1) * len]);
             if size_of::<E>() == size_of::<P>() {
-                P::leave(slot, row, port.scale);
+                bytemuck::cast_slice_mut::<P, u8>(row).copy_from_slice(bytemuck::cast_slice(slot));
             } else {
                 self.isa.vectorize(Leave(slot, row, port.scale));
             }

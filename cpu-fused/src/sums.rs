@@ -177,7 +177,14 @@ impl<S: Simd, W: Weight, const M: usize> Task for One<'_, '_, S, W, M> {
     fn run(self) {
         let Self { s, parts, start, sums, way } = self;
         let (matrix, _) = parts[0];
-        for turn in 0..matrix.len() {
+        // Weights that are widened keep the units busy with two panels at once.
+        let abreast = size_of::<W>() < size_of::<f32>() && matrix.vectors() == matrix.len() * WIDTH;
+        let pairs = if abreast && matrix.len().is_multiple_of(2) { matrix.len() / 2 } else { 0 };
+        for turn in 0..pairs {
+            let at = 2 * way.at(turn, pairs);
+            two_through(s, parts, [at, at + 1], start, sums);
+        }
+        for turn in 2 * pairs..matrix.len() {
             let at = way.at(turn, matrix.len());
             match matrix.width(at) {
                 1 => through::<S, W, 1, M>(s, parts, at, start, sums),
@@ -201,6 +208,28 @@ fn through<S: Simd, W: Weight, const R: usize, const M: usize>(
     let from = parts[0].0.first(at) * S::LANES;
     let before = load(s, &start.unwrap_or(sums)[from..]);
     store(s, panel::<S, W, R, M, 0>(s, parts, at, before), &mut sums[from..]);
+}
+
+/// Two panels, of [`WIDTH`] vectors, through memory.
+#[inline(always)]
+fn two_through<S: Simd, W: Weight, const M: usize>(
+    s: S,
+    parts: [Part<'_, W>; M],
+    at: [usize; 2],
+    start: Option<&[f32]>,
+    sums: &mut [f32],
+) {
+    let from = at.map(|at| parts[0].0.first(at) * S::LANES);
+    let mut both = [[s.splat(0.0); WIDTH]; 2];
+    for n in 0..2 {
+        both[n] = load(s, &start.unwrap_or(sums)[from[n]..]);
+    }
+    for part in parts {
+        both = two_panels(s, part, at, both);
+    }
+    for n in 0..2 {
+        store(s, both[n], &mut sums[from[n]..]);
+    }
 }
 
 /// For many rows, each given by where its operand begins and where its sums do: [`one`] of one part.
