@@ -11,11 +11,13 @@ use tidegate::cell::CellKind;
 use tidegate::image::field::header;
 use tidegate::image::{Layout, SectionKind};
 use tidegate::{Model, Numeric};
+use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::fields::{put16, put32, section_of, u32_at};
 use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
 use tidegate_tests::images::{AlignedBytes, small_models, whole};
-use tidegate_tests::random::Rng;
-use tidegate_tools::pack::pack_with;
+use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tools::canonical::Canonical;
+use tidegate_tools::pack::{pack, pack_with};
 use tidegate_tools::quantize::Ranges;
 
 fn folder(target: &str) -> PathBuf {
@@ -26,6 +28,26 @@ fn folder(target: &str) -> PathBuf {
 fn integers() -> impl Iterator<Item = (Numeric, Layout)> {
     let all = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
     all.filter(|(numeric, layout)| layout.is_of(*numeric))
+}
+
+/// Small models that have a form in `i8`: each cell, with its default activations, and a classifier.
+fn in_i8() -> Vec<(String, Canonical)> {
+    let cells = [("lstm", 3), ("dense", 5), ("softmax", 5)].map(|(cell, units)| (Variant::plain(cell), units));
+    let classifier = chain(&mut Rng::new(12), 3, &cells, Draw { weights: 1.0, biases: true });
+    let is_default =
+        |(_, model): &(String, Canonical)| model.architecture.nodes.iter().all(|of| of.activations.is_empty());
+    let models = small_models().into_iter().filter(is_default).chain([("classifier".to_owned(), classifier)]);
+    models.map(|(name, model)| (name, in_bytes(model))).filter(|(_, model)| pack(model, Numeric::I8).is_ok()).collect()
+}
+
+/// The same in every layout.
+fn bytes() -> impl Iterator<Item = (String, Vec<u8>)> {
+    in_i8().into_iter().flat_map(|(name, model)| {
+        Layout::ALL.map(|layout| {
+            let image = pack_with(&model, Numeric::I8, &Ranges::default(), layout).expect("it packs in one of them");
+            (format!("{name}_{}_{}", Numeric::I8.name(), layout.name()), image)
+        })
+    })
 }
 
 /// The seeds of both targets: file name, image. Integers in every layout, of every model that has an integer form.
@@ -42,7 +64,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
             Some((format!("{name}_{}_{}", numeric.name(), layout.name()), image))
         })
     });
-    float.chain(integer).collect()
+    float.chain(integer).chain(bytes()).collect()
 }
 
 #[test]
@@ -55,6 +77,13 @@ fn every_cell_with_an_integer_form_is_among_the_seeds_in_every_layout() {
             let so = |model: &&Model<'_>| (model.numeric(), model.layout()) == lies;
             let has = models.iter().filter(so).any(|model| model.nodes().any(|node| node.kind == *kind));
             assert!(has, "{} {lies:?}", kind.spec().name);
+        }
+    }
+    for kind in CellKind::ALL.iter().filter(|kind| kind.byte_spec().is_some()) {
+        for layout in Layout::ALL {
+            let so = |model: &&Model<'_>| (model.numeric(), model.layout()) == (Numeric::I8, layout);
+            let has = models.iter().filter(so).any(|model| model.nodes().any(|node| node.kind == *kind));
+            assert!(has, "{} in i8, {}", kind.spec().name, layout.name());
         }
     }
 }
@@ -94,13 +123,19 @@ fn nodes_that_bytes_choose_run() {
     let mut rng = Rng::new(21);
     let mut tally = BTreeMap::new();
     for (index, kind) in CellKind::ALL.iter().enumerate() {
-        // In floats, and in both integer numerics in every layout.
+        // In floats, and in the integer numerics in every layout.
         let integers = integers().filter(|_| kind.integer_spec().is_some());
+        let bytes = Layout::ALL.into_iter().map(|layout| (Numeric::I8, layout)).filter(|_| kind.byte_spec().is_some());
         let how = |(numeric, layout): (Numeric, Layout)| {
             let place = |all: &[Layout]| all.iter().position(|of| *of == layout).expect("one of all");
-            2 | place(&Layout::ALL) << 2 | usize::from(numeric == Numeric::I4x16) << 4
+            let numeric = match numeric {
+                Numeric::I4x16 => 1,
+                Numeric::I8 => 2,
+                _ => 0,
+            };
+            2 | place(&Layout::ALL) << 2 | numeric << 4
         };
-        for how in [0].into_iter().chain(integers.map(how)) {
+        for how in [0].into_iter().chain(integers.chain(bytes).map(how)) {
             let ran = tally.entry((kind.spec().name, how)).or_insert(0);
             for _ in 0..if cfg!(debug_assertions) { 100 } else { 2000 } {
                 let mut data = vec![flag::NODE, index as u8, how as u8 | rng.below(2) as u8];
@@ -157,7 +192,7 @@ fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() 
     });
     let integer: Vec<Vec<u8>> = integer.flatten().collect();
     assert!(integer.len() >= 4 * 6, "{}", integer.len());
-    let images: Vec<Vec<u8>> = float.chain(integer).collect();
+    let images: Vec<Vec<u8>> = float.chain(integer).chain(bytes().map(|(_, image)| image)).collect();
     let (mut refused, mut too_large, mut ran) = (0, 0, 0);
     for _ in 0..MUTATIONS {
         let mut data = vec![flag::SEAL];

@@ -84,6 +84,17 @@ fn a_packed_image_says_what_its_model_said() {
 }
 
 #[test]
+fn every_numeric_has_a_code_and_a_name_of_its_own() {
+    for (code, numeric) in (0..).zip(Numeric::ALL) {
+        assert_eq!((numeric.code(), Numeric::from_code(code)), (code, Some(numeric)), "{}", numeric.name());
+        assert_eq!(Numeric::ALL.iter().filter(|other| other.name() == numeric.name()).count(), 1);
+        assert_eq!(numeric.is_integer(), !Numeric::FLOAT.contains(&numeric));
+        assert_eq!(numeric.needs_ranges(), Numeric::INTEGER.contains(&numeric));
+    }
+    assert_eq!(Numeric::from_code(Numeric::ALL.len() as u16), None);
+}
+
+#[test]
 fn every_prefix_of_an_image_is_refused() {
     for numeric in Numeric::FLOAT {
         let image = AlignedBytes::pack(&whole(), numeric);

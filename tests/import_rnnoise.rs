@@ -455,6 +455,29 @@ fn the_example_takes_the_noise_out_of_a_clip() {
 }
 
 #[test]
+fn the_example_leaves_nothing_of_a_sound_that_breaks_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let [broken, out] = ["broken.wav", "out.wav"].map(|name| folder.path().join(name));
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 48_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(&broken, spec).unwrap();
+    (0..10 * FRAME).for_each(|k| writer.write_sample((k % 1000) as i16).unwrap());
+    writer.finalize().unwrap();
+    assert_eq!(denoise::denoise(&beside("weights.rnn"), &broken, &out).unwrap().0, 9);
+    let whole = fs::read(&out).unwrap();
+    let sound = fs::read(&broken).unwrap();
+    fs::write(&broken, &sound[..sound.len() / 2]).unwrap();
+    let error = denoise::denoise(&beside("weights.rnn"), &broken, &out).unwrap_err().to_string();
+    assert!(error.contains("broken.wav: "), "{error}");
+    assert_eq!(fs::read(&out).unwrap(), whole);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
 fn the_example_takes_the_noise_out_of_the_whole_recording() {
     let Some(folder) = data::folder("RNNoise's recording") else { return };
     let folder = folder.join("rnnoise");

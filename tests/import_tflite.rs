@@ -197,7 +197,7 @@ fn integers_give_the_interpreters_bits_step_by_step_as_a_sequence_and_in_every_l
         }
     }
     println!("{sequences} sequences of {} models in {} layouts", cases(true).len(), Layout::ALL.len());
-    assert!(sequences >= 4 * (20 + 6 * 3), "{sequences}");
+    assert!(sequences >= 4 * (20 + 12 * 3), "{sequences}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_canonical_model_keeps_its_integers() {
 
 #[test]
 fn every_prefix_of_a_file_is_refused() {
-    for name in ["integer_last", "float_per_step"] {
+    for name in ["integer_last", "integer_conv", "float_per_step"] {
         let whole = file(name);
         for end in (0..whole.len()).filter(|end| end % 13 == 0 || *end < 512) {
             // What is left out may be nothing that is read.
@@ -261,27 +261,28 @@ fn every_prefix_of_a_file_is_refused() {
 
 #[test]
 fn a_damaged_byte_is_refused_or_gives_a_model() {
-    for name in ["integer_last", "float_half"] {
+    for name in ["integer_last", "integer_conv", "float_half"] {
         damaged(name, 5, &file(name), import);
     }
 }
 
 #[test]
 fn images_whose_bytes_are_damaged_are_refused_or_run() {
-    let image = image("integer_last", Numeric::I8);
-    let whole = image.get();
-    for at in 32..whole.len() {
-        for bits in [0x01, 0x80, 0xff] {
-            let mut bytes = whole.to_vec();
-            bytes[at] ^= bits;
-            let bytes = AlignedBytes::new(&bytes);
-            if let Ok(model) = Model::parse_structure(bytes.image()) {
-                let [from, to] = ends(&model);
-                let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-                let mut state = State::new(&model, &mut memory).unwrap();
-                for value in [0, 127, i16::MIN, i16::MAX] {
-                    let input = vec![value; from.size];
-                    model.step_i16(&mut state, &mut scratch, &input, &mut vec![0; to.size]).map(drop).unwrap();
+    for image in ["integer_last", "integer_conv_groups"].map(|name| image(name, Numeric::I8)) {
+        let whole = image.get();
+        for at in 32..whole.len() {
+            for bits in [0x01, 0x80, 0xff] {
+                let mut bytes = whole.to_vec();
+                bytes[at] ^= bits;
+                let bytes = AlignedBytes::new(&bytes);
+                if let Ok(model) = Model::parse_structure(bytes.image()) {
+                    let [from, to] = ends(&model);
+                    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+                    let mut state = State::new(&model, &mut memory).unwrap();
+                    for value in [0, 127, i16::MIN, i16::MAX] {
+                        let input = vec![value; from.size];
+                        model.step_i16(&mut state, &mut scratch, &input, &mut vec![0; to.size]).map(drop).unwrap();
+                    }
                 }
             }
         }
@@ -332,11 +333,26 @@ impl Places {
     fn options(&self, index: usize) -> usize {
         self.target(self.field(self.operator(index), 4))
     }
+
+    /// The number of tensor `input` of an operator.
+    fn input(&self, operator: usize, input: usize) -> usize {
+        self.u32(self.target(self.field(self.operator(operator), 1)) + 4 + 4 * input)
+    }
+
+    /// The first of the numbers that are field `field` of what says what a tensor counts.
+    fn counts(&self, tensor: usize, field: usize) -> usize {
+        self.target(self.field(self.target(self.field(self.tensor(tensor), 4)), field)) + 4
+    }
 }
 
 /// The digits' model in integers with bytes written where `place` says.
 fn changed(place: impl FnOnce(&Places) -> usize, to: &[u8]) -> Vec<u8> {
-    let mut places = Places { bytes: file("trained_lstm_int8") };
+    changed_in("trained_lstm_int8", place, to)
+}
+
+/// The same of another.
+fn changed_in(name: &str, place: impl FnOnce(&Places) -> usize, to: &[u8]) -> Vec<u8> {
+    let mut places = Places { bytes: file(name) };
     let at = place(&places);
     places.bytes[at..at + to.len()].copy_from_slice(to);
     places.bytes
@@ -351,10 +367,8 @@ fn what_is_not_known_is_refused_by_node_operator_and_attribute() {
     let list = |operator: usize, index: usize| {
         move |at: &Places| at.target(at.field(at.operator(operator), 1)) + 4 + 4 * index
     };
-    let scale =
-        |tensor: usize| move |at: &Places| at.target(at.field(at.target(at.field(at.tensor(tensor), 4)), 2)) + 4;
-    let zero_point =
-        |tensor: usize| move |at: &Places| at.target(at.field(at.target(at.field(at.tensor(tensor), 4)), 3)) + 4;
+    let scale = |tensor: usize| move |at: &Places| at.counts(tensor, 2);
+    let zero_point = |tensor: usize| move |at: &Places| at.counts(tensor, 3);
     let kind = |tensor: usize| move |at: &Places| at.field(at.tensor(tensor), 1);
     let float = |value: f32| value.to_le_bytes();
     for (bytes, reason) in [
@@ -384,11 +398,33 @@ fn what_is_not_known_is_refused_by_node_operator_and_attribute() {
         (changed(|at| at.field(at.options(3), 0), &float(-2.0)), format!("{SOFTMAX}attribute beta is -2")),
         (changed(list(2, 0), &26_i32.to_le_bytes()), "is nothing that an operator before it computes".into()),
         (changed(list(2, 0), &99_i32.to_le_bytes()), "it has no tensor 99".into()),
-    ] {
+    ]
+    .into_iter()
+    .chain(convolutions_that_are_refused())
+    {
         let error = import(&bytes).map(drop).expect_err(&reason);
         let line = import::line(&error, 2048);
         assert!(line.contains(&reason), "{reason:?} is not in: {line}");
     }
+}
+
+/// Operator 1 is a convolution in integers, operator 3 a ReLU6, and tensor 10 is between them.
+fn convolutions_that_are_refused() -> impl Iterator<Item = (Vec<u8>, String)> {
+    let changed = |place: &dyn Fn(&Places) -> usize, to: &[u8]| changed_in("integer_conv", place, to);
+    let kind = |input: usize| move |at: &Places| at.field(at.tensor(at.input(1, input)), 1);
+    let option = |index: usize| move |at: &Places| at.field(at.options(1), index);
+    [
+        (changed(&option(3), &[4]), "(op CONV_2D): attribute fused_activation_function is 4, which integers do not"),
+        (changed(&option(2), &0_i32.to_le_bytes()), "(op CONV_2D): attribute stride_h is 0"),
+        (changed(&kind(1), &[7]), "(op CONV_2D): its input 1"),
+        (changed(&kind(2), &[9]), "(op CONV_2D): its input 2"),
+        (changed(&|at| at.field(at.tensor(10), 1), &[0]), "(op CONV_2D): its input is of int8, but its output is not"),
+        (changed(&|at| at.counts(at.input(1, 1), 3), &[1]), "(op CONV_2D): its weights have another zero point than 0"),
+        (changed(&|at| at.field(at.table(at.target(0), 1, 1), 0), &[4]), "has op DEPTHWISE_CONV_2D"),
+        (changed(&|at| at.field(at.table(at.target(0), 1, 2), 0), &[28]), "(op TANH): it is of integers"),
+    ]
+    .map(|(bytes, reason)| (bytes, reason.to_owned()))
+    .into_iter()
 }
 
 #[test]

@@ -206,7 +206,7 @@ impl<'a> Node<'a> {
     }
 
     /// What is other in the integer numerics; none in a float numeric.
-    const fn integer_spec(&self) -> Option<&'static IntegerSpec> {
+    pub const fn integer_spec(&self) -> Option<&'static IntegerSpec> {
         self.kind.integer_spec_of(self.options, self.numeric)
     }
 

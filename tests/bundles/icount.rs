@@ -1,13 +1,13 @@
 //! One recurrent layer each, input as wide as the state, weights that are not trivial: what `cargo xtask icount` counts.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use tidegate::image::Layout;
 use tidegate::{Numeric, cell::CellKind};
+use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tools::canonical::{Canonical, Integers};
+use tidegate_tools::canonical::Canonical;
 use tidegate_tools::load::ImageBuffer;
 use tidegate_tools::pack::{PackError, pack_with};
 use tidegate_tools::quantize::Ranges;
@@ -53,46 +53,14 @@ pub fn networks() -> Vec<Network> {
         .collect()
 }
 
-/// An LSTM as a converter for TFLite would make it, whose units are powers of two: 2^-7 of what comes in and goes out, 2^-5 of
-/// weights, 2^-11 of the cell state.
-fn in_bytes(mut model: Canonical) -> Canonical {
-    const WEIGHT: f32 = 1.0 / 32.0;
-    let value = Integers { scale: 1.0 / 128.0, ..Integers::default() };
-    let matrices = ["input_weights", "recurrent_weights"].map(str::to_owned);
-    for name in &matrices {
-        let tensor = model.tensors.get_mut(&format!("n0.{name}")).expect("an LSTM has its weights");
-        tensor.data.iter_mut().for_each(|weight| *weight = (*weight / WEIGHT).round() * WEIGHT);
-    }
-    let bias = model.tensors["n0.input_bias"].data.iter().map(|bias| (bias * 4096.0).round() as i32);
-    let gates = ["input", "forget", "cell", "output"].into_iter().flat_map(|gate| {
-        let of = move |part: &str, what: &str| format!("{gate}_gate_{part}_{what}");
-        ["input", "recurrent"].into_iter().flat_map(move |part| [(of(part, "factor"), 1 << 30), (of(part, "shift"), 1)])
-    });
-    let others = [
-        ("cell_bits", 11),
-        ("cell_clip", 1 << 15),
-        ("factor", 1 << 30),
-        ("shift", -22),
-        ("least", -128),
-        ("most", 127),
-    ];
-    let node = Integers {
-        numbers: gates.chain(others.map(|(name, number)| (name.to_owned(), number))).collect(),
-        scales: matrices.map(|name| (name, vec![WEIGHT])).into(),
-        rows: BTreeMap::from([("bias".to_owned(), bias.collect())]),
-        ..value.clone()
-    };
-    model.architecture.integers = [("in".to_owned(), value), ("n0".to_owned(), node)].into();
-    model
-}
-
 /// Each in those of these layouts that its numeric has. A line has what the table says of it: cell, numeric, layout, size,
 /// multiply-accumulates of a step.
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
     for network in networks {
+        let of_floats = Numeric::FLOAT.into_iter().chain(Numeric::INTEGER);
         let bytes = network.in_bytes.iter().map(|model| (Numeric::I8, model));
-        for (numeric, model) in Numeric::ALL.map(|numeric| (numeric, &network.model)).into_iter().chain(bytes) {
+        for (numeric, model) in of_floats.map(|numeric| (numeric, &network.model)).chain(bytes) {
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 let image = match pack_with(model, numeric, &network.ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),

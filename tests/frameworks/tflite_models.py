@@ -3,11 +3,12 @@
     pip install -r tests/frameworks/tflite.requirements.txt
     python tests/frameworks/tflite_models.py write                     the files in tests/frameworks/tflite
     python tests/frameworks/tflite_models.py check --seed 1 --count 20 --tidegate target/release/tidegate
+    python tests/frameworks/tflite_models.py check --only integer_conv --seed 2 --count 100 --tidegate target/release/tidegate
 
 A case is NAME.tflite beside NAME.in.safetensors and NAME.out.safetensors: `input` is [sequences, steps, features], `output`
 [sequences, rows, classes]; of an integer model both are TFLite's integers. Each sequence begins from variables that were reset.
 `write` records the model of micro_speech on 20 seeded inputs, and a sample of random networks that TensorFlow's converter makes
-of LSTMs of Keras, with weights, inputs and calibration from a seed. `check` makes others and runs each through `tidegate run`:
+of LSTMs and convolutions of Keras, with weights, inputs and calibration from a seed. `check` makes others and runs each through `tidegate run`:
 integers give the same bits, floats are within 1e-5 of the largest value, or of 1.
 
 The interpreter runs the reference kernels (`BUILTIN_REF`), without delegates.
@@ -45,30 +46,72 @@ SAMPLE = [
     ("float_per_step", dict(integer=False, head="per_step")),
     ("float_conv", dict(integer=False, head="whole", conv=True)),
     ("float_half", dict(integer=False, head="last", half=True)),
+    ("integer_conv", dict(integer=True, head="whole", conv="alone")),
+    ("integer_conv_groups", dict(integer=True, head="whole", conv="alone", groups=2)),
+    ("integer_conv_before", dict(integer=True, head="last", conv="before")),
+    ("integer_conv_behind", dict(integer=True, head="whole", conv="behind")),
+    ("integer_conv_28x20", dict(integer=True, head="whole", conv="behind", steps=28, units=20)),
+    ("integer_conv_49x80", dict(integer=True, head="last", conv="before", steps=49, features=80)),
+    ("float_conv_alone", dict(integer=False, head="whole", conv="alone")),
 ]
 
 
-def network(rng, head, steps, features, units, classes, layers=1, conv=False, relu=False):
+def convolved(rng, x, groups=1):
+    """Rows as an image, a convolution over it, and another over what that gives."""
+    x = keras.layers.Reshape((x.shape[1], x.shape[2], 1))(x)
+    for layer in range(2):
+        kernel = [int(rng.integers(1, min(size, 4) + 1)) for size in x.shape[1:3]]
+        # Large images become small ones.
+        strides = [int(rng.integers(1, 4)) if size < 20 else 4 for size in x.shape[1:3]]
+        dilations = [1, 1]
+        if rng.integers(3) == 0 and max(x.shape[1:3]) < 20:
+            strides, dilations = [1, 1], [int(rng.integers(1, 4)) for _ in kernel]
+        fits = all((k - 1) * d < size for k, d, size in zip(kernel, dilations, x.shape[1:3]))
+        x = keras.layers.Conv2D(
+            2 * int(rng.integers(1, 5)) if groups > 1 else int(rng.integers(1, 10)),
+            kernel,
+            strides=strides,
+            dilation_rate=dilations,
+            padding="valid" if fits and rng.integers(2) else "same",
+            activation=[None, "relu", "relu6"][rng.integers(3)],
+            use_bias=bool(rng.integers(4)),
+            groups=groups if layer else 1,
+        )(x)
+    x = keras.layers.Reshape((x.shape[1], x.shape[2] * x.shape[3]))(x)
+    # Behind a reshape an activation is an operator of its own.
+    return [x, keras.layers.ReLU()(x), keras.layers.ReLU(6.0)(x)][rng.integers(3)]
+
+
+def network(rng, head, steps, features, units, classes, layers=1, conv=False, relu=False, groups=1):
     x = inputs = keras.Input((steps, features), batch_size=1)
-    if conv:
+    if conv in ("alone", "before"):
+        x = convolved(rng, x, groups)
+    if conv is True:
         x = keras.layers.Reshape((steps, features, 1))(x)
         x = keras.layers.Conv2D(4, (3, 2), strides=(2, 1), padding="same", activation="relu")(x)
         x = keras.layers.Reshape((x.shape[1], x.shape[2] * x.shape[3]))(x)
-    for layer in range(layers):
+    for layer in range(0 if conv == "alone" else layers):
         x = keras.layers.LSTM(units, return_sequences=layer + 1 < layers or head != "last")(x)
+    if conv == "behind":
+        x = convolved(rng, x, groups)
     if head == "whole":
         x = keras.layers.Flatten()(x)
     if relu:
         x = keras.layers.Dense(classes + 1, activation="relu")(x)
-    x = keras.layers.Dense(classes, activation="softmax" if head != "per_step" else None)(x)
+    # A softmax would hide what small values were.
+    shown = isinstance(conv, str) or head == "per_step"
+    x = keras.layers.Dense(classes, activation=None if shown else "softmax")(x)
     model = keras.Model(inputs, x)
-    model.set_weights([rng.normal(0, 1.5 / np.sqrt(max(w.shape[0], 4)), w.shape).astype("f4") for w in model.get_weights()])
+    fan = lambda shape: np.prod(shape[:-1]) if isinstance(conv, str) and len(shape) == 4 else shape[0]
+    draw = lambda shape: rng.normal(0, 1.5 / np.sqrt(max(fan(shape), 4)), shape).astype("f4")
+    model.set_weights([draw(w.shape) for w in model.get_weights()])
     return model
 
 
-def converted(rng, integer, head, float_ports=False, half=False, steps=None, **more):
+def converted(rng, integer, head, float_ports=False, half=False, steps=None, features=None, units=None, **more):
     steps = steps or int(rng.integers(2, 9))
     shape = dict(features=int(rng.integers(2, 20)), units=int(rng.integers(2, 25)), classes=int(rng.integers(2, 6)))
+    shape.update({name: size for name, size in (("features", features), ("units", units)) if size})
     model = network(rng, head, steps, relu=bool(rng.integers(2)), **shape, **more)
     scale, middle = rng.uniform(0.2, 4), rng.uniform(-1, 1)
     draw = lambda count: rng.normal(middle, scale, (count, steps, shape["features"])).astype("f4")
@@ -145,7 +188,7 @@ def write():
         print(name, len(content), inputs.shape, given.shape)
 
 
-def run(tidegate, content, made, inputs, count):
+def run(tidegate, content, made, inputs, count, at_once):
     """What `tidegate run` makes of the same, as real values."""
     source = made.get_input_details()[0]
     rows = []
@@ -158,21 +201,24 @@ def run(tidegate, content, made, inputs, count):
             real = sequence.astype("f4")
             if source["dtype"] == np.int8:
                 real = (real - zero_point) * np.float32(scale)
-            np.save(there, real)
+            np.save(there, real.reshape(1, -1) if at_once else real)
             subprocess.run([tidegate, "run", model, "--input", there, "--output", back], check=True)
             # As one endless run: what TFLite gives at the end of a sequence is there at every step.
             rows.append(np.load(back)[-count:])
     return np.array(rows)
 
 
-def check(seed, count, tidegate):
-    worst = 0.0
+def check(seed, count, tidegate, only):
+    worst, values = 0.0, 0
+    sample = [of for of in SAMPLE if of[0].startswith(only)]
     for index in range(count):
         rng = np.random.default_rng([seed, index])
-        name, options = SAMPLE[index % len(SAMPLE)]
+        name, options = sample[index % len(sample)]
         content, made, inputs, given = case(rng, options)
         target = made.get_output_details()[0]
-        got = run(tidegate, content, made, inputs, given.shape[1])
+        # Without an LSTM there are no steps.
+        got = run(tidegate, content, made, inputs, given.shape[1], options.get("conv") == "alone")
+        values += given.size
         if target["dtype"] == np.int8:
             scale, zero_point = target["quantization"]
             given = (given.astype("f4") - zero_point) * np.float32(scale)
@@ -184,7 +230,7 @@ def check(seed, count, tidegate):
         worst = max(worst, off)
         if off > TOLERANCE:
             sys.exit(f"seed {seed}, {index} ({name}): off by {off:e}")
-    print(f"{count} models of seed {seed}: integers the same, floats within {worst:.1e}")
+    print(f"{count} models of seed {seed}, {values} values: integers the same, floats within {worst:.1e}")
 
 
 parser = argparse.ArgumentParser()
@@ -193,9 +239,10 @@ commands.add_parser("write")
 checked = commands.add_parser("check")
 checked.add_argument("--seed", type=int, default=1)
 checked.add_argument("--count", type=int, default=20)
+checked.add_argument("--only", default="", help="models whose names begin so")
 checked.add_argument("--tidegate", required=True)
 given = parser.parse_args()
 if given.command == "write":
     write()
 else:
-    check(given.seed, given.count, given.tidegate)
+    check(given.seed, given.count, given.tidegate, given.only)

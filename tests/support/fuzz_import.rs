@@ -77,7 +77,7 @@ pub fn import_tflite(data: &[u8]) -> bool {
         Ok(imported) => {
             let bytes = imported.model.to_bytes().expect("what was imported is valid");
             assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
-            let numeric = if imported.model.architecture.integers.is_empty() { Numeric::F32 } else { Numeric::I8 };
+            let numeric = imported.model.architecture.numeric_or(Numeric::F32);
             if let Ok(image) = pack(&imported.model, numeric) {
                 step_once(&ImageBuffer::new(&image));
             }
@@ -94,8 +94,10 @@ pub fn import_tflite(data: &[u8]) -> bool {
 /// One step over zeros, if it is a model that needs little.
 fn step_once(image: &ImageBuffer) {
     const MOST_WORDS: usize = 1 << 20;
+    const MOST_MACS: usize = 1 << 24;
     let Ok(model) = image.model() else { return };
-    if model.state_words().max(model.scratch_words()) > MOST_WORDS {
+    let macs = model.nodes().fold(0_usize, |sum, node| sum.saturating_add(node.macs()));
+    if model.state_words().max(model.scratch_words()) > MOST_WORDS || macs > MOST_MACS {
         return;
     }
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);

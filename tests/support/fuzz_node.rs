@@ -177,10 +177,22 @@ fn integer_tensors(
                     weights.extend((0..4).map(|_| byte() % 33));
                 }
             }
+            Storage::Requantized { .. } => {
+                for _ in 0..elements.div_ceil(4) {
+                    for _ in 0..4 {
+                        weights.extend((i32::from_le_bytes([0; 4].map(|_| byte())) >> (byte() & 31)).to_le_bytes());
+                    }
+                    // Of factors few are too small, of shifts few out of their range.
+                    for _ in 0..4 {
+                        weights.extend([byte(), byte(), byte(), if byte() == 255 { 128 } else { byte() & 127 }]);
+                    }
+                    weights.extend((0..4).map(|_| (byte() % 63).wrapping_sub(31)));
+                }
+            }
             Storage::Weights(_) if numeric == Numeric::I4x16 => {
                 let cols = tensor.cols.as_ref().map_or(Some(1), |cols| draft.sizes().dim(cols))?;
                 let bytes = layout.block_bytes(numeric, cols)?;
-                for _ in 0..elements.checked_div(4 * cols.next_multiple_of(16))? {
+                for _ in 0..elements.checked_div(cols.checked_next_multiple_of(16)?.checked_mul(4)?)? {
                     let mut block: Vec<u8> = (0..bytes).map(|_| byte()).collect();
                     for group in 0..cols.div_ceil(GROUP) {
                         let factors = &mut block[factors_at(bytes, group)..][..4];
@@ -219,10 +231,11 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let kind = CellKind::ALL[usize::from(choices.byte()) % CellKind::ALL.len()];
     let spec = kind.spec();
     let how = choices.byte();
-    let integer = kind.integer_spec().filter(|_| how & 2 == 2);
+    let numeric = if how & 32 == 32 { Numeric::I8 } else { Numeric::INTEGER[usize::from(how >> 4 & 1)] };
+    let integer = if numeric == Numeric::I8 { kind.byte_spec() } else { kind.integer_spec() };
+    let integer = integer.filter(|_| how & 2 == 2);
     let (numeric, layout) = match integer {
         Some(_) => {
-            let numeric = Numeric::INTEGER[usize::from(how >> 4 & 1)];
             let layout = Layout::ALL[usize::from(how >> 2) % Layout::ALL.len()];
             (numeric, if layout.is_of(numeric) { layout } else { Layout::Portable })
         }
@@ -256,7 +269,11 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let activations: Vec<Activation> = spec
         .activations
         .iter()
-        .map(|activation| *Activation::ALL.get(usize::from(choices.byte())).unwrap_or(&activation.default))
+        .map(|activation| {
+            // In `i8` none but the default is known: mostly that.
+            let byte = usize::from(choices.byte()) + if numeric == Numeric::I8 { 240 } else { 0 };
+            *Activation::ALL.get(byte % 256).unwrap_or(&activation.default)
+        })
         .collect();
     let numbers: Vec<i32> =
         integer.map_or(&[][..], |integer| integer.numbers).iter().map(|of| number(of, &mut choices)).collect();

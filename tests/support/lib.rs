@@ -36,6 +36,7 @@
 //! ```
 
 pub mod backend;
+pub mod bytes;
 pub mod checkpoint;
 pub mod data;
 pub mod exact;

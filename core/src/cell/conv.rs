@@ -53,9 +53,9 @@ use crate::kernel::Weight;
 use crate::node::Node;
 
 /// Channels that a filter sees.
-const CHANNELS: Dim = Dim::Quotient(&[IN_CHANNELS, LAST]);
+pub(super) const CHANNELS: Dim = Dim::Quotient(&[IN_CHANNELS, LAST]);
 /// Columns of the weights.
-const OPERAND: Dim = Dim::Product(&[TAPS, CHANNELS]);
+pub(super) const OPERAND: Dim = Dim::Product(&[TAPS, CHANNELS]);
 
 /// See the [module](self).
 pub const SPEC: CellSpec = CellSpec {

@@ -423,6 +423,17 @@ impl CellKind {
                     ))
                 }
             }
+            Self::Conv => {
+                const { Some((&byte::conv::SPEC, &Cell::integer(&conv::SPEC, &byte::conv::SPEC, byte::conv::step::<K>))) }
+            }
+            Self::Activation => {
+                const {
+                    Some((
+                        &byte::identity::SPEC,
+                        &Cell::integer(&activation::SPEC, &byte::identity::SPEC, byte::identity::step),
+                    ))
+                }
+            }
             Self::Identity => {
                 const {
                     Some((

@@ -62,11 +62,11 @@ pub enum Numeric {
 }
 
 impl Numeric {
-    /// Every numeric that a model of floats can be packed in: all but [`I8`](Self::I8), whose models are in integers already.
-    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::I8x16, Self::I4x16];
+    /// Every numeric, in the order of codes.
+    pub const ALL: [Self; 5] = [Self::F32, Self::F16, Self::I8x16, Self::I8, Self::I4x16];
     /// Those that compute in f32.
     pub const FLOAT: [Self; 2] = [Self::F32, Self::F16];
-    /// Those of them that compute in integers.
+    /// Those in integers that a model of floats can be packed in, which [need its ranges](Self::needs_ranges).
     pub const INTEGER: [Self; 2] = [Self::I8x16, Self::I4x16];
 
     /// Its code in an image.
@@ -108,6 +108,15 @@ impl Numeric {
         match self {
             Self::F32 | Self::F16 => false,
             Self::I8x16 | Self::I4x16 | Self::I8 => true,
+        }
+    }
+
+    /// Whether a model is packed with how far its values reach. One in [`I8`](Self::I8) is in integers already, and says
+    /// itself what they count.
+    pub const fn needs_ranges(self) -> bool {
+        match self {
+            Self::I8x16 | Self::I4x16 => true,
+            Self::F32 | Self::F16 | Self::I8 => false,
         }
     }
 

@@ -23,6 +23,7 @@ use nnnoiseless::DenoiseFeatures;
 use tidegate::step::StepError;
 use tidegate::{Model, State};
 use tidegate_tools::load::{Settings, image};
+use tidegate_tools::output::prepare_file;
 
 /// Samples of a frame: 10 ms.
 pub const FRAME: usize = 480;
@@ -171,17 +172,16 @@ impl Source {
 }
 
 /// Where they go.
-enum Sink {
-    Wav(WavWriter<BufWriter<File>>),
-    Raw(BufWriter<File>),
+enum Sink<'f> {
+    Wav(WavWriter<BufWriter<&'f mut File>>),
+    Raw(BufWriter<&'f mut File>),
 }
 
-impl Sink {
-    fn create(path: &Path) -> Result<Self, Box<dyn Error>> {
-        Ok(match is_wav(path) {
-            true => Self::Wav(WavWriter::create(path, SOUND)?),
-            false => Self::Raw(BufWriter::new(File::create(path)?)),
-        })
+impl<'f> Sink<'f> {
+    /// Into a file that will be called so.
+    fn new(path: &Path, file: &'f mut File) -> Result<Self, Box<dyn Error>> {
+        let file = BufWriter::new(file);
+        Ok(if is_wav(path) { Self::Wav(WavWriter::new(file, SOUND)?) } else { Self::Raw(file) })
     }
 
     fn write(&mut self, frame: &[f32; FRAME]) -> Result<(), Box<dyn Error>> {
@@ -212,25 +212,29 @@ fn blame(path: &Path) -> impl Fn(Box<dyn Error>) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Denoises a file with a model. Gives how many frames came out, and in how many of them somebody speaks.
+/// Denoises a file with a model. Gives how many frames came out, and in how many of them somebody speaks. The output has its
+/// name only when all of it is there.
 pub fn denoise(model: &Path, input: &Path, output: &Path) -> Result<(usize, usize), Box<dyn Error>> {
     let buffer = image(model, &Settings::default(), None)?;
     let network = buffer.model()?;
     let mut memory = vec![0; network.state_words()];
     let mut stream = Denoiser::new(&network, &mut memory).map_err(blame(model))?;
     let mut source = Source::open(input).map_err(blame(input))?;
-    let mut sink = Sink::create(output).map_err(blame(output))?;
-    let mut clean = [0.0; FRAME];
     let (mut frames, mut voiced) = (0_usize, 0);
-    while let Some(frame) = source.frame().map_err(blame(input))? {
-        let heard = stream.push(&frame, &mut clean)?;
-        if frames > 0 {
-            sink.write(&clean).map_err(blame(output))?;
+    let whole = prepare_file::<Box<dyn Error>>(output, |file| {
+        let mut sink = Sink::new(output, file).map_err(blame(output))?;
+        let mut clean = [0.0; FRAME];
+        while let Some(frame) = source.frame().map_err(blame(input))? {
+            let heard = stream.push(&frame, &mut clean)?;
+            if frames > 0 {
+                sink.write(&clean).map_err(blame(output))?;
+            }
+            frames += 1;
+            voiced += usize::from(heard.is_some_and(|heard| heard.voice > 0.5));
         }
-        frames += 1;
-        voiced += usize::from(heard.is_some_and(|heard| heard.voice > 0.5));
-    }
-    sink.finish().map_err(blame(output))?;
+        Ok(sink.finish().map_err(blame(output))?)
+    })?;
+    whole.keep()?;
     Ok((frames.saturating_sub(1), voiced))
 }
 

@@ -9,6 +9,7 @@ mod validate;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tidegate::Numeric;
 use tidegate::cell::{CellSpec, Dim, ExtentSpec, Sizes};
 
 pub use file::{MAX_FILE_BYTES, read_bounded};
@@ -66,6 +67,11 @@ pub struct Architecture {
 }
 
 impl Architecture {
+    /// The numeric to pack it in where none is asked for: its own if it is in integers already, else `usual`.
+    pub fn numeric_or(&self, usual: Numeric) -> Numeric {
+        if self.integers.is_empty() { usual } else { Numeric::I8 }
+    }
+
     /// How long a word can be heard, and make events: as long as a window of the front end, or a second.
     pub fn window_ms(&self) -> u32 {
         match (&self.front_end, self.schedule) {

@@ -2,7 +2,7 @@
 //! the end of their range.
 
 use tidegate::step::Values;
-use tidegate::{Model, Numeric, State};
+use tidegate::{Model, State};
 
 use crate::engine::{Engine, Scratch};
 use crate::runner::RunError;
@@ -113,13 +113,12 @@ impl Units {
         let nodes = image.node_scales().chain(std::iter::repeat(1.0)).take(image.nodes().count()).collect();
         let cells = image.nodes().zip(image.node_names()).filter_map(|(node, name)| {
             node.spec().states.iter().find(|state| state.name == CELL_STATE)?;
-            let spec = if image.numeric() == Numeric::I8 { node.kind.byte_spec() } else { node.kind.integer_spec() };
-            let numbers = spec.map_or(&[][..], |integer| integer.numbers);
-            let bits = numbers.iter().position(|number| number.name == CELL_BITS);
-            let unit = match bits {
-                Some(bits) if image.numeric().is_integer() => (-(node.number(bits) as f32)).exp2(),
-                None if image.numeric().is_integer() => return None,
-                _ => 1.0,
+            let unit = match node.integer_spec() {
+                Some(integer) => {
+                    let bits = integer.numbers.iter().position(|number| number.name == CELL_BITS)?;
+                    (-(node.number(bits) as f32)).exp2()
+                }
+                None => 1.0,
             };
             Some((name.to_owned(), unit))
         });

@@ -165,8 +165,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
         return Ok(buffer);
     }
     let model = canonical(path, settings)?.model;
-    let own = if model.architecture.integers.is_empty() { Numeric::F32 } else { Numeric::I8 };
-    packed(path, &model, numeric.unwrap_or(own))
+    packed(path, &model, numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::F32)))
 }
 
 /// The image of a canonical model that was read from `path`, checked; ranges of integers come from noise.
@@ -174,7 +173,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
 /// # Errors
 /// If it cannot be packed.
 pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
-    let ranges = if numeric.is_integer() && numeric != Numeric::I8 {
+    let ranges = if numeric.needs_ranges() {
         let failed = |source| LoadError::Ranges { path: path.to_owned(), source: Box::new(source) };
         Ranges::from_noise(model).map_err(failed)?
     } else {

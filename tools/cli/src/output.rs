@@ -47,14 +47,28 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
 /// # Errors
 /// As [`write_atomically`].
 pub fn prepare(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Pending, DataError> {
+    prepare_file(path, |file| {
+        let mut out = BufWriter::new(file);
+        fill(&mut out).and_then(|()| out.flush()).map_err(|e| DataError::io(path, "written", e))
+    })
+}
+
+/// [`prepare`] where `fill` goes back in the file, or has errors of its own.
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn prepare_file<E: From<DataError>>(
+    path: &Path,
+    fill: impl FnOnce(&mut fs::File) -> Result<(), E>,
+) -> Result<Pending, E> {
     let failed = |e| DataError::io(path, "written", e);
     // A link stays a link: its target is replaced.
     let target = match fs::metadata(path) {
-        Ok(found) if found.is_dir() => return Err(DataError::new(path, "is a folder; a file name is wanted")),
+        Ok(found) if found.is_dir() => return Err(DataError::new(path, "is a folder; a file name is wanted").into()),
         Ok(found) if found.is_file() => fs::canonicalize(path).map_err(failed)?,
         Ok(_) => {
             let mut out = fs::File::options().write(true).open(path).map_err(failed)?;
-            fill(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+            fill(&mut out)?;
             return Ok(Pending { path: path.to_owned(), file: None });
         }
         Err(_) => path.to_owned(),
@@ -64,20 +78,20 @@ pub fn prepare(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>)
         _ => PathBuf::from("."),
     };
     if folder.exists() && !folder.is_dir() {
-        return Err(DataError::new(path, format!("{} is a file, not a folder; give another path", folder.display())));
+        let reason = format!("{} is a file, not a folder; give another path", folder.display());
+        return Err(DataError::new(path, reason).into());
     }
     if !folder.is_dir() {
         let folder = folder.display();
-        return Err(DataError::new(path, format!("there is no folder {folder}: make it with `mkdir -p {folder}`")));
+        let reason = format!("there is no folder {folder}: make it with `mkdir -p {folder}`");
+        return Err(DataError::new(path, reason).into());
     }
     // The temporary file's own name would only puzzle.
     let mut file = temporary(&folder).map_err(|e| {
         let reason = format!("the folder {} cannot be written to: {}; give another path", folder.display(), e.kind());
         DataError::new(path, reason)
     })?;
-    let mut out = BufWriter::new(file.as_file_mut());
-    fill(&mut out).and_then(|()| out.flush()).map_err(failed)?;
-    drop(out);
+    fill(file.as_file_mut())?;
     file.as_file().sync_all().map_err(failed)?;
     Ok(Pending { path: path.to_owned(), file: Some((file, target)) })
 }

@@ -92,9 +92,8 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     if !layout.is_of(numeric) {
         return Err(PackError::Layout { numeric, layout });
     }
-    let bytes = numeric == Numeric::I8;
-    let known = bytes.then(|| byte::counts(model)).transpose()?;
-    let assigned = (numeric.is_integer() && !bytes).then(|| Scales::assign(model.clone(), ranges)).transpose()?;
+    let assigned = numeric.needs_ranges().then(|| Scales::assign(model.clone(), ranges)).transpose()?;
+    let known = (numeric.is_integer() && assigned.is_none()).then(|| byte::counts(model)).transpose()?;
     let (model, scales) = match (&assigned, &known) {
         (Some((model, scales)), _) => (model, Some(scales)),
         (None, Some((scales, _))) => (model, Some(scales)),
@@ -106,7 +105,7 @@ pub fn pack_with(model: &Canonical, numeric: Numeric, ranges: &Ranges, layout: L
     let mut nodes = nodes_header(architecture.nodes.len() as u32, slots.elements).to_vec();
     for node in &architecture.nodes {
         let quantized = match scales {
-            Some(_) if bytes => Some(byte::quantized(node, model, layout)?),
+            Some(_) if known.is_some() => Some(byte::quantized(node, model, layout)?),
             Some(scales) => Some(QuantizedNode::new(node, model, scales, ranges, numeric, layout)?),
             None => None,
         };
@@ -307,11 +306,8 @@ fn append_record(
         None => spec.params.iter().map(|of| node.params.get(of.name).copied().unwrap_or(0.0)).collect(),
     };
     let activation = |of: &ActivationSpec| {
-        if numeric == Numeric::I8 {
-            return of.default;
-        }
         let named = node.activations.get(of.name).and_then(|text| text.parse().ok());
-        named.unwrap_or(of.default)
+        named.filter(|_| quantized.is_none_or(|node| !node.is_limited)).unwrap_or(of.default)
     };
     let activations: Vec<Activation> = spec.activations.iter().map(activation).collect();
     let extents: Vec<u32> = node.extent_bytes(spec).into_iter().map(u32::from_le_bytes).collect();

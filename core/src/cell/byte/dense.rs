@@ -6,10 +6,9 @@
 //!
 //! The limits are those of 8 bits, or of the activation: ReLU has 0 for the least.
 
-use super::{Limits, limit};
+use super::{Limits, limit, requantized};
 use crate::cell::dense::{COLS, GROUPS};
 use crate::cell::{Dim, IntegerSpec, Io, Rule, Storage, TensorSpec};
-use crate::fixed::Multiplier;
 use crate::kernel::Kernel;
 use crate::node::Node;
 use crate::quant::start;
@@ -40,10 +39,8 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let rows = node.rows(tensor::ROWS, node.output_size);
     let blocks = node.weights::<K>(tensor::WEIGHTS, node.input_size);
     for ((rows, block), y) in rows.iter().zip(blocks).zip(y.chunks_mut(4)) {
-        let &[.., a, b, c, d, shifts] = rows;
-        let factors = [a, b, c, d].into_iter().zip(shifts.to_le_bytes());
-        for ((sum, (factor, shift)), y) in K::dot(start(rows), block, x).into_iter().zip(factors).zip(y) {
-            *y = limits.hold(Multiplier { factor, shift: shift.cast_signed().into() }.of(sum));
+        for (value, y) in requantized(rows, K::dot(start(rows), block, x)).into_iter().zip(y) {
+            *y = limits.hold(value);
         }
     }
 }

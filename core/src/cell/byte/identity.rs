@@ -1,4 +1,5 @@
-//! Values in the numeric `i8` brought to another scale and within limits: TFLite's `QUANTIZE`, and what enters.
+//! Values in the numeric `i8` brought to another scale and within limits: TFLite's `QUANTIZE`, `RELU` and `RELU6`, and what
+//! enters.
 //!
 //! ```text
 //! y = clip(x · factor · 2^(shift - 31))

@@ -44,15 +44,27 @@ pub const fn tensors(cols: Dim) -> [TensorSpec; 3] {
 
 /// A convolution in `groups`, each with as many channels of a pixel. `work` is what a group sees at one position.
 pub(crate) fn convolve<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, groups: usize, channels: &Dim) {
-    let Io { x, work: patch, y, .. } = io;
-    let (way, channels) = (Way::new(node), node.dim(channels));
-    let seen = node.dim(&TAPS) * channels;
     let filters = Filters {
-        blocks: node.weights::<K>(tensor::WEIGHTS, seen),
+        blocks: node.weights::<K>(tensor::WEIGHTS, node.dim(&TAPS) * node.dim(channels)),
         rows: node.rows(tensor::ROWS, node.hidden_size),
         activation: node.curve(0, tensor::TABLE, number::TABLE_SHIFT),
         bits: node.number(number::PREACT_BITS).unsigned_abs(),
     };
+    at_positions::<K>(node, io, (groups, channels), |first, seen, y| filters.apply::<K>(first, seen, y));
+}
+
+/// Gives `filter` what each group sees at each position, with the index of the group's first filter and where what its
+/// filters make of it goes. `work` is as [`convolve`] has it.
+#[inline(always)]
+pub(crate) fn at_positions<K: Kernel>(
+    node: &Node<'_>,
+    io: Io<'_, i16>,
+    (groups, channels): (usize, &Dim),
+    mut filter: impl FnMut(usize, K::Operand<'_>, &mut [i16]),
+) {
+    let Io { x, work: patch, y, .. } = io;
+    let (way, channels) = (Way::new(node), node.dim(channels));
+    let seen = node.dim(&TAPS) * channels;
     let of_group = node.hidden_size.checked_div(groups).unwrap_or(0).max(1);
     patch.get_mut(seen..).unwrap_or_default().fill(0);
     let mut rest = y;
@@ -61,7 +73,7 @@ pub(crate) fn convolve<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, groups: usiz
         rest = others;
         for (group, y) in y.chunks_mut(of_group).enumerate() {
             gather(way, position, (x, group), channels, patch);
-            filters.apply::<K>(group * of_group, K::operand(patch, seen), y);
+            filter(group * of_group, K::operand(patch, seen), y);
         }
     }
 }

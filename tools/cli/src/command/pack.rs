@@ -93,28 +93,25 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     keep_apart(&written)?;
     let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
-    let own = if model.architecture.integers.is_empty() { Numeric::I8x16 } else { Numeric::I8 };
-    let numeric = args.numeric.map_or(own, Numeric::from);
+    let numeric = args.numeric.map_or_else(|| model.architecture.numeric_or(Numeric::I8x16), Numeric::from);
     let layout = Layout::from(args.target);
-    // What is in integers already needs no ranges.
-    let measured = numeric.is_integer() && numeric != Numeric::I8;
+    let measured = numeric.needs_ranges();
     let (image, told) = if measured {
         let (image, told) = integers(args, &model, numeric, layout)?;
         (image, Some(told))
     } else {
         let given = [
-            ("--for", layout != Layout::Portable && numeric != Numeric::I8),
+            ("--for", layout != Layout::Portable && !numeric.is_integer()),
             ("--calibrate", args.calibrate.is_some()),
             ("--range", !args.range.is_empty()),
             ("--evaluate", args.evaluate.is_some()),
             ("--report", args.report.is_some()),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            let reason = match numeric {
-                Numeric::I8 => {
-                    format!("{option}: the model is in integers already: give --numeric i8x16 to count anew")
-                }
-                _ => format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name()),
+            let reason = if numeric.is_integer() {
+                format!("{option}: the model is in integers already: give --numeric i8x16 to count anew")
+            } else {
+                format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name())
             };
             return Err(Failure::new(reason));
         }

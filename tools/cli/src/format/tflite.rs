@@ -5,11 +5,13 @@
 //! looks at all of it (a `RESHAPE` to one row, a convolution) looks at a window. An integer model keeps its integers: canonical
 //! tensors say what its weights stand for, and [`Integers`](crate::canonical::Integers) how it computes.
 
+mod conv;
 mod flat;
 mod integers;
 mod layers;
 mod lower;
 mod lstm;
+mod rows;
 mod schema;
 
 use self::lower::Reader;

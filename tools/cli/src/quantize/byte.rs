@@ -51,8 +51,9 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
     if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
         return Err(refuse(format!(" with {}", spec.options[option])));
     }
-    // The limits of a dense layer are those of its activation.
-    if let (Some((name, _)), false) = (node.activations.iter().next(), kind == CellKind::Dense) {
+    // The limits of these are those of their activation.
+    let limited = matches!(kind, CellKind::Dense | CellKind::Conv | CellKind::Activation);
+    if let (Some((name, _)), false) = (node.activations.iter().next(), limited) {
         return Err(refuse(format!(" with another {name} than the usual one")));
     }
     let none = Integers::default();
@@ -69,7 +70,7 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
     let layer = Layer { node, spec, model, given, layout };
     let tensor = |tensor: &TensorSpec| layer.tensor(tensor).map(Some).map_err(refuse);
     let tensors = integer.tensors.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
-    Ok(QuantizedNode { options, numbers, tensors })
+    Ok(QuantizedNode { options, numbers, is_limited: true, tensors })
 }
 
 struct Layer<'a> {

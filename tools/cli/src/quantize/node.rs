@@ -47,6 +47,8 @@ pub struct QuantizedNode {
     pub options: u32,
     /// As the integer spec lists them.
     pub numbers: Vec<i32>,
+    /// Whether limits among the numbers stand for its activations.
+    pub is_limited: bool,
     /// The bytes of each tensor; none where the node does not have it.
     pub tensors: Vec<Option<Vec<u8>>>,
 }
@@ -149,7 +151,7 @@ impl QuantizedNode {
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
                 let Quantizer { options, numbers, .. } = quantizer;
-                return Ok(Self { options, numbers, tensors });
+                return Ok(Self { options, numbers, is_limited: false, tensors });
             }
             // A weight times a unit of the input alone moves the sum by more than it can count.
             coarser += 1;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tidegate::activation::Activation;
+
 use super::lower::Counts;
 use crate::canonical::Integers;
 
@@ -41,6 +43,18 @@ impl Multiplier {
             return Some(Self { factor: 0, shift: 0 });
         }
         Self::SHIFTS.contains(&shift).then_some(Self { factor: factor as i32, shift })
+    }
+}
+
+/// Which values of 8 bits an activation gives, in TFLite's integers; none if it is more than limits.
+pub fn limits(of: Activation, counts: Counts) -> Option<[i32; 2]> {
+    let integer = |real: f32| counts.zero_point.saturating_add((real / counts.scale).round() as i32).clamp(-128, 127);
+    match of {
+        Activation::Identity => Some([-128, 127]),
+        Activation::Relu => Some([integer(0.0), 127]),
+        Activation::HardTanh => Some([integer(-1.0), integer(1.0)]),
+        Activation::Relu6 => Some([integer(0.0), integer(6.0)]),
+        _ => None,
     }
 }
 

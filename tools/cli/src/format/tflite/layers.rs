@@ -3,8 +3,9 @@
 use tidegate::activation::Activation;
 use tidegate::cell::CellKind;
 
-use super::integers::{Counted, Multiplier};
+use super::integers::{Counted, Multiplier, limits};
 use super::lower::{Along, Counts, Reader, Refused, Trouble, Value};
+use super::rows::Precision;
 use super::schema::{Operator, Type, op};
 use crate::canonical::Tensor;
 use crate::format::layer::Layer;
@@ -21,25 +22,10 @@ pub fn activation(code: i8) -> Option<Activation> {
     }
 }
 
-/// Padding of the schema's `Padding`.
-const SAME: i8 = 0;
-
 /// What the sums of a softmax have at most: features.
 const MOST_CLASSES: usize = 511;
 /// Integer bits of the exponents of a softmax of integers.
 const EXPONENT_BITS: i32 = 5;
-
-/// Which values of 8 bits an activation gives: TFLite's integers.
-fn limits(code: i8, counts: Counts) -> Option<[i32; 2]> {
-    let of = |real: f32| counts.zero_point.saturating_add((real / counts.scale).round() as i32).clamp(-128, 127);
-    match code {
-        0 => Some([-128, 127]),
-        1 => Some([of(0.0), 127]),
-        2 => Some([of(-1.0), of(1.0)]),
-        3 => Some([of(0.0), of(6.0)]),
-        _ => None,
-    }
-}
 
 impl Reader<'_> {
     /// So many features a step or row: what is there at once may be several rows.
@@ -89,14 +75,15 @@ impl Reader<'_> {
     }
 
     pub(super) fn dense(&mut self, operator: &Operator<'_>) -> Refused {
+        const ACTIVATION: usize = 0;
         const WEIGHTS_FORMAT: usize = 1;
         let x = self.value(operator, 0)?;
         if operator.option(WEIGHTS_FORMAT, 0_i8)? != 0 {
             return Err("attribute weights_format is not DEFAULT, which is not supported".into());
         }
-        let code = operator.option(0, 0_i8)?;
         let shape = self.output_shape(operator)?;
         let Some(of_integers) = x.counts else {
+            let code = operator.option(ACTIVATION, 0_i8)?;
             let activation =
                 activation(code).ok_or_else(|| format!("attribute fused_activation_function is {code}"))?;
             let Some((weights_shape, data)) = self.floats(operator, 1)? else {
@@ -113,134 +100,17 @@ impl Reader<'_> {
             let source = self.network.add(layer, &[&x.source]);
             return self.shaped(Value { source, counts: None, ..x }, shape);
         };
-        let Some(output) = self.output_counts(operator)? else {
-            return Err("its input is of int8, but its output is not".into());
-        };
-        let Some((weights_shape, weights, quantization)) = self.integers(operator, 1, Type::I8)? else {
-            return Err("its weights are missing".into());
-        };
-        let &[units, features] = weights_shape.as_slice() else { return Err("its weights are no matrix".into()) };
-        let quantization = quantization.ok_or("its weights have no scale")?;
-        let per_row = quantization.scales.len() == units && (units == 1 || quantization.dimension == 0);
-        if quantization.zero_points.iter().any(|&zero_point| zero_point != 0)
-            || !(per_row || quantization.scales.len() == 1)
-        {
-            return Err("its weights have another zero point than 0, or other scales than one or one a row".into());
-        }
-        let starts = match self.integers(operator, 2, Type::I32)? {
-            Some((_, bias, _)) if bias.len() == units => bias.iter().map(|&bias| bias as i32).collect(),
-            None => vec![0_i32; units],
-            Some((shape, ..)) => return Err(format!("its bias is {shape:?}, not [{units}]").into()),
-        };
-        let limits = limits(code, output)
-            .ok_or_else(|| format!("attribute fused_activation_function is {code}, which integers do not support"))?;
-        let mut rows = Vec::new();
-        for (row, &start) in starts.iter().enumerate() {
-            let scale = *quantization.scales.get(if per_row { row } else { 0 }).unwrap_or(&quantization.scales[0]);
-            // One scale is multiplied in the precision of scales, one a row in that of their product: as TFLite does.
-            let product = if quantization.scales.len() == 1 {
-                f64::from(of_integers.scale * scale)
-            } else {
-                f64::from(of_integers.scale) * f64::from(scale)
-            };
-            let by =
-                Multiplier::of(product / f64::from(output.scale)).ok_or("a product of its scales is out of range")?;
-            rows.extend([start, by.factor, by.shift]);
-        }
-        let scales = if per_row { quantization.scales } else { vec![quantization.scales[0]] };
-        let scale_of = |row: usize| scales[if scales.len() == 1 { 0 } else { row }];
-        let data = weights.iter().enumerate().map(|(at, &weight)| weight as f32 * scale_of(at / features)).collect();
-        let bias =
-            starts.iter().enumerate().map(|(row, &start)| start as f32 * (scale_of(row) * of_integers.scale)).collect();
+        let rows = self.rows(operator, ACTIVATION, of_integers, Precision::OfScales)?;
+        let &[units, features] = rows.shape.as_slice() else { return Err("its weights are no matrix".into()) };
         let layer = Layer::dense(
-            Tensor { shape: weights_shape, data },
-            Some(Tensor { shape: vec![units], data: bias }),
-            activation(code).unwrap_or(Activation::Identity),
+            Tensor { shape: vec![units, features], data: rows.weights },
+            Some(Tensor { shape: vec![units], data: rows.bias }),
+            rows.activation,
         );
         let x = self.in_rows_of(x, features)?;
         let source = self.network.add(layer, &[&x.source]);
-        let counted = Counted::of(output).limited(output, limits).scaled("weights", scales).rows("rows", rows);
-        self.network.counts(&source, counted.integers());
-        self.shaped(Value { source, counts: Some(output), ..x }, shape)
-    }
-
-    pub(super) fn conv(&mut self, operator: &Operator<'_>) -> Refused {
-        let x = self.value(operator, 0)?;
-        if x.counts.is_some() {
-            return Err("it is of integers, which is not supported".into());
-        }
-        let x = self.flat(x);
-        let &[1, height, width, channels] = x.shape.as_slice() else {
-            return Err(format!("its input is {:?}, not [1, height, width, channels]", x.shape).into());
-        };
-        let Some((weights_shape, data)) = self.floats(operator, 1)? else {
-            return Err("its weights are missing".into());
-        };
-        let &[filters, kernel_height, kernel_width, seen] = weights_shape.as_slice() else {
-            return Err(format!("its weights are {weights_shape:?}").into());
-        };
-        if seen == 0 || !channels.is_multiple_of(seen) || !filters.is_multiple_of(channels / seen) {
-            return Err(format!("its weights see {seen} of {channels} channels").into());
-        }
-        let padding = operator.option(0, SAME)?;
-        if !(0..=1).contains(&padding) {
-            return Err(format!("attribute padding is {padding}").into());
-        }
-        let number = |field: usize, name: &str| -> Result<usize, Trouble> {
-            let value = operator.option(field, 1_i32)?;
-            match usize::try_from(value) {
-                Ok(value) if value > 0 => Ok(value),
-                _ => Err(format!("attribute {name} is {value}").into()),
-            }
-        };
-        let (stride_width, stride_height) = (number(1, "stride_w")?, number(2, "stride_h")?);
-        let (dilation_width, dilation_height) = (number(4, "dilation_w_factor")?, number(5, "dilation_h_factor")?);
-        let code = operator.option(3, 0_i8)?;
-        let activation = activation(code).ok_or_else(|| format!("attribute fused_activation_function is {code}"))?;
-        let rows = Axis::new(height, kernel_height, stride_height, dilation_height, padding)?;
-        let cols = Axis::new(width, kernel_width, stride_width, dilation_width, padding)?;
-        let shape = vec![1, rows.out, cols.out, filters];
-        if self.output_shape(operator)? != shape {
-            return Err(format!("its output is {:?}, not {shape:?}", self.output_shape(operator)?).into());
-        }
-        let bias = self.floats(operator, 2)?;
-        let size = rows
-            .out
-            .checked_mul(cols.out)
-            .and_then(|positions| positions.checked_mul(filters))
-            .ok_or("it is too large")?;
-        let mut layer = Layer::new(CellKind::Conv, x.features(), filters)
-            .tensor("weights", Tensor { shape: vec![filters, kernel_height * kernel_width * seen], data })
-            .activation("activation", activation);
-        layer.output_size = size;
-        for (name, value) in [
-            ("in_height", height),
-            ("in_width", width),
-            ("in_channels", channels),
-            ("kernel_height", kernel_height),
-            ("kernel_width", kernel_width),
-            ("stride_height", stride_height),
-            ("stride_width", stride_width),
-            ("dilation_height", dilation_height),
-            ("dilation_width", dilation_width),
-            ("pad_top", rows.before),
-            ("pad_bottom", rows.after),
-            ("pad_left", cols.before),
-            ("pad_right", cols.after),
-            ("out_height", rows.out),
-            ("out_width", cols.out),
-            ("groups", channels / seen),
-        ] {
-            layer = layer.extent(name, value);
-        }
-        if let Some((bias_shape, data)) = bias {
-            if data.len() != filters {
-                return Err(format!("its bias is {bias_shape:?}, not [{filters}]").into());
-            }
-            layer = layer.tensor("bias", Tensor { shape: vec![filters], data });
-        }
-        let source = self.network.add(layer, &[&x.source]);
-        Ok(Value { source, shape, along: Along::Nothing, counts: None })
+        self.network.counts(&source, rows.counted.integers());
+        self.shaped(Value { source, counts: Some(rows.output), ..x }, shape)
     }
 
     pub(super) fn reshape(&mut self, operator: &Operator<'_>) -> Refused {
@@ -430,9 +300,6 @@ impl Reader<'_> {
 
     pub(super) fn activation(&mut self, operator: &Operator<'_>) -> Refused {
         let x = self.value(operator, 0)?;
-        if x.counts.is_some() {
-            return Err("it is of integers, which is not supported".into());
-        }
         let of = match operator.code {
             op::LOGISTIC => Activation::Sigmoid,
             op::TANH => Activation::Tanh,
@@ -440,8 +307,20 @@ impl Reader<'_> {
             _ => Activation::Relu6,
         };
         let layer = Layer::new(CellKind::Activation, x.features(), x.features()).activation("activation", of);
+        let Some(input) = x.counts else {
+            let source = self.network.add(layer, &[&x.source]);
+            return Ok(Value { source, ..x });
+        };
+        let Some(output) = self.output_counts(operator)? else {
+            return Err("its input is of int8, but its output is not".into());
+        };
+        let limits = limits(of, output).ok_or("it is of integers, which is not supported")?;
+        // In the precision of the scales, which is not that of `QUANTIZE`.
+        let by =
+            Multiplier::of((input.scale / output.scale).into()).ok_or("the quotient of its scales is out of range")?;
         let source = self.network.add(layer, &[&x.source]);
-        Ok(Value { source, ..x })
+        self.network.counts(&source, Counted::of(output).requantized("", by).limited(output, limits).integers());
+        Ok(Value { source, counts: Some(output), ..x })
     }
 
     /// What moves integers leaves what they stand for.
@@ -450,29 +329,5 @@ impl Reader<'_> {
             return Ok(());
         }
         Err("its input and its output do not stand for the same".into())
-    }
-}
-
-/// How a kernel moves over an axis.
-struct Axis {
-    before: usize,
-    after: usize,
-    out: usize,
-}
-
-impl Axis {
-    fn new(len: usize, kernel: usize, stride: usize, dilation: usize, padding: i8) -> Result<Self, Trouble> {
-        let too_large = || Trouble::from("its kernel is too large");
-        let reach =
-            kernel.checked_sub(1).and_then(|gaps| gaps.checked_mul(dilation)).and_then(|reach| reach.checked_add(1));
-        let reach = reach.ok_or_else(too_large)?;
-        if padding == SAME {
-            let out = len.div_ceil(stride);
-            let needed = (out - 1).checked_mul(stride).and_then(|at| at.checked_add(reach)).ok_or_else(too_large)?;
-            let pads = needed.saturating_sub(len);
-            return Ok(Self { before: pads / 2, after: pads - pads / 2, out });
-        }
-        let room = len.checked_sub(reach).ok_or_else(too_large)?;
-        Ok(Self { before: 0, after: 0, out: room / stride + 1 })
     }
 }

@@ -1,0 +1,76 @@
+//! Models in integers of 8 bits, as a converter for TFLite makes them, of drawn ones. Units are powers of two.
+
+use std::collections::BTreeMap;
+
+use tidegate::cell::{CellKind, NumberSpec, Storage, TensorSpec};
+use tidegate_tools::canonical::{Canonical, Integers, Node, Tensor};
+
+/// What weights count.
+const WEIGHT: f32 = 1.0 / 32.0;
+/// What values count.
+const VALUE: f32 = 1.0 / 128.0;
+/// Requantizes by 2^shift.
+const HALF: i32 = 1 << 30;
+
+/// The same with what its nodes count, where the numeric `i8` has a form of them. Its weights are rounded.
+pub fn in_bytes(mut model: Canonical) -> Canonical {
+    let value = Integers { scale: VALUE, ..Integers::default() };
+    let inputs = model.architecture.inputs.iter().map(|port| (port.name.clone(), value.clone()));
+    let mut integers: BTreeMap<String, Integers> = inputs.collect();
+    for node in &model.architecture.nodes {
+        let kind = CellKind::from_name(&node.cell).expect("a valid model names cells that exist");
+        let Some(spec) = kind.byte_spec().filter(|spec| !spec.numbers.is_empty()) else { continue };
+        let mut of = if kind == CellKind::Softmax {
+            Integers { scale: 1.0 / 256.0, zero_point: -128, ..Integers::default() }
+        } else {
+            value.clone()
+        };
+        of.numbers = spec.numbers.iter().map(|number| (number.name.to_owned(), chosen(kind, number))).collect();
+        for tensor in spec.tensors {
+            match tensor.storage {
+                Storage::Weights(_) => {
+                    let [name] = tensor.from else { unreachable!("weights are one tensor") };
+                    of.scales.insert((*name).to_owned(), vec![WEIGHT]);
+                    let weights = model.tensors.get_mut(&format!("{}.{name}", node.name));
+                    let weights = weights.into_iter().flat_map(|tensor| &mut tensor.data);
+                    weights.for_each(|weight| *weight = (*weight / WEIGHT).round() * WEIGHT);
+                }
+                Storage::Requantized { .. } => {
+                    let rows = starts(&model.tensors, node, tensor).into_iter();
+                    of.rows.insert(tensor.name.to_owned(), rows.flat_map(|start| [start, HALF, -4]).collect());
+                }
+                _ => {
+                    of.rows.insert(tensor.name.to_owned(), starts(&model.tensors, node, tensor));
+                }
+            }
+        }
+        integers.insert(node.name.clone(), of);
+    }
+    model.architecture.integers = integers;
+    model
+}
+
+/// A number of a node: c counts 2^-11, and a requantization without rows keeps the unit.
+fn chosen(kind: CellKind, number: &NumberSpec) -> i32 {
+    match number.name {
+        "cell_bits" => 11,
+        "cell_clip" => number.most,
+        "least" => -128,
+        "most" => 127,
+        // The exponents have 26 fraction bits.
+        "lift" => 20,
+        "reach" => 31 << 6,
+        "shift" if kind == CellKind::Lstm => -22,
+        name if name.ends_with("shift") => 1,
+        _ => HALF,
+    }
+}
+
+/// The first of its biases, or 0.
+fn starts(tensors: &BTreeMap<String, Tensor>, node: &Node, tensor: &TensorSpec) -> Vec<i32> {
+    let bias = tensor.from.first().and_then(|name| tensors.get(&format!("{}.{name}", node.name)));
+    match bias {
+        Some(bias) => bias.data.iter().map(|bias| (bias / (VALUE * WEIGHT)).round() as i32).collect(),
+        None => vec![0; node.hidden_size * tensor.gates.len().max(1)],
+    }
+}
