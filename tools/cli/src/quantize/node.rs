@@ -49,7 +49,12 @@ pub struct QuantizedNode {
     pub numbers: Vec<i32>,
     /// The bytes of each tensor; none where the node does not have it.
     pub tensors: Vec<Option<Vec<u8>>>,
+    /// What the bytes of weights were made of; empty in the numeric `i8`.
+    pub(super) rows: Vec<TensorRows>,
 }
+
+/// The rows that a tensor with [`Storage::Rows`] speaks of, and which of their parts is the finer one.
+pub(super) type TensorRows = Option<(Vec<Row>, usize)>;
 
 struct Quantizer<'a> {
     node: &'a Node,
@@ -57,8 +62,8 @@ struct Quantizer<'a> {
     integer: &'static IntegerSpec,
     options: u32,
     numbers: Vec<i32>,
-    /// The rows of each tensor with [`Storage::Rows`], and whether the recurrent part is the finer one.
-    rows: Vec<Option<(Vec<Row>, usize)>>,
+    /// Of each tensor.
+    rows: Vec<TensorRows>,
     input: f64,
     output: f64,
     /// Of a merge, what a unit of each part is worth.
@@ -148,8 +153,8 @@ impl QuantizedNode {
             quantizer.set_rows();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
-                let Quantizer { options, numbers, .. } = quantizer;
-                return Ok(Self { options, numbers, tensors });
+                let Quantizer { options, numbers, rows, .. } = quantizer;
+                return Ok(Self { options, numbers, tensors, rows });
             }
             // A weight times a unit of the input alone moves the sum by more than it can count.
             coarser += 1;
@@ -416,12 +421,7 @@ impl Quantizer<'_> {
     /// The weights of a matrix in the order of the layout.
     fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
         let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let mut made = self.integer.tensors.iter().zip(&self.rows);
-        let (rows, part) = made.find_map(|(of, rows)| match of.storage {
-            Storage::Rows { input, .. } if input == index => Some((&rows.as_ref()?.0, 0)),
-            Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((&rows.as_ref()?.0, 1)),
-            _ => None,
-        })?;
+        let (rows, part) = rows_of(self.integer, &self.rows, index)?;
         let cols = rows.first()?.weights[part].len();
         let bytes = self.layout.block_bytes(self.numeric, cols)?;
         Some(rows.chunks(4).flat_map(|rows| self.block(rows, part, cols, bytes)).collect())
@@ -447,6 +447,17 @@ impl Quantizer<'_> {
         }
         block
     }
+}
+
+/// The rows that hold the weights of tensor `index`, and as which of their parts.
+pub(super) fn rows_of<'r>(integer: &IntegerSpec, rows: &'r [TensorRows], index: usize) -> Option<(&'r [Row], usize)> {
+    integer.tensors.iter().zip(rows).find_map(|(of, rows)| match of.storage {
+        Storage::Rows { input, .. } if input == index => Some((rows.as_ref()?.0.as_slice(), 0)),
+        Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
+            Some((rows.as_ref()?.0.as_slice(), 1))
+        }
+        _ => None,
+    })
 }
 
 /// Whether a node blends by what may leave 0 to 1.
