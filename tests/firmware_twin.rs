@@ -83,6 +83,31 @@ fn lines(numeric: Numeric) -> Vec<String> {
     lines
 }
 
+/// What `tidegate-gpu train` has trained decides here as in the firmware, and as `tidegate eval` counts.
+#[test]
+fn firmware_and_host_decide_alike_with_what_was_trained() {
+    let image = ImageBuffer::new(&std::fs::read(repository("assets/keywords/keywords.tgi")).unwrap());
+    let model = image.model().unwrap();
+    let mfcc = model.front_end().unwrap();
+    let labels: Vec<&str> = model.labels().collect();
+    let Schedule::Windows { frames, .. } = model.schedule() else { panic!("the spotter runs in windows") };
+    let (mut host, mut right) = (String::new(), 0);
+    for clip in spotter::Spotter::read(&repository("")).unwrap().clips {
+        let features = runner::features(mfcc, &clip.samples).unwrap();
+        let window = &features[..frames as usize * model.input_size()];
+        let outputs = runner::run(&model, &[window], None).unwrap().outputs;
+        let posteriors = &outputs[0][outputs[0].len() - model.output_size()..];
+        let class = (0..labels.len()).max_by(|&a, &b| posteriors[a].total_cmp(&posteriors[b])).unwrap();
+        right += usize::from(labels[class] == clip.label);
+        let head = format!("clip {} is {}", clip.label, labels[class]);
+        writeln!(host, "{}", line(&head, &model, posteriors)).unwrap();
+    }
+    println!("{right} of {} clips are right", host.lines().count());
+    let record = repository("firmware-examples/expected/kws_trained.run");
+    let firmware = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
+    assert_eq!(firmware, host, "the firmware on the left, the host on the right");
+}
+
 /// The posteriors on a line, as bits.
 fn words(line: &str) -> Vec<u32> {
     let (Some(first), true) = (line.find(' '), line.starts_with("clip ") || line.starts_with("at ")) else {

@@ -12,6 +12,7 @@ pub mod layout;
 #[cfg(feature = "cudnn")]
 pub mod library;
 pub mod network;
+pub mod record;
 pub mod rnn;
 pub mod saveable;
 #[cfg(feature = "cudnn")]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tidegate::Numeric;
 use tidegate_gpu::train::{self, Settings, TrainError, Trained};
 use tidegate_tools::data::{DataError, hide_guarded_panics, one_line, write_tensors};
 use tidegate_tools::output::write_atomically;
@@ -32,7 +33,9 @@ enum Command {
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts --arch lstm.json --out vowels.safetensors
-  tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json --copies 8 --out kws.safetensors")]
+  tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json --copies 8 --out kws.safetensors
+  tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts --arch lstm.json --init trained.safetensors \\
+      --quantize-aware i4x16 --epochs 10 --lr 0.0005 --out vowels_i4.safetensors")]
 struct Args {
     /// Sequences, or an index of sounds
     #[arg(long, value_name = "FILE")]
@@ -58,6 +61,12 @@ struct Args {
     /// Weights to begin with, under PyTorch's names
     #[arg(long, value_name = "FILE")]
     init: Option<PathBuf>,
+    /// Learn with weights and values rounded as `tidegate pack --numeric` rounds them; what is held out is counted so too
+    #[arg(long, value_name = "i8x16|i4x16", value_parser = integers)]
+    quantize_aware: Option<Numeric>,
+    /// What is trained on and held out, scaled, as tensors that --data reads: copies stand behind the sequence they are of
+    #[arg(long, value_name = "FILE.safetensors|FILE.npz")]
+    features: Option<PathBuf>,
     /// `precise`, or a JSON file with the front end that sounds go through
     #[arg(long, value_name = "precise|FILE")]
     front_end: Option<PathBuf>,
@@ -104,6 +113,11 @@ struct Args {
     /// One JSON value on standard output
     #[arg(long)]
     json: bool,
+}
+
+fn integers(text: &str) -> Result<Numeric, String> {
+    let known = [Numeric::I8x16, Numeric::I4x16].into_iter().find(|numeric| numeric.name() == text);
+    known.ok_or_else(|| "write i8x16 or i4x16".to_owned())
 }
 
 fn from_one(most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
@@ -154,6 +168,8 @@ fn run(args: &Args) -> Result<(), TrainError> {
         copies: args.copies,
         background: args.background.clone(),
         init: args.init.clone(),
+        quantize_aware: args.quantize_aware,
+        features: args.features.clone(),
         epochs: args.epochs,
         patience: args.patience,
         batch: args.batch,
@@ -215,9 +231,10 @@ fn run(args: &Args) -> Result<(), TrainError> {
 fn apart(args: &Args, plot: &Path, checkpoint: &Path) -> Result<(), DataError> {
     let inputs = [Some(&args.data), args.test.as_ref(), Some(&args.arch), args.init.as_ref(), args.front_end.as_ref()];
     let inputs = inputs.into_iter().flatten().map(PathBuf::as_path);
-    let outputs = [Some(args.out.as_path()), Some(plot), Some(checkpoint), args.state_dict.as_deref()];
+    let tensors = [args.state_dict.as_deref(), args.features.as_deref()];
+    let outputs = [args.out.as_path(), plot, checkpoint].map(Some).into_iter().chain(tensors);
     let mut taken: Vec<PathBuf> = inputs.map(place).collect();
-    for output in outputs.into_iter().flatten() {
+    for output in outputs.flatten() {
         let at = place(output);
         if taken.contains(&at) {
             return Err(DataError::new(output, "is read or written already: give the output another name"));

@@ -6,11 +6,14 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tidegate::image::Layout;
 use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_gpu::train::streams;
 use tidegate_tools::canonical::{Canonical, Schedule, Tensor};
 use tidegate_tools::data::{Clip, read_audio_at, read_index, read_tensors, write_tensors};
-use tidegate_tools::load::packed;
+use tidegate_tools::load::{ImageBuffer, packed};
+use tidegate_tools::pack::pack_with;
+use tidegate_tools::quantize::Ranges;
 use tidegate_tools::runner::{classify, run, run_part};
 
 const STEPS: usize = 6;
@@ -162,6 +165,80 @@ fn a_training_that_is_killed_goes_on_to_the_same_weights() {
     let report = json(&lesson.train("killed.safetensors", &more));
     assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
     println!("killed {kills} times, {} epochs were done before the last run", report["resumed"]);
+}
+
+/// What is learned in integers and packed so decides as the training counted.
+#[test]
+fn what_is_learned_in_integers_decides_packed_as_it_was_counted() {
+    let lesson = Lesson::new(12);
+    let mut data = read_tensors(&lesson.path("data.npz")).unwrap();
+    // Weights of 4 bits have no room for features of which one is two thousand times the other.
+    for name in ["x_train", "x_test"] {
+        data.get_mut(name).unwrap().data.iter_mut().skip(1).step_by(2).for_each(|x| *x *= 1000.0);
+    }
+    write_tensors(&lesson.path("data.npz"), &data).unwrap();
+    let part = |suffix: &str| -> Vec<(Vec<f32>, f32)> {
+        let of = |name: &str| &data[&format!("{name}_{suffix}")].data;
+        let rows = of("x").chunks(STEPS * FEATURES).zip(of("lengths"));
+        let rows = rows.map(|(rows, &length)| rows[..length as usize * FEATURES].to_vec());
+        rows.zip(of("y").iter().copied()).collect()
+    };
+    let heard = part("train");
+    let heard: Vec<[&[f32]; 1]> = heard.iter().map(|(rows, _)| [rows.as_slice()]).collect();
+    for numeric in [Numeric::I8x16, Numeric::I4x16] {
+        let more = ["--epochs", "30", "--lr", "0.01", "--json", "--quantize-aware", numeric.name()];
+        let report = json(&lesson.train("model.safetensors", &more));
+        let model = Canonical::load(&lesson.path("model.safetensors")).unwrap();
+        let ranges = Ranges::measure(&model, heard.iter().map(<[_; 1]>::as_slice)).unwrap();
+        let image = ImageBuffer::new(&pack_with(&model, numeric, &ranges, Layout::Portable).unwrap());
+        let model = image.model().unwrap();
+        let right = part("test").into_iter().filter(|(rows, class)| {
+            let outputs = run(&model, &[rows], None).unwrap().outputs;
+            let last = outputs[0].rchunks(3).next().unwrap();
+            (0..3).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap() as f32 == *class
+        });
+        let right = right.count();
+        println!("{}: {right} of 30", numeric.name());
+        assert_eq!(report["accuracy"].as_f64().unwrap(), right as f64 / 30.0, "{}", numeric.name());
+        assert!(right >= 29, "{}: {right} of 30", numeric.name());
+    }
+}
+
+/// Killed behind its first checkpoint, a training in integers ends with the weights of one that was left alone.
+#[test]
+fn a_training_in_integers_goes_on_to_the_same_weights() {
+    let lesson = Lesson::new(8);
+    let more = ["--epochs", "40", "--noise", "0.2", "--quantize-aware", "i4x16", "--json"];
+    assert_eq!(json(&lesson.train("whole.safetensors", &more))["resumed"], 0);
+    let mut child = lesson.command("killed.safetensors", &more).stdout(Stdio::null()).spawn().unwrap();
+    while !lesson.path("killed.checkpoint").exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    let ended = child.wait().unwrap().success();
+    let resumed = json(&lesson.train("killed.safetensors", &more))["resumed"].as_u64().unwrap();
+    assert!(ended || resumed > 0, "{resumed}");
+    let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
+    assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
+    // It is not the training in f32.
+    let more: Vec<&str> = more.into_iter().filter(|word| !["--quantize-aware", "i4x16"].contains(word)).collect();
+    assert!(lesson.train("float.safetensors", &more).status.success());
+    assert_ne!(bytes("float.safetensors"), bytes("whole.safetensors"));
+}
+
+/// Its features, read again, are what was trained on.
+#[test]
+fn features_that_are_written_are_what_was_trained_on() {
+    let lesson = Lesson::new(4);
+    let more = ["--epochs", "2", "--features", "features.safetensors"];
+    assert!(lesson.train("a.safetensors", &more).status.success());
+    let again =
+        ["--epochs", "2", "--data", "features.safetensors", "--no-scale", "--state-dict", "b.state.safetensors"];
+    assert!(lesson.train("b.safetensors", &again).status.success());
+    assert!(lesson.train("c.safetensors", &["--epochs", "2", "--state-dict", "c.state.safetensors"]).status.success());
+    let [b, c] = ["b", "c"].map(|name| read_tensors(&lesson.path(&format!("{name}.state.safetensors"))).unwrap());
+    assert_eq!(b, c);
+    assert!(lesson.refused(&["--features", "data.npz"]).contains("another name"));
 }
 
 #[test]

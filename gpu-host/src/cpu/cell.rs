@@ -3,6 +3,7 @@
 
 use tidegate::activation::{relu, sigmoid, tanh};
 
+use super::count::counted;
 use crate::rnn::Cell;
 
 /// What a step reads and leaves, for one sequence.
@@ -11,6 +12,8 @@ pub struct Row<'a> {
     pub gates: &'a mut [f32],
     /// Of a GRU what the recurrent side gives for its candidate; of an LSTM tanh of the cell state behind the step. `[hidden]`
     pub kept: &'a mut [f32],
+    /// What a unit of an LSTM's cell state is worth, and which units were cut off, `[hidden]`, where 16 bits count it.
+    pub counted: Option<(f32, &'a mut [bool])>,
 }
 
 /// A step forward. `recurrent` is what the recurrent side gives, `state` an LSTM's cell state, `hidden` what the step
@@ -22,7 +25,7 @@ pub struct Row<'a> {
 /// RNN   h' = tanh(x + h), or relu
 /// ```
 pub fn forward(cell: Cell, row: Row<'_>, recurrent: &[f32], state: &mut [f32], hidden: &mut [f32]) {
-    let Row { gates, kept } = row;
+    let Row { gates, kept, counted: mut to_count } = row;
     let size = hidden.len();
     if cell != Cell::Gru {
         gates.iter_mut().zip(recurrent).for_each(|(gate, &recurrent)| *gate += recurrent);
@@ -31,9 +34,12 @@ pub fn forward(cell: Cell, row: Row<'_>, recurrent: &[f32], state: &mut [f32], h
         Cell::Lstm => {
             let [i, f, g, o] = blocks(gates, size);
             let units = i.iter_mut().zip(f).zip(g).zip(o).zip(state).zip(kept).zip(hidden);
-            for ((((((i, f), g), o), c), kept), h) in units {
+            for (k, ((((((i, f), g), o), c), kept), h)) in units.enumerate() {
                 (*i, *f, *g, *o) = (sigmoid(*i), sigmoid(*f), tanh(*g), sigmoid(*o));
                 *c = *f * *c + *i * *g;
+                if let Some((unit, cut)) = &mut to_count {
+                    (*c, cut[k]) = counted(*c, *unit);
+                }
                 *kept = tanh(*c);
                 *h = *o * *kept;
             }
@@ -68,6 +74,8 @@ pub struct Seen<'a> {
     pub kept: &'a [f32],
     /// Before the step: an LSTM's cell state, a GRU's hidden state.
     pub before: &'a [f32],
+    /// Of an LSTM's cell state; empty where nothing is counted.
+    pub cut: &'a [bool],
 }
 
 /// What goes back through a step.
@@ -92,7 +100,8 @@ pub fn backward(cell: Cell, seen: &Seen<'_>, gradients: Gradients<'_>) {
             let [d_i, d_f, d_g, d_o] = blocks(input, size);
             for k in 0..size {
                 let made = seen.kept[k];
-                let d_c = state[k] + hidden[k] * o[k] * (1.0 - made * made);
+                let through = state[k] + hidden[k] * o[k] * (1.0 - made * made);
+                let d_c = if seen.cut.get(k) == Some(&true) { 0.0 } else { through };
                 d_i[k] = d_c * g[k] * i[k] * (1.0 - i[k]);
                 d_f[k] = d_c * seen.before[k] * f[k] * (1.0 - f[k]);
                 d_g[k] = d_c * i[k] * (1.0 - g[k] * g[k]);

@@ -5,6 +5,7 @@
 //! has ended outputs are zero, and the backward direction begins with its last step.
 
 mod cell;
+pub mod count;
 
 use std::ops::Range;
 
@@ -14,6 +15,7 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 use crate::layout::{Kind, Layout, Side};
 use crate::rnn::{Cell, Rnn};
 use cell::{Gradients, Row, Seen};
+use count::{Units, count, stop};
 
 /// Numbers of a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -95,6 +97,19 @@ struct Pass {
     state_before: Vec<f32>,
     /// What is projected, `[steps, sequences, hidden]`; empty where nothing is.
     made: Vec<f32>,
+    /// What 16 bits have cut off; empty where they count nothing.
+    cut: Cut,
+}
+
+/// What was cut off.
+#[derive(Default)]
+struct Cut {
+    /// Of an LSTM's cell state, `[steps, sequences, hidden]`.
+    cell: Vec<bool>,
+    /// Of what the cell gives, `[steps, sequences, hidden]`.
+    made: Vec<bool>,
+    /// Of what a projection gives, `[steps, sequences, output]`.
+    projected: Vec<bool>,
 }
 
 /// Where a stack is behind a batch, of every pseudo-layer: the hidden state `[sequences, output]` and an LSTM's cell state.
@@ -124,7 +139,8 @@ impl Stack {
 
     /// From zero states, or where another batch has ended: that of the same sequences, or of these and more behind them.
     /// Gives the outputs, those of both directions side by side, what [`backward`](Self::backward) needs, and the states
-    /// behind each sequence's last step. Only while a network is trained is there a `dropout`, between layers.
+    /// behind each sequence's last step. Only while a network is trained is there a `dropout`, between layers. With `units`,
+    /// one for each pseudo-layer, states and outputs are as 16 bits count them.
     ///
     /// # Panics
     /// If `params`, the batch or the states have other sizes than the stack.
@@ -134,6 +150,7 @@ impl Stack {
         batch: &Batch,
         from: Option<&States>,
         mut dropout: Option<Dropout<'_>>,
+        units: Option<&[Units]>,
     ) -> (Batch, Tape, States) {
         assert_eq!((params.len(), batch.features), (self.size, self.rnn.settings().input_size));
         assert_eq!(batch.data.len(), batch.steps() * batch.lengths.len() * batch.features);
@@ -146,7 +163,8 @@ impl Stack {
             for direction in 0..directions {
                 let k = layer * directions + direction;
                 let mut state = self.state(k, batch.lengths.len(), from);
-                let (output, pass) = self.pass(k, params, input.clone(), &batch.lengths, &mut state);
+                let (output, pass) =
+                    self.pass(k, params, input.clone(), (&batch.lengths, units.map(|units| units[k])), &mut state);
                 states.0.push(state);
                 outputs.push(output);
                 tape.passes.push(pass);
@@ -161,6 +179,11 @@ impl Stack {
         }
         let features = directions * self.rnn.output_size();
         (Batch { data: input, lengths: batch.lengths.clone(), features }, tape, states)
+    }
+
+    /// Where a pseudo-layer has its recurrent weights.
+    pub fn recurrent(&self, pseudo_layer: usize) -> Range<usize> {
+        self.places[pseudo_layer].recurrent.clone()
     }
 
     /// What a pseudo-layer begins with.
@@ -178,7 +201,7 @@ impl Stack {
         k: usize,
         params: &[f32],
         input: Vec<f32>,
-        lengths: &[usize],
+        (lengths, units): (&[usize], Option<Units>),
         [h, c]: &mut [Vec<f32>; 2],
     ) -> (Vec<f32>, Pass) {
         let reverse = k % self.rnn.settings().direction.count() == 1;
@@ -193,7 +216,14 @@ impl Stack {
             state_before: vec![0.0; if cell == Cell::Lstm { steps * rows * hidden } else { 0 }],
             made: vec![0.0; if places.projection.is_some() { steps * rows * hidden } else { 0 }],
             input,
+            cut: Cut::default(),
         };
+        if units.is_some() {
+            let none = |wanted: bool, size: usize| vec![false; if wanted { steps * rows * size } else { 0 }];
+            pass.cut.cell = none(cell == Cell::Lstm, hidden);
+            pass.cut.made = none(true, hidden);
+            pass.cut.projected = none(places.projection.is_some(), output);
+        }
         match of(&places.input) {
             Some(weights) => {
                 let shape = [steps * rows, input_size, gates];
@@ -225,15 +255,24 @@ impl Stack {
             let kept = pass.kept[at(hidden)].chunks_exact_mut(hidden);
             let states = pass.gates[at(gates)].chunks_exact_mut(gates).zip(kept).zip(c.chunks_exact_mut(hidden));
             let each = states.zip(recurrent.chunks_exact(gates)).zip(made.chunks_exact_mut(hidden)).zip(lengths);
+            let mut cuts = pass.cut.cell.get_mut(at(hidden)).unwrap_or_default().chunks_exact_mut(hidden);
             for (((((gates, kept), c), recurrent), made), &length) in each {
+                let counted = units.map(|units| units.cell).zip(cuts.next());
                 if step < length {
-                    cell::forward(cell, Row { gates, kept }, recurrent, c, made);
+                    cell::forward(cell, Row { gates, kept, counted }, recurrent, c, made);
                 }
+            }
+            if let Some(units) = units {
+                let unit = if places.projection.is_some() { units.memory } else { units.hidden };
+                pass.cut.made[at(hidden)].copy_from_slice(&count(&mut made, unit));
             }
             if let Some(projection) = of(&places.projection) {
                 let mut projected = vec![0.0; rows * output];
                 product(&mut projected, [rows, hidden, output], (&made, false), (projection, true), 0.0);
                 pass.made[at(hidden)].copy_from_slice(&made);
+                if let Some(units) = units {
+                    pass.cut.projected[at(output)].copy_from_slice(&count(&mut projected, units.hidden));
+                }
                 made = projected;
             }
             let now = h.chunks_exact_mut(output).zip(made.chunks_exact(output));
@@ -300,6 +339,7 @@ impl Stack {
                     add(d_h, own);
                 }
             }
+            stop(&mut d_h, step_of(&pass.cut.projected, at(output)));
             let mut d_made = match &places.projection {
                 None => d_h.clone(),
                 Some(projection) => {
@@ -315,6 +355,7 @@ impl Stack {
                     d_made
                 }
             };
+            stop(&mut d_made, step_of(&pass.cut.made, at(hidden)));
             let before = match cell {
                 Cell::Lstm => &pass.state_before[at(hidden)],
                 _ => &pass.hidden_before[at(output)],
@@ -325,6 +366,7 @@ impl Stack {
                     gates: &pass.gates[at(gates)][of(gates)],
                     kept: &pass.kept[at(hidden)][of(hidden)],
                     before: &before[of(hidden)],
+                    cut: step_of(step_of(&pass.cut.cell, at(hidden)), of(hidden)),
                 };
                 let gradients = Gradients {
                     input: &mut to_input[at(gates)][of(gates)],
@@ -393,6 +435,11 @@ struct Sizes {
     hidden: usize,
     output: usize,
     gates: usize,
+}
+
+/// Those of a step, or of a row; none where there are none.
+fn step_of(cut: &[bool], range: Range<usize>) -> &[bool] {
+    cut.get(range).unwrap_or_default()
 }
 
 /// Steps in the order in which they are made.

@@ -175,6 +175,13 @@ impl Scaling {
             *x = (*x - mean) / deviation;
         }
     }
+
+    /// The reverse of [`apply`](Self::apply).
+    pub fn undo(&self, row: &mut [f32]) {
+        for ((x, mean), deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
+            *x = *x * deviation + mean;
+        }
+    }
 }
 
 /// What PyTorch calls a tensor of a pseudo-layer.

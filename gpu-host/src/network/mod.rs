@@ -10,6 +10,7 @@
 //! | `Softmax` | the last layer, if any: what is trained are the scores before it |
 
 mod export;
+mod integers;
 mod words;
 
 use std::ops::Range;
@@ -21,10 +22,12 @@ use tidegate_tools::error::ImportError;
 use tidegate_tools::format::Description;
 use tidegate_tools::format::description::{Size, Take};
 
+use crate::cpu::count::{Units, count, stop};
 use crate::cpu::{Batch, Stack, States, Tape, add, product};
 use crate::rnn::{Direction, Rnn, RnnError};
 use crate::weights::WeightsError;
 pub use export::Scaling;
+pub use integers::{Integers, RoundError, Rounded};
 use words::{Wrong, kind};
 
 /// Why an architecture cannot be trained.
@@ -101,7 +104,13 @@ pub struct Lesson<'a> {
     pub sequences: usize,
     /// Where the sequences before these have ended; zero states where there are none. Nothing is learned of them.
     pub from: Option<&'a Carried>,
+    /// What units are worth, where values are as integers count them.
+    pub units: Option<&'a LayerUnits>,
 }
+
+/// What units of the values of each layer are worth: one for each pseudo-layer of a stack, one for a `Linear` or an
+/// activation, or none: then its values stay as they are.
+pub type LayerUnits = [Vec<Units>];
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,8 +133,8 @@ struct Value {
 /// What a layer keeps on its way forward.
 enum Kept {
     Stack(Tape, Take),
-    Input(Vec<f32>),
-    Output(Vec<f32>),
+    Input(Vec<f32>, Vec<bool>),
+    Output(Vec<f32>, Vec<bool>),
     Mask(Vec<f32>),
 }
 
@@ -223,9 +232,15 @@ impl Network {
     }
 
     /// Scores for classes, `[sequences, classes]`, as the network runs from zero states, or where others have ended; and
-    /// where these have.
-    pub fn scores(&self, params: &[f32], batch: Batch, from: Option<&Carried>) -> (Vec<f32>, Carried) {
-        let (scores, _, carried) = self.forward(params, batch, from, None);
+    /// where these have. With `units` values are as integers count them.
+    pub fn scores(
+        &self,
+        params: &[f32],
+        batch: Batch,
+        from: Option<&Carried>,
+        units: Option<&LayerUnits>,
+    ) -> (Vec<f32>, Carried) {
+        let (scores, _, carried) = self.forward(params, batch, (from, units), None);
         (scores, carried)
     }
 
@@ -234,7 +249,7 @@ impl Network {
     /// # Panics
     /// If a class is none of the network's, or sizes differ.
     pub fn learn(&self, params: &[f32], lesson: Lesson<'_>, random: &mut ChaCha8Rng, into: &mut [f32]) -> Learned {
-        let (mut scores, kept, carried) = self.forward(params, lesson.batch, lesson.from, Some(random));
+        let (mut scores, kept, carried) = self.forward(params, lesson.batch, (lesson.from, lesson.units), Some(random));
         let (loss, right) = cross_entropy(&mut scores, self.classes, lesson.classes, lesson.sequences);
         self.backward(params, kept, scores, into);
         Learned { loss, right, carried }
@@ -244,14 +259,16 @@ impl Network {
         &self,
         params: &[f32],
         batch: Batch,
-        from: Option<&Carried>,
+        (from, units): (Option<&Carried>, Option<&LayerUnits>),
         mut random: Option<&mut ChaCha8Rng>,
     ) -> (Vec<f32>, Vec<Kept>, Carried) {
         let mut value = Value { batch, vector: false };
         let mut all = Vec::new();
         let mut carried = Carried::default();
-        for layer in &self.layers {
+        for (number, layer) in self.layers.iter().enumerate() {
             let params = &params[layer.params.clone()];
+            let units = units.map_or(&[][..], |units| &units[number]);
+            let cut = |values: &mut [f32]| units.first().map_or_else(Vec::new, |units| count(values, units.hidden));
             let data = &mut value.batch.data;
             all.push(match &layer.kind {
                 Kind::Stack { stack, take, dropout } => {
@@ -264,7 +281,13 @@ impl Network {
                         _ => None,
                     };
                     let from = from.map(|from| &from.0[carried.0.len()]);
-                    let (output, tape, states) = stack.forward(params, &value.batch, from, dropout);
+                    let (output, tape, states) = stack.forward(
+                        params,
+                        &value.batch,
+                        from,
+                        dropout,
+                        Some(units).filter(|units| !units.is_empty()),
+                    );
                     carried.0.push(states);
                     value.vector = *take != Take::Sequence;
                     value.batch = output;
@@ -282,7 +305,8 @@ impl Network {
                         out.chunks_exact_mut(*output).for_each(|row| add(row, rest));
                     }
                     value.batch.features = *output;
-                    Kept::Input(std::mem::replace(data, out))
+                    let cut = cut(&mut out);
+                    Kept::Input(std::mem::replace(data, out), cut)
                 }
                 Kind::Activation(function) => {
                     let apply = match function {
@@ -291,7 +315,8 @@ impl Network {
                         Function::Sigmoid => sigmoid,
                     };
                     data.iter_mut().for_each(|value| *value = apply(*value));
-                    Kept::Output(data.clone())
+                    let output = data.clone();
+                    Kept::Output(output, cut(data))
                 }
                 Kind::Dropout(p) => {
                     let mask = random.as_mut().map_or_else(Vec::new, |random| mask(random, *p, data.len()));
@@ -314,7 +339,8 @@ impl Network {
                     }
                     gradient = stack.backward(params, &tape, &gradient, into);
                 }
-                (Kind::Linear { input, output, bias }, Kept::Input(x)) => {
+                (Kind::Linear { input, output, bias }, Kept::Input(x, cut)) => {
+                    stop(&mut gradient, &cut);
                     let rows = x.len() / input;
                     let (weights, _) = params.split_at(input * output);
                     let (to_weights, to_bias) = into.split_at_mut(input * output);
@@ -326,7 +352,8 @@ impl Network {
                     product(&mut to_x, [rows, *output, *input], (&gradient, false), (weights, false), 0.0);
                     gradient = to_x;
                 }
-                (Kind::Activation(function), Kept::Output(y)) => {
+                (Kind::Activation(function), Kept::Output(y, cut)) => {
+                    stop(&mut gradient, &cut);
                     let slope = |y: f32| match function {
                         Function::Relu => f32::from(y > 0.0),
                         Function::Tanh => 1.0 - y * y,

@@ -50,6 +50,29 @@ pub struct Data {
     pub held_out: Vec<Example>,
 }
 
+impl Data {
+    /// As tensors that [`read`] reads, each variant a sequence of its own, behind the sequence that it is of; shorter
+    /// ones are filled up with zeros.
+    pub fn tensors(&self) -> BTreeMap<String, Tensor> {
+        let part = |examples: &[Example], suffix: &str| {
+            let each = || examples.iter().flat_map(|example| example.variants.iter().map(move |rows| (rows, example)));
+            let len = each().map(|(rows, _)| rows.len()).max().unwrap_or(0);
+            let mut x = Vec::with_capacity(each().count() * len);
+            for (rows, _) in each() {
+                x.extend_from_slice(rows);
+                x.resize(x.len() + len - rows.len(), 0.0);
+            }
+            let vector = |data: Vec<f32>| Tensor { shape: vec![data.len()], data };
+            let lengths = each().map(|(rows, _)| (rows.len() / self.features) as f32).collect();
+            let y = each().map(|(_, example)| example.class as f32).collect();
+            let x = Tensor { shape: vec![each().count(), len / self.features, self.features], data: x };
+            [("x", x), ("lengths", vector(lengths)), ("y", vector(y))]
+                .map(|(name, data)| (name.to_owned() + suffix, data))
+        };
+        part(&self.train, "_train").into_iter().chain(part(&self.held_out, "_test")).collect()
+    }
+}
+
 /// How sounds become sequences.
 pub struct Hearing<'a> {
     /// The front end.

@@ -3,6 +3,7 @@
 
 mod adam;
 mod augment;
+mod aware;
 pub mod data;
 mod resume;
 mod ts;
@@ -15,15 +16,17 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tidegate::Numeric;
 use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule};
-use tidegate_tools::data::{DataError, read_tensors};
+use tidegate_tools::data::{DataError, read_tensors, write_tensors};
 use tidegate_tools::format::Description;
 use tidegate_tools::load::{LoadError, packed};
 use tidegate_tools::progress::bar;
 use tidegate_tools::runner::RunError;
 
+use crate::cpu::count::stop;
 use crate::cpu::{Batch, add};
-use crate::network::{Carried, Lesson, Network, NetworkError, Scaling, best, uniform};
+use crate::network::{Carried, Lesson, Network, NetworkError, Rounded, Scaling, best, uniform};
 use adam::{Adam, Rates};
+use aware::Aware;
 use data::{Data, Example, Hearing};
 use resume::Progress;
 
@@ -72,6 +75,10 @@ pub struct Settings {
     pub background: Option<String>,
     /// Weights to begin with, under PyTorch's names.
     pub init: Option<PathBuf>,
+    /// The integers that weights and values are counted in while it is trained: `i8x16` or `i4x16`.
+    pub quantize_aware: Option<Numeric>,
+    /// Where what is trained on goes, as tensors.
+    pub features: Option<PathBuf>,
     /// Times that all sequences are gone through.
     pub epochs: usize,
     /// Epochs without a better one before it ends; then, and only then, the best epoch's weights count.
@@ -226,7 +233,17 @@ pub fn train(settings: &Settings) -> Result<Trained, TrainError> {
         return Err(DataError::new(&settings.data, reason).into());
     }
     let scaling = scale(&mut data, settings.scale);
+    if let Some(path) = &settings.features {
+        write_tensors(path, &data.tensors())?;
+    }
     let fingerprint = fingerprint(settings, &description, &data, &initial);
+    let unlabeled = |params: &[f32]| make(params, &scaling, &[]);
+    // It can be packed as it will be written, before anything takes long.
+    unlabeled(&initial)?;
+    let aware = settings
+        .quantize_aware
+        .map(|numeric| Aware::new((&network, &settings.arch), numeric, (&data, &scaling), &unlabeled));
+    let mut aware = aware.transpose().map_err(of_arch)?;
     let fresh = || Progress {
         best: initial.clone(),
         adam: Adam::new(network.params_size()),
@@ -236,11 +253,14 @@ pub fn train(settings: &Settings) -> Result<Trained, TrainError> {
     let found = Progress::load(&settings.checkpoint, &fingerprint, network.params_size())?;
     let mut progress = found.unwrap_or_else(fresh);
     let resumed = progress.epochs;
+    if let Some(aware) = &mut aware {
+        aware.measure(&progress.params)?;
+    }
     let shown = bar(settings.epochs as u64, "training");
     shown.advance(resumed as u64);
     while progress.epochs < settings.epochs && !given_up(settings, &progress) {
         let started = Instant::now();
-        epoch(settings, &network, &data, &mut progress)?;
+        epoch(settings, &network, &data, &mut aware, &mut progress)?;
         progress.seconds += started.elapsed().as_secs_f64();
         progress.save(&settings.checkpoint, &fingerprint)?;
         shown.advance(1);
@@ -295,7 +315,13 @@ fn given_up(settings: &Settings, progress: &Progress) -> bool {
 }
 
 /// One epoch: every sequence once, then what is held out.
-fn epoch(settings: &Settings, network: &Network, data: &Data, progress: &mut Progress) -> Result<(), TrainError> {
+fn epoch(
+    settings: &Settings,
+    network: &Network,
+    data: &Data,
+    aware: &mut Option<Aware<'_>>,
+    progress: &mut Progress,
+) -> Result<(), TrainError> {
     let number = progress.epochs;
     let mut order: Vec<usize> = (0..data.train.len()).collect();
     shuffle(&mut order, &mut random(settings.seed, Purpose::Order, number as u64, 0));
@@ -309,7 +335,8 @@ fn epoch(settings: &Settings, network: &Network, data: &Data, progress: &mut Pro
     // Of each shard: its rows are streams, of which the next batch has the next sequence.
     let mut carried: Vec<Carried> = Vec::new();
     for (step, batch) in order.chunks(settings.batch).enumerate() {
-        let params = &progress.params;
+        let rounded = aware.as_ref().map(|aware| aware.rounded(&progress.params)).transpose()?;
+        let params = rounded.as_ref().map_or(&progress.params, |rounded| &rounded.params);
         let learn = |shard: usize, chosen: &[usize]| {
             let draw = |purpose| random(settings.seed, purpose, number as u64, (step << 16 | shard) as u64);
             let (mut variants, mut dropout) = (draw(Purpose::Variants), draw(Purpose::Dropout));
@@ -320,9 +347,13 @@ fn epoch(settings: &Settings, network: &Network, data: &Data, progress: &mut Pro
             if settings.noise > 0.0 {
                 add_noise(&mut together, settings.noise, &mut variants);
             }
+            if let Some((aware, rounded)) = aware.as_ref().zip(rounded.as_ref()) {
+                aware.count_input(&mut together, rounded.input);
+            }
             let mut gradient = vec![0.0; network.params_size()];
             let from = carried.get(shard).filter(|_| settings.carry);
-            let lesson = Lesson { batch: together, classes: &classes, sequences: batch.len(), from };
+            let units = rounded.as_ref().map(|rounded| rounded.units.as_slice());
+            let lesson = Lesson { batch: together, classes: &classes, sequences: batch.len(), from, units };
             (network.learn(params, lesson, &mut dropout, &mut gradient), gradient)
         };
         let (mut loss, mut right, mut gradient) = (0.0, 0, vec![0.0; network.params_size()]);
@@ -341,10 +372,16 @@ fn epoch(settings: &Settings, network: &Network, data: &Data, progress: &mut Pro
         if !loss.is_finite() {
             return Err(TrainError::Diverged { epoch: number + 1 });
         }
+        if let Some(rounded) = &rounded {
+            stop(&mut gradient, &rounded.cut);
+        }
         progress.adam.step(&rates, &mut progress.params, &gradient);
         progress.steps.push([loss as f32, right as f32 / batch.len() as f32]);
     }
-    let checked = check(network, &progress.params, data, settings.carry);
+    if let Some(aware) = aware {
+        aware.measure(&progress.params)?;
+    }
+    let checked = check(network, &progress.params, data, (settings.carry, aware.as_ref()))?;
     if !checked[0].is_finite() {
         return Err(TrainError::Diverged { epoch: number + 1 });
     }
@@ -361,13 +398,25 @@ fn epoch(settings: &Settings, network: &Network, data: &Data, progress: &mut Pro
 }
 
 /// Mean loss and share of right decisions on what is held out: each sequence by itself, or as [`streams`].
-fn check(network: &Network, params: &[f32], data: &Data, carry: bool) -> [f32; 2] {
+fn check(
+    network: &Network,
+    params: &[f32],
+    data: &Data,
+    (carry, aware): (bool, Option<&Aware<'_>>),
+) -> Result<[f32; 2], TrainError> {
+    let rounded = aware.map(|aware| Ok::<_, TrainError>((aware, aware.rounded(params)?))).transpose()?;
+    let params = rounded.as_ref().map_or(params, |(_, rounded)| &rounded.params);
+    let units = rounded.as_ref().map(|(_, rounded)| rounded.units.as_slice());
     let examples = &data.held_out;
     let order = if carry { streams(examples.len()) } else { (0..examples.len()).collect() };
     let shards: Vec<&[usize]> = order.chunks(SHARD).collect();
     let score = |shard: &[usize], from: Option<&Carried>| {
         let first = shard.iter().filter_map(|&k| examples[k].variants.first());
-        let (scores, carried) = network.scores(params, gather(first.map(Vec::as_slice), data.features), from);
+        let mut together = gather(first.map(Vec::as_slice), data.features);
+        if let Some((aware, Rounded { input, .. })) = &rounded {
+            aware.count_input(&mut together, *input);
+        }
+        let (scores, carried) = network.scores(params, together, from, units);
         let rows = scores.chunks_exact(network.classes()).zip(shard);
         let found = rows.fold((0.0, 0), |(loss, right), (row, &k)| {
             let class = examples[k].class;
@@ -389,7 +438,7 @@ fn check(network: &Network, params: &[f32], data: &Data, carry: bool) -> [f32; 2
     };
     let (loss, right) = found.iter().fold((0.0, 0), |(loss, right), part| (loss + part.0, right + part.1));
     let count = examples.len().max(1) as f64;
-    [(loss / count) as f32, (f64::from(right as u32) / count) as f32]
+    Ok([(loss / count) as f32, (f64::from(right as u32) / count) as f32])
 }
 
 /// The order in which `count` sequences that are held out are heard as streams: the first 32 begin a stream each, the next
@@ -460,9 +509,11 @@ fn fingerprint(settings: &Settings, description: &Description, data: &Data, init
         scale,
         carry,
         seed,
+        quantize_aware,
         ..
     } = settings;
-    let rates = format!("{learning_rate} {end_rate} {weight_decay} {clip} {noise} {scale} {carry}");
+    let integers = quantize_aware.map_or("", Numeric::name);
+    let rates = format!("{learning_rate} {end_rate} {weight_decay} {clip} {noise} {scale} {carry} {integers}");
     let network = serde_json::to_string(description).unwrap_or_default();
     format!("1 {digest:08x} {epochs} {patience:?} {batch} {rates} {seed} {network}")
 }

@@ -394,8 +394,23 @@ pub(crate) fn image_rows(
     tensor: &TensorSpec,
     tensors: &BTreeMap<String, Tensor>,
 ) -> Vec<f32> {
-    let units = dim(node, spec, &tensor.rows);
     let cols = tensor.cols.as_ref().map_or(1, |cols| dim(node, spec, cols));
+    let places = canonical_rows(node, spec, tensor);
+    let mut rows = vec![0.0; places.len() * cols];
+    for name in tensor.from {
+        let Some(Tensor { data, .. }) = tensors.get(&format!("{}.{name}", node.name)) else { continue };
+        for (row, place) in rows.chunks_exact_mut(cols).zip(&places) {
+            for (value, add) in row.iter_mut().zip(&data[place * cols..][..cols]) {
+                *value += add;
+            }
+        }
+    }
+    rows
+}
+
+/// Which row of the canonical tensors each row of an image's is.
+pub(crate) fn canonical_rows(node: &Node, spec: &CellSpec, tensor: &TensorSpec) -> Vec<usize> {
+    let units = dim(node, spec, &tensor.rows);
     let blocks: Vec<usize> = match tensor.gates {
         [] => vec![0],
         gates => gates
@@ -403,18 +418,7 @@ pub(crate) fn image_rows(
             .map(|gate| spec.gates.iter().position(|of| of == gate).expect("a tensor takes gates of its cell"))
             .collect(),
     };
-    let mut rows = vec![0.0; units * blocks.len() * cols];
-    for name in tensor.from {
-        let Some(Tensor { data, .. }) = tensors.get(&format!("{}.{name}", node.name)) else { continue };
-        for (index, row) in rows.chunks_exact_mut(cols).enumerate() {
-            let (unit, gate) = (index / blocks.len(), index % blocks.len());
-            let from = (blocks[gate] * units + unit) * cols;
-            for (value, add) in row.iter_mut().zip(&data[from..from + cols]) {
-                *value += add;
-            }
-        }
-    }
-    rows
+    (0..units).flat_map(|unit| blocks.iter().map(move |block| block * units + unit)).collect()
 }
 
 /// Of a validated node, whose tensors are all there.

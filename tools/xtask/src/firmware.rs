@@ -109,6 +109,8 @@ const PROGRAMS: [(&str, bool, &[&str]); 8] = [
     // The same.
     ("vad", true, &["m4", "m7"]),
 ];
+/// What `tidegate-gpu train` has trained; cores with each kind of kernels run it.
+const TRAINED: (&str, &[&str]) = ("kws_trained", &["m0plus", "m4", "m55", "rv32"]);
 /// Runs on every machine; what it must print depends on the [`bundles`].
 pub const SAME_BITS: &str = "same_bits";
 
@@ -124,6 +126,12 @@ pub fn all() -> impl Iterator<Item = Firmware> {
     let pairs = MACHINES.iter().flat_map(|machine| PROGRAMS.iter().map(move |program| (machine, program)));
     let pairs = pairs.filter(|(machine, (.., cores))| cores.is_empty() || cores.contains(&machine.core));
     pairs.map(|(machine, &(name, ..))| Firmware { name, machine })
+}
+
+/// What was trained here, whose size says nothing that those of the others do not.
+pub fn trained() -> impl Iterator<Item = Firmware> {
+    let (name, cores) = TRAINED;
+    MACHINES.iter().filter(|machine| cores.contains(&machine.core)).map(|machine| Firmware { name, machine })
 }
 
 const FOLDER: &str = "firmware-examples";
@@ -175,7 +183,8 @@ const DEBUG: &[&str] = &[];
 /// Builds every program in release, for every target.
 pub fn build() -> Result<(), Failure> {
     targets().into_iter().try_for_each(|target| {
-        let programs = all().filter(|firmware| firmware.machine.target == target).map(|firmware| firmware.name);
+        let programs = all().chain(trained()).filter(|firmware| firmware.machine.target == target);
+        let programs = programs.map(|firmware| firmware.name);
         build_for(target, SMALL, programs.chain([SAME_BITS]))
     })
 }

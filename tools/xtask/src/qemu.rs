@@ -14,7 +14,7 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     firmware::build()?;
     firmware::bundles()?;
     let mut recorded = Vec::new();
-    for firmware in firmware::all() {
+    for firmware in firmware::all().chain(firmware::trained()) {
         // One record for all machines.
         let records = overwrite_expected && !recorded.contains(&firmware.name);
         recorded.push(firmware.name);

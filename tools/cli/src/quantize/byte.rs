@@ -70,7 +70,7 @@ pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<Quant
     let layer = Layer { node, spec, model, given, layout };
     let tensor = |tensor: &TensorSpec| layer.tensor(tensor).map(Some).map_err(refuse);
     let tensors = integer.tensors.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
-    Ok(QuantizedNode { options, numbers, is_limited: true, tensors })
+    Ok(QuantizedNode { options, numbers, is_limited: true, tensors, rows: Vec::new() })
 }
 
 struct Layer<'a> {

@@ -8,6 +8,7 @@ use tidegate::front_end::FrontEndError;
 
 pub mod byte;
 mod candidate;
+mod kept;
 mod lstm;
 mod node;
 mod noise;
@@ -17,6 +18,7 @@ mod rows;
 mod scales;
 mod seen;
 
+pub use kept::{Kept, KeptWeight};
 pub use node::QuantizedNode;
 pub use noise::noise;
 pub use ranges::{Ranges, RangesError};

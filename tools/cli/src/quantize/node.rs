@@ -51,7 +51,12 @@ pub struct QuantizedNode {
     pub is_limited: bool,
     /// The bytes of each tensor; none where the node does not have it.
     pub tensors: Vec<Option<Vec<u8>>>,
+    /// What the bytes of weights were made of; empty in the numeric `i8`.
+    pub(super) rows: Vec<TensorRows>,
 }
+
+/// The rows that a tensor with [`Storage::Rows`] speaks of, and which of their parts is the finer one.
+pub(super) type TensorRows = Option<(Vec<Row>, usize)>;
 
 struct Quantizer<'a> {
     node: &'a Node,
@@ -59,8 +64,8 @@ struct Quantizer<'a> {
     integer: &'static IntegerSpec,
     options: u32,
     numbers: Vec<i32>,
-    /// The rows of each tensor with [`Storage::Rows`], and whether the recurrent part is the finer one.
-    rows: Vec<Option<(Vec<Row>, usize)>>,
+    /// Of each tensor.
+    rows: Vec<TensorRows>,
     input: f64,
     output: f64,
     /// Of a merge, what a unit of each part is worth.
@@ -150,8 +155,8 @@ impl QuantizedNode {
             quantizer.set_rows();
             let tensors = integer.tensors.iter().map(|tensor| quantizer.tensor(tensor)).collect::<Option<_>>();
             if let Some(tensors) = tensors {
-                let Quantizer { options, numbers, .. } = quantizer;
-                return Ok(Self { options, numbers, is_limited: false, tensors });
+                let Quantizer { options, numbers, rows, .. } = quantizer;
+                return Ok(Self { options, numbers, is_limited: false, tensors, rows });
             }
             // A weight times a unit of the input alone moves the sum by more than it can count.
             coarser += 1;
@@ -418,12 +423,7 @@ impl Quantizer<'_> {
     /// The weights of a matrix in the order of the layout.
     fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
         let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let mut made = self.integer.tensors.iter().zip(&self.rows);
-        let (rows, part) = made.find_map(|(of, rows)| match of.storage {
-            Storage::Rows { input, .. } if input == index => Some((&rows.as_ref()?.0, 0)),
-            Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => Some((&rows.as_ref()?.0, 1)),
-            _ => None,
-        })?;
+        let (rows, part) = rows_of(self.integer, &self.rows, index)?;
         let cols = rows.first()?.weights[part].len();
         let bytes = self.layout.block_bytes(self.numeric, cols)?;
         Some(rows.chunks(4).flat_map(|rows| self.block(rows, part, cols, bytes)).collect())
@@ -449,6 +449,17 @@ impl Quantizer<'_> {
         }
         block
     }
+}
+
+/// The rows that hold the weights of tensor `index`, and as which of their parts.
+pub(super) fn rows_of<'r>(integer: &IntegerSpec, rows: &'r [TensorRows], index: usize) -> Option<(&'r [Row], usize)> {
+    integer.tensors.iter().zip(rows).find_map(|(of, rows)| match of.storage {
+        Storage::Rows { input, .. } if input == index => Some((rows.as_ref()?.0.as_slice(), 0)),
+        Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
+            Some((rows.as_ref()?.0.as_slice(), 1))
+        }
+        _ => None,
+    })
 }
 
 /// Whether a node blends by what may leave 0 to 1.

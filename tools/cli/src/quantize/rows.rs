@@ -94,6 +94,8 @@ pub struct Row {
     pub multiplier: i32,
     /// Of the finer sum.
     pub shift: u8,
+    /// What 1 in the weights of each part stands for.
+    pub steps: [f64; 2],
     /// How far the weights are from what they were, squared, in units of the sum.
     pub loss: f64,
 }
@@ -173,7 +175,8 @@ fn with_units(
     let half = if shift > 0.0 { (shift - 1.0).exp2() } else { 0.0 };
     let lost = f64::from(1_u32 << 31) / multiplier * shift.exp2();
     let start = (bias / units[first] + half + lost).round().clamp(-MOST_SUM, MOST_SUM) as i32;
-    Some(Row { weights, factors, start, multiplier: multiplier as i32, shift: shift as u8, loss })
+    let steps = [0, 1].map(|part| units[part] / parts[part].scale);
+    Some(Row { weights, factors, start, multiplier: multiplier as i32, shift: shift as u8, steps, loss })
 }
 
 impl Row {

@@ -1,0 +1,86 @@
+//! What a device has written down of the matrix of stacks, against the described layout and the CPU path.
+
+use std::path::Path;
+
+use tidegate_gpu::record::{Made, Recording, Task, on_cpu, read, tasks, write};
+
+/// The bars: outputs in f32 within 2e-5, gradients within 1e-3 of the largest.
+const OUTPUTS: f32 = 2e-5;
+const GRADIENTS: f32 = 1e-3;
+
+fn apart(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let far = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    far.fold(0.0, |most: f32, far| if far > most || far.is_nan() { far } else { most })
+}
+
+fn largest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |most, value| most.max(value.abs()))
+}
+
+/// What differs, if anything does.
+fn differs((task, found): &(Task, Made)) -> Option<String> {
+    let needed = on_cpu(task);
+    let gradient = |a: &[f32], b: &[f32]| apart(a, b) <= GRADIENTS * largest(b).max(1e-3);
+    let holds = [
+        ("params", found.params == needed.params),
+        ("outputs", apart(&found.outputs, &needed.outputs) <= OUTPUTS),
+        ("to_input", gradient(&found.to_input, &needed.to_input)),
+        ("to_params", gradient(&found.to_params, &needed.to_params)),
+    ];
+    holds.into_iter().find(|(_, holds)| !holds).map(|(part, _)| format!("{}.{part}", task.name))
+}
+
+#[test]
+fn what_a_device_has_made_is_what_is_made_here() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
+    match read(&folder).unwrap() {
+        Some(Recording { made_by, made }) => {
+            println!("{} stacks of {made_by}", made.len());
+            assert_eq!(made.iter().filter_map(differs).collect::<Vec<_>>(), Vec::<String>::new());
+        }
+        None => println!("SKIP no device has written tests/recorded"),
+    }
+}
+
+/// Each stack by itself, and all of what the issue of the layers asks for.
+#[test]
+fn the_matrix_has_every_stack_once() {
+    let tasks = tasks();
+    let names: std::collections::BTreeSet<_> = tasks.iter().map(|task| task.name.clone()).collect();
+    assert_eq!((tasks.len(), names.len()), (4 * 3 * 2 * 4 + 3 * 2, tasks.len()));
+    for task in &tasks {
+        let made = on_cpu(task);
+        assert!(
+            [&made.outputs, &made.to_input, &made.to_params].iter().all(|part| largest(part) > 0.0),
+            "{}",
+            task.name
+        );
+    }
+}
+
+#[test]
+fn what_is_written_is_read_back_and_a_change_is_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(read(folder.path()).unwrap(), None);
+    let made = tasks().into_iter().map(|task| (task.clone(), on_cpu(&task))).collect();
+    let recording = Recording { made_by: "the CPU path".to_owned(), made };
+    write(folder.path(), &recording).unwrap();
+    let size: u64 = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
+    println!("{size} bytes");
+    assert!(size < 2_000_000);
+    assert_eq!(read(folder.path()).unwrap().as_ref(), Some(&recording));
+    let mut made = recording.made;
+    assert_eq!(made.iter().find_map(differs), None);
+    for (at, name) in ["params", "outputs", "to_input", "to_params"].into_iter().enumerate() {
+        let (task, whole) = made[7].clone();
+        let own = &mut made[7].1;
+        let part = [&mut own.params, &mut own.outputs, &mut own.to_input, &mut own.to_params][at].as_mut_slice();
+        let greatest = largest(part);
+        part[2] += 3e-3 * greatest;
+        assert_eq!(differs(&made[7]), Some(format!("{}.{name}", task.name)));
+        made[7].1 = whole;
+    }
+    std::fs::remove_file(folder.path().join("gru.safetensors")).unwrap();
+    assert!(read(folder.path()).unwrap_err().to_string().contains("gru.safetensors"));
+}

@@ -1,0 +1,181 @@
+"""The recipe of the keywords over several seeds, by `tidegate-gpu train` and by PyTorch.
+
+    python3 -m venv venv && venv/bin/pip install -r tests/frameworks/torch.requirements.txt
+    venv/bin/python tests/frameworks/torch_seeds.py target/release/tidegate-gpu INDEX.csv FOLDER [EPOCHS [COPIES]]
+
+Both begin with the weights that PyTorch draws for a seed, and see the same features, copies, batches, noise and dropout:
+the features are those that the trainer writes, and its random numbers are drawn here as it draws them. Prints what either
+decides rightly of what is held out, behind the last epoch, and the means over five seeds. Without EPOCHS and COPIES they are
+the recipe's. What is in FOLDER already is not made again.
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+# The folder of this script has a name that would hide the package.
+sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from torch import nn  # noqa: E402
+
+TRAINER, INDEX, FOLDER = sys.argv[1:4]
+EPOCHS, COPIES = (int(number) for number in sys.argv[4:] + ["100", "60"][len(sys.argv) - 4 :])
+SEEDS = [1, 2, 3, 4, 5]
+RECIPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../gpu-host/recipes")
+BATCH, RATE, RATE_END, DECAY, CLIP, NOISE = 64, 0.003, 0.02, 0.3, 1.0, 0.3
+FEATURES, HIDDEN, CLASSES, BETWEEN, BEFORE = 20, 96, 12, 0.3, 0.5
+# Of the trainer's random numbers: `Purpose` in gpu-host/src/train/mod.rs.
+ORDER, VARIANTS, DROPOUT = 1, 2, 3
+# Sequences that one thread of it computes together, with numbers of their own.
+SHARD = 32
+torch.set_num_threads(1)
+
+
+def words(seed, purpose, a, b, count):
+    """Words of ChaCha with 8 rounds (Bernstein 2008), as `random` in gpu-host/src/train/mod.rs has them."""
+    key = np.array([seed, purpose, a, b], dtype="<u8").view("<u4")
+    blocks = np.arange(-(-count // 16), dtype=np.uint32)
+    start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, *key, None, 0, 0, 0]
+    start = [blocks if word is None else np.full(len(blocks), word, np.uint32) for word in start]
+    state = [word.copy() for word in start]
+
+    def quarter(a, b, c, d):
+        for first, second, third, turn in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)]:
+            state[first] += state[second]
+            mixed = state[third] ^ state[first]
+            state[third] = mixed << np.uint32(turn) | mixed >> np.uint32(32 - turn)
+
+    for _ in range(4):
+        for column in range(4):
+            quarter(column, column + 4, column + 8, column + 12)
+        for column in range(4):
+            quarter(column, (column + 1) % 4 + 4, (column + 2) % 4 + 8, (column + 3) % 4 + 12)
+    return np.stack([a + b for a, b in zip(state, start)], 1).reshape(-1)[:count]
+
+
+def uniform(drawn):
+    return (drawn >> np.uint32(8)).astype(np.float32) / np.float32(1 << 24)
+
+
+def order(seed, epoch, count):
+    drawn = words(seed, ORDER, epoch, 0, count - 1)
+    found = list(range(count))
+    for k, word in zip(range(count - 1, 0, -1), drawn):
+        other = int(word) * (k + 1) >> 32
+        found[k], found[other] = found[other], found[k]
+    return found
+
+
+def batch(seed, epoch, step, chosen, x):
+    """Sequences `[steps, rows, features]`, and what dropout leaves between the layers and before the last."""
+    parts = []
+    for shard in range(0, len(chosen), SHARD):
+        rows = chosen[shard : shard + SHARD]
+        at = step << 16 | shard // SHARD
+        steps = x.shape[2]
+        size = steps * len(rows) * FEATURES
+        drawn = words(seed, VARIANTS, epoch, at, len(rows) + 2 * size)
+        variants = [int(word) * (1 + COPIES) >> 32 for word in drawn[: len(rows)]]
+        heard = np.stack([x[row, variant] for row, variant in zip(rows, variants)], 1)
+        radius, turn = uniform(drawn[len(rows) :]).reshape(-1, 2).T
+        noise = np.sqrt(np.float32(-2) * np.log(1 - radius)) * np.cos(np.float32(math.tau) * turn)
+        inner, outer = steps * len(rows) * HIDDEN, len(rows) * HIDDEN
+        kept = uniform(words(seed, DROPOUT, epoch, at, inner + outer))
+        between = (kept[:inner] >= np.float32(BETWEEN)).reshape(steps, len(rows), HIDDEN) / np.float32(1 - BETWEEN)
+        before = (kept[inner:] >= np.float32(BEFORE)).reshape(len(rows), HIDDEN) / np.float32(1 - BEFORE)
+        parts.append((heard + np.float32(NOISE) * noise.reshape(heard.shape), between, before))
+    return [torch.from_numpy(np.concatenate(part, axis)) for part, axis in zip(zip(*parts), (1, 1, 0))]
+
+
+class Spotter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(FEATURES, HIDDEN, num_layers=2)
+        self.fc = nn.Linear(HIDDEN, CLASSES)
+
+
+class Apart(nn.Module):
+    """The same, its layers apart: dropout between them is given from outside."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.GRU(FEATURES, HIDDEN), nn.GRU(HIDDEN, HIDDEN)])
+        self.fc = nn.Linear(HIDDEN, CLASSES)
+        own = {f"layers.{k}.{name}_l0": weights[f"gru.{name}_l{k}"] for k in range(2) for name in NAMES}
+        self.load_state_dict(own | {name: weights[name] for name in ["fc.weight", "fc.bias"]})
+
+    def forward(self, x, between=1.0, before=1.0):
+        first, _ = self.layers[0](x)
+        second, _ = self.layers[1](first * between)
+        return self.fc(second[-1] * before)
+
+
+NAMES = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+
+
+def ours(seed, path):
+    """The trainer's own: its report. Its features are written beside."""
+    rates = f"--batch {BATCH} --lr {RATE} --lr-end {RATE_END} --noise {NOISE} --weight-decay {DECAY} --clip {CLIP}"
+    files = ["--data", INDEX, "--front-end", f"{RECIPES}/keywords_front_end.json", "--arch", f"{RECIPES}/keywords.json"]
+    files += ["--init", f"{FOLDER}/init-{seed}.safetensors", "--features", features(seed), "--out", f"{path}.safetensors"]
+    more = f"--copies {COPIES} --background _silence_ --epochs {EPOCHS} --seed {seed} --json {rates}"
+    done = subprocess.run([TRAINER, "train", *files, *more.split()], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def features(seed):
+    return f"{FOLDER}/features-{seed}.safetensors"
+
+
+def torch_s(seed, path):
+    data = load_file(features(seed))
+    x, y = data["x_train"].numpy(), data["y_train"].long()[:: 1 + COPIES]
+    x = x.reshape(len(y), 1 + COPIES, *x.shape[1:])
+    model = Apart(load_file(f"{FOLDER}/init-{seed}.safetensors"))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY)
+    started = time.monotonic()
+    for epoch in range(EPOCHS):
+        cosine = 0.5 + 0.5 * math.cos(epoch / (EPOCHS - 1) * math.pi)
+        optimizer.param_groups[0]["lr"] = RATE * (RATE_END + (1 - RATE_END) * cosine)
+        everything = order(seed, epoch, len(y))
+        for step, first in enumerate(range(0, len(y), BATCH)):
+            chosen = everything[first : first + BATCH]
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(*batch(seed, epoch, step, chosen, x)), y[chosen])
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+            optimizer.step()
+    with torch.no_grad():
+        decided = model(data["x_test"].transpose(0, 1)).argmax(1)
+    save_file(model.state_dict(), f"{path}.safetensors")
+    right = (decided == data["y_test"].long()).double().mean()
+    return {"accuracy": right.item(), "seconds": time.monotonic() - started}
+
+
+def kept(who, make, seed):
+    path = f"{FOLDER}/{who}-{seed}"
+    if not os.path.exists(f"{path}.json"):
+        report = make(seed, path)
+        with open(f"{path}.json", "w") as out:
+            json.dump(report, out)
+    with open(f"{path}.json") as report:
+        return json.load(report)["accuracy"]
+
+
+os.makedirs(FOLDER, exist_ok=True)
+for seed in SEEDS:
+    torch.manual_seed(seed)
+    save_file(Spotter().state_dict(), f"{FOLDER}/init-{seed}.safetensors")
+found = []
+print("| seed | Tidegate | PyTorch |\n|---|---|---|")
+for seed in SEEDS:
+    found.append([kept("ours", ours, seed), kept("torch", torch_s, seed)])
+    print(f"| {seed} | {found[-1][0]:.2%} | {found[-1][1]:.2%} |", flush=True)
+means = np.array(found).mean(0)
+print(f"| mean | {means[0]:.2%} | {means[1]:.2%} |")

@@ -1,0 +1,95 @@
+//! What integers keep of a model's weights, and how finely they count its values: for a training that is to end in them.
+
+use std::collections::BTreeMap;
+
+use tidegate::Numeric;
+use tidegate::cell::{CellKind, IntegerSpec};
+use tidegate::image::{GROUP, Layout};
+
+use super::node::rows_of;
+use super::{QuantizeError, QuantizedNode, Ranges, Scales};
+use crate::canonical::{Canonical, Node};
+use crate::pack::canonical_rows;
+
+/// Rounding moves a weight by half a step; the rest is for the division.
+const HALF_STEP: f64 = 0.5 + 1e-9;
+
+/// A weight as integers keep it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeptWeight {
+    /// What its integer stands for.
+    pub value: f32,
+    /// Whether it is beyond the integers of its row or group.
+    pub cut: bool,
+}
+
+/// What integers keep of a model.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// Each weight of every matrix, by its canonical name and in its order.
+    pub weights: BTreeMap<String, Vec<KeptWeight>>,
+    /// What a unit is worth of each value, by its name, and of an LSTM's `<node>.cell_state` and `<node>.memory`, which its
+    /// projection reads.
+    pub units: BTreeMap<String, f64>,
+}
+
+impl Kept {
+    /// What [`pack_with`](crate::pack::pack_with) keeps in `i8x16` or `i4x16` of a valid model whose values reach as far as
+    /// `ranges` say.
+    ///
+    /// # Errors
+    /// If a node has no integer form.
+    pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Result<Self, QuantizeError> {
+        let (model, scales) = Scales::assign(model.clone(), ranges)?;
+        let mut kept = Self::default();
+        let (inputs, nodes) = (&model.architecture.inputs, &model.architecture.nodes);
+        for name in inputs.iter().map(|input| &input.name).chain(nodes.iter().map(|node| &node.name)) {
+            kept.units.insert(name.clone(), scales.of(name));
+        }
+        for node in nodes {
+            let quantized = QuantizedNode::new(node, &model, &scales, ranges, numeric, Layout::Portable)?;
+            let kind = CellKind::from_name(&node.cell).and_then(|kind| Some((kind, kind.integer_spec()?)));
+            let Some((kind, integer)) = kind else { continue };
+            for (number, name) in [("cell_bits", "cell_state"), ("memory_bits", "memory")] {
+                if let Some(at) = integer.numbers.iter().position(|of| of.name == number) {
+                    let unit = f64::from(-quantized.numbers[at]).exp2();
+                    kept.units.insert(format!("{}.{name}", node.name), unit);
+                }
+            }
+            kept.see(node, kind, integer, &quantized, &model);
+        }
+        Ok(kept)
+    }
+
+    fn see(
+        &mut self,
+        node: &Node,
+        kind: CellKind,
+        integer: &IntegerSpec,
+        quantized: &QuantizedNode,
+        model: &Canonical,
+    ) {
+        for (index, tensor) in integer.tensors.iter().enumerate() {
+            let (Some((rows, part)), &[name]) = (rows_of(integer, &quantized.rows, index), tensor.from) else {
+                continue;
+            };
+            let name = format!("{}.{name}", node.name);
+            let Some(before) = model.tensors.get(&name) else { continue };
+            let none = KeptWeight { value: 0.0, cut: false };
+            let kept = self.weights.entry(name).or_insert_with(|| vec![none; before.data.len()]);
+            for (row, place) in rows.iter().zip(canonical_rows(node, kind.spec(), tensor)) {
+                let (weights, step) = (&row.weights[part], row.steps[part]);
+                let places = place * weights.len()..(place + 1) * weights.len();
+                let before = &before.data[places.clone()];
+                for (col, (kept, (&weight, &before))) in
+                    kept[places].iter_mut().zip(weights.iter().zip(before)).enumerate()
+                {
+                    let factor = row.factors[part].get(col / GROUP).copied().unwrap_or(1);
+                    let value = f64::from(weight) * step;
+                    let far = (f64::from(before) - value).abs();
+                    *kept = KeptWeight { value: value as f32, cut: far > HALF_STEP * step * f64::from(factor) };
+                }
+            }
+        }
+    }
+}
