@@ -13,8 +13,10 @@ from workloads import TOLERANCE
 
 
 # A core of a virtual machine may be half of a real one. What the other half does slows it up to twofold, and shows nowhere:
-# turns count at whose ends the same work takes no longer than this, times the least it ever took.
+# turns count at whose ends the same work takes no longer than this, times the least it ever took; and in which the driver waited
+# for its core no longer than this share of the time.
 QUIET = 1.25
+WAITED = 0.02
 # Quiet turns of each driver, at least, and how many times as long as it should take they are waited for.
 LEAST_TURNS = 3
 PATIENCE = 6
@@ -113,7 +115,7 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds, prob
             got.unlink()
             error = float(np.abs(values.reshape(want.shape) - want).max())
             results[run] = {"description": driver.description, "load_ns": driver.load_ns, "first_ns": driver.first_ns,
-                            "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "turns": [], "waited": []}
+                            "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "turns": []}
             # One call says how many make a turn, roughly; so many say it well.
             calls = max(1, round(turn_seconds * 1e9 / driver.run(1)))
             live[run] = driver, calls if calls == 1 else max(1, round(turn_seconds * 1e9 / driver.run(calls)))
@@ -130,22 +132,22 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds, prob
                 driver.run(calls // 10 + 1)
             before, waited, start = probe(), driver.waited(), time.monotonic_ns()
             took = driver.run(calls)
-            results[run]["waited"].append((driver.waited() - waited) / (time.monotonic_ns() - start))
-            results[run]["turns"].append((took, max(before, probe())))
+            waited = (driver.waited() - waited) / (time.monotonic_ns() - start)
+            results[run]["turns"].append((took, max(before, probe()), waited))
         turn += 1
     for run, (driver, calls) in live.items():
         driver.close()
-        turns, waited = results[run].pop("turns"), results[run].pop("waited")
+        turns = results[run].pop("turns")
         quiet = quiet_times(turns, probe)
-        times = quiet if len(quiet) >= LEAST_TURNS else [took for took, _ in turns]
+        times = quiet if len(quiet) >= LEAST_TURNS else [took for took, _, _ in turns]
         quarters = statistics.quantiles(times, n=4)
         results[run] |= {"median_ns": statistics.median(times), "least_ns": min(times), "quartiles_ns": [quarters[0], quarters[2]],
-                         "waited": statistics.mean(waited), "turns": len(turns), "quiet_turns": len(quiet), "calls_a_turn": calls}
+                         "turns": len(turns), "quiet_turns": len(quiet), "calls_a_turn": calls}
     return results
 
 
 def quiet_times(turns, probe):
-    return [took for took, probed in turns if probe.is_quiet(probed)]
+    return [took for took, probed, waited in turns if probe.is_quiet(probed) and waited <= WAITED]
 
 
 def goes_on(results, order, probe, elapsed, seconds):

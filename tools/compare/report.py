@@ -6,9 +6,6 @@ from workloads import BARS, ELSEWHERE, LOADING_SECONDS, NORMED_TO_PLAIN, SIZES
 COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8x16", "rtneural", "onnxruntime", "openvino",
            "onednn", "tract", "onednn int8", "onnxruntime int8")
 
-# More waiting than this, and medians are of what else the machine did.
-DISTURBED = 0.02
-
 
 def stand_in(case, results):
     """Where RTNeural has not run: its times of another machine, times how the others of that machine do here.
@@ -104,12 +101,10 @@ def _cell(case, name, results):
 def _quiet(results):
     """How much the machine had to do besides."""
     runs = [figures for runs in results.values() for figures in runs.values() if "turns" in figures]
-    worst = max((figures["waited"] for figures in runs), default=0.0)
     quiet, turns = (sum(figures[name] for figures in runs) for name in ("quiet_turns", "turns"))
     loud = sum(figures["quiet_turns"] < LEAST_TURNS for figures in runs)
-    text = f"{quiet} of {turns} turns were quiet, and counted; {loud} of {len(runs)} cells had too few and count all of theirs. "
-    text += f"Of its turns' time, the driver with the worst luck waited {worst:.1%} for a core that something else had"
-    return text + (": these times mean nothing." if worst > DISTURBED else ".")
+    text = f"{quiet} of {turns} turns were quiet, and counted"
+    return text + (f"; {loud} of {len(runs)} cells had too few: all of theirs count, and mean nothing." if loud else ".")
 
 
 def markdown(record, cases):
