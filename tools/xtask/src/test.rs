@@ -82,7 +82,7 @@ pub fn hosts() -> Result<(), Failure> {
     match hosts::lacks_nightly() {
         None => {
             total.cargo_tests("tests of tidegate-fused under Miri", hosts::miri())?;
-            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(3))?;
+            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(60))?;
         }
         Some(how) => eprintln!("SKIP Miri and the thread sanitizer: {how}"),
     }
