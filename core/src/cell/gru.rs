@@ -79,9 +79,8 @@ use super::{
 };
 use crate::activation::Activation;
 use crate::gate::{self, Gate};
-use crate::kernel::{Rows, Weight};
+use crate::kernel::{Blocks, Weight, accumulate};
 use crate::node::Node;
-use crate::tanh::{sigmoid, tanh};
 
 /// Index of the option `reset_after`.
 pub const RESET_AFTER: u32 = 0;
@@ -156,25 +155,19 @@ mod tensor {
 
 /// One step without `clipped`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
-    // The same numbers in fewer instructions, and more flash.
-    if cfg!(feature = "dsp") && node.activations_are([Activation::Sigmoid, Activation::Tanh]) {
-        return step_by::<W>(node, io, sigmoid, tanh);
-    }
-    let [gate, candidate] = [0, 1].map(|index| node.activation(index));
-    step_by::<W>(node, io, |a| gate.apply(a), |a| candidate.apply(a));
+    step_by::<W>(node, io, |a| a);
 }
 
 /// One step with any options.
 pub(crate) fn step_any<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let limit = node.param(PREACT_CLIP);
-    let [gate, candidate] = [0, 1].map(|index| node.activation(index));
-    step_by::<W>(node, io, |a| gate.apply(lstm::clip(a, limit)), |a| candidate.apply(lstm::clip(a, limit)));
+    step_by::<W>(node, io, |a| lstm::clip(a, limit));
 }
 
-/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden + rank]` (r ⊙ h and z with the reset before, and
-/// what the recurrent weights see with `low_rank`).
+/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden + rank]` (r, z, and what the recurrent
+/// weights see with `low_rank`); activations see what `seen` gives of their sums.
 #[inline(always)]
-fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, gate: impl Fn(f32) -> f32, candidate: impl Fn(f32) -> f32) {
+fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, seen: impl Fn(f32) -> f32 + Copy) {
     let Io { x, state: hidden, work, y, .. } = io;
     if is_masked(node, MASKED, x) {
         return copy(y, hidden);
@@ -182,14 +175,19 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, gate: impl Fn(f32) -> f32, ca
     let Some((reset, rest)) = work.split_at_mut_checked(node.hidden_size) else { return };
     let Some((update, projected)) = rest.split_at_mut_checked(node.hidden_size) else { return };
     let operand = operand::<W>(node, hidden, projected);
+    gates::<W>(node, x, operand, reset, update, seen);
     if node.has(RESET_AFTER) {
-        reset_after::<W>(node, x, operand, hidden, y, gate, candidate);
+        new_reset_after::<W>(node, x, operand, reset, y, seen);
     } else {
-        gates::<W>(node, x, operand, hidden, reset, update, gate);
-        let operand = self::operand::<W>(node, reset, projected);
-        reset_before::<W>(node, x, operand, hidden, update, y, candidate);
+        for (r, &h) in reset.iter_mut().zip(hidden.iter()) {
+            *r *= h;
+        }
+        new_reset_before::<W>(node, x, self::operand::<W>(node, reset, projected), y, seen);
     }
-    copy(hidden, y);
+    for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
+        *h = z * *h + (1.0 - z) * *n;
+        *n = *h;
+    }
 }
 
 /// What the recurrent weights see in place of `h`, which may be r ⊙ h.
@@ -197,114 +195,66 @@ fn operand<'w, W: Weight>(node: &Node<'_>, h: &'w [f32], projected: &'w mut [f32
     low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, h, projected)
 }
 
-/// Units whose sums are taken before anything is made of them.
-const UNITS: usize = 16;
-
-/// Of r and z: a block of four rows has those of two units.
-type GateSums = [[f32; 4]; UNITS / 2];
-
-/// Of n: a block of four rows has four units.
-type NewSums = [[f32; 4]; UNITS / 4];
-
-/// Rows of r and z.
-#[inline(always)]
-fn gate_rows<'a, W: Weight>(node: &Node<'a>) -> Rows<'a, W> {
-    Rows {
-        bias: node.columns(tensor::GATE_BIAS),
-        input: node.columns(tensor::GATE_INPUT_WEIGHTS),
-        recurrent: node.columns(tensor::GATE_RECURRENT_WEIGHTS),
-    }
+/// The blocks of a matrix whose rows are as long as what it is multiplied with. How many there are the rest of a step says.
+fn blocks<'a, W: Weight>(node: &Node<'a>, index: usize, x: &[f32]) -> Blocks<'a, [W; 4]> {
+    Blocks { units: node.columns(index), block_len: x.len() }
 }
 
-/// h' of `hidden`, z and n.
-#[inline(always)]
-fn updated(hidden: f32, update: f32, new: f32) -> f32 {
-    update * hidden + (1.0 - update) * new
-}
-
-/// r ⊙ h and z of every unit, of h and of what the recurrent weights see of it. By itself, as the others are: the stack holds
-/// one of them.
+/// r and z of every unit. A block of four rows holds r, z of two units. By itself, as what makes n is: the stack holds one.
 #[inline(never)]
 fn gates<W: Weight>(
     node: &Node<'_>,
     x: &[f32],
-    operand: &[f32],
     hidden: &[f32],
     reset: &mut [f32],
     update: &mut [f32],
-    gate: impl Fn(f32) -> f32,
+    seen: impl Fn(f32) -> f32,
 ) {
-    let mut rows = gate_rows::<W>(node);
-    let mut sums = GateSums::default();
-    let units = reset.chunks_mut(UNITS).zip(update.chunks_mut(UNITS)).zip(hidden.chunks(UNITS));
-    for ((reset, update), hidden) in units {
-        let sums = rows.next(x, operand, hidden.len().div_ceil(2), &mut sums);
-        let (sums, _) = sums.as_flattened().as_chunks();
-        for (((r, z), &h), &[preact_r, preact_z]) in reset.iter_mut().zip(update).zip(hidden).zip(sums) {
-            *r = gate(preact_r) * h;
-            *z = gate(preact_z);
+    let gate = node.activation(0);
+    let input = blocks::<W>(node, tensor::GATE_INPUT_WEIGHTS, x);
+    let recurrent = blocks::<W>(node, tensor::GATE_RECURRENT_WEIGHTS, hidden);
+    let rows = input.zip(recurrent).zip(node.columns::<f32>(tensor::GATE_BIAS));
+    for (((w, u), &b), (r, z)) in rows.zip(reset.chunks_mut(2).zip(update.chunks_mut(2))) {
+        let [r0, z0, r1, z1] = accumulate(accumulate(b, w, x), u, hidden);
+        for ((r, z), (preact_r, preact_z)) in r.iter_mut().zip(z).zip([(r0, z0), (r1, z1)]) {
+            *r = gate.apply(seen(preact_r));
+            *z = gate.apply(seen(preact_z));
         }
     }
 }
 
-/// h' of every unit; `operand` is what the recurrent weights see of r ⊙ h.
+/// n of every unit, four to a block; `reset` is r ⊙ h.
 #[inline(never)]
-fn reset_before<W: Weight>(
-    node: &Node<'_>,
-    x: &[f32],
-    operand: &[f32],
-    hidden: &[f32],
-    update: &[f32],
-    y: &mut [f32],
-    candidate: impl Fn(f32) -> f32,
-) {
-    let mut rows = Rows::<W> {
-        bias: node.columns(tensor::NEW_BIAS),
-        input: node.columns(tensor::NEW_INPUT_WEIGHTS),
-        recurrent: node.columns(tensor::NEW_RECURRENT_WEIGHTS),
-    };
-    let mut sums = NewSums::default();
-    for ((y, hidden), update) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)).zip(update.chunks(UNITS)) {
-        let sums = rows.next(x, operand, hidden.len().div_ceil(4), &mut sums);
-        for (((y, &h), &z), &preact) in y.iter_mut().zip(hidden).zip(update).zip(sums.as_flattened()) {
-            *y = updated(h, z, candidate(preact));
+fn new_reset_before<W: Weight>(node: &Node<'_>, x: &[f32], reset: &[f32], new: &mut [f32], seen: impl Fn(f32) -> f32) {
+    let activation = node.activation(1);
+    let input = blocks::<W>(node, tensor::NEW_INPUT_WEIGHTS, x);
+    let recurrent = blocks::<W>(node, tensor::NEW_RECURRENT_WEIGHTS, reset);
+    let rows = input.zip(recurrent).zip(node.columns::<f32>(tensor::NEW_BIAS));
+    for (((w, u), &b), new) in rows.zip(new.chunks_mut(4)) {
+        for (n, preact) in new.iter_mut().zip(accumulate(accumulate(b, w, x), u, reset)) {
+            *n = activation.apply(seen(preact));
         }
     }
 }
 
-/// h' of every unit, of h and of what the recurrent weights see of it.
+/// n of every unit, four to a block; `reset` is r.
 #[inline(never)]
-fn reset_after<W: Weight>(
+fn new_reset_after<W: Weight>(
     node: &Node<'_>,
     x: &[f32],
-    operand: &[f32],
     hidden: &[f32],
-    y: &mut [f32],
-    gate: impl Fn(f32) -> f32,
-    candidate: impl Fn(f32) -> f32,
+    reset: &[f32],
+    new: &mut [f32],
+    seen: impl Fn(f32) -> f32,
 ) {
-    let mut rows = gate_rows::<W>(node);
-    let mut of_input = Rows::<W> {
-        bias: node.columns(tensor::NEW_INPUT_BIAS),
-        input: node.columns(tensor::NEW_INPUT_WEIGHTS),
-        recurrent: &[],
-    };
-    let mut of_hidden = Rows::<W> {
-        bias: node.columns(tensor::NEW_RECURRENT_BIAS),
-        input: &[],
-        recurrent: node.columns(tensor::NEW_RECURRENT_WEIGHTS),
-    };
-    let (mut gates, mut from_input, mut from_hidden) = (GateSums::default(), NewSums::default(), NewSums::default());
-    for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
-        let blocks = hidden.len().div_ceil(4);
-        let gates = rows.next(x, operand, hidden.len().div_ceil(2), &mut gates);
-        let from_input = of_input.next(x, &[], blocks, &mut from_input).as_flattened();
-        let from_hidden = of_hidden.next(&[], operand, blocks, &mut from_hidden).as_flattened();
-        let (gates, _) = gates.as_flattened().as_chunks();
-        let sums = gates.iter().zip(from_input).zip(from_hidden);
-        for ((y, &h), ((&[r, z], &a), &b)) in y.iter_mut().zip(hidden).zip(sums) {
-            let new = candidate(a + gate(r) * b);
-            *y = updated(h, gate(z), new);
+    let activation = node.activation(1);
+    let input = blocks::<W>(node, tensor::NEW_INPUT_WEIGHTS, x).zip(node.columns::<f32>(tensor::NEW_INPUT_BIAS));
+    let recurrent =
+        blocks::<W>(node, tensor::NEW_RECURRENT_WEIGHTS, hidden).zip(node.columns::<f32>(tensor::NEW_RECURRENT_BIAS));
+    for (((w, &b), (u, &b_r)), (new, reset)) in input.zip(recurrent).zip(new.chunks_mut(4).zip(reset.chunks(4))) {
+        let (from_input, from_hidden) = (accumulate(b, w, x), accumulate(b_r, u, hidden));
+        for ((n, &r), (a, b)) in new.iter_mut().zip(reset).zip(from_input.into_iter().zip(from_hidden)) {
+            *n = activation.apply(seen(a + r * b));
         }
     }
 }
