@@ -72,6 +72,8 @@
 
 pub mod integer;
 
+use core::cell::Cell;
+
 use super::low_rank::{self, RANK};
 use super::{
     ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, StateSpec, TensorSpec, copy,
@@ -79,8 +81,9 @@ use super::{
 };
 use crate::activation::Activation;
 use crate::gate::{self, Gate};
-use crate::kernel::{Blocks, Weight, accumulate};
+use crate::kernel::{Rows, Weight};
 use crate::node::Node;
+use crate::tanh::{sigmoid, tanh};
 
 /// Index of the option `reset_after`.
 pub const RESET_AFTER: u32 = 0;
@@ -155,38 +158,63 @@ mod tensor {
 
 /// One step without `clipped`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
-    step_by::<W>(node, io, |a| a);
+    // The same numbers in fewer instructions, and more flash.
+    if cfg!(feature = "dsp") && node.activations_are([Activation::Sigmoid, Activation::Tanh]) {
+        return step_by::<W>(node, io, sigmoid, tanh);
+    }
+    let [gate, candidate] = [0, 1].map(|index| node.activation(index));
+    step_by::<W>(node, io, |a| gate.apply(a), |a| candidate.apply(a));
 }
 
 /// One step with any options.
 pub(crate) fn step_any<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let limit = node.param(PREACT_CLIP);
-    step_by::<W>(node, io, |a| lstm::clip(a, limit));
+    let [gate, candidate] = [0, 1].map(|index| node.activation(index));
+    step_by::<W>(node, io, |a| gate.apply(lstm::clip(a, limit)), |a| candidate.apply(lstm::clip(a, limit)));
 }
 
-/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden + rank]` (r, z, and what the recurrent
-/// weights see with `low_rank`); activations see what `seen` gives of their sums.
+/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden + rank]`: sums, and with `low_rank` what the
+/// recurrent weights see. Until it has h', `y` has z.
 #[inline(always)]
-fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, seen: impl Fn(f32) -> f32 + Copy) {
+fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, gate: impl Fn(f32) -> f32, candidate: impl Fn(f32) -> f32) {
     let Io { x, state: hidden, work, y, .. } = io;
     if is_masked(node, MASKED, x) {
         return copy(y, hidden);
     }
-    let Some((reset, rest)) = work.split_at_mut_checked(node.hidden_size) else { return };
-    let Some((update, projected)) = rest.split_at_mut_checked(node.hidden_size) else { return };
+    let Some((sums, projected)) = work.split_at_mut_checked(2 * node.hidden_size) else { return };
     let operand = operand::<W>(node, hidden, projected);
-    gates::<W>(node, x, operand, reset, update, seen);
+    rows::<W>(node, tensor::GATE_BIAS, tensor::GATE_INPUT_WEIGHTS, tensor::GATE_RECURRENT_WEIGHTS)
+        .all(x, operand, sums);
+    // r to the first half of the sums, of which r and z of a unit lie side by side, no earlier than where r goes.
+    let cells = Cell::from_mut(&mut *sums).as_slice_of_cells();
+    for ((sums, reset), update) in cells.as_chunks::<2>().0.iter().zip(cells).zip(y.iter_mut()) {
+        let [r, z] = [gate(sums[0].get()), gate(sums[1].get())];
+        reset.set(r);
+        *update = z;
+    }
+    let Some((reset, sums)) = sums.split_at_mut_checked(node.hidden_size) else { return };
     if node.has(RESET_AFTER) {
-        new_reset_after::<W>(node, x, operand, reset, y, seen);
+        let of_hidden = rows::<W>(node, tensor::NEW_RECURRENT_BIAS, NONE, tensor::NEW_RECURRENT_WEIGHTS);
+        of_hidden.all(&[], operand, sums);
+        for (sum, &r) in sums.iter_mut().zip(reset.iter()) {
+            *sum *= r;
+        }
+        rows::<W>(node, tensor::NEW_INPUT_BIAS, tensor::NEW_INPUT_WEIGHTS, NONE).all(x, &[], reset);
+        for ((y, h), (&mut a, &mut b)) in y.iter_mut().zip(hidden).zip(reset.iter_mut().zip(sums)) {
+            *h = updated(*h, *y, candidate(a + b));
+            *y = *h;
+        }
     } else {
         for (r, &h) in reset.iter_mut().zip(hidden.iter()) {
             *r *= h;
         }
-        new_reset_before::<W>(node, x, self::operand::<W>(node, reset, projected), y, seen);
-    }
-    for ((n, &z), h) in y.iter_mut().zip(update.iter()).zip(hidden) {
-        *h = z * *h + (1.0 - z) * *n;
-        *n = *h;
+        let operand = self::operand::<W>(node, reset, projected);
+        rows::<W>(node, tensor::NEW_BIAS, tensor::NEW_INPUT_WEIGHTS, tensor::NEW_RECURRENT_WEIGHTS)
+            .all(x, operand, sums);
+        for ((y, h), &mut sum) in y.iter_mut().zip(hidden).zip(sums) {
+            *h = updated(*h, *y, candidate(sum));
+            *y = *h;
+        }
     }
 }
 
@@ -195,66 +223,18 @@ fn operand<'w, W: Weight>(node: &Node<'_>, h: &'w [f32], projected: &'w mut [f32
     low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, h, projected)
 }
 
-/// The blocks of a matrix whose rows are as long as what it is multiplied with. How many there are the rest of a step says.
-fn blocks<'a, W: Weight>(node: &Node<'a>, index: usize, x: &[f32]) -> Blocks<'a, [W; 4]> {
-    Blocks { units: node.columns(index), block_len: x.len() }
+/// The index of no tensor.
+const NONE: usize = usize::MAX;
+
+/// Rows by the indices of their tensors.
+#[inline(always)]
+fn rows<'a, W: Weight>(node: &Node<'a>, bias: usize, input: usize, recurrent: usize) -> Rows<'a, W> {
+    let matrix = |index| if index == NONE { &[][..] } else { node.columns(index) };
+    Rows { bias: node.columns(bias), input: matrix(input), recurrent: matrix(recurrent) }
 }
 
-/// r and z of every unit. A block of four rows holds r, z of two units. By itself, as what makes n is: the stack holds one.
-#[inline(never)]
-fn gates<W: Weight>(
-    node: &Node<'_>,
-    x: &[f32],
-    hidden: &[f32],
-    reset: &mut [f32],
-    update: &mut [f32],
-    seen: impl Fn(f32) -> f32,
-) {
-    let gate = node.activation(0);
-    let input = blocks::<W>(node, tensor::GATE_INPUT_WEIGHTS, x);
-    let recurrent = blocks::<W>(node, tensor::GATE_RECURRENT_WEIGHTS, hidden);
-    let rows = input.zip(recurrent).zip(node.columns::<f32>(tensor::GATE_BIAS));
-    for (((w, u), &b), (r, z)) in rows.zip(reset.chunks_mut(2).zip(update.chunks_mut(2))) {
-        let [r0, z0, r1, z1] = accumulate(accumulate(b, w, x), u, hidden);
-        for ((r, z), (preact_r, preact_z)) in r.iter_mut().zip(z).zip([(r0, z0), (r1, z1)]) {
-            *r = gate.apply(seen(preact_r));
-            *z = gate.apply(seen(preact_z));
-        }
-    }
-}
-
-/// n of every unit, four to a block; `reset` is r ⊙ h.
-#[inline(never)]
-fn new_reset_before<W: Weight>(node: &Node<'_>, x: &[f32], reset: &[f32], new: &mut [f32], seen: impl Fn(f32) -> f32) {
-    let activation = node.activation(1);
-    let input = blocks::<W>(node, tensor::NEW_INPUT_WEIGHTS, x);
-    let recurrent = blocks::<W>(node, tensor::NEW_RECURRENT_WEIGHTS, reset);
-    let rows = input.zip(recurrent).zip(node.columns::<f32>(tensor::NEW_BIAS));
-    for (((w, u), &b), new) in rows.zip(new.chunks_mut(4)) {
-        for (n, preact) in new.iter_mut().zip(accumulate(accumulate(b, w, x), u, reset)) {
-            *n = activation.apply(seen(preact));
-        }
-    }
-}
-
-/// n of every unit, four to a block; `reset` is r.
-#[inline(never)]
-fn new_reset_after<W: Weight>(
-    node: &Node<'_>,
-    x: &[f32],
-    hidden: &[f32],
-    reset: &[f32],
-    new: &mut [f32],
-    seen: impl Fn(f32) -> f32,
-) {
-    let activation = node.activation(1);
-    let input = blocks::<W>(node, tensor::NEW_INPUT_WEIGHTS, x).zip(node.columns::<f32>(tensor::NEW_INPUT_BIAS));
-    let recurrent =
-        blocks::<W>(node, tensor::NEW_RECURRENT_WEIGHTS, hidden).zip(node.columns::<f32>(tensor::NEW_RECURRENT_BIAS));
-    for (((w, &b), (u, &b_r)), (new, reset)) in input.zip(recurrent).zip(new.chunks_mut(4).zip(reset.chunks(4))) {
-        let (from_input, from_hidden) = (accumulate(b, w, x), accumulate(b_r, u, hidden));
-        for ((n, &r), (a, b)) in new.iter_mut().zip(reset).zip(from_input.into_iter().zip(from_hidden)) {
-            *n = activation.apply(seen(a + r * b));
-        }
-    }
+/// h' of `hidden`, z and n.
+#[inline(always)]
+fn updated(hidden: f32, update: f32, new: f32) -> f32 {
+    update * hidden + (1.0 - update) * new
 }

@@ -123,7 +123,7 @@ use super::{
 };
 use crate::activation::Activation;
 use crate::gate;
-use crate::kernel::{Weight, accumulate};
+use crate::kernel::{Rows, Weight, accumulate};
 use crate::node::Node;
 use crate::tanh::{sigmoid, tanh};
 
@@ -328,17 +328,15 @@ fn walk<W: Weight>(
     mut peepholes: impl Iterator<Item = [f32; 3]>,
     clip: impl Fn(f32) -> f32,
 ) {
-    let mut input = node.columns::<W>(tensor::INPUT_WEIGHTS);
-    let mut recurrent = node.columns::<W>(tensor::RECURRENT_WEIGHTS);
-    let mut bias = node.columns::<f32>(tensor::BIAS);
+    let mut rows = Rows::<W> {
+        bias: node.columns(tensor::BIAS),
+        input: node.columns(tensor::INPUT_WEIGHTS),
+        recurrent: node.columns(tensor::RECURRENT_WEIGHTS),
+    };
     let mut sums = [[0.0; 4]; CHUNK];
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
-        let Some(sums) = sums.get_mut(..cell.len()) else { return };
-        W::sum_two(bias, (input, x), (recurrent, operand), sums);
-        input = input.get(sums.len() * x.len()..).unwrap_or_default();
-        recurrent = recurrent.get(sums.len() * operand.len()..).unwrap_or_default();
-        bias = bias.get(sums.len()..).unwrap_or_default();
-        for (&mut [mut i, mut f, g, mut o], (c, m)) in sums.iter_mut().zip(cell.iter_mut().zip(m)) {
+        let sums = rows.next(x, operand, cell.len(), &mut sums);
+        for (&[mut i, mut f, g, mut o], (c, m)) in sums.iter().zip(cell.iter_mut().zip(m)) {
             let peephole = peepholes.next();
             if let Some([p_i, p_f, _]) = peephole {
                 i += p_i * *c;

@@ -154,7 +154,7 @@ pub fn sum_two(
     if blocks == 0 || input.len() < blocks * x.len() || recurrent.len() < blocks * h.len() {
         return;
     }
-    let parts = [(x.as_ptr(), x.len()), (h.as_ptr(), h.len())].map(|(x, len)| Operand { x, len });
+    let parts = [Operand { x: x.as_ptr(), len: x.len() }, Operand { x: h.as_ptr(), len: h.len() }];
     // SAFETY: reads `blocks` times 16 bytes of biases and 16 of weights for each element of `x` and `h`, which it reads
     // too, and writes `blocks` times 16 bytes of sums: the slices have as much, aligned to f32.
     unsafe {

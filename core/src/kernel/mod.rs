@@ -124,6 +124,37 @@ pub fn accumulate<W: Weight>(acc: [f32; 4], block: &[[W; 4]], x: &[f32]) -> [f32
     W::accumulate(acc, block, x)
 }
 
+/// Blocks of four rows of two matrices, and the biases of their sums; what lies behind them may follow.
+pub struct Rows<'a, W> {
+    pub bias: &'a [[f32; 4]],
+    pub input: &'a [[W; 4]],
+    pub recurrent: &'a [[W; 4]],
+}
+
+impl<W: Weight> Rows<'_, W> {
+    /// W x + R h + b of the next blocks: so many, and at most as many as go into `sums`. By itself: there is much code in it.
+    #[inline(never)]
+    pub fn next<'s>(&mut self, x: &[f32], h: &[f32], blocks: usize, sums: &'s mut [[f32; 4]]) -> &'s [[f32; 4]] {
+        let Some(sums) = sums.get_mut(..blocks) else { return &[] };
+        W::sum_two(self.bias, (self.input, x), (self.recurrent, h), sums);
+        self.bias = self.bias.get(blocks..).unwrap_or_default();
+        self.input = self.input.get(blocks * x.len()..).unwrap_or_default();
+        self.recurrent = self.recurrent.get(blocks * h.len()..).unwrap_or_default();
+        sums
+    }
+
+    /// The same of as many rows as `sums` has.
+    #[inline(always)]
+    pub fn all(mut self, x: &[f32], h: &[f32], sums: &mut [f32]) {
+        let (blocks, rest) = sums.as_chunks_mut();
+        self.next(x, h, blocks.len(), blocks);
+        if !rest.is_empty() {
+            let mut last = [[0.0; 4]];
+            crate::cell::copy(rest, self.next(x, h, 1, &mut last).as_flattened());
+        }
+    }
+}
+
 /// Inner products of the weights of a numeric with i16 in one layout.
 pub(crate) trait Kernel {
     /// A piece of a block.
