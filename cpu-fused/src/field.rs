@@ -134,6 +134,7 @@ impl<E: Copy + Default> Field<'_, E> {
         (resets, resets_time): (&[bool], usize),
     ) {
         kernel.run(&mut Span {
+            source: None,
             memory: self.memory,
             input,
             output,

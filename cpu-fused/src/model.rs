@@ -27,7 +27,7 @@ pub struct FusedModel<'m> {
     /// Every step gives an output and begins from the state that the one before left: steps may be run layer by layer.
     pub(crate) is_plain: bool,
     /// Of one layer that has a kernel, between one input and one output: how long these are.
-    single: Option<[usize; 2]>,
+    pub(crate) single: Option<[usize; 2]>,
 }
 
 impl core::fmt::Debug for FusedModel<'_> {

@@ -8,6 +8,7 @@ use tidegate::{Batch, Sequence, State};
 
 use crate::field::{Field, STEPS};
 use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
+use crate::node::{Line, Span};
 use crate::step::{Rows, unseen};
 
 /// Sequences that are run together, at most: rows enough for weights out of the third cache, and few enough for many steps.
@@ -156,7 +157,11 @@ impl FusedModel<'_> {
                 let lens: Vec<usize> = (0..batch).map(|index| len(index).clamp(begin, begin + chunk) - begin).collect();
                 let resets = how.resets.map_or(&[][..], |resets| &resets[first * time + begin..]);
                 let range = Range { batch, chunk, lens: &lens, resets, time };
-                self.chunk(nodes, words, scratch, inputs, (first * time + begin, time), &range);
+                let rows = (first * time + begin, time);
+                if !how.last_only && self.direct(nodes, words, scratch, (inputs, outputs), rows, &range) {
+                    continue;
+                }
+                self.chunk(nodes, words, scratch, inputs, rows, &range);
                 let arenas: &[E] = bytemuck::cast_slice(scratch.arenas.get());
                 for (index, &steps) in lens.iter().enumerate() {
                     let from = if how.last_only { len(index).saturating_sub(begin + 1).min(steps) } else { 0 };
@@ -177,6 +182,43 @@ impl FusedModel<'_> {
             }
         }
         written
+    }
+
+    /// [`chunk`](Self::chunk) of a model that is but one layer of floats, which reads and writes the caller's slices; whether
+    /// it is one.
+    fn direct<E: Element>(
+        &self,
+        nodes: &Nodes<'_, E>,
+        words: &mut [u32],
+        scratch: &mut Scratch,
+        (inputs, outputs): (&[&[f32]], &mut [&mut [f32]]),
+        (first, time): (usize, usize),
+        range: &Range<'_>,
+    ) -> bool {
+        let (Some([x, y]), [input], [output], [node]) = (self.single, inputs, outputs, nodes.all.as_slice()) else {
+            return false;
+        };
+        let (Some(kernel), true) = (&node.kernel, size_of::<E>() == size_of::<f32>()) else { return false };
+        let [work, ..] = nodes.most(range.batch, range.chunk);
+        scratch.work.at_least(work);
+        let line = |len| Line { start: first * len, sequence: time * len, row: len, len, mirrored: false };
+        kernel.run(&mut Span {
+            source: Some(bytemuck::cast_slice(input)),
+            memory: bytemuck::cast_slice_mut(output),
+            input: line(x),
+            output: line(y),
+            time: range.chunk,
+            lens: range.lens,
+            resets: range.resets,
+            resets_time: range.time,
+            states: bytemuck::cast_slice_mut(words),
+            state_stride: self.model.state_words(),
+            // Behind the clock.
+            state: node.state.start + 1..node.state.end + 1,
+            work: bytemuck::cast_slice_mut(scratch.work.get_mut()),
+            rows: &mut scratch.rows,
+        });
+        true
     }
 
     /// Some steps of some sequences, whose inputs begin with row `first`, `time` rows to a sequence.

@@ -247,39 +247,55 @@ pub fn many<S: Simd, W: Weight>(
         let (operand, sums) = (&operands[operand..operand + matrix.cols()], &mut sums[to..]);
         return one(s, [(matrix, operand)], start, sums, way);
     }
-    s.vectorize(Many { s, matrix, operands, start, sums, rows, way });
+    many_through(s, [(matrix, operands)], start, sums, (rows.len(), |n| ([rows[n].0], rows[n].1)), way);
 }
 
-struct Many<'s, S, W> {
+/// [`one`] for so many rows, each given by where its operands begin and where its sums do.
+#[inline(always)]
+pub fn many_through<S: Simd, W: Weight, const M: usize>(
     s: S,
-    matrix: &'s Panels<W>,
-    operands: &'s [f32],
+    parts: [Part<'_, W>; M],
+    start: Option<&[f32]>,
+    sums: &mut [f32],
+    (rows, row): (usize, impl Fn(usize) -> ([usize; M], usize)),
+    way: Way,
+) {
+    s.vectorize(Many { s, parts, start, sums, rows, row, way });
+}
+
+struct Many<'s, S, W, F, const M: usize> {
+    s: S,
+    parts: [Part<'s, W>; M],
     start: Option<&'s [f32]>,
     sums: &'s mut [f32],
-    rows: &'s [(usize, usize)],
+    rows: usize,
+    row: F,
     way: Way,
 }
 
-impl<S: Simd, W: Weight> Task for Many<'_, S, W> {
+impl<S: Simd, W: Weight, F: Fn(usize) -> ([usize; M], usize), const M: usize> Task for Many<'_, S, W, F, M> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { s, matrix, operands, start, sums, rows, way } = self;
+        let Self { s, parts, start, sums, rows, row, way } = self;
+        let (matrix, _) = parts[0];
         for turn in 0..matrix.len() {
             let at = way.at(turn, matrix.len());
-            let parts = [(matrix, operands)];
-            let mut left = rows;
-            while !left.is_empty() {
-                let (block, others) = left.split_at(block_len(s, left.len()));
-                left = others;
-                let row = |n: usize| ([block[n].0], block[n].1 + matrix.first(at) * S::LANES);
+            let mut first = 0;
+            while first < rows {
+                let len = block_len(s, rows - first);
+                let row = |n: usize| {
+                    let (from, to) = row(first + n);
+                    (from, to + matrix.first(at) * S::LANES)
+                };
                 match matrix.width(at) {
-                    1 => block_of::<S, W, 1, 1>(s, parts, at, start, sums, block.len(), row),
-                    2 => block_of::<S, W, 2, 1>(s, parts, at, start, sums, block.len(), row),
-                    3 => block_of::<S, W, 3, 1>(s, parts, at, start, sums, block.len(), row),
-                    _ => block_of::<S, W, WIDTH, 1>(s, parts, at, start, sums, block.len(), row),
+                    1 => block_of::<S, W, 1, M>(s, parts, at, start, sums, len, row),
+                    2 => block_of::<S, W, 2, M>(s, parts, at, start, sums, len, row),
+                    3 => block_of::<S, W, 3, M>(s, parts, at, start, sums, len, row),
+                    _ => block_of::<S, W, WIDTH, M>(s, parts, at, start, sums, len, row),
                 }
+                first += len;
             }
         }
     }
@@ -308,48 +324,36 @@ pub fn block_of<S: Simd, W: Weight, const R: usize, const M: usize>(
 ) {
     let start = start.map(|start| &start[parts[0].0.first(at) * S::LANES..]);
     match rows {
-        6 if S::ROWS >= 6 => s.call(Block::<S, W, R, 6, M>::new(s, parts, at, start, sums, row)),
-        5 if S::ROWS >= 5 => s.call(Block::<S, W, R, 5, M>::new(s, parts, at, start, sums, row)),
-        4 if S::ROWS >= 4 => s.call(Block::<S, W, R, 4, M>::new(s, parts, at, start, sums, row)),
-        3 if S::ROWS >= 3 => s.call(Block::<S, W, R, 3, M>::new(s, parts, at, start, sums, row)),
-        2 => s.call(Block::<S, W, R, 2, M>::new(s, parts, at, start, sums, row)),
-        _ => s.call(Block::<S, W, R, 1, M>::new(s, parts, at, start, sums, row)),
+        6 if S::ROWS >= 6 => rows_of::<S, W, R, 6, M>(s, parts, at, start, sums, row),
+        5 if S::ROWS >= 5 => rows_of::<S, W, R, 5, M>(s, parts, at, start, sums, row),
+        4 if S::ROWS >= 4 => rows_of::<S, W, R, 4, M>(s, parts, at, start, sums, row),
+        3 if S::ROWS >= 3 => rows_of::<S, W, R, 3, M>(s, parts, at, start, sums, row),
+        2 => rows_of::<S, W, R, 2, M>(s, parts, at, start, sums, row),
+        _ => rows_of::<S, W, R, 1, M>(s, parts, at, start, sums, row),
     }
+}
+
+#[inline(always)]
+fn rows_of<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize>(
+    s: S,
+    parts: [Part<'_, W>; M],
+    at: usize,
+    start: Option<&[f32]>,
+    sums: &mut [f32],
+    row: impl Fn(usize) -> ([usize; M], usize),
+) {
+    s.call(Block::<S, W, R, N, M> { s, parts, at, start, sums, rows: core::array::from_fn(row) });
 }
 
 /// The sums of `N` rows, in registers until they are done. Called, never inlined: every register is theirs.
-struct Block<'a, 's, S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> {
+struct Block<'a, 's, S, W, const R: usize, const N: usize, const M: usize> {
     s: S,
-    panels: [&'a [[W::Lanes<S>; R]]; M],
-    operands: [[&'a [f32]; N]; M],
+    parts: [Part<'a, W>; M],
+    at: usize,
     start: Option<&'a [f32]>,
     sums: &'s mut [f32],
-    at: [usize; N],
-}
-
-impl<'a, 's, S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> Block<'a, 's, S, W, R, N, M> {
-    #[inline(always)]
-    fn new(
-        s: S,
-        parts: [Part<'a, W>; M],
-        at: usize,
-        start: Option<&'a [f32]>,
-        sums: &'s mut [f32],
-        row: impl Fn(usize) -> ([usize; M], usize),
-    ) -> Self {
-        let mut of = Self { s, panels: [&[]; M], operands: [[&[]; N]; M], start, sums, at: [0; N] };
-        for n in 0..N {
-            let (from, to) = row(n);
-            of.at[n] = to;
-            for m in 0..M {
-                of.operands[m][n] = &parts[m].1[from[m]..];
-            }
-        }
-        for (panel, (matrix, _)) in of.panels.iter_mut().zip(parts) {
-            *panel = matrix.panel::<S, R>(at);
-        }
-        of
-    }
+    /// Of each row, where its operands begin, and where its sums do.
+    rows: [([usize; M], usize); N],
 }
 
 impl<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> Task for Block<'_, '_, S, W, R, N, M> {
@@ -357,20 +361,22 @@ impl<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> Task fo
 
     #[inline(always)]
     fn run(self) {
-        let Self { s, panels, operands, start, sums, at } = self;
+        let Self { s, parts, at, start, sums, rows } = self;
         let mut chains = [[s.splat(0.0); R]; N];
         for n in 0..N {
-            chains[n] = load::<S, R>(s, start.unwrap_or(&sums[at[n]..]));
+            chains[n] = load::<S, R>(s, start.unwrap_or(&sums[rows[n].1..]));
         }
         for m in 0..M {
+            let (matrix, operands) = parts[m];
+            let panel = matrix.panel::<S, R>(at);
             let mut x: [&[f32]; N] = [&[]; N];
             for n in 0..N {
-                x[n] = &operands[m][n][..panels[m].len()];
+                x[n] = &operands[rows[n].0[m]..][..panel.len()];
             }
-            chains = chain::<S, W, R, N>(s, panels[m], x, chains);
+            chains = chain::<S, W, R, N>(s, panel, x, chains);
         }
         for n in 0..N {
-            store(s, chains[n], &mut sums[at[n]..]);
+            store(s, chains[n], &mut sums[rows[n].1..]);
         }
     }
 }

@@ -1,21 +1,22 @@
 """Fits the table of cpu-fused/src/arch/x86_64/tanh_avx512.rs: python3 tests/fit/tanh_table.py (numpy, scipy).
 
-tanh x = Σ cₖ tᵏ, t = x - left edge, on 32 segments of 0 <= x < 15: eight between 1 and 2 of y = x + 1, eight between 2
-and 4, and so on, so that the bits of y below its leading one and two of its exponent's say which. For the least absolute
-error: by linear programming, one coefficient after the other, each rounded to f32 before the rest is fitted again. The first
-segment begins with 0 and 1: what is close to 0 keeps its digits.
+tanh x = Σ cₖ tᵏ, t = y - left edge, y = 13/8 x + 1, on 32 segments of 0 <= x < 9.23, where tanh rounds to 1: eight between 1
+and 2, eight between 2 and 4, and so on, so that the bits of y below its leading one and two of its exponent's say which. For the
+least absolute error: by linear programming, one coefficient after the other, each rounded to f32 before the rest is fitted
+again. The first segment begins with 0 and 8/13: what is close to 0 keeps its digits.
 """
 
 import numpy as np
 from scipy.optimize import linprog
 
-DEGREE = 5
+DEGREE = 4
+SCALE = 13 / 8
 
 
 def fit(left, width):
     t = width * (0.5 - 0.5 * np.cos(np.linspace(0, np.pi, 401)))
-    exact = np.tanh(left + t)
-    coefficients = [0.0, 1.0] if left == 0 else []
+    exact = np.tanh((left - 1 + t) / SCALE)
+    coefficients = [0.0, float(np.float32(1 / SCALE))] if left == 1 else []
     while len(coefficients) <= DEGREE:
         powers = np.stack([(t / width) ** k for k in range(len(coefficients), DEGREE + 1)], 1)
         rest = exact - sum(c * t**k for k, c in enumerate(coefficients))
@@ -37,7 +38,7 @@ for octave in range(4):
         y = 2.0**octave * (1 + segment / 8)
         # Of the exponent 127 + octave, the two lowest bits.
         index = (127 + octave) % 4 * 8 + segment
-        table[:, index], error = fit(y - 1, 2.0**octave / 8)
+        table[:, index], error = fit(y, 2.0**octave / 8)
         worst = max(worst, error)
 for row in table:
     print("    [" + ", ".join(str(np.float32(c)) for c in row) + "],")

@@ -147,7 +147,7 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
         let mut to = xs.chunks_exact_mut(x_len);
         for sequence in 0..sequences {
             for (time, to) in (0..span.len(sequence)).zip(&mut to) {
-                operand(simd, &span.memory[span.x(sequence, time)][..input], to);
+                operand(simd, &span.read()[span.x(sequence, time)][..input], to);
             }
         }
         cell.of_input(bytemuck::cast_slice(xs), x_len / S::COLUMNS, before);
@@ -164,7 +164,7 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
                     span.reset(sequence);
                 }
                 let x = span.x(sequence, time);
-                if !(cell.is_masked() && span.memory[x.start + input - 1] == 0) {
+                if !(cell.is_masked() && span.read()[x.start + input - 1] == 0) {
                     rows.push((span.state_start(sequence), row));
                 }
             }

@@ -84,7 +84,8 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
         let Self(dense, span) = self;
         let len = dense.bias.len();
         span.rows_of_inputs(len, false);
-        many(dense.s, &dense.weights, span.memory, Some(dense.bias.get()), span.work, span.rows, Way::Up);
+        let x = span.source.unwrap_or(span.memory);
+        many(dense.s, &dense.weights, x, Some(dense.bias.get()), span.work, span.rows, Way::Up);
         for sequence in 0..span.lens.len() {
             for time in 0..span.len(sequence) {
                 let (of, y) = ((sequence * span.time + time) * len, span.y(sequence, time));

@@ -100,7 +100,8 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
         let Self(elman, span) = self;
         let len = elman.bias.len();
         span.rows_of_inputs(len, elman.masked);
-        many(elman.s, &elman.input, span.memory, Some(elman.bias.get()), span.work, span.rows, Way::Up);
+        let x = span.source.unwrap_or(span.memory);
+        many(elman.s, &elman.input, x, Some(elman.bias.get()), span.work, span.rows, Way::Up);
         let steps = span.lens.len() * span.time;
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);

@@ -399,7 +399,8 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
         let (len, batch) = (gru.sums_len(), span.lens.len());
         let product_len = gru.recurrent_len() - len;
         span.rows_of_inputs(len, gru.masked);
-        many(gru.s, &gru.input, span.memory, Some(gru.bias.get()), span.work, span.rows, Way::Up);
+        let x = span.source.unwrap_or(span.memory);
+        many(gru.s, &gru.input, x, Some(gru.bias.get()), span.work, span.rows, Way::Up);
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
             span.rows_of_states(t, len, gru.masked);

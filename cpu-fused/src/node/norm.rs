@@ -38,7 +38,10 @@ impl Rows {
     #[inline(always)]
     pub fn each<S: Simd, const G: usize>(&self, s: S, at: impl Fn(usize) -> [S::F32; G]) -> [Moments<S>; G] {
         let len = self.units as f32;
-        let means = self.sums(s, &at).map(|sum| s.splat(s.sum(sum) / len));
+        let mut means = self.sums(s, &at);
+        for mean in &mut means {
+            *mean = s.splat(s.sum(*mean) / len);
+        }
         let squares = self.squares(s, &at, means);
         let mut moments = [Moments { mean: s.splat(0.0), scale: s.splat(0.0) }; G];
         for g in 0..G {

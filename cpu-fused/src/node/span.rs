@@ -32,7 +32,9 @@ impl Line {
 
 /// Steps of several sequences of one node.
 pub struct Span<'s, E> {
-    /// What is read and written.
+    /// What is read, where that is not `memory` too.
+    pub source: Option<&'s [E]>,
+    /// What is written.
     pub memory: &'s mut [E],
     /// Where the node reads.
     pub input: Line,
@@ -59,6 +61,12 @@ pub struct Span<'s, E> {
 }
 
 impl<E: Copy + Default> Span<'_, E> {
+    /// What is read.
+    #[inline(always)]
+    pub fn read(&self) -> &[E] {
+        self.source.unwrap_or(self.memory)
+    }
+
     /// Steps of a sequence.
     #[inline(always)]
     pub fn len(&self, sequence: usize) -> usize {
@@ -108,7 +116,10 @@ impl<E: Copy + Default> Span<'_, E> {
         let start = self.state_start(sequence);
         let (x, y) = (self.x(sequence, time), self.y(sequence, time));
         let state = &mut self.states[start..start + self.state.len()];
-        let (x, y) = apart(self.memory, &x, &y);
+        let (x, y) = match self.source {
+            Some(source) => (&source[x], &mut self.memory[y]),
+            None => apart(self.memory, &x, &y),
+        };
         step(Io { x, state, work: self.work, y, odd: time % 2 == 1 });
     }
 }
@@ -120,7 +131,7 @@ impl Span<'_, f32> {
         for sequence in 0..self.lens.len() {
             for time in 0..self.len(sequence) {
                 let x = self.x(sequence, time);
-                if !is_masked(masked, &self.memory[x.clone()]) {
+                if !is_masked(masked, &self.read()[x.clone()]) {
                     self.rows.push((x.start, (sequence * self.time + time) * sums));
                 }
             }
@@ -139,7 +150,7 @@ impl Span<'_, f32> {
                 self.reset(sequence);
             }
             let state = self.state_start(sequence);
-            if is_masked(masked, &self.memory[self.x(sequence, time)]) {
+            if is_masked(masked, &self.read()[self.x(sequence, time)]) {
                 let y = self.y(sequence, time);
                 self.memory[y].copy_from_slice(&self.states[state..state + self.output.len]);
             } else {

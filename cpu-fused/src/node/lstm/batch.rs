@@ -3,11 +3,12 @@
 //! Few sequences: what comes in is multiplied for all steps at once, then they step. Many: they step together, and nothing
 //! is kept of a step but states; without options that need a whole row, sums stay in registers until they are a state.
 
-use super::{GATES, Lstm, clip};
+use super::{GATES, Lstm, clip, copy};
 use crate::node::{Line, Span};
 use crate::panels::Panels;
+use crate::sequence::SEQUENCES;
 use crate::simd::{Simd, Task};
-use crate::sums::{MOST_ROWS, Way, block_len, block_of, many};
+use crate::sums::{MOST_ROWS, Way, block_len, block_of, many, many_through};
 use crate::weight::Weight;
 
 /// Rows whose sums are in memory together: they stay in the first cache.
@@ -100,7 +101,8 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
     fn ahead(&self, span: &mut Span<'_, f32>) {
         let len = self.sums_len();
         span.rows_of_inputs(len, self.masked);
-        many(self.s, &self.input, span.memory, Some(self.start.get()), span.work, span.rows, Way::Up);
+        let x = span.source.unwrap_or(span.memory);
+        many(self.s, &self.input, x, Some(self.start.get()), span.work, span.rows, Way::Up);
         let steps = span.lens.len() * span.time;
         for t in 0..span.time {
             span.rows_of_states(t, len, self.masked);
@@ -130,8 +132,18 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
                 rows[index] = Row { state, sums: index * len, y: at(&span.output) };
                 inputs[index] = (at(&span.input), index * len);
             }
-            many(self.s, &self.input, span.memory, Some(self.start.get()), sums, inputs, way);
-            self.finish(rows, sums, work, span.states, span.memory, way);
+            let x = span.source.unwrap_or(span.memory);
+            let start = Some(self.start.get());
+            let mut work = Work::new(self, rows.len(), work);
+            if self.basis.is_none() && self.of_state_len() == 0 {
+                let parts = [(&self.input, x), (&self.recurrent, &*span.states)];
+                let row = |n: usize| ([inputs[n].0, rows[n].state], inputs[n].1);
+                many_through(self.s, parts, start, sums, (rows.len(), row), way);
+            } else {
+                many(self.s, &self.input, x, start, sums, inputs, way);
+                self.carry(rows, sums, &mut work, span.states, way);
+            }
+            self.units(rows, sums, &mut work, span.states, span.memory, way);
         }
     }
 
@@ -146,11 +158,16 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         y: &mut [f32],
         way: Way,
     ) {
-        let s = self.s;
-        let work = Work::new(self, rows.len(), work);
-        let [operand_len, of_state_len, m_len, projected_len] = Work::lens(self);
-        let count = rows.len();
-        // What the recurrent weights see.
+        let mut work = Work::new(self, rows.len(), work);
+        self.carry(rows, sums, &mut work, states, way);
+        self.units(rows, sums, &mut work, states, y, way);
+    }
+
+    /// The sums go on with what is carried, or those that are normalized by themselves are made.
+    #[inline(always)]
+    fn carry(&self, rows: &[Row], sums: &mut [f32], work: &mut Work<'_>, states: &[f32], way: Way) {
+        let (s, count) = (self.s, rows.len());
+        let [operand_len, of_state_len, ..] = Work::lens(self);
         if let Some(basis) = &self.basis {
             let from_state = pairs(rows, |index, row| (row.state, index * operand_len));
             work.operand.fill(0.0);
@@ -160,14 +177,20 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             let operand = if self.basis.is_some() { index * operand_len } else { row.state };
             (operand, if of_state_len > 0 { index * of_state_len } else { row.sums })
         });
-        let operands = if self.basis.is_some() { &*work.operand } else { &*states };
+        let operands = if self.basis.is_some() { &*work.operand } else { states };
         if of_state_len > 0 {
             work.of_state.fill(0.0);
             many(s, &self.recurrent, operands, None, work.of_state, &at[..count], way);
         } else {
             many(s, &self.recurrent, operands, None, sums, &at[..count], way);
         }
-        // Units.
+    }
+
+    /// From the sums of rows to their states and to `y`.
+    #[inline(always)]
+    fn units(&self, rows: &[Row], sums: &mut [f32], work: &mut Work<'_>, states: &mut [f32], y: &mut [f32], way: Way) {
+        let (s, count) = (self.s, rows.len());
+        let [_, of_state_len, m_len, projected_len] = Work::lens(self);
         for (index, row) in rows.iter().enumerate() {
             let c = &mut states[row.state + self.output..][..self.hidden];
             let m = match &self.projection {
@@ -177,7 +200,12 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             let sums = &mut sums[row.sums..][..self.sums_len()];
             match &self.norms {
                 Some(norms) => {
-                    self.update_normalized(norms, sums, &work.of_state[index * of_state_len..][..of_state_len], c, m);
+                    let of_state = &work.of_state[index * of_state_len..][..of_state_len];
+                    if self.usual {
+                        self.update_normalized::<true>(norms, sums, of_state, c, m);
+                    } else {
+                        self.update_normalized::<false>(norms, sums, of_state, c, m);
+                    }
                 }
                 None => self.update(sums, c, m),
             }
@@ -202,34 +230,50 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
     #[inline(always)]
     fn in_registers<const USUAL: bool>(&self, span: &mut Span<'_, f32>, t: usize, way: Way) {
         let (panels, len) = (self.input.len(), GATES * S::LANES);
-        let Span { memory, states, rows, input, output, lens, .. } = span;
+        let Span { source, memory, states, rows, input, output, lens, .. } = span;
         let mut sums: [[S::Lanes; GATES]; MOST_ROWS] = [[bytemuck::Zeroable::zeroed(); GATES]; MOST_ROWS];
-        for turn in 0..panels {
-            let at = way.at(turn, panels);
-            let units = at * S::LANES..self.hidden.min((at + 1) * S::LANES);
-            let mut left = &rows[..];
-            while !left.is_empty() {
-                let (block, others) = left.split_at(block_len(self.s, left.len()));
-                left = others;
-                let row = |n: usize| ([input.at(lens, block[n].1, t).start, block[n].0], n * len);
-                let parts = [(&self.input, &**memory), (&self.recurrent, &**states)];
-                let start = Some(self.start.get());
-                let all = bytemuck::cast_slice_mut(&mut sums);
-                block_of::<S, W, GATES, 2>(self.s, parts, at, start, all, block.len(), row);
-                // h stays what it was until all units have seen it.
-                for (sums, &(state, sequence)) in sums.iter().zip(block) {
-                    let c = &mut states[state + self.output + units.start..state + self.output + units.end];
-                    let y = &mut memory[output.at(lens, sequence, t)][units.clone()];
-                    if USUAL {
-                        self.update_usual(sums, c, y);
-                    } else {
-                        self.update_any(at, sums, c, y);
+        for group in rows.chunks(SEQUENCES) {
+            let mut places = [Place::default(); SEQUENCES];
+            let places = &mut places[..group.len()];
+            for (place, &(state, sequence)) in places.iter_mut().zip(group) {
+                let [x, y] = [*input, *output].map(|line| line.at(lens, sequence, t).start);
+                *place = Place { x, state, y };
+            }
+            for turn in 0..panels {
+                let at = way.at(turn, panels);
+                let units = at * S::LANES..self.hidden.min((at + 1) * S::LANES);
+                let mut left = &places[..];
+                while !left.is_empty() {
+                    let (block, others) = left.split_at(block_len(self.s, left.len()));
+                    left = others;
+                    let row = |n: usize| ([block[n].x, block[n].state], n * len);
+                    let parts = [(&self.input, source.unwrap_or(memory)), (&self.recurrent, &**states)];
+                    let start = Some(self.start.get());
+                    let all = bytemuck::cast_slice_mut(&mut sums);
+                    block_of::<S, W, GATES, 2>(self.s, parts, at, start, all, block.len(), row);
+                    // h stays what it was until all units have seen it.
+                    for (sums, place) in sums.iter().zip(block) {
+                        let c = &mut states[place.state + self.output..][units.clone()];
+                        let y = &mut memory[place.y..][units.clone()];
+                        if USUAL {
+                            self.update_usual(sums, c, y);
+                        } else {
+                            self.update_any(at, sums, c, y);
+                        }
                     }
                 }
             }
-        }
-        for &(state, sequence) in rows.iter() {
-            states[state..state + self.output].copy_from_slice(&memory[output.at(lens, sequence, t)]);
+            for place in places.iter() {
+                copy(self.s, &memory[place.y..][..self.output], &mut states[place.state..][..self.output]);
+            }
         }
     }
+}
+
+/// Where a sequence has what comes in, its state and what goes out.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    x: usize,
+    state: usize,
+    y: usize,
 }

@@ -84,11 +84,18 @@ fn blocks<S: Simd>(_: S, row: &[f32]) -> &[[S::Lanes; GATES]] {
 impl<S: Simd, W: Weight> Lstm<S, W> {
     /// From the sums, which it writes over, to c' and m.
     #[inline(always)]
-    pub fn update_normalized(&self, norms: &Norms, sums: &mut [f32], of_state: &[f32], c: &mut [f32], m: &mut [f32]) {
+    pub fn update_normalized<const USUAL: bool>(
+        &self,
+        norms: &Norms,
+        sums: &mut [f32],
+        of_state: &[f32],
+        c: &mut [f32],
+        m: &mut [f32],
+    ) {
         self.normalize_gates(norms, sums, of_state);
-        self.remember(sums, c);
+        self.remember::<USUAL>(sums, c);
         self.normalize_cell(norms, c);
-        self.show(norms, sums, c, m);
+        self.show::<USUAL>(norms, sums, c, m);
     }
 
     #[inline(always)]
@@ -128,11 +135,16 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
 
     /// c becomes f ⊙ c + i ⊙ g.
     #[inline(always)]
-    fn remember(&self, sums: &[f32], c: &mut [f32]) {
+    fn remember<const USUAL: bool>(&self, sums: &[f32], c: &mut [f32]) {
         let s = self.s;
         for (index, (block, c)) in blocks(s, sums).iter().zip(c.chunks_mut(S::LANES)).enumerate() {
             let [i, f, g, _] = gates(s, block);
-            let kept = self.kept(index, [i, f, g], s.load_part(c));
+            let before = s.load_part(c);
+            let kept = if USUAL {
+                s.fma(curves::sigmoid(s, f), before, s.mul(curves::sigmoid(s, i), curves::tanh(s, g)))
+            } else {
+                self.kept(index, [i, f, g], before)
+            };
             s.store_part(kept, c);
         }
     }
@@ -157,7 +169,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
 
     /// m is o ⊙ act(c), c normalized here alone with `output_norm`.
     #[inline(always)]
-    fn show(&self, norms: &Norms, sums: &[f32], c: &[f32], m: &mut [f32]) {
+    fn show<const USUAL: bool>(&self, norms: &Norms, sums: &[f32], c: &[f32], m: &mut [f32]) {
         let s = self.s;
         let shown = norms.output.as_ref().map(|affine| (affine, norms.rows.of(s, c)));
         let units = blocks(s, sums).iter().zip(c.chunks(S::LANES)).zip(m.chunks_mut(S::LANES));
@@ -167,7 +179,12 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
                 Some((affine, moments)) => affine.apply(s, index, moments.apply(s, c)),
                 None => c,
             };
-            s.store_part(s.mul(self.opened(index, s.load(o), c), curves::apply(s, self.activations[2], shown)), m);
+            let shown = if USUAL {
+                s.mul(curves::sigmoid(s, s.load(o)), curves::tanh(s, shown))
+            } else {
+                s.mul(self.opened(index, s.load(o), c), curves::apply(s, self.activations[2], shown))
+            };
+            s.store_part(shown, m);
         }
     }
 }
