@@ -22,6 +22,12 @@ impl Kernel for CortexM4 {
         bytemuck::try_cast_slice(x.as_chunks::<4>().0).unwrap_or_default()
     }
 
+    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
+        imp::dot(start, block, x)
+    }
+
+    #[cfg(not(all(target_arch = "arm", feature = "dsp")))]
     fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
         let mut sums = start;
         for (rows, &x) in block.iter().zip(x) {
@@ -49,6 +55,8 @@ impl Kernel for CortexM4 {
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod imp {
+    use core::arch::asm;
+
     use crate::kernel::frame::Frame;
     use crate::kernel::{CortexM4, Part, Written, thumb2};
     use crate::quant::RowBlock;
@@ -99,6 +107,30 @@ mod imp {
             smmul r2, r2, r8
             smmul r3, r3, r9"
         };
+    }
+
+    /// By itself: it needs nearly all registers.
+    #[inline(never)]
+    pub fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
+        let (quads, [mut a, mut b, mut c, mut d]) = (block.len().min(x.len()), start);
+        if quads == 0 {
+            return start;
+        }
+        // SAFETY: reads `quads` times 16 bytes of weights and 8 of `x`, which both slices have, aligned to 4, as LDM and LDRD
+        // need. r6, r7 and the stack pointer are restored.
+        unsafe {
+            asm!(
+                "push {{r6, r7}}",
+                quads!(),
+                "pop {{r6, r7}}",
+                inout("r0") a, inout("r1") b, inout("r2") c, inout("r3") d,
+                inout("r12") block.as_ptr() => _,
+                inout("lr") x.as_ptr() => _,
+                inout("r11") quads => _,
+                out("r4") _, out("r5") _, out("r8") _, out("r9") _, out("r10") _,
+            );
+        }
+        [a, b, c, d]
     }
 
     pub fn sum_two(
