@@ -11,7 +11,7 @@ use crate::library::{Needed, open};
 use crate::rnn::{Cell, Rnn};
 use crate::status::GpuError;
 use crate::sys::compute::Buffers;
-pub use crate::sys::compute::Plan;
+use crate::sys::compute::Plan;
 pub use crate::sys::{Algorithm, Math};
 use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
 use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};

@@ -3,7 +3,7 @@
 //! missing and whose status is an enum that a newer cuDNN could leave. What computes is in [`compute`].
 #![allow(unsafe_code)]
 
-pub mod compute;
+pub(crate) mod compute;
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::ptr::null_mut;
@@ -503,6 +503,7 @@ fn place(rank: c_int, dims: [c_int; 3], strides: [c_int; 3], bytes: usize, kind:
 /// A batch of sequences: `[time, batch, feature]`, padded behind the shorter ones.
 pub struct RnnData {
     owned: Owned<cudnnRNNDataDescriptor_t>,
+    sequences: usize,
     /// Padding too.
     len: usize,
 }
@@ -537,7 +538,12 @@ impl RnnData {
             )
         }
         .of("cudnnSetRNNDataDescriptor")?;
-        Ok(Self { owned, len: longest * lengths.len() * features })
+        Ok(Self { owned, sequences: lengths.len(), len: longest * lengths.len() * features })
+    }
+
+    /// Sequences of the batch.
+    pub const fn sequences(&self) -> usize {
+        self.sequences
     }
 
     /// Numbers of the batch, padding among them.

@@ -1,7 +1,7 @@
 //! cuDNN forward and backward over memory of the device. Every buffer is checked here against what cuDNN will touch.
 
 use std::ffi::{c_int, c_void};
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::rc::Rc;
 
 use cudarc::cudnn::sys::{
@@ -88,6 +88,8 @@ pub struct Plan {
     /// Of an LSTM, `[pseudo-layers, batch, hidden]`.
     cell: Option<Owned<cudnnTensorDescriptor_t>>,
     lengths: Vec<i32>,
+    /// Numbers of the larger of the two states.
+    state_len: usize,
     training: bool,
     weight_bytes: usize,
     work_bytes: usize,
@@ -107,6 +109,11 @@ pub struct Buffers {
     pub(crate) to_x: CudaSlice<f32>,
     /// The gradient to `y`, likewise.
     pub(crate) to_y: CudaSlice<f32>,
+    /// What sequences begin with, and the gradient to what they end with. (Null would mean the same on the way forward; of
+    /// the way back cuDNN's headers do not say it.)
+    zeros: CudaSlice<f32>,
+    /// What they end with and the gradient to what they begin with, which nobody reads: hidden and cell state.
+    ends: [CudaSlice<f32>; 2],
     work: CudaSlice<u8>,
     reserve: CudaSlice<u8>,
 }
@@ -128,8 +135,21 @@ impl Plan {
         let weight_bytes = rnn.weight_space_bytes(handle)?;
         let count = |&found: &usize| i32::try_from(found).map_err(|_| GpuError::Count { what: "a length", found });
         let lengths = lengths.iter().map(count).collect::<Result<_, _>>()?;
-        let handle = handle.clone();
-        Ok(Self { x, y, hidden, cell, lengths, training, weight_bytes, work_bytes, reserve_bytes, rnn, handle })
+        let (handle, state_len) = (handle.clone(), rnn.rnn.pseudo_layers() * x.sequences() * settings.hidden_size);
+        Ok(Self {
+            x,
+            y,
+            hidden,
+            cell,
+            lengths,
+            state_len,
+            training,
+            weight_bytes,
+            work_bytes,
+            reserve_bytes,
+            rnn,
+            handle,
+        })
     }
 
     /// Numbers of the input, `[time, batch, features]`.
@@ -156,6 +176,8 @@ impl Plan {
             y: stream.alloc_zeros(self.output_len())?,
             to_x: gradient(self.input_len())?,
             to_y: gradient(self.output_len())?,
+            zeros: stream.alloc_zeros(self.state_len)?,
+            ends: [stream.alloc_zeros(self.state_len)?, stream.alloc_zeros(self.state_len)?],
             work: stream.alloc_zeros(self.work_bytes.max(1))?,
             reserve: stream.alloc_zeros(self.reserve_bytes.max(1))?,
         })
@@ -171,9 +193,10 @@ impl Plan {
             true => cudnnForwardMode_t::CUDNN_FWD_MODE_TRAINING,
             false => cudnnForwardMode_t::CUDNN_FWD_MODE_INFERENCE,
         };
+        let [hidden_end, cell_end] = &mut buffers.ends;
         let reserve = if self.training { to_write(&mut buffers.reserve) } else { null_mut() };
         // SAFETY: descriptors are alive, and buffers have been checked to be as long as these say. cuDNN computes on the
-        // stream of the handle, on which buffers are freed too: only behind it. No state is given or asked for.
+        // stream of the handle, on which buffers are freed too: only behind it. States are no longer than `state_len`.
         unsafe {
             (self.rnn.owned.cudnn.0.forward)(
                 self.handle.owned.raw,
@@ -185,11 +208,11 @@ impl Plan {
                 self.y.owned.raw,
                 to_write(&mut buffers.y),
                 self.hidden.raw,
-                null(),
-                null_mut(),
+                to_read(&buffers.zeros),
+                to_write(hidden_end),
                 self.cell(),
-                null(),
-                null_mut(),
+                self.of_cell(to_read(&buffers.zeros).cast_mut()),
+                self.of_cell(to_write(cell_end)),
                 self.weight_bytes,
                 to_read(params),
                 self.work_bytes,
@@ -217,7 +240,8 @@ impl Plan {
         self.check(params, buffers)?;
         self.same("the gradient", gradient, params.len(), gradient.len() == params.len())?;
         let functions = &self.rnn.owned.cudnn.0;
-        // SAFETY: as above. No gradient to a state is given or asked for.
+        let [hidden_end, cell_end] = &mut buffers.ends;
+        // SAFETY: as above.
         unsafe {
             (functions.backward_data)(
                 self.handle.owned.raw,
@@ -229,13 +253,13 @@ impl Plan {
                 self.x.owned.raw,
                 to_write(&mut buffers.to_x),
                 self.hidden.raw,
-                null(),
-                null(),
-                null_mut(),
+                to_read(&buffers.zeros),
+                to_read(&buffers.zeros),
+                to_write(hidden_end),
                 self.cell(),
-                null(),
-                null(),
-                null_mut(),
+                self.of_cell(to_read(&buffers.zeros).cast_mut()),
+                self.of_cell(to_read(&buffers.zeros).cast_mut()),
+                self.of_cell(to_write(cell_end)),
                 self.weight_bytes,
                 to_read(params),
                 self.work_bytes,
@@ -255,7 +279,7 @@ impl Plan {
                 self.x.owned.raw,
                 to_read(&buffers.x),
                 self.hidden.raw,
-                null(),
+                to_read(&buffers.zeros),
                 self.y.owned.raw,
                 to_read(&buffers.y),
                 self.weight_bytes,
@@ -269,6 +293,11 @@ impl Plan {
         .of("cudnnRNNBackwardWeights_v8")
     }
 
+    /// Only an LSTM has a cell state.
+    fn of_cell(&self, pointer: *mut c_void) -> *mut c_void {
+        if self.cell.is_some() { pointer } else { null_mut() }
+    }
+
     fn cell(&self) -> cudnnTensorDescriptor_t {
         self.cell.as_ref().map_or(null_mut(), |cell| cell.raw)
     }
@@ -280,6 +309,9 @@ impl Plan {
             ("the parameters", params, self.weight_bytes / size_of::<f32>()),
             ("the input", &buffers.x, self.input_len()),
             ("the outputs", &buffers.y, self.output_len()),
+            ("the states", &buffers.zeros, self.state_len),
+            ("the hidden state", &buffers.ends[0], self.state_len),
+            ("the cell state", &buffers.ends[1], self.state_len),
             ("the gradient to the input", &buffers.to_x, gradient(self.input_len())),
             ("the gradient to the outputs", &buffers.to_y, gradient(self.output_len())),
         ];
