@@ -1,6 +1,6 @@
 //! cuDNN's RNN functions and its descriptors, each owned by a type. Functions are loaded once, in [`Cudnn::load`]; after
 //! that nothing can be missing. Argument types are `cudarc`'s, whose own functions panic where a library or a symbol is
-//! missing and whose status is an enum that a newer cuDNN could leave. What computes is in [`compute`].
+//! missing and whose status is an enum that a newer cuDNN could leave. What computes is in `sys/compute.rs`.
 #![allow(unsafe_code)]
 
 pub(crate) mod compute;
