@@ -18,9 +18,10 @@
 //! Others rely on the same: PaddlePaddle hands stacks to cuDNN in this order (`python/paddle/nn/layer/rnn.py`,
 //! `flatten_parameters`), Keras 2 single layers (`cudnn_recurrent.py`, `_canonical_to_params`); PyTorch asserts that the
 //! gates of a side are adjacent, and asks for the projection by its `linLayerID` (`aten/src/ATen/native/cudnn/RNN.cpp`).
-//! For three things no source says so, and no device has been asked yet: that a projection is right behind the recurrent
-//! matrices of its pseudo-layer, that a skipped input keeps its biases, and that nothing is padded. Where a cuDNN differs,
-//! its report counts; where it has parts that a stack here has not, or lacks some, it is refused.
+//! No source says that a projection is right behind the recurrent matrices of its pseudo-layer, that a skipped input keeps its
+//! biases, and that nothing is padded: cuDNN 9.28 says so itself, which tells its layout without a device too (a test in
+//! `sys.rs`, where `TIDEGATE_CUDNN` names the library). Where a cuDNN differs, its report counts; where it has parts
+//! that a stack here has not, or lacks some, it is refused.
 
 use crate::rnn::{Bias, Rnn};
 

@@ -7,12 +7,16 @@
 
 mod checkpoint;
 pub mod cpu;
+#[cfg(feature = "cudnn")]
+pub mod device;
 pub mod keras;
 pub mod layout;
 #[cfg(feature = "cudnn")]
 pub mod library;
 pub mod network;
 pub mod record;
+#[cfg(feature = "cudnn")]
+pub mod recorder;
 pub mod rnn;
 pub mod saveable;
 #[cfg(feature = "cudnn")]
@@ -20,5 +24,7 @@ pub mod status;
 #[cfg(feature = "cudnn")]
 pub mod sys;
 pub mod tensorflow;
+#[cfg(feature = "cudnn")]
+pub mod timing;
 pub mod train;
 pub mod weights;

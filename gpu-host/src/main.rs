@@ -1,5 +1,7 @@
 //! `tidegate-gpu`: trains recurrent networks and leaves canonical weights.
 
+mod gpu;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +24,9 @@ struct Cli {
 /// Trains recurrent networks; what comes out is a model that `tidegate pack` reads.
 #[derive(Subcommand)]
 enum Command {
-    Train(Args),
+    Train(Box<Args>),
+    Record(gpu::RecordArgs),
+    Time(gpu::TimeArgs),
 }
 
 /// Trains a network, and writes a canonical model and a plot of its curves
@@ -145,12 +149,17 @@ fn not_negative(text: &str) -> Result<f64, String> {
 }
 
 fn main() -> ExitCode {
-    let Cli { command: Command::Train(args) } = Cli::parse();
+    let Cli { command } = Cli::parse();
     hide_guarded_panics();
-    match run(&args) {
+    let done = match command {
+        Command::Train(args) => run(&args).map_err(|error| error.to_string()),
+        Command::Record(args) => gpu::record(&args),
+        Command::Time(args) => gpu::time(&args),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tidegate-gpu: {}", one_line(&error.to_string()));
+            eprintln!("tidegate-gpu: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }

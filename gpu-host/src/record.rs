@@ -66,6 +66,62 @@ impl Made {
     }
 }
 
+/// How far two of [`Made`] are apart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Apart {
+    /// Whether the parameter buffers are the same.
+    pub params: bool,
+    /// The largest difference of outputs.
+    pub outputs: f32,
+    /// The largest difference of gradients to the input, by the largest of these.
+    pub to_input: f32,
+    /// Of gradients to the parameters, likewise.
+    pub to_params: f32,
+}
+
+impl Apart {
+    /// The bars of the layers: outputs in f32 within 2e-5, gradients within 1e-3 of the largest.
+    pub const OUTPUTS: f32 = 2e-5;
+    /// See [`OUTPUTS`](Self::OUTPUTS).
+    pub const GRADIENTS: f32 = 1e-3;
+
+    /// Of what was found and what should be.
+    pub fn of(found: &Made, needed: &Made) -> Self {
+        // A gradient of zeros has nothing to be compared with.
+        let gradient = |a: &[f32], b: &[f32]| {
+            let largest = b.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+            farthest(a, b) / largest.max(1e-3)
+        };
+        Self {
+            params: found.params == needed.params,
+            outputs: farthest(&found.outputs, &needed.outputs),
+            to_input: gradient(&found.to_input, &needed.to_input),
+            to_params: gradient(&found.to_params, &needed.to_params),
+        }
+    }
+
+    /// What is too far apart, if anything is.
+    pub fn broken(&self) -> Option<&'static str> {
+        let holds = [
+            self.params,
+            self.outputs <= Self::OUTPUTS,
+            self.to_input <= Self::GRADIENTS,
+            self.to_params <= Self::GRADIENTS,
+        ];
+        // In the order of the files' parts.
+        PARTS.into_iter().zip(holds).find(|(_, holds)| !holds).map(|(part, _)| part)
+    }
+}
+
+/// The largest difference; infinite where there are not as many numbers, not a number where one is none.
+fn farthest(a: &[f32], b: &[f32]) -> f32 {
+    if a.len() != b.len() {
+        return f32::INFINITY;
+    }
+    let far = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    far.fold(0.0, |most: f32, far| if far > most || far.is_nan() { far } else { most })
+}
+
 /// What a backend made of every task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {

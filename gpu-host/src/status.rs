@@ -2,6 +2,7 @@
 
 use crate::layout::LayoutError;
 use crate::library::LibraryMissing;
+use crate::weights::WeightsError;
 
 /// What a cuDNN function returns. A number, not an enum: a newer cuDNN may have codes that this build does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,11 @@ const CATEGORIES: [(u32, &str); 6] = [
 impl Status {
     /// `CUDNN_STATUS_SUCCESS`
     pub const SUCCESS: Self = Self(0);
+
+    /// Whether it says that a combination of settings is not there.
+    pub const fn is_unsupported(self) -> bool {
+        self.0 / 1000 == 3
+    }
 
     /// What kind of code it is.
     pub fn category(self) -> &'static str {
@@ -97,6 +103,22 @@ pub enum GpuError {
         /// Most steps.
         longest: usize,
     },
+    /// Memory of the device is not as long as it must be, or belongs to another device or stream.
+    #[error("{what}: {found} elements, but {needed} are needed, on the stream of the device")]
+    Buffer {
+        /// Of what.
+        what: &'static str,
+        /// What there is.
+        found: usize,
+        /// What is needed.
+        needed: usize,
+    },
+    /// A way back was asked for where nothing was kept for it.
+    #[error("a plan that only runs has no way back")]
+    NotTraining,
+    /// Weights are not those of the stack.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! cuDNN's RNN functions and its descriptors, each owned by a type. Functions are loaded once, in [`Cudnn::load`]; after
 //! that nothing can be missing. Argument types are `cudarc`'s, whose own functions panic where a library or a symbol is
-//! missing and whose status is an enum that a newer cuDNN could leave.
-//!
-//! What computes (forward, backward) is not here yet: it needs a device to be tested on.
+//! missing and whose status is an enum that a newer cuDNN could leave. What computes is in `sys/compute.rs`.
 #![allow(unsafe_code)]
+
+pub(crate) mod compute;
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cudarc::cudnn::sys::{
-    cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t,
+    cudaStream_t, cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t,
     cudnnMathType_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t,
     cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnTensorDescriptor_t,
 };
+use cudarc::driver::CudaStream;
 use libloading::Library;
 
 use crate::layout::{Kind, Layout, Part, Region};
@@ -57,6 +58,9 @@ type SetRnnData = unsafe extern "C" fn(
     *const c_int,
     *mut c_void,
 ) -> Status;
+type SetStream = unsafe extern "C" fn(cudnnHandle_t, cudaStream_t) -> Status;
+type SetTensor =
+    unsafe extern "C" fn(cudnnTensorDescriptor_t, cudnnDataType_t, c_int, *const c_int, *const c_int) -> Status;
 type GetTensor = unsafe extern "C" fn(
     cudnnTensorDescriptor_t,
     c_int,
@@ -92,8 +96,10 @@ struct Functions {
     get_version: unsafe extern "C" fn() -> usize,
     create: Create<cudnnHandle_t>,
     destroy: Destroy<cudnnHandle_t>,
+    set_stream: SetStream,
     create_tensor: Create<cudnnTensorDescriptor_t>,
     destroy_tensor: Destroy<cudnnTensorDescriptor_t>,
+    set_tensor: SetTensor,
     get_tensor: GetTensor,
     create_dropout: Create<cudnnDropoutDescriptor_t>,
     destroy_dropout: Destroy<cudnnDropoutDescriptor_t>,
@@ -107,6 +113,9 @@ struct Functions {
     get_weight_space_size: GetWeightSpaceSize,
     get_weight_params: GetWeightParams,
     get_temp_space_sizes: GetTempSpaceSizes,
+    forward: compute::RnnForward,
+    backward_data: compute::RnnBackwardData,
+    backward_weights: compute::RnnBackwardWeights,
     _library: Library,
 }
 
@@ -136,8 +145,10 @@ impl Cudnn {
                 get_version: symbol(&library, &file, "cudnnGetVersion")?,
                 create: symbol(&library, &file, "cudnnCreate")?,
                 destroy: symbol(&library, &file, "cudnnDestroy")?,
+                set_stream: symbol(&library, &file, "cudnnSetStream")?,
                 create_tensor: symbol(&library, &file, "cudnnCreateTensorDescriptor")?,
                 destroy_tensor: symbol(&library, &file, "cudnnDestroyTensorDescriptor")?,
+                set_tensor: symbol(&library, &file, "cudnnSetTensorNdDescriptor")?,
                 get_tensor: symbol(&library, &file, "cudnnGetTensorNdDescriptor")?,
                 create_dropout: symbol(&library, &file, "cudnnCreateDropoutDescriptor")?,
                 destroy_dropout: symbol(&library, &file, "cudnnDestroyDropoutDescriptor")?,
@@ -151,6 +162,9 @@ impl Cudnn {
                 get_weight_space_size: symbol(&library, &file, "cudnnGetRNNWeightSpaceSize")?,
                 get_weight_params: symbol(&library, &file, "cudnnGetRNNWeightParams")?,
                 get_temp_space_sizes: symbol(&library, &file, "cudnnGetRNNTempSpaceSizes")?,
+                forward: symbol(&library, &file, "cudnnRNNForward")?,
+                backward_data: symbol(&library, &file, "cudnnRNNBackwardData_v8")?,
+                backward_weights: symbol(&library, &file, "cudnnRNNBackwardWeights_v8")?,
                 _library: library,
             }
         };
@@ -201,18 +215,30 @@ impl<T: Copy> Drop for Owned<T> {
     }
 }
 
-/// A cuDNN on the current CUDA context.
-pub struct Handle(Owned<cudnnHandle_t>);
+/// A cuDNN on a stream: what it is asked for happens there, one thing after the other.
+pub struct Handle {
+    owned: Owned<cudnnHandle_t>,
+    stream: Arc<CudaStream>,
+}
 
 impl Handle {
-    /// On the context that is current on this thread.
+    /// On a stream, whose context becomes the thread's.
     ///
     /// # Errors
-    /// If cuDNN refuses: there is no context, or no memory.
-    pub fn new(cudnn: &Cudnn) -> Result<Self, GpuError> {
+    /// If cuDNN refuses: there is no memory, or the driver is too old for it.
+    pub fn new(cudnn: &Cudnn, stream: &Arc<CudaStream>) -> Result<Self, GpuError> {
+        stream.context().bind_to_thread()?;
         let (create, destroy) = (cudnn.0.create, cudnn.0.destroy);
         // SAFETY: `cudnnCreate` and `cudnnDestroy` belong together.
-        Ok(Self(unsafe { Owned::new(cudnn, "cudnnCreate", null_mut(), create, destroy) }?))
+        let owned = unsafe { Owned::new(cudnn, "cudnnCreate", null_mut(), create, destroy) }?;
+        // SAFETY: both are alive, and the stream stays so as long as the handle: fields are dropped in their order.
+        unsafe { (cudnn.0.set_stream)(owned.raw, stream.cu_stream().cast()) }.of("cudnnSetStream")?;
+        Ok(Self { owned, stream: stream.clone() })
+    }
+
+    /// Its stream.
+    pub const fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
     }
 }
 
@@ -225,13 +251,15 @@ impl Dropout {
     /// # Errors
     /// If cuDNN refuses.
     pub fn none(handle: &Handle) -> Result<Self, GpuError> {
-        let cudnn = &handle.0.cudnn;
+        Self::none_on(&handle.owned.cudnn, handle.owned.raw)
+    }
+
+    fn none_on(cudnn: &Cudnn, handle: cudnnHandle_t) -> Result<Self, GpuError> {
         let (create, destroy) = (cudnn.0.create_dropout, cudnn.0.destroy_dropout);
         // SAFETY: the two belong together.
         let owned = unsafe { Owned::new(cudnn, "cudnnCreateDropoutDescriptor", null_mut(), create, destroy) }?;
         // SAFETY: both are alive; without states nothing is written to.
-        unsafe { (cudnn.0.set_dropout)(owned.raw, handle.0.raw, 0.0, null_mut(), 0, 0) }
-            .of("cudnnSetDropoutDescriptor")?;
+        unsafe { (cudnn.0.set_dropout)(owned.raw, handle, 0.0, null_mut(), 0, 0) }.of("cudnnSetDropoutDescriptor")?;
         Ok(Self(owned))
     }
 }
@@ -243,6 +271,31 @@ pub enum Math {
     F32,
     /// Tensor cores may round what they multiply to tf32.
     Tf32,
+}
+
+/// How steps follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// `CUDNN_RNN_ALGO_STANDARD`: a product each step. For everything.
+    Standard,
+    /// `CUDNN_RNN_ALGO_PERSIST_STATIC`: recurrent weights stay in the multiprocessors.
+    Persistent,
+    /// `CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H`: they stay in registers, where a layer has few units.
+    PersistentSmall,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Standard, Self::Persistent, Self::PersistentSmall];
+
+    /// In reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Persistent => "persistent",
+            Self::PersistentSmall => "persistent-small",
+        }
+    }
 }
 
 /// A stack of layers, described to cuDNN.
@@ -258,7 +311,7 @@ impl RnnDescriptor {
     ///
     /// # Errors
     /// If cuDNN refuses.
-    pub fn new(rnn: &Rnn, dropout: Dropout, math: Math) -> Result<Self, GpuError> {
+    pub fn new(rnn: &Rnn, dropout: Dropout, math: Math, algorithm: Algorithm) -> Result<Self, GpuError> {
         let cudnn = dropout.0.cudnn.clone();
         let (create, destroy) = (cudnn.0.create_rnn, cudnn.0.destroy_rnn);
         // SAFETY: the two belong together.
@@ -286,14 +339,19 @@ impl RnnDescriptor {
         };
         let math = match math {
             Math::F32 => cudnnMathType_t::CUDNN_FMA_MATH,
-            Math::Tf32 => cudnnMathType_t::CUDNN_TENSOR_OP_MATH,
+            Math::Tf32 => cudnnMathType_t::CUDNN_DEFAULT_MATH,
+        };
+        let algorithm = match algorithm {
+            Algorithm::Standard => cudnnRNNAlgo_t::CUDNN_RNN_ALGO_STANDARD,
+            Algorithm::Persistent => cudnnRNNAlgo_t::CUDNN_RNN_ALGO_PERSIST_STATIC,
+            Algorithm::PersistentSmall => cudnnRNNAlgo_t::CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H,
         };
         let size = |what, size| i32::try_from(size).map_err(|_| GpuError::Count { what, found: size });
         // SAFETY: both descriptors are alive, and the dropout stays so as long as this one.
         unsafe {
             (cudnn.0.set_rnn)(
                 owned.raw,
-                cudnnRNNAlgo_t::CUDNN_RNN_ALGO_STANDARD,
+                algorithm,
                 mode,
                 bias,
                 direction,
@@ -318,9 +376,13 @@ impl RnnDescriptor {
     /// # Errors
     /// If cuDNN refuses.
     pub fn weight_space_bytes(&self, handle: &Handle) -> Result<usize, GpuError> {
+        self.weight_space_bytes_on(handle.owned.raw)
+    }
+
+    fn weight_space_bytes_on(&self, handle: cudnnHandle_t) -> Result<usize, GpuError> {
         let mut bytes = 0;
         // SAFETY: both are alive; `bytes` outlives the call.
-        unsafe { (self.owned.cudnn.0.get_weight_space_size)(handle.0.raw, self.owned.raw, &mut bytes) }
+        unsafe { (self.owned.cudnn.0.get_weight_space_size)(handle, self.owned.raw, &mut bytes) }
             .of("cudnnGetRNNWeightSpaceSize")?;
         Ok(bytes)
     }
@@ -342,7 +404,7 @@ impl RnnDescriptor {
         let (mut work, mut reserve) = (0, 0);
         let get = self.owned.cudnn.0.get_temp_space_sizes;
         // SAFETY: all are alive; the sizes outlive the call.
-        unsafe { get(handle.0.raw, self.owned.raw, mode, data.0.raw, &mut work, &mut reserve) }
+        unsafe { get(handle.owned.raw, self.owned.raw, mode, data.owned.raw, &mut work, &mut reserve) }
             .of("cudnnGetRNNTempSpaceSizes")?;
         Ok((work, reserve))
     }
@@ -352,8 +414,12 @@ impl RnnDescriptor {
     /// # Errors
     /// If cuDNN refuses, or says what cannot be.
     pub fn layout(&self, handle: &Handle) -> Result<Layout, GpuError> {
+        self.layout_on(handle.owned.raw)
+    }
+
+    fn layout_on(&self, handle: cudnnHandle_t) -> Result<Layout, GpuError> {
         let cudnn = &self.owned.cudnn;
-        let bytes = self.weight_space_bytes(handle)?;
+        let bytes = self.weight_space_bytes_on(handle)?;
         let (create, destroy) = (cudnn.0.create_tensor, cudnn.0.destroy_tensor);
         // SAFETY: the two belong together.
         let tensor = || unsafe { Owned::new(cudnn, "cudnnCreateTensorDescriptor", null_mut(), create, destroy) };
@@ -366,7 +432,7 @@ impl RnnDescriptor {
             // SAFETY: all are alive, the addresses outlive the call. The weight space is not read or written.
             unsafe {
                 (cudnn.0.get_weight_params)(
-                    handle.0.raw,
+                    handle,
                     self.owned.raw,
                     index("pseudo-layer", part.pseudo_layer)?,
                     bytes,
@@ -435,7 +501,12 @@ fn place(rank: c_int, dims: [c_int; 3], strides: [c_int; 3], bytes: usize, kind:
 }
 
 /// A batch of sequences: `[time, batch, feature]`, padded behind the shorter ones.
-pub struct RnnData(Owned<cudnnRNNDataDescriptor_t>);
+pub struct RnnData {
+    owned: Owned<cudnnRNNDataDescriptor_t>,
+    sequences: usize,
+    /// Padding too.
+    len: usize,
+}
 
 impl RnnData {
     /// A batch with a sequence of each of these lengths.
@@ -467,7 +538,22 @@ impl RnnData {
             )
         }
         .of("cudnnSetRNNDataDescriptor")?;
-        Ok(Self(owned))
+        Ok(Self { owned, sequences: lengths.len(), len: longest * lengths.len() * features })
+    }
+
+    /// Sequences of the batch.
+    pub const fn sequences(&self) -> usize {
+        self.sequences
+    }
+
+    /// Numbers of the batch, padding among them.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none: no sequence is without steps.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 
@@ -483,6 +569,46 @@ mod tests {
             Ok(cudnn) => assert!(cudnn.version() >= 90_000, "{cudnn:?}"),
             Err(error) => println!("SKIP no GPU: {error}"),
         }
+    }
+
+    /// The real library, without a device: every function is there, descriptors can be made, and cuDNN says where it has its
+    /// parameters. For that it wants a handle, which it does not look into (9.28): a block of zeros serves.
+    #[test]
+    fn a_cudnn_without_a_device_has_all_functions_and_its_parameters_where_they_are_described() {
+        let Some(file) = std::env::var_os("TIDEGATE_CUDNN") else {
+            println!("SKIP TIDEGATE_CUDNN names no libcudnn.so.9");
+            return;
+        };
+        let cudnn = Cudnn::load_from(vec![file.into_string().unwrap()]).unwrap();
+        let mut block = vec![0_u64; 1 << 16];
+        let handle: cudnnHandle_t = block.as_mut_ptr().cast();
+        let mut count = 0;
+        for task in crate::record::tasks() {
+            for bias in [Bias::None, Bias::Input, Bias::Recurrent, Bias::Both] {
+                let rnn = Rnn::new(crate::rnn::Settings { bias, ..*task.rnn.settings() }).unwrap();
+                for (math, algorithm) in
+                    [Math::F32, Math::Tf32].into_iter().flat_map(|m| Algorithm::ALL.map(|a| (m, a)))
+                {
+                    let dropout = Dropout::none_on(&cudnn, handle).unwrap();
+                    let descriptor = match RnnDescriptor::new(&rnn, dropout, math, algorithm) {
+                        // Others do not run everything.
+                        Err(GpuError::Cudnn { status, .. })
+                            if status.is_unsupported() && algorithm != Algorithm::Standard =>
+                        {
+                            continue;
+                        }
+                        found => found.unwrap(),
+                    };
+                    assert_eq!(descriptor.layout_on(handle).unwrap(), Layout::described(&rnn), "{}", task.name);
+                    count += 1;
+                }
+            }
+            let data = RnnData::new(&cudnn, 6, task.batch.features, &task.batch.lengths).unwrap();
+            assert_eq!(data.len(), task.batch.data.len());
+        }
+        let refused = RnnData::new(&cudnn, 6, 3, &[6, 0]).err().unwrap();
+        assert!(matches!(refused, GpuError::Length { found: 0, longest: 6 }));
+        println!("{cudnn:?}: {count} layouts as described");
     }
 
     #[test]

@@ -2,17 +2,7 @@
 
 use std::path::Path;
 
-use tidegate_gpu::record::{Made, Recording, Task, on_cpu, read, tasks, write};
-
-/// The bars: outputs in f32 within 2e-5, gradients within 1e-3 of the largest.
-const OUTPUTS: f32 = 2e-5;
-const GRADIENTS: f32 = 1e-3;
-
-fn apart(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    let far = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-    far.fold(0.0, |most: f32, far| if far > most || far.is_nan() { far } else { most })
-}
+use tidegate_gpu::record::{Apart, Made, Recording, Task, on_cpu, read, tasks, write};
 
 fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |most, value| most.max(value.abs()))
@@ -20,15 +10,7 @@ fn largest(values: &[f32]) -> f32 {
 
 /// What differs, if anything does.
 fn differs((task, found): &(Task, Made)) -> Option<String> {
-    let needed = on_cpu(task);
-    let gradient = |a: &[f32], b: &[f32]| apart(a, b) <= GRADIENTS * largest(b).max(1e-3);
-    let holds = [
-        ("params", found.params == needed.params),
-        ("outputs", apart(&found.outputs, &needed.outputs) <= OUTPUTS),
-        ("to_input", gradient(&found.to_input, &needed.to_input)),
-        ("to_params", gradient(&found.to_params, &needed.to_params)),
-    ];
-    holds.into_iter().find(|(_, holds)| !holds).map(|(part, _)| format!("{}.{part}", task.name))
+    Apart::of(found, &on_cpu(task)).broken().map(|part| format!("{}.{part}", task.name))
 }
 
 #[test]

@@ -1,0 +1,332 @@
+//! A GPU, and stacks of layers on it: what [`cpu`](crate::cpu) does, over cuDNN. Parameters, batches and gradients stay on the
+//! device until they are asked for: between [`GpuStack::forward`] and [`GpuStack::backward`] nothing is allocated or copied.
+
+use std::rc::Rc;
+
+use cudarc::driver::{CudaContext, CudaSlice};
+
+use crate::cpu::Batch;
+use crate::layout::Layout;
+use crate::library::{Needed, open};
+use crate::rnn::{Cell, Rnn};
+use crate::status::GpuError;
+use crate::sys::compute::Buffers;
+use crate::sys::compute::Plan;
+pub use crate::sys::{Algorithm, Math};
+use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
+use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};
+
+/// The first GPU of this machine.
+pub struct Device {
+    handle: Rc<Handle>,
+    name: String,
+}
+
+impl Device {
+    /// Opens it, on its default stream.
+    ///
+    /// # Errors
+    /// If there is no driver, no GPU or no cuDNN.
+    pub fn new() -> Result<Self, GpuError> {
+        // `cudarc` panics where there is no driver.
+        open(Needed::Driver, Needed::Driver.files())?;
+        let cudnn = Cudnn::load()?;
+        let context = CudaContext::new(0)?;
+        let handle = Handle::new(&cudnn, &context.default_stream())?;
+        let version = cudnn.version();
+        let [major, minor, patch] = [version / 10_000, version / 100 % 100, version % 100];
+        Ok(Self { handle: Rc::new(handle), name: format!("cuDNN {major}.{minor}.{patch} on {}", context.name()?) })
+    }
+
+    /// cuDNN's version and the device.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits until all is computed that was asked for.
+    ///
+    /// # Errors
+    /// If something of it has failed.
+    pub fn wait(&self) -> Result<(), GpuError> {
+        Ok(self.handle.stream().synchronize()?)
+    }
+
+    fn read(&self, slice: &CudaSlice<f32>) -> Result<Vec<f32>, GpuError> {
+        let values = self.handle.stream().clone_dtoh(slice)?;
+        self.wait()?;
+        Ok(values)
+    }
+}
+
+/// A stack of layers on a GPU, with its parameters and the gradient to them.
+pub struct GpuStack<'d> {
+    device: &'d Device,
+    math: Math,
+    layout: Layout,
+    params: CudaSlice<f32>,
+    gradient: CudaSlice<f32>,
+}
+
+/// A batch on a GPU: its input, outputs and gradients.
+pub struct GpuBatch {
+    plan: Plan,
+    algorithm: Algorithm,
+    lengths: Vec<usize>,
+    buffers: Buffers,
+}
+
+impl GpuBatch {
+    /// How its steps follow each other.
+    pub const fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Sets what lies behind the end of a sequence to zero.
+    fn clear_padding(&self, values: &mut [f32]) {
+        let steps = self.lengths.iter().copied().max().unwrap_or(0);
+        let features = values.len() / (steps * self.lengths.len()).max(1);
+        for (at, row) in values.chunks_exact_mut(features.max(1)).enumerate() {
+            if at / self.lengths.len() >= self.lengths[at % self.lengths.len()] {
+                row.fill(0.0);
+            }
+        }
+    }
+}
+
+/// The fastest algorithm known for a stack and sequences of these lengths. Of small layers recurrent weights fit into
+/// registers; where sequences end apart, or are projected, only the standard is there. (The sizes are those by which PyTorch
+/// chooses: `aten/src/ATen/native/cudnn/RNN.cpp`, `use_rnn_persist_small_h`.)
+pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
+    let settings = rnn.settings();
+    let most = match (settings.cell, training) {
+        (Cell::Lstm | Cell::Gru, true) => 128,
+        (Cell::Lstm | Cell::Gru, false) => 192,
+        (Cell::RnnTanh | Cell::RnnRelu, true) => 256,
+        (Cell::RnnTanh | Cell::RnnRelu, false) => 384,
+    };
+    let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
+    match even && settings.projected_size.is_none() && settings.hidden_size <= most {
+        true => Algorithm::PersistentSmall,
+        false => Algorithm::Standard,
+    }
+}
+
+impl<'d> GpuStack<'d> {
+    /// A stack whose parameters are zero.
+    ///
+    /// # Errors
+    /// If cuDNN refuses, reports a layout that cannot be, or the device has too little memory.
+    pub fn new(device: &'d Device, rnn: &Rnn, math: Math) -> Result<Self, GpuError> {
+        let dropout = Dropout::none(&device.handle)?;
+        let layout = RnnDescriptor::new(rnn, dropout, math, Algorithm::Standard)?.layout(&device.handle)?;
+        let zeros = || device.handle.stream().alloc_zeros(layout.params_size());
+        let (params, gradient) = (zeros()?, zeros()?);
+        Ok(Self { device, math, layout, params, gradient })
+    }
+
+    /// Where cuDNN has its parameters.
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Sets the parameters.
+    ///
+    /// # Errors
+    /// If they are not the stack's, or the device fails.
+    pub fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<(), GpuError> {
+        let mut params = vec![0.0; self.layout.params_size()];
+        canonical_to_params(&self.layout, weights, &mut params)?;
+        Ok(self.device.handle.stream().memcpy_htod(&params, &mut self.params)?)
+    }
+
+    /// The parameters by name.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn weights(&self) -> Result<Vec<LayerWeights>, GpuError> {
+        Ok(params_to_canonical(&self.layout, &self.params()?)?)
+    }
+
+    /// The parameters as cuDNN has them.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn params(&self) -> Result<Vec<f32>, GpuError> {
+        self.device.read(&self.params)
+    }
+
+    /// The gradient to the parameters, in their order.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn gradient(&self) -> Result<Vec<f32>, GpuError> {
+        self.device.read(&self.gradient)
+    }
+
+    /// Sets the gradient to the parameters to zero.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn clear_gradient(&mut self) -> Result<(), GpuError> {
+        Ok(self.device.handle.stream().memset_zeros(&mut self.gradient)?)
+    }
+
+    /// Memory for batches with a sequence of each of these lengths, to be run only or to be learned from, all zeros. Without
+    /// an `algorithm` it is the [`fastest`] that cuDNN has for it.
+    ///
+    /// # Errors
+    /// If cuDNN lacks the algorithm, or the device has too little memory.
+    pub fn batch(&self, lengths: &[usize], training: bool, algorithm: Option<Algorithm>) -> Result<GpuBatch, GpuError> {
+        let handle = &self.device.handle;
+        let plan = |algorithm| {
+            let descriptor = RnnDescriptor::new(self.layout.rnn(), Dropout::none(handle)?, self.math, algorithm)?;
+            Plan::new(handle, descriptor, lengths, training)
+        };
+        let chosen = algorithm.unwrap_or_else(|| fastest(self.layout.rnn(), lengths, training));
+        let (plan, algorithm) = match plan(chosen) {
+            Err(GpuError::Cudnn { status, .. }) if algorithm.is_none() && status.is_unsupported() => {
+                (plan(Algorithm::Standard)?, Algorithm::Standard)
+            }
+            found => (found?, chosen),
+        };
+        let buffers = plan.buffers()?;
+        Ok(GpuBatch { plan, algorithm, lengths: lengths.to_vec(), buffers })
+    }
+
+    /// Sets the input, `[steps, sequences, features]`.
+    ///
+    /// # Errors
+    /// If there are not as many numbers as the batch has, or the device fails.
+    pub fn set_input(&self, batch: &mut GpuBatch, input: &[f32]) -> Result<(), GpuError> {
+        self.write("the input", input, &mut batch.buffers.x)
+    }
+
+    /// Sets the gradient to the outputs, `[steps, sequences, outputs]`; what lies behind the end of a sequence does not count.
+    ///
+    /// # Errors
+    /// If there are not as many numbers as the batch has, it is not to be learned from, or the device fails.
+    pub fn set_to_outputs(&self, batch: &mut GpuBatch, gradient: &[f32]) -> Result<(), GpuError> {
+        let mut gradient = gradient.to_vec();
+        batch.clear_padding(&mut gradient);
+        self.write("the gradient to the outputs", &gradient, &mut batch.buffers.to_y)
+    }
+
+    fn write(&self, what: &'static str, values: &[f32], to: &mut CudaSlice<f32>) -> Result<(), GpuError> {
+        let (found, needed) = (values.len(), to.len());
+        if found != needed {
+            return Err(GpuError::Buffer { what, found, needed });
+        }
+        Ok(self.device.handle.stream().memcpy_htod(values, to)?)
+    }
+
+    /// From the input to the outputs, from zero states. Returns before it is done.
+    ///
+    /// # Errors
+    /// If the batch is another stack's, or cuDNN refuses.
+    pub fn forward(&self, batch: &mut GpuBatch) -> Result<(), GpuError> {
+        batch.plan.forward(&self.params, &mut batch.buffers)
+    }
+
+    /// Behind [`forward`](Self::forward), from the gradient to the outputs to that to the input; that to the parameters is
+    /// added to the stack's. Returns before it is done.
+    ///
+    /// # Errors
+    /// If the batch is another stack's or not to be learned from, or cuDNN refuses.
+    pub fn backward(&mut self, batch: &mut GpuBatch) -> Result<(), GpuError> {
+        batch.plan.backward(&self.params, &mut self.gradient, &mut batch.buffers)
+    }
+
+    /// The outputs, zeros behind the end of a sequence.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn outputs(&self, batch: &GpuBatch) -> Result<Vec<f32>, GpuError> {
+        self.device.read(&batch.buffers.y)
+    }
+
+    /// The gradient to the input, zeros behind the end of a sequence.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn to_input(&self, batch: &GpuBatch) -> Result<Vec<f32>, GpuError> {
+        let mut values = self.device.read(&batch.buffers.to_x)?;
+        batch.clear_padding(&mut values);
+        Ok(values)
+    }
+
+    /// As [`Stack::forward`](crate::cpu::Stack::forward) from zero states, of parameters in the order of
+    /// [`layout`](Self::layout); the second is what [`pass_back`](Self::pass_back) needs.
+    ///
+    /// # Errors
+    /// If sizes differ, or the device fails.
+    pub fn pass(&mut self, params: &[f32], batch: &Batch, training: bool) -> Result<(Batch, GpuBatch), GpuError> {
+        let (what, found, needed) = ("the parameters", params.len(), self.params.len());
+        if found != needed {
+            return Err(GpuError::Buffer { what, found, needed });
+        }
+        self.device.handle.stream().memcpy_htod(params, &mut self.params)?;
+        let mut on_device = self.batch(&batch.lengths, training, None)?;
+        self.set_input(&mut on_device, &batch.data)?;
+        self.forward(&mut on_device)?;
+        let settings = self.layout.rnn().settings();
+        let features = self.layout.rnn().output_size() * settings.direction.count();
+        let data = self.outputs(&on_device)?;
+        Ok((Batch { data, lengths: batch.lengths.clone(), features }, on_device))
+    }
+
+    /// As [`Stack::backward`](crate::cpu::Stack::backward), behind [`pass`](Self::pass) with the same parameters.
+    ///
+    /// # Errors
+    /// If sizes differ, nothing was kept, or the device fails.
+    pub fn pass_back(
+        &mut self,
+        batch: &mut GpuBatch,
+        to_outputs: &[f32],
+        into: &mut [f32],
+    ) -> Result<Vec<f32>, GpuError> {
+        let (what, found, needed) = ("the gradient", into.len(), self.gradient.len());
+        if found != needed {
+            return Err(GpuError::Buffer { what, found, needed });
+        }
+        self.set_to_outputs(batch, to_outputs)?;
+        self.clear_gradient()?;
+        self.backward(batch)?;
+        crate::cpu::add(into, &self.gradient()?);
+        self.to_input(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rnn::{Bias, Direction, InputMode, Settings};
+
+    /// As PyTorch chooses: a device has nothing to say here.
+    #[test]
+    fn small_layers_of_even_sequences_stay_in_registers() {
+        let stack = |cell, hidden_size, projected_size| {
+            let direction = Direction::Unidirectional;
+            let (layers, input_size, input_mode, bias) = (1, 3, InputMode::Linear, Bias::Both);
+            Rnn::new(Settings { cell, layers, input_size, hidden_size, projected_size, direction, input_mode, bias })
+                .unwrap()
+        };
+        let chosen = |cell, hidden, lengths: &[usize], training| fastest(&stack(cell, hidden, None), lengths, training);
+        assert_eq!(chosen(Cell::Lstm, 128, &[9, 9], true), Algorithm::PersistentSmall);
+        assert_eq!(chosen(Cell::Lstm, 129, &[9, 9], true), Algorithm::Standard);
+        assert_eq!(chosen(Cell::Lstm, 129, &[9, 9], false), Algorithm::PersistentSmall);
+        assert_eq!(chosen(Cell::RnnRelu, 256, &[9], true), Algorithm::PersistentSmall);
+        assert_eq!(chosen(Cell::Gru, 32, &[9, 8], true), Algorithm::Standard);
+        assert_eq!(fastest(&stack(Cell::Lstm, 32, Some(8)), &[9], true), Algorithm::Standard);
+    }
+
+    #[test]
+    fn without_a_device_there_is_a_reason() {
+        match Device::new() {
+            Ok(device) => println!("{}", device.name()),
+            Err(error) => {
+                println!("SKIP no GPU: {error}");
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}

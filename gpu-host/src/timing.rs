@@ -1,0 +1,328 @@
+//! What a forward pass and a training step take on a GPU: the command `tidegate-gpu time`.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde_json::{Value, json};
+use tidegate_tools::canonical::Tensor;
+use tidegate_tools::data::{DataError, read_tensors, write_tensors};
+
+use crate::device::{Algorithm, Device, GpuBatch, GpuStack, Math};
+use crate::layout::Layout;
+use crate::network::uniform;
+use crate::rnn::{Bias, Cell, Direction, InputMode, Rnn, RnnError, Settings};
+use crate::status::GpuError;
+use crate::weights::{canonical_to_params, params_to_canonical};
+
+/// Batch, steps, features and units that are timed.
+pub const SIZES: [[usize; 4]; 4] = [[1, 70, 512, 512], [64, 1000, 256, 126], [64, 1000, 256, 128], [128, 28, 28, 32]];
+/// Calls before any is timed: kernels are loaded at the first.
+const WARM: usize = 3;
+/// One round takes at least so long, so that a clock and waiting for the device count for little.
+const ROUND_MS: f64 = 20.0;
+const ROUNDS: usize = 15;
+
+/// A stack of LSTM layers and its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Batch, steps, features and units.
+    pub sizes: [usize; 4],
+    /// Layers, one on the other.
+    pub layers: usize,
+    /// Forward, or both ways.
+    pub direction: Direction,
+    /// How exact products are.
+    pub math: Math,
+}
+
+impl Shape {
+    /// All that are timed.
+    pub fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for math in [Math::F32, Math::Tf32] {
+            for sizes in SIZES {
+                for layers in [1, 2] {
+                    for direction in [Direction::Unidirectional, Direction::Bidirectional] {
+                        all.push(Self { sizes, layers, direction, math });
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// Of seven words: batch, steps, features, units, layers, directions and `f32` or `tf32`.
+    fn parse(words: &[&str]) -> Option<Self> {
+        let [batch, steps, input, hidden, layers, directions, math] = words else { return None };
+        let number = |word: &&str| word.parse::<usize>().ok().filter(|&number| number > 0);
+        Some(Self {
+            sizes: [number(batch)?, number(steps)?, number(input)?, number(hidden)?],
+            layers: number(layers)?,
+            direction: match *directions {
+                "1" => Direction::Unidirectional,
+                "2" => Direction::Bidirectional,
+                _ => return None,
+            },
+            math: match *math {
+                "f32" => Math::F32,
+                "tf32" => Math::Tf32,
+                _ => return None,
+            },
+        })
+    }
+
+    fn rnn(&self) -> Result<Rnn, RnnError> {
+        let [_, _, input_size, hidden_size] = self.sizes;
+        let (cell, layers, direction) = (Cell::Lstm, self.layers, self.direction);
+        let (projected_size, input_mode, bias) = (None, InputMode::Linear, Bias::Both);
+        Rnn::new(Settings { cell, layers, input_size, hidden_size, projected_size, direction, input_mode, bias })
+    }
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Forward, nothing learned.
+    Forward,
+    /// Gradient to zero, forward, backward to the input and to the parameters.
+    Training,
+}
+
+impl Mode {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Forward, Self::Training];
+
+    /// In reports and requests.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Training => "training",
+        }
+    }
+}
+
+/// Why nothing was timed.
+#[derive(Debug, thiserror::Error)]
+pub enum TimeError {
+    /// The device.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// A file.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The shape.
+    #[error(transparent)]
+    Rnn(#[from] RnnError),
+    /// A request that is none.
+    #[error(
+        "{0:?} is no request: run|check BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32, then forward|training CALLS or IN OUT"
+    )]
+    Request(String),
+    /// Standard input or output.
+    #[error("standard input or output: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// A stack that is ready to be timed, and its batches.
+struct Ready<'d> {
+    device: &'d Device,
+    shape: Shape,
+    stack: GpuStack<'d>,
+    batches: [GpuBatch; 2],
+}
+
+impl<'d> Ready<'d> {
+    fn new(device: &'d Device, shape: Shape, algorithm: Option<Algorithm>) -> Result<Self, TimeError> {
+        let rnn = shape.rnn()?;
+        let mut stack = GpuStack::new(device, &rnn, shape.math)?;
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut numbers =
+            |len: usize, reach: f32| (0..len).map(|_| (2.0 * uniform(&mut random) - 1.0) * reach).collect::<Vec<f32>>();
+        let described = Layout::described(&rnn);
+        let [batch, steps, input, hidden] = shape.sizes;
+        let params = numbers(described.params_size(), 1.0 / (hidden as f32).sqrt());
+        stack.set_weights(&params_to_canonical(&described, &params).map_err(GpuError::from)?)?;
+        let lengths = vec![steps; batch];
+        let mut batches = [stack.batch(&lengths, false, algorithm)?, stack.batch(&lengths, true, algorithm)?];
+        let x = numbers(steps * batch * input, 1.0);
+        for batch in &mut batches {
+            stack.set_input(batch, &x)?;
+        }
+        stack.set_to_outputs(&mut batches[1], &numbers(steps * batch * hidden * shape.direction.count(), 1.0))?;
+        let mut ready = Self { device, shape, stack, batches };
+        for mode in Mode::ALL {
+            ready.run(mode, WARM)?;
+        }
+        Ok(ready)
+    }
+
+    /// Milliseconds of a call, over so many of them.
+    fn run(&mut self, mode: Mode, calls: usize) -> Result<f64, GpuError> {
+        let [running, learning] = &mut self.batches;
+        self.device.wait()?;
+        let started = Instant::now();
+        for _ in 0..calls {
+            match mode {
+                Mode::Forward => self.stack.forward(running)?,
+                Mode::Training => {
+                    self.stack.clear_gradient()?;
+                    self.stack.forward(learning)?;
+                    self.stack.backward(learning)?;
+                }
+            }
+        }
+        self.device.wait()?;
+        Ok(started.elapsed().as_secs_f64() * 1e3 / calls as f64)
+    }
+
+    /// Runs `params` (in the order that is [described](Layout::described)), `x` and `to_outputs` of a file; writes `outputs`,
+    /// `to_input` and `to_params`, and `inference` where nothing is learned.
+    fn check(&mut self, from: &Path, to: &Path) -> Result<(), TimeError> {
+        let tensors = read_tensors(from)?;
+        let tensor = |name: &str| {
+            let tensor = tensors.get(name).map(|tensor| tensor.data.as_slice());
+            tensor.ok_or_else(|| DataError::new(from, format!("has no {name}")))
+        };
+        let described = Layout::described(self.stack.layout().rnn());
+        self.stack.set_weights(&params_to_canonical(&described, tensor("params")?).map_err(GpuError::from)?)?;
+        let [running, learning] = &mut self.batches;
+        self.stack.set_input(running, tensor("x")?)?;
+        self.stack.set_input(learning, tensor("x")?)?;
+        self.stack.set_to_outputs(learning, tensor("to_outputs")?)?;
+        self.stack.forward(running)?;
+        self.stack.clear_gradient()?;
+        self.stack.forward(learning)?;
+        self.stack.backward(learning)?;
+        let gradient = params_to_canonical(self.stack.layout(), &self.stack.gradient()?).map_err(GpuError::from)?;
+        let mut to_params = vec![0.0; described.params_size()];
+        canonical_to_params(&described, &gradient, &mut to_params).map_err(GpuError::from)?;
+        let flat = |data: Vec<f32>| Tensor { shape: vec![data.len()], data };
+        let made = [
+            ("inference", self.stack.outputs(running)?),
+            ("outputs", self.stack.outputs(learning)?),
+            ("to_input", self.stack.to_input(learning)?),
+            ("to_params", to_params),
+        ];
+        let made = made.into_iter().map(|(name, data)| (name.to_owned(), flat(data))).collect();
+        Ok(write_tensors(to, &made)?)
+    }
+}
+
+/// Times every shape: medians of synchronized rounds. With `algorithms` every algorithm that cuDNN has for it, else the one
+/// that is used.
+///
+/// # Errors
+/// If the device fails.
+pub fn time(device: &Device, algorithms: bool, mut done: impl FnMut()) -> Result<Value, TimeError> {
+    let mut runs = Vec::new();
+    let wanted = if algorithms { Algorithm::ALL.map(Some).to_vec() } else { vec![None] };
+    for shape in Shape::all() {
+        for algorithm in &wanted {
+            match Ready::new(device, shape, *algorithm) {
+                Ok(mut ready) => {
+                    for mode in Mode::ALL {
+                        runs.push(timed(&mut ready, mode)?);
+                    }
+                }
+                // cuDNN does not have it.
+                Err(TimeError::Gpu(GpuError::Cudnn { status, .. })) if algorithms && status.is_unsupported() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        done();
+    }
+    Ok(json!({ "made_by": device.name(), "rounds": ROUNDS, "runs": runs }))
+}
+
+fn timed(ready: &mut Ready<'_>, mode: Mode) -> Result<Value, GpuError> {
+    let calls = (ROUND_MS / ready.run(mode, 1)?).ceil().clamp(1.0, 1000.0) as usize;
+    let mut rounds = (0..ROUNDS).map(|_| ready.run(mode, calls)).collect::<Result<Vec<f64>, _>>()?;
+    rounds.sort_by(f64::total_cmp);
+    let Shape { sizes: [batch, steps, input, hidden], layers, direction, math } = ready.shape;
+    Ok(json!({
+        "batch": batch,
+        "steps": steps,
+        "input": input,
+        "hidden": hidden,
+        "layers": layers,
+        "directions": direction.count(),
+        "math": match math { Math::F32 => "f32", Math::Tf32 => "tf32" },
+        "mode": mode.name(),
+        "algorithm": ready.batches[mode as usize].algorithm().name(),
+        "calls": calls,
+        "median_ms": rounds[ROUNDS / 2],
+        "min_ms": rounds[0],
+    }))
+}
+
+/// Answers requests, one a line with one line each, so that another program can take turns on the same device:
+///
+/// ```text
+/// run BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32 forward|training CALLS    milliseconds of a call
+/// check BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32 IN OUT                  the algorithms of both modes
+/// ```
+///
+/// The last shape stays ready. An answer that begins with `error` says why there is no other.
+///
+/// # Errors
+/// If input or output fails.
+pub fn serve(device: &Device, input: impl BufRead, mut output: impl Write) -> Result<(), TimeError> {
+    let mut ready: Option<Ready<'_>> = None;
+    for line in input.lines() {
+        match answer(device, &mut ready, &line?) {
+            Ok(answer) => writeln!(output, "{answer}")?,
+            Err(error) => writeln!(output, "error: {error}")?,
+        }
+        output.flush()?;
+    }
+    Ok(())
+}
+
+fn answer<'d>(device: &'d Device, kept: &mut Option<Ready<'d>>, line: &str) -> Result<String, TimeError> {
+    let refuse = || TimeError::Request(line.to_owned());
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [verb, shape @ .., a, b] = words.as_slice() else { return Err(refuse()) };
+    let shape = Shape::parse(shape).ok_or_else(refuse)?;
+    let ready = match kept.take() {
+        Some(ready) if ready.shape == shape => kept.insert(ready),
+        before => {
+            // The memory of the one before is given back first.
+            drop(before);
+            kept.insert(Ready::new(device, shape, None)?)
+        }
+    };
+    match *verb {
+        "run" => {
+            let mode = Mode::ALL.into_iter().find(|mode| mode.name() == *a).ok_or_else(refuse)?;
+            let calls = b.parse().ok().filter(|calls| (1..=1_000_000).contains(calls)).ok_or_else(refuse)?;
+            Ok(ready.run(mode, calls)?.to_string())
+        }
+        "check" => {
+            ready.check(Path::new(a), Path::new(b))?;
+            let [running, learning] = &ready.batches;
+            Ok(format!("{} {}", running.algorithm().name(), learning.algorithm().name()))
+        }
+        _ => Err(refuse()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_is_told_in_seven_words() {
+        let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
+        let shape = Shape::parse(&words("1 70 512 512 2 2 tf32")).unwrap();
+        let (direction, math) = (Direction::Bidirectional, Math::Tf32);
+        assert_eq!(shape, Shape { sizes: SIZES[0], layers: 2, direction, math });
+        assert_eq!(shape.rnn().unwrap().pseudo_layers(), 4);
+        assert!(Shape::all().contains(&shape) && Shape::all().len() == 4 * 2 * 2 * 2);
+        for wrong in ["1 70 512 512 2 3 tf32", "0 70 512 512 2 2 f32", "1 70 512 512 2 2", "1 70 512 512 2 2 f64"] {
+            assert_eq!(Shape::parse(&words(wrong)), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The commands that need a GPU, on a machine that has none or a build without cuDNN: one line says what to do, and nothing is
+//! written.
+
+use std::process::Command;
+
+#[test]
+fn without_a_gpu_the_commands_say_in_one_line_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("recorded");
+    for command in [&["record", "--out", out.to_str().unwrap()][..], &["time"], &["time", "--serve"]] {
+        let done = Command::new(env!("CARGO_BIN_EXE_tidegate-gpu")).args(command).output().unwrap();
+        let error = String::from_utf8(done.stderr).unwrap();
+        if done.status.success() {
+            println!("SKIP a GPU is here");
+            continue;
+        }
+        assert_eq!(done.status.code(), Some(1), "{command:?}: {error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(done.stdout.is_empty());
+        let advice = match cfg!(feature = "cudnn") {
+            true => ["install NVIDIA's driver", "install cuDNN", "CUDA"].iter().any(|advice| error.contains(advice)),
+            false => error.contains("--features cudnn"),
+        };
+        assert!(advice, "{error}");
+        assert!(!out.exists());
+    }
+}
