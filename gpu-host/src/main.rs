@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tidegate::Numeric;
-use tidegate_gpu::train::{self, Settings, TrainError, Trained};
+use tidegate_gpu::train::{self, Machine, Place, Settings, TrainError, Trained, Wanted};
 use tidegate_tools::data::{DataError, hide_guarded_panics, one_line, write_tensors};
 use tidegate_tools::output::write_atomically;
 use tidegate_tools::plot::{Curves, curves};
@@ -38,6 +38,8 @@ enum Command {
 #[command(after_help = "Examples:
   tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts --arch lstm.json --out vowels.safetensors
   tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json --copies 8 --out kws.safetensors
+  torchrun --nproc-per-node 4 --no-python tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json \
+      --batch 256 --out kws.safetensors
   tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts --arch lstm.json --init trained.safetensors \\
       --quantize-aware i4x16 --epochs 10 --lr 0.0005 --out vowels_i4.safetensors")]
 struct Args {
@@ -114,6 +116,9 @@ struct Args {
     /// Of everything random
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Where it is trained: `auto` is a GPU where this build has cuDNN and the machine a GPU, else the CPU
+    #[arg(long, value_name = "auto|cpu|cuda", default_value = "auto", value_parser = device)]
+    device: Wanted,
     /// One JSON value on standard output
     #[arg(long)]
     json: bool,
@@ -122,6 +127,15 @@ struct Args {
 fn integers(text: &str) -> Result<Numeric, String> {
     let known = [Numeric::I8x16, Numeric::I4x16].into_iter().find(|numeric| numeric.name() == text);
     known.ok_or_else(|| "write i8x16 or i4x16".to_owned())
+}
+
+fn device(text: &str) -> Result<Wanted, String> {
+    match text {
+        "auto" => Ok(Wanted::Auto),
+        "cpu" => Ok(Wanted::Cpu),
+        "cuda" => Ok(Wanted::Cuda),
+        _ => Err("write auto, cpu or cuda".to_owned()),
+    }
 }
 
 fn from_one(most: usize) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync + 'static {
@@ -192,16 +206,28 @@ fn run(args: &Args) -> Result<(), TrainError> {
         seed: args.seed,
         checkpoint: checkpoint.clone(),
     };
-    if !args.json {
-        say(args, "training on the CPU")?;
+    let place = Place::from_env()?;
+    // Integers are rounded between steps, which only the CPU's do.
+    let wanted = match args.device {
+        Wanted::Auto if args.quantize_aware.is_some() => Wanted::Cpu,
+        wanted => wanted,
+    };
+    let (mut machine, reason) = Machine::find(wanted, place.local_rank())?;
+    if !args.json && place.is_first() {
+        let others = if place.size() > 1 { format!(", {} processes", place.size()) } else { String::new() };
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        say(args, &format!("training on {}{others}{reason}", machine.name()))?;
     }
-    let trained = train::train(&settings)?;
+    let trained = train::train(&settings, &mut machine, &place)?;
+    if !place.is_first() {
+        return Ok(());
+    }
     let bytes = trained.model.to_bytes().map_err(|error| DataError::new(&args.out, error))?;
     write_atomically(&args.out, |out| out.write_all(&bytes))?;
     if let Some(path) = &args.state_dict {
         write_tensors(path, &trained.state_dict)?;
     }
-    draw(&plot, args, &trained)?;
+    draw(&plot, args, &trained, machine.name())?;
     train::forget(&checkpoint)?;
     let best_batch = trained.steps.iter().map(|[_, accuracy]| *accuracy).fold(0.0, f32::max);
     let right = (f64::from(trained.accuracy()) * trained.checked as f64).round();
@@ -270,7 +296,7 @@ fn say(args: &Args, text: &str) -> Result<(), TrainError> {
     }
 }
 
-fn draw(path: &Path, args: &Args, trained: &Trained) -> Result<(), DataError> {
+fn draw(path: &Path, args: &Args, trained: &Trained, machine: &str) -> Result<(), DataError> {
     let each = |which: usize| {
         let points = trained.steps.iter().enumerate();
         points.map(move |(k, point)| ((k + 1) as f32, point[which])).collect::<Vec<_>>()
@@ -287,6 +313,6 @@ fn draw(path: &Path, args: &Args, trained: &Trained) -> Result<(), DataError> {
         ("loss of what is held out".to_owned(), checked(0)),
     ];
     let name = args.data.file_name().unwrap_or_default().to_string_lossy();
-    let title = format!("{name}: {:.2} % right, {:.1} s on the CPU", 100.0 * trained.accuracy(), trained.seconds);
+    let title = format!("{name}: {:.2} % right, {:.1} s on {machine}", 100.0 * trained.accuracy(), trained.seconds);
     curves(path, &Curves { title: &title, x_label: "steps", y_label: "share, nats", curves: &lines })
 }

@@ -10,7 +10,7 @@ use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_gpu::cpu::count::Units;
 use tidegate_gpu::cpu::{Batch, Stack};
 use tidegate_gpu::layout::Layout;
-use tidegate_gpu::network::{Learned, Lesson, Network, Scaling, best};
+use tidegate_gpu::network::{Draws, Learned, Lesson, Network, Scaling, best};
 use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::weights::{canonical_to_params, params_to_canonical};
 use tidegate_tools::canonical::Tensor;
@@ -113,10 +113,10 @@ fn is_pytorch_s(case: &Case, more: f32) {
     let scores = case.network.scores(&case.params, case.batch(), None, units).0;
     assert!(distance(&scores, &case.dict["scores"].data) < 1e-5 + more, "{name}");
     let mut gradient = vec![0.0; case.network.params_size()];
-    let mut random = ChaCha8Rng::seed_from_u64(0);
     let count = case.classes.len();
+    let draws = Draws::new(vec![(ChaCha8Rng::seed_from_u64(0), count)]);
     let lesson = Lesson { batch: case.batch(), classes: &case.classes, sequences: count, from: None, units };
-    let Learned { loss, right, .. } = case.network.learn(&case.params, lesson, &mut random, &mut gradient);
+    let Learned { loss, right, .. } = case.network.learn(&case.params, lesson, draws, &mut gradient);
     assert!((loss as f32 - case.dict["loss"].data[0]).abs() < 1e-5 + more, "{name}: {loss}");
     let rows = scores.chunks(CLASSES).zip(&case.classes);
     assert_eq!(right, rows.filter(|(row, class)| best(row) == **class).count(), "{name}");
@@ -134,8 +134,9 @@ fn is_pytorch_s(case: &Case, more: f32) {
 fn a_batch_in_parts_has_the_same_gradient() {
     for case in cases() {
         let learn = |batch, classes: &[usize], into: &mut [f32]| {
+            let draws = Draws::new(vec![(ChaCha8Rng::seed_from_u64(0), classes.len())]);
             let lesson = Lesson { batch, classes, sequences: 5, from: None, units: None };
-            case.network.learn(&case.params, lesson, &mut ChaCha8Rng::seed_from_u64(0), into)
+            case.network.learn(&case.params, lesson, draws, into)
         };
         let mut whole = vec![0.0; case.network.params_size()];
         let mut parts = whole.clone();

@@ -1,11 +1,12 @@
 //! The command: it trains, it goes on after it was killed, and it says what is wrong.
 
+mod lesson;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
 use tidegate::image::Layout;
 use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_gpu::train::streams;
@@ -16,88 +17,7 @@ use tidegate_tools::pack::pack_with;
 use tidegate_tools::quantize::Ranges;
 use tidegate_tools::runner::{classify, run, run_part};
 
-const STEPS: usize = 6;
-const FEATURES: usize = 2;
-
-/// A folder with data that are easily told apart, and an architecture.
-struct Lesson(TempDir);
-
-impl Lesson {
-    fn new(hidden: usize) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let arch = serde_json::json!({
-            "framework": "torch",
-            "inputs": [{"name": "x", "size": FEATURES, "steps": STEPS}],
-            "layers": [
-                {"name": "gru", "class": "GRU", "args": {"hidden_size": hidden, "num_layers": 2, "dropout": 0.2}, "take": "last"},
-                {"name": "drop", "class": "Dropout", "args": {"p": 0.1}},
-                {"name": "fc", "class": "Linear", "args": {"out_features": 3}},
-                {"name": "softmax", "class": "Softmax"}
-            ]
-        });
-        std::fs::write(folder.path().join("arch.json"), arch.to_string()).unwrap();
-        let tensors = [("train", 96), ("test", 30)].into_iter().flat_map(|(suffix, count)| {
-            let (x, y, lengths) = sequences(count);
-            [(format!("x_{suffix}"), x), (format!("y_{suffix}"), y), (format!("lengths_{suffix}"), lengths)]
-        });
-        write_tensors(&folder.path().join("data.npz"), &tensors.collect()).unwrap();
-        Self(folder)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn command(&self, out: &str, more: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-gpu"));
-        command.current_dir(self.0.path()).args(["train", "--out", out]).args(more);
-        for [option, file] in [["--data", "data.npz"], ["--arch", "arch.json"]] {
-            if !more.contains(&option) {
-                command.args([option, file]);
-            }
-        }
-        command
-    }
-
-    fn train(&self, out: &str, more: &[&str]) -> Output {
-        self.command(out, more).output().unwrap()
-    }
-
-    fn refused(&self, more: &[&str]) -> String {
-        let output = self.train("refused.safetensors", more);
-        assert_eq!(output.status.code(), Some(1), "{more:?}");
-        assert!(
-            output.stderr.starts_with(b"tidegate-gpu: ") && output.stderr.trim_ascii().len() + 1 == output.stderr.len()
-        );
-        assert_eq!(output.stderr.iter().filter(|&&byte| byte == b'\n').count(), 1);
-        assert!(!self.path("refused.safetensors").exists());
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
-
-/// Waves of three frequencies, with a little that differs.
-fn sequences(count: usize) -> (Tensor, Tensor, Tensor) {
-    let mut x = Vec::new();
-    let (mut y, mut lengths) = (Vec::new(), Vec::new());
-    for k in 0..count {
-        let length = STEPS - k % 3;
-        for step in 0..STEPS {
-            let phase = (step * (k % 3 + 1)) as f32 * 0.9 + (k * 7 % 10) as f32 * 0.03;
-            let row = [100.0 + 20.0 * phase.sin(), 0.01 * phase.cos()];
-            x.extend(if step < length { row } else { [0.0; FEATURES] });
-        }
-        y.push((k % 3) as f32);
-        lengths.push(length as f32);
-    }
-    let vector = |data: Vec<f32>| Tensor { shape: vec![count], data };
-    (Tensor { shape: vec![count, STEPS, FEATURES], data: x }, vector(y), vector(lengths))
-}
-
-fn json(output: &Output) -> serde_json::Value {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
+use lesson::{FEATURES, Lesson, STEPS, json, sequences};
 
 /// The decisions of the model that was written are those that the training counted.
 #[test]

@@ -77,13 +77,6 @@ pub struct Tape {
     masks: Vec<Vec<f32>>,
 }
 
-impl Tape {
-    /// Steps of each sequence.
-    pub fn lengths(&self) -> &[usize] {
-        &self.lengths
-    }
-}
-
 /// What a pseudo-layer keeps.
 struct Pass {
     /// What it read, `[steps, sequences, input]`.
@@ -114,7 +107,7 @@ struct Cut {
 
 /// Where a stack is behind a batch, of every pseudo-layer: the hidden state `[sequences, output]` and an LSTM's cell state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct States(Vec<[Vec<f32>; 2]>);
+pub struct States(pub(crate) Vec<[Vec<f32>; 2]>);
 
 /// Numbers that outputs between layers are multiplied by while a network is trained: so many of them.
 pub type Dropout<'a> = &'a mut dyn FnMut(usize) -> Vec<f32>;

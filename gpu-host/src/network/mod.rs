@@ -9,6 +9,7 @@
 //! | `Dropout` | `p` |
 //! | `Softmax` | the last layer, if any: what is trained are the scores before it |
 
+mod compute;
 mod export;
 mod integers;
 mod words;
@@ -23,9 +24,10 @@ use tidegate_tools::format::Description;
 use tidegate_tools::format::description::{Size, Take};
 
 use crate::cpu::count::{Units, count, stop};
-use crate::cpu::{Batch, Stack, States, Tape, add, product};
+use crate::cpu::{Batch, Stack, States, add, product};
 use crate::rnn::{Direction, Rnn, RnnError};
 use crate::weights::WeightsError;
+pub use compute::{Cpu, Draws, Given, Stacks};
 pub use export::Scaling;
 pub use integers::{Integers, RoundError, Rounded};
 use words::{Wrong, kind};
@@ -130,9 +132,13 @@ struct Value {
     vector: bool,
 }
 
+/// Scores, what each layer keeps, and where the stacks are.
+type Passed<T> = (Vec<f32>, Vec<Kept<T>>, Carried);
+
 /// What a layer keeps on its way forward.
-enum Kept {
-    Stack(Tape, Take),
+enum Kept<T> {
+    /// Of a stack also the steps of each sequence.
+    Stack(T, Vec<usize>, Take),
     Input(Vec<f32>, Vec<bool>),
     Output(Vec<f32>, Vec<bool>),
     Mask(Vec<f32>),
@@ -240,28 +246,65 @@ impl Network {
         from: Option<&Carried>,
         units: Option<&LayerUnits>,
     ) -> (Vec<f32>, Carried) {
-        let (scores, _, carried) = self.forward(params, batch, (from, units), None);
-        (scores, carried)
+        let Ok(found) = self.scores_on(&mut Cpu, params, batch, from, units);
+        found
     }
 
-    /// Learns from a lesson: the gradient to the parameters is added to `into`. Dropout draws from `random`.
+    /// [`scores`](Self::scores), with stacks computed elsewhere.
+    ///
+    /// # Errors
+    /// As [`Stacks::forward`].
+    pub fn scores_on<S: Stacks>(
+        &self,
+        stacks: &mut S,
+        params: &[f32],
+        batch: Batch,
+        from: Option<&Carried>,
+        units: Option<&LayerUnits>,
+    ) -> Result<(Vec<f32>, Carried), S::Error> {
+        let (scores, _, carried) = self.forward(stacks, params, batch, (from, units), None)?;
+        Ok((scores, carried))
+    }
+
+    /// Learns from a lesson: the gradient to the parameters is added to `into`.
     ///
     /// # Panics
     /// If a class is none of the network's, or sizes differ.
-    pub fn learn(&self, params: &[f32], lesson: Lesson<'_>, random: &mut ChaCha8Rng, into: &mut [f32]) -> Learned {
-        let (mut scores, kept, carried) = self.forward(params, lesson.batch, (lesson.from, lesson.units), Some(random));
-        let (loss, right) = cross_entropy(&mut scores, self.classes, lesson.classes, lesson.sequences);
-        self.backward(params, kept, scores, into);
-        Learned { loss, right, carried }
+    pub fn learn(&self, params: &[f32], lesson: Lesson<'_>, draws: Draws, into: &mut [f32]) -> Learned {
+        let Ok(learned) = self.learn_on(&mut Cpu, params, lesson, draws, into);
+        learned
     }
 
-    fn forward(
+    /// [`learn`](Self::learn), with stacks computed elsewhere.
+    ///
+    /// # Errors
+    /// As [`Stacks`]' functions.
+    ///
+    /// # Panics
+    /// As [`learn`](Self::learn).
+    pub fn learn_on<S: Stacks>(
         &self,
+        stacks: &mut S,
+        params: &[f32],
+        lesson: Lesson<'_>,
+        mut draws: Draws,
+        into: &mut [f32],
+    ) -> Result<Learned, S::Error> {
+        let given = (lesson.from, lesson.units);
+        let (mut scores, kept, carried) = self.forward(stacks, params, lesson.batch, given, Some(&mut draws))?;
+        let (loss, right) = cross_entropy(&mut scores, self.classes, lesson.classes, lesson.sequences);
+        self.backward(stacks, params, kept, scores, into)?;
+        Ok(Learned { loss, right, carried })
+    }
+
+    fn forward<S: Stacks>(
+        &self,
+        stacks: &mut S,
         params: &[f32],
         batch: Batch,
         (from, units): (Option<&Carried>, Option<&LayerUnits>),
-        mut random: Option<&mut ChaCha8Rng>,
-    ) -> (Vec<f32>, Vec<Kept>, Carried) {
+        mut draws: Option<&mut Draws>,
+    ) -> Result<Passed<S::Tape>, S::Error> {
         let mut value = Value { batch, vector: false };
         let mut all = Vec::new();
         let mut carried = Carried::default();
@@ -273,28 +316,25 @@ impl Network {
             all.push(match &layer.kind {
                 Kind::Stack { stack, take, dropout } => {
                     let mut draw;
-                    let dropout = match &mut random {
-                        Some(random) if *dropout > 0.0 => {
-                            draw = |len| mask(random, *dropout, len);
+                    let batch = &value.batch;
+                    let dropout = match &mut draws {
+                        Some(draws) if *dropout > 0.0 => {
+                            draw = |len| draws.mask(*dropout, &batch.lengths, len);
                             Some(&mut draw as &mut dyn FnMut(usize) -> Vec<f32>)
                         }
                         _ => None,
                     };
                     let from = from.map(|from| &from.0[carried.0.len()]);
-                    let (output, tape, states) = stack.forward(
-                        params,
-                        &value.batch,
-                        from,
-                        dropout,
-                        Some(units).filter(|units| !units.is_empty()),
-                    );
+                    let units = Some(units).filter(|units| !units.is_empty());
+                    let given = Given { number, stack, params, batch, from, dropout, units };
+                    let (output, tape, states) = stacks.forward(given)?;
                     carried.0.push(states);
                     value.vector = *take != Take::Sequence;
                     value.batch = output;
                     if value.vector {
                         value.batch.data = taken(stack.rnn(), &value.batch, *take);
                     }
-                    Kept::Stack(tape, *take)
+                    Kept::Stack(tape, value.batch.lengths.clone(), *take)
                 }
                 Kind::Linear { input, output, bias } => {
                     let rows = data.len() / input;
@@ -319,25 +359,33 @@ impl Network {
                     Kept::Output(output, cut(data))
                 }
                 Kind::Dropout(p) => {
-                    let mask = random.as_mut().map_or_else(Vec::new, |random| mask(random, *p, data.len()));
+                    let lengths = if value.vector { &vec![1; value.batch.lengths.len()] } else { &value.batch.lengths };
+                    let mask = draws.as_mut().map_or_else(Vec::new, |draws| draws.mask(*p, lengths, data.len()));
                     data.iter_mut().zip(&mask).for_each(|(value, mask)| *value *= mask);
                     Kept::Mask(mask)
                 }
             });
         }
-        (value.batch.data, all, carried)
+        Ok((value.batch.data, all, carried))
     }
 
-    fn backward(&self, params: &[f32], kept: Vec<Kept>, scores: Vec<f32>, into: &mut [f32]) {
+    fn backward<S: Stacks>(
+        &self,
+        stacks: &mut S,
+        params: &[f32],
+        kept: Vec<Kept<S::Tape>>,
+        scores: Vec<f32>,
+        into: &mut [f32],
+    ) -> Result<(), S::Error> {
         let mut gradient = scores;
-        for (layer, kept) in self.layers.iter().zip(kept).rev() {
+        for ((number, layer), kept) in self.layers.iter().enumerate().zip(kept).rev() {
             let (params, into) = (&params[layer.params.clone()], &mut into[layer.params.clone()]);
             match (&layer.kind, kept) {
-                (Kind::Stack { stack, .. }, Kept::Stack(tape, take)) => {
+                (Kind::Stack { stack, .. }, Kept::Stack(tape, lengths, take)) => {
                     if take != Take::Sequence {
-                        gradient = spread(stack.rnn(), tape.lengths(), &gradient, take);
+                        gradient = spread(stack.rnn(), &lengths, &gradient, take);
                     }
-                    gradient = stack.backward(params, &tape, &gradient, into);
+                    gradient = stacks.backward((number, stack), params, &tape, &gradient, into)?;
                 }
                 (Kind::Linear { input, output, bias }, Kept::Input(x, cut)) => {
                     stop(&mut gradient, &cut);
@@ -367,6 +415,7 @@ impl Network {
                 _ => unreachable!("a layer keeps what is of its own kind"),
             }
         }
+        Ok(())
     }
 }
 
@@ -443,9 +492,4 @@ pub fn best(scores: &[f32]) -> usize {
 /// From 0 to less than 1.
 pub fn uniform(random: &mut ChaCha8Rng) -> f32 {
     (random.next_u32() >> 8) as f32 / (1 << 24) as f32
-}
-
-/// 0 for a share of `p`, else what keeps the mean.
-fn mask(random: &mut ChaCha8Rng, p: f32, len: usize) -> Vec<f32> {
-    (0..len).map(|_| if uniform(random) < p { 0.0 } else { 1.0 / (1.0 - p) }).collect()
 }

@@ -192,7 +192,7 @@ fn variants(
         shown.advance(1);
         Ok(Example { variants, class: classes[number] })
     };
-    super::in_parallel(sounds.len(), example).into_iter().collect()
+    super::machine::in_parallel(sounds.len(), example).into_iter().collect()
 }
 
 fn tensors(data: &Path, test: Option<&Path>) -> Result<Data, TrainError> {

@@ -85,19 +85,31 @@ impl Progress {
         ])
     }
 
-    /// Reads it, if there is a file; `size` parameters are expected.
+    /// The bytes of a file; none if there is no such file.
     ///
     /// # Errors
-    /// If the file is of another training, or damaged.
-    pub(super) fn load(path: &Path, fingerprint: &str, size: usize) -> Result<Option<Self>, DataError> {
+    /// If it cannot be read.
+    pub(super) fn read(path: &Path) -> Result<Vec<u8>, DataError> {
         if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let bytes = read_bytes(path)?;
+        match bytes.is_empty() {
+            true => Err(damaged(path, &"it is empty")),
+            false => Ok(bytes),
+        }
+    }
+
+    /// What a file says, if there is one; `size` parameters are expected.
+    ///
+    /// # Errors
+    /// If it is of another training, or damaged.
+    pub(super) fn parse(bytes: &[u8], path: &Path, fingerprint: &str, size: usize) -> Result<Option<Self>, DataError> {
+        if bytes.is_empty() {
             return Ok(None);
         }
-        let damaged = |what: &dyn std::fmt::Display| {
-            DataError::new(path, format!("is no checkpoint of a training ({what}): delete it to begin anew"))
-        };
-        let bytes = read_bytes(path)?;
-        let (_, metadata) = SafeTensors::read_metadata(&bytes).map_err(|error| damaged(&error))?;
+        let damaged = |what: &dyn std::fmt::Display| damaged(path, what);
+        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
         let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
         let text = text.ok_or_else(|| damaged(&"it says nothing of one"))?;
         let header: Header = serde_json::from_str(text).map_err(|error| damaged(&error))?;
@@ -106,7 +118,7 @@ impl Progress {
                           or delete it to begin anew";
             return Err(DataError::new(path, reason));
         }
-        let file = SafeTensors::deserialize(&bytes).map_err(|error| damaged(&error))?;
+        let file = SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?;
         let tensor = |name: &str| {
             let view = file.tensor(name).map_err(|error| damaged(&error))?;
             match view.dtype() {
@@ -135,4 +147,8 @@ impl Progress {
             false => Err(damaged(&"its epochs do not count up")),
         }
     }
+}
+
+fn damaged(path: &Path, what: &dyn std::fmt::Display) -> DataError {
+    DataError::new(path, format!("is no checkpoint of a training ({what}): delete it to begin anew"))
 }

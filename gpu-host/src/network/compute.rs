@@ -1,0 +1,127 @@
+//! What computes the stacks of a network, and the random numbers that a batch is learned with: the same wherever that is.
+
+use std::convert::Infallible;
+
+use rand_chacha::ChaCha8Rng;
+
+use super::uniform;
+use crate::cpu::count::Units;
+use crate::cpu::{Batch, Dropout, Stack, States, Tape};
+
+/// What computes stacks: [`Cpu`], or a device.
+pub trait Stacks {
+    /// What is kept on the way forward.
+    type Tape;
+    /// Why there is no result.
+    type Error;
+
+    /// As [`Stack::forward`].
+    ///
+    /// # Errors
+    /// If the device fails, or has no such stack.
+    fn forward(&mut self, given: Given<'_, '_>) -> Result<(Batch, Self::Tape, States), Self::Error>;
+
+    /// As [`Stack::backward`], of the stack that is the layer of this number.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn backward(
+        &mut self,
+        numbered: (usize, &Stack),
+        params: &[f32],
+        tape: &Self::Tape,
+        outputs: &[f32],
+        into: &mut [f32],
+    ) -> Result<Vec<f32>, Self::Error>;
+}
+
+/// What a stack is given on the way forward: the arguments of [`Stack::forward`].
+pub struct Given<'a, 'd> {
+    /// Which layer of the network it is.
+    pub number: usize,
+    /// The stack.
+    pub stack: &'a Stack,
+    /// Its parameters, as [described](crate::layout::Layout::described).
+    pub params: &'a [f32],
+    /// What it reads.
+    pub batch: &'a Batch,
+    /// What it begins with.
+    pub from: Option<&'a States>,
+    /// Dropout between layers.
+    pub dropout: Option<Dropout<'d>>,
+    /// Of values as integers count them.
+    pub units: Option<&'a [Units]>,
+}
+
+/// The CPU, which has no failures.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu;
+
+impl Stacks for Cpu {
+    type Tape = Tape;
+    type Error = Infallible;
+
+    fn forward(&mut self, given: Given<'_, '_>) -> Result<(Batch, Tape, States), Infallible> {
+        Ok(given.stack.forward(given.params, given.batch, given.from, given.dropout, given.units))
+    }
+
+    fn backward(
+        &mut self,
+        (_, stack): (usize, &Stack),
+        params: &[f32],
+        tape: &Tape,
+        outputs: &[f32],
+        into: &mut [f32],
+    ) -> Result<Vec<f32>, Infallible> {
+        Ok(stack.backward(params, tape, outputs, into))
+    }
+}
+
+/// Random numbers of dropout. Each part of a batch has its own, so that they are the same whether parts are computed one by
+/// one or together.
+pub struct Draws(Vec<(ChaCha8Rng, usize)>);
+
+impl Draws {
+    /// Of parts with so many sequences each, which stand behind each other in the batch.
+    pub const fn new(parts: Vec<(ChaCha8Rng, usize)>) -> Self {
+        Self(parts)
+    }
+
+    /// What `len` numbers of a batch, `[steps, sequences, features]`, are multiplied by: 0 for a share of `p`, else what keeps
+    /// the mean. Behind a part's longest sequence nothing is drawn.
+    pub(super) fn mask(&mut self, p: f32, lengths: &[usize], len: usize) -> Vec<f32> {
+        let steps_of = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
+        let features = len / (steps_of(lengths) * lengths.len()).max(1);
+        let mut mask = vec![1.0; len];
+        let mut first = 0;
+        for (random, sequences) in &mut self.0 {
+            for step in 0..steps_of(&lengths[first..first + *sequences]) {
+                let from = (step * lengths.len() + first) * features;
+                let own = &mut mask[from..from + *sequences * features];
+                own.fill_with(|| if uniform(random) < p { 0.0 } else { 1.0 / (1.0 - p) });
+            }
+            first += *sequences;
+        }
+        mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::rand_core::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn parts_draw_the_same_by_themselves_and_together() {
+        let part = |seed, sequences| (ChaCha8Rng::seed_from_u64(seed), sequences);
+        let lengths = [3, 1, 2, 2, 1];
+        let whole = Draws::new(vec![part(1, 2), part(2, 3)]).mask(0.5, &lengths, 3 * 5 * 4);
+        let first = Draws::new(vec![part(1, 2)]).mask(0.5, &lengths[..2], 3 * 2 * 4);
+        let second = Draws::new(vec![part(2, 3)]).mask(0.5, &lengths[2..], 2 * 3 * 4);
+        let (first, second) = (first.chunks(2 * 4), second.chunks(3 * 4).map(<[f32]>::to_vec));
+        let together = first.zip(second.chain([vec![1.0; 3 * 4]])).flat_map(|(a, b)| [a.to_vec(), b].concat());
+        assert_eq!(whole, together.collect::<Vec<_>>());
+        assert!(whole.contains(&0.0) && whole.contains(&2.0));
+    }
+}

@@ -1,0 +1,352 @@
+//! One epoch: every sequence once, in batches whose parts are learned side by side, then what is held out.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+use super::adam::Rates;
+use super::aware::Aware;
+use super::data::{Data, Example};
+use super::machine::{Machine, in_parallel};
+use super::resume::Progress;
+use super::world::World;
+use super::{Purpose, Settings, TrainError, random};
+use crate::cpu::count::stop;
+use crate::cpu::{Batch, add};
+use crate::network::{Carried, Cpu, Draws, Learned, Lesson, Network, Rounded, Stacks, best, uniform};
+
+/// Sequences of a part of a batch, whose random numbers belong together. Each thread computes one by itself.
+const PART: usize = 32;
+/// Gradients of so many parts are in memory at once.
+const WAVE: usize = 16;
+
+/// What is trained, and by what.
+pub(super) struct Course<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) network: &'a Network,
+    pub(super) data: &'a Data,
+    pub(super) machine: &'a mut Machine,
+    pub(super) world: &'a mut World,
+}
+
+/// One batch.
+struct Step<'a> {
+    settings: &'a Settings,
+    network: &'a Network,
+    data: &'a Data,
+    params: &'a [f32],
+    aware: Option<(&'a Aware<'a>, &'a Rounded)>,
+    /// Of the epoch, and in it.
+    numbers: [u64; 2],
+    sequences: usize,
+}
+
+impl Step<'_> {
+    /// The gradient of some of its parts, `(number, sequences)`.
+    fn learn<S: Stacks>(
+        &self,
+        stacks: &mut S,
+        parts: &[(usize, &[usize])],
+        from: Option<&Carried>,
+    ) -> Result<(Learned, Vec<f32>), S::Error> {
+        let (mut batches, mut classes, mut dropout) = (Vec::new(), Vec::new(), Vec::new());
+        for &(part, chosen) in parts {
+            let [epoch, step] = self.numbers;
+            let draw = |purpose| random(self.settings.seed, purpose, epoch, step << 16 | part as u64);
+            let mut variants = draw(Purpose::Variants);
+            let examples: Vec<&Example> = chosen.iter().map(|&k| &self.data.train[k]).collect();
+            classes.extend(examples.iter().map(|example| example.class));
+            let picked = examples.iter().map(|example| &example.variants[below(&mut variants, example.variants.len())]);
+            let mut batch = gather(picked.map(Vec::as_slice), self.data.features);
+            if self.settings.noise > 0.0 {
+                add_noise(&mut batch, self.settings.noise, &mut variants);
+            }
+            batches.push(batch);
+            dropout.push((draw(Purpose::Dropout), chosen.len()));
+        }
+        let mut batch = together(batches);
+        if let Some((aware, rounded)) = self.aware {
+            aware.count_input(&mut batch, rounded.input);
+        }
+        let mut gradient = vec![0.0; self.network.params_size()];
+        let units = self.aware.map(|(_, rounded)| rounded.units.as_slice());
+        let from = from.filter(|_| self.settings.carry);
+        let lesson = Lesson { batch, classes: &classes, sequences: self.sequences, from, units };
+        let learned = self.network.learn_on(stacks, self.params, lesson, Draws::new(dropout), &mut gradient)?;
+        Ok((learned, gradient))
+    }
+}
+
+/// What parts of a batch have given.
+struct Sum {
+    loss: f64,
+    right: usize,
+    gradient: Vec<f32>,
+    ends: Vec<Carried>,
+}
+
+impl Sum {
+    fn add(&mut self, (learned, gradient): (Learned, Vec<f32>)) {
+        self.loss += learned.loss;
+        self.right += learned.right;
+        self.ends.push(learned.carried);
+        add(&mut self.gradient, &gradient);
+    }
+}
+
+/// Goes through all sequences once, and then through what is held out.
+pub(super) fn epoch(
+    course: &mut Course<'_>,
+    aware: &mut Option<Aware<'_>>,
+    progress: &mut Progress,
+) -> Result<(), TrainError> {
+    let Course { settings, network, data, .. } = *course;
+    let number = progress.epochs;
+    let mut order: Vec<usize> = (0..data.train.len()).collect();
+    shuffle(&mut order, &mut random(settings.seed, Purpose::Order, number as u64, 0));
+    let part = number as f64 / settings.epochs.max(2).saturating_sub(1) as f64;
+    let cosine = 0.5 + 0.5 * (part * std::f64::consts::PI).cos();
+    let rates = Rates {
+        learning: settings.learning_rate * (settings.end_rate + (1.0 - settings.end_rate) * cosine),
+        decay: settings.weight_decay,
+        clip: settings.clip,
+    };
+    // Of what is learned together: its rows are streams, of which the next batch has the next sequence.
+    let mut carried: Vec<Carried> = Vec::new();
+    for (step, batch) in order.chunks(settings.batch).enumerate() {
+        let rounded = aware.as_ref().map(|aware| aware.rounded(&progress.params)).transpose()?;
+        let step = Step {
+            settings,
+            network,
+            data,
+            params: rounded.as_ref().map_or(&progress.params, |rounded| &rounded.params),
+            aware: aware.as_ref().zip(rounded.as_ref()),
+            numbers: [number as u64, step as u64],
+            sequences: batch.len(),
+        };
+        let parts: Vec<(usize, &[usize])> = course.world.own(batch.chunks(PART).enumerate()).collect();
+        let mut sum = Sum { loss: 0.0, right: 0, gradient: vec![0.0; network.params_size()], ends: Vec::new() };
+        match course.machine {
+            // In the order of the parts, whichever thread was first: sums have one result.
+            Machine::Cpu => {
+                for (wave, parts) in parts.chunks(WAVE).enumerate() {
+                    let learn = |k: usize| {
+                        let Ok(learned) = step.learn(&mut Cpu, &parts[k..=k], carried.get(wave * WAVE + k));
+                        learned
+                    };
+                    in_parallel(parts.len(), learn).into_iter().for_each(|learned| sum.add(learned));
+                }
+            }
+            #[cfg(feature = "cudnn")]
+            Machine::Gpu(_) if parts.is_empty() => {}
+            #[cfg(feature = "cudnn")]
+            Machine::Gpu(layers) => sum.add(step.learn(layers.as_mut(), &parts, carried.first())?),
+        }
+        carried = sum.ends;
+        let mut gradient = sum.gradient;
+        let [loss, right] = course.world.add_up(&mut gradient, [sum.loss, sum.right as f64])?;
+        if !loss.is_finite() {
+            return Err(TrainError::Diverged { epoch: number + 1 });
+        }
+        if let Some(rounded) = &rounded {
+            stop(&mut gradient, &rounded.cut);
+        }
+        progress.adam.step(&rates, &mut progress.params, &gradient);
+        progress.steps.push([loss as f32, right as f32 / batch.len() as f32]);
+    }
+    if let Some(aware) = aware {
+        aware.measure(&progress.params)?;
+    }
+    let checked = check(course, &progress.params, aware.as_ref())?;
+    if !checked[0].is_finite() {
+        return Err(TrainError::Diverged { epoch: number + 1 });
+    }
+    // Of two that are as often right the surer one.
+    let better =
+        |[loss, accuracy]: [f32; 2], [than, before]: [f32; 2]| accuracy > before || accuracy == before && loss < than;
+    if progress.held_out.get(progress.best_epoch).is_none_or(|&best| better(checked, best)) {
+        progress.best_epoch = number;
+        progress.best.clone_from(&progress.params);
+    }
+    progress.held_out.push(checked);
+    progress.epochs += 1;
+    Ok(())
+}
+
+/// Mean loss and share of right decisions on what is held out: each sequence by itself, or as [`streams`].
+fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> Result<[f32; 2], TrainError> {
+    let Course { settings, network, data, .. } = *course;
+    let rounded = aware.map(|aware| Ok::<_, TrainError>((aware, aware.rounded(params)?))).transpose()?;
+    let held_out = HeldOut {
+        network,
+        data,
+        params: rounded.as_ref().map_or(params, |(_, rounded)| &rounded.params),
+        aware: rounded.as_ref().map(|(aware, rounded)| (*aware, rounded)),
+    };
+    let count = data.held_out.len();
+    let order = if settings.carry { streams(count) } else { (0..count).collect() };
+    // Streams go on from part to part: they are for one process.
+    let all = order.chunks(PART).enumerate();
+    let parts: Vec<&[usize]> = match settings.carry {
+        true => all.filter(|_| course.world.is_first()).map(|(_, part)| part).collect(),
+        false => course.world.own(all).map(|(_, part)| part).collect(),
+    };
+    let found = match course.machine {
+        Machine::Cpu if settings.carry => {
+            let Ok(found) = held_out.one_by_one(&mut Cpu, &parts);
+            found
+        }
+        Machine::Cpu => in_parallel(parts.len(), |part| {
+            let Ok((found, _)) = held_out.score(&mut Cpu, parts[part], None);
+            found
+        }),
+        #[cfg(feature = "cudnn")]
+        Machine::Gpu(layers) if settings.carry => held_out.one_by_one(layers.as_mut(), &parts)?,
+        #[cfg(feature = "cudnn")]
+        Machine::Gpu(layers) => {
+            let score = |parts: &[&[usize]]| Ok(held_out.score(layers.as_mut(), &parts.concat(), None)?.0);
+            parts.chunks(WAVE).map(score).collect::<Result<_, TrainError>>()?
+        }
+    };
+    let sum = found.iter().fold([0.0, 0.0], |sum, part| [sum[0] + part[0], sum[1] + part[1]]);
+    let [loss, right] = course.world.sum(sum)?;
+    let count = count.max(1) as f64;
+    Ok([(loss / count) as f32, (right / count) as f32])
+}
+
+/// What is held out.
+struct HeldOut<'a> {
+    network: &'a Network,
+    data: &'a Data,
+    params: &'a [f32],
+    aware: Option<(&'a Aware<'a>, &'a Rounded)>,
+}
+
+impl HeldOut<'_> {
+    /// Loss and right decisions of some of it, and where these have ended.
+    fn score<S: Stacks>(
+        &self,
+        stacks: &mut S,
+        chosen: &[usize],
+        from: Option<&Carried>,
+    ) -> Result<([f64; 2], Carried), S::Error> {
+        let examples = &self.data.held_out;
+        let first = chosen.iter().filter_map(|&k| examples[k].variants.first());
+        let mut batch = gather(first.map(Vec::as_slice), self.data.features);
+        if let Some((aware, Rounded { input, .. })) = self.aware {
+            aware.count_input(&mut batch, *input);
+        }
+        let units = self.aware.map(|(_, rounded)| rounded.units.as_slice());
+        let (scores, carried) = self.network.scores_on(stacks, self.params, batch, from, units)?;
+        let rows = scores.chunks_exact(self.network.classes()).zip(chosen);
+        let found = rows.fold([0.0, 0.0], |[loss, right], (row, &k)| {
+            let class = examples[k].class;
+            let sum: f64 = row.iter().map(|&score| f64::from(score - row[class]).exp()).sum();
+            [loss + sum.ln(), right + f64::from(u8::from(best(row) == class))]
+        });
+        Ok((found, carried))
+    }
+
+    /// Each part goes on where the one before it has ended.
+    fn one_by_one<S: Stacks>(&self, stacks: &mut S, parts: &[&[usize]]) -> Result<Vec<[f64; 2]>, S::Error> {
+        let mut before = None;
+        let one = |part: &&[usize]| {
+            let (found, carried) = self.score(stacks, part, before.as_ref())?;
+            before = Some(carried);
+            Ok(found)
+        };
+        parts.iter().map(one).collect()
+    }
+}
+
+/// The order in which `count` sequences that are held out are heard as streams: the first 32 begin a stream each, the next
+/// 32 go on behind them, and so on. It is the same for every seed.
+pub fn streams(count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    shuffle(&mut order, &mut random(0, Purpose::Streams, 0, 0));
+    order
+}
+
+/// Sequences side by side, padding behind the shorter ones.
+fn gather<'a>(rows: impl Iterator<Item = &'a [f32]>, features: usize) -> Batch {
+    let all: Vec<&[f32]> = rows.collect();
+    let lengths: Vec<usize> = all.iter().map(|rows| rows.len() / features).collect();
+    let steps = lengths.iter().copied().max().unwrap_or(0);
+    let mut data = vec![0.0; steps * all.len() * features];
+    for (sequence, rows) in all.iter().enumerate() {
+        for (step, row) in rows.chunks_exact(features).enumerate() {
+            let from = (step * all.len() + sequence) * features;
+            data[from..from + features].copy_from_slice(row);
+        }
+    }
+    Batch { data, lengths, features }
+}
+
+/// Batches as one.
+fn together(mut parts: Vec<Batch>) -> Batch {
+    if parts.len() == 1 {
+        return parts.swap_remove(0);
+    }
+    let lengths: Vec<usize> = parts.iter().flat_map(|part| &part.lengths).copied().collect();
+    let features = parts.first().map_or(0, |part| part.features);
+    let steps = lengths.iter().copied().max().unwrap_or(0);
+    let mut data = vec![0.0; steps * lengths.len() * features];
+    let mut first = 0;
+    for part in &parts {
+        let own = part.lengths.len() * features;
+        for (step, rows) in part.data.chunks_exact(own.max(1)).enumerate() {
+            let from = step * lengths.len() * features + first;
+            data[from..from + own].copy_from_slice(rows);
+        }
+        first += own;
+    }
+    Batch { data, lengths, features }
+}
+
+fn add_noise(batch: &mut Batch, deviation: f32, random: &mut ChaCha8Rng) {
+    for value in &mut batch.data {
+        // Box and Muller.
+        let radius = (-2.0 * (1.0 - uniform(random)).ln()).sqrt();
+        *value += deviation * radius * (std::f32::consts::TAU * uniform(random)).cos();
+    }
+}
+
+fn shuffle(order: &mut [usize], random: &mut ChaCha8Rng) {
+    for k in (1..order.len()).rev() {
+        order.swap(k, below(random, k + 1));
+    }
+}
+
+/// A number below `count`, each as likely as any other up to 1 in 2^32.
+fn below(random: &mut ChaCha8Rng, count: usize) -> usize {
+    ((u64::from(random.next_u32()) * count as u64) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_has_everything_once_and_each_purpose_its_own_numbers() {
+        let shuffled = |purpose, epoch| {
+            let mut order: Vec<usize> = (0..100).collect();
+            shuffle(&mut order, &mut random(3, purpose, epoch, 0));
+            order
+        };
+        let order = shuffled(Purpose::Order, 1);
+        assert_eq!(order, shuffled(Purpose::Order, 1));
+        assert!(order != shuffled(Purpose::Order, 2) && order != shuffled(Purpose::Dropout, 1));
+        let mut sorted = order;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sequences_are_gathered_step_by_step() {
+        let rows = [[1.0, 2.0, 3.0, 4.0].as_slice(), &[5.0, 6.0], &[7.0, 8.0]];
+        let batch = gather(rows[..2].iter().copied(), 2);
+        assert_eq!(batch.lengths, [2, 1]);
+        assert_eq!(batch.data, [1.0, 2.0, 5.0, 6.0, 3.0, 4.0, 0.0, 0.0]);
+        let parts = vec![gather(rows[1..2].iter().copied(), 2), gather([rows[0], rows[2]].into_iter(), 2)];
+        assert_eq!(together(parts), gather([rows[1], rows[0], rows[2]].into_iter(), 2));
+    }
+}

@@ -1,0 +1,98 @@
+//! Several processes that train one network, on CPUs.
+
+mod lesson;
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Output, Stdio};
+
+use lesson::{Lesson, json};
+use tidegate_tools::data::read_tensors;
+
+/// The command as so many processes, at a port that is free.
+fn start(lesson: &Lesson, size: usize, out: &str, more: &[&[&str]]) -> Vec<Child> {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let process = |rank: usize| {
+        let mut command = lesson.command(out, more[rank % more.len()]);
+        place(&mut command, rank, size, port);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    (0..size).map(process).collect()
+}
+
+/// As torchrun tells a process.
+fn place(command: &mut Command, rank: usize, size: usize, port: u16) {
+    let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("MASTER_PORT", port.into())];
+    command.envs(numbers.map(|(name, number)| (name, number.to_string()))).env("MASTER_ADDR", "127.0.0.1");
+}
+
+fn ended(processes: Vec<Child>) -> Vec<Output> {
+    processes.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
+}
+
+/// Two processes with a part each take the same steps as one with both: of two numbers there is one sum. Three sum in another
+/// order. Only rank 0 writes and reports.
+#[test]
+fn several_processes_learn_what_one_learns() {
+    let lesson = Lesson::new(8);
+    let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
+    let more = ["--epochs", "6", "--batch", "64", "--noise", "0.2", "--json"];
+    let alone = json(&lesson.train("one.safetensors", &more));
+    let two = ended(start(&lesson, 2, "two.safetensors", &[&more]));
+    assert_eq!(json(&two[0])["accuracy"], alone["accuracy"]);
+    assert!(two[1].status.success() && two[1].stdout.is_empty() && two[1].stderr.is_empty());
+    assert_eq!(bytes("two.safetensors"), bytes("one.safetensors"));
+
+    // Sums in another order are a rounding apart, in each of six steps.
+    let more = |out| ["--epochs", "6", "--batch", "96", "--carry", "--json", "--state-dict", out];
+    let alone = json(&lesson.train("one.safetensors", &more("one.state.safetensors")));
+    let three = ended(start(&lesson, 3, "three.safetensors", &[&more("three.state.safetensors")]));
+    assert_eq!(json(&three[0])["accuracy"], alone["accuracy"]);
+    let [one, three] = ["one", "three"].map(|name| read_tensors(&lesson.path(&format!("{name}.state.safetensors"))));
+    let three = three.unwrap();
+    for (name, tensor) in one.unwrap() {
+        for (one, three) in tensor.data.iter().zip(&three[&name].data) {
+            assert!((one - three).abs() < 1e-4, "{name}: {one} {three}");
+        }
+    }
+}
+
+/// All go on from what rank 0 has kept.
+#[test]
+fn several_processes_go_on_where_they_were() {
+    let lesson = Lesson::new(8);
+    let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
+    let more = ["--epochs", "60", "--batch", "64", "--json"];
+    assert_eq!(json(&ended(start(&lesson, 2, "whole.safetensors", &[&more])).swap_remove(0))["resumed"], 0);
+    let mut processes = start(&lesson, 2, "killed.safetensors", &[&more]);
+    while !lesson.path("killed.checkpoint").exists() && processes[0].try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    processes[1].kill().unwrap();
+    let first = ended(processes).swap_remove(0);
+    if !first.status.success() {
+        let error = String::from_utf8(first.stderr).unwrap();
+        assert!(error.starts_with("tidegate-gpu: rank 1 is gone") && error.lines().count() == 1, "{error}");
+        assert!(!lesson.path("killed.safetensors").exists());
+        let again = ended(start(&lesson, 2, "killed.safetensors", &[&more]));
+        assert!(json(&again[0])["resumed"].as_u64().unwrap() > 0);
+    }
+    assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
+}
+
+/// Nobody learns beside a process that learns something else.
+#[test]
+fn processes_with_other_settings_are_refused() {
+    let lesson = Lesson::new(4);
+    let found = ended(start(&lesson, 2, "a.safetensors", &[&["--epochs", "2"], &["--epochs", "3"]]));
+    for (output, rank) in found.iter().zip([1, 0]) {
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(error.starts_with(&format!("tidegate-gpu: rank {rank} has other settings")), "{error}");
+        assert_eq!(error.lines().count(), 1);
+    }
+    assert!(!lesson.path("a.safetensors").exists() && !lesson.path("a.checkpoint").exists());
+    let mut command = lesson.command("a.safetensors", &[]);
+    command.env("WORLD_SIZE", "2");
+    let error = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(error.starts_with("tidegate-gpu: RANK is \"\""), "{error}");
+}
