@@ -1,11 +1,13 @@
 //! A GPU, and stacks of layers on it: what [`cpu`](crate::cpu) does, over cuDNN. Parameters, batches and gradients stay on the
 //! device until they are asked for: between [`GpuStack::forward`] and [`GpuStack::backward`] nothing is allocated or copied.
 
+pub mod layers;
+
 use std::rc::Rc;
 
 use cudarc::driver::{CudaContext, CudaSlice};
 
-use crate::cpu::Batch;
+use crate::cpu::{Batch, States};
 use crate::layout::Layout;
 use crate::library::{Needed, open};
 use crate::rnn::{Cell, Rnn};
@@ -16,26 +18,44 @@ pub use crate::sys::{Algorithm, Math};
 use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
 use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};
 
-/// The first GPU of this machine.
+/// A GPU of this machine. Clones are the same one.
+#[derive(Clone)]
 pub struct Device {
     handle: Rc<Handle>,
-    name: String,
+    name: Rc<str>,
 }
 
 impl Device {
-    /// Opens it, on its default stream.
+    /// Opens the first.
     ///
     /// # Errors
-    /// If there is no driver, no GPU or no cuDNN.
+    /// As [`number`](Self::number).
     pub fn new() -> Result<Self, GpuError> {
+        Self::number(0)
+    }
+
+    /// Opens the GPU of this number, from 0, on its default stream.
+    ///
+    /// # Errors
+    /// If there is no driver, no such GPU or no cuDNN.
+    pub fn number(number: usize) -> Result<Self, GpuError> {
         // `cudarc` panics where there is no driver.
         open(Needed::Driver, Needed::Driver.files())?;
         let cudnn = Cudnn::load()?;
-        let context = CudaContext::new(0)?;
+        let count = usize::try_from(CudaContext::device_count()?).unwrap_or(0);
+        if number >= count {
+            return Err(GpuError::Number { number, count });
+        }
+        let context = CudaContext::new(number)?;
         let handle = Handle::new(&cudnn, &context.default_stream())?;
         let version = cudnn.version();
         let [major, minor, patch] = [version / 10_000, version / 100 % 100, version % 100];
-        Ok(Self { handle: Rc::new(handle), name: format!("cuDNN {major}.{minor}.{patch} on {}", context.name()?) })
+        let name = format!("cuDNN {major}.{minor}.{patch} on {}", context.name()?);
+        Ok(Self { handle: Rc::new(handle), name: name.into() })
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// cuDNN's version and the device.
@@ -51,7 +71,7 @@ impl Device {
         Ok(self.handle.stream().synchronize()?)
     }
 
-    fn read(&self, slice: &CudaSlice<f32>) -> Result<Vec<f32>, GpuError> {
+    pub(crate) fn read(&self, slice: &CudaSlice<f32>) -> Result<Vec<f32>, GpuError> {
         let values = self.handle.stream().clone_dtoh(slice)?;
         self.wait()?;
         Ok(values)
@@ -59,8 +79,8 @@ impl Device {
 }
 
 /// A stack of layers on a GPU, with its parameters and the gradient to them.
-pub struct GpuStack<'d> {
-    device: &'d Device,
+pub struct GpuStack {
+    device: Device,
     math: Math,
     layout: Layout,
     params: CudaSlice<f32>,
@@ -111,17 +131,17 @@ pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
     }
 }
 
-impl<'d> GpuStack<'d> {
+impl GpuStack {
     /// A stack whose parameters are zero.
     ///
     /// # Errors
     /// If cuDNN refuses, reports a layout that cannot be, or the device has too little memory.
-    pub fn new(device: &'d Device, rnn: &Rnn, math: Math) -> Result<Self, GpuError> {
+    pub fn new(device: &Device, rnn: &Rnn, math: Math) -> Result<Self, GpuError> {
         let dropout = Dropout::none(&device.handle)?;
         let layout = RnnDescriptor::new(rnn, dropout, math, Algorithm::Standard)?.layout(&device.handle)?;
         let zeros = || device.handle.stream().alloc_zeros(layout.params_size());
         let (params, gradient) = (zeros()?, zeros()?);
-        Ok(Self { device, math, layout, params, gradient })
+        Ok(Self { device: device.clone(), math, layout, params, gradient })
     }
 
     /// Where cuDNN has its parameters.
@@ -136,7 +156,15 @@ impl<'d> GpuStack<'d> {
     pub fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<(), GpuError> {
         let mut params = vec![0.0; self.layout.params_size()];
         canonical_to_params(&self.layout, weights, &mut params)?;
-        Ok(self.device.handle.stream().memcpy_htod(&params, &mut self.params)?)
+        self.set_params(&params)
+    }
+
+    /// Sets the parameters, as cuDNN has them.
+    ///
+    /// # Errors
+    /// If there are not as many as the stack has, or the device fails.
+    pub fn set_params(&mut self, params: &[f32]) -> Result<(), GpuError> {
+        write(&self.device, "the parameters", params, &mut self.params)
     }
 
     /// The parameters by name.
@@ -198,7 +226,7 @@ impl<'d> GpuStack<'d> {
     /// # Errors
     /// If there are not as many numbers as the batch has, or the device fails.
     pub fn set_input(&self, batch: &mut GpuBatch, input: &[f32]) -> Result<(), GpuError> {
-        self.write("the input", input, &mut batch.buffers.x)
+        write(&self.device, "the input", input, &mut batch.buffers.x)
     }
 
     /// Sets the gradient to the outputs, `[steps, sequences, outputs]`; what lies behind the end of a sequence does not count.
@@ -208,18 +236,47 @@ impl<'d> GpuStack<'d> {
     pub fn set_to_outputs(&self, batch: &mut GpuBatch, gradient: &[f32]) -> Result<(), GpuError> {
         let mut gradient = gradient.to_vec();
         batch.clear_padding(&mut gradient);
-        self.write("the gradient to the outputs", &gradient, &mut batch.buffers.to_y)
+        write(&self.device, "the gradient to the outputs", &gradient, &mut batch.buffers.to_y)
     }
 
-    fn write(&self, what: &'static str, values: &[f32], to: &mut CudaSlice<f32>) -> Result<(), GpuError> {
-        let (found, needed) = (values.len(), to.len());
-        if found != needed {
-            return Err(GpuError::Buffer { what, found, needed });
+    /// Sets what the sequences begin with: where others have ended, those of the same sequences, or of these and more behind
+    /// them; zeros where there are none. It stays until it is set again.
+    ///
+    /// # Errors
+    /// If they are another stack's, or the device fails.
+    pub fn set_states(&self, batch: &mut GpuBatch, from: Option<&States>) -> Result<(), GpuError> {
+        let (rnn, rows) = (self.layout.rnn(), batch.lengths.len());
+        let Some(States(from)) = from else { return batch.plan.clear_states(&mut batch.buffers) };
+        for (which, size) in [rnn.output_size(), rnn.settings().hidden_size].into_iter().enumerate() {
+            let mut values = Vec::with_capacity(from.len() * rows * size);
+            for state in from {
+                let (found, needed) = (state[which].len(), rows * size);
+                let own = state[which].get(..needed);
+                values.extend_from_slice(own.ok_or(GpuError::Buffer { what: "a state", found, needed })?);
+            }
+            batch.plan.set_state(&mut batch.buffers, which, &values)?;
         }
-        Ok(self.device.handle.stream().memcpy_htod(values, to)?)
+        Ok(())
     }
 
-    /// From the input to the outputs, from zero states. Returns before it is done.
+    /// What the sequences have ended with, behind [`forward`](Self::forward) and before [`backward`](Self::backward).
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn states(&self, batch: &GpuBatch) -> Result<States, GpuError> {
+        let (rnn, rows) = (self.layout.rnn(), batch.lengths.len());
+        let sizes = [rnn.output_size(), rnn.settings().hidden_size].map(|size| rows * size);
+        let hidden = self.device.read(batch.buffers.end(0))?;
+        let hidden = hidden.chunks_exact(sizes[0]).take(rnn.pseudo_layers()).map(<[f32]>::to_vec);
+        // Only an LSTM has cell states; of others they stay zero, as on the CPU.
+        let cell = match rnn.settings().cell {
+            Cell::Lstm => self.device.read(batch.buffers.end(1))?,
+            Cell::Gru | Cell::RnnTanh | Cell::RnnRelu => vec![0.0; rnn.pseudo_layers() * sizes[1]],
+        };
+        Ok(States(hidden.zip(cell.chunks_exact(sizes[1])).map(|(hidden, cell)| [hidden, cell.to_vec()]).collect()))
+    }
+
+    /// From the input to the outputs, from the batch's [states](Self::set_states). Returns before it is done.
     ///
     /// # Errors
     /// If the batch is another stack's, or cuDNN refuses.
@@ -260,11 +317,7 @@ impl<'d> GpuStack<'d> {
     /// # Errors
     /// If sizes differ, or the device fails.
     pub fn pass(&mut self, params: &[f32], batch: &Batch, training: bool) -> Result<(Batch, GpuBatch), GpuError> {
-        let (what, found, needed) = ("the parameters", params.len(), self.params.len());
-        if found != needed {
-            return Err(GpuError::Buffer { what, found, needed });
-        }
-        self.device.handle.stream().memcpy_htod(params, &mut self.params)?;
+        self.set_params(params)?;
         let mut on_device = self.batch(&batch.lengths, training, None)?;
         self.set_input(&mut on_device, &batch.data)?;
         self.forward(&mut on_device)?;
@@ -294,6 +347,14 @@ impl<'d> GpuStack<'d> {
         crate::cpu::add(into, &self.gradient()?);
         self.to_input(batch)
     }
+}
+
+fn write(device: &Device, what: &'static str, values: &[f32], to: &mut CudaSlice<f32>) -> Result<(), GpuError> {
+    let (found, needed) = (values.len(), to.len());
+    if found != needed {
+        return Err(GpuError::Buffer { what, found, needed });
+    }
+    Ok(device.handle.stream().memcpy_htod(values, to)?)
 }
 
 #[cfg(test)]

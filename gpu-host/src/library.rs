@@ -17,10 +17,12 @@ pub enum Needed {
     Cublas,
     /// The run-time compiler, for what has no library.
     Nvrtc,
+    /// NCCL, for several GPUs.
+    Nccl,
 }
 
 impl Needed {
-    /// All of them.
+    /// All that one GPU needs.
     pub const ALL: [Self; 4] = [Self::Driver, Self::Cudnn, Self::Cublas, Self::Nvrtc];
 
     /// Stems of its file name; Windows has other names than Linux.
@@ -30,6 +32,7 @@ impl Needed {
             Self::Cudnn => &["cudnn"],
             Self::Cublas => &["cublas"],
             Self::Nvrtc => &["nvrtc"],
+            Self::Nccl => &["nccl"],
         }
     }
 
@@ -38,13 +41,15 @@ impl Needed {
         match self {
             Self::Driver => "install NVIDIA's driver, or train on the CPU",
             Self::Cudnn => "install cuDNN 9 and put its folder into LD_LIBRARY_PATH",
+            Self::Nccl => "install NCCL 2 and put its folder into LD_LIBRARY_PATH",
             Self::Cublas | Self::Nvrtc => "install the CUDA toolkit and put its lib folder into LD_LIBRARY_PATH",
         }
     }
 
     /// Every file name that it may have, in the order in which they are tried, each once.
     pub fn files(self) -> Vec<String> {
-        let mut files: Vec<String> = Vec::new();
+        // `cudarc` does not know the number of NCCL's.
+        let mut files = if self == Self::Nccl { vec!["libnccl.so.2".to_owned()] } else { Vec::new() };
         for file in self.stems().iter().flat_map(|stem| cudarc::get_lib_name_candidates(stem)) {
             if !files.contains(&file) {
                 files.push(file);
@@ -136,7 +141,10 @@ mod tests {
         let (library, file) = open(Needed::Cudnn, vec!["libc.so.6".to_owned()]).unwrap();
         // SAFETY: it is not called.
         let found = unsafe { symbol::<unsafe extern "C" fn()>(&library, &file, "cudnnCreate") };
-        assert_eq!(found.unwrap_err().to_string(), "libc.so.6 has no function cudnnCreate: cuDNN 9 is needed");
+        assert_eq!(
+            found.unwrap_err().to_string(),
+            "libc.so.6 has no function cudnnCreate: cuDNN 9 and, for several GPUs, NCCL 2 are needed"
+        );
     }
 
     #[test]

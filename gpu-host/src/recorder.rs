@@ -82,7 +82,7 @@ fn run(device: &Device, task: &Task) -> Result<(Made, Found), GpuError> {
 }
 
 /// Forward and backward, as the CPU path does it.
-fn make(stack: &mut GpuStack<'_>, task: &Task) -> Result<Made, GpuError> {
+fn make(stack: &mut GpuStack, task: &Task) -> Result<Made, GpuError> {
     let mut params = vec![0.0; stack.layout().params_size()];
     canonical_to_params(stack.layout(), &task.weights, &mut params)?;
     let (outputs, mut batch) = stack.pass(&params, &task.batch, true)?;

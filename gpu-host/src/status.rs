@@ -2,6 +2,7 @@
 
 use crate::layout::LayoutError;
 use crate::library::LibraryMissing;
+use crate::rnn::RnnError;
 use crate::weights::WeightsError;
 
 /// What a cuDNN function returns. A number, not an enum: a newer cuDNN may have codes that this build does not know.
@@ -58,7 +59,7 @@ pub enum GpuError {
     #[error(transparent)]
     LibraryMissing(#[from] LibraryMissing),
     /// A library is there but lacks a function: it is too old, or too new.
-    #[error("{library} has no function {symbol}: cuDNN 9 is needed")]
+    #[error("{library} has no function {symbol}: cuDNN 9 and, for several GPUs, NCCL 2 are needed")]
     SymbolMissing {
         /// The file.
         library: String,
@@ -68,6 +69,22 @@ pub enum GpuError {
     /// The driver refused.
     #[error("CUDA: {0}")]
     Cuda(#[from] cudarc::driver::DriverError),
+    /// There is no such GPU.
+    #[error("GPU {number} (LOCAL_RANK) is wanted, but this machine has {count}")]
+    Number {
+        /// Its number, from 0.
+        number: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// An NCCL function refused.
+    #[error("{call}: {reason}")]
+    Nccl {
+        /// Its name.
+        call: &'static str,
+        /// What NCCL calls it.
+        reason: String,
+    },
     /// A cuDNN function refused.
     #[error("{call}: {status}")]
     Cudnn {
@@ -116,6 +133,9 @@ pub enum GpuError {
     /// A way back was asked for where nothing was kept for it.
     #[error("a plan that only runs has no way back")]
     NotTraining,
+    /// A stack is none.
+    #[error(transparent)]
+    Rnn(#[from] RnnError),
     /// Weights are not those of the stack.
     #[error(transparent)]
     Weights(#[from] WeightsError),

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod compute;
+pub mod nccl;
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 use std::ptr::null_mut;

@@ -130,7 +130,7 @@ pub enum TimeError {
 struct Ready<'d> {
     device: &'d Device,
     shape: Shape,
-    stack: GpuStack<'d>,
+    stack: GpuStack,
     batches: [GpuBatch; 2],
 }
 

@@ -29,7 +29,7 @@ pub trait Stacks {
         &mut self,
         numbered: (usize, &Stack),
         params: &[f32],
-        tape: &Self::Tape,
+        tape: Self::Tape,
         outputs: &[f32],
         into: &mut [f32],
     ) -> Result<Vec<f32>, Self::Error>;
@@ -49,6 +49,8 @@ pub struct Given<'a, 'd> {
     pub from: Option<&'a States>,
     /// Dropout between layers.
     pub dropout: Option<Dropout<'d>>,
+    /// Whether [`Stacks::backward`] follows.
+    pub learning: bool,
     /// Of values as integers count them.
     pub units: Option<&'a [Units]>,
 }
@@ -69,11 +71,11 @@ impl Stacks for Cpu {
         &mut self,
         (_, stack): (usize, &Stack),
         params: &[f32],
-        tape: &Tape,
+        tape: Tape,
         outputs: &[f32],
         into: &mut [f32],
     ) -> Result<Vec<f32>, Infallible> {
-        Ok(stack.backward(params, tape, outputs, into))
+        Ok(stack.backward(params, &tape, outputs, into))
     }
 }
 

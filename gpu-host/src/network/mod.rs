@@ -316,7 +316,7 @@ impl Network {
             all.push(match &layer.kind {
                 Kind::Stack { stack, take, dropout } => {
                     let mut draw;
-                    let batch = &value.batch;
+                    let (batch, learning) = (&value.batch, draws.is_some());
                     let dropout = match &mut draws {
                         Some(draws) if *dropout > 0.0 => {
                             draw = |len| draws.mask(*dropout, &batch.lengths, len);
@@ -326,7 +326,7 @@ impl Network {
                     };
                     let from = from.map(|from| &from.0[carried.0.len()]);
                     let units = Some(units).filter(|units| !units.is_empty());
-                    let given = Given { number, stack, params, batch, from, dropout, units };
+                    let given = Given { number, stack, params, batch, from, dropout, learning, units };
                     let (output, tape, states) = stacks.forward(given)?;
                     carried.0.push(states);
                     value.vector = *take != Take::Sequence;
@@ -385,7 +385,7 @@ impl Network {
                     if take != Take::Sequence {
                         gradient = spread(stack.rnn(), &lengths, &gradient, take);
                     }
-                    gradient = stacks.backward((number, stack), params, &tape, &gradient, into)?;
+                    gradient = stacks.backward((number, stack), params, tape, &gradient, into)?;
                 }
                 (Kind::Linear { input, output, bias }, Kept::Input(x, cut)) => {
                     stop(&mut gradient, &cut);

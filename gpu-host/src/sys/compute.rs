@@ -109,13 +109,22 @@ pub struct Buffers {
     pub(crate) to_x: CudaSlice<f32>,
     /// The gradient to `y`, likewise.
     pub(crate) to_y: CudaSlice<f32>,
-    /// What sequences begin with, and the gradient to what they end with. (Null would mean the same on the way forward; of
-    /// the way back cuDNN's headers do not say it.)
+    /// What they begin with: hidden and cell state.
+    begins: [CudaSlice<f32>; 2],
+    /// The gradient to what sequences end with. (That null means the same cuDNN's headers do not say.)
     zeros: CudaSlice<f32>,
     /// What they end with and the gradient to what they begin with, which nobody reads: hidden and cell state.
     ends: [CudaSlice<f32>; 2],
     work: CudaSlice<u8>,
     reserve: CudaSlice<u8>,
+}
+
+impl Buffers {
+    /// The hidden state (0) or the cell state (1) that the sequences have ended with, `[pseudo-layers, batch, size]`; what is
+    /// behind that has no meaning.
+    pub(crate) const fn end(&self, which: usize) -> &CudaSlice<f32> {
+        &self.ends[which]
+    }
 }
 
 impl Plan {
@@ -176,6 +185,7 @@ impl Plan {
             y: stream.alloc_zeros(self.output_len())?,
             to_x: gradient(self.input_len())?,
             to_y: gradient(self.output_len())?,
+            begins: [stream.alloc_zeros(self.state_len)?, stream.alloc_zeros(self.state_len)?],
             zeros: stream.alloc_zeros(self.state_len)?,
             ends: [stream.alloc_zeros(self.state_len)?, stream.alloc_zeros(self.state_len)?],
             work: stream.alloc_zeros(self.work_bytes.max(1))?,
@@ -183,7 +193,27 @@ impl Plan {
         })
     }
 
-    /// From zero states: `y` of `x`. While learning, `reserve` keeps what [`backward`](Self::backward) needs.
+    /// Sets what the sequences begin with, the hidden state (0) or the cell state (1): `[pseudo-layers, batch, size]`.
+    ///
+    /// # Errors
+    /// If there are more numbers than states, or the device fails.
+    pub fn set_state(&self, buffers: &mut Buffers, which: usize, values: &[f32]) -> Result<(), GpuError> {
+        let (found, needed) = (values.len(), self.state_len);
+        if found > needed {
+            return Err(GpuError::Buffer { what: "the states", found, needed });
+        }
+        Ok(self.handle.stream().memcpy_htod(values, &mut buffers.begins[which])?)
+    }
+
+    /// The sequences begin with zeros.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn clear_states(&self, buffers: &mut Buffers) -> Result<(), GpuError> {
+        Ok(buffers.begins.iter_mut().try_for_each(|begin| self.handle.stream().memset_zeros(begin))?)
+    }
+
+    /// `y` of `x`, and what the sequences end with. While learning, `reserve` keeps what [`backward`](Self::backward) needs.
     ///
     /// # Errors
     /// If the parameters or buffers are others than the plan's, or cuDNN refuses.
@@ -208,10 +238,10 @@ impl Plan {
                 self.y.owned.raw,
                 to_write(&mut buffers.y),
                 self.hidden.raw,
-                to_read(&buffers.zeros),
+                to_read(&buffers.begins[0]),
                 to_write(hidden_end),
                 self.cell(),
-                self.of_cell(to_read(&buffers.zeros).cast_mut()),
+                self.of_cell(to_read(&buffers.begins[1]).cast_mut()),
                 self.of_cell(to_write(cell_end)),
                 self.weight_bytes,
                 to_read(params),
@@ -253,11 +283,11 @@ impl Plan {
                 self.x.owned.raw,
                 to_write(&mut buffers.to_x),
                 self.hidden.raw,
-                to_read(&buffers.zeros),
+                to_read(&buffers.begins[0]),
                 to_read(&buffers.zeros),
                 to_write(hidden_end),
                 self.cell(),
-                self.of_cell(to_read(&buffers.zeros).cast_mut()),
+                self.of_cell(to_read(&buffers.begins[1]).cast_mut()),
                 self.of_cell(to_read(&buffers.zeros).cast_mut()),
                 self.of_cell(to_write(cell_end)),
                 self.weight_bytes,
@@ -279,7 +309,7 @@ impl Plan {
                 self.x.owned.raw,
                 to_read(&buffers.x),
                 self.hidden.raw,
-                to_read(&buffers.zeros),
+                to_read(&buffers.begins[0]),
                 self.y.owned.raw,
                 to_read(&buffers.y),
                 self.weight_bytes,
@@ -309,7 +339,9 @@ impl Plan {
             ("the parameters", params, self.weight_bytes / size_of::<f32>()),
             ("the input", &buffers.x, self.input_len()),
             ("the outputs", &buffers.y, self.output_len()),
-            ("the states", &buffers.zeros, self.state_len),
+            ("the first hidden state", &buffers.begins[0], self.state_len),
+            ("the first cell state", &buffers.begins[1], self.state_len),
+            ("the gradient to the states", &buffers.zeros, self.state_len),
             ("the hidden state", &buffers.ends[0], self.state_len),
             ("the cell state", &buffers.ends[1], self.state_len),
             ("the gradient to the input", &buffers.to_x, gradient(self.input_len())),
@@ -359,7 +391,7 @@ fn to_read<T>(slice: &CudaSlice<T>) -> *const c_void {
 }
 
 /// Likewise of what is written.
-fn to_write<T>(slice: &mut CudaSlice<T>) -> *mut c_void {
+pub(super) fn to_write<T>(slice: &mut CudaSlice<T>) -> *mut c_void {
     let stream = slice.stream().clone();
     std::ptr::without_provenance_mut(slice.device_ptr_mut(&stream).0 as usize)
 }

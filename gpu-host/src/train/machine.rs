@@ -3,6 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::TrainError;
+#[cfg(feature = "cudnn")]
+use super::world::{Gpus, World};
+#[cfg(feature = "cudnn")]
+use crate::sys::nccl::{Nccl, UniqueId};
 
 /// Where a training may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +60,22 @@ impl Machine {
         }
     }
 
+    /// GPUs add up gradients by themselves.
+    ///
+    /// # Errors
+    /// If there is no NCCL, or it fails.
+    #[cfg(feature = "cudnn")]
+    pub(super) fn join(&self, world: &mut World) -> Result<(), TrainError> {
+        let Self::Gpu(layers) = self else { return Ok(()) };
+        if world.is_alone() {
+            return Ok(());
+        }
+        let id = if world.is_first() { Nccl::unique_id()?.bytes().to_vec() } else { Vec::new() };
+        let id = UniqueId::of(&world.share(id)?)?;
+        world.set_gpus(Box::new(Nccl::new(layers.device(), world.rank_of(), id)?));
+        Ok(())
+    }
+
     /// In reports.
     pub fn name(&self) -> &str {
         match self {
@@ -63,6 +83,13 @@ impl Machine {
             #[cfg(feature = "cudnn")]
             Self::Gpu(layers) => layers.device().name(),
         }
+    }
+}
+
+#[cfg(feature = "cudnn")]
+impl Gpus for Nccl {
+    fn sum(&mut self, values: &mut [f32]) -> Result<(), TrainError> {
+        Ok(Self::sum(self, values)?)
     }
 }
 

@@ -297,9 +297,11 @@ impl World {
         if self.is_alone() {
             return Ok(counts);
         }
-        if let Some(gpus) = &mut self.gpus {
-            gpus.sum(gradient)?;
-            return Ok(self.sum(counts)?);
+        if self.gpus.is_some() {
+            // First the counts: who is gone is known before GPUs wait for it.
+            let sums = self.sum(counts)?;
+            self.gpus.iter_mut().try_for_each(|gpus| gpus.sum(gradient))?;
+            return Ok(sums);
         }
         let mut values: Vec<f64> = gradient.iter().copied().map(f64::from).chain(counts).collect();
         self.sum_all(&mut values)?;

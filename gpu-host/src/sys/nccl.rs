@@ -1,0 +1,147 @@
+//! NCCL: sums over several GPUs, each of which is another process's. Its functions are loaded as cuDNN's are: `cudarc` looks
+//! for it under numbers that it does not have, and panics.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use cudarc::driver::{CudaSlice, CudaStream};
+use libloading::Library;
+use std::sync::Arc;
+
+use super::compute::to_write;
+use crate::device::Device;
+use crate::library::{Needed, open, symbol};
+use crate::status::GpuError;
+
+/// `ncclFloat32` and `ncclSum`.
+const FLOAT: c_int = 7;
+const SUM: c_int = 0;
+
+/// `ncclUniqueId`: what the processes of a training find each other by.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct UniqueId([u8; 128]);
+
+impl UniqueId {
+    /// Bytes that another process may be told.
+    pub const fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Of another process.
+    ///
+    /// # Errors
+    /// If they are none's.
+    pub fn of(bytes: &[u8]) -> Result<Self, GpuError> {
+        let refused = GpuError::Buffer { what: "NCCL's id", found: bytes.len(), needed: 128 };
+        bytes.try_into().map(Self).map_err(|_| refused)
+    }
+}
+
+type Comm = *mut c_void;
+
+struct Functions {
+    unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
+    init_rank: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int,
+    all_reduce: unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
+    abort: unsafe extern "C" fn(Comm) -> c_int,
+    error_string: unsafe extern "C" fn(c_int) -> *const c_char,
+    _library: Library,
+}
+
+impl Functions {
+    fn load() -> Result<Self, GpuError> {
+        let (library, file) = open(Needed::Nccl, Needed::Nccl.files())?;
+        // SAFETY: the types above are those of NCCL 2's header, with enums as C has them. The functions and their library are
+        // kept together and neither is given away.
+        unsafe {
+            Ok(Self {
+                unique_id: symbol(&library, &file, "ncclGetUniqueId")?,
+                init_rank: symbol(&library, &file, "ncclCommInitRank")?,
+                all_reduce: symbol(&library, &file, "ncclAllReduce")?,
+                abort: symbol(&library, &file, "ncclCommAbort")?,
+                error_string: symbol(&library, &file, "ncclGetErrorString")?,
+                _library: library,
+            })
+        }
+    }
+
+    fn of(&self, call: &'static str, result: c_int) -> Result<(), GpuError> {
+        if result == 0 {
+            return Ok(());
+        }
+        // SAFETY: NCCL gives a text that stays, for every number.
+        let reason = unsafe { CStr::from_ptr((self.error_string)(result)) }.to_string_lossy().into_owned();
+        Err(GpuError::Nccl { call, reason })
+    }
+}
+
+/// The GPUs of a training, of which one is this process's.
+pub struct Nccl {
+    comm: Comm,
+    /// As many numbers as were added up last.
+    values: CudaSlice<f32>,
+    stream: Arc<CudaStream>,
+    device: Device,
+    functions: Functions,
+}
+
+impl Nccl {
+    /// What rank 0 tells the others.
+    ///
+    /// # Errors
+    /// If there is no NCCL, or it refuses.
+    pub fn unique_id() -> Result<UniqueId, GpuError> {
+        let functions = Functions::load()?;
+        let mut id = UniqueId([0; 128]);
+        // SAFETY: the id outlives the call.
+        functions.of("ncclGetUniqueId", unsafe { (functions.unique_id)(&mut id) })?;
+        Ok(id)
+    }
+
+    /// Meets the others: `size` processes call this, each with its `rank` and another GPU.
+    ///
+    /// # Errors
+    /// If there is no NCCL, or it refuses.
+    pub fn new(device: &Device, (rank, size): (usize, usize), id: UniqueId) -> Result<Self, GpuError> {
+        let functions = Functions::load()?;
+        let stream = device.handle().stream().clone();
+        stream.context().bind_to_thread()?;
+        let values = stream.alloc_zeros(1)?;
+        let count = |found| c_int::try_from(found).map_err(|_| GpuError::Count { what: "a rank", found });
+        let (rank, size) = (count(rank)?, count(size)?);
+        let mut comm = null_mut();
+        // SAFETY: `comm` outlives the call; the device is the thread's.
+        functions.of("ncclCommInitRank", unsafe { (functions.init_rank)(&mut comm, size, id, rank) })?;
+        Ok(Self { comm, values, stream, device: device.clone(), functions })
+    }
+
+    /// The sum over all processes, in place.
+    ///
+    /// # Errors
+    /// If the device or NCCL fails.
+    pub fn sum(&mut self, values: &mut [f32]) -> Result<(), GpuError> {
+        if self.values.len() == values.len() {
+            self.stream.memcpy_htod(values, &mut self.values)?;
+        } else {
+            self.values = self.stream.clone_htod(values)?;
+        }
+        let on_device = to_write(&mut self.values);
+        // SAFETY: as many numbers are on the device, on the stream on which they are added up and read behind that.
+        let result = unsafe {
+            let stream = self.stream.cu_stream().cast();
+            (self.functions.all_reduce)(on_device, on_device, values.len(), FLOAT, SUM, self.comm, stream)
+        };
+        self.functions.of("ncclAllReduce", result)?;
+        values.copy_from_slice(&self.device.read(&self.values)?);
+        Ok(())
+    }
+}
+
+impl Drop for Nccl {
+    fn drop(&mut self) {
+        // SAFETY: `init_rank` made it and nobody else ends it. Nothing is under way: every sum was waited for. To abort does
+        // not wait for others, who may be gone.
+        let _ = unsafe { (self.functions.abort)(self.comm) };
+    }
+}
