@@ -1,0 +1,6 @@
+//! NCCL
+
+use crate::Code;
+
+/// `ncclSystemError`
+pub const SYSTEM_ERROR: Code = 2;
