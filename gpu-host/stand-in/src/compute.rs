@@ -54,7 +54,8 @@ pub fn check(described: &Described, x: &Data) -> Result<(), Code> {
 pub fn spaces(rnn: &Rnn, x: &Data) -> [usize; 2] {
     let rows = x.longest * x.lengths.len();
     let params = Layout::described(rnn).params_size();
-    [rows * rnn.settings().hidden_size * rnn.settings().cell.blocks(), HEADER + rows * x.features + params].map(|n| 4 * n)
+    [rows * rnn.settings().hidden_size * rnn.settings().cell.blocks(), HEADER + rows * x.features + params]
+        .map(|n| 4 * n)
 }
 
 fn sum(value: impl Hash) -> u64 {
@@ -98,8 +99,7 @@ impl<'m> Run<'m> {
             return Err(BAD_PARAM);
         }
         let (stack, layout) = (Stack::new(&rnn), space::layout(&rnn));
-        let [work, reserve] =
-            [work, reserve].map(|(bytes, address)| [address.addr() as u64, bytes as u64]);
+        let [work, reserve] = [work, reserve].map(|(bytes, address)| [address.addr() as u64, bytes as u64]);
         let run = Self { machine, device, rnn, stack, layout, x, y, work, reserve };
         // It holds nothing from one call to the next.
         let [work_bytes, _] = spaces(&run.rnn, &run.x);

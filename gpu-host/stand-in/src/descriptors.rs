@@ -361,9 +361,7 @@ extern "C" fn cudnnGetRNNWeightParams(
         if pseudo_layer >= rnn.pseudo_layers() || !known || !fits {
             return Err(BAD_PARAM);
         }
-        for (kind, descriptor, address) in
-            [(Kind::Matrix, matrix, matrix_address), (Kind::Bias, bias, bias_address)]
-        {
+        for (kind, descriptor, address) in [(Kind::Matrix, matrix, matrix_address), (Kind::Bias, bias, bias_address)] {
             let part = Part { pseudo_layer, lin_layer_id, kind };
             let mut found = std::ptr::null_mut();
             if let Some((_, region)) = layout.regions().find(|(of, _)| *of == part) {

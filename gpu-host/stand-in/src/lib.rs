@@ -25,6 +25,8 @@ mod driver;
 mod machine;
 mod nccl;
 mod space;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

@@ -29,7 +29,8 @@ pub fn layout(rnn: &Rnn) -> Layout {
 pub fn places(layout: &Layout) -> Vec<usize> {
     let described = Layout::described(layout.rnn());
     let mut places = vec![0; described.params_size()];
-    let each = described.regions().zip(layout.regions()).flat_map(|((_, to), (_, from))| to.places().zip(from.places()));
+    let each =
+        described.regions().zip(layout.regions()).flat_map(|((_, to), (_, from))| to.places().zip(from.places()));
     each.for_each(|(to, from)| places[to] = from);
     places
 }
