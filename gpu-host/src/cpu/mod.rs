@@ -107,7 +107,7 @@ struct Cut {
 
 /// Where a stack is behind a batch, of every pseudo-layer: the hidden state `[sequences, output]` and an LSTM's cell state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct States(pub(crate) Vec<[Vec<f32>; 2]>);
+pub struct States(pub Vec<[Vec<f32>; 2]>);
 
 /// Numbers that outputs between layers are multiplied by while a network is trained: so many of them.
 pub type Dropout<'a> = &'a mut dyn FnMut(usize) -> Vec<f32>;

@@ -1,0 +1,396 @@
+//! cuDNN's handle and descriptors, and what it says of a stack before anything is computed.
+
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+
+use tidegate_gpu::layout::{Kind, Part};
+use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
+
+use crate::cudnn::{BAD_PARAM, NOT_INITIALIZED, NOT_SUPPORTED};
+use crate::machine::{Data, Described, Machine, Object, Tensor, machine};
+use crate::{Code, Opaque, Out, asked, call, compute, put, space};
+
+/// 9.99.0, which is nobody's.
+const VERSION: usize = 99_900;
+/// `CUDNN_DATA_FLOAT`
+const FLOAT: c_uint = 0;
+/// `CUDNN_RNN_ALGO_STANDARD`
+const STANDARD: c_uint = 0;
+/// `CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H`, the last there is.
+const LAST_ALGORITHM: c_uint = 3;
+/// `CUDNN_RNN_PADDED_IO_ENABLED`
+const PADDED_IO: u32 = 1;
+/// `linLayerID` of a projection.
+const PROJECTION: usize = 8;
+/// Most dimensions of a tensor (`CUDNN_DIM_MAX`).
+const MOST_DIMS: usize = 8;
+
+impl Machine {
+    /// The device that a handle is on.
+    pub fn handle(&self, handle: Opaque) -> Result<c_int, Code> {
+        match self.object(handle) {
+            Some(Object::Handle(device)) => Ok(*device),
+            _ => Err(BAD_PARAM),
+        }
+    }
+
+    /// A stack that was described.
+    pub fn rnn(&self, descriptor: Opaque) -> Result<Described, Code> {
+        match self.object(descriptor) {
+            Some(Object::Rnn(Some(described))) => Ok(*described),
+            _ => Err(BAD_PARAM),
+        }
+    }
+
+    /// A batch that was described.
+    pub fn data(&self, descriptor: Opaque) -> Result<&Data, Code> {
+        match self.object(descriptor) {
+            Some(Object::Data(Some(data))) => Ok(data),
+            _ => Err(BAD_PARAM),
+        }
+    }
+
+    /// A tensor that was described.
+    pub fn tensor(&self, descriptor: Opaque) -> Result<&Tensor, Code> {
+        match self.object(descriptor) {
+            Some(Object::Tensor(Some(tensor))) => Ok(tensor),
+            _ => Err(BAD_PARAM),
+        }
+    }
+}
+
+/// A size that is not negative.
+fn size(size: c_int) -> Result<usize, Code> {
+    usize::try_from(size).map_err(|_| BAD_PARAM)
+}
+
+fn create(name: &str, made: Out<'_, Opaque>, object: Object) -> Code {
+    call(name, || put(made, machine().create(object), BAD_PARAM))
+}
+
+fn destroy(name: &str, made: Opaque, is: impl FnOnce(&Object) -> bool) -> Code {
+    call(name, || machine().destroy(made, is).ok_or(BAD_PARAM))
+}
+
+/// Copies an array of C's.
+///
+/// # Safety
+/// It has `len` elements.
+unsafe fn array(values: *const c_int, len: usize) -> Result<Vec<c_int>, Code> {
+    if values.is_null() {
+        return Err(BAD_PARAM);
+    }
+    // SAFETY: it has `len` elements, which nobody changes during a call.
+    Ok(unsafe { std::slice::from_raw_parts(values, len) }.to_vec())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnGetVersion() -> usize {
+    VERSION
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnCreate(made: Out<'_, Opaque>) -> Code {
+    call("cudnnCreate", || {
+        let mut machine = machine();
+        let device = machine.current_device().map_err(|_| NOT_INITIALIZED)?;
+        put(made, machine.create(Object::Handle(device)), BAD_PARAM)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnDestroy(made: Opaque) -> Code {
+    destroy("cudnnDestroy", made, |object| matches!(object, Object::Handle(_)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnSetStream(handle: Opaque, stream: Opaque) -> Code {
+    call("cudnnSetStream", || {
+        let machine = machine();
+        machine.handle(handle)?;
+        if machine.is_stream(stream) { Ok(()) } else { Err(BAD_PARAM) }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnCreateTensorDescriptor(made: Out<'_, Opaque>) -> Code {
+    create("cudnnCreateTensorDescriptor", made, Object::Tensor(None))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnDestroyTensorDescriptor(made: Opaque) -> Code {
+    destroy("cudnnDestroyTensorDescriptor", made, |object| matches!(object, Object::Tensor(_)))
+}
+
+/// # Safety
+/// `dims` and `strides` have `rank` elements.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cudnnSetTensorNdDescriptor(
+    descriptor: Opaque,
+    data_type: c_uint,
+    rank: c_int,
+    dims: *const c_int,
+    strides: *const c_int,
+) -> Code {
+    call("cudnnSetTensorNdDescriptor", || {
+        let rank = size(rank)?;
+        if data_type != FLOAT || !(3..=MOST_DIMS).contains(&rank) {
+            return Err(NOT_SUPPORTED);
+        }
+        // SAFETY: both have `rank` elements.
+        let (dims, strides) = unsafe { (array(dims, rank)?, array(strides, rank)?) };
+        if dims.iter().chain(&strides).any(|&value| value <= 0) {
+            return Err(BAD_PARAM);
+        }
+        set_tensor(&mut machine(), descriptor, Tensor { dims, strides })
+    })
+}
+
+fn set_tensor(machine: &mut Machine, descriptor: Opaque, tensor: Tensor) -> Result<(), Code> {
+    match machine.object_mut(descriptor) {
+        Some(Object::Tensor(own)) => *own = Some(tensor),
+        _ => return Err(BAD_PARAM),
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `dims` and `strides` have room for `asked` elements.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cudnnGetTensorNdDescriptor(
+    descriptor: Opaque,
+    asked: c_int,
+    data_type: Out<'_, c_uint>,
+    rank: Out<'_, c_int>,
+    dims: *mut c_int,
+    strides: *mut c_int,
+) -> Code {
+    call("cudnnGetTensorNdDescriptor", || {
+        let (machine, asked) = (machine(), size(asked)?);
+        let tensor = machine.tensor(descriptor)?;
+        put(data_type, FLOAT, BAD_PARAM)?;
+        put(rank, tensor.dims.len() as c_int, BAD_PARAM)?;
+        if dims.is_null() || strides.is_null() {
+            return Err(BAD_PARAM);
+        }
+        let count = asked.min(tensor.dims.len());
+        // SAFETY: both have room for `asked` elements, which are no fewer; the descriptor's own are not what was given.
+        unsafe {
+            dims.copy_from_nonoverlapping(tensor.dims.as_ptr(), count);
+            strides.copy_from_nonoverlapping(tensor.strides.as_ptr(), count);
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnCreateDropoutDescriptor(made: Out<'_, Opaque>) -> Code {
+    create("cudnnCreateDropoutDescriptor", made, Object::Dropout(false))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnDestroyDropoutDescriptor(made: Opaque) -> Code {
+    destroy("cudnnDestroyDropoutDescriptor", made, |object| matches!(object, Object::Dropout(_)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnSetDropoutDescriptor(
+    descriptor: Opaque,
+    handle: Opaque,
+    dropout: f32,
+    _states: *mut c_void,
+    _states_bytes: usize,
+    _seed: c_ulonglong,
+) -> Code {
+    call("cudnnSetDropoutDescriptor", || {
+        let mut machine = machine();
+        machine.handle(handle)?;
+        match machine.object_mut(descriptor) {
+            Some(Object::Dropout(_)) if dropout != 0.0 => return Err(NOT_SUPPORTED),
+            Some(Object::Dropout(set)) => *set = true,
+            _ => return Err(BAD_PARAM),
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnCreateRNNDescriptor(made: Out<'_, Opaque>) -> Code {
+    create("cudnnCreateRNNDescriptor", made, Object::Rnn(None))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnDestroyRNNDescriptor(made: Opaque) -> Code {
+    destroy("cudnnDestroyRNNDescriptor", made, |object| matches!(object, Object::Rnn(_)))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnSetRNNDescriptor_v8(
+    descriptor: Opaque,
+    algorithm: c_uint,
+    mode: c_uint,
+    bias: c_uint,
+    direction: c_uint,
+    input_mode: c_uint,
+    data_type: c_uint,
+    precision: c_uint,
+    _math: c_uint,
+    input_size: i32,
+    hidden_size: i32,
+    projected_size: i32,
+    layers: i32,
+    dropout: Opaque,
+    flags: u32,
+) -> Code {
+    call("cudnnSetRNNDescriptor_v8", || {
+        let mut machine = machine();
+        let dropped = matches!(machine.object(dropout), Some(Object::Dropout(true)));
+        if algorithm > LAST_ALGORITHM || !dropped {
+            return Err(BAD_PARAM);
+        }
+        if data_type != FLOAT || precision != FLOAT {
+            return Err(NOT_SUPPORTED);
+        }
+        let (hidden, projected) = (size(hidden_size)?, size(projected_size)?);
+        let settings = Settings {
+            cell: pick([Cell::RnnRelu, Cell::RnnTanh, Cell::Lstm, Cell::Gru], mode)?,
+            layers: size(layers)?,
+            input_size: size(input_size)?,
+            hidden_size: hidden,
+            projected_size: (projected != hidden).then_some(projected),
+            direction: pick([Direction::Unidirectional, Direction::Bidirectional], direction)?,
+            input_mode: pick([InputMode::Linear, InputMode::Skip], input_mode)?,
+            bias: pick([Bias::None, Bias::Input, Bias::Both, Bias::Recurrent], bias)?,
+        };
+        let rnn = Rnn::new(settings).map_err(|_| BAD_PARAM)?;
+        let old = asked("TIDEGATE_STAND_IN_ALGORITHMS", "standard");
+        // Algorithms that keep weights in multiprocessors have no projection.
+        if algorithm != STANDARD && (old || settings.projected_size.is_some()) {
+            return Err(NOT_SUPPORTED);
+        }
+        match machine.object_mut(descriptor) {
+            Some(Object::Rnn(own)) => *own = Some(Described { rnn, algorithm, padded: flags & PADDED_IO != 0 }),
+            _ => return Err(BAD_PARAM),
+        }
+        Ok(())
+    })
+}
+
+/// The variant of a C enum.
+fn pick<T: Copy, const N: usize>(all: [T; N], number: c_uint) -> Result<T, Code> {
+    all.get(number as usize).copied().ok_or(BAD_PARAM)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnCreateRNNDataDescriptor(made: Out<'_, Opaque>) -> Code {
+    create("cudnnCreateRNNDataDescriptor", made, Object::Data(None))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnDestroyRNNDataDescriptor(made: Opaque) -> Code {
+    destroy("cudnnDestroyRNNDataDescriptor", made, |object| matches!(object, Object::Data(_)))
+}
+
+/// # Safety
+/// `lengths` has `sequences` elements; `fill` is null or an f32.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cudnnSetRNNDataDescriptor(
+    descriptor: Opaque,
+    data_type: c_uint,
+    layout: c_uint,
+    longest: c_int,
+    sequences: c_int,
+    features: c_int,
+    lengths: *const c_int,
+    fill: *const u32,
+) -> Code {
+    call("cudnnSetRNNDataDescriptor", || {
+        // `CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED` is the only one that is asked for.
+        if data_type != FLOAT || layout != 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        let (longest, features) = (size(longest)?, size(features)?);
+        // SAFETY: it has `sequences` elements.
+        let lengths = unsafe { array(lengths, size(sequences)?)? };
+        let lengths = lengths.into_iter().map(size).collect::<Result<Vec<_>, _>>()?;
+        let sizes = [longest, features, lengths.len()];
+        // By the documentation a sequence may be without steps; with this cuDNN's first versions it may not.
+        if sizes.contains(&0) || lengths.iter().any(|length| !(1..=longest).contains(length)) {
+            return Err(BAD_PARAM);
+        }
+        // SAFETY: it is null or an f32, whose bits are copied.
+        let fill = unsafe { fill.as_ref() }.copied();
+        match machine().object_mut(descriptor) {
+            Some(Object::Data(own)) => *own = Some(Data { longest, features, lengths, fill }),
+            _ => return Err(BAD_PARAM),
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnGetRNNWeightSpaceSize(handle: Opaque, rnn: Opaque, bytes: Out<'_, usize>) -> Code {
+    call("cudnnGetRNNWeightSpaceSize", || {
+        let machine = machine();
+        machine.handle(handle)?;
+        put(bytes, 4 * space::layout(&machine.rnn(rnn)?.rnn).params_size(), BAD_PARAM)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnGetRNNWeightParams(
+    handle: Opaque,
+    rnn: Opaque,
+    pseudo_layer: i32,
+    bytes: usize,
+    weights: *const c_void,
+    lin_layer_id: i32,
+    matrix: Opaque,
+    matrix_address: Out<'_, Opaque>,
+    bias: Opaque,
+    bias_address: Out<'_, Opaque>,
+) -> Code {
+    call("cudnnGetRNNWeightParams", || {
+        let mut machine = machine();
+        machine.handle(handle)?;
+        let rnn = machine.rnn(rnn)?.rnn;
+        let layout = space::layout(&rnn);
+        let (pseudo_layer, lin_layer_id) = (size(pseudo_layer)?, size(lin_layer_id)?);
+        let cell = rnn.settings().cell;
+        let known = lin_layer_id < 2 * cell.blocks() || (cell == Cell::Lstm && lin_layer_id == PROJECTION);
+        let fits = bytes >= 4 * layout.params_size() && !weights.is_null();
+        if pseudo_layer >= rnn.pseudo_layers() || !known || !fits {
+            return Err(BAD_PARAM);
+        }
+        for (kind, descriptor, address) in [(Kind::Matrix, matrix, matrix_address), (Kind::Bias, bias, bias_address)] {
+            let part = Part { pseudo_layer, lin_layer_id, kind };
+            let mut found = std::ptr::null_mut();
+            if let Some((_, region)) = layout.regions().find(|(of, _)| *of == part) {
+                let [dims, strides] = space::tensor(region).map(|sizes| sizes.map(|size| size as c_int).to_vec());
+                set_tensor(&mut machine, descriptor, Tensor { dims, strides })?;
+                found = weights.wrapping_byte_add(4 * region.offset).cast_mut();
+            }
+            put(address, found, BAD_PARAM)?;
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cudnnGetRNNTempSpaceSizes(
+    handle: Opaque,
+    rnn: Opaque,
+    mode: c_uint,
+    x: Opaque,
+    work_bytes: Out<'_, usize>,
+    reserve_bytes: Out<'_, usize>,
+) -> Code {
+    call("cudnnGetRNNTempSpaceSizes", || {
+        let machine = machine();
+        machine.handle(handle)?;
+        let (described, x) = (machine.rnn(rnn)?, machine.data(x)?);
+        compute::check(&described, x)?;
+        let [work, reserve] = compute::spaces(&described.rnn, x);
+        put(work_bytes, work, BAD_PARAM)?;
+        put(reserve_bytes, if compute::is_training(mode)? { reserve } else { 0 }, BAD_PARAM)
+    })
+}
