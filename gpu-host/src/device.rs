@@ -368,8 +368,18 @@ mod tests {
         let stack = |cell, hidden_size, projected_size| {
             let direction = Direction::Unidirectional;
             let (layers, input_size, input_mode, bias) = (1, 3, InputMode::Linear, Bias::Both);
-            Rnn::new(Settings { cell, layers, input_size, hidden_size, projected_size, direction, input_mode, bias })
-                .unwrap()
+            Rnn::new(Settings {
+                cell,
+                layers,
+                input_size,
+                hidden_size,
+                projected_size,
+                direction,
+                input_mode,
+                bias,
+                cell_clip: None,
+            })
+            .unwrap()
         };
         let chosen = |cell, hidden, lengths: &[usize], training| fastest(&stack(cell, hidden, None), lengths, training);
         assert_eq!(chosen(Cell::Lstm, 128, &[9, 9], true), Algorithm::PersistentSmall);

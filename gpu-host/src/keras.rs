@@ -28,6 +28,8 @@ fn order(rnn: &Rnn) -> Result<Vec<usize>, SaveError> {
         "more than one layer or direction"
     } else if settings.projected_size.is_some() {
         "a projection"
+    } else if settings.cell_clip.is_some() {
+        "a cell clip"
     } else if settings.bias != Bias::Both || !rnn.has_input_weights(0) {
         "other than two biases, or no input weights"
     } else {

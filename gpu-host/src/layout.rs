@@ -130,7 +130,7 @@ pub enum LayoutError {
 }
 
 /// Where everything lies. No two parts share an element, and all are within [`params_size`](Self::params_size).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     rnn: Rnn,
     size: usize,

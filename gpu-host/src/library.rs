@@ -11,51 +11,34 @@ use crate::status::GpuError;
 pub enum Needed {
     /// The driver, which comes with the graphics card.
     Driver,
-    /// cuDNN.
+    /// cuDNN, which finds cuBLAS by itself.
     Cudnn,
-    /// cuBLAS, for dense layers.
-    Cublas,
-    /// The run-time compiler, for what has no library.
-    Nvrtc,
     /// NCCL, for several GPUs.
     Nccl,
 }
 
 impl Needed {
-    /// All that one GPU needs.
-    pub const ALL: [Self; 4] = [Self::Driver, Self::Cudnn, Self::Cublas, Self::Nvrtc];
-
-    /// Stems of its file name; Windows has other names than Linux.
-    const fn stems(self) -> &'static [&'static str] {
-        match self {
-            Self::Driver => &["cuda", "nvcuda"],
-            Self::Cudnn => &["cudnn"],
-            Self::Cublas => &["cublas"],
-            Self::Nvrtc => &["nvrtc"],
-            Self::Nccl => &["nccl"],
-        }
-    }
-
     /// What a person can do.
     const fn advice(self) -> &'static str {
         match self {
             Self::Driver => "install NVIDIA's driver, or train on the CPU",
             Self::Cudnn => "install cuDNN 9 and put its folder into LD_LIBRARY_PATH",
             Self::Nccl => "install NCCL 2 and put its folder into LD_LIBRARY_PATH",
-            Self::Cublas | Self::Nvrtc => "install the CUDA toolkit and put its lib folder into LD_LIBRARY_PATH",
         }
     }
 
-    /// Every file name that it may have, in the order in which they are tried, each once.
+    /// The file names that it may have, in the order in which they are tried. (The driver's are among those by which `cudarc`
+    /// looks for it.)
     pub fn files(self) -> Vec<String> {
-        // `cudarc` does not know the number of NCCL's.
-        let mut files = if self == Self::Nccl { vec!["libnccl.so.2".to_owned()] } else { Vec::new() };
-        for file in self.stems().iter().flat_map(|stem| cudarc::get_lib_name_candidates(stem)) {
-            if !files.contains(&file) {
-                files.push(file);
-            }
-        }
-        files
+        let names: &[&str] = match (self, cfg!(windows)) {
+            (Self::Driver, false) => &["libcuda.so.1", "libcuda.so"],
+            (Self::Driver, true) => &["nvcuda.dll"],
+            (Self::Cudnn, false) => &["libcudnn.so.9", "libcudnn.so"],
+            (Self::Cudnn, true) => &["cudnn64_9.dll"],
+            (Self::Nccl, false) => &["libnccl.so.2", "libnccl.so"],
+            (Self::Nccl, true) => &["nccl.dll"],
+        };
+        names.iter().map(|&name| name.to_owned()).collect()
     }
 }
 
@@ -82,14 +65,6 @@ pub fn open(needed: Needed, files: Vec<String>) -> Result<(Library, String), Lib
         }
     }
     Err(LibraryMissing { needed, files })
-}
-
-/// Whether everything is there that a GPU needs. After this, `cudarc` finds its libraries: it panics where it does not.
-///
-/// # Errors
-/// The first library that is missing.
-pub fn probe() -> Result<(), LibraryMissing> {
-    Needed::ALL.into_iter().try_for_each(|needed| open(needed, needed.files()).map(drop))
 }
 
 /// A function of a library.
@@ -123,15 +98,12 @@ mod tests {
         );
     }
 
+    /// Else `cudarc` would panic where this has found the driver.
     #[test]
-    fn the_names_are_those_of_nvidia() {
-        let has = |needed: Needed, file: &str| needed.files().iter().any(|known| known == file);
-        if cfg!(target_os = "linux") {
-            assert!(has(Needed::Driver, "libcuda.so.1"));
-            assert!(has(Needed::Cudnn, "libcudnn.so.9"));
-            assert!(has(Needed::Cublas, "libcublas.so.12"));
-            assert!(has(Needed::Nvrtc, "libnvrtc.so.12"));
-        }
+    fn cudarc_looks_for_the_driver_under_the_same_names() {
+        let theirs: Vec<String> =
+            ["cuda", "nvcuda"].iter().flat_map(|stem| cudarc::get_lib_name_candidates(stem)).collect();
+        assert!(Needed::Driver.files().iter().all(|file| theirs.contains(file)), "{theirs:?}");
     }
 
     /// A library that is there but is another: the C library has none of cuDNN's functions.
@@ -145,16 +117,5 @@ mod tests {
             found.unwrap_err().to_string(),
             "libc.so.6 has no function cudnnCreate: cuDNN 9 and, for several GPUs, NCCL 2 are needed"
         );
-    }
-
-    #[test]
-    fn a_probe_finds_all_or_says_what_is_missing() {
-        match probe() {
-            Ok(()) => println!("all libraries are here"),
-            Err(missing) => {
-                println!("SKIP no GPU: {missing}");
-                assert_eq!(missing.files, missing.needed.files());
-            }
-        }
     }
 }

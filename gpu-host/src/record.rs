@@ -25,6 +25,8 @@ use crate::weights::{LayerWeights, canonical_to_params, tensors};
 const HIDDEN: usize = 5;
 /// Features that its projections have.
 const PROJECTED: usize = 3;
+/// Of cell states, about a third of which it cuts off.
+const CLIP: f32 = 0.3;
 /// Steps of each sequence: padding must not count.
 const LENGTHS: [usize; 3] = [6, 4, 1];
 /// Under which a file says what made it.
@@ -132,26 +134,37 @@ pub struct Recording {
 }
 
 /// All cells, one to three layers, one way and both, inputs that are narrower, as wide and wider than a layer or skip their
-/// weights, and LSTMs that project.
+/// weights, and LSTMs that project or clip.
 pub fn tasks() -> Vec<Task> {
     let mut found = Vec::new();
-    for (cell, cell_name) in
-        [(Cell::Lstm, "lstm"), (Cell::Gru, "gru"), (Cell::RnnTanh, "tanh"), (Cell::RnnRelu, "relu")]
+    let cells = [(Cell::Lstm, "lstm"), (Cell::Gru, "gru"), (Cell::RnnTanh, "tanh"), (Cell::RnnRelu, "relu")];
+    let linear = InputMode::Linear;
+    let inputs = [
+        (HIDDEN - 2, linear, None, None, "narrow"),
+        (HIDDEN, linear, None, None, "equal"),
+        (HIDDEN + 3, linear, None, None, "wide"),
+        (HIDDEN, InputMode::Skip, None, None, "skip"),
+        (HIDDEN, linear, Some(PROJECTED), None, "projected"),
+    ];
+    let clipped = [(HIDDEN, linear, None, Some(CLIP), "clipped")];
+    for (cell, cell_name, inputs) in
+        cells.map(|(cell, name)| (cell, name, &inputs[..])).into_iter().chain([(Cell::Lstm, "lstm", &clipped[..])])
     {
         for layers in 1..=3 {
             for (direction, way) in [(Direction::Unidirectional, "uni"), (Direction::Bidirectional, "bi")] {
-                let linear = InputMode::Linear;
-                let inputs = [
-                    (HIDDEN - 2, linear, None, "narrow"),
-                    (HIDDEN, linear, None, "equal"),
-                    (HIDDEN + 3, linear, None, "wide"),
-                    (HIDDEN, InputMode::Skip, None, "skip"),
-                    (HIDDEN, linear, Some(PROJECTED), "projected"),
-                ];
-                for (input_size, input_mode, projected_size, input) in inputs {
+                for &(input_size, input_mode, projected_size, cell_clip, input) in inputs {
                     let (hidden_size, bias) = (HIDDEN, Bias::Both);
-                    let settings =
-                        Settings { cell, layers, input_size, hidden_size, projected_size, direction, input_mode, bias };
+                    let settings = Settings {
+                        cell,
+                        layers,
+                        input_size,
+                        hidden_size,
+                        projected_size,
+                        direction,
+                        input_mode,
+                        bias,
+                        cell_clip,
+                    };
                     // Only LSTMs project.
                     if let Ok(rnn) = Rnn::new(settings) {
                         found.push(task(found.len(), format!("{cell_name}_{layers}_{way}_{input}"), rnn));

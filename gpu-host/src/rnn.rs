@@ -112,7 +112,7 @@ pub enum Bias {
 }
 
 /// What a stack of layers is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Its cell.
     pub cell: Cell,
@@ -130,10 +130,12 @@ pub struct Settings {
     pub input_mode: InputMode,
     /// Which biases.
     pub bias: Bias,
+    /// An LSTM's cell states stay within plus and minus this; no gradient goes through what it cuts off.
+    pub cell_clip: Option<f32>,
 }
 
 /// A stack of layers that cuDNN can run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rnn(Settings);
 
 /// Why cuDNN has no such stack.
@@ -155,6 +157,9 @@ pub enum RnnError {
         /// What is needed.
         hidden_size: usize,
     },
+    /// Only LSTMs have cell states.
+    #[error("a cell_clip needs an LSTM and must be a number above 0")]
+    Clip,
     /// Only LSTMs project.
     #[error("a projection needs an LSTM")]
     Projection,
@@ -174,7 +179,7 @@ impl Rnn {
     /// # Errors
     /// If cuDNN has no such layers, or no image could hold them.
     pub fn new(settings: Settings) -> Result<Self, RnnError> {
-        let Settings { cell, layers, input_size, hidden_size, projected_size, input_mode, .. } = settings;
+        let Settings { cell, layers, input_size, hidden_size, projected_size, input_mode, cell_clip, .. } = settings;
         let sizes = [("number of layers", layers), ("input_size", input_size), ("hidden_size", hidden_size)];
         let projected = projected_size.map(|size| ("projected_size", size));
         for (what, found) in sizes.into_iter().chain(projected) {
@@ -184,6 +189,9 @@ impl Rnn {
         }
         if input_mode == InputMode::Skip && input_size != hidden_size {
             return Err(RnnError::Skip { input_size, hidden_size });
+        }
+        if cell_clip.is_some_and(|clip| cell != Cell::Lstm || !(clip > 0.0 && clip.is_finite())) {
+            return Err(RnnError::Clip);
         }
         if let Some(projected_size) = projected_size {
             if cell != Cell::Lstm {
@@ -237,6 +245,7 @@ mod tests {
         direction: Direction::Bidirectional,
         input_mode: InputMode::Linear,
         bias: Bias::Both,
+        cell_clip: Some(0.5),
     };
 
     #[test]
@@ -254,7 +263,11 @@ mod tests {
         assert_eq!(refused(Settings { input_size: found, ..SETTINGS }), RnnError::Size { what: "input_size", found });
         let skip = Settings { input_mode: InputMode::Skip, ..SETTINGS };
         assert_eq!(refused(skip), RnnError::Skip { input_size: 3, hidden_size: 5 });
-        assert_eq!(refused(Settings { cell: Cell::Gru, ..SETTINGS }), RnnError::Projection);
+        assert_eq!(refused(Settings { cell: Cell::Gru, cell_clip: None, ..SETTINGS }), RnnError::Projection);
+        assert_eq!(refused(Settings { cell: Cell::Gru, projected_size: None, ..SETTINGS }), RnnError::Clip);
+        for clip in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+            assert_eq!(refused(Settings { cell_clip: Some(clip), ..SETTINGS }), RnnError::Clip);
+        }
         let wide = Settings { projected_size: Some(5), ..SETTINGS };
         assert_eq!(refused(wide), RnnError::Widening { projected_size: 5, hidden_size: 5 });
     }

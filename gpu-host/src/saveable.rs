@@ -61,6 +61,9 @@ fn layer(rnn: &Rnn, pseudo_layer: usize, weights: &LayerWeights) -> Layer {
     if settings.projected_size.is_some() {
         layer = layer.option("projection");
     }
+    if let Some(clip) = settings.cell_clip {
+        layer = layer.param("cell_clip", clip);
+    }
     if let Some(activation) = settings.cell.activation() {
         layer = layer.activation("activation", activation);
     }
@@ -180,8 +183,13 @@ fn read(rnn: &Rnn, pseudo_layer: usize, node: &Node, model: &Canonical) -> Resul
             return Err(foreign(format!("{} {found}", known.name)));
         }
     }
-    if let Some((name, value)) = node.params.iter().find(|(_, value)| **value != 0.0) {
+    let clip = rnn.settings().cell_clip;
+    let own = |name: &str| if name == "cell_clip" { clip.unwrap_or(0.0) } else { 0.0 };
+    if let Some((name, value)) = node.params.iter().find(|(name, value)| **value != own(name)) {
         return Err(foreign(format!("{name} {value}")));
+    }
+    if clip.is_some() && !node.params.contains_key("cell_clip") {
+        return Err(foreign("no cell_clip".to_owned()));
     }
     take(rnn, pseudo_layer, &node.name, |name| model.tensors.get(&format!("{}.{name}", node.name)))
 }
@@ -247,6 +255,7 @@ pub fn settings(model: &Canonical) -> Result<Rnn, SaveError> {
         direction,
         input_mode: rnn::InputMode::Linear,
         bias: rnn::Bias::Both,
+        cell_clip: first.params.get("cell_clip").copied().filter(|clip| *clip != 0.0),
     };
     let stack =
         Rnn::new(settings).map_err(|error| SaveError::Foreign { node: first.name.clone(), what: error.to_string() })?;

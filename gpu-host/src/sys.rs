@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use cudarc::cudnn::sys::{
     cudaStream_t, cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t,
-    cudnnMathType_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNDataDescriptor_t, cudnnRNNDataLayout_t,
-    cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnTensorDescriptor_t,
+    cudnnMathType_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDataDescriptor_t,
+    cudnnRNNDataLayout_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnTensorDescriptor_t,
 };
 use cudarc::driver::CudaStream;
 use libloading::Library;
@@ -49,6 +49,7 @@ type SetRnn = unsafe extern "C" fn(
     cudnnDropoutDescriptor_t,
     u32,
 ) -> Status;
+type SetClip = unsafe extern "C" fn(cudnnRNNDescriptor_t, cudnnRNNClipMode_t, f64, f64) -> Status;
 type SetRnnData = unsafe extern "C" fn(
     cudnnRNNDataDescriptor_t,
     cudnnDataType_t,
@@ -108,6 +109,7 @@ struct Functions {
     create_rnn: Create<cudnnRNNDescriptor_t>,
     destroy_rnn: Destroy<cudnnRNNDescriptor_t>,
     set_rnn: SetRnn,
+    set_clip: SetClip,
     create_rnn_data: Create<cudnnRNNDataDescriptor_t>,
     destroy_rnn_data: Destroy<cudnnRNNDataDescriptor_t>,
     set_rnn_data: SetRnnData,
@@ -157,6 +159,7 @@ impl Cudnn {
                 create_rnn: symbol(&library, &file, "cudnnCreateRNNDescriptor")?,
                 destroy_rnn: symbol(&library, &file, "cudnnDestroyRNNDescriptor")?,
                 set_rnn: symbol(&library, &file, "cudnnSetRNNDescriptor_v8")?,
+                set_clip: symbol(&library, &file, "cudnnRNNSetClip_v9")?,
                 create_rnn_data: symbol(&library, &file, "cudnnCreateRNNDataDescriptor")?,
                 destroy_rnn_data: symbol(&library, &file, "cudnnDestroyRNNDataDescriptor")?,
                 set_rnn_data: symbol(&library, &file, "cudnnSetRNNDataDescriptor")?,
@@ -369,6 +372,11 @@ impl RnnDescriptor {
             )
         }
         .of("cudnnSetRNNDescriptor_v8")?;
+        if let Some(clip) = settings.cell_clip.map(f64::from) {
+            // SAFETY: the descriptor is alive.
+            unsafe { (cudnn.0.set_clip)(owned.raw, cudnnRNNClipMode_t::CUDNN_RNN_CLIP_MINMAX, -clip, clip) }
+                .of("cudnnRNNSetClip_v9")?;
+        }
         Ok(Self { owned, rnn: *rnn, _dropout: dropout })
     }
 

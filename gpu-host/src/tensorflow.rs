@@ -27,7 +27,7 @@ use tidegate_tools::format::Layer;
 use tidegate_tools::format::tf1::cells;
 
 use crate::checkpoint;
-use crate::rnn::{Cell, Rnn};
+use crate::rnn::{Cell, Rnn, Settings};
 use crate::saveable::{SaveError, linear, of_layer};
 use crate::weights::{LayerWeights, check};
 
@@ -51,10 +51,10 @@ fn prefix(rnn: &Rnn, scope: &str, pseudo_layer: usize) -> String {
 /// The variables of a stack by their names.
 ///
 /// # Errors
-/// If the weights are not the stack's, or it has a projection, which these cells have not.
+/// If the weights are not the stack's, or it has a projection or a clip, which these cells have not.
 pub fn to_variables(rnn: &Rnn, layers: &[LayerWeights], scope: &str) -> Result<BTreeMap<String, Tensor>, SaveError> {
     check(rnn, layers)?;
-    refuse_projection(rnn, scope)?;
+    refuse_others(rnn, scope)?;
     let mut variables = BTreeMap::new();
     for (pseudo_layer, layer) in layers.iter().enumerate() {
         let layer = linear(rnn, pseudo_layer, layer);
@@ -66,10 +66,12 @@ pub fn to_variables(rnn: &Rnn, layers: &[LayerWeights], scope: &str) -> Result<B
     Ok(variables)
 }
 
-fn refuse_projection(rnn: &Rnn, scope: &str) -> Result<(), SaveError> {
-    match rnn.settings().projected_size {
-        None => Ok(()),
-        Some(_) => Err(SaveError::Foreign { node: scope.to_owned(), what: "a projection".into() }),
+fn refuse_others(rnn: &Rnn, scope: &str) -> Result<(), SaveError> {
+    let foreign = |what: &str| Err(SaveError::Foreign { node: scope.to_owned(), what: what.to_owned() });
+    match rnn.settings() {
+        Settings { projected_size: Some(_), .. } => foreign("a projection"),
+        Settings { cell_clip: Some(_), .. } => foreign("a cell clip"),
+        _ => Ok(()),
     }
 }
 
@@ -127,7 +129,7 @@ pub fn from_variables(
     variables: &BTreeMap<String, Tensor>,
     scope: &str,
 ) -> Result<Vec<LayerWeights>, SaveError> {
-    refuse_projection(rnn, scope)?;
+    refuse_others(rnn, scope)?;
     let layer = |pseudo_layer| {
         let prefix = prefix(rnn, scope, pseudo_layer);
         let variable = |name: &str| {

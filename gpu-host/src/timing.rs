@@ -78,7 +78,17 @@ impl Shape {
         let [_, _, input_size, hidden_size] = self.sizes;
         let (cell, layers, direction) = (Cell::Lstm, self.layers, self.direction);
         let (projected_size, input_mode, bias) = (None, InputMode::Linear, Bias::Both);
-        Rnn::new(Settings { cell, layers, input_size, hidden_size, projected_size, direction, input_mode, bias })
+        Rnn::new(Settings {
+            cell,
+            layers,
+            input_size,
+            hidden_size,
+            projected_size,
+            direction,
+            input_mode,
+            bias,
+            cell_clip: None,
+        })
     }
 }
 

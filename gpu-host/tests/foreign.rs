@@ -23,6 +23,7 @@ fn rnn(cell: Cell, input_size: usize, hidden_size: usize) -> Rnn {
         direction: Direction::Unidirectional,
         input_mode: InputMode::Linear,
         bias: Bias::Both,
+        cell_clip: None,
     })
     .unwrap()
 }
@@ -180,9 +181,11 @@ fn what_these_layers_lack_is_refused() {
     let projected = Rnn::new(Settings { projected_size: Some(2), ..*lstm.settings() }).unwrap();
     let refused = tensorflow::to_variables(&projected, &weights(&projected), "scope").unwrap_err().to_string();
     assert_eq!(refused, "layer \"scope\" of the model has a projection: there is no such layer");
+    let clipped = Rnn::new(Settings { cell_clip: Some(1.0), ..*lstm.settings() }).unwrap();
+    assert!(tensorflow::to_variables(&clipped, &weights(&clipped), "scope").is_err());
     let two = Rnn::new(Settings { layers: 2, ..*lstm.settings() }).unwrap();
     let plain = rnn(Cell::RnnRelu, 3, 4);
-    for other in [projected, two, plain] {
+    for other in [projected, clipped, two, plain] {
         assert!(keras::to_variables(&other, &weights(&other)).is_err(), "{other:?}");
     }
     let mut variables = keras::to_variables(&lstm, &weights(&lstm)).unwrap();

@@ -32,6 +32,7 @@ fn configurations() -> Vec<Rnn> {
                                     direction,
                                     input_mode,
                                     bias,
+                                    cell_clip: (cell == Cell::Lstm && bias == Bias::Both).then_some(2.0),
                                 };
                                 found.extend(Rnn::new(settings));
                             }
@@ -113,6 +114,7 @@ fn matrices_are_first_and_every_pseudo_layer_has_its_input_side_first() {
         direction: Direction::Bidirectional,
         input_mode: InputMode::Linear,
         bias: Bias::Both,
+        cell_clip: None,
     })
     .unwrap();
     let layout = Layout::described(&rnn);
@@ -144,6 +146,7 @@ fn a_projection_follows_its_pseudo_layer_and_a_skipped_input_has_no_matrices() {
         direction: Direction::Unidirectional,
         input_mode: InputMode::Skip,
         bias: Bias::Input,
+        cell_clip: None,
     };
     let layout = Layout::described(&Rnn::new(given).unwrap());
     assert!(layout.side(0, Side::Input, Kind::Matrix).is_empty());
@@ -214,6 +217,7 @@ fn a_model_that_cudnn_does_not_compute_is_not_restored() {
         direction: Direction::Unidirectional,
         input_mode: InputMode::Linear,
         bias: Bias::None,
+        cell_clip: None,
     })
     .unwrap();
     let given = weights(&rnn, 3);

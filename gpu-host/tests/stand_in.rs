@@ -178,6 +178,7 @@ fn a_program_that_takes_turns_is_answered() {
         direction: Direction::Bidirectional,
         input_mode: InputMode::Linear,
         bias: Bias::Both,
+        cell_clip: None,
     };
     let stack = Stack::new(&Rnn::new(settings).unwrap());
     let (given, found) = (machine.path("given.safetensors"), machine.path("found.safetensors"));

@@ -248,6 +248,7 @@ fn an_architecture_that_is_not_trained_names_its_layer() {
     says(with("num_layers", 65_535.into()), &["num_layers is 65535"]);
     says(with("num_layers", 0.into()), &["number of layers is 0"]);
     says(with("proj_size", 2.into()), &["a projection needs an LSTM"]);
+    says(with("cell_clip", 1.into()), &["a cell_clip needs an LSTM"]);
     says(with("dropout", 1.into()), &["dropout"]);
     says(with("input_size", 3.into()), &["input_size is 3"]);
     says(with("units", 3.into()), &["units is not known"]);

@@ -7,8 +7,8 @@ For each network NAME.json with its architecture, and NAME.safetensors: its weig
 [sequences, steps, features] with `lengths` and classes `y`, what units are worth under `units.LAYER` [pseudo-layers, 3]
 (hidden state, cell state, what a projection reads), its scores, the mean cross-entropy, and under `grad.NAME` the gradient
 of that to each weight. Every state and output goes through `torch.fake_quantize_per_tensor_affine`. Units of `coarse`
-networks change every value; those of `cut` networks are so small that a part of the values is cut off. The sample is that
-of seed 1, or of the first seed behind it with which no value is so near to a tie or an end that another order of sums would
+networks change every value; those of `cut` networks are so small that a part of the values is cut off. In `clip` networks
+nothing is counted, but an LSTM's cell state goes through `torch.clamp` (`cell_clip`). The sample is that of seed 1, or of the first seed behind it with which no value is so near to a tie or an end that another order of sums would
 decide.
 """
 
@@ -37,7 +37,7 @@ CASES = {
     "rnn_relu": ("RNN", {"hidden_size": 6, "nonlinearity": "relu"}, "last", "ReLU"),
 }
 # Where values end, as a multiple of what they are about.
-COARSE, CUT = 2.0**-6, 0.12
+COARSE, CUT, CLIP = 2.0**-6, 0.12, 0.1
 
 
 class Near(Exception):
@@ -45,6 +45,8 @@ class Near(Exception):
 
 
 def counted(value, unit):
+    if unit is None:
+        return value
     units = value.detach().double() / unit
     # In f32 sums of a few numbers are some 1e-7 off; of what is cut off only its end counts.
     margin = 3e-7 / unit if unit > 1e-3 else 0
@@ -56,7 +58,7 @@ def counted(value, unit):
     return torch.fake_quantize_per_tensor_affine(value, unit, 0, -MOST, MOST)
 
 
-def step(cls, weights, x, h, c, units):
+def step(cls, weights, x, h, c, units, clip):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     a, b = x @ w_ih.T + b_ih, h @ w_hh.T + b_hh
     if cls == "GRU":
@@ -67,12 +69,15 @@ def step(cls, weights, x, h, c, units):
     if cls == "RNN":
         return counted(torch.relu(a + b), units[0]), c
     i, f, g, o = (a + b).chunk(4)
-    c = counted(torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g), units[1])
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    if clip and (c.abs() - clip).abs().min() < 1e-5:
+        raise Near
+    c = counted(c.clamp(-clip, clip) if clip else c, units[1])
     m = counted(torch.sigmoid(o) * torch.tanh(c), units[2])
     return (m if w_hr is None else counted(w_hr @ m, units[0])), c
 
 
-def sequence(rnn, cls, x, units, take):
+def sequence(rnn, cls, x, units, take, clip):
     directions = 2 if rnn.bidirectional else 1
     size = rnn.proj_size or rnn.hidden_size
     for layer in range(rnn.num_layers):
@@ -83,7 +88,7 @@ def sequence(rnn, cls, x, units, take):
             weights = [getattr(rnn, name + suffix, None) for name in names]
             h, c, rows = torch.zeros(size), torch.zeros(rnn.hidden_size), {}
             for t in reversed(range(len(x))) if direction else range(len(x)):
-                h, c = step(cls, weights, x[t], h, c, units[layer * directions + direction])
+                h, c = step(cls, weights, x[t], h, c, units[layer * directions + direction], clip)
                 rows[t] = h
             parts.append((torch.stack([rows[t] for t in range(len(x))]), h))
         x = torch.cat([rows for rows, _ in parts], 1)
@@ -108,12 +113,13 @@ def record(name, seed, kind):
     units = {"rnn": torch.tensor([[unit(k), unit(k + 1), unit(k + 2)] for k in range(pseudo_layers)])}
     if not args.get("proj_size"):
         units["rnn"][:, 2] = units["rnn"][:, 0]
+    clip = CLIP if kind == "clip" else None
     units |= {key: torch.full([1, 3], unit(k)) for k, (key, _) in enumerate(back)}
     rows = []
     for row, length in zip(x, LENGTHS):
-        value = sequence(rnn, cls, row[:length], units["rnn"].tolist(), take)
+        value = sequence(rnn, cls, row[:length], [[None] * 3] * 4 if clip else units["rnn"].tolist(), take, clip)
         for key, layer in back:
-            value = counted(layer(value), units[key][0, 0].item())
+            value = counted(layer(value), None if clip else units[key][0, 0].item())
         rows.append(value)
     scores = torch.stack(rows)
     loss = nn.functional.cross_entropy(scores, y)
@@ -122,13 +128,14 @@ def record(name, seed, kind):
         raise Near
     tensors = {key: weight.detach() for key, weight in model.state_dict().items()}
     tensors |= {f"grad.{key}": weight.grad for key, weight in model.named_parameters()}
-    tensors |= {f"units.{key}": value for key, value in units.items()}
+    tensors |= {} if clip else {f"units.{key}": value for key, value in units.items()}
     tensors |= {"x": x, "y": y.float(), "lengths": torch.tensor(LENGTHS).float()}
     tensors |= {"scores": scores.detach(), "loss": loss.detach().reshape(1)}
     path = f"{FOLDER}/{name}_{kind}"
     save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, f"{path}.safetensors")
     os.chmod(f"{path}.safetensors", 0o644)
     out_features = lambda layer: {"out_features": layer.out_features} if isinstance(layer, nn.Linear) else {}  # noqa: E731
+    args = args | ({"cell_clip": clip} if clip else {})
     layers = [{"name": "rnn", "class": cls, "args": args, "take": take}]
     layers += [{"name": key, "class": type(layer).__name__, "args": out_features(layer)} for key, layer in back]
     arch = {"framework": "torch", "inputs": [{"name": "x", "size": FEATURES, "steps": max(LENGTHS)}], "layers": layers}
@@ -138,7 +145,7 @@ def record(name, seed, kind):
 
 
 for name in CASES:
-    for kind in ["coarse", "cut"]:
+    for kind in ["coarse", "cut"] + (["clip"] if CASES[name][0] == "LSTM" else []):
         seed = SEED
         while True:
             try:

@@ -12,20 +12,45 @@ pub struct Row<'a> {
     pub gates: &'a mut [f32],
     /// Of a GRU what the recurrent side gives for its candidate; of an LSTM tanh of the cell state behind the step. `[hidden]`
     pub kept: &'a mut [f32],
-    /// What a unit of an LSTM's cell state is worth, and which units were cut off, `[hidden]`, where 16 bits count it.
-    pub counted: Option<(f32, &'a mut [bool])>,
+    /// How far an LSTM's cell state goes, and what a unit of it is worth where 16 bits count it.
+    pub limits: Limits,
+    /// Which of it was cut off, `[hidden]`; empty without limits.
+    pub cut: &'a mut [bool],
+}
+
+/// What an LSTM's cell state is kept to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// [`cell_clip`](crate::rnn::Settings::cell_clip).
+    pub clip: Option<f32>,
+    /// [`Units::cell`](super::count::Units::cell).
+    pub unit: Option<f32>,
+}
+
+impl Limits {
+    /// The cell state within them, and whether that is another.
+    fn within(self, state: f32) -> (f32, bool) {
+        let clipped = self.clip.map_or(state, |clip| state.clamp(-clip, clip));
+        let (near, over) = self.unit.map_or((clipped, false), |unit| counted(clipped, unit));
+        (near, over || clipped != state)
+    }
+
+    /// Whether there are none.
+    pub const fn is_none(self) -> bool {
+        self.clip.is_none() && self.unit.is_none()
+    }
 }
 
 /// A step forward. `recurrent` is what the recurrent side gives, `state` an LSTM's cell state, `hidden` what the step
 /// makes of the hidden state before it, both in place.
 ///
 /// ```text
-/// LSTM  c' = σ(f) ⊙ c + σ(i) ⊙ tanh(g),  h' = σ(o) ⊙ tanh(c')
+/// LSTM  c' = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(g)),  h' = σ(o) ⊙ tanh(c')
 /// GRU   n = tanh(x_n + σ(r) ⊙ h_n),      h' = (1 - σ(z)) ⊙ n + σ(z) ⊙ h
 /// RNN   h' = tanh(x + h), or relu
 /// ```
 pub fn forward(cell: Cell, row: Row<'_>, recurrent: &[f32], state: &mut [f32], hidden: &mut [f32]) {
-    let Row { gates, kept, counted: mut to_count } = row;
+    let Row { gates, kept, limits, cut } = row;
     let size = hidden.len();
     if cell != Cell::Gru {
         gates.iter_mut().zip(recurrent).for_each(|(gate, &recurrent)| *gate += recurrent);
@@ -37,8 +62,8 @@ pub fn forward(cell: Cell, row: Row<'_>, recurrent: &[f32], state: &mut [f32], h
             for (k, ((((((i, f), g), o), c), kept), h)) in units.enumerate() {
                 (*i, *f, *g, *o) = (sigmoid(*i), sigmoid(*f), tanh(*g), sigmoid(*o));
                 *c = *f * *c + *i * *g;
-                if let Some((unit, cut)) = &mut to_count {
-                    (*c, cut[k]) = counted(*c, *unit);
+                if let Some(cut) = cut.get_mut(k) {
+                    (*c, *cut) = limits.within(*c);
                 }
                 *kept = tanh(*c);
                 *h = *o * *kept;
@@ -74,7 +99,7 @@ pub struct Seen<'a> {
     pub kept: &'a [f32],
     /// Before the step: an LSTM's cell state, a GRU's hidden state.
     pub before: &'a [f32],
-    /// Of an LSTM's cell state; empty where nothing is counted.
+    /// Of an LSTM's cell state; empty without limits.
     pub cut: &'a [bool],
 }
 

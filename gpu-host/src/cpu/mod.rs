@@ -14,7 +14,7 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 
 use crate::layout::{Kind, Layout, Side};
 use crate::rnn::{Cell, Rnn};
-use cell::{Gradients, Row, Seen};
+use cell::{Gradients, Limits, Row, Seen};
 use count::{Units, count, stop};
 
 /// Numbers of a batch.
@@ -90,7 +90,7 @@ struct Pass {
     state_before: Vec<f32>,
     /// What is projected, `[steps, sequences, hidden]`; empty where nothing is.
     made: Vec<f32>,
-    /// What 16 bits have cut off; empty where they count nothing.
+    /// What a clip or 16 bits have cut off; empty without them.
     cut: Cut,
 }
 
@@ -211,12 +211,11 @@ impl Stack {
             input,
             cut: Cut::default(),
         };
-        if units.is_some() {
-            let none = |wanted: bool, size: usize| vec![false; if wanted { steps * rows * size } else { 0 }];
-            pass.cut.cell = none(cell == Cell::Lstm, hidden);
-            pass.cut.made = none(true, hidden);
-            pass.cut.projected = none(places.projection.is_some(), output);
-        }
+        let limits = Limits { clip: self.rnn.settings().cell_clip, unit: units.map(|units| units.cell) };
+        let none = |wanted: bool, size: usize| vec![false; if wanted { steps * rows * size } else { 0 }];
+        pass.cut.cell = none(cell == Cell::Lstm && !limits.is_none(), hidden);
+        pass.cut.made = none(units.is_some(), hidden);
+        pass.cut.projected = none(units.is_some() && places.projection.is_some(), output);
         match of(&places.input) {
             Some(weights) => {
                 let shape = [steps * rows, input_size, gates];
@@ -250,9 +249,9 @@ impl Stack {
             let each = states.zip(recurrent.chunks_exact(gates)).zip(made.chunks_exact_mut(hidden)).zip(lengths);
             let mut cuts = pass.cut.cell.get_mut(at(hidden)).unwrap_or_default().chunks_exact_mut(hidden);
             for (((((gates, kept), c), recurrent), made), &length) in each {
-                let counted = units.map(|units| units.cell).zip(cuts.next());
+                let cut = cuts.next().unwrap_or_default();
                 if step < length {
-                    cell::forward(cell, Row { gates, kept, counted }, recurrent, c, made);
+                    cell::forward(cell, Row { gates, kept, limits, cut }, recurrent, c, made);
                 }
             }
             if let Some(units) = units {

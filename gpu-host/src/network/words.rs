@@ -37,6 +37,7 @@ pub(super) fn kind(layer: &LayerDescription, input: usize, vector: bool) -> Resu
             "batch_first",
             "proj_size",
             "nonlinearity",
+            "cell_clip",
         ],
         "Linear" => &["in_features", "out_features", "bias"],
         "Dropout" => &["p", "inplace"],
@@ -101,6 +102,9 @@ pub(super) fn kind(layer: &LayerDescription, input: usize, vector: bool) -> Resu
                 false => Direction::Unidirectional,
             };
             let bias = if flag("bias", true)? { Bias::Both } else { Bias::None };
+            // PyTorch has none.
+            let clip = layer.args.get("cell_clip");
+            let cell_clip = clip.map(|value| value.as_f64().map_or(f32::NAN, |value| value as f32));
             let settings = Settings {
                 cell,
                 layers,
@@ -110,6 +114,7 @@ pub(super) fn kind(layer: &LayerDescription, input: usize, vector: bool) -> Resu
                 direction,
                 input_mode: InputMode::Linear,
                 bias,
+                cell_clip,
             };
             let rnn = Rnn::new(settings).map_err(Wrong::Rnn)?;
             let blocks = cell.blocks() * settings.hidden_size;

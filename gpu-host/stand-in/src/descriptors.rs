@@ -260,6 +260,7 @@ extern "C" fn cudnnSetRNNDescriptor_v8(
             direction: pick([Direction::Unidirectional, Direction::Bidirectional], direction)?,
             input_mode: pick([InputMode::Linear, InputMode::Skip], input_mode)?,
             bias: pick([Bias::None, Bias::Input, Bias::Both, Bias::Recurrent], bias)?,
+            cell_clip: None,
         };
         let rnn = Rnn::new(settings).map_err(|_| BAD_PARAM)?;
         let old = asked("TIDEGATE_STAND_IN_ALGORITHMS", "standard");

@@ -94,6 +94,14 @@ impl Case<'_> {
         value.as_f64().map(|number| Some(number as f32)).ok_or_else(|| unsupported(name, &value))
     }
 
+    /// Takes an argument, if given, that is above 0.
+    pub fn positive(&mut self, name: &str) -> Result<Option<f32>, ImportError> {
+        match self.number(name)? {
+            Some(number) if !(number > 0.0) => Err(unsupported(name, &number.into())),
+            number => Ok(number),
+        }
+    }
+
     /// Takes an argument, if given.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, ImportError> {
         let Some(value) = self.args.remove(name) else { return Ok(None) };

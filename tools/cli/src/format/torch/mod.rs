@@ -84,6 +84,11 @@ fn recurrent(
             CellKind::Elman => Some(case.activation("nonlinearity", Activation::Tanh)?),
             _ => None,
         },
+        // PyTorch has none: networks that `tidegate-gpu` trains may.
+        cell_clip: match kind {
+            CellKind::Lstm => case.positive("cell_clip")?,
+            _ => None,
+        },
     };
     if arguments.nonlinearity.is_some_and(|given| !matches!(given, Activation::Tanh | Activation::Relu)) {
         return Err(ImportError::Unsupported("a nonlinearity that is neither tanh nor relu".into()));
@@ -172,11 +177,12 @@ struct Arguments {
     bias: bool,
     projected: bool,
     nonlinearity: Option<Activation>,
+    cell_clip: Option<f32>,
 }
 
 /// The layer whose tensors end in `suffix` and whose states are at `index`, where there are several.
 fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: Option<usize>) -> Result<Layer, ImportError> {
-    let Arguments { kind, bias, projected, nonlinearity } = arguments;
+    let Arguments { kind, bias, projected, nonlinearity, cell_clip } = arguments;
     let gates = kind.spec().gates.len().max(1);
     let named = |tensor: &str| format!("{tensor}{suffix}");
     let (weight_ih, weight_hh, weight_hr) = (named("weight_ih"), named("weight_hh"), named("weight_hr"));
@@ -209,6 +215,9 @@ fn layer(case: &mut Case<'_>, arguments: Arguments, suffix: &str, index: Option<
     layer = layer.state("hidden", At { index, ..At::new("h") });
     if kind == CellKind::Lstm {
         layer = layer.state("cell_state", At { index, ..At::new("c") });
+    }
+    if let Some(clip) = cell_clip {
+        layer.params.insert("cell_clip", clip);
     }
     Ok(match nonlinearity {
         Some(nonlinearity) => layer.activation("activation", nonlinearity),
