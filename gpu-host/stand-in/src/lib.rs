@@ -16,14 +16,15 @@
 //! | `TIDEGATE_STAND_IN_FAIL` | a function | it always fails |
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
-// What C calls has an unmangled name, as many arguments as its header says, and is given pointers.
-#![allow(unsafe_code, non_snake_case, clippy::too_many_arguments)]
+// What C calls has the name and as many arguments as its header says.
+#![allow(non_snake_case, clippy::too_many_arguments)]
 
 mod compute;
 mod descriptors;
 mod driver;
 mod machine;
 mod nccl;
+mod run;
 mod space;
 #[cfg(test)]
 mod tests;
