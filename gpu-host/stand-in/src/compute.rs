@@ -1,248 +1,16 @@
-//! cuDNN's RNN calls, by the CPU path. The reserve keeps what the way back needs: sums of all that went forward, the input, and
-//! between the two calls of the way back the gradient to the parameters.
-//!
-//! The CPU path gives no gradient to the states that sequences begin with: there is not-a-number, and a gradient to those that
-//! they end with is not supported unless it is zero.
+//! cuDNN's RNN calls, by the CPU path, which gives no gradient to the states that sequences begin with: there is not-a-number, and
+//! a gradient to those that they end with is not supported unless it is zero.
+#![expect(unsafe_code, reason = "what C calls has an unmangled name")]
 
-use std::ffi::{c_int, c_uint, c_void};
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use tidegate_gpu::cpu::{Batch, Stack, States};
-use tidegate_gpu::layout::Layout;
-use tidegate_gpu::rnn::{Cell, Rnn};
+use std::ffi::{c_uint, c_void};
 
 use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
-use crate::machine::{Data, Described, Machine, machine};
+use crate::machine::machine;
+use crate::run::{BACKWARD, CELL, FORWARD, HIDDEN, OUTPUTS, PARAMS, Reserve, Run, SHAPES, is_training, steps, sum_of};
 use crate::{Code, Opaque, call, space};
 
-/// `CUDNN_RNN_ALGO_STANDARD`
-const STANDARD: c_uint = 0;
-/// What a reserve begins with once something went forward, and what follows: how far it came, and [`Sums`], 64 bits each.
-const TAG: u32 = 0x7469_6465;
-const HEADER: usize = 2 + 2 * SUMS;
-const SUMS: usize = 5;
-const FORWARD: u32 = 1;
-const BACKWARD: u32 = 2;
-
-/// Sums of what went forward: of the shapes, the parameters, both states and the outputs.
-type Sums = [u64; SUMS];
-const SHAPES: usize = 0;
-const PARAMS: usize = 1;
-const HIDDEN: usize = 2;
-const CELL: usize = 3;
-const OUTPUTS: usize = 4;
-
-/// Whether a `cudnnForwardMode_t` is that of training.
-pub fn is_training(mode: c_uint) -> Result<bool, Code> {
-    match mode {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(BAD_PARAM),
-    }
-}
-
-/// Whether a stack runs such sequences: shorter ones need padding, and the standard algorithm.
-pub fn check(described: &Described, x: &Data) -> Result<(), Code> {
-    let even = x.lengths.iter().all(|&length| length == x.longest);
-    match even || (described.padded && described.algorithm == STANDARD) {
-        true => Ok(()),
-        false => Err(NOT_SUPPORTED),
-    }
-}
-
-/// Bytes of work space and of a reserve.
-pub fn spaces(rnn: &Rnn, x: &Data) -> [usize; 2] {
-    let rows = x.longest * x.lengths.len();
-    let params = Layout::described(rnn).params_size();
-    [rows * rnn.settings().hidden_size * rnn.settings().cell.blocks(), HEADER + rows * x.features + params]
-        .map(|n| 4 * n)
-}
-
-fn sum(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn sum_of(values: &[f32]) -> u64 {
-    sum(bytemuck::cast_slice::<f32, u32>(values))
-}
-
-/// What is the same in all three calls.
-struct Run<'m> {
-    machine: &'m mut Machine,
-    device: c_int,
-    rnn: Rnn,
-    stack: Stack,
-    layout: Layout,
-    x: Data,
-    y: Data,
-    work: [u64; 2],
-    reserve: [u64; 2],
-}
-
-impl<'m> Run<'m> {
-    fn new(
-        machine: &'m mut Machine,
-        [handle, rnn, x, y]: [Opaque; 4],
-        lengths: *const i32,
-        [work, reserve]: [(usize, *mut c_void); 2],
-    ) -> Result<Self, Code> {
-        let (device, described) = (machine.handle(handle)?, machine.rnn(rnn)?);
-        let (x, y, rnn) = (machine.data(x)?.clone(), machine.data(y)?.clone(), described.rnn);
-        check(&described, &x)?;
-        let outputs = rnn.output_size() * rnn.settings().direction.count();
-        let shapes = (x.longest, &x.lengths, x.features) == (y.longest, &y.lengths, rnn.settings().input_size);
-        let on_device = machine.words(lengths.addr() as u64, x.lengths.len(), device).ok_or(BAD_PARAM)?;
-        let same = on_device.iter().map(|&length| length as usize).eq(x.lengths.iter().copied());
-        if !shapes || y.features != outputs || !same {
-            return Err(BAD_PARAM);
-        }
-        let (stack, layout) = (Stack::new(&rnn), space::layout(&rnn));
-        let [work, reserve] = [work, reserve].map(|(bytes, address)| [address.addr() as u64, bytes as u64]);
-        let run = Self { machine, device, rnn, stack, layout, x, y, work, reserve };
-        // It holds nothing from one call to the next.
-        let [work_bytes, _] = spaces(&run.rnn, &run.x);
-        let [address, given] = run.work;
-        if given < work_bytes as u64 {
-            return Err(BAD_PARAM);
-        }
-        run.machine.words(address, work_bytes / 4, device).ok_or(BAD_PARAM)?.fill(u32::MAX);
-        Ok(run)
-    }
-
-    fn read(&mut self, from: *const c_void, len: usize) -> Result<Vec<f32>, Code> {
-        self.machine.floats(from.addr() as u64, len, self.device).ok_or(BAD_PARAM)
-    }
-
-    fn write(&mut self, to: *mut c_void, values: &[f32]) -> Result<(), Code> {
-        self.machine.put_floats(to.addr() as u64, values, self.device).ok_or(BAD_PARAM)
-    }
-
-    /// The parameters, in the CPU path's order.
-    fn params(&mut self, bytes: usize, from: *const c_void) -> Result<Vec<f32>, Code> {
-        if bytes < 4 * self.layout.params_size() {
-            return Err(BAD_PARAM);
-        }
-        let all = self.read(from, self.layout.params_size())?;
-        Ok(space::places(&self.layout).into_iter().map(|place| all[place]).collect())
-    }
-
-    /// A batch, `[longest, sequences, features]`: zeros behind the end of a sequence, up to the longest that there is.
-    fn batch(&mut self, data: &Data, from: *const c_void) -> Result<Vec<f32>, Code> {
-        let mut values = self.read(from, data.longest * data.lengths.len() * data.features)?;
-        pad(&mut values, data, 0.0);
-        values.truncate(steps(data) * data.lengths.len() * data.features);
-        Ok(values)
-    }
-
-    /// Writes a batch, with this behind the end of a sequence.
-    fn put_batch(&mut self, data: &Data, to: *mut c_void, mut values: Vec<f32>, fill: f32) -> Result<(), Code> {
-        values.resize(data.longest * data.lengths.len() * data.features, 0.0);
-        pad(&mut values, data, fill);
-        self.write(to, &values)
-    }
-
-    /// Numbers of the hidden or the cell state, `[pseudo-layers, sequences, ...]`: none of a cell state that there is not.
-    fn state_len(&self, part: usize) -> usize {
-        let sizes = [self.rnn.output_size(), self.rnn.settings().hidden_size];
-        let there = part == 0 || self.rnn.settings().cell == Cell::Lstm;
-        usize::from(there) * self.rnn.pseudo_layers() * self.x.lengths.len() * sizes[part]
-    }
-
-    /// Whether a state's descriptor is what it must be: it may be null where there is no cell state.
-    fn check_state(&self, part: usize, descriptor: Opaque) -> Result<(), Code> {
-        let len = self.state_len(part);
-        if len == 0 {
-            return Ok(());
-        }
-        let (layers, rows) = (self.rnn.pseudo_layers(), self.x.lengths.len());
-        let size = len / (layers * rows);
-        let tensor = self.machine.tensor(descriptor)?;
-        let is = |found: &[c_int], needed: [usize; 3]| found.iter().map(|&value| value as usize).eq(needed);
-        match is(&tensor.dims, [layers, rows, size]) && is(&tensor.strides, [rows * size, size, 1]) {
-            true => Ok(()),
-            false => Err(BAD_PARAM),
-        }
-    }
-
-    /// A state or a gradient to one; null is zeros.
-    fn state(&mut self, part: usize, from: *const c_void) -> Result<Vec<f32>, Code> {
-        let len = self.state_len(part);
-        if from.is_null() || len == 0 { Ok(vec![0.0; len]) } else { self.read(from, len) }
-    }
-
-    /// Writes a state, if there is one and it is asked for.
-    fn put_state(&mut self, part: usize, to: *mut c_void, values: &[f32]) -> Result<(), Code> {
-        if to.is_null() || self.state_len(part) == 0 { Ok(()) } else { self.write(to, values) }
-    }
-
-    /// What the sequences begin with, as the CPU path has it.
-    fn states(&self, hidden: &[f32], cell: &[f32]) -> States {
-        let (layers, rows) = (self.rnn.pseudo_layers(), self.x.lengths.len());
-        let each = |all: &[f32], k: usize, size: usize| match all.chunks_exact(rows * size).nth(k) {
-            Some(own) => own.to_vec(),
-            None => vec![0.0; rows * size],
-        };
-        let (output, units) = (self.rnn.output_size(), self.rnn.settings().hidden_size);
-        States((0..layers).map(|k| [each(hidden, k, output), each(cell, k, units)]).collect())
-    }
-
-    fn given(&self, x: Vec<f32>) -> Batch {
-        Batch { data: x, lengths: self.x.lengths.clone(), features: self.x.features }
-    }
-
-    fn shapes(&self) -> u64 {
-        sum((format!("{:?}", self.rnn), &self.x.lengths, self.x.longest))
-    }
-
-    /// The reserve: its header, the input and the gradient to the parameters.
-    fn reserve(&mut self) -> Result<(&mut [u32], &mut [f32], &mut [f32]), Code> {
-        let ([_, bytes], [address, given]) = (spaces(&self.rnn, &self.x), self.reserve);
-        if given < bytes as u64 {
-            return Err(BAD_PARAM);
-        }
-        let x_len = self.x.longest * self.x.lengths.len() * self.x.features;
-        let words = self.machine.words(address, bytes / 4, self.device).ok_or(BAD_PARAM)?;
-        let (header, rest) = words.split_at_mut(HEADER);
-        let (x, gradient) = bytemuck::cast_slice_mut(rest).split_at_mut(x_len);
-        Ok((header, x, gradient))
-    }
-
-    /// Keeps what went forward.
-    fn keep(&mut self, sums: Sums, given: &[f32]) -> Result<(), Code> {
-        let (header, x, gradient) = self.reserve()?;
-        let words = sums.iter().flat_map(|&sum| [sum as u32, (sum >> 32) as u32]);
-        header.iter_mut().zip([TAG, FORWARD].into_iter().chain(words)).for_each(|(to, word)| *to = word);
-        x[..given.len()].copy_from_slice(given);
-        gradient.fill(f32::NAN);
-        Ok(())
-    }
-
-    /// Whether these went forward into this reserve, and the way back came so far.
-    fn check_kept(&mut self, stage: u32, sums: &[(usize, u64)]) -> Result<(), Code> {
-        let (header, ..) = self.reserve()?;
-        let kept = |which: usize| u64::from(header[2 + 2 * which]) | u64::from(header[3 + 2 * which]) << 32;
-        let same = sums.iter().all(|&(which, sum)| kept(which) == sum);
-        if header[0] == TAG && header[1] >= stage && same { Ok(()) } else { Err(BAD_PARAM) }
-    }
-}
-
-/// Steps of the longest sequence that there is.
-fn steps(data: &Data) -> usize {
-    data.lengths.iter().copied().max().unwrap_or(0)
-}
-
-/// Fills what lies behind the end of a sequence.
-fn pad(values: &mut [f32], data: &Data, fill: f32) {
-    for (step, rows) in values.chunks_exact_mut(data.lengths.len() * data.features).enumerate() {
-        let ended = rows.chunks_exact_mut(data.features).zip(&data.lengths).filter(|(_, length)| step >= **length);
-        ended.for_each(|(row, _)| row.fill(fill));
-    }
-}
-
 #[unsafe(no_mangle)]
-extern "C" fn cudnnRNNForward(
+pub(crate) extern "C" fn cudnnRNNForward(
     handle: Opaque,
     rnn: Opaque,
     mode: c_uint,
@@ -290,7 +58,7 @@ extern "C" fn cudnnRNNForward(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnRNNBackwardData_v8(
+pub(crate) extern "C" fn cudnnRNNBackwardData_v8(
     handle: Opaque,
     rnn: Opaque,
     lengths: *const i32,
@@ -336,12 +104,12 @@ extern "C" fn cudnnRNNBackwardData_v8(
             return Err(NOT_SUPPORTED);
         }
         let x_len = steps(&run.x) * run.x.lengths.len() * run.x.features;
-        let x = run.reserve()?.1[..x_len].to_vec();
+        let x = run.reserve()?.x[..x_len].to_vec();
         let states = run.states(&hidden, &cell);
         let (_, tape, _) = run.stack.forward(&params, &run.given(x), Some(&states), None, None);
         let mut to_params = vec![0.0; params.len()];
         let found = run.stack.backward(&params, &tape, &to_y, &mut to_params);
-        let (header, _, gradient) = run.reserve()?;
+        let Reserve { header, gradient, .. } = run.reserve()?;
         header[1] = BACKWARD;
         gradient.copy_from_slice(&to_params);
         for (part, to) in [to_hidden, to_cell].into_iter().enumerate() {
@@ -353,7 +121,7 @@ extern "C" fn cudnnRNNBackwardData_v8(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnRNNBackwardWeights_v8(
+pub(crate) extern "C" fn cudnnRNNBackwardWeights_v8(
     handle: Opaque,
     rnn: Opaque,
     mode: c_uint,
@@ -384,7 +152,7 @@ extern "C" fn cudnnRNNBackwardWeights_v8(
         let hidden = run.state(0, hidden)?;
         let sums = [(SHAPES, run.shapes()), (HIDDEN, sum_of(&hidden)), (OUTPUTS, sum_of(&y))];
         run.check_kept(BACKWARD, &sums)?;
-        let (_, kept, gradient) = run.reserve()?;
+        let Reserve { x: kept, gradient, .. } = run.reserve()?;
         let gradient = gradient.to_vec();
         if sum_of(&kept[..x.len()]) != sum_of(&x) || weight_bytes < 4 * run.layout.params_size() {
             return Err(BAD_PARAM);

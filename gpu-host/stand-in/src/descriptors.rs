@@ -1,13 +1,13 @@
-//! cuDNN's handle and descriptors, and what it says of a stack before anything is computed.
+//! cuDNN's handle and descriptors.
+#![expect(unsafe_code, reason = "what C calls has an unmangled name and is given arrays")]
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
-use tidegate_gpu::layout::{Kind, Part};
 use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 
 use crate::cudnn::{BAD_PARAM, NOT_INITIALIZED, NOT_SUPPORTED};
 use crate::machine::{Data, Described, Machine, Object, Tensor, machine};
-use crate::{Code, Opaque, Out, asked, call, compute, put, space};
+use crate::{Code, Opaque, Out, asked, call, number, put};
 
 /// 9.99.0, which is nobody's.
 const VERSION: usize = 99_900;
@@ -19,8 +19,6 @@ const STANDARD: c_uint = 0;
 const LAST_ALGORITHM: c_uint = 3;
 /// `CUDNN_RNN_PADDED_IO_ENABLED`
 const PADDED_IO: u32 = 1;
-/// `linLayerID` of a projection.
-const PROJECTION: usize = 8;
 /// Most dimensions of a tensor (`CUDNN_DIM_MAX`).
 const MOST_DIMS: usize = 8;
 
@@ -33,12 +31,17 @@ impl Machine {
         }
     }
 
-    /// A stack that was described.
+    /// A stack that was described, whose dropout descriptor is still there.
     pub fn rnn(&self, descriptor: Opaque) -> Result<Described, Code> {
         match self.object(descriptor) {
-            Some(Object::Rnn(Some(described))) => Ok(*described),
+            Some(Object::Rnn(Some(described))) if self.is_dropout(described.dropout) => Ok(*described),
             _ => Err(BAD_PARAM),
         }
+    }
+
+    /// Whether this is a dropout descriptor that was set.
+    fn is_dropout(&self, handle: usize) -> bool {
+        matches!(self.object(std::ptr::without_provenance_mut(handle)), Some(Object::Dropout(true)))
     }
 
     /// A batch that was described.
@@ -59,7 +62,7 @@ impl Machine {
 }
 
 /// A size that is not negative.
-fn size(size: c_int) -> Result<usize, Code> {
+pub fn size(size: c_int) -> Result<usize, Code> {
     usize::try_from(size).map_err(|_| BAD_PARAM)
 }
 
@@ -84,12 +87,12 @@ unsafe fn array(values: *const c_int, len: usize) -> Result<Vec<c_int>, Code> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnGetVersion() -> usize {
-    VERSION
+pub(crate) extern "C" fn cudnnGetVersion() -> usize {
+    number("TIDEGATE_STAND_IN_VERSION").unwrap_or(VERSION)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnCreate(made: Out<'_, Opaque>) -> Code {
+pub(crate) extern "C" fn cudnnCreate(made: Out<'_, Opaque>) -> Code {
     call("cudnnCreate", || {
         let mut machine = machine();
         let device = machine.current_device().map_err(|_| NOT_INITIALIZED)?;
@@ -98,12 +101,12 @@ extern "C" fn cudnnCreate(made: Out<'_, Opaque>) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnDestroy(made: Opaque) -> Code {
+pub(crate) extern "C" fn cudnnDestroy(made: Opaque) -> Code {
     destroy("cudnnDestroy", made, |object| matches!(object, Object::Handle(_)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnSetStream(handle: Opaque, stream: Opaque) -> Code {
+pub(crate) extern "C" fn cudnnSetStream(handle: Opaque, stream: Opaque) -> Code {
     call("cudnnSetStream", || {
         let machine = machine();
         machine.handle(handle)?;
@@ -112,19 +115,19 @@ extern "C" fn cudnnSetStream(handle: Opaque, stream: Opaque) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnCreateTensorDescriptor(made: Out<'_, Opaque>) -> Code {
+pub(crate) extern "C" fn cudnnCreateTensorDescriptor(made: Out<'_, Opaque>) -> Code {
     create("cudnnCreateTensorDescriptor", made, Object::Tensor(None))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnDestroyTensorDescriptor(made: Opaque) -> Code {
+pub(crate) extern "C" fn cudnnDestroyTensorDescriptor(made: Opaque) -> Code {
     destroy("cudnnDestroyTensorDescriptor", made, |object| matches!(object, Object::Tensor(_)))
 }
 
 /// # Safety
 /// `dims` and `strides` have `rank` elements.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cudnnSetTensorNdDescriptor(
+pub(crate) unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     descriptor: Opaque,
     data_type: c_uint,
     rank: c_int,
@@ -145,7 +148,8 @@ unsafe extern "C" fn cudnnSetTensorNdDescriptor(
     })
 }
 
-fn set_tensor(machine: &mut Machine, descriptor: Opaque, tensor: Tensor) -> Result<(), Code> {
+/// Describes a tensor.
+pub fn set_tensor(machine: &mut Machine, descriptor: Opaque, tensor: Tensor) -> Result<(), Code> {
     match machine.object_mut(descriptor) {
         Some(Object::Tensor(own)) => *own = Some(tensor),
         _ => return Err(BAD_PARAM),
@@ -156,7 +160,7 @@ fn set_tensor(machine: &mut Machine, descriptor: Opaque, tensor: Tensor) -> Resu
 /// # Safety
 /// `dims` and `strides` have room for `asked` elements.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cudnnGetTensorNdDescriptor(
+pub(crate) unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     descriptor: Opaque,
     asked: c_int,
     data_type: Out<'_, c_uint>,
@@ -183,17 +187,17 @@ unsafe extern "C" fn cudnnGetTensorNdDescriptor(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnCreateDropoutDescriptor(made: Out<'_, Opaque>) -> Code {
+pub(crate) extern "C" fn cudnnCreateDropoutDescriptor(made: Out<'_, Opaque>) -> Code {
     create("cudnnCreateDropoutDescriptor", made, Object::Dropout(false))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnDestroyDropoutDescriptor(made: Opaque) -> Code {
+pub(crate) extern "C" fn cudnnDestroyDropoutDescriptor(made: Opaque) -> Code {
     destroy("cudnnDestroyDropoutDescriptor", made, |object| matches!(object, Object::Dropout(_)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnSetDropoutDescriptor(
+pub(crate) extern "C" fn cudnnSetDropoutDescriptor(
     descriptor: Opaque,
     handle: Opaque,
     dropout: f32,
@@ -214,17 +218,17 @@ extern "C" fn cudnnSetDropoutDescriptor(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnCreateRNNDescriptor(made: Out<'_, Opaque>) -> Code {
+pub(crate) extern "C" fn cudnnCreateRNNDescriptor(made: Out<'_, Opaque>) -> Code {
     create("cudnnCreateRNNDescriptor", made, Object::Rnn(None))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnDestroyRNNDescriptor(made: Opaque) -> Code {
+pub(crate) extern "C" fn cudnnDestroyRNNDescriptor(made: Opaque) -> Code {
     destroy("cudnnDestroyRNNDescriptor", made, |object| matches!(object, Object::Rnn(_)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnSetRNNDescriptor_v8(
+pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
     descriptor: Opaque,
     algorithm: c_uint,
     mode: c_uint,
@@ -243,8 +247,8 @@ extern "C" fn cudnnSetRNNDescriptor_v8(
 ) -> Code {
     call("cudnnSetRNNDescriptor_v8", || {
         let mut machine = machine();
-        let dropped = matches!(machine.object(dropout), Some(Object::Dropout(true)));
-        if algorithm > LAST_ALGORITHM || !dropped {
+        let dropout = dropout.addr();
+        if algorithm > LAST_ALGORITHM || !machine.is_dropout(dropout) {
             return Err(BAD_PARAM);
         }
         if data_type != FLOAT || precision != FLOAT {
@@ -269,7 +273,9 @@ extern "C" fn cudnnSetRNNDescriptor_v8(
             return Err(NOT_SUPPORTED);
         }
         match machine.object_mut(descriptor) {
-            Some(Object::Rnn(own)) => *own = Some(Described { rnn, algorithm, padded: flags & PADDED_IO != 0 }),
+            Some(Object::Rnn(own)) => {
+                *own = Some(Described { rnn, algorithm, padded: flags & PADDED_IO != 0, dropout });
+            }
             _ => return Err(BAD_PARAM),
         }
         Ok(())
@@ -282,19 +288,19 @@ fn pick<T: Copy, const N: usize>(all: [T; N], number: c_uint) -> Result<T, Code>
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnCreateRNNDataDescriptor(made: Out<'_, Opaque>) -> Code {
+pub(crate) extern "C" fn cudnnCreateRNNDataDescriptor(made: Out<'_, Opaque>) -> Code {
     create("cudnnCreateRNNDataDescriptor", made, Object::Data(None))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cudnnDestroyRNNDataDescriptor(made: Opaque) -> Code {
+pub(crate) extern "C" fn cudnnDestroyRNNDataDescriptor(made: Opaque) -> Code {
     destroy("cudnnDestroyRNNDataDescriptor", made, |object| matches!(object, Object::Data(_)))
 }
 
 /// # Safety
 /// `lengths` has `sequences` elements; `fill` is null or an f32.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cudnnSetRNNDataDescriptor(
+pub(crate) unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     descriptor: Opaque,
     data_type: c_uint,
     layout: c_uint,
@@ -325,73 +331,5 @@ unsafe extern "C" fn cudnnSetRNNDataDescriptor(
             _ => return Err(BAD_PARAM),
         }
         Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudnnGetRNNWeightSpaceSize(handle: Opaque, rnn: Opaque, bytes: Out<'_, usize>) -> Code {
-    call("cudnnGetRNNWeightSpaceSize", || {
-        let machine = machine();
-        machine.handle(handle)?;
-        put(bytes, 4 * space::layout(&machine.rnn(rnn)?.rnn).params_size(), BAD_PARAM)
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudnnGetRNNWeightParams(
-    handle: Opaque,
-    rnn: Opaque,
-    pseudo_layer: i32,
-    bytes: usize,
-    weights: *const c_void,
-    lin_layer_id: i32,
-    matrix: Opaque,
-    matrix_address: Out<'_, Opaque>,
-    bias: Opaque,
-    bias_address: Out<'_, Opaque>,
-) -> Code {
-    call("cudnnGetRNNWeightParams", || {
-        let mut machine = machine();
-        machine.handle(handle)?;
-        let rnn = machine.rnn(rnn)?.rnn;
-        let layout = space::layout(&rnn);
-        let (pseudo_layer, lin_layer_id) = (size(pseudo_layer)?, size(lin_layer_id)?);
-        let cell = rnn.settings().cell;
-        let known = lin_layer_id < 2 * cell.blocks() || (cell == Cell::Lstm && lin_layer_id == PROJECTION);
-        let fits = bytes >= 4 * layout.params_size() && !weights.is_null();
-        if pseudo_layer >= rnn.pseudo_layers() || !known || !fits {
-            return Err(BAD_PARAM);
-        }
-        for (kind, descriptor, address) in [(Kind::Matrix, matrix, matrix_address), (Kind::Bias, bias, bias_address)] {
-            let part = Part { pseudo_layer, lin_layer_id, kind };
-            let mut found = std::ptr::null_mut();
-            if let Some((_, region)) = layout.regions().find(|(of, _)| *of == part) {
-                let [dims, strides] = space::tensor(region).map(|sizes| sizes.map(|size| size as c_int).to_vec());
-                set_tensor(&mut machine, descriptor, Tensor { dims, strides })?;
-                found = weights.wrapping_byte_add(4 * region.offset).cast_mut();
-            }
-            put(address, found, BAD_PARAM)?;
-        }
-        Ok(())
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cudnnGetRNNTempSpaceSizes(
-    handle: Opaque,
-    rnn: Opaque,
-    mode: c_uint,
-    x: Opaque,
-    work_bytes: Out<'_, usize>,
-    reserve_bytes: Out<'_, usize>,
-) -> Code {
-    call("cudnnGetRNNTempSpaceSizes", || {
-        let machine = machine();
-        machine.handle(handle)?;
-        let (described, x) = (machine.rnn(rnn)?, machine.data(x)?);
-        compute::check(&described, x)?;
-        let [work, reserve] = compute::spaces(&described.rnn, x);
-        put(work_bytes, work, BAD_PARAM)?;
-        put(reserve_bytes, if compute::is_training(mode)? { reserve } else { 0 }, BAD_PARAM)
     })
 }

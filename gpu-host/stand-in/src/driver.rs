@@ -1,5 +1,6 @@
 //! CUDA's driver: what `cudarc` calls of it for contexts, memory, streams and events. Everything is done when it is asked for, so
 //! streams and events have nothing to wait for.
+#![expect(unsafe_code, reason = "what C calls has an unmangled name and is given pointers")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -18,24 +19,24 @@ fn device(device: c_int) -> Result<c_int, Code> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuInit(_flags: c_uint) -> Code {
+pub(crate) extern "C" fn cuInit(_flags: c_uint) -> Code {
     call("cuInit", || Ok(()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetCount(count: Out<'_, c_int>) -> Code {
+pub(crate) extern "C" fn cuDeviceGetCount(count: Out<'_, c_int>) -> Code {
     call("cuDeviceGetCount", || put(count, devices(), cuda::INVALID_VALUE))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGet(found: Out<'_, c_int>, ordinal: c_int) -> Code {
+pub(crate) extern "C" fn cuDeviceGet(found: Out<'_, c_int>, ordinal: c_int) -> Code {
     call("cuDeviceGet", || put(found, device(ordinal)?, cuda::INVALID_VALUE))
 }
 
 /// # Safety
 /// `name` has room for `len` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, of: c_int) -> Code {
+pub(crate) unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, of: c_int) -> Code {
     call("cuDeviceGetName", || {
         device(of)?;
         let bytes = NAME.to_bytes_with_nul();
@@ -49,7 +50,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, of: c_int) -
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceGetAttribute(value: Out<'_, c_int>, attribute: c_uint, of: c_int) -> Code {
+pub(crate) extern "C" fn cuDeviceGetAttribute(value: Out<'_, c_int>, attribute: c_uint, of: c_int) -> Code {
     call("cuDeviceGetAttribute", || {
         device(of)?;
         put(value, c_int::from(attribute == MEMORY_POOLS_SUPPORTED), cuda::INVALID_VALUE)
@@ -57,32 +58,32 @@ extern "C" fn cuDeviceGetAttribute(value: Out<'_, c_int>, attribute: c_uint, of:
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, of: c_int) -> Code {
+pub(crate) extern "C" fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, of: c_int) -> Code {
     call("cuDeviceTotalMem_v2", || device(of).and_then(|_| put(bytes, TOTAL, cuda::INVALID_VALUE)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxRetain(context: Out<'_, usize>, of: c_int) -> Code {
+pub(crate) extern "C" fn cuDevicePrimaryCtxRetain(context: Out<'_, usize>, of: c_int) -> Code {
     call("cuDevicePrimaryCtxRetain", || put(context, machine().retain(device(of)?), cuda::INVALID_VALUE))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxRelease_v2(of: c_int) -> Code {
+pub(crate) extern "C" fn cuDevicePrimaryCtxRelease_v2(of: c_int) -> Code {
     call("cuDevicePrimaryCtxRelease_v2", || machine().release(device(of)?))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxGetCurrent(context: Out<'_, usize>) -> Code {
+pub(crate) extern "C" fn cuCtxGetCurrent(context: Out<'_, usize>) -> Code {
     call("cuCtxGetCurrent", || put(context, current(), cuda::INVALID_VALUE))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxSetCurrent(context: Opaque) -> Code {
+pub(crate) extern "C" fn cuCtxSetCurrent(context: Opaque) -> Code {
     call("cuCtxSetCurrent", || machine().set_current(context.addr()))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuCtxSynchronize() -> Code {
+pub(crate) extern "C" fn cuCtxSynchronize() -> Code {
     call("cuCtxSynchronize", || machine().current_device().map(drop))
 }
 
@@ -97,7 +98,7 @@ fn event(event: Opaque) -> Result<(), Code> {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamCreate(made: Out<'_, Opaque>, _flags: c_uint) -> Code {
+pub(crate) extern "C" fn cuStreamCreate(made: Out<'_, Opaque>, _flags: c_uint) -> Code {
     call("cuStreamCreate", || {
         machine().current_device()?;
         put(made, machine().create(Object::Stream), cuda::INVALID_VALUE)
@@ -105,23 +106,23 @@ extern "C" fn cuStreamCreate(made: Out<'_, Opaque>, _flags: c_uint) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamDestroy_v2(made: Opaque) -> Code {
+pub(crate) extern "C" fn cuStreamDestroy_v2(made: Opaque) -> Code {
     let destroy = || machine().destroy(made, |object| matches!(object, Object::Stream)).ok_or(cuda::INVALID_HANDLE);
     call("cuStreamDestroy_v2", destroy)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamSynchronize(on: Opaque) -> Code {
+pub(crate) extern "C" fn cuStreamSynchronize(on: Opaque) -> Code {
     call("cuStreamSynchronize", || stream(on))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamWaitEvent(on: Opaque, of: Opaque, _flags: c_uint) -> Code {
+pub(crate) extern "C" fn cuStreamWaitEvent(on: Opaque, of: Opaque, _flags: c_uint) -> Code {
     call("cuStreamWaitEvent", || stream(on).and_then(|()| event(of)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventCreate(made: Out<'_, Opaque>, _flags: c_uint) -> Code {
+pub(crate) extern "C" fn cuEventCreate(made: Out<'_, Opaque>, _flags: c_uint) -> Code {
     call("cuEventCreate", || {
         machine().current_device()?;
         put(made, machine().create(Object::Event), cuda::INVALID_VALUE)
@@ -129,34 +130,34 @@ extern "C" fn cuEventCreate(made: Out<'_, Opaque>, _flags: c_uint) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventDestroy_v2(made: Opaque) -> Code {
+pub(crate) extern "C" fn cuEventDestroy_v2(made: Opaque) -> Code {
     let destroy = || machine().destroy(made, |object| matches!(object, Object::Event)).ok_or(cuda::INVALID_HANDLE);
     call("cuEventDestroy_v2", destroy)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventRecord(of: Opaque, on: Opaque) -> Code {
+pub(crate) extern "C" fn cuEventRecord(of: Opaque, on: Opaque) -> Code {
     call("cuEventRecord", || stream(on).and_then(|()| event(of)))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventSynchronize(of: Opaque) -> Code {
+pub(crate) extern "C" fn cuEventSynchronize(of: Opaque) -> Code {
     call("cuEventSynchronize", || event(of))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventQuery(of: Opaque) -> Code {
+pub(crate) extern "C" fn cuEventQuery(of: Opaque) -> Code {
     call("cuEventQuery", || event(of))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) -> Code {
+pub(crate) extern "C" fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) -> Code {
     let get = || put(free, TOTAL, cuda::INVALID_VALUE).and_then(|()| put(total, TOTAL, cuda::INVALID_VALUE));
     call("cuMemGetInfo_v2", get)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, on: Opaque) -> Code {
+pub(crate) extern "C" fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, on: Opaque) -> Code {
     call("cuMemAllocAsync", || {
         stream(on)?;
         put(address, machine().alloc(bytes)?, cuda::INVALID_VALUE)
@@ -164,14 +165,14 @@ extern "C" fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, on: Opaque) -
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemFreeAsync(address: u64, on: Opaque) -> Code {
+pub(crate) extern "C" fn cuMemFreeAsync(address: u64, on: Opaque) -> Code {
     call("cuMemFreeAsync", || stream(on).and_then(|()| machine().free(address)))
 }
 
 /// # Safety
 /// `from` has `bytes` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, on: Opaque) -> Code {
+pub(crate) unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, on: Opaque) -> Code {
     call("cuMemcpyHtoDAsync_v2", || {
         stream(on)?;
         let (mut machine, from) = (machine(), from.cast::<u8>());
@@ -185,7 +186,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: u
 /// # Safety
 /// `to` has room for `bytes` bytes.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, on: Opaque) -> Code {
+pub(crate) unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, on: Opaque) -> Code {
     call("cuMemcpyDtoHAsync_v2", || {
         stream(on)?;
         let (mut machine, to) = (machine(), to.cast::<u8>());
@@ -197,7 +198,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usi
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, on: Opaque) -> Code {
+pub(crate) extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, on: Opaque) -> Code {
     call("cuMemcpyDtoDAsync_v2", || {
         stream(on)?;
         let mut machine = machine();
@@ -208,7 +209,7 @@ extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, on: Opaque)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, on: Opaque) -> Code {
+pub(crate) extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, on: Opaque) -> Code {
     call("cuMemsetD8Async", || {
         stream(on)?;
         machine().bytes(to, bytes, None).ok_or(cuda::INVALID_VALUE)?.fill(value);
@@ -217,12 +218,12 @@ extern "C" fn cuMemsetD8Async(to: u64, value: u8, bytes: usize, on: Opaque) -> C
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGetErrorName(code: Code, name: Out<'_, *const c_char>) -> Code {
+pub(crate) extern "C" fn cuGetErrorName(code: Code, name: Out<'_, *const c_char>) -> Code {
     put(name, described(code).as_ptr(), cuda::INVALID_VALUE).err().unwrap_or(0)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuGetErrorString(code: Code, text: Out<'_, *const c_char>) -> Code {
+pub(crate) extern "C" fn cuGetErrorString(code: Code, text: Out<'_, *const c_char>) -> Code {
     put(text, described(code).as_ptr(), cuda::INVALID_VALUE).err().unwrap_or(0)
 }
 

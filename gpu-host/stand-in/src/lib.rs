@@ -13,23 +13,26 @@
 //! | `TIDEGATE_STAND_IN_DEVICES` | a number | there are so many devices; without it one |
 //! | `TIDEGATE_STAND_IN_LAYOUT` | `apart` | parameters lie elsewhere than [described](tidegate_gpu::layout) |
 //! | `TIDEGATE_STAND_IN_ALGORITHMS` | `standard` | no other algorithm is there, as on an old device |
+//! | `TIDEGATE_STAND_IN_VERSION` | a `CUDNN_VERSION` | that is what it says of itself |
 //! | `TIDEGATE_STAND_IN_FAIL` | a function | it always fails |
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
-// What C calls has an unmangled name, as many arguments as its header says, and is given pointers.
-#![allow(unsafe_code, non_snake_case, clippy::too_many_arguments)]
+// What C calls has the name and as many arguments as its header says.
+#![allow(non_snake_case, clippy::too_many_arguments)]
 
 mod compute;
 mod descriptors;
 mod driver;
 mod machine;
 mod nccl;
+mod run;
 mod space;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::str::FromStr;
 
 /// What a function returns: zero, or a code of its library.
 type Code = c_int;
@@ -76,6 +79,11 @@ fn call(name: &str, body: impl FnOnce() -> Result<(), Code>) -> Code {
 /// Whether an environment variable has a value.
 fn asked(variable: &str, value: &str) -> bool {
     std::env::var_os(variable).is_some_and(|found| found == value)
+}
+
+/// The number that an environment variable has.
+fn number<T: FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Writes a result, if there is a place for it.

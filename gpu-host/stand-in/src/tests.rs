@@ -1,4 +1,5 @@
 //! What must be refused is refused: a stand-in that takes everything would prove nothing.
+#![expect(unsafe_code, reason = "it calls what C calls")]
 
 use std::mem::MaybeUninit;
 use std::ptr::{null_mut, without_provenance as at, without_provenance_mut as at_mut};
@@ -7,6 +8,7 @@ use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
 use crate::descriptors::*;
 use crate::driver::*;
 use crate::machine::machine;
+use crate::space::*;
 use crate::{Code, Opaque, compute, cuda};
 
 /// What a call gives through its argument.
@@ -67,16 +69,21 @@ fn memory_is_only_what_was_asked_for_and_not_given_back() {
 #[test]
 fn a_descriptor_serves_only_as_what_it_is_and_while_it_lives() {
     bind();
-    let (handle, rnn) = (given(cudnnCreate), given(cudnnCreateRNNDescriptor));
+    let (handle, rnn) = (given(|out| cudnnCreate(out)), given(|out| cudnnCreateRNNDescriptor(out)));
     let bytes = |rnn| cudnnGetRNNWeightSpaceSize(handle, rnn, Some(&mut MaybeUninit::uninit()));
     assert_eq!(bytes(rnn), BAD_PARAM, "it was not set");
     assert_eq!(bytes(handle), BAD_PARAM);
     assert_eq!(cudnnDestroyTensorDescriptor(rnn), BAD_PARAM);
     assert_eq!(cudnnDestroyRNNDescriptor(rnn), 0);
     assert_eq!(cudnnDestroyRNNDescriptor(rnn), BAD_PARAM);
-    let dropout = given(cudnnCreateDropoutDescriptor);
+    let dropout = given(|out| cudnnCreateDropoutDescriptor(out));
     let set = |share| cudnnSetDropoutDescriptor(dropout, handle, share, null_mut(), 0, 0);
     assert_eq!((set(0.5), set(0.0)), (NOT_SUPPORTED, 0));
+    let rnn = given(|out| cudnnCreateRNNDescriptor(out));
+    assert_eq!(cudnnSetRNNDescriptor_v8(rnn, 0, 2, 2, 0, 0, 0, 0, 3, 3, 4, 4, 1, dropout, 1), 0);
+    assert_eq!(bytes(rnn), 0);
+    assert_eq!(cudnnDestroyDropoutDescriptor(dropout), 0);
+    assert_eq!(bytes(rnn), BAD_PARAM, "its dropout is gone");
     assert_eq!(cudnnDestroy(handle), 0);
     assert_eq!(set(0.0), BAD_PARAM);
 }
@@ -114,18 +121,18 @@ struct Batch {
 impl Gru {
     fn new(algorithm: u32) -> Result<Self, Code> {
         bind();
-        let (handle, rnn) = (given(cudnnCreate), given(cudnnCreateRNNDescriptor));
-        let dropout = given(cudnnCreateDropoutDescriptor);
+        let (handle, rnn) = (given(|out| cudnnCreate(out)), given(|out| cudnnCreateRNNDescriptor(out)));
+        let dropout = given(|out| cudnnCreateDropoutDescriptor(out));
         assert_eq!(cudnnSetDropoutDescriptor(dropout, handle, 0.0, null_mut(), 0, 0), 0);
         assert_eq!(cudnnSetRNNDescriptor_v8(rnn, algorithm, 3, 2, 0, 0, 0, 0, 3, 3, 4, 4, 2, dropout, 1), 0);
         let data = |features| {
-            let data = given(cudnnCreateRNNDataDescriptor);
+            let data = given(|out| cudnnCreateRNNDataDescriptor(out));
             let fill = 9.0_f32.to_bits();
             // SAFETY: there are two lengths, and the filling is there.
             assert_eq!(unsafe { cudnnSetRNNDataDescriptor(data, 0, 0, 3, 2, features, LENGTHS.as_ptr(), &fill) }, 0);
             data
         };
-        let (x, y, state) = (data(3), data(4), given(cudnnCreateTensorDescriptor));
+        let (x, y, state) = (data(3), data(4), given(|out| cudnnCreateTensorDescriptor(out)));
         // SAFETY: both arrays have three elements.
         unsafe {
             assert_eq!(cudnnSetTensorNdDescriptor(state, 0, 3, [2, 2, 4].as_ptr(), [8, 4, 1].as_ptr()), 0);
