@@ -2,8 +2,11 @@
 //! every call, where there is no GPU. Of cuDNN itself it says nothing.
 #![cfg(all(feature = "cudnn", target_os = "linux"))]
 
+mod lesson;
+
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -14,6 +17,8 @@ use tidegate_gpu::record::{Apart, Recording, on_cpu, read};
 use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{read_tensors, write_tensors};
+
+use lesson::Lesson;
 
 const CUDA: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
 const CUDNN: [&str; 2] = ["libcudnn.so", "libcudnn.so.9"];
@@ -76,14 +81,14 @@ fn all_stacks_run_as_on_the_cpu() {
     assert_eq!((said.code, said.error), (Some(0), Vec::new()));
     assert_eq!(said.out[0], NAME);
     let last = format!(
-        "102 stacks recorded in {}; 0 break a bar; of 0 cuDNN has the parameters elsewhere than described",
+        "108 stacks recorded in {}; 0 break a bar; of 0 cuDNN has the parameters elsewhere than described",
         folder.display()
     );
     assert_eq!(said.out.last(), Some(&last));
     let small = said.out.iter().filter(|line| line.ends_with(" persistent-small")).count();
-    assert_eq!((said.out.len(), small), (105, 96), "all but those that project");
+    assert_eq!((said.out.len(), small), (111, 102), "all but those that project");
     let Recording { made_by, made } = read(&folder).unwrap().unwrap();
-    assert_eq!((made_by.as_str(), made.len()), (NAME, 102));
+    assert_eq!((made_by.as_str(), made.len()), (NAME, 108));
     for (task, made) in made {
         assert_eq!(Apart::of(&made, &on_cpu(&task)).broken(), None, "{}", task.name);
     }
@@ -95,7 +100,7 @@ fn parameters_are_found_where_cudnn_says_that_they_are() {
     let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_LAYOUT", "apart")]);
     assert_eq!((said.code, said.error), (Some(0), Vec::new()));
     assert!(
-        said.out.last().unwrap().ends_with("; 0 break a bar; of 102 cuDNN has the parameters elsewhere than described")
+        said.out.last().unwrap().ends_with("; 0 break a bar; of 108 cuDNN has the parameters elsewhere than described")
     );
     for (task, made) in read(&folder).unwrap().unwrap().made {
         let needed = on_cpu(&task);
@@ -110,7 +115,7 @@ fn parameters_are_found_where_cudnn_says_that_they_are() {
 fn where_an_algorithm_is_missing_the_standard_one_serves() {
     let (_, said) = both().record(&[("TIDEGATE_STAND_IN_ALGORITHMS", "standard")]);
     assert_eq!((said.code, said.error), (Some(0), Vec::new()));
-    assert_eq!(said.out.iter().filter(|line| line.ends_with(" standard")).count(), 102);
+    assert_eq!(said.out.iter().filter(|line| line.ends_with(" standard")).count(), 108);
 }
 
 #[test]
@@ -138,12 +143,12 @@ fn a_call_that_fails_is_named_and_leaves_no_file() {
         "cudnnRNNBackwardData_v8",
         "cudnnRNNBackwardWeights_v8",
     ];
-    let all = vec!["tidegate-gpu: 102 stacks do not run as on the CPU".to_owned()];
+    let all = vec!["tidegate-gpu: 108 stacks do not run as on the CPU".to_owned()];
     for call in calls {
         let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", call)]);
         assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false), "{call}");
         let named = said.out.iter().filter(|line| line.ends_with(&format!(" {call}: status 5000 (execution failed)")));
-        assert_eq!(named.count(), 102, "{call}");
+        assert_eq!(named.count(), 108, "{call}");
     }
     let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", "cuMemAllocAsync")]);
     assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false));
@@ -243,4 +248,105 @@ fn what_the_stand_in_has_made_is_not_among_the_records() {
     if let Some(recording) = read(&folder).unwrap() {
         assert!(!recording.made_by.contains("stand-in"), "{}", recording.made_by);
     }
+}
+
+/// Trains a stack of two layers with dropout, in parts of a batch, and gives its weights.
+fn trained(
+    machine: &Machine,
+    lesson: &Lesson,
+    more: &[&str],
+    environment: &[(&str, &str)],
+) -> BTreeMap<String, Tensor> {
+    let more =
+        [&["--epochs", "4", "--batch", "64", "--noise", "0.2", "--state-dict", "state.safetensors"], more].concat();
+    let mut command = lesson.command("out.safetensors", &more);
+    let done = command.env("LD_LIBRARY_PATH", machine.0.path()).envs(environment.iter().copied()).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    read_tensors(&lesson.path("state.safetensors")).unwrap()
+}
+
+fn farthest(a: &BTreeMap<String, Tensor>, b: &BTreeMap<String, Tensor>) -> f32 {
+    assert!(a.keys().eq(b.keys()));
+    let pairs = a.values().zip(b.values()).flat_map(|(a, b)| a.data.iter().zip(&b.data));
+    pairs.fold(0.0, |most, (a, b)| most.max((a - b).abs()))
+}
+
+/// A device sees whole batches, the CPU their parts: sums have another order, and nothing else differs.
+#[test]
+fn a_training_on_a_device_is_the_cpu_s() {
+    let (machine, lesson) = (both(), Lesson::new(8));
+    for more in [&[][..], &["--carry"], &["--arch", "lstm.json"]] {
+        let arch = serde_json::json!({
+            "framework": "torch",
+            "inputs": [{"name": "x", "size": lesson::FEATURES, "steps": lesson::STEPS}],
+            "layers": [
+                {"name": "rnn", "class": "LSTM", "take": "final", "args":
+                    {"hidden_size": 6, "num_layers": 2, "bidirectional": true, "proj_size": 4, "cell_clip": 0.3}},
+                {"name": "fc", "class": "Linear", "args": {"out_features": 3}},
+            ]
+        });
+        std::fs::write(lesson.path("lstm.json"), arch.to_string()).unwrap();
+        let on_cpu = trained(&machine, &lesson, &[more, &["--device", "cpu"]].concat(), &[]);
+        for layout in ["", "apart"] {
+            let environment = [("TIDEGATE_STAND_IN_LAYOUT", layout)];
+            let found = trained(&machine, &lesson, &[more, &["--device", "cuda"]].concat(), &environment);
+            let far = farthest(&found, &on_cpu);
+            assert!(far < 1e-5, "{more:?} {layout}: {far}");
+        }
+        let other = trained(&machine, &lesson, &[more, &["--device", "cuda", "--seed", "1"]].concat(), &[]);
+        assert!(farthest(&other, &on_cpu) > 1e-2);
+    }
+}
+
+#[test]
+fn without_words_a_training_is_on_the_device_that_is_there() {
+    let (machine, lesson) = (both(), Lesson::new(4));
+    let said = |more: &[&str], environment: &[(&str, &str)]| {
+        let mut command = lesson.command("out.safetensors", &[&["--epochs", "1"], more].concat());
+        let done = command.env("LD_LIBRARY_PATH", machine.0.path()).envs(environment.iter().copied()).output().unwrap();
+        Said::of(&done)
+    };
+    assert_eq!(said(&["--device", "auto"], &[]).out[0], format!("training on {NAME}"));
+    let integers = ["--device", "auto", "--quantize-aware", "i8x16"];
+    assert_eq!(said(&integers, &[]).out[0], "training on the CPU");
+    let none = [("TIDEGATE_STAND_IN_DEVICES", "0")];
+    assert!(said(&["--device", "auto"], &none).out[0].starts_with("training on the CPU: "));
+    std::fs::remove_file(lesson.path("out.safetensors")).unwrap();
+    let refused = |more: &[&str], environment: &[(&str, &str)], reason: &str| {
+        let found = said(more, environment);
+        assert_eq!((found.code, found.error.len()), (Some(1), 1), "{:?}", found.error);
+        assert!(found.error[0].contains(reason), "{}", found.error[0]);
+        assert!(!lesson.path("out.safetensors").exists());
+    };
+    let cuda = ["--device", "cuda"];
+    refused(&cuda, &none, "GPU 0 (LOCAL_RANK) is wanted, but this machine has 0");
+    refused(&["--device", "cuda", "--quantize-aware", "i8x16"], &[], "leave --device cuda out");
+    for call in ["cudnnRNNForward", "cudnnRNNBackwardWeights_v8", "cuMemcpyDtoHAsync_v2"] {
+        refused(&cuda, &[("TIDEGATE_STAND_IN_FAIL", call)], "");
+    }
+    let place = [("WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "::1"), ("MASTER_PORT", "9")];
+    refused(&cuda, &place, "GPU 1 (LOCAL_RANK) is wanted, but this machine has 1");
+}
+
+/// Two devices add up what they have learned: two numbers have one sum.
+#[test]
+fn two_devices_learn_what_one_learns() {
+    let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(8));
+    let alone = trained(&machine, &lesson, &["--device", "cuda"], &[]);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let process = |rank: &str, out: &str, port: &str| {
+        let more =
+            ["--epochs", "4", "--batch", "64", "--noise", "0.2", "--device", "cuda", "--state-dict", "two.safetensors"];
+        let mut command = lesson.command(out, &more);
+        let place = [("WORLD_SIZE", "2"), ("RANK", rank), ("LOCAL_RANK", rank), ("MASTER_PORT", port)];
+        command.envs(place).env("MASTER_ADDR", "127.0.0.1").env("TIDEGATE_STAND_IN_DEVICES", "2");
+        command.env("LD_LIBRARY_PATH", machine.0.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let processes = ["0", "1"].map(|rank| process(rank, "two.model.safetensors", &port));
+    for (rank, process) in processes.into_iter().enumerate() {
+        let said = Said::of(&process.wait_with_output().unwrap());
+        assert_eq!((said.code, said.error.len(), said.out.is_empty()), (Some(0), 0, rank == 1), "{:?}", said.error);
+    }
+    let far = farthest(&read_tensors(&lesson.path("two.safetensors")).unwrap(), &alone);
+    assert!(far < 1e-5, "{far}");
 }

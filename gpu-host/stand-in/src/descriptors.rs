@@ -17,6 +17,8 @@ const FLOAT: c_uint = 0;
 const STANDARD: c_uint = 0;
 /// `CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H`, the last there is.
 const LAST_ALGORITHM: c_uint = 3;
+/// `CUDNN_RNN_CLIP_MINMAX`
+const CLIP_MINMAX: c_uint = 1;
 /// `CUDNN_RNN_PADDED_IO_ENABLED`
 const PADDED_IO: u32 = 1;
 /// Most dimensions of a tensor (`CUDNN_DIM_MAX`).
@@ -279,6 +281,22 @@ pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
             _ => return Err(BAD_PARAM),
         }
         Ok(())
+    })
+}
+
+/// Of clips only those to plus and minus a number are there.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cudnnRNNSetClip_v9(descriptor: Opaque, mode: c_uint, least: f64, most: f64) -> Code {
+    call("cudnnRNNSetClip_v9", || match machine().object_mut(descriptor) {
+        Some(Object::Rnn(Some(described))) if mode == CLIP_MINMAX => {
+            if -least != most {
+                return Err(NOT_SUPPORTED);
+            }
+            let settings = Settings { cell_clip: Some(most as f32), ..*described.rnn.settings() };
+            described.rnn = Rnn::new(settings).map_err(|_| BAD_PARAM)?;
+            Ok(())
+        }
+        _ => Err(BAD_PARAM),
     })
 }
 
