@@ -65,6 +65,14 @@ pub enum GpuError {
         /// The function.
         symbol: &'static str,
     },
+    /// A cuDNN whose statuses mean something else.
+    #[error("{library} has the version {found}: cuDNN 9 is needed")]
+    Version {
+        /// The file.
+        library: String,
+        /// `CUDNN_VERSION`
+        found: usize,
+    },
     /// The driver refused.
     #[error("CUDA: {0}")]
     Cuda(#[from] cudarc::driver::DriverError),

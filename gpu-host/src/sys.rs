@@ -24,6 +24,8 @@ use crate::status::{GpuError, Status};
 
 /// `CUDNN_RNN_PADDED_IO_ENABLED`: sequences of different lengths need not be packed.
 const PADDED_IO: u32 = 1;
+/// `CUDNN_VERSION` of the first cuDNN 9. Its predecessor has these functions too, but other statuses.
+const OLDEST: usize = 90_000;
 /// Dimensions of a matrix or bias in the weight space, the first of them 1.
 const WEIGHT_DIMS: c_int = 3;
 
@@ -127,7 +129,7 @@ impl Cudnn {
     /// Loads cuDNN and finds every function that this crate calls.
     ///
     /// # Errors
-    /// If there is no cuDNN, or it lacks a function.
+    /// If there is no cuDNN, or it is older than cuDNN 9 or lacks a function.
     pub fn load() -> Result<Self, GpuError> {
         Self::load_from(Needed::Cudnn.files())
     }
@@ -168,7 +170,11 @@ impl Cudnn {
                 _library: library,
             }
         };
-        Ok(Self(Arc::new(functions)))
+        let (cudnn, library) = (Self(Arc::new(functions)), file);
+        match cudnn.version() {
+            found @ ..OLDEST => Err(GpuError::Version { library, found }),
+            _ => Ok(cudnn),
+        }
     }
 
     /// `CUDNN_VERSION`: 91201 is 9.12.1.

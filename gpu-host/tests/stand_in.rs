@@ -165,6 +165,14 @@ fn a_machine_without_a_gpu_or_without_cudnn_says_so_in_one_line() {
     assert!(said.error[0].contains("install cuDNN 9"), "{}", said.error[0]);
 }
 
+/// It has the same functions with the same types.
+#[test]
+fn an_older_cudnn_is_refused() {
+    let (folder, said) = both().record(&[("TIDEGATE_STAND_IN_VERSION", "8907")]);
+    let needed = vec!["tidegate-gpu: libcudnn.so has the version 8907: cuDNN 9 is needed".to_owned()];
+    assert_eq!((said.code, said.error, folder.exists()), (Some(1), needed, false));
+}
+
 /// What `tests/frameworks/torch_time.py` asks for.
 #[test]
 fn a_program_that_takes_turns_is_answered() {

@@ -7,7 +7,7 @@ use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 
 use crate::cudnn::{BAD_PARAM, NOT_INITIALIZED, NOT_SUPPORTED};
 use crate::machine::{Data, Described, Machine, Object, Tensor, machine};
-use crate::{Code, Opaque, Out, asked, call, put};
+use crate::{Code, Opaque, Out, asked, call, number, put};
 
 /// 9.99.0, which is nobody's.
 const VERSION: usize = 99_900;
@@ -83,7 +83,7 @@ unsafe fn array(values: *const c_int, len: usize) -> Result<Vec<c_int>, Code> {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cudnnGetVersion() -> usize {
-    VERSION
+    number("TIDEGATE_STAND_IN_VERSION").unwrap_or(VERSION)
 }
 
 #[unsafe(no_mangle)]

@@ -13,6 +13,7 @@
 //! | `TIDEGATE_STAND_IN_DEVICES` | a number | there are so many devices; without it one |
 //! | `TIDEGATE_STAND_IN_LAYOUT` | `apart` | parameters lie elsewhere than [described](tidegate_gpu::layout) |
 //! | `TIDEGATE_STAND_IN_ALGORITHMS` | `standard` | no other algorithm is there, as on an old device |
+//! | `TIDEGATE_STAND_IN_VERSION` | a `CUDNN_VERSION` | that is what it says of itself |
 //! | `TIDEGATE_STAND_IN_FAIL` | a function | it always fails |
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
@@ -31,6 +32,7 @@ mod tests;
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::str::FromStr;
 
 /// What a function returns: zero, or a code of its library.
 type Code = c_int;
@@ -77,6 +79,11 @@ fn call(name: &str, body: impl FnOnce() -> Result<(), Code>) -> Code {
 /// Whether an environment variable has a value.
 fn asked(variable: &str, value: &str) -> bool {
     std::env::var_os(variable).is_some_and(|found| found == value)
+}
+
+/// The number that an environment variable has.
+fn number<T: FromStr>(variable: &str) -> Option<T> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Writes a result, if there is a place for it.

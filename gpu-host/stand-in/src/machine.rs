@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytemuck::{cast_slice, cast_slice_mut};
 use tidegate_gpu::rnn::Rnn;
 
-use crate::{Code, Opaque, cuda};
+use crate::{Code, Opaque, cuda, number};
 
 /// Where the devices' memory begins: no process has its own so high.
 const FIRST_ADDRESS: u64 = 1 << 60;
@@ -96,7 +96,7 @@ pub fn machine() -> MutexGuard<'static, Machine> {
 
 /// Devices of this machine.
 pub fn devices() -> c_int {
-    std::env::var("TIDEGATE_STAND_IN_DEVICES").ok().and_then(|count| count.parse().ok()).unwrap_or(1)
+    number("TIDEGATE_STAND_IN_DEVICES").unwrap_or(1)
 }
 
 /// The thread's context.
