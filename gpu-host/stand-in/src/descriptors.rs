@@ -31,12 +31,17 @@ impl Machine {
         }
     }
 
-    /// A stack that was described.
+    /// A stack that was described, whose dropout descriptor is still there.
     pub fn rnn(&self, descriptor: Opaque) -> Result<Described, Code> {
         match self.object(descriptor) {
-            Some(Object::Rnn(Some(described))) => Ok(*described),
+            Some(Object::Rnn(Some(described))) if self.is_dropout(described.dropout) => Ok(*described),
             _ => Err(BAD_PARAM),
         }
+    }
+
+    /// Whether this is a dropout descriptor that was set.
+    fn is_dropout(&self, handle: usize) -> bool {
+        matches!(self.object(std::ptr::without_provenance_mut(handle)), Some(Object::Dropout(true)))
     }
 
     /// A batch that was described.
@@ -242,8 +247,8 @@ pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
 ) -> Code {
     call("cudnnSetRNNDescriptor_v8", || {
         let mut machine = machine();
-        let dropped = matches!(machine.object(dropout), Some(Object::Dropout(true)));
-        if algorithm > LAST_ALGORITHM || !dropped {
+        let dropout = dropout.addr();
+        if algorithm > LAST_ALGORITHM || !machine.is_dropout(dropout) {
             return Err(BAD_PARAM);
         }
         if data_type != FLOAT || precision != FLOAT {
@@ -267,7 +272,9 @@ pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
             return Err(NOT_SUPPORTED);
         }
         match machine.object_mut(descriptor) {
-            Some(Object::Rnn(own)) => *own = Some(Described { rnn, algorithm, padded: flags & PADDED_IO != 0 }),
+            Some(Object::Rnn(own)) => {
+                *own = Some(Described { rnn, algorithm, padded: flags & PADDED_IO != 0, dropout });
+            }
             _ => return Err(BAD_PARAM),
         }
         Ok(())

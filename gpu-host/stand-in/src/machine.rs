@@ -49,6 +49,8 @@ pub struct Described {
     pub algorithm: c_uint,
     /// Whether sequences may be padded.
     pub padded: bool,
+    /// Its dropout descriptor, which must live as long.
+    pub dropout: usize,
 }
 
 /// `cudnnRNNDataDescriptor_t` of f32, `[longest, sequences, features]`.

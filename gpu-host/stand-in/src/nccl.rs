@@ -47,6 +47,9 @@ struct Comm {
     is_first: bool,
 }
 
+/// Ways to others, or why rank 0 will have none of them.
+type Peers = Result<Vec<UnixStream>, Code>;
+
 /// By their handles.
 static COMMS: Mutex<BTreeMap<usize, Arc<Mutex<Comm>>>> = Mutex::new(BTreeMap::new());
 
@@ -81,8 +84,14 @@ fn limited(stream: UnixStream) -> io::Result<UnixStream> {
 }
 
 /// Rank 0: everybody tells its rank and device, and is told whether all is well. No two ranks may have the same device.
-fn gather(path: &Path, ranks: usize, device: c_int) -> io::Result<Result<Vec<UnixStream>, Code>> {
+fn gather(path: &Path, ranks: usize, device: c_int) -> io::Result<Peers> {
     let listener = UnixListener::bind(path)?;
+    let found = meet(&listener, ranks, device);
+    std::fs::remove_file(path)?;
+    found
+}
+
+fn meet(listener: &UnixListener, ranks: usize, device: c_int) -> io::Result<Peers> {
     listener.set_nonblocking(true)?;
     let mut peers = BTreeMap::new();
     let mut devices = vec![device];
@@ -98,13 +107,12 @@ fn gather(path: &Path, ranks: usize, device: c_int) -> io::Result<Result<Vec<Uni
         }
         devices.push(device);
     }
-    std::fs::remove_file(path)?;
     peers.values_mut().try_for_each(|peer| peer.write_all(&verdict.to_le_bytes()))?;
     Ok(if verdict == 0 { Ok(peers.into_values().collect()) } else { Err(verdict) })
 }
 
 /// Another rank.
-fn join(path: &Path, rank: c_int, device: c_int) -> io::Result<Result<Vec<UnixStream>, Code>> {
+fn join(path: &Path, rank: c_int, device: c_int) -> io::Result<Peers> {
     let mut first = limited(wait_for(|| UnixStream::connect(path))?)?;
     first.write_all([rank.to_le_bytes(), device.to_le_bytes()].as_flattened())?;
     let mut verdict = [0; 4];
@@ -234,15 +242,16 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::ptr::{null_mut, without_provenance, without_provenance_mut};
 
-    /// The code of a rank's initialization, and what came of its values.
-    fn rank(id: UniqueId, ranks: c_int, rank: c_int, device: c_int, values: &[f32]) -> (Code, Vec<f32>) {
+    /// The code of a rank's last call, and what came of its values; it goes without a sum if it has none.
+    fn rank(id: UniqueId, rank: c_int, device: c_int, values: &[f32]) -> (Code, Vec<f32>) {
         let context = machine().retain(device);
         machine().set_current(context).unwrap();
         let mut comm = MaybeUninit::new(0);
-        let code = ncclCommInitRank(Some(&mut comm), ranks, id, rank);
+        let code = ncclCommInitRank(Some(&mut comm), 3, id, rank);
         // SAFETY: it was written to before.
         let comm = without_provenance_mut(unsafe { comm.assume_init() });
-        if code != 0 {
+        if code != 0 || values.is_empty() {
+            ncclCommDestroy(comm);
             return (code, Vec::new());
         }
         let address = machine().alloc(4 * values.len()).unwrap();
@@ -252,11 +261,12 @@ mod tests {
             ncclAllReduce(without_provenance(at), without_provenance_mut(at), count, FLOAT, SUM, comm, null_mut())
         };
         assert_eq!(reduce(values.len() + 1), INVALID_ARGUMENT);
-        assert_eq!(reduce(values.len()), 0);
+        let code = reduce(values.len());
         assert_eq!((ncclCommDestroy(comm), ncclCommDestroy(comm)), (0, INVALID_ARGUMENT));
         (code, machine().floats(address, values.len(), device).unwrap())
     }
 
+    /// Device and values of each rank.
     fn all(of: [(c_int, &[f32]); 3]) -> [(Code, Vec<f32>); 3] {
         let mut id = MaybeUninit::new(UniqueId([0; 128]));
         assert_eq!(ncclGetUniqueId(Some(&mut id)), 0);
@@ -267,7 +277,7 @@ mod tests {
             let run = of.map(|(device, values)| {
                 let own = number;
                 number += 1;
-                scope.spawn(move || rank(id, 3, own, device, values))
+                scope.spawn(move || rank(id, own, device, values))
             });
             run.map(|run| run.join().unwrap())
         })
@@ -281,6 +291,12 @@ mod tests {
         assert_ne!(needed[0], (big - big) + small);
         let found = all([(0, &[big, 1.0]), (1, &[small, 2.0]), (2, &[-big, 4.0])]);
         assert_eq!(found, [(0, needed.clone()), (0, needed.clone()), (0, needed)]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_rank_that_has_gone() {
+        let found = all([(0, &[1.0]), (1, &[]), (2, &[1.0])]).map(|(code, _)| code);
+        assert_eq!(found, [SYSTEM_ERROR, 0, SYSTEM_ERROR]);
     }
 
     #[test]

@@ -79,6 +79,11 @@ fn a_descriptor_serves_only_as_what_it_is_and_while_it_lives() {
     let dropout = given(|out| cudnnCreateDropoutDescriptor(out));
     let set = |share| cudnnSetDropoutDescriptor(dropout, handle, share, null_mut(), 0, 0);
     assert_eq!((set(0.5), set(0.0)), (NOT_SUPPORTED, 0));
+    let rnn = given(|out| cudnnCreateRNNDescriptor(out));
+    assert_eq!(cudnnSetRNNDescriptor_v8(rnn, 0, 2, 2, 0, 0, 0, 0, 3, 3, 4, 4, 1, dropout, 1), 0);
+    assert_eq!(bytes(rnn), 0);
+    assert_eq!(cudnnDestroyDropoutDescriptor(dropout), 0);
+    assert_eq!(bytes(rnn), BAD_PARAM, "its dropout is gone");
     assert_eq!(cudnnDestroy(handle), 0);
     assert_eq!(set(0.0), BAD_PARAM);
 }
