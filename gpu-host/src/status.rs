@@ -74,7 +74,7 @@ pub enum GpuError {
         found: usize,
     },
     /// The driver refused.
-    #[error("CUDA: {0}")]
+    #[error("CUDA: {}", told(.0))]
     Cuda(#[from] cudarc::driver::DriverError),
     /// A cuDNN function refused.
     #[error("{call}: {status}")]
@@ -127,6 +127,14 @@ pub enum GpuError {
     /// Weights are not those of the stack.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+}
+
+/// What the driver says of its error, and the error's name.
+fn told(error: &cudarc::driver::DriverError) -> String {
+    match error.error_string() {
+        Ok(text) => format!("{} ({:?})", text.to_string_lossy(), error.0),
+        Err(_) => format!("{:?}", error.0),
+    }
 }
 
 #[cfg(test)]
