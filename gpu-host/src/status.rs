@@ -75,7 +75,7 @@ pub enum GpuError {
         found: usize,
     },
     /// The driver refused.
-    #[error("CUDA: {0}")]
+    #[error("CUDA: {}", told(.0))]
     Cuda(#[from] cudarc::driver::DriverError),
     /// There is no such GPU.
     #[error("GPU {number} (LOCAL_RANK) is wanted, but this machine has {count}")]
@@ -147,6 +147,14 @@ pub enum GpuError {
     /// Weights are not those of the stack.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+}
+
+/// What the driver says of its error, and the error's name.
+fn told(error: &cudarc::driver::DriverError) -> String {
+    match error.error_string() {
+        Ok(text) => format!("{} ({:?})", text.to_string_lossy(), error.0),
+        Err(_) => format!("{:?}", error.0),
+    }
 }
 
 #[cfg(test)]

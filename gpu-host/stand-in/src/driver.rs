@@ -20,7 +20,7 @@ fn device(device: c_int) -> Result<c_int, Code> {
 
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuInit(_flags: c_uint) -> Code {
-    call("cuInit", || Ok(()))
+    call("cuInit", || if devices() > 0 { Ok(()) } else { Err(cuda::NO_DEVICE) })
 }
 
 #[unsafe(no_mangle)]
@@ -232,6 +232,7 @@ const fn described(code: Code) -> &'static CStr {
         0 => c"no error",
         cuda::INVALID_VALUE => c"invalid argument",
         cuda::OUT_OF_MEMORY => c"out of memory",
+        cuda::NO_DEVICE => c"no CUDA-capable device is detected",
         cuda::INVALID_DEVICE => c"invalid device ordinal",
         cuda::INVALID_CONTEXT => c"invalid device context",
         cuda::INVALID_HANDLE => c"invalid resource handle",

@@ -47,6 +47,7 @@ mod cuda {
 
     pub const INVALID_VALUE: Code = 1;
     pub const OUT_OF_MEMORY: Code = 2;
+    pub const NO_DEVICE: Code = 100;
     pub const INVALID_DEVICE: Code = 101;
     pub const INVALID_CONTEXT: Code = 201;
     pub const INVALID_HANDLE: Code = 400;
