@@ -12,8 +12,8 @@ use crate::layout::Layout;
 use crate::library::{Needed, open};
 use crate::rnn::{Cell, Rnn};
 use crate::status::GpuError;
-use crate::sys::compute::Buffers;
-use crate::sys::compute::Plan;
+use crate::sys::compute::{Buffers, Plan};
+use crate::sys::failed;
 pub use crate::sys::{Algorithm, Math};
 use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
 use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};
@@ -42,15 +42,16 @@ impl Device {
         // `cudarc` panics where there is no driver.
         open(Needed::Driver, Needed::Driver.files())?;
         let cudnn = Cudnn::load()?;
-        let count = usize::try_from(CudaContext::device_count()?).unwrap_or(0);
+        let count = usize::try_from(CudaContext::device_count().map_err(failed("cuDeviceGetCount"))?).unwrap_or(0);
         if number >= count {
             return Err(GpuError::Number { number, count });
         }
-        let context = CudaContext::new(number)?;
+        let context = CudaContext::new(number).map_err(failed("cuDevicePrimaryCtxRetain"))?;
         let handle = Handle::new(&cudnn, &context.default_stream())?;
         let version = cudnn.version();
         let [major, minor, patch] = [version / 10_000, version / 100 % 100, version % 100];
-        let name = format!("cuDNN {major}.{minor}.{patch} on {}", context.name()?);
+        let device = context.name().map_err(failed("cuDeviceGetName"))?;
+        let name = format!("cuDNN {major}.{minor}.{patch} on {device}");
         Ok(Self { handle: Rc::new(handle), name: name.into() })
     }
 
@@ -68,13 +69,7 @@ impl Device {
     /// # Errors
     /// If something of it has failed.
     pub fn wait(&self) -> Result<(), GpuError> {
-        Ok(self.handle.stream().synchronize()?)
-    }
-
-    pub(crate) fn read(&self, slice: &CudaSlice<f32>) -> Result<Vec<f32>, GpuError> {
-        let values = self.handle.stream().clone_dtoh(slice)?;
-        self.wait()?;
-        Ok(values)
+        self.handle.wait()
     }
 }
 
@@ -139,7 +134,7 @@ impl GpuStack {
     pub fn new(device: &Device, rnn: &Rnn, math: Math) -> Result<Self, GpuError> {
         let dropout = Dropout::none(&device.handle)?;
         let layout = RnnDescriptor::new(rnn, dropout, math, Algorithm::Standard)?.layout(&device.handle)?;
-        let zeros = || device.handle.stream().alloc_zeros(layout.params_size());
+        let zeros = || device.handle.zeros(layout.params_size());
         let (params, gradient) = (zeros()?, zeros()?);
         Ok(Self { device: device.clone(), math, layout, params, gradient })
     }
@@ -180,7 +175,7 @@ impl GpuStack {
     /// # Errors
     /// If the device fails.
     pub fn params(&self) -> Result<Vec<f32>, GpuError> {
-        self.device.read(&self.params)
+        self.device.handle.read(&self.params)
     }
 
     /// The gradient to the parameters, in their order.
@@ -188,7 +183,7 @@ impl GpuStack {
     /// # Errors
     /// If the device fails.
     pub fn gradient(&self) -> Result<Vec<f32>, GpuError> {
-        self.device.read(&self.gradient)
+        self.device.handle.read(&self.gradient)
     }
 
     /// Sets the gradient to the parameters to zero.
@@ -196,7 +191,7 @@ impl GpuStack {
     /// # Errors
     /// If the device fails.
     pub fn clear_gradient(&mut self) -> Result<(), GpuError> {
-        Ok(self.device.handle.stream().memset_zeros(&mut self.gradient)?)
+        self.device.handle.clear(&mut self.gradient)
     }
 
     /// Memory for batches with a sequence of each of these lengths, to be run only or to be learned from, all zeros. Without
@@ -266,11 +261,11 @@ impl GpuStack {
     pub fn states(&self, batch: &GpuBatch) -> Result<States, GpuError> {
         let (rnn, rows) = (self.layout.rnn(), batch.lengths.len());
         let sizes = [rnn.output_size(), rnn.settings().hidden_size].map(|size| rows * size);
-        let hidden = self.device.read(batch.buffers.end(0))?;
+        let hidden = self.device.handle.read(batch.buffers.end(0))?;
         let hidden = hidden.chunks_exact(sizes[0]).take(rnn.pseudo_layers()).map(<[f32]>::to_vec);
         // Only an LSTM has cell states; of others they stay zero, as on the CPU.
         let cell = match rnn.settings().cell {
-            Cell::Lstm => self.device.read(batch.buffers.end(1))?,
+            Cell::Lstm => self.device.handle.read(batch.buffers.end(1))?,
             Cell::Gru | Cell::RnnTanh | Cell::RnnRelu => vec![0.0; rnn.pseudo_layers() * sizes[1]],
         };
         Ok(States(hidden.zip(cell.chunks_exact(sizes[1])).map(|(hidden, cell)| [hidden, cell.to_vec()]).collect()))
@@ -298,7 +293,7 @@ impl GpuStack {
     /// # Errors
     /// If the device fails.
     pub fn outputs(&self, batch: &GpuBatch) -> Result<Vec<f32>, GpuError> {
-        self.device.read(&batch.buffers.y)
+        self.device.handle.read(&batch.buffers.y)
     }
 
     /// The gradient to the input, zeros behind the end of a sequence.
@@ -306,7 +301,7 @@ impl GpuStack {
     /// # Errors
     /// If the device fails.
     pub fn to_input(&self, batch: &GpuBatch) -> Result<Vec<f32>, GpuError> {
-        let mut values = self.device.read(&batch.buffers.to_x)?;
+        let mut values = self.device.handle.read(&batch.buffers.to_x)?;
         batch.clear_padding(&mut values);
         Ok(values)
     }
@@ -354,7 +349,7 @@ fn write(device: &Device, what: &'static str, values: &[f32], to: &mut CudaSlice
     if found != needed {
         return Err(GpuError::Buffer { what, found, needed });
     }
-    Ok(device.handle.stream().memcpy_htod(values, to)?)
+    device.handle.write(what, values, to)
 }
 
 #[cfg(test)]

@@ -74,9 +74,14 @@ pub enum GpuError {
         /// `CUDNN_VERSION`
         found: usize,
     },
-    /// The driver refused.
-    #[error("CUDA: {}", told(.0))]
-    Cuda(#[from] cudarc::driver::DriverError),
+    /// A function of the driver refused.
+    #[error("{call}: {}", told(.source))]
+    Cuda {
+        /// Its name.
+        call: &'static str,
+        /// What it returned.
+        source: cudarc::driver::DriverError,
+    },
     /// There is no such GPU.
     #[error("GPU {number} (LOCAL_RANK) is wanted, but this machine has {count}")]
     Number {

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod compute;
+mod memory;
 pub mod nccl;
 
 use std::ffi::{c_int, c_ulonglong, c_void};
@@ -17,6 +18,8 @@ use cudarc::cudnn::sys::{
 };
 use cudarc::driver::CudaStream;
 use libloading::Library;
+
+pub(crate) use memory::failed;
 
 use crate::layout::{Kind, Layout, Part, Region};
 use crate::library::{Needed, open, symbol};
@@ -237,7 +240,7 @@ impl Handle {
     /// # Errors
     /// If cuDNN refuses: there is no memory, or the driver is too old for it.
     pub fn new(cudnn: &Cudnn, stream: &Arc<CudaStream>) -> Result<Self, GpuError> {
-        stream.context().bind_to_thread()?;
+        stream.context().bind_to_thread().map_err(failed("cuCtxSetCurrent"))?;
         let (create, destroy) = (cudnn.0.create, cudnn.0.destroy);
         // SAFETY: `cudnnCreate` and `cudnnDestroy` belong together.
         let owned = unsafe { Owned::new(cudnn, "cudnnCreate", null_mut(), create, destroy) }?;

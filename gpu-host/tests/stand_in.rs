@@ -152,13 +152,13 @@ fn a_call_that_fails_is_named_and_leaves_no_file() {
     }
     let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", "cuMemAllocAsync")]);
     assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false));
-    assert!(said.out[2].ends_with(" CUDA: out of memory (CUDA_ERROR_OUT_OF_MEMORY)"), "{}", said.out[2]);
+    assert!(said.out[2].ends_with(" cuMemAllocAsync: out of memory (CUDA_ERROR_OUT_OF_MEMORY)"), "{}", said.out[2]);
 }
 
 #[test]
 fn a_machine_without_a_gpu_or_without_cudnn_says_so_in_one_line() {
     let (folder, said) = both().record(&[("TIDEGATE_STAND_IN_DEVICES", "0")]);
-    let needed = "tidegate-gpu: CUDA: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)";
+    let needed = "tidegate-gpu: cuDeviceGetCount: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)";
     assert_eq!((said.code, said.error, folder.exists()), (Some(1), vec![needed.to_owned()], false));
     let without = Machine::new(&CUDA);
     let (_, said) = without.record(&[]);
@@ -174,7 +174,7 @@ fn a_machine_without_a_gpu_or_without_cudnn_says_so_in_one_line() {
 #[test]
 fn an_older_cudnn_is_refused() {
     let (folder, said) = both().record(&[("TIDEGATE_STAND_IN_VERSION", "8907")]);
-    let needed = vec!["tidegate-gpu: libcudnn.so has the version 8907: cuDNN 9 is needed".to_owned()];
+    let needed = vec!["tidegate-gpu: libcudnn.so.9 has the version 8907: cuDNN 9 is needed".to_owned()];
     assert_eq!((said.code, said.error, folder.exists()), (Some(1), needed, false));
 }
 
@@ -319,7 +319,7 @@ fn without_words_a_training_is_on_the_device_that_is_there() {
         assert!(!lesson.path("out.safetensors").exists());
     };
     let cuda = ["--device", "cuda"];
-    refused(&cuda, &none, "GPU 0 (LOCAL_RANK) is wanted, but this machine has 0");
+    refused(&cuda, &none, "no CUDA-capable device is detected");
     refused(&["--device", "cuda", "--quantize-aware", "i8x16"], &[], "leave --device cuda out");
     for call in ["cudnnRNNForward", "cudnnRNNBackwardWeights_v8", "cuMemcpyDtoHAsync_v2"] {
         refused(&cuda, &[("TIDEGATE_STAND_IN_FAIL", call)], "");

@@ -176,20 +176,20 @@ impl Plan {
     /// # Errors
     /// If the device has too little.
     pub fn buffers(&self) -> Result<Buffers, GpuError> {
-        let stream = self.handle.stream();
+        let handle = &self.handle;
         // An allocation has at least one element: the driver refuses none.
-        let gradient = |len| stream.alloc_zeros(if self.training { len } else { 1 });
+        let gradient = |len| handle.zeros(if self.training { len } else { 1 });
         Ok(Buffers {
-            lengths: stream.clone_htod(&self.lengths)?,
-            x: stream.alloc_zeros(self.input_len())?,
-            y: stream.alloc_zeros(self.output_len())?,
+            lengths: handle.copied(&self.lengths)?,
+            x: handle.zeros(self.input_len())?,
+            y: handle.zeros(self.output_len())?,
             to_x: gradient(self.input_len())?,
             to_y: gradient(self.output_len())?,
-            begins: [stream.alloc_zeros(self.state_len)?, stream.alloc_zeros(self.state_len)?],
-            zeros: stream.alloc_zeros(self.state_len)?,
-            ends: [stream.alloc_zeros(self.state_len)?, stream.alloc_zeros(self.state_len)?],
-            work: stream.alloc_zeros(self.work_bytes.max(1))?,
-            reserve: stream.alloc_zeros(self.reserve_bytes.max(1))?,
+            begins: [handle.zeros(self.state_len)?, handle.zeros(self.state_len)?],
+            zeros: handle.zeros(self.state_len)?,
+            ends: [handle.zeros(self.state_len)?, handle.zeros(self.state_len)?],
+            work: handle.zeros(self.work_bytes.max(1))?,
+            reserve: handle.zeros(self.reserve_bytes.max(1))?,
         })
     }
 
@@ -198,11 +198,7 @@ impl Plan {
     /// # Errors
     /// If there are more numbers than states, or the device fails.
     pub fn set_state(&self, buffers: &mut Buffers, which: usize, values: &[f32]) -> Result<(), GpuError> {
-        let (found, needed) = (values.len(), self.state_len);
-        if found > needed {
-            return Err(GpuError::Buffer { what: "the states", found, needed });
-        }
-        Ok(self.handle.stream().memcpy_htod(values, &mut buffers.begins[which])?)
+        self.handle.write("the states", values, &mut buffers.begins[which])
     }
 
     /// The sequences begin with zeros.
@@ -210,7 +206,7 @@ impl Plan {
     /// # Errors
     /// If the device fails.
     pub fn clear_states(&self, buffers: &mut Buffers) -> Result<(), GpuError> {
-        Ok(buffers.begins.iter_mut().try_for_each(|begin| self.handle.stream().memset_zeros(begin))?)
+        buffers.begins.iter_mut().try_for_each(|begin| self.handle.clear(begin))
     }
 
     /// `y` of `x`, and what the sequences end with. While learning, `reserve` keeps what [`backward`](Self::backward) needs.

@@ -4,9 +4,8 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::CudaSlice;
 use libloading::Library;
-use std::sync::Arc;
 
 use super::compute::to_write;
 use crate::device::Device;
@@ -81,7 +80,6 @@ pub struct Nccl {
     comm: Comm,
     /// As many numbers as were added up last.
     values: CudaSlice<f32>,
-    stream: Arc<CudaStream>,
     device: Device,
     functions: Functions,
 }
@@ -105,15 +103,14 @@ impl Nccl {
     /// If there is no NCCL, or it refuses.
     pub fn new(device: &Device, (rank, size): (usize, usize), id: UniqueId) -> Result<Self, GpuError> {
         let functions = Functions::load()?;
-        let stream = device.handle().stream().clone();
-        stream.context().bind_to_thread()?;
-        let values = stream.alloc_zeros(1)?;
+        device.handle().bind()?;
+        let values = device.handle().zeros(1)?;
         let count = |found| c_int::try_from(found).map_err(|_| GpuError::Count { what: "a rank", found });
         let (rank, size) = (count(rank)?, count(size)?);
         let mut comm = null_mut();
         // SAFETY: `comm` outlives the call; the device is the thread's.
         functions.of("ncclCommInitRank", unsafe { (functions.init_rank)(&mut comm, size, id, rank) })?;
-        Ok(Self { comm, values, stream, device: device.clone(), functions })
+        Ok(Self { comm, values, device: device.clone(), functions })
     }
 
     /// The sum over all processes, in place.
@@ -121,19 +118,20 @@ impl Nccl {
     /// # Errors
     /// If the device or NCCL fails.
     pub fn sum(&mut self, values: &mut [f32]) -> Result<(), GpuError> {
+        let handle = self.device.handle();
         if self.values.len() == values.len() {
-            self.stream.memcpy_htod(values, &mut self.values)?;
+            handle.write("the gradient", values, &mut self.values)?;
         } else {
-            self.values = self.stream.clone_htod(values)?;
+            self.values = handle.copied(values)?;
         }
         let on_device = to_write(&mut self.values);
         // SAFETY: as many numbers are on the device, on the stream on which they are added up and read behind that.
         let result = unsafe {
-            let stream = self.stream.cu_stream().cast();
+            let stream = handle.stream().cu_stream().cast();
             (self.functions.all_reduce)(on_device, on_device, values.len(), FLOAT, SUM, self.comm, stream)
         };
         self.functions.of("ncclAllReduce", result)?;
-        values.copy_from_slice(&self.device.read(&self.values)?);
+        values.copy_from_slice(&handle.read(&self.values)?);
         Ok(())
     }
 }
