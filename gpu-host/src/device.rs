@@ -10,11 +10,12 @@ use cudarc::driver::{CudaContext, CudaSlice};
 use crate::cpu::{Batch, States};
 use crate::layout::Layout;
 use crate::library::{Needed, open};
+pub use crate::rnn::Math;
 use crate::rnn::{Cell, Rnn};
 use crate::status::GpuError;
+pub use crate::sys::Algorithm;
 use crate::sys::compute::{Buffers, Plan};
 use crate::sys::failed;
-pub use crate::sys::{Algorithm, Math};
 use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
 use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tidegate::Numeric;
+use tidegate_gpu::rnn::Math;
 use tidegate_gpu::train::{self, Machine, Place, Settings, TrainError, Trained, Wanted};
 use tidegate_tools::data::{DataError, hide_guarded_panics, one_line, write_tensors};
 use tidegate_tools::output::write_atomically;
@@ -119,6 +120,9 @@ struct Args {
     /// Where it is trained: `auto` is a GPU where this build has cuDNN and the machine a GPU, else the CPU
     #[arg(long, value_name = "auto|cpu|cuda", default_value = "auto", value_parser = device)]
     device: Wanted,
+    /// How exact products are on a GPU
+    #[arg(long, value_name = "f32|tf32", default_value = "f32", value_parser = math)]
+    math: Math,
     /// One JSON value on standard output
     #[arg(long)]
     json: bool,
@@ -135,6 +139,14 @@ fn device(text: &str) -> Result<Wanted, String> {
         "cpu" => Ok(Wanted::Cpu),
         "cuda" => Ok(Wanted::Cuda),
         _ => Err("write auto, cpu or cuda".to_owned()),
+    }
+}
+
+fn math(text: &str) -> Result<Math, String> {
+    match text {
+        "f32" => Ok(Math::F32),
+        "tf32" => Ok(Math::Tf32),
+        _ => Err("write f32 or tf32".to_owned()),
     }
 }
 
@@ -212,7 +224,7 @@ fn run(args: &Args) -> Result<(), TrainError> {
         Wanted::Auto if args.quantize_aware.is_some() => Wanted::Cpu,
         wanted => wanted,
     };
-    let (mut machine, reason) = Machine::find(wanted, place.local_rank())?;
+    let (mut machine, reason) = Machine::find(wanted, place.local_rank(), args.math)?;
     if !args.json && place.is_first() {
         let others = if place.size() > 1 { format!(", {} processes", place.size()) } else { String::new() };
         let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));

@@ -111,6 +111,16 @@ pub enum Bias {
     Both,
 }
 
+/// How exact products are on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Math {
+    /// f32, in fused multiply-adds.
+    #[default]
+    F32,
+    /// Tensor cores may round what they multiply to tf32.
+    Tf32,
+}
+
 /// What a stack of layers is made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {

@@ -23,7 +23,7 @@ pub(crate) use memory::failed;
 
 use crate::layout::{Kind, Layout, Part, Region};
 use crate::library::{Needed, open, symbol};
-use crate::rnn::{Bias, Cell, Direction, InputMode, Rnn};
+use crate::rnn::{Bias, Cell, Direction, InputMode, Math, Rnn};
 use crate::status::{GpuError, Status};
 
 /// `CUDNN_RNN_PADDED_IO_ENABLED`: sequences of different lengths need not be packed.
@@ -275,15 +275,6 @@ impl Dropout {
         unsafe { (cudnn.0.set_dropout)(owned.raw, handle, 0.0, null_mut(), 0, 0) }.of("cudnnSetDropoutDescriptor")?;
         Ok(Self(owned))
     }
-}
-
-/// How exact products are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Math {
-    /// f32, in fused multiply-adds.
-    F32,
-    /// Tensor cores may round what they multiply to tf32.
-    Tf32,
 }
 
 /// How steps follow each other.

@@ -41,9 +41,9 @@ pub struct Tape {
 }
 
 impl Layers {
-    /// On a device, with products in f32.
-    pub fn new(device: &Device) -> Self {
-        Self { device: device.clone(), math: Math::F32, stacks: BTreeMap::new() }
+    /// On a device.
+    pub fn new(device: &Device, math: Math) -> Self {
+        Self { device: device.clone(), math, stacks: BTreeMap::new() }
     }
 
     /// Where they are.

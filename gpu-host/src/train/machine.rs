@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::TrainError;
 #[cfg(feature = "cudnn")]
 use super::world::{Gpus, World};
+use crate::rnn::Math;
 #[cfg(feature = "cudnn")]
 use crate::sys::nccl::{Nccl, UniqueId};
 
@@ -36,12 +37,12 @@ impl Machine {
     /// # Errors
     /// If a GPU is wanted and there is none.
     #[cfg(feature = "cudnn")]
-    pub fn find(wanted: Wanted, number: usize) -> Result<(Self, Option<String>), TrainError> {
+    pub fn find(wanted: Wanted, number: usize, math: Math) -> Result<(Self, Option<String>), TrainError> {
         if wanted == Wanted::Cpu {
             return Ok((Self::Cpu, None));
         }
         match crate::device::Device::number(number) {
-            Ok(device) => Ok((Self::Gpu(Box::new(crate::device::layers::Layers::new(&device))), None)),
+            Ok(device) => Ok((Self::Gpu(Box::new(crate::device::layers::Layers::new(&device, math))), None)),
             Err(reason) if wanted == Wanted::Auto => Ok((Self::Cpu, Some(reason.to_string()))),
             Err(error) => Err(error.into()),
         }
@@ -52,7 +53,7 @@ impl Machine {
     /// # Errors
     /// If a GPU is wanted: this build has no cuDNN.
     #[cfg(not(feature = "cudnn"))]
-    pub fn find(wanted: Wanted, _: usize) -> Result<(Self, Option<String>), TrainError> {
+    pub fn find(wanted: Wanted, _: usize, _: Math) -> Result<(Self, Option<String>), TrainError> {
         match wanted {
             Wanted::Cpu => Ok((Self::Cpu, None)),
             Wanted::Auto => Ok((Self::Cpu, Some("this build has no cuDNN".to_owned()))),
