@@ -5,7 +5,7 @@ pub mod layers;
 
 use std::rc::Rc;
 
-use cudarc::driver::{CudaContext, CudaSlice};
+use cudarc::driver::CudaContext;
 
 use crate::cpu::{Batch, States};
 use crate::layout::Layout;
@@ -15,8 +15,8 @@ use crate::rnn::{Cell, Rnn};
 use crate::status::GpuError;
 pub use crate::sys::Algorithm;
 use crate::sys::compute::{Buffers, Plan};
-use crate::sys::failed;
 use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
+use crate::sys::{Element, Values, failed};
 use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};
 
 /// A GPU of this machine. Clones are the same one.
@@ -79,8 +79,8 @@ pub struct GpuStack {
     device: Device,
     math: Math,
     layout: Layout,
-    params: CudaSlice<f32>,
-    gradient: CudaSlice<f32>,
+    params: Values,
+    gradient: Values,
 }
 
 /// A batch on a GPU: its input, outputs and gradients.
@@ -110,7 +110,7 @@ impl GpuBatch {
 }
 
 /// The fastest algorithm known for a stack and sequences of these lengths. Of small layers recurrent weights fit into
-/// registers; where sequences end apart, or are projected, only the standard is there. (The sizes are those by which PyTorch
+/// registers; where sequences end apart, or are projected, only the standard is there, and it is left to clip. (The sizes are those by which PyTorch
 /// chooses: `aten/src/ATen/native/cudnn/RNN.cpp`, `use_rnn_persist_small_h`.)
 pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
     let settings = rnn.settings();
@@ -121,7 +121,8 @@ pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
         (Cell::RnnTanh | Cell::RnnRelu, false) => 384,
     };
     let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
-    match even && settings.projected_size.is_none() && settings.hidden_size <= most {
+    let plain = settings.projected_size.is_none() && settings.cell_clip.is_none();
+    match even && plain && settings.hidden_size <= most {
         true => Algorithm::PersistentSmall,
         false => Algorithm::Standard,
     }
@@ -135,7 +136,7 @@ impl GpuStack {
     pub fn new(device: &Device, rnn: &Rnn, math: Math) -> Result<Self, GpuError> {
         let dropout = Dropout::none(&device.handle)?;
         let layout = RnnDescriptor::new(rnn, dropout, math, Algorithm::Standard)?.layout(&device.handle)?;
-        let zeros = || device.handle.zeros(layout.params_size());
+        let zeros = || device.handle.values(Element::of(math), layout.params_size());
         let (params, gradient) = (zeros()?, zeros()?);
         Ok(Self { device: device.clone(), math, layout, params, gradient })
     }
@@ -345,7 +346,7 @@ impl GpuStack {
     }
 }
 
-fn write(device: &Device, what: &'static str, values: &[f32], to: &mut CudaSlice<f32>) -> Result<(), GpuError> {
+fn write(device: &Device, what: &'static str, values: &[f32], to: &mut Values) -> Result<(), GpuError> {
     let (found, needed) = (values.len(), to.len());
     if found != needed {
         return Err(GpuError::Buffer { what, found, needed });

@@ -121,7 +121,7 @@ struct Args {
     #[arg(long, value_name = "auto|cpu|cuda", default_value = "auto", value_parser = device)]
     device: Wanted,
     /// How exact products are on a GPU
-    #[arg(long, value_name = "f32|tf32", default_value = "f32", value_parser = math)]
+    #[arg(long, value_name = "f32|tf32|bf16", default_value = "f32", value_parser = math)]
     math: Math,
     /// One JSON value on standard output
     #[arg(long)]
@@ -146,7 +146,8 @@ fn math(text: &str) -> Result<Math, String> {
     match text {
         "f32" => Ok(Math::F32),
         "tf32" => Ok(Math::Tf32),
-        _ => Err("write f32 or tf32".to_owned()),
+        "bf16" => Ok(Math::Bf16),
+        _ => Err("write f32, tf32 or bf16".to_owned()),
     }
 }
 

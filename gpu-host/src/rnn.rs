@@ -119,6 +119,8 @@ pub enum Math {
     F32,
     /// Tensor cores may round what they multiply to tf32.
     Tf32,
+    /// Everything is kept in bf16, sums in f32.
+    Bf16,
 }
 
 /// What a stack of layers is made of.

@@ -19,7 +19,7 @@ use cudarc::cudnn::sys::{
 use cudarc::driver::CudaStream;
 use libloading::Library;
 
-pub(crate) use memory::failed;
+pub(crate) use memory::{Element, Values, failed};
 
 use crate::layout::{Kind, Layout, Part, Region};
 use crate::library::{Needed, open, symbol};
@@ -306,6 +306,7 @@ impl Algorithm {
 pub struct RnnDescriptor {
     owned: Owned<cudnnRNNDescriptor_t>,
     rnn: Rnn,
+    element: Element,
     /// cuDNN reads it whenever it computes.
     _dropout: Dropout,
 }
@@ -341,9 +342,11 @@ impl RnnDescriptor {
             InputMode::Linear => cudnnRNNInputMode_t::CUDNN_LINEAR_INPUT,
             InputMode::Skip => cudnnRNNInputMode_t::CUDNN_SKIP_INPUT,
         };
+        let element = Element::of(math);
         let math = match math {
             Math::F32 => cudnnMathType_t::CUDNN_FMA_MATH,
             Math::Tf32 => cudnnMathType_t::CUDNN_DEFAULT_MATH,
+            Math::Bf16 => cudnnMathType_t::CUDNN_TENSOR_OP_MATH,
         };
         let algorithm = match algorithm {
             Algorithm::Standard => cudnnRNNAlgo_t::CUDNN_RNN_ALGO_STANDARD,
@@ -360,7 +363,7 @@ impl RnnDescriptor {
                 bias,
                 direction,
                 input,
-                cudnnDataType_t::CUDNN_DATA_FLOAT,
+                element.data_type(),
                 cudnnDataType_t::CUDNN_DATA_FLOAT,
                 math,
                 size("input_size", settings.input_size)?,
@@ -377,7 +380,7 @@ impl RnnDescriptor {
             unsafe { (cudnn.0.set_clip)(owned.raw, cudnnRNNClipMode_t::CUDNN_RNN_CLIP_MINMAX, -clip, clip) }
                 .of("cudnnRNNSetClip_v9")?;
         }
-        Ok(Self { owned, rnn: *rnn, _dropout: dropout })
+        Ok(Self { owned, rnn: *rnn, element, _dropout: dropout })
     }
 
     /// Bytes of the weight space.
@@ -461,17 +464,21 @@ impl RnnDescriptor {
             if address.is_null() {
                 return Ok(None);
             }
-            region(descriptor, address.addr().wrapping_sub(space), part.kind).map(Some)
+            region(descriptor, (address.addr().wrapping_sub(space), self.element), part.kind).map(Some)
         };
-        Layout::reported(&self.rnn, bytes / size_of::<f32>(), report)
+        Layout::reported(&self.rnn, bytes / self.element.bytes(), report)
     }
 }
 
 /// What a tensor descriptor says of a part that begins so many bytes into the weight space.
-fn region(descriptor: &Owned<cudnnTensorDescriptor_t>, bytes: usize, kind: Kind) -> Result<Region, GpuError> {
+fn region(
+    descriptor: &Owned<cudnnTensorDescriptor_t>,
+    (bytes, element): (usize, Element),
+    kind: Kind,
+) -> Result<Region, GpuError> {
     let (mut dims, mut strides) = ([1; WEIGHT_DIMS as usize], [1; WEIGHT_DIMS as usize]);
     let (mut data_type, mut rank) = (cudnnDataType_t::CUDNN_DATA_FLOAT, 0);
-    // SAFETY: the descriptor is alive and was set to f32; both arrays have as many elements as are asked for.
+    // SAFETY: the descriptor is alive and was set; both arrays have as many elements as are asked for.
     unsafe {
         (descriptor.cudnn.0.get_tensor)(
             descriptor.raw,
@@ -483,11 +490,17 @@ fn region(descriptor: &Owned<cudnnTensorDescriptor_t>, bytes: usize, kind: Kind)
         )
     }
     .of("cudnnGetTensorNdDescriptor")?;
-    place(rank, dims, strides, bytes, kind)
+    place(rank, dims, strides, (bytes, element), kind)
 }
 
-/// `[1, rows, cols]` of f32 as a region; a bias is `[1, hidden, 1]`.
-fn place(rank: c_int, dims: [c_int; 3], strides: [c_int; 3], bytes: usize, kind: Kind) -> Result<Region, GpuError> {
+/// `[1, rows, cols]` as a region; a bias is `[1, hidden, 1]`.
+fn place(
+    rank: c_int,
+    dims: [c_int; 3],
+    strides: [c_int; 3],
+    (bytes, element): (usize, Element),
+    kind: Kind,
+) -> Result<Region, GpuError> {
     let refuse = |what, found: i64| Err(GpuError::Report { what, found });
     if rank != WEIGHT_DIMS {
         return refuse("the number of dimensions", rank.into());
@@ -496,12 +509,12 @@ fn place(rank: c_int, dims: [c_int; 3], strides: [c_int; 3], bytes: usize, kind:
     if first != 1 || (kind == Kind::Bias && cols != 1) {
         return refuse("a dimension that must be 1", if first == 1 { cols.into() } else { first.into() });
     }
-    if !bytes.is_multiple_of(size_of::<f32>()) {
+    if !bytes.is_multiple_of(element.bytes()) {
         return refuse("an address behind the weight space's", bytes as i64);
     }
     let count = |what, value: c_int| usize::try_from(value).map_err(|_| GpuError::Report { what, found: value.into() });
     Ok(Region {
-        offset: bytes / size_of::<f32>(),
+        offset: bytes / element.bytes(),
         rows: count("a dimension", rows)?,
         cols: count("a dimension", cols)?,
         row_stride: count("a stride", strides[1])?,
@@ -522,7 +535,12 @@ impl RnnData {
     ///
     /// # Errors
     /// If a length is zero or beyond `longest`, or cuDNN refuses.
-    pub fn new(cudnn: &Cudnn, longest: usize, features: usize, lengths: &[usize]) -> Result<Self, GpuError> {
+    pub(crate) fn new(
+        (cudnn, element): (&Cudnn, Element),
+        longest: usize,
+        features: usize,
+        lengths: &[usize],
+    ) -> Result<Self, GpuError> {
         let (create, destroy) = (cudnn.0.create_rnn_data, cudnn.0.destroy_rnn_data);
         let count = |what, found| c_int::try_from(found).map_err(|_| GpuError::Count { what, found });
         let length = |&found: &usize| match found {
@@ -532,12 +550,13 @@ impl RnnData {
         let all: Vec<c_int> = lengths.iter().map(length).collect::<Result<_, _>>()?;
         // SAFETY: the two belong together.
         let owned = unsafe { Owned::new(cudnn, "cudnnCreateRNNDataDescriptor", null_mut(), create, destroy) }?;
+        // Of any type.
         let mut zero = 0.0_f32;
         // SAFETY: the descriptor is alive; the lengths and what padding is filled with are copied in the call.
         unsafe {
             (cudnn.0.set_rnn_data)(
                 owned.raw,
-                cudnnDataType_t::CUDNN_DATA_FLOAT,
+                element.data_type(),
                 cudnnRNNDataLayout_t::CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
                 count("the longest sequence", longest)?,
                 count("the batch", lengths.len())?,

@@ -54,7 +54,7 @@ impl Shape {
         all
     }
 
-    /// Of seven words: batch, steps, features, units, layers, directions and `f32` or `tf32`.
+    /// Of seven words: batch, steps, features, units, layers, directions and `f32`, `tf32` or `bf16`.
     fn parse(words: &[&str]) -> Option<Self> {
         let [batch, steps, input, hidden, layers, directions, math] = words else { return None };
         let number = |word: &&str| word.parse::<usize>().ok().filter(|&number| number > 0);
@@ -69,6 +69,7 @@ impl Shape {
             math: match *math {
                 "f32" => Math::F32,
                 "tf32" => Math::Tf32,
+                "bf16" => Math::Bf16,
                 _ => return None,
             },
         })
@@ -128,7 +129,7 @@ pub enum TimeError {
     Rnn(#[from] RnnError),
     /// A request that is none.
     #[error(
-        "{0:?} is no request: run|check BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32, then forward|training CALLS or IN OUT"
+        "{0:?} is no request: run|check BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32|bf16, then forward|training CALLS or IN OUT"
     )]
     Request(String),
     /// Standard input or output.
@@ -259,7 +260,7 @@ fn timed(ready: &mut Ready<'_>, mode: Mode) -> Result<Value, GpuError> {
         "hidden": hidden,
         "layers": layers,
         "directions": direction.count(),
-        "math": match math { Math::F32 => "f32", Math::Tf32 => "tf32" },
+        "math": match math { Math::F32 => "f32", Math::Tf32 => "tf32", Math::Bf16 => "bf16" },
         "mode": mode.name(),
         "algorithm": ready.batches[mode as usize].algorithm().name(),
         "calls": calls,

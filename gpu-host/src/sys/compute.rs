@@ -5,12 +5,12 @@ use std::ptr::null_mut;
 use std::rc::Rc;
 
 use cudarc::cudnn::sys::{
-    cudnnDataType_t, cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t,
-    cudnnTensorDescriptor_t, cudnnWgradMode_t,
+    cudnnForwardMode_t, cudnnHandle_t, cudnnRNNDataDescriptor_t, cudnnRNNDescriptor_t, cudnnTensorDescriptor_t,
+    cudnnWgradMode_t,
 };
 use cudarc::driver::{CudaSlice, DevicePtr, DevicePtrMut};
 
-use super::{Cudnn, Handle, Owned, RnnData, RnnDescriptor};
+use super::{Cudnn, Element, Handle, Owned, RnnData, RnnDescriptor, Values};
 use crate::rnn::Cell;
 use crate::status::{GpuError, Status};
 
@@ -102,19 +102,19 @@ pub struct Plan {
 pub struct Buffers {
     lengths: CudaSlice<i32>,
     /// `[time, batch, features]`
-    pub(crate) x: CudaSlice<f32>,
+    pub(crate) x: Values,
     /// `[time, batch, outputs]`
-    pub(crate) y: CudaSlice<f32>,
+    pub(crate) y: Values,
     /// The gradient to `x`; of one number where nothing is learned.
-    pub(crate) to_x: CudaSlice<f32>,
+    pub(crate) to_x: Values,
     /// The gradient to `y`, likewise.
-    pub(crate) to_y: CudaSlice<f32>,
+    pub(crate) to_y: Values,
     /// What they begin with: hidden and cell state.
-    begins: [CudaSlice<f32>; 2],
+    begins: [Values; 2],
     /// The gradient to what sequences end with. (That null means the same cuDNN's headers do not say.)
-    zeros: CudaSlice<f32>,
+    zeros: Values,
     /// What they end with and the gradient to what they begin with, which nobody reads: hidden and cell state.
-    ends: [CudaSlice<f32>; 2],
+    ends: [Values; 2],
     work: CudaSlice<u8>,
     reserve: CudaSlice<u8>,
 }
@@ -122,7 +122,7 @@ pub struct Buffers {
 impl Buffers {
     /// The hidden state (0) or the cell state (1) that the sequences have ended with, `[pseudo-layers, batch, size]`; what is
     /// behind that has no meaning.
-    pub(crate) const fn end(&self, which: usize) -> &CudaSlice<f32> {
+    pub(crate) const fn end(&self, which: usize) -> &Values {
         &self.ends[which]
     }
 }
@@ -135,9 +135,9 @@ impl Plan {
     pub fn new(handle: &Rc<Handle>, rnn: RnnDescriptor, lengths: &[usize], training: bool) -> Result<Self, GpuError> {
         let (settings, cudnn) = (rnn.rnn.settings(), &rnn.owned.cudnn);
         let (longest, output) = (lengths.iter().copied().max().unwrap_or(0), rnn.rnn.output_size());
-        let x = RnnData::new(cudnn, longest, settings.input_size, lengths)?;
-        let y = RnnData::new(cudnn, longest, output * settings.direction.count(), lengths)?;
-        let state = |features| packed(cudnn, [rnn.rnn.pseudo_layers(), lengths.len(), features]);
+        let x = RnnData::new((cudnn, rnn.element), longest, settings.input_size, lengths)?;
+        let y = RnnData::new((cudnn, rnn.element), longest, output * settings.direction.count(), lengths)?;
+        let state = |features| packed((cudnn, rnn.element), [rnn.rnn.pseudo_layers(), lengths.len(), features]);
         let hidden = state(output)?;
         let cell = (settings.cell == Cell::Lstm).then(|| state(settings.hidden_size)).transpose()?;
         let (work_bytes, reserve_bytes) = rnn.temp_space_bytes(handle, &x, training)?;
@@ -177,17 +177,18 @@ impl Plan {
     /// If the device has too little.
     pub fn buffers(&self) -> Result<Buffers, GpuError> {
         let handle = &self.handle;
+        let values = |len| handle.values(self.rnn.element, len);
         // An allocation has at least one element: the driver refuses none.
-        let gradient = |len| handle.zeros(if self.training { len } else { 1 });
+        let gradient = |len| values(if self.training { len } else { 1 });
         Ok(Buffers {
             lengths: handle.copied(&self.lengths)?,
-            x: handle.zeros(self.input_len())?,
-            y: handle.zeros(self.output_len())?,
+            x: values(self.input_len())?,
+            y: values(self.output_len())?,
             to_x: gradient(self.input_len())?,
             to_y: gradient(self.output_len())?,
-            begins: [handle.zeros(self.state_len)?, handle.zeros(self.state_len)?],
-            zeros: handle.zeros(self.state_len)?,
-            ends: [handle.zeros(self.state_len)?, handle.zeros(self.state_len)?],
+            begins: [values(self.state_len)?, values(self.state_len)?],
+            zeros: values(self.state_len)?,
+            ends: [values(self.state_len)?, values(self.state_len)?],
             work: handle.zeros(self.work_bytes.max(1))?,
             reserve: handle.zeros(self.reserve_bytes.max(1))?,
         })
@@ -213,7 +214,7 @@ impl Plan {
     ///
     /// # Errors
     /// If the parameters or buffers are others than the plan's, or cuDNN refuses.
-    pub fn forward(&self, params: &CudaSlice<f32>, buffers: &mut Buffers) -> Result<(), GpuError> {
+    pub fn forward(&self, params: &Values, buffers: &mut Buffers) -> Result<(), GpuError> {
         self.check(params, buffers)?;
         let mode = match self.training {
             true => cudnnForwardMode_t::CUDNN_FWD_MODE_TRAINING,
@@ -230,17 +231,17 @@ impl Plan {
                 mode,
                 to_read(&buffers.lengths).cast(),
                 self.x.owned.raw,
-                to_read(&buffers.x),
+                to_read(&buffers.x.bytes),
                 self.y.owned.raw,
-                to_write(&mut buffers.y),
+                to_write(&mut buffers.y.bytes),
                 self.hidden.raw,
-                to_read(&buffers.begins[0]),
-                to_write(hidden_end),
+                to_read(&buffers.begins[0].bytes),
+                to_write(&mut hidden_end.bytes),
                 self.cell(),
-                self.of_cell(to_read(&buffers.begins[1]).cast_mut()),
-                self.of_cell(to_write(cell_end)),
+                self.of_cell(to_read(&buffers.begins[1].bytes).cast_mut()),
+                self.of_cell(to_write(&mut cell_end.bytes)),
                 self.weight_bytes,
-                to_read(params),
+                to_read(&params.bytes),
                 self.work_bytes,
                 to_write(&mut buffers.work),
                 if self.training { self.reserve_bytes } else { 0 },
@@ -254,17 +255,13 @@ impl Plan {
     ///
     /// # Errors
     /// If the plan is not one to learn with, parameters, gradient or buffers are others than the plan's, or cuDNN refuses.
-    pub fn backward(
-        &self,
-        params: &CudaSlice<f32>,
-        gradient: &mut CudaSlice<f32>,
-        buffers: &mut Buffers,
-    ) -> Result<(), GpuError> {
+    pub fn backward(&self, params: &Values, gradient: &mut Values, buffers: &mut Buffers) -> Result<(), GpuError> {
         if !self.training {
             return Err(GpuError::NotTraining);
         }
         self.check(params, buffers)?;
-        self.same("the gradient", gradient, params.len(), gradient.len() == params.len())?;
+        let (found, needed) = (gradient.bytes.len(), params.bytes.len());
+        self.same("the gradient", &gradient.bytes, needed, found == needed)?;
         let functions = &self.rnn.owned.cudnn.0;
         let [hidden_end, cell_end] = &mut buffers.ends;
         // SAFETY: as above.
@@ -274,20 +271,20 @@ impl Plan {
                 self.rnn.owned.raw,
                 to_read(&buffers.lengths).cast(),
                 self.y.owned.raw,
-                to_read(&buffers.y),
-                to_read(&buffers.to_y),
+                to_read(&buffers.y.bytes),
+                to_read(&buffers.to_y.bytes),
                 self.x.owned.raw,
-                to_write(&mut buffers.to_x),
+                to_write(&mut buffers.to_x.bytes),
                 self.hidden.raw,
-                to_read(&buffers.begins[0]),
-                to_read(&buffers.zeros),
-                to_write(hidden_end),
+                to_read(&buffers.begins[0].bytes),
+                to_read(&buffers.zeros.bytes),
+                to_write(&mut hidden_end.bytes),
                 self.cell(),
-                self.of_cell(to_read(&buffers.begins[1]).cast_mut()),
-                self.of_cell(to_read(&buffers.zeros).cast_mut()),
-                self.of_cell(to_write(cell_end)),
+                self.of_cell(to_read(&buffers.begins[1].bytes).cast_mut()),
+                self.of_cell(to_read(&buffers.zeros.bytes).cast_mut()),
+                self.of_cell(to_write(&mut cell_end.bytes)),
                 self.weight_bytes,
-                to_read(params),
+                to_read(&params.bytes),
                 self.work_bytes,
                 to_write(&mut buffers.work),
                 self.reserve_bytes,
@@ -303,13 +300,13 @@ impl Plan {
                 cudnnWgradMode_t::CUDNN_WGRAD_MODE_ADD,
                 to_read(&buffers.lengths).cast(),
                 self.x.owned.raw,
-                to_read(&buffers.x),
+                to_read(&buffers.x.bytes),
                 self.hidden.raw,
-                to_read(&buffers.begins[0]),
+                to_read(&buffers.begins[0].bytes),
                 self.y.owned.raw,
-                to_read(&buffers.y),
+                to_read(&buffers.y.bytes),
                 self.weight_bytes,
-                to_write(gradient),
+                to_write(&mut gradient.bytes),
                 self.work_bytes,
                 to_write(&mut buffers.work),
                 self.reserve_bytes,
@@ -329,10 +326,11 @@ impl Plan {
     }
 
     /// All buffers are as long as cuDNN was told, and on the stream that it computes on.
-    fn check(&self, params: &CudaSlice<f32>, buffers: &Buffers) -> Result<(), GpuError> {
+    fn check(&self, params: &Values, buffers: &Buffers) -> Result<(), GpuError> {
+        let bytes = self.rnn.element.bytes();
         let gradient = |len| if self.training { len } else { 1 };
         let floats = [
-            ("the parameters", params, self.weight_bytes / size_of::<f32>()),
+            ("the parameters", params, self.weight_bytes / bytes),
             ("the input", &buffers.x, self.input_len()),
             ("the outputs", &buffers.y, self.output_len()),
             ("the first hidden state", &buffers.begins[0], self.state_len),
@@ -343,8 +341,8 @@ impl Plan {
             ("the gradient to the input", &buffers.to_x, gradient(self.input_len())),
             ("the gradient to the outputs", &buffers.to_y, gradient(self.output_len())),
         ];
-        for (what, slice, needed) in floats {
-            self.same(what, slice, needed, slice.len() == needed)?;
+        for (what, values, needed) in floats {
+            self.same(what, &values.bytes, bytes * needed, values.bytes.len() == bytes * needed)?;
         }
         let spaces =
             [("the work space", &buffers.work, self.work_bytes), ("the reserve", &buffers.reserve, self.reserve_bytes)];
@@ -363,8 +361,8 @@ impl Plan {
     }
 }
 
-/// `[1st, 2nd, 3rd]` of f32 without gaps.
-fn packed(cudnn: &Cudnn, dims: [usize; 3]) -> Result<Owned<cudnnTensorDescriptor_t>, GpuError> {
+/// `[1st, 2nd, 3rd]` without gaps.
+fn packed((cudnn, element): (&Cudnn, Element), dims: [usize; 3]) -> Result<Owned<cudnnTensorDescriptor_t>, GpuError> {
     let (create, destroy) = (cudnn.0.create_tensor, cudnn.0.destroy_tensor);
     // SAFETY: the two belong together.
     let owned = unsafe { Owned::new(cudnn, "cudnnCreateTensorDescriptor", null_mut(), create, destroy) }?;
@@ -373,11 +371,8 @@ fn packed(cudnn: &Cudnn, dims: [usize; 3]) -> Result<Owned<cudnnTensorDescriptor
     let strides = [count(rows * cols)?, count(cols)?, 1];
     let dims = [count(all)?, count(rows)?, count(cols)?];
     // SAFETY: the descriptor is alive; both arrays have three elements, which are copied in the call.
-    unsafe {
-        let float = cudnnDataType_t::CUDNN_DATA_FLOAT;
-        (cudnn.0.set_tensor)(owned.raw, float, 3, dims.as_ptr(), strides.as_ptr())
-    }
-    .of("cudnnSetTensorNdDescriptor")?;
+    unsafe { (cudnn.0.set_tensor)(owned.raw, element.data_type(), 3, dims.as_ptr(), strides.as_ptr()) }
+        .of("cudnnSetTensorNdDescriptor")?;
     Ok(owned)
 }
 

@@ -1,13 +1,71 @@
 //! Memory of the device, on the stream of a handle; what fails bears the name of the driver's function.
 
+use std::borrow::Cow;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use cudarc::cudnn::sys::cudnnDataType_t;
 use cudarc::driver::{CudaSlice, DeviceRepr, DriverError, ValidAsZeroBits};
+use half::bf16;
 
 use super::Handle;
+use crate::rnn::Math;
 use crate::status::GpuError;
 
 /// The error of a function of the driver.
 pub(crate) fn failed(call: &'static str) -> impl FnOnce(DriverError) -> GpuError {
     move |source| GpuError::Cuda { call, source }
+}
+
+/// What a number is kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    F32,
+    Bf16,
+}
+
+impl Element {
+    pub const fn of(math: Math) -> Self {
+        match math {
+            Math::F32 | Math::Tf32 => Self::F32,
+            Math::Bf16 => Self::Bf16,
+        }
+    }
+
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => size_of::<f32>(),
+            Self::Bf16 => size_of::<bf16>(),
+        }
+    }
+
+    /// By cuDNN's name.
+    pub const fn data_type(self) -> cudnnDataType_t {
+        match self {
+            Self::F32 => cudnnDataType_t::CUDNN_DATA_FLOAT,
+            Self::Bf16 => cudnnDataType_t::CUDNN_DATA_BFLOAT16,
+        }
+    }
+
+    /// Numbers as the device has them.
+    fn encoded(self, values: &[f32]) -> Cow<'_, [u8]> {
+        match self {
+            Self::F32 => Cow::Borrowed(cast_slice(values)),
+            Self::Bf16 => Cow::Owned(values.iter().flat_map(|&value| bf16::from_f32(value).to_ne_bytes()).collect()),
+        }
+    }
+}
+
+/// Numbers on the device.
+pub(crate) struct Values {
+    pub bytes: CudaSlice<u8>,
+    element: Element,
+}
+
+impl Values {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.element.bytes()
+    }
 }
 
 impl Handle {
@@ -16,35 +74,48 @@ impl Handle {
         self.stream().alloc_zeros(len).map_err(failed("cuMemAllocAsync"))
     }
 
-    /// These values, in memory of their own.
-    pub(crate) fn copied<T: DeviceRepr>(&self, values: &[T]) -> Result<CudaSlice<T>, GpuError> {
-        self.stream().clone_htod(values).map_err(failed("cuMemcpyHtoDAsync"))
+    /// These, in memory of their own.
+    pub(crate) fn copied<T: DeviceRepr>(&self, all: &[T]) -> Result<CudaSlice<T>, GpuError> {
+        self.stream().clone_htod(all).map_err(failed("cuMemcpyHtoDAsync"))
     }
 
-    /// Writes these values to the front of memory that has at least as many.
-    pub(crate) fn write<T: DeviceRepr>(
-        &self,
-        what: &'static str,
-        values: &[T],
-        to: &mut CudaSlice<T>,
-    ) -> Result<(), GpuError> {
+    /// So many numbers, zeros.
+    pub(crate) fn values(&self, element: Element, len: usize) -> Result<Values, GpuError> {
+        Ok(Values { bytes: self.zeros(len * element.bytes())?, element })
+    }
+
+    /// Writes numbers to the front of memory for at least as many.
+    pub(crate) fn write(&self, what: &'static str, values: &[f32], to: &mut Values) -> Result<(), GpuError> {
         let (found, needed) = (values.len(), to.len());
         if found > needed {
             return Err(GpuError::Buffer { what, found, needed });
         }
-        self.stream().memcpy_htod(values, to).map_err(failed("cuMemcpyHtoDAsync"))
+        let bytes = to.element.encoded(values);
+        self.stream().memcpy_htod(bytes.as_ref(), &mut to.bytes).map_err(failed("cuMemcpyHtoDAsync"))
     }
 
     /// What memory has when all is computed that was asked for.
-    pub(crate) fn read(&self, from: &CudaSlice<f32>) -> Result<Vec<f32>, GpuError> {
-        let values = self.stream().clone_dtoh(from).map_err(failed("cuMemcpyDtoHAsync"))?;
-        self.wait()?;
+    pub(crate) fn read(&self, from: &Values) -> Result<Vec<f32>, GpuError> {
+        let copy = |to: &mut [u8]| self.stream().memcpy_dtoh(&from.bytes, to).map_err(failed("cuMemcpyDtoHAsync"));
+        let mut values = vec![0.0; from.len()];
+        match from.element {
+            Element::F32 => {
+                copy(cast_slice_mut(&mut values))?;
+                self.wait()?;
+            }
+            Element::Bf16 => {
+                let mut halves = vec![bf16::ZERO; values.len()];
+                copy(cast_slice_mut(&mut halves))?;
+                self.wait()?;
+                values.iter_mut().zip(halves).for_each(|(to, half)| *to = half.to_f32());
+            }
+        }
         Ok(values)
     }
 
-    /// Sets memory to zero.
-    pub(crate) fn clear(&self, slice: &mut CudaSlice<f32>) -> Result<(), GpuError> {
-        self.stream().memset_zeros(slice).map_err(failed("cuMemsetD8Async"))
+    /// Sets numbers to zero.
+    pub(crate) fn clear(&self, values: &mut Values) -> Result<(), GpuError> {
+        self.stream().memset_zeros(&mut values.bytes).map_err(failed("cuMemsetD8Async"))
     }
 
     /// Waits until all is computed that was asked for.

@@ -4,10 +4,10 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use cudarc::driver::CudaSlice;
 use libloading::Library;
 
 use super::compute::to_write;
+use super::{Element, Values};
 use crate::device::Device;
 use crate::library::{Needed, open, symbol};
 use crate::status::GpuError;
@@ -79,7 +79,7 @@ impl Functions {
 pub struct Nccl {
     comm: Comm,
     /// As many numbers as were added up last.
-    values: CudaSlice<f32>,
+    values: Values,
     device: Device,
     functions: Functions,
 }
@@ -104,7 +104,7 @@ impl Nccl {
     pub fn new(device: &Device, (rank, size): (usize, usize), id: UniqueId) -> Result<Self, GpuError> {
         let functions = Functions::load()?;
         device.handle().bind()?;
-        let values = device.handle().zeros(1)?;
+        let values = device.handle().values(Element::F32, 1)?;
         let count = |found| c_int::try_from(found).map_err(|_| GpuError::Count { what: "a rank", found });
         let (rank, size) = (count(rank)?, count(size)?);
         let mut comm = null_mut();
@@ -119,12 +119,11 @@ impl Nccl {
     /// If the device or NCCL fails.
     pub fn sum(&mut self, values: &mut [f32]) -> Result<(), GpuError> {
         let handle = self.device.handle();
-        if self.values.len() == values.len() {
-            handle.write("the gradient", values, &mut self.values)?;
-        } else {
-            self.values = handle.copied(values)?;
+        if self.values.len() != values.len() {
+            self.values = handle.values(Element::F32, values.len())?;
         }
-        let on_device = to_write(&mut self.values);
+        handle.write("the gradient", values, &mut self.values)?;
+        let on_device = to_write(&mut self.values.bytes);
         // SAFETY: as many numbers are on the device, on the stream on which they are added up and read behind that.
         let result = unsafe {
             let stream = handle.stream().cu_stream().cast();

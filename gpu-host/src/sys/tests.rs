@@ -27,7 +27,9 @@ fn a_cudnn_without_a_device_has_all_functions_and_its_parameters_where_they_are_
     for task in crate::record::tasks() {
         for bias in [Bias::None, Bias::Input, Bias::Recurrent, Bias::Both] {
             let rnn = Rnn::new(crate::rnn::Settings { bias, ..*task.rnn.settings() }).unwrap();
-            for (math, algorithm) in [Math::F32, Math::Tf32].into_iter().flat_map(|m| Algorithm::ALL.map(|a| (m, a))) {
+            for (math, algorithm) in
+                [Math::F32, Math::Tf32, Math::Bf16].into_iter().flat_map(|m| Algorithm::ALL.map(|a| (m, a)))
+            {
                 let dropout = Dropout::none_on(&cudnn, handle).unwrap();
                 let descriptor = match RnnDescriptor::new(&rnn, dropout, math, algorithm) {
                     // Others do not run everything.
@@ -42,21 +44,23 @@ fn a_cudnn_without_a_device_has_all_functions_and_its_parameters_where_they_are_
                 count += 1;
             }
         }
-        let data = RnnData::new(&cudnn, 6, task.batch.features, &task.batch.lengths).unwrap();
+        let data = RnnData::new((&cudnn, Element::F32), 6, task.batch.features, &task.batch.lengths).unwrap();
         assert_eq!(data.len(), task.batch.data.len());
     }
-    let refused = RnnData::new(&cudnn, 6, 3, &[6, 0]).err().unwrap();
+    let refused = RnnData::new((&cudnn, Element::F32), 6, 3, &[6, 0]).err().unwrap();
     assert!(matches!(refused, GpuError::Length { found: 0, longest: 6 }));
     println!("{cudnn:?}: {count} layouts as described");
 }
 
 #[test]
 fn what_a_tensor_descriptor_says_becomes_a_region() {
-    let region = place(3, [1, 4, 3], [12, 3, 1], 80, Kind::Matrix).unwrap();
+    let region = place(3, [1, 4, 3], [12, 3, 1], (80, Element::F32), Kind::Matrix).unwrap();
     assert_eq!(region, Region::packed(20, 4, 3));
-    let region = place(3, [1, 4, 1], [4, 1, 1], 80, Kind::Bias).unwrap();
+    let region = place(3, [1, 4, 1], [4, 1, 1], (80, Element::F32), Kind::Bias).unwrap();
     assert_eq!(region, Region::packed(20, 4, 1));
-    let refused = |rank, dims, strides, bytes| place(rank, dims, strides, bytes, Kind::Bias).unwrap_err().to_string();
+    let refused = |rank, dims, strides, bytes| {
+        place(rank, dims, strides, (bytes, Element::F32), Kind::Bias).unwrap_err().to_string()
+    };
     let call = "cudnnGetRNNWeightParams";
     assert_eq!(refused(2, [1, 4, 1], [4, 1, 1], 0), format!("{call}: the number of dimensions is 2"));
     assert_eq!(refused(3, [1, 4, 2], [4, 1, 1], 0), format!("{call}: a dimension that must be 1 is 2"));

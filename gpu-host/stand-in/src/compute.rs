@@ -43,7 +43,8 @@ pub(crate) extern "C" fn cudnnRNNForward(
         let x = run.batch(&run.x.clone(), x)?;
         let (hidden, cell) = (run.state(0, hidden)?, run.state(1, cell)?);
         let states = run.states(&hidden, &cell);
-        let (outputs, _, ends) = run.stack.forward(&params, &run.given(x.clone()), Some(&states), None, None);
+        let (mut outputs, _, ends) = run.stack.forward(&params, &run.given(x.clone()), Some(&states), None, None);
+        outputs.data.iter_mut().for_each(|value| *value = run.element.rounded(*value));
         if training {
             let sums = [run.shapes(), sum_of(&params), sum_of(&hidden), sum_of(&cell), sum_of(&outputs.data)];
             run.keep(sums, &x)?;
@@ -52,7 +53,7 @@ pub(crate) extern "C" fn cudnnRNNForward(
             let values: Vec<f32> = ends.0.iter().flat_map(|state| &state[part]).copied().collect();
             run.put_state(part, to, &values)?;
         }
-        let fill = run.y.fill.map_or(f32::NAN, f32::from_bits);
+        let fill = run.y.fill.unwrap_or(f32::NAN);
         run.put_batch(&run.y.clone(), y, outputs.data, fill)
     })
 }
@@ -154,7 +155,7 @@ pub(crate) extern "C" fn cudnnRNNBackwardWeights_v8(
         run.check_kept(BACKWARD, &sums)?;
         let Reserve { x: kept, gradient, .. } = run.reserve()?;
         let gradient = gradient.to_vec();
-        if sum_of(&kept[..x.len()]) != sum_of(&x) || weight_bytes < 4 * run.layout.params_size() {
+        if sum_of(&kept[..x.len()]) != sum_of(&x) || weight_bytes < run.element.bytes() * run.layout.params_size() {
             return Err(BAD_PARAM);
         }
         let mut all = run.read(to_weights, run.layout.params_size())?;

@@ -3,15 +3,16 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
+use half::bf16;
 use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 
 use crate::cudnn::{BAD_PARAM, NOT_INITIALIZED, NOT_SUPPORTED};
-use crate::machine::{Data, Described, Machine, Object, Tensor, machine};
+use crate::machine::{Data, Described, Element, Machine, Object, Tensor, machine};
 use crate::{Code, Opaque, Out, asked, call, number, put};
 
 /// 9.99.0, which is nobody's.
 const VERSION: usize = 99_900;
-/// `CUDNN_DATA_FLOAT`
+/// `CUDNN_DATA_FLOAT`, in which everything is summed.
 const FLOAT: c_uint = 0;
 /// `CUDNN_RNN_ALGO_STANDARD`
 const STANDARD: c_uint = 0;
@@ -138,7 +139,8 @@ pub(crate) unsafe extern "C" fn cudnnSetTensorNdDescriptor(
 ) -> Code {
     call("cudnnSetTensorNdDescriptor", || {
         let rank = size(rank)?;
-        if data_type != FLOAT || !(3..=MOST_DIMS).contains(&rank) {
+        let element = Element::of(data_type).ok_or(NOT_SUPPORTED)?;
+        if !(3..=MOST_DIMS).contains(&rank) {
             return Err(NOT_SUPPORTED);
         }
         // SAFETY: both have `rank` elements.
@@ -146,7 +148,7 @@ pub(crate) unsafe extern "C" fn cudnnSetTensorNdDescriptor(
         if dims.iter().chain(&strides).any(|&value| value <= 0) {
             return Err(BAD_PARAM);
         }
-        set_tensor(&mut machine(), descriptor, Tensor { dims, strides })
+        set_tensor(&mut machine(), descriptor, Tensor { element, dims, strides })
     })
 }
 
@@ -173,7 +175,7 @@ pub(crate) unsafe extern "C" fn cudnnGetTensorNdDescriptor(
     call("cudnnGetTensorNdDescriptor", || {
         let (machine, asked) = (machine(), size(asked)?);
         let tensor = machine.tensor(descriptor)?;
-        put(data_type, FLOAT, BAD_PARAM)?;
+        put(data_type, tensor.element.data_type(), BAD_PARAM)?;
         put(rank, tensor.dims.len() as c_int, BAD_PARAM)?;
         if dims.is_null() || strides.is_null() {
             return Err(BAD_PARAM);
@@ -253,9 +255,7 @@ pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
         if algorithm > LAST_ALGORITHM || !machine.is_dropout(dropout) {
             return Err(BAD_PARAM);
         }
-        if data_type != FLOAT || precision != FLOAT {
-            return Err(NOT_SUPPORTED);
-        }
+        let element = Element::of(data_type).filter(|_| precision == FLOAT).ok_or(NOT_SUPPORTED)?;
         let (hidden, projected) = (size(hidden_size)?, size(projected_size)?);
         let settings = Settings {
             cell: pick([Cell::RnnRelu, Cell::RnnTanh, Cell::Lstm, Cell::Gru], mode)?,
@@ -276,7 +276,7 @@ pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
         }
         match machine.object_mut(descriptor) {
             Some(Object::Rnn(own)) => {
-                *own = Some(Described { rnn, algorithm, padded: flags & PADDED_IO != 0, dropout });
+                *own = Some(Described { element, rnn, algorithm, padded: flags & PADDED_IO != 0, dropout });
             }
             _ => return Err(BAD_PARAM),
         }
@@ -316,7 +316,7 @@ pub(crate) extern "C" fn cudnnDestroyRNNDataDescriptor(made: Opaque) -> Code {
 }
 
 /// # Safety
-/// `lengths` has `sequences` elements; `fill` is null or an f32.
+/// `lengths` has `sequences` elements; `fill` is null or a number of the data's type.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     descriptor: Opaque,
@@ -326,13 +326,11 @@ pub(crate) unsafe extern "C" fn cudnnSetRNNDataDescriptor(
     sequences: c_int,
     features: c_int,
     lengths: *const c_int,
-    fill: *const u32,
+    fill: *const c_void,
 ) -> Code {
     call("cudnnSetRNNDataDescriptor", || {
         // `CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED` is the only one that is asked for.
-        if data_type != FLOAT || layout != 0 {
-            return Err(NOT_SUPPORTED);
-        }
+        let element = Element::of(data_type).filter(|_| layout == 0).ok_or(NOT_SUPPORTED)?;
         let (longest, features) = (size(longest)?, size(features)?);
         // SAFETY: it has `sequences` elements.
         let lengths = unsafe { array(lengths, size(sequences)?)? };
@@ -342,10 +340,15 @@ pub(crate) unsafe extern "C" fn cudnnSetRNNDataDescriptor(
         if sizes.contains(&0) || lengths.iter().any(|length| !(1..=longest).contains(length)) {
             return Err(BAD_PARAM);
         }
-        // SAFETY: it is null or an f32, whose bits are copied.
-        let fill = unsafe { fill.as_ref() }.copied();
+        // SAFETY: it is null or a number of this type, whose bits are copied.
+        let fill = unsafe {
+            match element {
+                Element::F32 => fill.cast::<f32>().as_ref().copied(),
+                Element::Bf16 => fill.cast::<bf16>().as_ref().map(|fill| fill.to_f32()),
+            }
+        };
         match machine().object_mut(descriptor) {
-            Some(Object::Data(own)) => *own = Some(Data { longest, features, lengths, fill }),
+            Some(Object::Data(own)) => *own = Some(Data { element, longest, features, lengths, fill }),
             _ => return Err(BAD_PARAM),
         }
         Ok(())

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice_mut;
+use half::bf16;
 use tidegate_gpu::rnn::Rnn;
 
 use crate::{Code, Opaque, cuda, number};
@@ -35,9 +36,51 @@ pub enum Object {
     Data(Option<Data>),
 }
 
-/// `cudnnTensorDescriptor_t` of f32.
+/// What numbers are kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    F32,
+    Bf16,
+}
+
+impl Element {
+    /// Of a `cudnnDataType_t`, if it is one of these.
+    pub const fn of(data_type: c_uint) -> Option<Self> {
+        match data_type {
+            0 => Some(Self::F32),
+            9 => Some(Self::Bf16),
+            _ => None,
+        }
+    }
+
+    /// Its `cudnnDataType_t`.
+    pub const fn data_type(self) -> c_uint {
+        match self {
+            Self::F32 => 0,
+            Self::Bf16 => 9,
+        }
+    }
+
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+
+    /// A number as it is when it has been written and read.
+    pub fn rounded(self, value: f32) -> f32 {
+        match self {
+            Self::F32 => value,
+            Self::Bf16 => bf16::from_f32(value).to_f32(),
+        }
+    }
+}
+
+/// `cudnnTensorDescriptor_t`
 #[derive(Clone)]
 pub struct Tensor {
+    pub element: Element,
     pub dims: Vec<c_int>,
     pub strides: Vec<c_int>,
 }
@@ -45,6 +88,7 @@ pub struct Tensor {
 /// `cudnnRNNDescriptor_t`
 #[derive(Clone, Copy)]
 pub struct Described {
+    pub element: Element,
     pub rnn: Rnn,
     pub algorithm: c_uint,
     /// Whether sequences may be padded.
@@ -53,14 +97,15 @@ pub struct Described {
     pub dropout: usize,
 }
 
-/// `cudnnRNNDataDescriptor_t` of f32, `[longest, sequences, features]`.
+/// `cudnnRNNDataDescriptor_t`, `[longest, sequences, features]`.
 #[derive(Clone, PartialEq)]
 pub struct Data {
+    pub element: Element,
     pub longest: usize,
     pub features: usize,
     pub lengths: Vec<usize>,
-    /// What an output has behind the end of a sequence, as bits: undefined without.
-    pub fill: Option<u32>,
+    /// What an output has behind the end of a sequence: undefined without.
+    pub fill: Option<f32>,
 }
 
 struct Memory {
@@ -207,13 +252,31 @@ impl Machine {
         self.bytes(address, len.checked_mul(4)?, Some(device)).map(cast_slice_mut)
     }
 
-    /// A copy of so many f32.
-    pub fn floats(&mut self, address: u64, len: usize, device: c_int) -> Option<Vec<f32>> {
-        self.words(address, len, device).map(|words| cast_slice(words).to_vec())
+    /// The bytes of so many numbers, which must stand on a multiple of their size.
+    fn numbers(&mut self, element: Element, address: u64, len: usize, device: c_int) -> Option<&mut [u8]> {
+        let bytes = element.bytes();
+        let aligned = address.is_multiple_of(bytes as u64);
+        if aligned { self.bytes(address, len.checked_mul(bytes)?, Some(device)) } else { None }
     }
 
-    /// Writes f32.
-    pub fn put_floats(&mut self, address: u64, values: &[f32], device: c_int) -> Option<()> {
-        self.words(address, values.len(), device).map(|words| words.copy_from_slice(cast_slice(values)))
+    /// A copy of so many numbers.
+    pub fn floats(&mut self, element: Element, address: u64, len: usize, device: c_int) -> Option<Vec<f32>> {
+        let bytes = self.numbers(element, address, len, device)?;
+        Some(match element {
+            Element::F32 => bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect(),
+            Element::Bf16 => bytes.as_chunks().0.iter().map(|bytes| bf16::from_ne_bytes(*bytes).to_f32()).collect(),
+        })
+    }
+
+    /// Writes numbers.
+    pub fn put_floats(&mut self, element: Element, address: u64, values: &[f32], device: c_int) -> Option<()> {
+        let bytes = self.numbers(element, address, values.len(), device)?;
+        for (to, &value) in bytes.chunks_exact_mut(element.bytes()).zip(values) {
+            match element {
+                Element::F32 => to.copy_from_slice(&value.to_ne_bytes()),
+                Element::Bf16 => to.copy_from_slice(&bf16::from_f32(value).to_ne_bytes()),
+            }
+        }
+        Some(())
     }
 }

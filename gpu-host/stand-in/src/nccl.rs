@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::machine::machine;
+use crate::machine::{Element, machine};
 use crate::{Code, Opaque, Out, call, put};
 
 /// `ncclUnhandledCudaError`
@@ -205,11 +205,11 @@ extern "C" fn ncclAllReduce(
             return Err(INVALID_ARGUMENT);
         }
         // The others of this process may go on meanwhile.
-        let values = machine().floats(from.addr() as u64, count, comm.device);
+        let values = machine().floats(Element::F32, from.addr() as u64, count, comm.device);
         let mut values = values.ok_or(INVALID_ARGUMENT)?;
         machine().words(to.addr() as u64, count, comm.device).ok_or(INVALID_ARGUMENT)?;
         reduce(&mut comm, &mut values).map_err(|_| SYSTEM_ERROR)?;
-        machine().put_floats(to.addr() as u64, &values, comm.device).ok_or(INVALID_ARGUMENT)
+        machine().put_floats(Element::F32, to.addr() as u64, &values, comm.device).ok_or(INVALID_ARGUMENT)
     })
 }
 
@@ -255,7 +255,7 @@ mod tests {
             return (code, Vec::new());
         }
         let address = machine().alloc(4 * values.len()).unwrap();
-        machine().put_floats(address, values, device).unwrap();
+        machine().put_floats(Element::F32, address, values, device).unwrap();
         let reduce = |count| {
             let at = address as usize;
             ncclAllReduce(without_provenance(at), without_provenance_mut(at), count, FLOAT, SUM, comm, null_mut())
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(reduce(values.len() + 1), INVALID_ARGUMENT);
         let code = reduce(values.len());
         assert_eq!((ncclCommDestroy(comm), ncclCommDestroy(comm)), (0, INVALID_ARGUMENT));
-        (code, machine().floats(address, values.len(), device).unwrap())
+        (code, machine().floats(Element::F32, address, values.len(), device).unwrap())
     }
 
     /// Device and values of each rank.

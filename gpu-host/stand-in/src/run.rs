@@ -9,7 +9,7 @@ use tidegate_gpu::layout::Layout;
 use tidegate_gpu::rnn::{Cell, Rnn};
 
 use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
-use crate::machine::{Data, Described, Machine};
+use crate::machine::{Data, Described, Element, Machine};
 use crate::{Code, Opaque, space};
 
 /// `CUDNN_RNN_ALGO_STANDARD`
@@ -79,6 +79,7 @@ pub struct Run<'m> {
     machine: &'m mut Machine,
     device: c_int,
     rnn: Rnn,
+    pub element: Element,
     pub stack: Stack,
     pub layout: Layout,
     pub x: Data,
@@ -96,17 +97,19 @@ impl<'m> Run<'m> {
     ) -> Result<Self, Code> {
         let (device, described) = (machine.handle(handle)?, machine.rnn(rnn)?);
         let (x, y, rnn) = (machine.data(x)?.clone(), machine.data(y)?.clone(), described.rnn);
+        let element = described.element;
         check(&described, &x)?;
         let outputs = rnn.output_size() * rnn.settings().direction.count();
         let shapes = (x.longest, &x.lengths, x.features) == (y.longest, &y.lengths, rnn.settings().input_size);
         let on_device = machine.words(lengths.addr() as u64, x.lengths.len(), device).ok_or(BAD_PARAM)?;
         let same = on_device.iter().map(|&length| length as usize).eq(x.lengths.iter().copied());
-        if !shapes || y.features != outputs || !same {
+        let types = x.element == element && y.element == element;
+        if !types || !shapes || y.features != outputs || !same {
             return Err(BAD_PARAM);
         }
         let (stack, layout) = (Stack::new(&rnn), space::layout(&rnn));
         let [work, reserve] = [work, reserve].map(|(bytes, address)| [address.addr() as u64, bytes as u64]);
-        let run = Self { machine, device, rnn, stack, layout, x, y, work, reserve };
+        let run = Self { machine, device, rnn, element, stack, layout, x, y, work, reserve };
         // It holds nothing from one call to the next.
         let [work_bytes, _] = spaces(&run.rnn, &run.x);
         let [address, given] = run.work;
@@ -118,16 +121,16 @@ impl<'m> Run<'m> {
     }
 
     pub fn read(&mut self, from: *const c_void, len: usize) -> Result<Vec<f32>, Code> {
-        self.machine.floats(from.addr() as u64, len, self.device).ok_or(BAD_PARAM)
+        self.machine.floats(self.element, from.addr() as u64, len, self.device).ok_or(BAD_PARAM)
     }
 
     pub fn write(&mut self, to: *mut c_void, values: &[f32]) -> Result<(), Code> {
-        self.machine.put_floats(to.addr() as u64, values, self.device).ok_or(BAD_PARAM)
+        self.machine.put_floats(self.element, to.addr() as u64, values, self.device).ok_or(BAD_PARAM)
     }
 
     /// The parameters, in the CPU path's order.
     pub fn params(&mut self, bytes: usize, from: *const c_void) -> Result<Vec<f32>, Code> {
-        if bytes < 4 * self.layout.params_size() {
+        if bytes < self.element.bytes() * self.layout.params_size() {
             return Err(BAD_PARAM);
         }
         let all = self.read(from, self.layout.params_size())?;
@@ -166,7 +169,10 @@ impl<'m> Run<'m> {
         let size = len / (layers * rows);
         let tensor = self.machine.tensor(descriptor)?;
         let is = |found: &[c_int], needed: [usize; 3]| found.iter().map(|&value| value as usize).eq(needed);
-        match is(&tensor.dims, [layers, rows, size]) && is(&tensor.strides, [rows * size, size, 1]) {
+        match tensor.element == self.element
+            && is(&tensor.dims, [layers, rows, size])
+            && is(&tensor.strides, [rows * size, size, 1])
+        {
             true => Ok(()),
             false => Err(BAD_PARAM),
         }

@@ -8,7 +8,7 @@ use tidegate_gpu::rnn::{Cell, Rnn};
 
 use crate::cudnn::BAD_PARAM;
 use crate::descriptors::{set_tensor, size};
-use crate::machine::{Tensor, machine};
+use crate::machine::{Described, Tensor, machine};
 use crate::{Code, Opaque, Out, asked, call, put, run};
 
 /// `linLayerID` of a projection.
@@ -55,7 +55,8 @@ pub(crate) extern "C" fn cudnnGetRNNWeightSpaceSize(handle: Opaque, rnn: Opaque,
     call("cudnnGetRNNWeightSpaceSize", || {
         let machine = machine();
         machine.handle(handle)?;
-        put(bytes, 4 * layout(&machine.rnn(rnn)?.rnn).params_size(), BAD_PARAM)
+        let described = machine.rnn(rnn)?;
+        put(bytes, described.element.bytes() * layout(&described.rnn).params_size(), BAD_PARAM)
     })
 }
 
@@ -75,12 +76,12 @@ pub(crate) extern "C" fn cudnnGetRNNWeightParams(
     call("cudnnGetRNNWeightParams", || {
         let mut machine = machine();
         machine.handle(handle)?;
-        let rnn = machine.rnn(rnn)?.rnn;
+        let Described { rnn, element, .. } = machine.rnn(rnn)?;
         let layout = layout(&rnn);
         let (pseudo_layer, lin_layer_id) = (size(pseudo_layer)?, size(lin_layer_id)?);
         let cell = rnn.settings().cell;
         let known = lin_layer_id < 2 * cell.blocks() || (cell == Cell::Lstm && lin_layer_id == PROJECTION);
-        let fits = bytes >= 4 * layout.params_size() && !weights.is_null();
+        let fits = bytes >= element.bytes() * layout.params_size() && !weights.is_null();
         if pseudo_layer >= rnn.pseudo_layers() || !known || !fits {
             return Err(BAD_PARAM);
         }
@@ -89,8 +90,8 @@ pub(crate) extern "C" fn cudnnGetRNNWeightParams(
             let mut found = std::ptr::null_mut();
             if let Some((_, region)) = layout.regions().find(|(of, _)| *of == part) {
                 let [dims, strides] = tensor(region).map(|sizes| sizes.map(|size| size as c_int).to_vec());
-                set_tensor(&mut machine, descriptor, Tensor { dims, strides })?;
-                found = weights.wrapping_byte_add(4 * region.offset).cast_mut();
+                set_tensor(&mut machine, descriptor, Tensor { element, dims, strides })?;
+                found = weights.wrapping_byte_add(element.bytes() * region.offset).cast_mut();
             }
             put(address, found, BAD_PARAM)?;
         }

@@ -7,7 +7,7 @@ use std::ptr::{null_mut, without_provenance as at, without_provenance_mut as at_
 use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
 use crate::descriptors::*;
 use crate::driver::*;
-use crate::machine::machine;
+use crate::machine::{Element, machine};
 use crate::space::*;
 use crate::{Code, Opaque, compute, cuda};
 
@@ -39,7 +39,7 @@ fn upload<T>(values: &[T]) -> u64 {
 }
 
 fn floats(address: u64, len: usize) -> Vec<f32> {
-    machine().floats(address, len, 0).unwrap()
+    machine().floats(Element::F32, address, len, 0).unwrap()
 }
 
 #[test]
@@ -98,6 +98,7 @@ struct Gru {
     sizes: [usize; 3],
 }
 
+static FILL: f32 = 9.0;
 const LENGTHS: [i32; 2] = [3, 1];
 const X_LEN: usize = 3 * 2 * 3;
 const Y_LEN: usize = 3 * 2 * 4;
@@ -127,9 +128,10 @@ impl Gru {
         assert_eq!(cudnnSetRNNDescriptor_v8(rnn, algorithm, 3, 2, 0, 0, 0, 0, 3, 3, 4, 4, 2, dropout, 1), 0);
         let data = |features| {
             let data = given(|out| cudnnCreateRNNDataDescriptor(out));
-            let fill = 9.0_f32.to_bits();
+            let fill = (&raw const FILL).cast();
             // SAFETY: there are two lengths, and the filling is there.
-            assert_eq!(unsafe { cudnnSetRNNDataDescriptor(data, 0, 0, 3, 2, features, LENGTHS.as_ptr(), &fill) }, 0);
+            let set = unsafe { cudnnSetRNNDataDescriptor(data, 0, 0, 3, 2, features, LENGTHS.as_ptr(), fill) };
+            assert_eq!(set, 0);
             data
         };
         let (x, y, state) = (data(3), data(4), given(|out| cudnnCreateTensorDescriptor(out)));
@@ -273,9 +275,9 @@ fn the_way_back_is_that_of_what_went_forward() {
     assert_eq!(gru.backward_weights(&batch, 0), BAD_PARAM, "the data's comes first");
     let changed = |address: u64, back: &dyn Fn() -> Code| {
         let before = floats(address, 1);
-        machine().put_floats(address, &[before[0] + 0.5], 0).unwrap();
+        machine().put_floats(Element::F32, address, &[before[0] + 0.5], 0).unwrap();
         let code = back();
-        machine().put_floats(address, &before, 0).unwrap();
+        machine().put_floats(Element::F32, address, &before, 0).unwrap();
         code
     };
     let data = || gru.backward_data(&batch);
