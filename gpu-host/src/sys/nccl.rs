@@ -2,9 +2,8 @@
 //! for it under numbers that it does not have, and panics.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
-
-use libloading::Library;
 
 use super::compute::to_write;
 use super::{Element, Values};
@@ -39,20 +38,25 @@ impl UniqueId {
 
 type Comm = *mut c_void;
 
-struct Functions {
+/// An NCCL that is loaded, and on no device yet.
+pub struct Library {
     unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
     init_rank: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int,
     all_reduce: unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
     abort: unsafe extern "C" fn(Comm) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
-    _library: Library,
+    /// It stays in memory: from the first id on threads of its own run in it.
+    _library: ManuallyDrop<libloading::Library>,
 }
 
-impl Functions {
-    fn load() -> Result<Self, GpuError> {
+impl Library {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// If there is no NCCL, or it lacks a function.
+    pub fn load() -> Result<Self, GpuError> {
         let (library, file) = open(Needed::Nccl, Needed::Nccl.files())?;
-        // SAFETY: the types above are those of NCCL 2's header, with enums as C has them. The functions and their library are
-        // kept together and neither is given away.
+        // SAFETY: the types above are those of NCCL 2's header, with enums as C has them. The library is never closed.
         unsafe {
             Ok(Self {
                 unique_id: symbol(&library, &file, "ncclGetUniqueId")?,
@@ -60,9 +64,20 @@ impl Functions {
                 all_reduce: symbol(&library, &file, "ncclAllReduce")?,
                 abort: symbol(&library, &file, "ncclCommAbort")?,
                 error_string: symbol(&library, &file, "ncclGetErrorString")?,
-                _library: library,
+                _library: ManuallyDrop::new(library),
             })
         }
+    }
+
+    /// What rank 0 tells the others.
+    ///
+    /// # Errors
+    /// If NCCL refuses.
+    pub fn unique_id(&self) -> Result<UniqueId, GpuError> {
+        let mut id = UniqueId([0; 128]);
+        // SAFETY: the id outlives the call.
+        self.of("ncclGetUniqueId", unsafe { (self.unique_id)(&mut id) })?;
+        Ok(id)
     }
 
     fn of(&self, call: &'static str, result: c_int) -> Result<(), GpuError> {
@@ -81,36 +96,29 @@ pub struct Nccl {
     /// As many numbers as were added up last.
     values: Values,
     device: Device,
-    functions: Functions,
+    library: Library,
 }
 
 impl Nccl {
-    /// What rank 0 tells the others.
+    /// Meets the others: `size` processes call this, each with its `rank` and another GPU. It waits for all of them, however
+    /// long that takes.
     ///
     /// # Errors
-    /// If there is no NCCL, or it refuses.
-    pub fn unique_id() -> Result<UniqueId, GpuError> {
-        let functions = Functions::load()?;
-        let mut id = UniqueId([0; 128]);
-        // SAFETY: the id outlives the call.
-        functions.of("ncclGetUniqueId", unsafe { (functions.unique_id)(&mut id) })?;
-        Ok(id)
-    }
-
-    /// Meets the others: `size` processes call this, each with its `rank` and another GPU.
-    ///
-    /// # Errors
-    /// If there is no NCCL, or it refuses.
-    pub fn new(device: &Device, (rank, size): (usize, usize), id: UniqueId) -> Result<Self, GpuError> {
-        let functions = Functions::load()?;
+    /// If the device fails, or NCCL refuses.
+    pub fn new(
+        library: Library,
+        device: &Device,
+        (rank, size): (usize, usize),
+        id: UniqueId,
+    ) -> Result<Self, GpuError> {
         device.handle().bind()?;
         let values = device.handle().values(Element::F32, 1)?;
         let count = |found| c_int::try_from(found).map_err(|_| GpuError::Count { what: "a rank", found });
         let (rank, size) = (count(rank)?, count(size)?);
         let mut comm = null_mut();
         // SAFETY: `comm` outlives the call; the device is the thread's.
-        functions.of("ncclCommInitRank", unsafe { (functions.init_rank)(&mut comm, size, id, rank) })?;
-        Ok(Self { comm, values, device: device.clone(), functions })
+        library.of("ncclCommInitRank", unsafe { (library.init_rank)(&mut comm, size, id, rank) })?;
+        Ok(Self { comm, values, device: device.clone(), library })
     }
 
     /// The sum over all processes, in place.
@@ -127,9 +135,9 @@ impl Nccl {
         // SAFETY: as many numbers are on the device, on the stream on which they are added up and read behind that.
         let result = unsafe {
             let stream = handle.stream().cu_stream().cast();
-            (self.functions.all_reduce)(on_device, on_device, values.len(), FLOAT, SUM, self.comm, stream)
+            (self.library.all_reduce)(on_device, on_device, values.len(), FLOAT, SUM, self.comm, stream)
         };
-        self.functions.of("ncclAllReduce", result)?;
+        self.library.of("ncclAllReduce", result)?;
         values.copy_from_slice(&handle.read(&self.values)?);
         Ok(())
     }
@@ -139,6 +147,6 @@ impl Drop for Nccl {
     fn drop(&mut self) {
         // SAFETY: `init_rank` made it and nobody else ends it. Nothing is under way: every sum was waited for. To abort does
         // not wait for others, who may be gone.
-        let _ = unsafe { (self.functions.abort)(self.comm) };
+        let _ = unsafe { (self.library.abort)(self.comm) };
     }
 }

@@ -7,7 +7,7 @@ use super::TrainError;
 use super::world::{Gpus, World};
 use crate::rnn::Math;
 #[cfg(feature = "cudnn")]
-use crate::sys::nccl::{Nccl, UniqueId};
+use crate::sys::nccl::{Library, Nccl, UniqueId};
 
 /// Where a training may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,9 +71,12 @@ impl Machine {
         if world.is_alone() {
             return Ok(());
         }
-        let id = if world.is_first() { Nccl::unique_id()?.bytes().to_vec() } else { Vec::new() };
+        let library = Library::load()?;
+        let id = if world.is_first() { library.unique_id()?.bytes().to_vec() } else { Vec::new() };
         let id = UniqueId::of(&world.share(id)?)?;
-        world.set_gpus(Box::new(Nccl::new(layers.device(), world.rank_of(), id)?));
+        // All have NCCL: it would wait for one that has not, without an end.
+        world.sum([0.0])?;
+        world.set_gpus(Box::new(Nccl::new(library, layers.device(), world.rank_of(), id)?));
         Ok(())
     }
 
