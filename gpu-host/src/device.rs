@@ -357,26 +357,13 @@ fn write(device: &Device, what: &'static str, values: &[f32], to: &mut Values) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rnn::{Bias, Direction, InputMode, Settings};
+    use crate::rnn::Settings;
 
     /// As PyTorch chooses: a device has nothing to say here.
     #[test]
     fn small_layers_of_even_sequences_stay_in_registers() {
         let stack = |cell, hidden_size, projected_size| {
-            let direction = Direction::Unidirectional;
-            let (layers, input_size, input_mode, bias) = (1, 3, InputMode::Linear, Bias::Both);
-            Rnn::new(Settings {
-                cell,
-                layers,
-                input_size,
-                hidden_size,
-                projected_size,
-                direction,
-                input_mode,
-                bias,
-                cell_clip: None,
-            })
-            .unwrap()
+            Rnn::new(Settings { projected_size, ..Settings::new(cell, 3, hidden_size) }).unwrap()
         };
         let chosen = |cell, hidden, lengths: &[usize], training| fastest(&stack(cell, hidden, None), lengths, training);
         assert_eq!(chosen(Cell::Lstm, 128, &[9, 9], true), Algorithm::PersistentSmall);

@@ -18,7 +18,7 @@ use tidegate_tools::output::write_atomically;
 use crate::cpu::{Batch, Stack};
 use crate::layout::Layout;
 use crate::network::uniform;
-use crate::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
+use crate::rnn::{Cell, Direction, InputMode, Rnn, Settings};
 use crate::weights::{LayerWeights, canonical_to_params, tensors};
 
 /// Units of every stack.
@@ -153,17 +153,13 @@ pub fn tasks() -> Vec<Task> {
         for layers in 1..=3 {
             for (direction, way) in [(Direction::Unidirectional, "uni"), (Direction::Bidirectional, "bi")] {
                 for &(input_size, input_mode, projected_size, cell_clip, input) in inputs {
-                    let (hidden_size, bias) = (HIDDEN, Bias::Both);
                     let settings = Settings {
-                        cell,
                         layers,
-                        input_size,
-                        hidden_size,
                         projected_size,
                         direction,
                         input_mode,
-                        bias,
                         cell_clip,
+                        ..Settings::new(cell, input_size, HIDDEN)
                     };
                     // Only LSTMs project.
                     if let Ok(rnn) = Rnn::new(settings) {

@@ -146,6 +146,23 @@ pub struct Settings {
     pub cell_clip: Option<f32>,
 }
 
+impl Settings {
+    /// One layer, forward, that reads through weights and has both biases.
+    pub const fn new(cell: Cell, input_size: usize, hidden_size: usize) -> Self {
+        Self {
+            cell,
+            layers: 1,
+            input_size,
+            hidden_size,
+            projected_size: None,
+            direction: Direction::Unidirectional,
+            input_mode: InputMode::Linear,
+            bias: Bias::Both,
+            cell_clip: None,
+        }
+    }
+}
+
 /// A stack of layers that cuDNN can run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rnn(Settings);
@@ -249,15 +266,11 @@ mod tests {
     use super::*;
 
     const SETTINGS: Settings = Settings {
-        cell: Cell::Lstm,
         layers: 2,
-        input_size: 3,
-        hidden_size: 5,
         projected_size: Some(4),
         direction: Direction::Bidirectional,
-        input_mode: InputMode::Linear,
-        bias: Bias::Both,
         cell_clip: Some(0.5),
+        ..Settings::new(Cell::Lstm, 3, 5)
     };
 
     #[test]

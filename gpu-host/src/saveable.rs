@@ -247,15 +247,11 @@ pub fn settings(model: &Canonical) -> Result<Rnn, SaveError> {
     let both = nodes.iter().any(|(node, _)| backward(node));
     let direction = if both { rnn::Direction::Bidirectional } else { rnn::Direction::Unidirectional };
     let settings = rnn::Settings {
-        cell,
         layers: nodes.len() / direction.count(),
-        input_size: first.input_size,
-        hidden_size: first.hidden_size,
         projected_size: first.options.iter().any(|option| option == "projection").then_some(first.output_size),
         direction,
-        input_mode: rnn::InputMode::Linear,
-        bias: rnn::Bias::Both,
         cell_clip: first.params.get("cell_clip").copied().filter(|clip| *clip != 0.0),
+        ..rnn::Settings::new(cell, first.input_size, first.hidden_size)
     };
     let stack =
         Rnn::new(settings).map_err(|error| SaveError::Foreign { node: first.name.clone(), what: error.to_string() })?;

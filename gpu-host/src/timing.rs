@@ -13,7 +13,7 @@ use tidegate_tools::data::{DataError, read_tensors, write_tensors};
 use crate::device::{Algorithm, Device, GpuBatch, GpuStack, Math};
 use crate::layout::Layout;
 use crate::network::uniform;
-use crate::rnn::{Bias, Cell, Direction, InputMode, Rnn, RnnError, Settings};
+use crate::rnn::{Cell, Direction, Rnn, RnnError, Settings};
 use crate::status::GpuError;
 use crate::weights::{canonical_to_params, params_to_canonical};
 
@@ -77,19 +77,8 @@ impl Shape {
 
     fn rnn(&self) -> Result<Rnn, RnnError> {
         let [_, _, input_size, hidden_size] = self.sizes;
-        let (cell, layers, direction) = (Cell::Lstm, self.layers, self.direction);
-        let (projected_size, input_mode, bias) = (None, InputMode::Linear, Bias::Both);
-        Rnn::new(Settings {
-            cell,
-            layers,
-            input_size,
-            hidden_size,
-            projected_size,
-            direction,
-            input_mode,
-            bias,
-            cell_clip: None,
-        })
+        let (layers, direction) = (self.layers, self.direction);
+        Rnn::new(Settings { layers, direction, ..Settings::new(Cell::Lstm, input_size, hidden_size) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
-use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
+use tidegate_gpu::rnn::{Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::saveable::restore;
 use tidegate_gpu::weights::{LayerWeights, tensors};
 use tidegate_gpu::{keras, tensorflow};
@@ -14,18 +14,7 @@ use tidegate_tools::format::golden::from_case;
 use tidegate_tools::format::{Description, Options, import_with};
 
 fn rnn(cell: Cell, input_size: usize, hidden_size: usize) -> Rnn {
-    Rnn::new(Settings {
-        cell,
-        layers: 1,
-        input_size,
-        hidden_size,
-        projected_size: None,
-        direction: Direction::Unidirectional,
-        input_mode: InputMode::Linear,
-        bias: Bias::Both,
-        cell_clip: None,
-    })
-    .unwrap()
+    Rnn::new(Settings::new(cell, input_size, hidden_size)).unwrap()
 }
 
 fn case(name: &str) -> (HashMap<String, String>, BTreeMap<String, Tensor>) {

@@ -11,7 +11,7 @@ use tidegate_gpu::cpu::count::Units;
 use tidegate_gpu::cpu::{Batch, Stack};
 use tidegate_gpu::layout::Layout;
 use tidegate_gpu::network::{Draws, Learned, Lesson, Network, Scaling, best};
-use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
+use tidegate_gpu::rnn::{Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::weights::{canonical_to_params, params_to_canonical};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::read_tensors;
@@ -202,17 +202,7 @@ fn scaling_needs_a_bias_to_go_into() {
 #[test]
 fn a_skipped_input_is_the_identity() {
     for cell in Cell::ALL {
-        let settings = Settings {
-            cell,
-            layers: 2,
-            input_size: 4,
-            hidden_size: 4,
-            projected_size: None,
-            direction: Direction::Bidirectional,
-            input_mode: InputMode::Linear,
-            bias: Bias::Both,
-            cell_clip: None,
-        };
+        let settings = Settings { layers: 2, direction: Direction::Bidirectional, ..Settings::new(cell, 4, 4) };
         let linear = Rnn::new(settings).unwrap();
         let skipped = Rnn::new(Settings { input_mode: InputMode::Skip, ..settings }).unwrap();
         let mut number = 0_u32;

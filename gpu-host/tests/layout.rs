@@ -22,17 +22,14 @@ fn configurations() -> Vec<Rnn> {
                     for input_mode in [InputMode::Linear, InputMode::Skip] {
                         for projected_size in [None, Some(2)] {
                             for bias in [Bias::None, Bias::Input, Bias::Recurrent, Bias::Both] {
-                                let hidden_size = HIDDEN;
                                 let settings = Settings {
-                                    cell,
                                     layers,
-                                    input_size,
-                                    hidden_size,
                                     projected_size,
                                     direction,
                                     input_mode,
                                     bias,
                                     cell_clip: (cell == Cell::Lstm && bias == Bias::Both).then_some(2.0),
+                                    ..Settings::new(cell, input_size, HIDDEN)
                                 };
                                 found.extend(Rnn::new(settings));
                             }
@@ -105,18 +102,8 @@ fn a_saved_stack_is_restored_from_its_file() {
 /// Offsets written down by hand, from the references that the module names.
 #[test]
 fn matrices_are_first_and_every_pseudo_layer_has_its_input_side_first() {
-    let rnn = Rnn::new(Settings {
-        cell: Cell::Gru,
-        layers: 2,
-        input_size: 3,
-        hidden_size: 2,
-        projected_size: None,
-        direction: Direction::Bidirectional,
-        input_mode: InputMode::Linear,
-        bias: Bias::Both,
-        cell_clip: None,
-    })
-    .unwrap();
+    let direction = Direction::Bidirectional;
+    let rnn = Rnn::new(Settings { layers: 2, direction, ..Settings::new(Cell::Gru, 3, 2) }).unwrap();
     let layout = Layout::described(&rnn);
     let first = |pseudo_layer, side, kind| layout.side(pseudo_layer, side, kind)[0].offset;
     // A forward layer: 3 gates of 2 x 3, then 3 of 2 x 2; the second layer reads 4 features.
@@ -138,15 +125,11 @@ fn matrices_are_first_and_every_pseudo_layer_has_its_input_side_first() {
 #[test]
 fn a_projection_follows_its_pseudo_layer_and_a_skipped_input_has_no_matrices() {
     let given = Settings {
-        cell: Cell::Lstm,
         layers: 2,
-        input_size: 3,
-        hidden_size: 3,
         projected_size: Some(2),
-        direction: Direction::Unidirectional,
         input_mode: InputMode::Skip,
         bias: Bias::Input,
-        cell_clip: None,
+        ..Settings::new(Cell::Lstm, 3, 3)
     };
     let layout = Layout::described(&Rnn::new(given).unwrap());
     assert!(layout.side(0, Side::Input, Kind::Matrix).is_empty());
@@ -208,18 +191,7 @@ fn weights_that_are_not_the_stack_s_are_refused() {
 
 #[test]
 fn a_model_that_cudnn_does_not_compute_is_not_restored() {
-    let rnn = Rnn::new(Settings {
-        cell: Cell::Lstm,
-        layers: 1,
-        input_size: HIDDEN,
-        hidden_size: HIDDEN,
-        projected_size: None,
-        direction: Direction::Unidirectional,
-        input_mode: InputMode::Linear,
-        bias: Bias::None,
-        cell_clip: None,
-    })
-    .unwrap();
+    let rnn = Rnn::new(Settings { bias: Bias::None, ..Settings::new(Cell::Lstm, HIDDEN, HIDDEN) }).unwrap();
     let given = weights(&rnn, 3);
     let model = save(&rnn, &given, None, String::new()).unwrap();
     let refused = |rnn: &Rnn, change: &dyn Fn(&mut Canonical)| {

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use tidegate_gpu::cpu::{Batch, Stack};
 use tidegate_gpu::record::{Apart, Recording, on_cpu, read};
-use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
+use tidegate_gpu::rnn::{Cell, Direction, Rnn, Settings};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{read_tensors, write_tensors};
 
@@ -182,17 +182,7 @@ fn an_older_cudnn_is_refused() {
 #[test]
 fn a_program_that_takes_turns_is_answered() {
     let machine = both();
-    let settings = Settings {
-        cell: Cell::Lstm,
-        layers: 2,
-        input_size: 2,
-        hidden_size: 4,
-        projected_size: None,
-        direction: Direction::Bidirectional,
-        input_mode: InputMode::Linear,
-        bias: Bias::Both,
-        cell_clip: None,
-    };
+    let settings = Settings { layers: 2, direction: Direction::Bidirectional, ..Settings::new(Cell::Lstm, 2, 4) };
     let stack = Stack::new(&Rnn::new(settings).unwrap());
     let (given, found) = (machine.path("given.safetensors"), machine.path("found.safetensors"));
     let numbers = |len: usize| (0..len).map(|k| ((k * 37 % 19) as f32 - 9.0) / 20.0).collect::<Vec<f32>>();

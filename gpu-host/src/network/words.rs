@@ -5,7 +5,7 @@ use tidegate_tools::format::description::{LayerDescription, Take};
 
 use super::{Function, Kind};
 use crate::cpu::Stack;
-use crate::rnn::{Bias, Cell, Direction, InputMode, Rnn, RnnError, Settings};
+use crate::rnn::{Bias, Cell, Direction, Rnn, RnnError, Settings};
 
 /// Most weights of a layer: with gradient and moments they take 1 GiB.
 const MAX_PARAMS: usize = 1 << 26;
@@ -106,15 +106,12 @@ pub(super) fn kind(layer: &LayerDescription, input: usize, vector: bool) -> Resu
             let clip = layer.args.get("cell_clip");
             let cell_clip = clip.map(|value| value.as_f64().map_or(f32::NAN, |value| value as f32));
             let settings = Settings {
-                cell,
                 layers,
-                input_size: input,
-                hidden_size: needed("hidden_size")?,
                 projected_size,
                 direction,
-                input_mode: InputMode::Linear,
                 bias,
                 cell_clip,
+                ..Settings::new(cell, input, needed("hidden_size")?)
             };
             let rnn = Rnn::new(settings).map_err(Wrong::Rnn)?;
             let blocks = cell.blocks() * settings.hidden_size;
