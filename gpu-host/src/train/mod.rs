@@ -6,6 +6,7 @@ mod augment;
 mod aware;
 pub mod data;
 mod epoch;
+mod join;
 mod machine;
 mod resume;
 mod ts;

@@ -5,17 +5,13 @@
 //! encrypted: that network must be trusted.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::time::{Duration, Instant};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
-/// Processes begin apart: some have to be started first, or read their data more slowly.
-const JOIN: Duration = Duration::from_secs(600);
+use super::join::JOIN;
+
 /// No step takes so long.
-const SILENCE: Duration = Duration::from_secs(600);
-/// Who is no process of the training does not keep it waiting.
-const HELLO: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(50);
-const MAGIC: [u8; 8] = *b"tidegate";
+pub(super) const SILENCE: Duration = Duration::from_secs(600);
 /// Most bytes that are shared at once: more than any checkpoint.
 const MOST: u64 = 1 << 34;
 
@@ -60,11 +56,25 @@ pub enum WorldError {
     },
     /// Another process trains something else.
     #[error(
-        "rank {rank} has other settings, data or weights: start all processes with the same command on the same files"
+        "rank {rank} has other settings, data, weights or devices: start all with the same command on the same files"
     )]
     Different {
         /// Which.
         rank: usize,
+    },
+    /// Another process is this rank.
+    #[error("another process is rank {rank}: give each a RANK of its own")]
+    Taken {
+        /// Which.
+        rank: usize,
+    },
+    /// Another process says nothing.
+    #[error("rank {rank} has said nothing for {seconds} s: see what it does, and start all again")]
+    Silent {
+        /// Which.
+        rank: usize,
+        /// Waited.
+        seconds: u64,
     },
     /// Another process is gone.
     #[error("rank {rank} is gone ({source}): see what it said, and start all again")]
@@ -79,11 +89,11 @@ pub enum WorldError {
 /// Which of the processes this is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    rank: usize,
-    size: usize,
-    local_rank: usize,
-    address: String,
-    port: u16,
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    pub(super) local_rank: usize,
+    pub(super) address: String,
+    pub(super) port: u16,
 }
 
 impl Default for Place {
@@ -144,108 +154,22 @@ impl Place {
 
     /// Meets the others, who must have the same `fingerprint`.
     pub(super) fn join(&self, fingerprint: &str) -> Result<World, WorldError> {
-        let peers = match (self.size, self.rank) {
-            (1, _) => Vec::new(),
-            (_, 0) => self.listen(fingerprint)?,
-            _ => vec![self.connect(fingerprint)?],
-        };
-        Ok(World { rank: self.rank, size: self.size, peers, gpus: None })
+        Ok(World { rank: self.rank, size: self.size, peers: self.meet(fingerprint, JOIN)?, gpus: None })
     }
-
-    fn hello(&self, fingerprint: &str) -> [u8; 20] {
-        let mut hello = [0; 20];
-        let numbers = [self.rank as u32, self.size as u32, crc32c::crc32c(fingerprint.as_bytes())];
-        hello[..8].copy_from_slice(&MAGIC);
-        for (to, number) in hello[8..].as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
-            *to = number.to_le_bytes();
-        }
-        hello
-    }
-
-    /// Rank 0: all others, in their order.
-    fn listen(&self, fingerprint: &str) -> Result<Vec<TcpStream>, WorldError> {
-        let local = self.addresses().is_ok_and(|all| all.iter().all(|at| at.ip().is_loopback()));
-        let host = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-        let at = SocketAddr::new(IpAddr::V4(host), self.port);
-        let failed = |source| WorldError::Listen { at, source };
-        let listener = TcpListener::bind(at).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let mut peers: Vec<Option<TcpStream>> = (1..self.size).map(|_| None).collect();
-        let started = Instant::now();
-        while let Some(missing) = peers.iter().position(Option::is_none) {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    // Who says something else, or nothing, is none of us.
-                    let Some((rank, same)) = greeted(&stream, &self.hello(fingerprint)) else { continue };
-                    let lost = |source| WorldError::Lost { rank, source };
-                    if let Some(place) = peers.get_mut(rank.wrapping_sub(1)).filter(|place| place.is_none()) {
-                        (&stream).write_all(&[u8::from(same)]).map_err(lost)?;
-                        if !same {
-                            return Err(WorldError::Different { rank });
-                        }
-                        *place = Some(talking(stream).map_err(lost)?);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if started.elapsed() > JOIN {
-                        return Err(WorldError::Absent { missing: missing + 1, seconds: JOIN.as_secs() });
-                    }
-                    std::thread::sleep(PAUSE);
-                }
-                Err(error) => return Err(failed(error)),
-            }
-        }
-        Ok(peers.into_iter().flatten().collect())
-    }
-
-    fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok((self.address.as_str(), self.port).to_socket_addrs()?.collect())
-    }
-
-    /// Any other: rank 0.
-    fn connect(&self, fingerprint: &str) -> Result<TcpStream, WorldError> {
-        let started = Instant::now();
-        loop {
-            let joined = TcpStream::connect((self.address.as_str(), self.port)).and_then(|stream| {
-                let mut stream = talking(stream)?;
-                stream.write_all(&self.hello(fingerprint))?;
-                let mut answer = [0];
-                stream.read_exact(&mut answer)?;
-                Ok((stream, answer))
-            });
-            match joined {
-                Ok((stream, [1])) => return Ok(stream),
-                Ok(_) => return Err(WorldError::Different { rank: 0 }),
-                Err(source) if started.elapsed() > JOIN => {
-                    return Err(WorldError::Join { address: self.address.clone(), port: self.port, source });
-                }
-                Err(_) => std::thread::sleep(PAUSE),
-            }
-        }
-    }
-}
-
-/// Who it is that has come, if it is one of us; and whether it trains the same.
-fn greeted(mut stream: &TcpStream, own: &[u8; 20]) -> Option<(usize, bool)> {
-    let mut hello = [0; 20];
-    stream.set_nonblocking(false).ok()?;
-    stream.set_read_timeout(Some(HELLO)).ok()?;
-    stream.read_exact(&mut hello).ok()?;
-    let rank = u32::from_le_bytes(*hello[8..].first_chunk()?);
-    (hello[..8] == MAGIC).then_some((rank as usize, hello[12..] == own[12..]))
-}
-
-fn talking(stream: TcpStream) -> io::Result<TcpStream> {
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
-    Ok(stream)
 }
 
 /// Adds up gradients beside the processes' own connection.
 pub(super) trait Gpus {
     /// The sum over all processes, in place; the same bits in each.
     fn sum(&mut self, values: &mut [f32]) -> Result<(), super::TrainError>;
+}
+
+/// That a process is gone, or says nothing.
+pub(super) fn lost(rank: usize) -> impl Fn(io::Error) -> WorldError {
+    move |source| match source.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => WorldError::Silent { rank, seconds: SILENCE.as_secs() },
+        _ => WorldError::Lost { rank, source },
+    }
 }
 
 /// The processes of a training, one of which this is.
@@ -316,17 +240,16 @@ impl World {
         };
         if self.is_first() {
             for (peer, stream) in self.peers.iter_mut().enumerate() {
-                stream.read_exact(&mut bytes).map_err(|source| WorldError::Lost { rank: peer + 1, source })?;
+                stream.read_exact(&mut bytes).map_err(lost(peer + 1))?;
                 let theirs = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
                 values.iter_mut().zip(theirs).for_each(|(value, theirs)| *value += theirs);
             }
             own(values, &mut bytes);
             return self.tell(&bytes);
         }
-        let lost = |source| WorldError::Lost { rank: 0, source };
         own(values, &mut bytes);
         for stream in &mut self.peers {
-            stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).map_err(lost)?;
+            stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).map_err(lost(0))?;
         }
         values.iter_mut().zip(bytes.as_chunks().0).for_each(|(value, bytes)| *value = f64::from_le_bytes(*bytes));
         Ok(())
@@ -347,7 +270,7 @@ impl World {
                 let all = stream.take(length.min(MOST)).read_to_end(&mut shared)? as u64 == length;
                 if all { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
             });
-            read.map_err(|source| WorldError::Lost { rank: 0, source })?;
+            read.map_err(lost(0))?;
         }
         Ok(shared)
     }
@@ -355,7 +278,7 @@ impl World {
     /// Rank 0 tells all others.
     fn tell(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
         for (peer, stream) in self.peers.iter_mut().enumerate() {
-            stream.write_all(bytes).map_err(|source| WorldError::Lost { rank: peer + 1, source })?;
+            stream.write_all(bytes).map_err(lost(peer + 1))?;
         }
         Ok(())
     }
@@ -363,6 +286,8 @@ impl World {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn told(variables: &[(&str, &str)]) -> Result<Place, WorldError> {
@@ -400,12 +325,12 @@ mod tests {
     }
 
     /// So many processes at a free port, as threads.
-    fn together<T: Send>(size: usize, work: impl Fn(World) -> T + Sync, fingerprints: &[&str]) -> Vec<T> {
+    fn together<T: Send>(size: usize, work: impl Fn(World) -> T + Sync) -> Vec<T> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let place = |rank| Place { rank, size, local_rank: 0, address: "127.0.0.1".into(), port };
         let work = &work;
         std::thread::scope(|scope| {
-            let run = |rank: usize| scope.spawn(move || work(place(rank).join(fingerprints[rank]).unwrap()));
+            let run = |rank: usize| scope.spawn(move || work(place(rank).join("same").unwrap()));
             let threads: Vec<_> = (0..size).map(run).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
@@ -420,7 +345,7 @@ mod tests {
             let own: Vec<usize> = world.own((0..8).map(|k| (k, ()))).map(|(k, ())| k).collect();
             (gradient, counts, shared, own)
         };
-        let found = together(3, work, &["same"; 3]);
+        let found = together(3, work);
         for (rank, (gradient, counts, shared, own)) in found.into_iter().enumerate() {
             assert!(gradient.iter().enumerate().all(|(k, &sum)| sum == (6 * k) as f32));
             assert_eq!((counts, shared), ([3.0, 3.0], vec![7; 100_000]));
@@ -429,29 +354,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_or_trains_something_else_is_named() {
+    fn who_is_gone_or_says_nothing_is_named() {
         let leave = |mut world: World| if world.is_first() { Some(world.sum([1.0]).unwrap_err()) } else { None };
-        let found = together(2, leave, &["same"; 2]);
+        let found = together(2, leave);
         assert!(found[0].as_ref().unwrap().to_string().starts_with("rank 1 is gone ("));
 
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let place = |rank| Place { rank, size: 2, local_rank: 0, address: "127.0.0.1".into(), port };
-        let refused = std::thread::scope(|scope| {
-            let other = scope.spawn(move || place(1).join("other").err().unwrap().to_string());
-            // A stranger is no rank.
-            let stranger = scope.spawn(move || {
-                loop {
-                    if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
-                        return stream.write_all(b"GET / HTTP/1.1\r\n\r\n").is_ok();
-                    }
-                }
-            });
-            let first = place(0).join("one").err().unwrap().to_string();
-            drop(stranger);
-            [first, other.join().unwrap()]
-        });
-        assert!(
-            refused[0].starts_with("rank 1 has other settings") && refused[1].starts_with("rank 0 has other settings")
-        );
+        let ended = std::sync::Barrier::new(2);
+        let wait = |mut world: World| {
+            let limit = Some(Duration::from_millis(50));
+            world.peers.iter().for_each(|peer| peer.set_read_timeout(limit).unwrap());
+            let error = world.is_first().then(|| world.sum([1.0]).unwrap_err().to_string());
+            ended.wait();
+            error
+        };
+        let found = together(2, wait);
+        assert!(found[0].as_ref().unwrap().starts_with("rank 1 has said nothing for"), "{found:?}");
     }
 }
