@@ -83,7 +83,7 @@ pub enum GpuError {
         source: cudarc::driver::DriverError,
     },
     /// There is no such GPU.
-    #[error("GPU {number} (LOCAL_RANK) is wanted, but this machine has {count}")]
+    #[error("GPU {number} (LOCAL_RANK) is wanted, but there are {count} (CUDA_VISIBLE_DEVICES)")]
     Number {
         /// Its number, from 0.
         number: usize,
@@ -91,7 +91,7 @@ pub enum GpuError {
         count: usize,
     },
     /// An NCCL function refused.
-    #[error("{call}: {reason}")]
+    #[error("{call}: {reason} (NCCL_DEBUG=INFO says more)")]
     Nccl {
         /// Its name.
         call: &'static str,

@@ -334,7 +334,7 @@ fn without_words_a_training_is_on_the_device_that_is_there() {
         refused(&cuda, &[("TIDEGATE_STAND_IN_FAIL", call)], call.trim_end_matches("_v2"));
     }
     let place = [("WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "::1"), ("MASTER_PORT", "9")];
-    refused(&cuda, &place, "GPU 1 (LOCAL_RANK) is wanted, but this machine has 1");
+    refused(&cuda, &place, "GPU 1 (LOCAL_RANK) is wanted, but there are 1 (CUDA_VISIBLE_DEVICES)");
 }
 
 /// A training in two processes, each on a machine and a device of its own.

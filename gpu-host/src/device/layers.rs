@@ -46,6 +46,11 @@ impl Layers {
         Self { device: device.clone(), math, stacks: BTreeMap::new() }
     }
 
+    /// How exact their products are.
+    pub const fn math(&self) -> Math {
+        self.math
+    }
+
     /// Where they are.
     pub const fn device(&self) -> &Device {
         &self.device

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
+use std::time::Duration;
 
 use super::compute::to_write;
 use super::{Element, Values};
@@ -124,8 +125,8 @@ impl Nccl {
     /// The sum over all processes, in place.
     ///
     /// # Errors
-    /// If the device or NCCL fails.
-    pub fn sum(&mut self, values: &mut [f32]) -> Result<(), GpuError> {
+    /// If the device or NCCL fails, or others do not come to the end within this time.
+    pub fn sum(&mut self, values: &mut [f32], limit: Duration) -> Result<(), GpuError> {
         let handle = self.device.handle();
         if self.values.len() != values.len() {
             self.values = handle.values(Element::F32, values.len())?;
@@ -138,6 +139,14 @@ impl Nccl {
             (self.library.all_reduce)(on_device, on_device, values.len(), FLOAT, SUM, self.comm, stream)
         };
         self.library.of("ncclAllReduce", result)?;
+        // One that dies within a sum leaves the others in it.
+        if !handle.wait_at_most(limit)? {
+            let reason = format!(
+                "another process has said nothing for {} s: see what it said, and start all again",
+                limit.as_secs()
+            );
+            return Err(GpuError::Nccl { call: "ncclAllReduce", reason });
+        }
         values.copy_from_slice(&handle.read(&self.values)?);
         Ok(())
     }
@@ -145,8 +154,8 @@ impl Nccl {
 
 impl Drop for Nccl {
     fn drop(&mut self) {
-        // SAFETY: `init_rank` made it and nobody else ends it. Nothing is under way: every sum was waited for. To abort does
-        // not wait for others, who may be gone.
+        // SAFETY: `init_rank` made it and nobody else ends it. To abort does not wait for others, who may be gone, but ends a sum
+        // that does; its numbers are on the device until after this.
         let _ = unsafe { (self.library.abort)(self.comm) };
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::TrainError;
 #[cfg(feature = "cudnn")]
-use super::world::{Gpus, World};
+use super::world::{Gpus, SILENCE, World};
 use crate::rnn::Math;
 #[cfg(feature = "cudnn")]
 use crate::sys::nccl::{Library, Nccl, UniqueId};
@@ -80,6 +80,15 @@ impl Machine {
         Ok(())
     }
 
+    /// What must be the same in every process: a CPU sums otherwise than a GPU, and tf32 otherwise than f32.
+    pub(super) fn kind(&self) -> String {
+        match self {
+            Self::Cpu => "cpu".to_owned(),
+            #[cfg(feature = "cudnn")]
+            Self::Gpu(layers) => format!("cuda {:?}", layers.math()),
+        }
+    }
+
     /// In reports.
     pub fn name(&self) -> &str {
         match self {
@@ -93,7 +102,7 @@ impl Machine {
 #[cfg(feature = "cudnn")]
 impl Gpus for Nccl {
     fn sum(&mut self, values: &mut [f32]) -> Result<(), TrainError> {
-        Ok(Self::sum(self, values)?)
+        Ok(Self::sum(self, values, SILENCE)?)
     }
 }
 

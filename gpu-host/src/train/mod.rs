@@ -238,9 +238,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
         params: initial.clone(),
         ..Progress::default()
     };
-    // Nor do the processes on CPUs learn beside those on GPUs.
-    let kind = if matches!(machine, Machine::Cpu) { "cpu" } else { "cuda" };
-    let mut world = place.join(&format!("{fingerprint} {kind}"))?;
+    let mut world = place.join(&format!("{fingerprint} {}", machine.kind()))?;
     #[cfg(feature = "cudnn")]
     machine.join(&mut world)?;
     let kept = if place.is_first() { Progress::read(&settings.checkpoint)? } else { Vec::new() };

@@ -168,6 +168,7 @@ pub(super) trait Gpus {
 pub(super) fn lost(rank: usize) -> impl Fn(io::Error) -> WorldError {
     move |source| match source.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => WorldError::Silent { rank, seconds: SILENCE.as_secs() },
+        io::ErrorKind::UnexpectedEof => WorldError::Lost { rank, source: io::Error::other("its connection is closed") },
         _ => WorldError::Lost { rank, source },
     }
 }
