@@ -37,11 +37,14 @@ enum Command {
 /// or tensors (.npz, .safetensors) x, y and lengths. A training that was stopped goes on where it was: run the same command.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts --arch lstm.json --out vowels.safetensors
-  tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json --copies 8 --out kws.safetensors
-  torchrun --nproc-per-node 4 --no-python tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json \\
-      --batch 256 --out kws.safetensors
-  tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts --arch lstm.json --init trained.safetensors \\
+  tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts \\
+      --arch lstm.json --out vowels.safetensors
+  tidegate-gpu train --data index.csv --front-end mfcc.json --arch gru.json \\
+      --copies 8 --out kws.safetensors
+  torchrun --nproc-per-node 4 --no-python tidegate-gpu train --data index.csv \\
+      --front-end mfcc.json --arch gru.json --batch 256 --out kws.safetensors
+  tidegate-gpu train --data vowels_TRAIN.ts --test vowels_TEST.ts \\
+      --arch lstm.json --init trained.safetensors \\
       --quantize-aware i4x16 --epochs 10 --lr 0.0005 --out vowels_i4.safetensors")]
 struct Args {
     /// Sequences, or an index of sounds
