@@ -1,6 +1,9 @@
 //! Asks cuDNN itself, where there is one.
 
+use super::descriptors::place;
 use super::*;
+use crate::layout::{Kind, Layout, Region};
+use crate::rnn::{Bias, Math, Rnn};
 
 #[test]
 fn without_cudnn_loading_it_is_an_error_value() {
