@@ -110,8 +110,8 @@ impl GpuBatch {
 }
 
 /// The fastest algorithm known for a stack and sequences of these lengths. Of small layers recurrent weights fit into
-/// registers; where sequences end apart, or are projected, only the standard is there, and it is left to clip. (The sizes are those by which PyTorch
-/// chooses: `aten/src/ATen/native/cudnn/RNN.cpp`, `use_rnn_persist_small_h`.)
+/// registers; where sequences end apart, or are projected, only the standard is there, and whether another clips is not said.
+/// (The sizes are those by which PyTorch chooses: `aten/src/ATen/native/cudnn/RNN.cpp`, `use_rnn_persist_small_h`.)
 pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
     let settings = rnn.settings();
     let most = match (settings.cell, training) {

@@ -4,6 +4,7 @@ mod lesson;
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use lesson::{Lesson, json};
 use tidegate_tools::data::read_tensors;
@@ -42,7 +43,8 @@ fn several_processes_learn_what_one_learns() {
     assert!(two[1].status.success() && two[1].stdout.is_empty() && two[1].stderr.is_empty());
     assert_eq!(bytes("two.safetensors"), bytes("one.safetensors"));
 
-    // Sums in another order are a rounding apart, in each of six steps.
+    // In another order sums of some 600 numbers are up to 600 * 2^-24 apart; of that a step of Adam moves a weight by the rate,
+    // 0.002, six times: 4e-7. Where terms of a gradient cancel it is more: twenty times.
     let more = |out| ["--epochs", "6", "--batch", "96", "--carry", "--json", "--state-dict", out];
     let alone = json(&lesson.train("one.safetensors", &more("one.state.safetensors")));
     let three = ended(start(&lesson, 3, "three.safetensors", &[&more("three.state.safetensors")]));
@@ -51,7 +53,7 @@ fn several_processes_learn_what_one_learns() {
     let three = three.unwrap();
     for (name, tensor) in one.unwrap() {
         for (one, three) in tensor.data.iter().zip(&three[&name].data) {
-            assert!((one - three).abs() < 1e-4, "{name}: {one} {three}");
+            assert!((one - three).abs() < 1e-5, "{name}: {one} {three}");
         }
     }
 }
@@ -61,21 +63,20 @@ fn several_processes_learn_what_one_learns() {
 fn several_processes_go_on_where_they_were() {
     let lesson = Lesson::new(8);
     let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
-    let more = ["--epochs", "60", "--batch", "64", "--json"];
+    let more = ["--epochs", "300", "--batch", "64", "--json"];
     assert_eq!(json(&ended(start(&lesson, 2, "whole.safetensors", &[&more])).swap_remove(0))["resumed"], 0);
     let mut processes = start(&lesson, 2, "killed.safetensors", &[&more]);
     while !lesson.path("killed.checkpoint").exists() && processes[0].try_wait().unwrap().is_none() {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
     processes[1].kill().unwrap();
     let first = ended(processes).swap_remove(0);
-    if !first.status.success() {
-        let error = String::from_utf8(first.stderr).unwrap();
-        assert!(error.starts_with("tidegate-gpu: rank 1 is gone") && error.lines().count() == 1, "{error}");
-        assert!(!lesson.path("killed.safetensors").exists());
-        let again = ended(start(&lesson, 2, "killed.safetensors", &[&more]));
-        assert!(json(&again[0])["resumed"].as_u64().unwrap() > 0);
-    }
+    let error = String::from_utf8(first.stderr).unwrap();
+    assert_eq!(first.status.code(), Some(1), "it has ended before it could be killed");
+    assert!(error.starts_with("tidegate-gpu: rank 1 is gone") && error.lines().count() == 1, "{error}");
+    assert!(!lesson.path("killed.safetensors").exists());
+    let again = ended(start(&lesson, 2, "killed.safetensors", &[&more]));
+    assert!(json(&again[0])["resumed"].as_u64().unwrap() > 0);
     assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
 }
 

@@ -139,11 +139,11 @@ pub(super) fn epoch(
             #[cfg(feature = "cudnn")]
             Machine::Gpu(_) if parts.is_empty() => {}
             #[cfg(feature = "cudnn")]
-            Machine::Gpu(layers) => sum.add(step.learn(layers.as_mut(), &parts, carried.first())?),
+            Machine::Gpu(gpu) => sum.add(step.learn(&mut gpu.layers, &parts, carried.first())?),
         }
         carried = sum.ends;
         let mut gradient = sum.gradient;
-        let [loss, right] = course.world.add_up(&mut gradient, [sum.loss, sum.right as f64])?;
+        let [loss, right] = course.machine.add_up(course.world, &mut gradient, [sum.loss, sum.right as f64])?;
         if !loss.is_finite() {
             return Err(TrainError::Diverged { epoch: number + 1 });
         }
@@ -200,10 +200,10 @@ fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> 
             found
         }),
         #[cfg(feature = "cudnn")]
-        Machine::Gpu(layers) if settings.carry => held_out.one_by_one(layers.as_mut(), &parts)?,
+        Machine::Gpu(gpu) if settings.carry => held_out.one_by_one(&mut gpu.layers, &parts)?,
         #[cfg(feature = "cudnn")]
-        Machine::Gpu(layers) => {
-            let score = |parts: &[&[usize]]| Ok(held_out.score(layers.as_mut(), &parts.concat(), None)?.0);
+        Machine::Gpu(gpu) => {
+            let score = |parts: &[&[usize]]| Ok(held_out.score(&mut gpu.layers, &parts.concat(), None)?.0);
             parts.chunks(WAVE).map(score).collect::<Result<_, TrainError>>()?
         }
     };

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::TrainError;
 #[cfg(feature = "cudnn")]
-use super::world::{Gpus, SILENCE, World};
+use super::world::SILENCE;
+use super::world::World;
+#[cfg(feature = "cudnn")]
+use crate::device::layers::Layers;
 use crate::rnn::Math;
 #[cfg(feature = "cudnn")]
 use crate::sys::nccl::{Library, Nccl, UniqueId};
@@ -27,7 +30,14 @@ pub enum Machine {
     Cpu,
     /// On a GPU.
     #[cfg(feature = "cudnn")]
-    Gpu(Box<crate::device::layers::Layers>),
+    Gpu(Box<Gpu>),
+}
+
+/// A GPU, and the other processes' where there are some.
+#[cfg(feature = "cudnn")]
+pub struct Gpu {
+    pub(super) layers: Layers,
+    nccl: Option<Nccl>,
 }
 
 impl Machine {
@@ -42,7 +52,7 @@ impl Machine {
             return Ok((Self::Cpu, None));
         }
         match crate::device::Device::number(number) {
-            Ok(device) => Ok((Self::Gpu(Box::new(crate::device::layers::Layers::new(&device, math))), None)),
+            Ok(device) => Ok((Self::Gpu(Box::new(Gpu { layers: Layers::new(&device, math), nccl: None })), None)),
             Err(reason) if wanted == Wanted::Auto => Ok((Self::Cpu, Some(reason.to_string()))),
             Err(error) => Err(error.into()),
         }
@@ -66,8 +76,8 @@ impl Machine {
     /// # Errors
     /// If there is no NCCL, or it fails.
     #[cfg(feature = "cudnn")]
-    pub(super) fn join(&self, world: &mut World) -> Result<(), TrainError> {
-        let Self::Gpu(layers) = self else { return Ok(()) };
+    pub(super) fn join(&mut self, world: &mut World) -> Result<(), TrainError> {
+        let Self::Gpu(gpu) = self else { return Ok(()) };
         if world.is_alone() {
             return Ok(());
         }
@@ -76,8 +86,27 @@ impl Machine {
         let id = UniqueId::of(&world.share(id)?)?;
         // All have NCCL: it would wait for one that has not, without an end.
         world.sum([0.0])?;
-        world.set_gpus(Box::new(Nccl::new(library, layers.device(), world.rank_of(), id)?));
+        gpu.nccl = Some(Nccl::new(library, gpu.layers.device(), world.rank_of(), id)?);
         Ok(())
+    }
+
+    /// The sum of gradients over all processes, in place, and of two counts.
+    pub(super) fn add_up(
+        &mut self,
+        world: &mut World,
+        gradient: &mut [f32],
+        counts: [f64; 2],
+    ) -> Result<[f64; 2], TrainError> {
+        #[cfg(feature = "cudnn")]
+        if let Self::Gpu(gpu) = self
+            && let Some(nccl) = &mut gpu.nccl
+        {
+            // First the counts: who is gone is known before GPUs wait for it.
+            let sums = world.sum(counts)?;
+            nccl.sum(gradient, SILENCE)?;
+            return Ok(sums);
+        }
+        Ok(world.add_up(gradient, counts)?)
     }
 
     /// What must be the same in every process: a CPU sums otherwise than a GPU, and tf32 otherwise than f32.
@@ -85,7 +114,7 @@ impl Machine {
         match self {
             Self::Cpu => "cpu".to_owned(),
             #[cfg(feature = "cudnn")]
-            Self::Gpu(layers) => format!("cuda {:?}", layers.math()),
+            Self::Gpu(gpu) => format!("cuda {:?}", gpu.layers.math()),
         }
     }
 
@@ -94,15 +123,8 @@ impl Machine {
         match self {
             Self::Cpu => "the CPU",
             #[cfg(feature = "cudnn")]
-            Self::Gpu(layers) => layers.device().name(),
+            Self::Gpu(gpu) => gpu.layers.device().name(),
         }
-    }
-}
-
-#[cfg(feature = "cudnn")]
-impl Gpus for Nccl {
-    fn sum(&mut self, values: &mut [f32]) -> Result<(), TrainError> {
-        Ok(Self::sum(self, values, SILENCE)?)
     }
 }
 

@@ -154,14 +154,8 @@ impl Place {
 
     /// Meets the others, who must have the same `fingerprint`.
     pub(super) fn join(&self, fingerprint: &str) -> Result<World, WorldError> {
-        Ok(World { rank: self.rank, size: self.size, peers: self.meet(fingerprint, JOIN)?, gpus: None })
+        Ok(World { rank: self.rank, size: self.size, peers: self.meet(fingerprint, JOIN)? })
     }
-}
-
-/// Adds up gradients beside the processes' own connection.
-pub(super) trait Gpus {
-    /// The sum over all processes, in place; the same bits in each.
-    fn sum(&mut self, values: &mut [f32]) -> Result<(), super::TrainError>;
 }
 
 /// That a process is gone, or says nothing.
@@ -179,7 +173,6 @@ pub(super) struct World {
     size: usize,
     /// Rank 0 has all others, the others have rank 0.
     peers: Vec<TcpStream>,
-    gpus: Option<Box<dyn Gpus>>,
 }
 
 impl World {
@@ -188,15 +181,9 @@ impl World {
         self.rank == 0
     }
 
-    /// Whether there are others.
+    /// Whether there are no others.
     pub(super) const fn is_alone(&self) -> bool {
         self.size == 1
-    }
-
-    /// Gradients are added up by these from now on.
-    #[cfg(feature = "cudnn")]
-    pub(super) fn set_gpus(&mut self, gpus: Box<dyn Gpus>) {
-        self.gpus = Some(gpus);
     }
 
     /// Its number, and how many there are.
@@ -218,15 +205,9 @@ impl World {
     }
 
     /// The sum of gradients, in place, and of two counts.
-    pub(super) fn add_up(&mut self, gradient: &mut [f32], counts: [f64; 2]) -> Result<[f64; 2], super::TrainError> {
+    pub(super) fn add_up(&mut self, gradient: &mut [f32], counts: [f64; 2]) -> Result<[f64; 2], WorldError> {
         if self.is_alone() {
             return Ok(counts);
-        }
-        if self.gpus.is_some() {
-            // First the counts: who is gone is known before GPUs wait for it.
-            let sums = self.sum(counts)?;
-            self.gpus.iter_mut().try_for_each(|gpus| gpus.sum(gradient))?;
-            return Ok(sums);
         }
         let mut values: Vec<f64> = gradient.iter().copied().map(f64::from).chain(counts).collect();
         self.sum_all(&mut values)?;
