@@ -34,78 +34,83 @@ impl Rows {
         Self { units, epsilon }
     }
 
-    /// Of `G` numbers of each unit, each by itself; `at` gives a block of them.
+    /// Of a row of `G` vectors a block, each by itself.
     #[inline(always)]
-    pub fn each<S: Simd, const G: usize>(&self, s: S, at: impl Fn(usize) -> [S::F32; G]) -> [Moments<S>; G] {
-        let len = self.units as f32;
-        let mut means = self.sums(s, &at);
+    pub fn each<S: Simd, const G: usize>(&self, s: S, row: &[f32]) -> [Moments<S>; G] {
+        let mut means: [S::F32; G] = self.sums(s, row);
         for mean in &mut means {
-            *mean = s.splat(s.sum(*mean) / len);
+            *mean = self.mean(s, *mean, 1);
         }
-        let squares = self.squares(s, &at, means);
-        let mut moments = [Moments { mean: s.splat(0.0), scale: s.splat(0.0) }; G];
+        let (squares, mut moments) = (self.squares(s, row, means), [Moments { mean: means[0], scale: means[0] }; G]);
         for g in 0..G {
-            moments[g] = Moments { mean: means[g], scale: self.scale(s, s.sum(squares[g]), len) };
+            moments[g] = Moments { mean: means[g], scale: self.scale(s, squares[g], 1) };
         }
         moments
     }
 
-    /// Of `G` numbers of each unit, all together.
+    /// Of rows of `G` vectors a block, which are normalized together: side by side, since a sum waits for the one before.
     #[inline(always)]
-    pub fn joint<S: Simd, const G: usize>(&self, s: S, at: impl Fn(usize) -> [S::F32; G]) -> Moments<S> {
-        let len = (G * self.units) as f32;
-        let mean = s.splat(s.sum(folded(s, self.sums(s, &at))) / len);
-        let squares = folded(s, self.squares(s, &at, [mean; G]));
-        Moments { mean, scale: self.scale(s, s.sum(squares), len) }
+    pub fn joint<S: Simd, const G: usize>(&self, s: S, [one, other]: [&[f32]; 2]) -> [Moments<S>; 2] {
+        let sums: [[S::F32; G]; 2] = [self.sums(s, one), self.sums(s, other)];
+        let means = [self.mean(s, folded(s, sums[0]), G), self.mean(s, folded(s, sums[1]), G)];
+        let squares = [self.squares(s, one, [means[0]; G]), self.squares(s, other, [means[1]; G])];
+        let scales = [self.scale(s, folded(s, squares[0]), G), self.scale(s, folded(s, squares[1]), G)];
+        [Moments { mean: means[0], scale: scales[0] }, Moments { mean: means[1], scale: scales[1] }]
     }
 
     /// Of one number of each unit.
     #[inline(always)]
     pub fn of<S: Simd>(&self, s: S, row: &[f32]) -> Moments<S> {
-        let [moments] = self.each(s, |block| [s.load_part(&row[block * S::LANES..])]);
+        let [moments] = self.each(s, row);
         moments
     }
 
+    /// From lanes that sum up `of` numbers of each unit.
     #[inline(always)]
-    fn scale<S: Simd>(&self, s: S, squares: f32, len: f32) -> S::F32 {
-        s.splat(1.0 / (squares / len + self.epsilon).sqrt())
+    fn mean<S: Simd>(&self, s: S, sums: S::F32, of: usize) -> S::F32 {
+        s.splat(s.sum(sums) / (of * self.units) as f32)
     }
 
     #[inline(always)]
-    fn sums<S: Simd, const G: usize>(&self, s: S, at: &impl Fn(usize) -> [S::F32; G]) -> [S::F32; G] {
-        let mut sums = [s.splat(0.0); G];
-        for block in 0..self.units.div_ceil(S::LANES) {
-            let x = at(block);
+    fn scale<S: Simd>(&self, s: S, squares: S::F32, of: usize) -> S::F32 {
+        s.splat(1.0 / (s.sum(squares) / (of * self.units) as f32 + self.epsilon).sqrt())
+    }
+
+    /// Of `G` vectors a block: the blocks in which every lane has a unit, and what is behind them.
+    #[inline(always)]
+    fn blocks<'r, S: Simd, const G: usize>(&self, _: S, row: &'r [f32]) -> (&'r [[S::Lanes; G]], &'r [f32]) {
+        let (whole, part) = row.split_at(self.units / S::LANES * G * S::LANES);
+        (bytemuck::cast_slice::<f32, S::Lanes>(whole).as_chunks().0, part)
+    }
+
+    #[inline(always)]
+    fn sums<S: Simd, const G: usize>(&self, s: S, row: &[f32]) -> [S::F32; G] {
+        let ((blocks, part), mut sums) = (self.blocks::<S, G>(s, row), [s.splat(0.0); G]);
+        for x in blocks {
             for g in 0..G {
-                sums[g] = s.add(sums[g], x[g]);
+                sums[g] = s.add(sums[g], s.load(&x[g]));
             }
+        }
+        for (sum, x) in sums.iter_mut().zip(part.chunks(S::LANES)) {
+            *sum = s.add(*sum, s.load_part(x));
         }
         sums
     }
 
     /// Sums of (x - mean)², without the lanes that have no unit.
     #[inline(always)]
-    fn squares<S: Simd, const G: usize>(
-        &self,
-        s: S,
-        at: &impl Fn(usize) -> [S::F32; G],
-        means: [S::F32; G],
-    ) -> [S::F32; G] {
-        let mut sums = [s.splat(0.0); G];
-        let (whole, part) = (self.units / S::LANES, self.units % S::LANES);
-        for block in 0..whole {
-            let x = at(block);
+    fn squares<S: Simd, const G: usize>(&self, s: S, row: &[f32], means: [S::F32; G]) -> [S::F32; G] {
+        let ((blocks, part), mut sums) = (self.blocks::<S, G>(s, row), [s.splat(0.0); G]);
+        for x in blocks {
             for g in 0..G {
-                let from_mean = s.sub(x[g], means[g]);
+                let from_mean = s.sub(s.load(&x[g]), means[g]);
                 sums[g] = s.fma(from_mean, from_mean, sums[g]);
             }
         }
-        if part > 0 {
-            let (x, is_unit) = (at(whole), s.load_part(&[1.0; MOST_LANES][..part]));
-            for g in 0..G {
-                let from_mean = s.mul(s.sub(x[g], means[g]), is_unit);
-                sums[g] = s.fma(from_mean, from_mean, sums[g]);
-            }
+        let is_unit = s.load_part(&[1.0; MOST_LANES][..self.units % S::LANES]);
+        for ((sum, mean), x) in sums.iter_mut().zip(means).zip(part.chunks(S::LANES)) {
+            let from_mean = s.mul(s.sub(s.load_part(x), mean), is_unit);
+            *sum = s.fma(from_mean, from_mean, *sum);
         }
         sums
     }
@@ -149,7 +154,7 @@ impl Affine {
     /// A block of units: x · gain + bias.
     #[inline(always)]
     pub fn apply<S: Simd>(&self, s: S, block: usize, x: S::F32) -> S::F32 {
-        let [gain, bias] = [&self.gain, &self.bias].map(|of| s.load_part(&of.get()[block * S::LANES..]));
-        s.fma(x, gain, bias)
+        let from = block * S::LANES;
+        s.fma(x, s.load_part(&self.gain.get()[from..]), s.load_part(&self.bias.get()[from..]))
     }
 }

@@ -179,8 +179,8 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         });
         let operands = if self.basis.is_some() { &*work.operand } else { states };
         if of_state_len > 0 {
-            work.of_state.fill(0.0);
-            many(s, &self.recurrent, operands, None, work.of_state, &at[..count], way);
+            // Sums that are normalized start at zero.
+            many(s, &self.recurrent, operands, Some(self.start.get()), work.of_state, &at[..count], way);
         } else {
             many(s, &self.recurrent, operands, None, sums, &at[..count], way);
         }

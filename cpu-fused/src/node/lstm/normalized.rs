@@ -81,6 +81,11 @@ fn blocks<S: Simd>(_: S, row: &[f32]) -> &[[S::Lanes; GATES]] {
     bytemuck::cast_slice::<f32, S::Lanes>(row).as_chunks().0
 }
 
+#[inline(always)]
+fn blocks_mut<S: Simd>(_: S, row: &mut [f32]) -> &mut [[S::Lanes; GATES]] {
+    bytemuck::cast_slice_mut::<f32, S::Lanes>(row).as_chunks_mut().0
+}
+
 impl<S: Simd, W: Weight> Lstm<S, W> {
     /// From the sums, which it writes over, to c' and m.
     #[inline(always)]
@@ -101,13 +106,12 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
     #[inline(always)]
     fn normalize_gates(&self, norms: &Norms, sums: &mut [f32], of_state: &[f32]) {
         let s = self.s;
-        let (sums, _) = bytemuck::cast_slice_mut::<f32, S::Lanes>(sums).as_chunks_mut::<GATES>();
         match &norms.gates {
             Gates::Plain => {}
             Gates::Each { gain, bias } => {
-                let moments = norms.rows.each(s, |block| gates(s, &sums[block]));
-                for (sums, (gain, bias)) in sums.iter_mut().zip(blocks(s, gain.get()).iter().zip(blocks(s, bias.get())))
-                {
+                let moments = norms.rows.each::<S, GATES>(s, sums);
+                let scales = blocks(s, gain.get()).iter().zip(blocks(s, bias.get()));
+                for (sums, (gain, bias)) in blocks_mut(s, sums).iter_mut().zip(scales) {
                     let (gain, bias) = (gates(s, gain), gates(s, bias));
                     for g in 0..GATES {
                         let normalized = moments[g].apply(s, s.load(&sums[g]));
@@ -116,11 +120,10 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
                 }
             }
             Gates::Joint { input_gain, recurrent_gain, bias } => {
-                let of_state = blocks(s, of_state);
-                let input = norms.rows.joint(s, |block| gates(s, &sums[block]));
-                let recurrent = norms.rows.joint(s, |block| gates(s, &of_state[block]));
+                let [input, recurrent] = norms.rows.joint::<S, GATES>(s, [sums, of_state]);
                 let scales = blocks(s, input_gain.get()).iter().zip(blocks(s, recurrent_gain.get()));
-                let of_blocks = sums.iter_mut().zip(of_state).zip(scales).zip(blocks(s, bias.get()));
+                let of_blocks =
+                    blocks_mut(s, sums).iter_mut().zip(blocks(s, of_state)).zip(scales).zip(blocks(s, bias.get()));
                 for (((sums, of_state), (input_gain, recurrent_gain)), bias) in of_blocks {
                     for g in 0..GATES {
                         let from_state = recurrent.apply(s, s.load(&of_state[g]));
