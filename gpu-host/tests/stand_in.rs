@@ -150,9 +150,15 @@ fn a_call_that_fails_is_named_and_leaves_no_file() {
         let named = said.out.iter().filter(|line| line.ends_with(&format!(" {call}: status 5000 (execution failed)")));
         assert_eq!(named.count(), 108, "{call}");
     }
-    let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", "cuMemAllocAsync")]);
-    assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false));
-    assert!(said.out[2].ends_with(" cuMemAllocAsync: out of memory (CUDA_ERROR_OUT_OF_MEMORY)"), "{}", said.out[2]);
+    let of_driver = [
+        ("cuMemAllocAsync", "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"),
+        ("cuMemsetD8Async", "unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"),
+    ];
+    for (call, reason) in of_driver {
+        let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", call)]);
+        assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false));
+        assert!(said.out[2].ends_with(&format!(" {call}: {reason}")), "{}", said.out[2]);
+    }
 }
 
 #[test]

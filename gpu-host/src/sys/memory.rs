@@ -72,12 +72,18 @@ impl Values {
 impl Handle {
     /// So many zeros.
     pub(crate) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<CudaSlice<T>, GpuError> {
-        self.stream().alloc_zeros(len).map_err(failed("cuMemAllocAsync"))
+        // SAFETY: all of it is written before it is read.
+        let mut zeros = unsafe { self.stream().alloc(len) }.map_err(failed("cuMemAllocAsync"))?;
+        self.stream().memset_zeros(&mut zeros).map_err(failed("cuMemsetD8Async"))?;
+        Ok(zeros)
     }
 
     /// These, in memory of their own.
     pub(crate) fn copied<T: DeviceRepr>(&self, all: &[T]) -> Result<CudaSlice<T>, GpuError> {
-        self.stream().clone_htod(all).map_err(failed("cuMemcpyHtoDAsync"))
+        // SAFETY: all of it is written before it is read.
+        let mut copy = unsafe { self.stream().alloc(all.len()) }.map_err(failed("cuMemAllocAsync"))?;
+        self.stream().memcpy_htod(all, &mut copy).map_err(failed("cuMemcpyHtoDAsync"))?;
+        Ok(copy)
     }
 
     /// So many numbers, zeros.
