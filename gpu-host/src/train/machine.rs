@@ -97,16 +97,17 @@ impl Machine {
         gradient: &mut [f32],
         counts: [f64; 2],
     ) -> Result<[f64; 2], TrainError> {
+        // First the counts: who is gone is known before GPUs wait for it.
+        let sums = world.sum(counts)?;
         #[cfg(feature = "cudnn")]
         if let Self::Gpu(gpu) = self
             && let Some(nccl) = &mut gpu.nccl
         {
-            // First the counts: who is gone is known before GPUs wait for it.
-            let sums = world.sum(counts)?;
             nccl.sum(gradient, SILENCE)?;
             return Ok(sums);
         }
-        Ok(world.add_up(gradient, counts)?)
+        world.add_up(gradient)?;
+        Ok(sums)
     }
 
     /// What must be the same in every process: a CPU sums otherwise than a GPU, and tf32 otherwise than f32.
