@@ -176,6 +176,12 @@ pub(super) struct World {
 }
 
 impl World {
+    /// A process that the others have left.
+    #[cfg(test)]
+    pub(super) const fn alone(rank: usize, size: usize) -> Self {
+        Self { rank, size, peers: Vec::new() }
+    }
+
     /// Whether it is rank 0.
     pub(super) const fn is_first(&self) -> bool {
         self.rank == 0
