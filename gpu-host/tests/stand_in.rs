@@ -343,8 +343,8 @@ fn without_words_a_training_is_on_the_device_that_is_there() {
     refused(&cuda, &place, "GPU 1 (LOCAL_RANK) is wanted, but there are 1 (CUDA_VISIBLE_DEVICES)");
 }
 
-/// A training in two processes, each on a machine and a device of its own.
-fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson) -> [Said; 2] {
+/// A training in two processes, each on a machine and a device of its own; the second with more of an environment.
+fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson, environment: &[(&str, &str)]) -> [Said; 2] {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let process = |rank: usize| {
         let more =
@@ -354,7 +354,7 @@ fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson) -> [Said; 2] {
         let place = [("WORLD_SIZE", "2"), ("RANK", &number), ("LOCAL_RANK", &number), ("MASTER_PORT", &port)];
         command.envs(place).env("MASTER_ADDR", "127.0.0.1").env("TIDEGATE_STAND_IN_DEVICES", "2");
         command.env("LD_LIBRARY_PATH", machines[rank].0.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
+        command.envs(environment.iter().copied().filter(|_| rank == 1)).spawn().unwrap()
     };
     [0, 1].map(process).map(|process| Said::of(&process.wait_with_output().unwrap()))
 }
@@ -364,18 +364,30 @@ fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson) -> [Said; 2] {
 fn two_devices_learn_what_one_learns() {
     let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(8));
     let alone = trained(&machine, &lesson, &["--device", "cuda"], &[]);
-    for (rank, said) in beside_each_other([&machine; 2], &lesson).into_iter().enumerate() {
+    for (rank, said) in beside_each_other([&machine; 2], &lesson, &[]).into_iter().enumerate() {
         assert_eq!((said.code, said.error.len(), said.out.is_empty()), (Some(0), 0, rank == 1), "{:?}", said.error);
     }
     let far = farthest(&read_tensors(&lesson.path("two.safetensors")).unwrap(), &alone);
     assert!(far < 1e-5, "{far}");
 }
 
+/// Nobody learns on beside a process whose numbers come out otherwise, and what is kept is older.
+#[test]
+fn a_process_that_comes_to_other_weights_ends_all() {
+    let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(4));
+    for said in beside_each_other([&machine; 2], &lesson, &[("TIDEGATE_STAND_IN_SUMS", "apart")]) {
+        assert_eq!((said.code, said.error.len()), (Some(1), 1), "{:?}", said.error);
+        let needed = "tidegate-gpu: after epoch 1 rank 1 has other weights than rank 0: start all again";
+        assert!(said.error[0].starts_with(needed), "{}", said.error[0]);
+    }
+    assert!(!lesson.path("two.model.safetensors").exists() && !lesson.path("two.model.checkpoint").exists());
+}
+
 /// NCCL would wait for it without an end.
 #[test]
 fn a_process_without_nccl_ends_all() {
     let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(4));
-    let [first, other] = beside_each_other([&machine, &both()], &lesson);
+    let [first, other] = beside_each_other([&machine, &both()], &lesson, &[]);
     if other.code == Some(0) {
         println!("SKIP an NCCL is here");
         return;

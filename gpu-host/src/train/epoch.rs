@@ -350,7 +350,7 @@ mod tests {
     fn each_process_has_its_own_of_what_is_held_out() {
         let order: Vec<usize> = (0..70).rev().collect();
         for (carry, size) in [(false, 1), (false, 3), (true, 1), (true, 3), (true, 32)] {
-            let all: Vec<_> = (0..size).map(|rank| own_parts(&order, carry, &World::alone(rank, size))).collect();
+            let all: Vec<_> = (0..size).map(|rank| own_parts(&order, carry, &World::one_of(rank, size))).collect();
             assert!(all.iter().all(|parts| !parts.is_empty()), "{carry} {size}");
             let mut found = all.concat().concat();
             found.sort_unstable();

@@ -68,6 +68,17 @@ pub enum WorldError {
         /// Which.
         rank: usize,
     },
+    /// Another process has learned something else from the same sums.
+    #[error(
+        "after epoch {epoch} rank {rank} has other weights than rank 0: \
+         start all again, with the same program on the same system and kind of processor"
+    )]
+    Apart {
+        /// The first of them.
+        rank: usize,
+        /// Counted from 1.
+        epoch: usize,
+    },
     /// Another process says nothing.
     #[error("rank {rank} has said nothing for {seconds} s: see what it does, and start all again")]
     Silent {
@@ -178,7 +189,7 @@ pub(super) struct World {
 impl World {
     /// A process that the others have left.
     #[cfg(test)]
-    pub(super) const fn alone(rank: usize, size: usize) -> Self {
+    pub(super) const fn one_of(rank: usize, size: usize) -> Self {
         Self { rank, size, peers: Vec::new() }
     }
 
@@ -208,6 +219,17 @@ impl World {
     pub(super) fn sum<const N: usize>(&mut self, mut values: [f64; N]) -> Result<[f64; N], WorldError> {
         self.sum_all(&mut values, f64::to_le_bytes, f64::from_le_bytes)?;
         Ok(values)
+    }
+
+    /// Sees that all have the same weights, by their digest.
+    pub(super) fn agree(&mut self, digest: u32, epoch: usize) -> Result<(), WorldError> {
+        let mut all = vec![0.0; self.size];
+        all[self.rank] = f64::from(digest);
+        self.sum_all(&mut all, f64::to_le_bytes, f64::from_le_bytes)?;
+        match all.iter().position(|found| *found != all[0]) {
+            Some(rank) => Err(WorldError::Apart { rank, epoch }),
+            None => Ok(()),
+        }
     }
 
     /// The sum of gradients, in place. They are f32 on the way, which is what they are before and behind it, and f64 in the sum.
@@ -368,6 +390,20 @@ mod tests {
             sums
         };
         assert_eq!(together(2, work), [[3.5, 1.0]; 2]);
+    }
+
+    #[test]
+    fn who_has_other_weights_is_named_everywhere() {
+        let work = |mut world: World| {
+            world.agree(u32::MAX, 1).unwrap();
+            world.agree(u32::MAX - u32::from(world.rank == 2), 2).unwrap_err().to_string()
+        };
+        for error in together(3, work) {
+            assert!(
+                error.starts_with("after epoch 2 rank 2 has other weights than rank 0: start all again"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

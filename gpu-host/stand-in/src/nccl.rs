@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::machine::{Element, machine};
-use crate::{Code, Opaque, Out, call, put};
+use crate::{Code, Opaque, Out, asked, call, put};
 
 /// `ncclUnhandledCudaError`
 const CUDA_ERROR: Code = 1;
@@ -209,6 +209,9 @@ extern "C" fn ncclAllReduce(
         let mut values = values.ok_or(INVALID_ARGUMENT)?;
         machine().words(to.addr() as u64, count, comm.device).ok_or(INVALID_ARGUMENT)?;
         reduce(&mut comm, &mut values).map_err(|_| SYSTEM_ERROR)?;
+        if asked("TIDEGATE_STAND_IN_SUMS", "apart") {
+            values.iter_mut().for_each(|sum| *sum *= 1.001);
+        }
         machine().put_floats(Element::F32, to.addr() as u64, &values, comm.device).ok_or(INVALID_ARGUMENT)
     })
 }
