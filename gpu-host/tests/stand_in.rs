@@ -10,11 +10,14 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tidegate_gpu::cpu::{Batch, Stack};
+use tidegate_gpu::device::Device;
 use tidegate_gpu::record::{Apart, Recording, on_cpu, read};
 use tidegate_gpu::rnn::{Cell, Direction, Rnn, Settings};
+use tidegate_gpu::sys::nccl::{Library, Nccl};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{read_tensors, write_tensors};
 
@@ -383,7 +386,43 @@ fn a_process_that_comes_to_other_weights_ends_all() {
     assert!(!lesson.path("two.model.safetensors").exists() && !lesson.path("two.model.checkpoint").exists());
 }
 
-/// NCCL would wait for it without an end.
+/// A rank waits for others only so long, before they meet and in sums.
+#[test]
+fn nobody_waits_without_an_end_for_a_rank_that_does_not_come() {
+    const SELF: &str = "nobody_waits_without_an_end_for_a_rank_that_does_not_come";
+    if std::env::var_os(SELF).is_none() {
+        // The loader reads its path before a program begins: the rest is another's.
+        let machine = Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat());
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", SELF]).env(SELF, "1").env("TIDEGATE_STAND_IN_DEVICES", "2");
+        command.env("LD_LIBRARY_PATH", machine.0.path()).env("TMPDIR", machine.0.path());
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        return;
+    }
+    let id = Library::load().unwrap().unique_id().unwrap();
+    let meet = |rank, id, limit| {
+        Nccl::new(Library::load().unwrap(), &Device::number(rank).unwrap(), (rank, 2), id, Duration::from_millis(limit))
+    };
+    let started = Instant::now();
+    let error = meet(0, id, 100).err().unwrap().to_string();
+    assert!(error.starts_with("ncclCommInitRankConfig: another process has said nothing for 0 s"), "{error}");
+    let id = Library::load().unwrap().unique_id().unwrap();
+    std::thread::scope(|scope| {
+        let (over, wait) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            let other = meet(1, id, 2000).unwrap();
+            wait.recv().unwrap_err();
+            drop(other);
+        });
+        let error = meet(0, id, 2000).unwrap().sum(&mut [1.0]).unwrap_err().to_string();
+        assert!(error.starts_with("ncclAllReduce: another process has said nothing for 2 s"), "{error}");
+        drop(over);
+    });
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+/// The others do not wait for it in NCCL.
 #[test]
 fn a_process_without_nccl_ends_all() {
     let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(4));
@@ -392,7 +431,7 @@ fn a_process_without_nccl_ends_all() {
         println!("SKIP an NCCL is here");
         return;
     }
-    assert!(other.error[0].contains("install NCCL 2"), "{:?}", other.error);
+    assert!(other.error[0].contains("install NCCL 2.14"), "{:?}", other.error);
     assert!(first.error[0].starts_with("tidegate-gpu: rank 1 is gone"), "{:?}", first.error);
     assert_eq!((first.code, first.error.len(), other.code, other.error.len()), (Some(1), 1, Some(1), 1));
 }

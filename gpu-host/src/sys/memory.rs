@@ -1,7 +1,6 @@
 //! Memory of the device, on the stream of a handle; what fails bears the name of the driver's function.
 
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use cudarc::cudnn::sys::cudnnDataType_t;
@@ -128,21 +127,6 @@ impl Handle {
     /// Waits until all is computed that was asked for.
     pub(crate) fn wait(&self) -> Result<(), GpuError> {
         self.stream().synchronize().map_err(failed("cuStreamSynchronize"))
-    }
-
-    /// Whether all is computed within this time that was asked for.
-    pub(crate) fn wait_at_most(&self, limit: Duration) -> Result<bool, GpuError> {
-        let event = self.stream().record_event(None).map_err(failed("cuEventRecord"))?;
-        let started = Instant::now();
-        loop {
-            if event.try_is_complete().map_err(failed("cuEventQuery"))? {
-                return Ok(true);
-            }
-            if started.elapsed() > limit {
-                return Ok(false);
-            }
-            std::thread::yield_now();
-        }
     }
 
     /// Makes the device the thread's.

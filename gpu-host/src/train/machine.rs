@@ -84,9 +84,9 @@ impl Machine {
         let library = Library::load()?;
         let id = if world.is_first() { library.unique_id()?.bytes().to_vec() } else { Vec::new() };
         let id = UniqueId::of(&world.share(id)?)?;
-        // All have NCCL: it would wait for one that has not, without an end.
+        // All have NCCL: it would wait for one that has not.
         world.sum([0.0])?;
-        gpu.nccl = Some(Nccl::new(library, gpu.layers.device(), world.rank_of(), id)?);
+        gpu.nccl = Some(Nccl::new(library, gpu.layers.device(), world.rank_of(), id, SILENCE)?);
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Machine {
         if let Self::Gpu(gpu) = self
             && let Some(nccl) = &mut gpu.nccl
         {
-            nccl.sum(gradient, SILENCE)?;
+            nccl.sum(gradient)?;
             return Ok(sums);
         }
         world.add_up(gradient)?;
