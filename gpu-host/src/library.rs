@@ -23,7 +23,7 @@ impl Needed {
         match self {
             Self::Driver => "install NVIDIA's driver, or train on the CPU",
             Self::Cudnn => "install cuDNN 9 and put its folder into LD_LIBRARY_PATH",
-            Self::Nccl => "install NCCL 2 and put its folder into LD_LIBRARY_PATH",
+            Self::Nccl => "install NCCL 2.14 or later and put its folder into LD_LIBRARY_PATH",
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let found = unsafe { symbol::<unsafe extern "C" fn()>(&library, &file, "cudnnCreate") };
         assert_eq!(
             found.unwrap_err().to_string(),
-            "libc.so.6 has no function cudnnCreate: cuDNN 9 and, for several GPUs, NCCL 2 are needed"
+            "libc.so.6 has no function cudnnCreate: cuDNN 9 and, for several GPUs, NCCL 2.14 are needed"
         );
     }
 }

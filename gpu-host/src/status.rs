@@ -59,7 +59,7 @@ pub enum GpuError {
     #[error(transparent)]
     LibraryMissing(#[from] LibraryMissing),
     /// A library is there but lacks a function: it is too old, or too new.
-    #[error("{library} has no function {symbol}: cuDNN 9 and, for several GPUs, NCCL 2 are needed")]
+    #[error("{library} has no function {symbol}: cuDNN 9 and, for several GPUs, NCCL 2.14 are needed")]
     SymbolMissing {
         /// The file.
         library: String,

@@ -42,6 +42,10 @@ fn several_processes_learn_what_one_learns() {
     assert_eq!(json(&two[0])["accuracy"], alone["accuracy"]);
     assert!(two[1].status.success() && two[1].stdout.is_empty() && two[1].stderr.is_empty());
     assert_eq!(bytes("two.safetensors"), bytes("one.safetensors"));
+    let more = ["--epochs", "6", "--batch", "64", "--carry", "--patience", "2", "--json"];
+    let alone = json(&lesson.train("one.safetensors", &more));
+    assert_eq!(json(&ended(start(&lesson, 2, "two.safetensors", &[&more]))[0])["accuracy"], alone["accuracy"]);
+    assert_eq!(bytes("two.safetensors"), bytes("one.safetensors"));
 
     // In another order sums of some 600 numbers are up to 600 * 2^-24 apart; of that a step of Adam moves a weight by the rate,
     // 0.002, six times: 4e-7. Where terms of a gradient cancel it is more: twenty times.

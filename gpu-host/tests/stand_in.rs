@@ -10,11 +10,14 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tidegate_gpu::cpu::{Batch, Stack};
+use tidegate_gpu::device::Device;
 use tidegate_gpu::record::{Apart, Recording, on_cpu, read};
 use tidegate_gpu::rnn::{Cell, Direction, Rnn, Settings};
+use tidegate_gpu::sys::nccl::{Library, Nccl};
 use tidegate_tools::canonical::Tensor;
 use tidegate_tools::data::{read_tensors, write_tensors};
 
@@ -150,9 +153,15 @@ fn a_call_that_fails_is_named_and_leaves_no_file() {
         let named = said.out.iter().filter(|line| line.ends_with(&format!(" {call}: status 5000 (execution failed)")));
         assert_eq!(named.count(), 108, "{call}");
     }
-    let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", "cuMemAllocAsync")]);
-    assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false));
-    assert!(said.out[2].ends_with(" cuMemAllocAsync: out of memory (CUDA_ERROR_OUT_OF_MEMORY)"), "{}", said.out[2]);
+    let of_driver = [
+        ("cuMemAllocAsync", "out of memory (CUDA_ERROR_OUT_OF_MEMORY)"),
+        ("cuMemsetD8Async", "unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"),
+    ];
+    for (call, reason) in of_driver {
+        let (folder, said) = machine.record(&[("TIDEGATE_STAND_IN_FAIL", call)]);
+        assert_eq!((said.code, &said.error, folder.exists()), (Some(1), &all, false));
+        assert!(said.out[2].ends_with(&format!(" {call}: {reason}")), "{}", said.out[2]);
+    }
 }
 
 #[test]
@@ -337,8 +346,8 @@ fn without_words_a_training_is_on_the_device_that_is_there() {
     refused(&cuda, &place, "GPU 1 (LOCAL_RANK) is wanted, but there are 1 (CUDA_VISIBLE_DEVICES)");
 }
 
-/// A training in two processes, each on a machine and a device of its own.
-fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson) -> [Said; 2] {
+/// A training in two processes, each on a machine and a device of its own; the second with more of an environment.
+fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson, environment: &[(&str, &str)]) -> [Said; 2] {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let process = |rank: usize| {
         let more =
@@ -348,7 +357,7 @@ fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson) -> [Said; 2] {
         let place = [("WORLD_SIZE", "2"), ("RANK", &number), ("LOCAL_RANK", &number), ("MASTER_PORT", &port)];
         command.envs(place).env("MASTER_ADDR", "127.0.0.1").env("TIDEGATE_STAND_IN_DEVICES", "2");
         command.env("LD_LIBRARY_PATH", machines[rank].0.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().unwrap()
+        command.envs(environment.iter().copied().filter(|_| rank == 1)).spawn().unwrap()
     };
     [0, 1].map(process).map(|process| Said::of(&process.wait_with_output().unwrap()))
 }
@@ -358,23 +367,71 @@ fn beside_each_other(machines: [&Machine; 2], lesson: &Lesson) -> [Said; 2] {
 fn two_devices_learn_what_one_learns() {
     let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(8));
     let alone = trained(&machine, &lesson, &["--device", "cuda"], &[]);
-    for (rank, said) in beside_each_other([&machine; 2], &lesson).into_iter().enumerate() {
+    for (rank, said) in beside_each_other([&machine; 2], &lesson, &[]).into_iter().enumerate() {
         assert_eq!((said.code, said.error.len(), said.out.is_empty()), (Some(0), 0, rank == 1), "{:?}", said.error);
     }
     let far = farthest(&read_tensors(&lesson.path("two.safetensors")).unwrap(), &alone);
     assert!(far < 1e-5, "{far}");
 }
 
-/// NCCL would wait for it without an end.
+/// Nobody learns on beside a process whose numbers come out otherwise, and what is kept is older.
+#[test]
+fn a_process_that_comes_to_other_weights_ends_all() {
+    let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(4));
+    for said in beside_each_other([&machine; 2], &lesson, &[("TIDEGATE_STAND_IN_SUMS", "apart")]) {
+        assert_eq!((said.code, said.error.len()), (Some(1), 1), "{:?}", said.error);
+        let needed = "tidegate-gpu: after epoch 1 rank 1 has other weights than rank 0: start all again";
+        assert!(said.error[0].starts_with(needed), "{}", said.error[0]);
+    }
+    assert!(!lesson.path("two.model.safetensors").exists() && !lesson.path("two.model.checkpoint").exists());
+}
+
+/// A rank waits for others only so long, before they meet and in sums.
+#[test]
+fn nobody_waits_without_an_end_for_a_rank_that_does_not_come() {
+    const SELF: &str = "nobody_waits_without_an_end_for_a_rank_that_does_not_come";
+    if std::env::var_os(SELF).is_none() {
+        // The loader reads its path before a program begins: the rest is another's.
+        let machine = Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat());
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", SELF]).env(SELF, "1").env("TIDEGATE_STAND_IN_DEVICES", "2");
+        command.env("LD_LIBRARY_PATH", machine.0.path()).env("TMPDIR", machine.0.path());
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+        return;
+    }
+    let id = Library::load().unwrap().unique_id().unwrap();
+    let meet = |rank, id, limit| {
+        Nccl::new(Library::load().unwrap(), &Device::number(rank).unwrap(), (rank, 2), id, Duration::from_millis(limit))
+    };
+    let started = Instant::now();
+    let error = meet(0, id, 100).err().unwrap().to_string();
+    assert!(error.starts_with("ncclCommInitRankConfig: another process has said nothing for 0 s"), "{error}");
+    let id = Library::load().unwrap().unique_id().unwrap();
+    std::thread::scope(|scope| {
+        let (over, wait) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            let other = meet(1, id, 2000).unwrap();
+            wait.recv().unwrap_err();
+            drop(other);
+        });
+        let error = meet(0, id, 2000).unwrap().sum(&mut [1.0]).unwrap_err().to_string();
+        assert!(error.starts_with("ncclAllReduce: another process has said nothing for 2 s"), "{error}");
+        drop(over);
+    });
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+/// The others do not wait for it in NCCL.
 #[test]
 fn a_process_without_nccl_ends_all() {
     let (machine, lesson) = (Machine::new(&[&CUDA[..], &CUDNN, &["libnccl.so.2"]].concat()), Lesson::new(4));
-    let [first, other] = beside_each_other([&machine, &both()], &lesson);
+    let [first, other] = beside_each_other([&machine, &both()], &lesson, &[]);
     if other.code == Some(0) {
         println!("SKIP an NCCL is here");
         return;
     }
-    assert!(other.error[0].contains("install NCCL 2"), "{:?}", other.error);
+    assert!(other.error[0].contains("install NCCL 2.14"), "{:?}", other.error);
     assert!(first.error[0].starts_with("tidegate-gpu: rank 1 is gone"), "{:?}", first.error);
     assert_eq!((first.code, first.error.len(), other.code, other.error.len()), (Some(1), 1, Some(1), 1));
 }

@@ -1,7 +1,6 @@
 //! Memory of the device, on the stream of a handle; what fails bears the name of the driver's function.
 
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use cudarc::cudnn::sys::cudnnDataType_t;
@@ -72,12 +71,18 @@ impl Values {
 impl Handle {
     /// So many zeros.
     pub(crate) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<CudaSlice<T>, GpuError> {
-        self.stream().alloc_zeros(len).map_err(failed("cuMemAllocAsync"))
+        // SAFETY: all of it is written before it is read.
+        let mut zeros = unsafe { self.stream().alloc(len) }.map_err(failed("cuMemAllocAsync"))?;
+        self.stream().memset_zeros(&mut zeros).map_err(failed("cuMemsetD8Async"))?;
+        Ok(zeros)
     }
 
     /// These, in memory of their own.
     pub(crate) fn copied<T: DeviceRepr>(&self, all: &[T]) -> Result<CudaSlice<T>, GpuError> {
-        self.stream().clone_htod(all).map_err(failed("cuMemcpyHtoDAsync"))
+        // SAFETY: all of it is written before it is read.
+        let mut copy = unsafe { self.stream().alloc(all.len()) }.map_err(failed("cuMemAllocAsync"))?;
+        self.stream().memcpy_htod(all, &mut copy).map_err(failed("cuMemcpyHtoDAsync"))?;
+        Ok(copy)
     }
 
     /// So many numbers, zeros.
@@ -122,21 +127,6 @@ impl Handle {
     /// Waits until all is computed that was asked for.
     pub(crate) fn wait(&self) -> Result<(), GpuError> {
         self.stream().synchronize().map_err(failed("cuStreamSynchronize"))
-    }
-
-    /// Whether all is computed within this time that was asked for.
-    pub(crate) fn wait_at_most(&self, limit: Duration) -> Result<bool, GpuError> {
-        let event = self.stream().record_event(None).map_err(failed("cuEventRecord"))?;
-        let started = Instant::now();
-        loop {
-            if event.try_is_complete().map_err(failed("cuEventQuery"))? {
-                return Ok(true);
-            }
-            if started.elapsed() > limit {
-                return Ok(false);
-            }
-            std::thread::yield_now();
-        }
     }
 
     /// Makes the device the thread's.

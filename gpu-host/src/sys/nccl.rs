@@ -1,13 +1,13 @@
 //! NCCL: sums over several GPUs, each of which is another process's. Its functions are loaded as cuDNN's are: `cudarc` looks
 //! for it under numbers that it does not have, and panics.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::compute::to_write;
-use super::{Element, Values};
+use super::{Element, Values, failed};
 use crate::device::Device;
 use crate::library::{Needed, open, symbol};
 use crate::status::GpuError;
@@ -15,6 +15,22 @@ use crate::status::GpuError;
 /// `ncclFloat32` and `ncclSum`.
 const FLOAT: c_int = 7;
 const SUM: c_int = 0;
+/// `ncclInProgress`
+const IN_PROGRESS: c_int = 7;
+
+/// `ncclConfig_t` of NCCL 2.14, which later ones read too.
+#[repr(C)]
+struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+}
+
+impl Config {
+    /// Calls come back at once, and [`Nccl::wait`] waits for what they have begun.
+    const NOT_BLOCKING: Self = Self { size: size_of::<Self>(), magic: 0xcafe_beef, version: 21_400, blocking: 0 };
+}
 
 /// `ncclUniqueId`: what the processes of a training find each other by.
 #[derive(Clone, Copy)]
@@ -42,8 +58,9 @@ type Comm = *mut c_void;
 /// An NCCL that is loaded, and on no device yet.
 pub struct Library {
     unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
-    init_rank: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int,
+    init_rank: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int,
     all_reduce: unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
+    async_error: unsafe extern "C" fn(Comm, *mut c_int) -> c_int,
     abort: unsafe extern "C" fn(Comm) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
     /// It stays in memory: from the first id on threads of its own run in it.
@@ -57,12 +74,13 @@ impl Library {
     /// If there is no NCCL, or it lacks a function.
     pub fn load() -> Result<Self, GpuError> {
         let (library, file) = open(Needed::Nccl, Needed::Nccl.files())?;
-        // SAFETY: the types above are those of NCCL 2's header, with enums as C has them. The library is never closed.
+        // SAFETY: the types above are those of NCCL 2.14's header, with enums as C has them. The library is never closed.
         unsafe {
             Ok(Self {
                 unique_id: symbol(&library, &file, "ncclGetUniqueId")?,
-                init_rank: symbol(&library, &file, "ncclCommInitRank")?,
+                init_rank: symbol(&library, &file, "ncclCommInitRankConfig")?,
                 all_reduce: symbol(&library, &file, "ncclAllReduce")?,
+                async_error: symbol(&library, &file, "ncclCommGetAsyncError")?,
                 abort: symbol(&library, &file, "ncclCommAbort")?,
                 error_string: symbol(&library, &file, "ncclGetErrorString")?,
                 _library: ManuallyDrop::new(library),
@@ -97,36 +115,68 @@ pub struct Nccl {
     /// As many numbers as were added up last.
     values: Values,
     device: Device,
+    limit: Duration,
     library: Library,
 }
 
 impl Nccl {
-    /// Meets the others: `size` processes call this, each with its `rank` and another GPU. It waits for all of them, however
-    /// long that takes.
+    /// Meets the others: `size` processes call this, each with its `rank` and another GPU. It waits for them for so long, here and
+    /// in sums.
     ///
     /// # Errors
-    /// If the device fails, or NCCL refuses.
+    /// If the device fails, NCCL refuses, or others do not come within this time.
     pub fn new(
         library: Library,
         device: &Device,
         (rank, size): (usize, usize),
         id: UniqueId,
+        limit: Duration,
     ) -> Result<Self, GpuError> {
         device.handle().bind()?;
         let values = device.handle().values(Element::F32, 1)?;
         let count = |found| c_int::try_from(found).map_err(|_| GpuError::Count { what: "a rank", found });
         let (rank, size) = (count(rank)?, count(size)?);
-        let mut comm = null_mut();
-        // SAFETY: `comm` outlives the call; the device is the thread's.
-        library.of("ncclCommInitRank", unsafe { (library.init_rank)(&mut comm, size, id, rank) })?;
-        Ok(Self { comm, values, device: device.clone(), library })
+        let (mut comm, mut config) = (null_mut(), Config::NOT_BLOCKING);
+        // SAFETY: `comm` and `config`, which is copied, outlive the call; the device is the thread's.
+        let result = unsafe { (library.init_rank)(&mut comm, size, id, rank, &mut config) };
+        let nccl = Self { comm, values, device: device.clone(), limit, library };
+        nccl.wait("ncclCommInitRankConfig", result, || Ok(true))?;
+        Ok(nccl)
+    }
+
+    /// Waits until NCCL has begun what `call` asked for, which gave `result`, and it is `done`. One that dies leaves the others in
+    /// it.
+    fn wait(
+        &self,
+        call: &'static str,
+        mut result: c_int,
+        done: impl Fn() -> Result<bool, GpuError>,
+    ) -> Result<(), GpuError> {
+        let started = Instant::now();
+        loop {
+            if result != IN_PROGRESS {
+                self.library.of(call, result)?;
+                if done()? {
+                    return Ok(());
+                }
+            }
+            if started.elapsed() > self.limit {
+                let seconds = self.limit.as_secs();
+                let reason =
+                    format!("another process has said nothing for {seconds} s: see what it said, and start all again");
+                return Err(GpuError::Nccl { call, reason });
+            }
+            std::thread::yield_now();
+            // SAFETY: what is under way has its `comm`; `result` outlives the call.
+            self.library.of("ncclCommGetAsyncError", unsafe { (self.library.async_error)(self.comm, &mut result) })?;
+        }
     }
 
     /// The sum over all processes, in place.
     ///
     /// # Errors
-    /// If the device or NCCL fails, or others do not come to the end within this time.
-    pub fn sum(&mut self, values: &mut [f32], limit: Duration) -> Result<(), GpuError> {
+    /// If the device or NCCL fails, or others do not come to the end in time.
+    pub fn sum(&mut self, values: &mut [f32]) -> Result<(), GpuError> {
         let handle = self.device.handle();
         if self.values.len() != values.len() {
             self.values = handle.values(Element::F32, values.len())?;
@@ -138,15 +188,9 @@ impl Nccl {
             let stream = handle.stream().cu_stream().cast();
             (self.library.all_reduce)(on_device, on_device, values.len(), FLOAT, SUM, self.comm, stream)
         };
-        self.library.of("ncclAllReduce", result)?;
-        // One that dies within a sum leaves the others in it.
-        if !handle.wait_at_most(limit)? {
-            let reason = format!(
-                "another process has said nothing for {} s: see what it said, and start all again",
-                limit.as_secs()
-            );
-            return Err(GpuError::Nccl { call: "ncclAllReduce", reason });
-        }
+        self.wait("ncclAllReduce", result, || Ok(true))?;
+        let end = handle.stream().record_event(None).map_err(failed("cuEventRecord"))?;
+        self.wait("ncclAllReduce", 0, || end.try_is_complete().map_err(failed("cuEventQuery")))?;
         values.copy_from_slice(&handle.read(&self.values)?);
         Ok(())
     }
@@ -154,8 +198,8 @@ impl Nccl {
 
 impl Drop for Nccl {
     fn drop(&mut self) {
-        // SAFETY: `init_rank` made it and nobody else ends it. To abort does not wait for others, who may be gone, but ends a sum
-        // that does; its numbers are on the device until after this.
+        // SAFETY: `init_rank` made it, or left it null, and nobody else ends it. To abort does not wait for others, who may be
+        // gone, but ends what does; the numbers of a sum are on the device until after this.
         let _ = unsafe { (self.library.abort)(self.comm) };
     }
 }

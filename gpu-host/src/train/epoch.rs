@@ -184,26 +184,21 @@ fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> 
     };
     let count = data.held_out.len();
     let order = if settings.carry { streams(count) } else { (0..count).collect() };
-    // Streams go on from part to part: they are for one process.
-    let all = order.chunks(PART).enumerate();
-    let parts: Vec<&[usize]> = match settings.carry {
-        true => all.filter(|_| course.world.is_first()).map(|(_, part)| part).collect(),
-        false => course.world.own(all).map(|(_, part)| part).collect(),
-    };
+    let parts = own_parts(&order, settings.carry, course.world);
     let found = match course.machine {
         Machine::Cpu if settings.carry => {
             let Ok(found) = held_out.one_by_one(&mut Cpu, &parts);
             found
         }
         Machine::Cpu => in_parallel(parts.len(), |part| {
-            let Ok((found, _)) = held_out.score(&mut Cpu, parts[part], None);
+            let Ok((found, _)) = held_out.score(&mut Cpu, &parts[part], None);
             found
         }),
         #[cfg(feature = "cudnn")]
         Machine::Gpu(gpu) if settings.carry => held_out.one_by_one(&mut gpu.layers, &parts)?,
         #[cfg(feature = "cudnn")]
         Machine::Gpu(gpu) => {
-            let score = |parts: &[&[usize]]| Ok(held_out.score(&mut gpu.layers, &parts.concat(), None)?.0);
+            let score = |parts: &[Vec<usize>]| Ok(held_out.score(&mut gpu.layers, &parts.concat(), None)?.0);
             parts.chunks(WAVE).map(score).collect::<Result<_, TrainError>>()?
         }
     };
@@ -211,6 +206,16 @@ fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> 
     let [loss, right] = course.world.sum(sum)?;
     let count = count.max(1) as f64;
     Ok([(loss / count) as f32, (right / count) as f32])
+}
+
+/// A process's own of what is held out: parts, or of each part its streams.
+fn own_parts(order: &[usize], carry: bool, world: &World) -> Vec<Vec<usize>> {
+    let parts = order.chunks(PART);
+    if !carry {
+        return world.own(parts.enumerate()).map(|(_, part)| part.to_vec()).collect();
+    }
+    let streams = parts.map(|part| world.own(part.iter().copied().enumerate()).map(|(_, k)| k).collect());
+    streams.filter(|part: &Vec<usize>| !part.is_empty()).collect()
 }
 
 /// What is held out.
@@ -247,9 +252,9 @@ impl HeldOut<'_> {
     }
 
     /// Each part goes on where the one before it has ended.
-    fn one_by_one<S: Stacks>(&self, stacks: &mut S, parts: &[&[usize]]) -> Result<Vec<[f64; 2]>, S::Error> {
+    fn one_by_one<S: Stacks>(&self, stacks: &mut S, parts: &[Vec<usize>]) -> Result<Vec<[f64; 2]>, S::Error> {
         let mut before = None;
-        let one = |part: &&[usize]| {
+        let one = |part: &Vec<usize>| {
             let (found, carried) = self.score(stacks, part, before.as_ref())?;
             before = Some(carried);
             Ok(found)
@@ -338,6 +343,22 @@ mod tests {
         let mut sorted = order;
         sorted.sort_unstable();
         assert_eq!(sorted, (0..100).collect::<Vec<_>>());
+    }
+
+    /// None waits while another goes through everything, and a stream goes on where it has ended.
+    #[test]
+    fn each_process_has_its_own_of_what_is_held_out() {
+        let order: Vec<usize> = (0..70).rev().collect();
+        for (carry, size) in [(false, 1), (false, 3), (true, 1), (true, 3), (true, 32)] {
+            let all: Vec<_> = (0..size).map(|rank| own_parts(&order, carry, &World::one_of(rank, size))).collect();
+            assert!(all.iter().all(|parts| !parts.is_empty()), "{carry} {size}");
+            let mut found = all.concat().concat();
+            found.sort_unstable();
+            assert_eq!(found, (0..70).collect::<Vec<_>>(), "{carry} {size}");
+            let behind =
+                |before: &[usize], after: &[usize]| after.iter().zip(before).all(|(k, before)| before - k == PART);
+            assert!(!carry || all.iter().flat_map(|parts| parts.windows(2)).all(|pair| behind(&pair[0], &pair[1])));
+        }
     }
 
     #[test]

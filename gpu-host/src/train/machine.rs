@@ -84,9 +84,9 @@ impl Machine {
         let library = Library::load()?;
         let id = if world.is_first() { library.unique_id()?.bytes().to_vec() } else { Vec::new() };
         let id = UniqueId::of(&world.share(id)?)?;
-        // All have NCCL: it would wait for one that has not, without an end.
+        // All have NCCL: it would wait for one that has not.
         world.sum([0.0])?;
-        gpu.nccl = Some(Nccl::new(library, gpu.layers.device(), world.rank_of(), id)?);
+        gpu.nccl = Some(Nccl::new(library, gpu.layers.device(), world.rank_of(), id, SILENCE)?);
         Ok(())
     }
 
@@ -97,16 +97,17 @@ impl Machine {
         gradient: &mut [f32],
         counts: [f64; 2],
     ) -> Result<[f64; 2], TrainError> {
+        // First the counts: who is gone is known before GPUs wait for it.
+        let sums = world.sum(counts)?;
         #[cfg(feature = "cudnn")]
         if let Self::Gpu(gpu) = self
             && let Some(nccl) = &mut gpu.nccl
         {
-            // First the counts: who is gone is known before GPUs wait for it.
-            let sums = world.sum(counts)?;
-            nccl.sum(gradient, SILENCE)?;
+            nccl.sum(gradient)?;
             return Ok(sums);
         }
-        Ok(world.add_up(gradient, counts)?)
+        world.add_up(gradient)?;
+        Ok(sums)
     }
 
     /// What must be the same in every process: a CPU sums otherwise than a GPU, and tf32 otherwise than f32.

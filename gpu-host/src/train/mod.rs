@@ -255,6 +255,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
     while progress.epochs < settings.epochs && !given_up(settings, &progress) {
         let started = Instant::now();
         epoch(&mut course, &mut aware, &mut progress)?;
+        course.world.agree(digest(0, &progress.params), progress.epochs)?;
         progress.seconds += started.elapsed().as_secs_f64();
         if place.is_first() {
             progress.save(&settings.checkpoint, &fingerprint)?;
@@ -310,19 +311,20 @@ fn given_up(settings: &Settings, progress: &Progress) -> bool {
     settings.patience.is_some_and(|patience| progress.epochs > progress.best_epoch + patience)
 }
 
+/// Of these numbers, behind others.
+fn digest(before: u32, values: &[f32]) -> u32 {
+    values.chunks(1024).fold(before, |digest, values| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        crc32c::crc32c_append(digest, &bytes)
+    })
+}
+
 /// What must be the same for a training to go on.
 fn fingerprint(settings: &Settings, description: &Description, data: &Data, initial: &[f32]) -> String {
-    let mut digest = 0;
-    let mut see = |values: &[f32]| {
-        for chunk in values.chunks(1024) {
-            let bytes: Vec<u8> = chunk.iter().flat_map(|value| value.to_le_bytes()).collect();
-            digest = crc32c::crc32c_append(digest, &bytes);
-        }
-    };
-    see(initial);
+    let mut seen = digest(0, initial);
     for example in data.train.iter().chain(&data.held_out) {
-        example.variants.iter().for_each(|rows| see(rows));
-        see(&[example.class as f32]);
+        seen = example.variants.iter().fold(seen, |seen, rows| digest(seen, rows));
+        seen = digest(seen, &[example.class as f32]);
     }
     let Settings {
         epochs,
@@ -342,7 +344,7 @@ fn fingerprint(settings: &Settings, description: &Description, data: &Data, init
     let integers = quantize_aware.map_or("", Numeric::name);
     let rates = format!("{learning_rate} {end_rate} {weight_decay} {clip} {noise} {scale} {carry} {integers}");
     let network = serde_json::to_string(description).unwrap_or_default();
-    format!("1 {digest:08x} {epochs} {patience:?} {batch} {rates} {seed} {network}")
+    format!("1 {seen:08x} {epochs} {patience:?} {batch} {rates} {seed} {network}")
 }
 
 /// Deletes the checkpoint: what was trained is kept elsewhere.

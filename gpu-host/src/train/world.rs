@@ -68,6 +68,17 @@ pub enum WorldError {
         /// Which.
         rank: usize,
     },
+    /// Another process has learned something else from the same sums.
+    #[error(
+        "after epoch {epoch} rank {rank} has other weights than rank 0: \
+         start all again, with the same program on the same system and kind of processor"
+    )]
+    Apart {
+        /// The first of them.
+        rank: usize,
+        /// Counted from 1.
+        epoch: usize,
+    },
     /// Another process says nothing.
     #[error("rank {rank} has said nothing for {seconds} s: see what it does, and start all again")]
     Silent {
@@ -176,6 +187,12 @@ pub(super) struct World {
 }
 
 impl World {
+    /// A process that the others have left.
+    #[cfg(test)]
+    pub(super) const fn one_of(rank: usize, size: usize) -> Self {
+        Self { rank, size, peers: Vec::new() }
+    }
+
     /// Whether it is rank 0.
     pub(super) const fn is_first(&self) -> bool {
         self.rank == 0
@@ -200,30 +217,48 @@ impl World {
 
     /// The sums over all processes, the same in each.
     pub(super) fn sum<const N: usize>(&mut self, mut values: [f64; N]) -> Result<[f64; N], WorldError> {
-        self.sum_all(&mut values)?;
+        self.sum_all(&mut values, f64::to_le_bytes, f64::from_le_bytes)?;
         Ok(values)
     }
 
-    /// The sum of gradients, in place, and of two counts.
-    pub(super) fn add_up(&mut self, gradient: &mut [f32], counts: [f64; 2]) -> Result<[f64; 2], WorldError> {
-        if self.is_alone() {
-            return Ok(counts);
+    /// Sees that all have the same weights, by their digest.
+    pub(super) fn agree(&mut self, digest: u32, epoch: usize) -> Result<(), WorldError> {
+        let mut all = vec![0.0; self.size];
+        all[self.rank] = f64::from(digest);
+        self.sum_all(&mut all, f64::to_le_bytes, f64::from_le_bytes)?;
+        match all.iter().position(|found| *found != all[0]) {
+            Some(rank) => Err(WorldError::Apart { rank, epoch }),
+            None => Ok(()),
         }
-        let mut values: Vec<f64> = gradient.iter().copied().map(f64::from).chain(counts).collect();
-        self.sum_all(&mut values)?;
-        gradient.iter_mut().zip(&values).for_each(|(to, &sum)| *to = sum as f32);
-        Ok([values[gradient.len()], values[gradient.len() + 1]])
     }
 
-    fn sum_all(&mut self, values: &mut [f64]) -> Result<(), WorldError> {
-        let mut bytes = vec![0; size_of_val(values)];
+    /// The sum of gradients, in place. They are f32 on the way, which is what they are before and behind it, and f64 in the sum.
+    pub(super) fn add_up(&mut self, gradient: &mut [f32]) -> Result<(), WorldError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let mut sums: Vec<f64> = gradient.iter().copied().map(f64::from).collect();
+        let read = |bytes| f64::from(f32::from_le_bytes(bytes));
+        self.sum_all(&mut sums, |value| (value as f32).to_le_bytes(), read)?;
+        gradient.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum as f32);
+        Ok(())
+    }
+
+    /// The sums, in place, of numbers that are `N` bytes each on the way.
+    fn sum_all<const N: usize>(
+        &mut self,
+        values: &mut [f64],
+        write: fn(f64) -> [u8; N],
+        read: fn([u8; N]) -> f64,
+    ) -> Result<(), WorldError> {
+        let mut bytes = vec![0; N * values.len()];
         let own = |values: &[f64], bytes: &mut [u8]| {
-            bytes.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value.to_le_bytes());
+            bytes.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, &value)| *to = write(value));
         };
         if self.is_first() {
             for (peer, stream) in self.peers.iter_mut().enumerate() {
                 stream.read_exact(&mut bytes).map_err(lost(peer + 1))?;
-                let theirs = bytes.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes));
+                let theirs = bytes.as_chunks().0.iter().map(|&bytes| read(bytes));
                 values.iter_mut().zip(theirs).for_each(|(value, theirs)| *value += theirs);
             }
             own(values, &mut bytes);
@@ -233,7 +268,7 @@ impl World {
         for stream in &mut self.peers {
             stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).map_err(lost(0))?;
         }
-        values.iter_mut().zip(bytes.as_chunks().0).for_each(|(value, bytes)| *value = f64::from_le_bytes(*bytes));
+        values.iter_mut().zip(bytes.as_chunks().0).for_each(|(value, &bytes)| *value = read(bytes));
         Ok(())
     }
 
@@ -322,16 +357,53 @@ mod tests {
     fn sums_are_the_same_everywhere_and_all_have_what_rank_0_has() {
         let work = |mut world: World| {
             let mut gradient: Vec<f32> = (0..70_000).map(|k| (k * (world.rank + 1)) as f32).collect();
-            let counts = world.add_up(&mut gradient, [world.rank as f64, 1.0]).unwrap();
+            // In f32 the 1 would be gone.
+            gradient[0] = [1e8, 1.0, -1e8][world.rank];
+            world.add_up(&mut gradient).unwrap();
+            let counts = world.sum([world.rank as f64, 1.0]).unwrap();
             let shared = world.share(vec![world.rank as u8 + 7; 100_000]).unwrap();
             let own: Vec<usize> = world.own((0..8).map(|k| (k, ()))).map(|(k, ())| k).collect();
             (gradient, counts, shared, own)
         };
         let found = together(3, work);
         for (rank, (gradient, counts, shared, own)) in found.into_iter().enumerate() {
-            assert!(gradient.iter().enumerate().all(|(k, &sum)| sum == (6 * k) as f32));
+            assert!(gradient.iter().enumerate().all(|(k, &sum)| sum == if k == 0 { 1.0 } else { (6 * k) as f32 }));
             assert_eq!((counts, shared), ([3.0, 3.0], vec![7; 100_000]));
             assert_eq!(own, (rank..8).step_by(3).collect::<Vec<_>>());
+        }
+    }
+
+    /// Four bytes of a gradient go to rank 0, and four come back.
+    #[test]
+    fn gradients_are_f32_on_the_way() {
+        let work = |mut world: World| {
+            world.peers[0].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let mut sums = [[1.5_f32, 1e-30], [2.0, 1.0]][world.rank];
+            if world.is_first() {
+                world.add_up(&mut sums).unwrap();
+            } else {
+                let bytes = sums.map(f32::to_le_bytes);
+                world.peers[0].write_all(bytes.as_flattened()).unwrap();
+                let mut bytes = [[0; 4]; 2];
+                world.peers[0].read_exact(bytes.as_flattened_mut()).unwrap();
+                sums = bytes.map(f32::from_le_bytes);
+            }
+            sums
+        };
+        assert_eq!(together(2, work), [[3.5, 1.0]; 2]);
+    }
+
+    #[test]
+    fn who_has_other_weights_is_named_everywhere() {
+        let work = |mut world: World| {
+            world.agree(u32::MAX, 1).unwrap();
+            world.agree(u32::MAX - u32::from(world.rank == 2), 2).unwrap_err().to_string()
+        };
+        for error in together(3, work) {
+            assert!(
+                error.starts_with("after epoch 2 rank 2 has other weights than rank 0: start all again"),
+                "{error}"
+            );
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `TIDEGATE_STAND_IN_LAYOUT` | `apart` | parameters lie elsewhere than [described](tidegate_gpu::layout) |
 //! | `TIDEGATE_STAND_IN_ALGORITHMS` | `standard` | no other algorithm is there, as on an old device |
 //! | `TIDEGATE_STAND_IN_VERSION` | a `CUDNN_VERSION` | that is what it says of itself |
+//! | `TIDEGATE_STAND_IN_SUMS` | `apart` | NCCL's sums here are a little off those elsewhere |
 //! | `TIDEGATE_STAND_IN_FAIL` | a function | it always fails |
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]

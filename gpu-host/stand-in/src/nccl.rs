@@ -1,5 +1,6 @@
 //! NCCL between processes of one machine: every rank has a socket to rank 0, which adds up in the order of ranks and gives all the
-//! same bits. Nobody waits longer than [`LIMIT`].
+//! same bits. Nobody waits longer than [`LIMIT`]. Calls that wait for others come back at once, as those of a communicator that
+//! does not block, and are done behind that.
 #![expect(unsafe_code, reason = "what C calls has an unmangled name")]
 
 use std::collections::BTreeMap;
@@ -8,12 +9,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::machine::{Element, machine};
-use crate::{Code, Opaque, Out, call, put};
+use crate::{Code, Opaque, Out, asked, call, put};
 
 /// `ncclUnhandledCudaError`
 const CUDA_ERROR: Code = 1;
@@ -23,6 +25,8 @@ pub const SYSTEM_ERROR: Code = 2;
 const INVALID_ARGUMENT: Code = 4;
 /// `ncclInvalidUsage`
 const INVALID_USAGE: Code = 5;
+/// `ncclInProgress`
+const IN_PROGRESS: Code = 7;
 /// 2.99.0, which is nobody's.
 const VERSION: c_int = 29_900;
 /// `ncclFloat32`
@@ -39,19 +43,43 @@ const PAUSE: Duration = Duration::from_millis(2);
 #[repr(C)]
 struct UniqueId([u8; 128]);
 
+/// `ncclConfig_t` of NCCL 2.14.
+#[repr(C)]
+struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+}
+
 /// A rank's way to the others.
 struct Comm {
     device: c_int,
-    /// Of rank 0 all others, in their order; of another rank 0 alone.
-    peers: Vec<UnixStream>,
     is_first: bool,
+    /// Of rank 0 all others, in their order; of another rank 0 alone.
+    peers: Mutex<Vec<UnixStream>>,
+    /// What has come of the last call.
+    state: AtomicI32,
+}
+
+impl Comm {
+    /// Begins what waits for others.
+    fn begin(self: Arc<Self>, work: impl FnOnce(&Self) -> Result<(), Code> + Send + 'static) -> Result<(), Code> {
+        self.state.store(IN_PROGRESS, Ordering::Release);
+        std::thread::spawn(move || self.state.store(work(&self).err().unwrap_or(0), Ordering::Release));
+        Err(IN_PROGRESS)
+    }
 }
 
 /// Ways to others, or why rank 0 will have none of them.
 type Peers = Result<Vec<UnixStream>, Code>;
 
 /// By their handles.
-static COMMS: Mutex<BTreeMap<usize, Arc<Mutex<Comm>>>> = Mutex::new(BTreeMap::new());
+static COMMS: Mutex<BTreeMap<usize, Arc<Comm>>> = Mutex::new(BTreeMap::new());
+
+fn comm(handle: Opaque) -> Result<Arc<Comm>, Code> {
+    lock(&COMMS).get(&handle.addr()).cloned().ok_or(INVALID_ARGUMENT)
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -137,17 +165,18 @@ fn receive(from: &mut UnixStream, values: &mut [f32]) -> io::Result<()> {
 }
 
 /// The sum of all ranks' values, in place.
-fn reduce(comm: &mut Comm, values: &mut [f32]) -> io::Result<()> {
+fn reduce(comm: &Comm, values: &mut [f32]) -> io::Result<()> {
+    let mut peers = lock(&comm.peers);
     if !comm.is_first {
-        let mut first = comm.peers.iter_mut();
+        let mut first = peers.iter_mut();
         return first.try_for_each(|first| send(first, values).and_then(|()| receive(first, values)));
     }
     let mut other = vec![0.0; values.len()];
-    for peer in &mut comm.peers {
+    for peer in &mut *peers {
         receive(peer, &mut other)?;
         values.iter_mut().zip(&other).for_each(|(sum, value)| *sum += value);
     }
-    comm.peers.iter_mut().try_for_each(|peer| send(peer, values))
+    peers.iter_mut().try_for_each(|peer| send(peer, values))
 }
 
 #[unsafe(no_mangle)]
@@ -167,25 +196,42 @@ extern "C" fn ncclGetUniqueId(id: Out<'_, UniqueId>) -> Code {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn ncclCommInitRank(made: Out<'_, usize>, ranks: c_int, id: UniqueId, rank: c_int) -> Code {
-    call("ncclCommInitRank", || {
-        if !(0..ranks).contains(&rank) {
+extern "C" fn ncclCommInitRankConfig(
+    made: Out<'_, usize>,
+    ranks: c_int,
+    id: UniqueId,
+    rank: c_int,
+    config: Option<&Config>,
+) -> Code {
+    call("ncclCommInitRankConfig", || {
+        let known = (size_of::<Config>(), 0xcafe_beef, 21_400, 0);
+        let config = config.map(|config| (config.size, config.magic, config.version, config.blocking));
+        if !(0..ranks).contains(&rank) || config != Some(known) {
             return Err(INVALID_ARGUMENT);
         }
         let device = machine().current_device().map_err(|_| CUDA_ERROR)?;
-        let len = id.0.iter().position(|&byte| byte == 0).unwrap_or(id.0.len());
-        let path = Path::new(OsStr::from_bytes(&id.0[..len]));
-        let peers = match (rank, ranks) {
-            (_, 1) => Ok(Ok(Vec::new())),
-            (0, _) => gather(path, ranks as usize, device),
-            _ => join(path, rank, device),
-        };
-        let peers = peers.map_err(|_| SYSTEM_ERROR)??;
-        let comm = Arc::new(Mutex::new(Comm { device, peers, is_first: rank == 0 }));
+        let (peers, state) = (Mutex::default(), AtomicI32::new(0));
+        let comm = Arc::new(Comm { device, is_first: rank == 0, peers, state });
         let handle = Arc::as_ptr(&comm).addr();
-        lock(&COMMS).insert(handle, comm);
-        put(made, handle, INVALID_ARGUMENT)
+        lock(&COMMS).insert(handle, comm.clone());
+        put(made, handle, INVALID_ARGUMENT)?;
+        comm.begin(move |comm| {
+            let len = id.0.iter().position(|&byte| byte == 0).unwrap_or(id.0.len());
+            let path = Path::new(OsStr::from_bytes(&id.0[..len]));
+            let peers = match (rank, ranks) {
+                (_, 1) => Ok(Ok(Vec::new())),
+                (0, _) => gather(path, ranks as usize, device),
+                _ => join(path, rank, device),
+            };
+            *lock(&comm.peers) = peers.map_err(|_| SYSTEM_ERROR)??;
+            Ok(())
+        })
     })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ncclCommGetAsyncError(of: Opaque, state: Out<'_, Code>) -> Code {
+    call("ncclCommGetAsyncError", || put(state, comm(of)?.state.load(Ordering::Acquire), INVALID_ARGUMENT))
 }
 
 #[unsafe(no_mangle)]
@@ -195,21 +241,28 @@ extern "C" fn ncclAllReduce(
     count: usize,
     data_type: c_uint,
     operation: c_uint,
-    comm: Opaque,
+    of: Opaque,
     stream: Opaque,
 ) -> Code {
     call("ncclAllReduce", || {
-        let comm = lock(&COMMS).get(&comm.addr()).cloned().ok_or(INVALID_ARGUMENT)?;
-        let mut comm = lock(&comm);
+        let (comm, from, to) = (comm(of)?, from.addr() as u64, to.addr() as u64);
         if (data_type, operation) != (FLOAT, SUM) || !machine().is_stream(stream) {
             return Err(INVALID_ARGUMENT);
         }
-        // The others of this process may go on meanwhile.
-        let values = machine().floats(Element::F32, from.addr() as u64, count, comm.device);
+        // Whoever asks for something before the last is done is refused.
+        if comm.state.load(Ordering::Acquire) != 0 {
+            return Err(INVALID_USAGE);
+        }
+        let values = machine().floats(Element::F32, from, count, comm.device);
         let mut values = values.ok_or(INVALID_ARGUMENT)?;
-        machine().words(to.addr() as u64, count, comm.device).ok_or(INVALID_ARGUMENT)?;
-        reduce(&mut comm, &mut values).map_err(|_| SYSTEM_ERROR)?;
-        machine().put_floats(Element::F32, to.addr() as u64, &values, comm.device).ok_or(INVALID_ARGUMENT)
+        machine().words(to, count, comm.device).ok_or(INVALID_ARGUMENT)?;
+        comm.begin(move |comm| {
+            reduce(comm, &mut values).map_err(|_| SYSTEM_ERROR)?;
+            if asked("TIDEGATE_STAND_IN_SUMS", "apart") {
+                values.iter_mut().for_each(|sum| *sum *= 1.001);
+            }
+            machine().put_floats(Element::F32, to, &values, comm.device).ok_or(INVALID_ARGUMENT)
+        })
     })
 }
 
@@ -242,14 +295,30 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::ptr::{null_mut, without_provenance, without_provenance_mut};
 
+    /// What comes of what is in progress.
+    fn end(comm: Opaque) -> Code {
+        let mut state = MaybeUninit::new(IN_PROGRESS);
+        loop {
+            assert_eq!(ncclCommGetAsyncError(comm, Some(&mut state)), 0);
+            // SAFETY: it was written to before.
+            match unsafe { state.assume_init() } {
+                IN_PROGRESS => sleep(PAUSE),
+                code => return code,
+            }
+        }
+    }
+
     /// The code of a rank's last call, and what came of its values; it goes without a sum if it has none.
     fn rank(id: UniqueId, rank: c_int, device: c_int, values: &[f32]) -> (Code, Vec<f32>) {
         let context = machine().retain(device);
         machine().set_current(context).unwrap();
         let mut comm = MaybeUninit::new(0);
-        let code = ncclCommInitRank(Some(&mut comm), 3, id, rank);
+        let config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: 21_400, blocking: 0 };
+        let code = ncclCommInitRankConfig(Some(&mut comm), 3, id, rank, Some(&config));
+        assert_eq!(code, IN_PROGRESS);
         // SAFETY: it was written to before.
         let comm = without_provenance_mut(unsafe { comm.assume_init() });
+        let code = end(comm);
         if code != 0 || values.is_empty() {
             ncclCommDestroy(comm);
             return (code, Vec::new());
@@ -261,7 +330,8 @@ mod tests {
             ncclAllReduce(without_provenance(at), without_provenance_mut(at), count, FLOAT, SUM, comm, null_mut())
         };
         assert_eq!(reduce(values.len() + 1), INVALID_ARGUMENT);
-        let code = reduce(values.len());
+        assert_eq!(reduce(values.len()), IN_PROGRESS);
+        let code = end(comm);
         assert_eq!((ncclCommDestroy(comm), ncclCommDestroy(comm)), (0, INVALID_ARGUMENT));
         (code, machine().floats(Element::F32, address, values.len(), device).unwrap())
     }
