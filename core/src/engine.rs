@@ -45,9 +45,9 @@ pub(crate) const fn engine(numeric: Numeric) -> Engine {
 
 /// What comes through a port of a model whose arena holds `E`.
 pub trait Crosses<E>: Copy {
-    /// An input's row into its slot; `scale` is the port's.
+    /// An input's row, behind which others may lie, into its slot; `scale` is the port's.
     fn enter(row: &[Self], slot: &mut [E], scale: f32);
-    /// A slot into an output's row.
+    /// A slot into an output's row, behind which others may lie.
     fn leave(slot: &[E], row: &mut [Self], scale: f32);
 }
 
@@ -112,11 +112,12 @@ pub(crate) fn advance<E: Element, P: Crosses<E>>(
             if first {
                 own.fill(E::zeroed());
             }
-            for ((place, scale), input) in model.inputs().places().zip(inputs) {
-                let row = input.get(from * place.len()..(from + 1) * place.len()).unwrap_or_default();
-                let end = place.start + model.padded(place.len());
-                fill_up(slots.get_mut(place.end..end).unwrap_or_default());
-                P::enter(row, slots.get_mut(place).unwrap_or_default(), scale);
+            for (((start, size), scale), input) in model.inputs().slots().zip(inputs) {
+                let row = input.get(from * size..).unwrap_or_default();
+                let slot = slots.get_mut(start..).and_then(|slots| slots.get_mut(..model.padded(size)));
+                let Some((slot, filling)) = slot.and_then(|slot| slot.split_at_mut_checked(size)) else { break };
+                P::enter(row, slot, scale);
+                fill_up(filling);
             }
             let nodes = if last { model.nodes() } else { model.stateful_nodes() };
             if run(nodes, pass, own, slots, work, observe) && last {
@@ -135,8 +136,9 @@ pub(crate) fn advance<E: Element, P: Crosses<E>>(
 
 /// Copies the outputs out of the arena, each to a row.
 fn give<E: Element, P: Crosses<E>>(model: &Model<'_>, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
-    for ((place, scale), output) in model.outputs().places().zip(outputs.iter_mut()) {
-        let row = output.get_mut(to * place.len()..(to + 1) * place.len()).unwrap_or_default();
-        P::leave(slots.get(place).unwrap_or_default(), row, scale);
+    for (((start, size), scale), output) in model.outputs().slots().zip(outputs.iter_mut()) {
+        let row = output.get_mut(to * size..).unwrap_or_default();
+        let slot = slots.get(start..).and_then(|slots| slots.get(..size)).unwrap_or_default();
+        P::leave(slot, row, scale);
     }
 }

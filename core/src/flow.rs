@@ -3,7 +3,7 @@
 
 use crate::image::{ImageError, SectionKind};
 use crate::node::{Node, Place, Shared};
-use crate::port::{Ports, port_offset, slot_at};
+use crate::port::{Record, port_offset, slot};
 
 /// Nodes and ports whose slots lie within the arena.
 #[derive(Clone, Copy)]
@@ -11,7 +11,8 @@ pub(crate) struct Flow<'a> {
     pub records: &'a [u8],
     pub shared: &'a Shared<'a>,
     pub node_count: u32,
-    pub ports: &'a [u8],
+    pub inputs: &'a [Record],
+    pub outputs: &'a [Record],
 }
 
 impl Flow<'_> {
@@ -36,15 +37,13 @@ impl Flow<'_> {
             place.node += 1;
             records = rest;
         }
-        let outputs = Ports::outputs(self.ports);
-        let mut port = outputs.first();
-        while let Some((start, elements)) = slot_at(self.ports, port) {
-            if port == outputs.end() {
-                break;
-            }
+        let (mut outputs, mut port) = (self.outputs, self.inputs.len());
+        while let [output, rest @ ..] = outputs {
+            let (start, elements) = slot(output);
             if !self.is_written(start, elements, self.node_count) {
                 return Err(ImageError::BadSection { kind: SectionKind::Ports, offset: port_offset(port) });
             }
+            outputs = rest;
             port += 1;
         }
         Ok(())
@@ -53,12 +52,10 @@ impl Flow<'_> {
     /// Whether the last that touched these elements before node `reader` (an input, or an earlier node) wrote just them.
     const fn is_written(&self, start: usize, elements: usize, reader: u32) -> bool {
         let mut written = false;
-        let mut port = 0;
-        while port < Ports::inputs(self.ports).end() {
-            if let Some((from, size)) = slot_at(self.ports, port) {
-                written = after_write(written, (start, elements), (from, size));
-            }
-            port += 1;
+        let mut inputs = self.inputs;
+        while let [input, rest @ ..] = inputs {
+            written = after_write(written, (start, elements), slot(input));
+            inputs = rest;
         }
         let mut place = Place { node: 0, offset: 0 };
         let mut records = self.records;

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::front_end::Mfcc;
 use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
 use crate::node::{Node, Place, Shared};
-use crate::port::Ports;
+use crate::port::{Ports, Record};
 use crate::schedule::Schedule;
 use crate::step::StepError;
 
@@ -24,6 +24,8 @@ pub struct Model<'a> {
     shared: Shared<'a>,
     engine: Option<Engine>,
     ports: &'a [u8],
+    inputs: &'a [Record],
+    outputs: &'a [Record],
     node_count: u32,
     /// Nodes up to the last that has a state.
     stateful_count: u32,
@@ -144,7 +146,7 @@ impl<'a> Model<'a> {
     pub const fn padded(&self, elements: usize) -> usize {
         // A power of two: without a division.
         let more = self.shared.unit - 1;
-        elements.saturating_add(more) & !more
+        elements.wrapping_add(more) & !more
     }
 
     pub(crate) const fn engine(&self) -> Result<Engine, StepError> {
@@ -181,12 +183,12 @@ impl<'a> Model<'a> {
 
     /// The inputs, in the order of [`step_ports`](Self::step_ports).
     pub const fn inputs(&self) -> Ports<'a> {
-        Ports::inputs(self.ports)
+        Ports::new(self.ports, self.inputs)
     }
 
     /// The outputs, in the order of [`step_ports`](Self::step_ports).
     pub const fn outputs(&self) -> Ports<'a> {
-        Ports::outputs(self.ports)
+        Ports::new(self.ports, self.outputs)
     }
 
     /// Features of the first input.

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::image::Numeric;
 use crate::image::field::{MAX_PORTS, MAX_SIZE, port, ports};
-use crate::image::read::{f32_at, slice, u16_at, u32_at};
+use crate::image::read::{slice, u16_at, u32_at};
 
 /// A named input or output.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,80 +21,88 @@ pub struct Port<'a> {
     pub(crate) slot: usize,
 }
 
+/// A port as it is in the payload.
+pub(crate) type Record = [u8; port::LEN];
+
 /// The ports of one direction.
 #[derive(Clone, Debug)]
 pub struct Ports<'a> {
     payload: &'a [u8],
-    next: usize,
-    end: usize,
+    records: &'a [Record],
 }
 
 impl<'a> Ports<'a> {
-    pub(crate) const fn inputs(payload: &'a [u8]) -> Self {
-        let count = match u16_at(payload, ports::INPUT_COUNT) {
-            Some(count) => count as usize,
-            None => 0,
-        };
-        Self { payload, next: 0, end: count }
-    }
-
-    pub(crate) const fn outputs(payload: &'a [u8]) -> Self {
-        let first = Self::inputs(payload).end;
-        let count = match u16_at(payload, ports::OUTPUT_COUNT) {
-            Some(count) => count as usize,
-            None => 0,
-        };
-        Self { payload, next: first, end: first + count }
-    }
-
-    pub(crate) const fn first(&self) -> usize {
-        self.next
-    }
-
-    pub(crate) const fn end(&self) -> usize {
-        self.end
+    /// Those of the [`records`] of a payload.
+    pub(crate) const fn new(payload: &'a [u8], records: &'a [Record]) -> Self {
+        Self { payload, records }
     }
 
     /// How many are left. By value, or `Iterator::count` would be called instead, which reads every name.
     pub const fn count(self) -> usize {
-        self.end - self.next
+        self.records.len()
     }
 
     pub(crate) const fn first_size(&self) -> usize {
-        match slot_at(self.payload, self.next) {
-            Some((_, size)) => size,
-            None => 0,
+        match self.records {
+            [record, ..] => slot(record).1,
+            [] => 0,
         }
     }
 
     pub(crate) const fn first_scale(&self) -> f32 {
-        let Some(record) = port_record(self.payload, self.next) else { return 1.0 };
-        match f32_at(record, port::SCALE) {
-            Some(scale) => scale,
-            None => 1.0,
+        match self.records {
+            [record, ..] => scale(record),
+            [] => 1.0,
         }
     }
 
-    /// Where each lies in the arena, and its scale. A step reads no names: it would have to check their UTF-8 again.
-    pub fn places(self) -> impl Iterator<Item = (Range<usize>, f32)> {
-        (self.next..self.end).map_while(move |index| {
-            let (start, size) = slot_at(self.payload, index)?;
-            let scale = u32_at(port_record(self.payload, index)?, port::SCALE)?;
-            Some((start..start + size, f32::from_bits(scale)))
-        })
+    /// The slot of each, its first element and its elements, and its scale. A step reads no names: it would have to check
+    /// their UTF-8 again.
+    pub fn slots(self) -> impl Iterator<Item = ((usize, usize), f32)> {
+        self.records.iter().map(|record| (slot(record), scale(record)))
     }
+}
+
+/// The records of the inputs and those of the outputs, of a payload that holds them.
+pub(crate) const fn records(payload: &[u8]) -> (&[Record], &[Record]) {
+    let (Some(inputs), Some(outputs), Some((_, records))) = (
+        u16_at(payload, ports::INPUT_COUNT),
+        u16_at(payload, ports::OUTPUT_COUNT),
+        payload.split_at_checked(ports::LEN),
+    ) else {
+        return (&[], &[]);
+    };
+    let Some((inputs, rest)) = records.as_chunks().0.split_at_checked(inputs as usize) else { return (&[], &[]) };
+    match rest.split_at_checked(outputs as usize) {
+        Some((outputs, _)) => (inputs, outputs),
+        None => (inputs, &[]),
+    }
+}
+
+/// A word of a record.
+const fn word(record: &Record, field: Range<usize>) -> u32 {
+    match u32_at(record, field) {
+        Some(word) => word,
+        None => 0,
+    }
+}
+
+/// The slot of a port: its first element, and its elements.
+pub(crate) const fn slot(record: &Record) -> (usize, usize) {
+    (word(record, port::SLOT) as usize, word(record, port::SIZE) as usize)
+}
+
+const fn scale(record: &Record) -> f32 {
+    f32::from_bits(word(record, port::SCALE))
 }
 
 impl<'a> Iterator for Ports<'a> {
     type Item = Port<'a>;
 
     fn next(&mut self) -> Option<Port<'a>> {
-        if self.next == self.end {
-            return None;
-        }
-        let port = port_at(self.payload, self.next);
-        self.next += 1;
-        port
+        let (record, rest) = self.records.split_first()?;
+        self.records = rest;
+        port(self.payload, record)
     }
 }
 
@@ -108,10 +116,13 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize, numeric: N
     if input_count == 0 || output_count == 0 || input_count > MAX_PORTS || output_count > MAX_PORTS {
         return Err(0);
     }
+    let Some((_, records)) = payload.split_at_checked(ports::LEN) else { return Err(0) };
+    let (mut records, _) = records.as_chunks();
     let mut index = 0;
     while index < input_count as usize + output_count as usize {
         let offset = port_offset(index);
-        let Some(port) = port_at(payload, index) else { return Err(offset) };
+        let [record, rest @ ..] = records else { return Err(offset) };
+        let Some(port) = port(payload, record) else { return Err(offset) };
         let fits = match port.slot.checked_add(port.size) {
             Some(end) => end <= slot_elements,
             None => false,
@@ -122,6 +133,7 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize, numeric: N
         if port.size == 0 || port.size > MAX_SIZE as usize || !fits || !counts {
             return Err(offset);
         }
+        records = rest;
         index += 1;
     }
     Ok(())
@@ -132,33 +144,11 @@ pub(crate) const fn port_offset(index: usize) -> usize {
     ports::LEN + index * port::LEN
 }
 
-/// Record `index`, inputs first.
-const fn port_record(payload: &[u8], index: usize) -> Option<&[u8]> {
-    slice(payload, port_offset(index), port::LEN)
-}
-
-/// The slot of port `index`, inputs first: its first element, and its elements.
-pub(crate) const fn slot_at(payload: &[u8], index: usize) -> Option<(usize, usize)> {
-    let Some(record) = port_record(payload, index) else { return None };
-    let (Some(start), Some(size)) = (u32_at(record, port::SLOT), u32_at(record, port::SIZE)) else { return None };
-    Some((start as usize, size as usize))
-}
-
-/// Port `index`, inputs first.
-const fn port_at(payload: &[u8], index: usize) -> Option<Port<'_>> {
-    let Some(record) = port_record(payload, index) else { return None };
-    let (Some(slot), Some(size), Some(scale), Some(zero_point), Some(name_offset), Some(name_len)) = (
-        u32_at(record, port::SLOT),
-        u32_at(record, port::SIZE),
-        u32_at(record, port::SCALE),
-        u32_at(record, port::ZERO_POINT),
-        u32_at(record, port::NAME_OFFSET),
-        u32_at(record, port::NAME_LEN),
-    ) else {
-        return None;
-    };
+/// The port of a record; none if its name is not in the payload.
+const fn port<'a>(payload: &'a [u8], record: &Record) -> Option<Port<'a>> {
+    let (name_offset, name_len) = (word(record, port::NAME_OFFSET), word(record, port::NAME_LEN));
     let Some(name) = slice(payload, name_offset as usize, name_len as usize) else { return None };
     let Ok(name) = core::str::from_utf8(name) else { return None };
-    let (size, slot) = (size as usize, slot as usize);
-    Some(Port { name, size, scale: f32::from_bits(scale), zero_point: zero_point.cast_signed(), slot })
+    let ((slot, size), zero_point) = (slot(record), word(record, port::ZERO_POINT).cast_signed());
+    Some(Port { name, size, scale: scale(record), zero_point, slot })
 }

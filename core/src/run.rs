@@ -3,7 +3,7 @@
 use crate::cell::{Element, Io, Run, copy, fill_up};
 use crate::engine::Observe;
 use crate::model::Nodes;
-use crate::node::Node;
+use crate::node::{Node, Unroll};
 
 /// How far the nodes have come in one pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,19 +68,22 @@ fn run_one<'s, E: Element>(
     slots: &'s mut [E],
     work: &mut [E],
 ) -> Option<&'s [E]> {
-    let output = node.output();
-    let (before, behind) = slots.split_at_mut_checked(output.start)?;
-    let (slot, after) = behind.split_at_mut_checked(node.padded_output())?;
+    let (start, padded) = (node.output().start, node.padded_output());
+    let (before, behind) = slots.split_at_mut_checked(start)?;
+    let (slot, after) = behind.split_at_mut_checked(padded)?;
     // What fills a slot up is read by kernels.
-    let (y, filling) = slot.split_at_mut_checked(output.len())?;
+    let (y, filling) = slot.split_at_mut_checked(node.output_size * node.steps())?;
     fill_up(filling);
     // The scratch is as long as the neediest node's.
     let work = work.get_mut(..node.work_elements())?;
     let (gathered, work) = work.split_at_mut_checked(node.gathered_elements())?;
-    let mut inputs = Inputs { node, before, after, after_start: output.start + node.padded_output(), gathered };
+    let inputs = Inputs { node, before, after, after_start: start + padded, gathered };
     match E::run(&node.cell.form)? {
         Run::Each(_) if pass.ended => {}
-        Run::Each(step) => each(node, step, &mut inputs, own, work, y, pass.rows),
+        Run::Each(step) => match node.unroll {
+            None => step(node, Io { x: inputs.row(0), state: own, work, y, rows: pass.rows }),
+            Some(unroll) => each(node, unroll, step, inputs, own, work, y, pass.rows),
+        },
         Run::Buffered(step) => match step(node, if pass.ended { None } else { Some(inputs.row(0)) }, own, y) {
             Some(valid) => (pass.rows, pass.ended) = (valid, false),
             None if pass.ended => {}
@@ -103,26 +106,26 @@ impl Node<'_> {
     }
 }
 
-/// One step, or one for each valid row of an unrolled node; rows that are not valid are zero.
+/// A step for each valid row of an unrolled node; rows that are not valid are zero.
+#[expect(clippy::too_many_arguments)]
+#[inline(never)]
 fn each<E: Element>(
     node: &Node<'_>,
+    unroll: Unroll,
     step: fn(&Node<'_>, Io<'_, E>),
-    inputs: &mut Inputs<'_, '_, E>,
+    mut inputs: Inputs<'_, '_, E>,
     state: &mut [E],
     work: &mut [E],
     y: &mut [E],
     rows: usize,
 ) {
-    let Some(unroll) = node.unroll else {
-        return step(node, Io { x: inputs.row(0), state, work, y, rows });
-    };
     let (valid, size) = (rows.min(node.steps()), node.output_size);
     if !unroll.stateful {
         state.fill(E::zeroed());
     }
     for k in 0..valid {
         let mirrored = valid - 1 - k;
-        let x = inputs.row(if unroll.read_backwards { mirrored } else { k });
+        let x = inputs.reborrow().row(if unroll.read_backwards { mirrored } else { k });
         let to = size * if unroll.write_backwards { mirrored } else { k };
         let y = y.get_mut(to..to + size).unwrap_or_default();
         step(node, Io { x, state, work, y, rows });
@@ -141,10 +144,15 @@ struct Inputs<'s, 'n, E> {
     gathered: &'s mut [E],
 }
 
-impl<E: Element> Inputs<'_, '_, E> {
+impl<'s, 'n, E: Element> Inputs<'s, 'n, E> {
+    /// The same, for one row of several.
+    fn reborrow(&mut self) -> Inputs<'_, 'n, E> {
+        Inputs { gathered: self.gathered, ..*self }
+    }
+
     /// Row `row` of every slot, one behind the other, and in an integer numeric the zeros that fill it up.
     #[inline(always)]
-    fn row(&mut self, row: usize) -> &[E] {
+    fn row(self, row: usize) -> &'s [E] {
         if !self.gathered.is_empty() {
             return self.gather(row);
         }
@@ -154,7 +162,7 @@ impl<E: Element> Inputs<'_, '_, E> {
     }
 
     /// The same of several slots, or of rows that do not begin where kernels can read them.
-    fn gather(&mut self, row: usize) -> &[E] {
+    fn gather(self, row: usize) -> &'s [E] {
         let (mut at, mut index) = (0, 0);
         while let Some((start, elements)) = self.node.slot(index) {
             let (side, start) = self.side(start + row * elements);

@@ -126,8 +126,8 @@ impl Model<'_> {
             written += usize::from(engine(self, state, buffers, Pass::FINISH, &mut unseen));
         }
         let written = written.min(rows);
-        for ((place, _), output) in self.outputs().places().zip(outputs) {
-            let left = (to + written) * place.len()..(to + rows) * place.len();
+        for (((_, size), _), output) in self.outputs().slots().zip(outputs) {
+            let left = (to + written) * size..(to + rows) * size;
             output.get_mut(left).unwrap_or_default().fill(0.0);
         }
         written

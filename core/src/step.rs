@@ -161,8 +161,8 @@ impl Model<'_> {
         if needed != given {
             return Err(StepError::Inputs(PortCount { needed, given }));
         }
-        for (port, ((place, _), input)) in self.inputs().places().zip(inputs).enumerate() {
-            let (needed, given) = (place.len().saturating_mul(rows), input.len());
+        for (port, (((_, size), _), input)) in self.inputs().slots().zip(inputs).enumerate() {
+            let (needed, given) = (size.saturating_mul(rows), input.len());
             if needed != given {
                 return Err(StepError::Input(ShapeError { port, needed, given }));
             }
@@ -183,8 +183,8 @@ impl Model<'_> {
         if needed != given {
             return Err(StepError::Outputs(PortCount { needed, given }));
         }
-        for (port, ((place, _), output)) in self.outputs().places().zip(outputs).enumerate() {
-            let (needed, given) = (place.len().saturating_mul(rows), output.len());
+        for (port, (((_, size), _), output)) in self.outputs().slots().zip(outputs).enumerate() {
+            let (needed, given) = (size.saturating_mul(rows), output.len());
             if needed != given {
                 return Err(StepError::Output(ShapeError { port, needed, given }));
             }

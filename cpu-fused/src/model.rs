@@ -91,10 +91,7 @@ impl<'m> FusedModel<'m> {
 
     /// Packs a model for an instruction set.
     pub fn with_isa(model: &Model<'m>, isa: Isa) -> Self {
-        let port = |(place, scale): (Range<usize>, f32)| {
-            let end = place.start + model.padded(place.len());
-            Port { place, end, scale }
-        };
+        let port = |((start, size), scale)| Port { place: start..start + size, end: start + model.padded(size), scale };
         let plan = if model.numeric().is_integer() {
             // The numeric `i8` has no kernels here: `tidegate` steps its nodes.
             let bytes = model.numeric() == Numeric::I8;
@@ -102,8 +99,8 @@ impl<'m> FusedModel<'m> {
         } else {
             Plan::Float(Nodes::new(model, |node| node::float(node, model.numeric(), isa)))
         };
-        let inputs: Arc<[Port]> = model.inputs().places().map(port).collect();
-        let outputs: Arc<[Port]> = model.outputs().places().map(port).collect();
+        let inputs: Arc<[Port]> = model.inputs().slots().map(port).collect();
+        let outputs: Arc<[Port]> = model.outputs().slots().map(port).collect();
         Self {
             model: *model,
             isa,

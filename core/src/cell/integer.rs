@@ -41,8 +41,8 @@ impl<'x, K: Kernel> Ready<'x, K> {
 
     /// With matrix `index` of a node.
     #[inline(always)]
-    fn part<'a>(&self, node: &Node<'a>, index: usize) -> Part<'a, 'x, K> {
-        Part { blocks: node.weights::<K>(index, self.len), operand: self.operand }
+    fn part<'a>(&self, node: &Node<'a>, index: usize) -> Option<Part<'a, 'x, K>> {
+        Some(Part { blocks: node.weights::<K>(index, self.len)?, operand: self.operand })
     }
 }
 
@@ -54,7 +54,8 @@ pub(super) struct Pair<'a, 'x, K: Kernel> {
 }
 
 impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
-    /// So many rows. `first` is the index of the number that says whether the recurrent part is the finer one.
+    /// So many rows, which the node has. `first` is the index of the number that says whether the recurrent part is the finer
+    /// one.
     #[inline(always)]
     pub fn new(
         node: &Node<'a>,
@@ -63,7 +64,7 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         count: usize,
         x: Operand<'x>,
         h: Operand<'x>,
-    ) -> Self {
+    ) -> Option<Self> {
         Self::of_ready(node, tensors, first, count, &Ready::new(x), &Ready::new(h))
     }
 
@@ -76,10 +77,10 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         count: usize,
         x: &Ready<'x, K>,
         h: &Ready<'x, K>,
-    ) -> Self {
-        let (input, recurrent) = (x.part(node, tensors.input), h.part(node, tensors.recurrent));
+    ) -> Option<Self> {
+        let (input, recurrent) = (x.part(node, tensors.input)?, h.part(node, tensors.recurrent)?);
         let (fine, coarse) = if node.number(first) == 0 { (input, recurrent) } else { (recurrent, input) };
-        Self { fine, coarse, rows: node.rows(tensors.rows, count) }
+        Some(Self { fine, coarse, rows: node.row_blocks(tensors.rows, count)? })
     }
 
     /// The sums of all blocks, at most as many as go into `sums`.
@@ -117,16 +118,16 @@ pub(super) struct Single<'a, 'x, K: Kernel> {
 }
 
 impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
-    /// So many rows, of a matrix and its tensor of rows.
+    /// So many rows, of a matrix and its tensor of rows, which the node has.
     #[inline(always)]
-    pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: Operand<'x>) -> Self {
+    pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: Operand<'x>) -> Option<Self> {
         Self::of_ready(node, matrix, rows, count, &Ready::new(x))
     }
 
     /// [`new`](Self::new)
     #[inline(always)]
-    pub fn of_ready(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: &Ready<'x, K>) -> Self {
-        Self { part: x.part(node, matrix), rows: node.rows(rows, count) }
+    pub fn of_ready(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: &Ready<'x, K>) -> Option<Self> {
+        Some(Self { part: x.part(node, matrix)?, rows: node.row_blocks(rows, count)? })
     }
 
     /// The sums of all blocks, at most as many as go into `sums`.
@@ -173,7 +174,9 @@ pub(super) fn low_rank<'w, K: Kernel>(
     let Some((latent, filling)) = to.split_at_mut_checked(rank) else { return (&[], 0) };
     filling.fill(0);
     let mut sums = NO_SUMS;
-    let mut rows = Single::<K>::new(node, basis, basis + 1, rank, (hidden, node.hidden_size));
+    let Some(mut rows) = Single::<K>::new(node, basis, basis + 1, rank, (hidden, node.hidden_size)) else {
+        return (&[], 0);
+    };
     for latent in latent.chunks_mut(4 * CHUNK) {
         for (&sum, to) in rows.next(latent.len().div_ceil(4), &mut sums).as_flattened().iter().zip(latent) {
             *to = saturate(sum);

@@ -49,16 +49,16 @@ impl<'a> ImageBytes<'a> {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Numeric {
     /// f32 throughout.
-    F32,
+    F32 = 0,
     /// Matrices in f16, widened on load; everything else f32.
-    F16,
+    F16 = 1,
     /// Matrices in i8 with scales a row, everything else in i16 and i32.
-    I8x16,
+    I8x16 = 2,
     /// The same with matrices in i4, of which 32 columns of a row have a factor that makes them i8.
-    I4x16,
+    I4x16 = 4,
     /// As TFLite's integer kernels compute, bit for bit: matrices in i8, what layers give in 8 bits, the cell state of an
     /// LSTM in 16. Slots and states are i16, and hold what TFLite has less its zero point: so 0 stands for 0.0 everywhere.
-    I8,
+    I8 = 3,
 }
 
 impl Numeric {
@@ -71,13 +71,7 @@ impl Numeric {
 
     /// Its code in an image.
     pub const fn code(self) -> u16 {
-        match self {
-            Self::F32 => 0,
-            Self::F16 => 1,
-            Self::I8x16 => 2,
-            Self::I8 => 3,
-            Self::I4x16 => 4,
-        }
+        self as u16
     }
 
     /// The numeric with this code.

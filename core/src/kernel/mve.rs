@@ -33,11 +33,13 @@ impl Kernel for CortexM55 {
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
+    #[inline(always)]
     fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
         imp::sum_two(rows, fine, coarse, sums);
     }
 
     #[cfg(all(target_arch = "arm", feature = "mve"))]
+    #[inline(always)]
     fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
         imp::sum_one(rows, part, sums);
     }
@@ -109,13 +111,31 @@ mod imp {
         };
     }
 
-    /// The sums from r0 on to q0, those from r8 on to q1.
+    /// The sums from r0 on to the first, those from r8 on to the second.
     macro_rules! to_vectors {
-        () => {
-            "vmov q0[2], q0[0], r0, r4
-            vmov q0[3], q0[1], r2, r6
-            vmov q1[2], q1[0], r8, r12
-            vmov q1[3], q1[1], r10, lr"
+        ($one:literal, $two:literal) => {
+            concat!(
+                "vmov ",
+                $one,
+                "[2], ",
+                $one,
+                "[0], r0, r4\n",
+                "vmov ",
+                $one,
+                "[3], ",
+                $one,
+                "[1], r2, r6\n",
+                "vmov ",
+                $two,
+                "[2], ",
+                $two,
+                "[0], r8, r12\n",
+                "vmov ",
+                $two,
+                "[3], ",
+                $two,
+                "[1], r10, lr\n"
+            )
         };
     }
 
@@ -155,8 +175,8 @@ mod imp {
             let units = part.blocks.block_len;
             let all = part.blocks.units;
             let whole = units > 0 && units <= part.operand.len() && all.len() >= units * blocks;
-            let second = all.get(units..).unwrap_or_default();
-            whole.then_some(Self { first: all.as_ptr(), second: second.as_ptr(), x: part.operand.as_ptr(), units })
+            let first = all.as_ptr();
+            whole.then_some(Self { first, second: first.wrapping_add(units), x: part.operand.as_ptr(), units })
         }
 
         /// One block further back.
@@ -174,6 +194,16 @@ mod imp {
         }
     }
 
+    /// What the loop over pairs of short blocks begins with: those of the fine part first.
+    #[repr(C)]
+    struct Short {
+        x: [*const [i16; 16]; 2],
+        weights: [*const [[i8; 16]; 4]; 2],
+        rows: *const RowBlock,
+        sums: *mut [i32; 4],
+        pairs: usize,
+    }
+
     /// A block without another is summed twice, beside itself: this is what it has for rows and sums.
     struct Alone {
         rows: [RowBlock; 2],
@@ -181,6 +211,7 @@ mod imp {
     }
 
     /// Start, sum of the fine part, shift, sum of the coarse part, multiplication, of every block.
+    #[inline(always)]
     pub fn sum_two(
         rows: &[RowBlock],
         fine: &Part<'_, '_, CortexM55>,
@@ -191,12 +222,12 @@ mod imp {
     }
 
     /// Start, sum, multiplication, of every block.
+    #[inline(always)]
     pub fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, CortexM55>, sums: &mut Written<'_>) {
         sum(rows, part, part, sums, false);
     }
 
-    /// Of every block, over `both` parts or the fine one. A last block without another is summed with the one before it,
-    /// whose sums are written again.
+    /// Of every block, over `both` parts or the fine one. Blocks of one unit take a way of their own.
     #[inline(always)]
     fn sum(
         rows: &[RowBlock],
@@ -206,38 +237,75 @@ mod imp {
         both: bool,
     ) {
         let blocks = rows.len().min(sums.room());
-        let (Some(fine), Some(coarse)) = (Walk::new(fine, blocks), Walk::new(coarse, blocks)) else { return };
-        let mut frame = Frame { fine, coarse, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), pairs: blocks / 2 };
-        if blocks == 1 {
-            alone(rows, &mut frame, sums, both);
-        } else if blocks > 0 {
-            let mut odd = blocks % 2 == 1;
-            loop {
-                // SAFETY: both walks go over as many blocks; there are as many `rows`, and places for `sums`.
-                unsafe { pairs(&mut frame, both) };
-                // Now the frame is behind whole pairs. One block further back there is one more, if a block is left.
-                if !odd {
-                    break;
-                }
-                frame.back();
-                odd = false;
+        let is_short = |part: &Part<'_, '_, CortexM55>| {
+            part.blocks.block_len == 1 && part.blocks.units.len() >= blocks && !part.operand.is_empty()
+        };
+        if blocks == 0 {
+            return;
+        }
+        if blocks.is_multiple_of(2) && is_short(fine) && is_short(coarse) {
+            let short = Short {
+                x: [fine.operand.as_ptr(), coarse.operand.as_ptr()],
+                weights: [fine.blocks.units.as_ptr(), coarse.blocks.units.as_ptr()],
+                rows: rows.as_ptr(),
+                sums: sums.as_mut_ptr(),
+                pairs: blocks / 2,
+            };
+            // SAFETY: both parts have as many blocks of a unit and a unit of columns; there are as many `rows`, and places
+            // for `sums`.
+            unsafe { if both { short_two(&short) } else { short_one(&short) } }
+        } else {
+            let (Some(fine), Some(coarse)) = (Walk::new(fine, blocks), Walk::new(coarse, blocks)) else { return };
+            let mut frame = Frame { fine, coarse, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), pairs: blocks / 2 };
+            // SAFETY: both walks go over as many blocks, at least one; there are as many `rows`, and places for `sums`.
+            unsafe { if blocks % 2 == 1 { odd(&mut frame, both) } else { pairs(&mut frame, both) } }
+        }
+        // SAFETY: all have been written.
+        unsafe { sums.set_len(blocks) };
+    }
+
+    /// Of a block more than the pairs, which is summed with the one before it, whose sums are written again.
+    ///
+    /// # Safety
+    /// As for [`two`], of a block more.
+    #[inline(never)]
+    unsafe fn odd(frame: &mut Frame, both: bool) {
+        // SAFETY: the caller's promise. Behind whole pairs, one block further back there is one more.
+        unsafe {
+            if frame.pairs == 0 {
+                return alone(frame, both);
             }
-            // SAFETY: all have been written.
-            unsafe { sums.set_len(blocks) };
+            pairs(frame, both);
+            frame.back();
+            pairs(frame, both);
         }
     }
 
-    /// The only block.
+    /// The only block, summed beside itself. By itself, for the stack that this takes.
+    ///
+    /// # Safety
+    /// As for [`two`], of one block.
     #[cold]
     #[inline(never)]
-    fn alone(rows: &[RowBlock], frame: &mut Frame, sums: &mut Written<'_>, both: bool) {
-        let [row] = *rows else { return };
-        let mut alone = Alone { rows: [row; 2], sums: [[0; 4]; 2] };
+    unsafe fn alone(frame: &mut Frame, both: bool) {
+        // SAFETY: there is a block, and so are its rows.
+        let row = unsafe { *frame.rows };
+        let (mut alone, sums) = (Alone { rows: [row; 2], sums: [[0; 4]; 2] }, frame.sums);
         (frame.rows, frame.sums, frame.pairs) = (alone.rows.as_ptr(), alone.sums.as_mut_ptr(), 1);
         (frame.fine.second, frame.coarse.second) = (frame.fine.first, frame.coarse.first);
-        // SAFETY: the walks go over a block, and `alone` has two of rows and sums.
-        unsafe { pairs(frame, both) };
-        sums.push(alone.sums[0]);
+        // SAFETY: the walks go over a block, and `alone` has two of rows and sums. There is a place for the sums.
+        unsafe {
+            pairs(frame, both);
+            *sums = alone.sums[0];
+        }
+    }
+
+    /// # Safety
+    /// As for [`two`].
+    #[inline(always)]
+    unsafe fn pairs(frame: &mut Frame, both: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { if both { two(frame) } else { one(frame) } }
     }
 
     /// The loop over pairs of blocks. `$coarse` is what is between the sums over the fine part, in q0 and q1, and the
@@ -257,7 +325,7 @@ mod imp {
                 "subs r1, r3, r1",
                 "add r1, r3",
                 "strd r3, r1, [r11]",
-                to_vectors!(),
+                to_vectors!("q0", "q1"),
                 $coarse,
                 "ldrd r1, r3, [r11, #32]",
                 "vldrw.u32 q2, [r1, #16]",
@@ -284,17 +352,9 @@ mod imp {
     }
 
     /// # Safety
-    /// As for [`two`].
-    #[inline(always)]
-    unsafe fn pairs(frame: &mut Frame, both: bool) {
-        // SAFETY: the caller's promise.
-        unsafe { if both { two(frame) } else { one(frame) } }
-    }
-
-    /// # Safety
     /// The walks' blocks, `rows` and `sums` have as many pairs, and at least one, as the frame says; the operands have as
     /// many units as a block, at least one.
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn two(frame: &mut Frame) {
         // SAFETY: reads and writes what the caller promises. Elements are aligned to their size, as these loads need.
         // Offsets are those of `Frame`; a `RowBlock` has 36 bytes: start, multipliers from 16 on, shifts from 32 on. r6
@@ -317,7 +377,7 @@ mod imp {
                     "\n subs r1, r3, r1
                     add r1, r3
                     strd r3, r1, [r11, #16]\n",
-                    to_vectors!()
+                    to_vectors!("q0", "q1")
                 )
             );
         }
@@ -325,9 +385,141 @@ mod imp {
 
     /// # Safety
     /// As for [`two`]; of the walks the second is not used.
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn one(frame: &mut Frame) {
         // SAFETY: as in `two`.
         unsafe { pairs!(frame, "") };
+    }
+
+    /// The products of a unit of a block, whose columns are in `$x` and `$y`, from `$w` on, which is moved behind it. `$first`
+    /// is what is done with the first product of a row.
+    macro_rules! block {
+        ($first:literal, $w:literal, $x:literal, $y:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+            concat!(
+                row!($first, $w, 16, 24, $x, $y, $b),
+                row!($first, $w, 32, 40, $x, $y, $c),
+                row!($first, $w, 48, 56, $x, $y, $d),
+                "vldrb.s16 q2, [",
+                $w,
+                ", #8]\n",
+                $first,
+                " ",
+                $a,
+                ", ",
+                $y,
+                ", q2\n",
+                "vldrb.s16 q2, [",
+                $w,
+                "], #64\nvmlava.s16 ",
+                $a,
+                ", ",
+                $x,
+                ", q2\n"
+            )
+        };
+    }
+
+    /// A row of it.
+    macro_rules! row {
+        ($first:literal, $w:literal, $one:literal, $two:literal, $x:literal, $y:literal, $sum:literal) => {
+            concat!(
+                "vldrb.s16 q2, [",
+                $w,
+                ", #",
+                $one,
+                "]\n",
+                $first,
+                " ",
+                $sum,
+                ", ",
+                $x,
+                ", q2\n",
+                "vldrb.s16 q2, [",
+                $w,
+                ", #",
+                $two,
+                "]\nvmlava.s16 ",
+                $sum,
+                ", ",
+                $y,
+                ", q2\n"
+            )
+        };
+    }
+
+    /// The loop over pairs of blocks of one unit: the operands stay in q4 to q7. `$coarse` is as in `pairs!`.
+    macro_rules! short {
+        ($short:expr, $coarse:expr) => {
+            asm!(
+                "push {{r5, r6}}",
+                "vldrh.u16 q4, [r0]",
+                "vldrh.u16 q5, [r0, #16]",
+                "vldrh.u16 q6, [r2]",
+                "vldrh.u16 q7, [r2, #16]",
+                "1:",
+                "ldm r5!, {{r0, r2, r4, r6}}",
+                "adds r5, #20",
+                "ldm r5, {{r8, r10, r12, lr}}",
+                block!("vmlava.s16", "r1", "q4", "q5", "r0", "r2", "r4", "r6"),
+                block!("vmlava.s16", "r1", "q4", "q5", "r8", "r10", "r12", "lr"),
+                to_vectors!("q0", "q1"),
+                $coarse,
+                "vldrw.u32 q2, [r5, #-20]",
+                "vldrw.u32 q3, [r5, #16]",
+                "vmulh.s32 q0, q0, q2",
+                "vmulh.s32 q1, q1, q3",
+                "vstrw.32 q0, [r9], #16",
+                "vstrw.32 q1, [r9], #16",
+                "adds r5, #36",
+                "subs r11, r11, #1",
+                "bne 1b",
+                "pop {{r5, r6}}",
+                inout("r0") $short.x[0] => _,
+                inout("r1") $short.weights[0] => _,
+                inout("r2") $short.x[1] => _,
+                inout("r3") $short.weights[1] => _,
+                inout("r5") $short.rows => _,
+                inout("r9") $short.sums => _,
+                inout("r11") $short.pairs => _,
+                out("r4") _, out("r8") _, out("r10") _, out("r12") _, out("lr") _,
+                out("d0") _, out("d1") _, out("d2") _, out("d3") _, out("d4") _, out("d5") _, out("d6") _, out("d7") _,
+                out("d8") _, out("d9") _, out("d10") _, out("d11") _, out("d12") _, out("d13") _, out("d14") _,
+                out("d15") _,
+            )
+        };
+    }
+
+    /// # Safety
+    /// As for [`two`]; blocks and operands have one unit.
+    #[inline(never)]
+    unsafe fn short_two(short: &Short) {
+        // SAFETY: reads and writes what the caller promises, as in `two`; the first block of a pair has its multipliers 20 bytes
+        // and its shifts 4 bytes before the second's rows.
+        unsafe {
+            short!(
+                short,
+                concat!(
+                    "vldrb.s32 q2, [r5, #-4]
+                    vldrb.s32 q3, [r5, #32]
+                    vneg.s32 q2, q2
+                    vneg.s32 q3, q3
+                    vshl.s32 q0, q0, q2
+                    vshl.s32 q1, q1, q3\n",
+                    block!("vmlav.s16", "r3", "q6", "q7", "r0", "r2", "r4", "r6"),
+                    block!("vmlav.s16", "r3", "q6", "q7", "r8", "r10", "r12", "lr"),
+                    to_vectors!("q2", "q3"),
+                    "\n vadd.i32 q0, q0, q2
+                    vadd.i32 q1, q1, q3"
+                )
+            );
+        }
+    }
+
+    /// # Safety
+    /// As for [`two`]; blocks and operands have one unit. The coarse part is not used.
+    #[inline(never)]
+    unsafe fn short_one(short: &Short) {
+        // SAFETY: as in `two`.
+        unsafe { short!(short, "") };
     }
 }

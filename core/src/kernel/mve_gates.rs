@@ -98,10 +98,10 @@ macro_rules! fours {
 
 /// How many fours of units there are in all of several slices.
 fn turns<const N: usize>(units: [usize; N]) -> usize {
-    units.into_iter().min().unwrap_or(0) / 4
+    units.iter().fold(usize::MAX, |least, &units| least.min(units)) / 4
 }
 
-/// What the loop over fours leaves.
+/// What the loop over fours leaves. It is done first: then nothing need be kept while the loop has all registers.
 fn rest<T>(all: &[T], turns: usize) -> &[T] {
     all.get(4 * turns..).unwrap_or_default()
 }
@@ -143,6 +143,9 @@ pub fn copy<E: Copy>(to: &mut [E], from: &[E]) {
 #[inline(never)]
 pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
     let turns = turns([sums.len(), cell.len(), m.len()]);
+    if 4 * turns != m.len() {
+        gates::lstm(rest(sums, turns), rest_mut(cell, turns), rest_mut(m, turns), shifts);
+    }
     if turns > 0 {
         // SAFETY: reads `turns` times 64 bytes of sums and 8 of c, and writes 8 of c and of m, which the slices have; all
         // are aligned to their elements.
@@ -183,13 +186,16 @@ pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShif
             );
         }
     }
-    gates::lstm(rest(sums, turns), rest_mut(cell, turns), rest_mut(m, turns), shifts);
 }
 
 /// [`gates::reset_update`]
 #[inline(never)]
 pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
     let turns = turns([sums.len(), hidden.len(), reset.len(), update.len()]);
+    if 4 * turns != update.len() {
+        let (sums, hidden) = (rest(sums, turns), rest(hidden, turns));
+        gates::reset_update(&Usual, sums, hidden, rest_mut(reset, turns), rest_mut(update, turns));
+    }
     if turns > 0 {
         // SAFETY: reads `turns` times 32 bytes of sums and 8 of h, and writes 8 of r ⊙ h and of z, which the slices have;
         // all are aligned to their elements.
@@ -213,11 +219,6 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
             );
         }
     }
-    if 4 * turns == update.len() {
-        return;
-    }
-    let (sums, hidden) = (rest(sums, turns), rest(hidden, turns));
-    gates::reset_update(&Usual, sums, hidden, rest_mut(reset, turns), rest_mut(update, turns));
 }
 
 /// [`gates::gru`]
@@ -225,6 +226,11 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
 pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     let GruSums { gates, of_input, of_hidden } = sums;
     let turns = turns([gates.len(), of_input.len(), of_hidden.len(), hidden.len(), new.len()]);
+    if 4 * turns != new.len() {
+        let sums =
+            GruSums { gates: rest(gates, turns), of_input: rest(of_input, turns), of_hidden: rest(of_hidden, turns) };
+        gates::gru(&Usual, sums, rest(hidden, turns), rest_mut(new, turns));
+    }
     if turns > 0 {
         // SAFETY: reads `turns` times 32 bytes of the sums of gates, 16 of either other and 8 of h, and writes 8 of h', which
         // the slices have; all are aligned to their elements.
@@ -259,18 +265,16 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
             );
         }
     }
-    if 4 * turns == new.len() {
-        return;
-    }
-    let sums =
-        GruSums { gates: rest(gates, turns), of_input: rest(of_input, turns), of_hidden: rest(of_hidden, turns) };
-    gates::gru(&Usual, sums, rest(hidden, turns), rest_mut(new, turns));
 }
 
 /// [`gates::interpolate`]
 #[inline(never)]
 pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     let turns = turns([sums.len(), update.len(), hidden.len(), new.len()]);
+    if 4 * turns != new.len() {
+        let (sums, update) = (rest(sums, turns), rest(update, turns));
+        gates::interpolate(&Usual, sums, update, rest_mut(hidden, turns), rest_mut(new, turns));
+    }
     if turns > 0 {
         // SAFETY: reads `turns` times 16 bytes of sums and 8 of z and h, and writes 8 of h', twice, which the slices have;
         // all are aligned to their elements.
@@ -297,9 +301,4 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
             );
         }
     }
-    if 4 * turns == new.len() {
-        return;
-    }
-    let (sums, update) = (rest(sums, turns), rest(update, turns));
-    gates::interpolate(&Usual, sums, update, rest_mut(hidden, turns), rest_mut(new, turns));
 }

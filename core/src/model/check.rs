@@ -10,7 +10,7 @@ use crate::image::field::{MAX_NODES, nodes};
 use crate::image::read::u32_at;
 use crate::image::{Image, ImageError, Numeric, SectionKind, not_zero};
 use crate::node::{Node, Place, Shared};
-use crate::port::check_ports;
+use crate::port::{self, check_ports};
 use crate::schedule::Schedule;
 
 /// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
@@ -65,6 +65,7 @@ impl<'a> Model<'a> {
         if let Some(offset) = not_zero(payload, nodes::RESERVED.start, nodes::RESERVED.end) {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset });
         }
+        let (inputs, outputs) = port::records(ports);
         let model = Self {
             image,
             schedule,
@@ -80,6 +81,8 @@ impl<'a> Model<'a> {
             },
             engine: Some(engine(image.numeric)),
             ports,
+            inputs,
+            outputs,
             node_count,
             stateful_count: 0,
             // The scratch of the nodes begins on a whole word.
@@ -98,7 +101,7 @@ impl<'a> Model<'a> {
         if let Err(offset) = check_ports(ports, model.slot_elements, image.numeric) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
-        let flow = Flow { records, shared: &model.shared, node_count, ports };
+        let flow = Flow { records, shared: &model.shared, node_count, inputs, outputs };
         if let Err(error) = flow.check() {
             return Err(error);
         }

@@ -83,15 +83,22 @@ impl<'a> Node<'a> {
     }
 
     /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
-    pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Blocks<'a, K::Unit> {
-        Blocks { units: self.whole(index), block_len: K::block_len(cols) }
+    #[inline(always)]
+    pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Option<Blocks<'a, K::Unit>> {
+        Some(Blocks { units: self.start_of(index)?, block_len: K::block_len(cols) })
     }
 
     /// As many of something as a tensor and what is behind it hold.
     pub(super) fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
-        let bytes = self.tensor_start(index);
+        self.start_of(index).unwrap_or_default()
+    }
+
+    /// [`whole`](Self::whole), of a node that has it.
+    #[inline(always)]
+    fn start_of<T: bytemuck::Pod>(&self, index: usize) -> Option<&'a [T]> {
+        let bytes = self.tensor_start(index)?;
         let whole = bytes.len() - bytes.len() % size_of::<T>();
-        bytes.get(..whole).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
+        bytemuck::try_cast_slice(bytes.get(..whole)?).ok()
     }
 
     /// The weights of a row of matrix `index` of an integer node.
@@ -105,16 +112,23 @@ impl<'a> Node<'a> {
 
     /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
     pub fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
+        self.row_blocks(index, rows).unwrap_or_default()
+    }
+
+    /// [`rows`](Self::rows), of a node that has them.
+    #[inline(always)]
+    pub(crate) fn row_blocks(&self, index: usize, rows: usize) -> Option<&'a [RowBlock]> {
         // No size is greater, and the compiler, which is told so, need not divide to find how many there are.
         let blocks = rows.div_ceil(4).min(MAX_SIZE as usize);
-        let bytes = self.tensor_start(index).get(..blocks * size_of::<RowBlock>());
-        bytes.and_then(|bytes| bytemuck::try_cast_slice(bytes).ok()).unwrap_or_default()
+        let bytes = self.tensor_start(index)?.get(..blocks * size_of::<RowBlock>())?;
+        bytemuck::try_cast_slice(bytes).ok()
     }
 
     /// A tensor and what is behind it: to say where it ends would take its dimensions.
-    fn tensor_start(&self, index: usize) -> &'a [u8] {
-        let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
-        self.weights.get(offset as usize..).unwrap_or_default()
+    #[inline(always)]
+    fn tensor_start(&self, index: usize) -> Option<&'a [u8]> {
+        let offset = u32_at(self.tensors, 4 * index..4 * index + 4)?;
+        self.weights.get(offset as usize..)
     }
 
     /// The factors or the table at `index` of an integer node's spec.

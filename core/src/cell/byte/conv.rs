@@ -36,7 +36,7 @@ pub const SPEC: IntegerSpec = IntegerSpec {
 /// One step. `x` is the image, `work` is `[taps · channels of a group]`, `y` is `[out_height, out_width, hidden]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let limits = Limits::of(node, 0);
-    let blocks = node.weights::<K>(tensor::WEIGHTS, node.dim(&OPERAND));
+    let Some(blocks) = node.weights::<K>(tensor::WEIGHTS, node.dim(&OPERAND)) else { return };
     let rows = node.rows(tensor::ROWS, node.hidden_size);
     at_positions::<K>(node, io, (node.dim(&LAST), &CHANNELS), |first, seen, y| {
         // A block may have filters of two groups or more.

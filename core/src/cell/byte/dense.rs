@@ -37,7 +37,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let limits = Limits::of(node, 0);
     let x = K::operand(x, node.input_size);
     let rows = node.rows(tensor::ROWS, node.output_size);
-    let blocks = node.weights::<K>(tensor::WEIGHTS, node.input_size);
+    let Some(blocks) = node.weights::<K>(tensor::WEIGHTS, node.input_size) else { return };
     for ((rows, block), y) in rows.iter().zip(blocks).zip(y.chunks_mut(4)) {
         for (value, y) in requantized(rows, K::dot(start(rows), block, x)).into_iter().zip(y) {
             *y = limits.hold(value);

@@ -119,8 +119,8 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let clip = node.number(number::CELL_CLIP);
     let (shown, limits) = (multiplier(node, number::FACTOR), Limits::of(node, number::LEAST));
     let (x, h) = (K::operand(x, node.input_size), K::operand(hidden, node.output_size));
-    let w = node.weights::<K>(tensor::INPUT_WEIGHTS, node.input_size);
-    let r = node.weights::<K>(tensor::RECURRENT_WEIGHTS, node.output_size);
+    let Some(w) = node.weights::<K>(tensor::INPUT_WEIGHTS, node.input_size) else { return };
+    let Some(r) = node.weights::<K>(tensor::RECURRENT_WEIGHTS, node.output_size) else { return };
     let (starts, _) = node.words(tensor::BIAS).as_chunks::<4>();
     for (((&start, w), r), (c, y)) in starts.iter().zip(w).zip(r).zip(cell.iter_mut().zip(&mut *y)) {
         let [x_i, x_f, x_g, x_o] = K::dot(start, w, x);

@@ -50,7 +50,10 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let activation = node.curve(0, tensor::TABLE, number::TABLE_SHIFT);
     let bits = node.number(number::PREACT_BITS).unsigned_abs();
     let mut sums = NO_SUMS;
-    let mut single = Single::<K>::new(node, tensor::WEIGHTS, tensor::ROWS, node.output_size, (x, node.input_size));
+    let input = (x, node.input_size);
+    let Some(mut single) = Single::<K>::new(node, tensor::WEIGHTS, tensor::ROWS, node.output_size, input) else {
+        return;
+    };
     for y in y.chunks_mut(4 * CHUNK) {
         for (sum, y) in single.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = saturate(activation.apply(*sum, bits));

@@ -96,7 +96,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let carried = low_rank::<K>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
     let (input, first) = ((x, node.input_size), number::RECURRENT_FIRST);
     let mut sums = NO_SUMS;
-    let mut rows = Pair::<K>::new(node, tensor::PAIR, first, node.hidden_size, input, carried);
+    let Some(mut rows) = Pair::<K>::new(node, tensor::PAIR, first, node.hidden_size, input, carried) else { return };
     let mut biases = node.words(tensor::GATE_BIAS).iter().zip(node.words(tensor::CANDIDATE_BIAS));
     for (y, hidden) in y.chunks_mut(4 * CHUNK).zip(hidden.chunks(4 * CHUNK)) {
         let sums = rows.next(y.len().div_ceil(4), &mut sums).as_flattened();

@@ -142,7 +142,7 @@ fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &
     }
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
     let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
-    let mut rows = Rows::new(node, &x, &h);
+    let Some(mut rows) = Rows::new(node, &x, &h) else { return };
     for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
         gates_of(curves, rows.next(y.len(), &mut sums), hidden, y);
     }
@@ -158,7 +158,8 @@ fn reset_after_at_once<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, c
     }
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
     let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
-    gates_of(curves, Rows::all(node, &x, &h, &mut sums), hidden, y);
+    let Some(sums) = Rows::all(node, &x, &h, &mut sums) else { return };
+    gates_of(curves, sums, hidden, y);
     copy(hidden, y);
 }
 
@@ -177,22 +178,23 @@ struct Rows<'a, 'x, K: Kernel> {
 
 impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
     #[inline(always)]
-    fn new(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Self {
-        Self { gates: Self::gates(node, x, h), of_input: Self::of_input(node, x), of_hidden: Self::of_hidden(node, h) }
+    fn new(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Self> {
+        let (gates, of_input) = (Self::gates(node, x, h)?, Self::of_input(node, x)?);
+        Some(Self { gates, of_input, of_hidden: Self::of_hidden(node, h)? })
     }
 
     #[inline(always)]
-    fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Pair<'a, 'x, K> {
+    fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Pair<'a, 'x, K>> {
         Pair::of_ready(node, tensor::GATES, number::GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
     }
 
     #[inline(always)]
-    fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Single<'a, 'x, K> {
+    fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
         Single::of_ready(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, node.hidden_size, x)
     }
 
     #[inline(always)]
-    fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Single<'a, 'x, K> {
+    fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
         Single::of_ready(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, node.hidden_size, h)
     }
 
@@ -209,13 +211,13 @@ impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
 
     /// The sums of all units, which are at most [`UNITS`].
     #[inline(always)]
-    fn all<'s>(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>, sums: &'s mut Sums) -> GruSums<'s> {
+    fn all<'s>(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>, sums: &'s mut Sums) -> Option<GruSums<'s>> {
         let [gates, of_input, of_hidden] = places(sums);
-        GruSums {
-            gates: Self::gates(node, x, h).all(gates).as_flattened().as_chunks().0,
-            of_input: Self::of_input(node, x).all(of_input).as_flattened(),
-            of_hidden: Self::of_hidden(node, h).all(of_hidden).as_flattened(),
-        }
+        Some(GruSums {
+            gates: Self::gates(node, x, h)?.all(gates).as_flattened().as_chunks().0,
+            of_input: Self::of_input(node, x)?.all(of_input).as_flattened(),
+            of_hidden: Self::of_hidden(node, h)?.all(of_hidden).as_flattened(),
+        })
     }
 }
 
@@ -258,7 +260,7 @@ fn open<K: Kernel, C: Curves>(
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
     let (carried, first, rows) = ((hidden, node.hidden_size), number::GATE_RECURRENT_FIRST, 2 * node.hidden_size);
-    let mut pair = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried);
+    let Some(mut pair) = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried) else { return };
     if K::FAST && update.len() <= 2 * BLOCKS {
         return open_all(curves, pair.all(sums), hidden, reset, update);
     }
@@ -289,7 +291,7 @@ fn close<K: Kernel, C: Curves>(
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
     let (carried, first) = ((reset, node.hidden_size), number::NEW_RECURRENT_FIRST);
-    let mut pair = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried);
+    let Some(mut pair) = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried) else { return };
     if K::FAST && new.len() <= 4 * BLOCKS {
         return close_all(curves, pair.all(sums), update, hidden, new);
     }

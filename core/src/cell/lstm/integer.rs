@@ -285,15 +285,21 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
 }
 
 /// What both share: the sums of a unit's gates i, f, g, o. `hidden` is filled up to whole units.
-fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) -> Pair<'a, 'x, K> {
+fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) -> Option<Pair<'a, 'x, K>> {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
     Pair::new(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
 }
 
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
+    if !node.is_whole(&SPEC) {
+        return;
+    }
     let shifts =
         LstmShifts { candidate: shift(node, number::CANDIDATE_SHIFT), lift: 15 - shift(node, number::CELL_BITS) };
-    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
+    let (Some(mut units), mut sums) = (units::<K>(node, x, hidden), NO_SUMS) else { return };
+    if K::FAST && cell.len() <= CHUNK {
+        return usual::lstm(units.all(&mut sums), cell, m, shifts);
+    }
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         usual::lstm(units.next(cell.len(), &mut sums), cell, m, shifts);
     }
@@ -302,7 +308,7 @@ fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16
 fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
     let mix = Mix::new(node);
     let mut peepholes = peepholes(node);
-    let (mut units, mut sums) = (units::<K>(node, x, hidden), NO_SUMS);
+    let (Some(mut units), mut sums) = (units::<K>(node, x, hidden), NO_SUMS) else { return };
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         for (&[i, f, g, o], (c, m)) in units.next(cell.len(), &mut sums).iter().zip(cell.iter_mut().zip(m)) {
             let peephole = peepholes.next();
@@ -402,7 +408,8 @@ fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
     let clip = node.number(number::PROJECTION_CLIP);
     let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);
     let mut sums = NO_SUMS;
-    let mut projected = Single::<K>::new(node, matrix, rows, node.output_size, (m, node.hidden_size));
+    let m = (m, node.hidden_size);
+    let Some(mut projected) = Single::<K>::new(node, matrix, rows, node.output_size, m) else { return };
     for y in y.chunks_mut(4 * CHUNK) {
         for (&sum, y) in projected.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = sum.max(-clip).min(clip) as i16;

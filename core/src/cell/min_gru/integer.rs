@@ -52,8 +52,8 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let [gate_bits, bits] = [number::PREACT_BITS, number::HIDDEN_BITS].map(|at| node.number(at).unsigned_abs() & 15);
     let Some(hidden) = hidden.get_mut(..node.hidden_size) else { return };
     let mut sums = NO_SUMS;
-    let mut rows =
-        Single::<K>::new(node, tensor::INPUT_WEIGHTS, tensor::ROWS, 2 * node.hidden_size, (x, node.input_size));
+    let (input, count) = ((x, node.input_size), 2 * node.hidden_size);
+    let Some(mut rows) = Single::<K>::new(node, tensor::INPUT_WEIGHTS, tensor::ROWS, count, input) else { return };
     for hidden in hidden.chunks_mut(2 * CHUNK) {
         let (sums, _) = rows.next(hidden.len().div_ceil(2), &mut sums).as_flattened().as_chunks();
         for (h, &[sum_z, sum_n]) in hidden.iter_mut().zip(sums) {

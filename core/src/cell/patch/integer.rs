@@ -44,8 +44,10 @@ pub const fn tensors(cols: Dim) -> [TensorSpec; 3] {
 
 /// A convolution in `groups`, each with as many channels of a pixel. `work` is what a group sees at one position.
 pub(crate) fn convolve<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, groups: usize, channels: &Dim) {
+    let cols = node.dim(&TAPS) * node.dim(channels);
+    let Some(blocks) = node.weights::<K>(tensor::WEIGHTS, cols) else { return };
     let filters = Filters {
-        blocks: node.weights::<K>(tensor::WEIGHTS, node.dim(&TAPS) * node.dim(channels)),
+        blocks,
         rows: node.rows(tensor::ROWS, node.hidden_size),
         activation: node.curve(0, tensor::TABLE, number::TABLE_SHIFT),
         bits: node.number(number::PREACT_BITS).unsigned_abs(),

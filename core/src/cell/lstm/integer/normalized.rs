@@ -126,7 +126,8 @@ impl<K: Kernel> Rows for Single<'_, '_, K> {
     }
 }
 
-fn gather(mut from: impl Rows, to: &mut [[i32; 4]]) {
+fn gather(from: Option<impl Rows>, to: &mut [[i32; 4]]) {
+    let Some(mut from) = from else { return };
     for to in to.chunks_mut(CHUNK) {
         from.next(to.len(), to);
     }
