@@ -106,8 +106,14 @@ impl<'a> Iterator for Ports<'a> {
     }
 }
 
-/// Ports lie within the arena and have a name; there is one of each direction at least. The error is an offset.
-pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize, numeric: Numeric) -> Result<(), usize> {
+/// Ports begin where slots may, on a multiple of `unit` elements, lie within the arena and have a name; there is one of each
+/// direction at least. The error is an offset.
+pub(crate) const fn check_ports(
+    payload: &[u8],
+    slot_elements: usize,
+    unit: usize,
+    numeric: Numeric,
+) -> Result<(), usize> {
     let (Some(input_count), Some(output_count)) =
         (u16_at(payload, ports::INPUT_COUNT), u16_at(payload, ports::OUTPUT_COUNT))
     else {
@@ -124,7 +130,7 @@ pub(crate) const fn check_ports(payload: &[u8], slot_elements: usize, numeric: N
         let [record, rest @ ..] = records else { return Err(offset) };
         let Some(port) = port(payload, record) else { return Err(offset) };
         let fits = match port.slot.checked_add(port.size) {
-            Some(end) => end <= slot_elements,
+            Some(end) => end <= slot_elements && port.slot & (unit - 1) == 0,
             None => false,
         };
         let counts = port.scale > 0.0 && port.scale < f32::INFINITY;

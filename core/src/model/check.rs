@@ -98,7 +98,7 @@ impl<'a> Model<'a> {
             Ok(model) => model,
             Err(error) => return Err(error),
         };
-        if let Err(offset) = check_ports(ports, model.slot_elements, image.numeric) {
+        if let Err(offset) = check_ports(ports, model.slot_elements, model.shared.unit, image.numeric) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
         let flow = Flow { records, shared: &model.shared, node_count, inputs, outputs };
