@@ -2,7 +2,7 @@
 
 use tidegate::cell::CellKind;
 use tidegate::image::field::{self, activation, header, node, nodes, port, ports, schedule, section, slot};
-use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, seal, write_ports};
+use tidegate::image::write::{ImageWriter, seal};
 use tidegate::image::{Image, Layout, Misaligned, ModelId, SectionKind};
 use tidegate::{BufferTooSmall, ImageBytes, ImageError, Model, Numeric, Schedule};
 use tidegate_tests::fields::{payload_of, put16, put32, record_of, section_of, slot_of, tensor_of, u16_at, u32_at};
@@ -386,43 +386,18 @@ fn what_nobody_has_written_is_not_read() {
 /// Of integers: what fills a slot up would lie on the next one, or out of the arena.
 #[test]
 fn a_port_begins_where_a_slot_may() {
-    let parsed = |ports: [PortRecord<'_>; 2], output: u32| {
-        let record = NodeRecord {
-            kind: CellKind::Window,
-            options: 0,
-            input_size: 2,
-            hidden_size: 2,
-            output_size: 2,
-            extents: &[1, 1, 0],
-            activations: &[],
-            params: &[],
-            numbers: &[],
-            unroll: None,
-            output_slot: output,
-            slots: &[(output - 2, 2)],
-            tensors: &[],
-        };
-        let (mut nodes, mut port_bytes, mut image) = ([0; 128], [0; 96], vec![0; 1024]);
-        nodes[..nodes::LEN].copy_from_slice(&nodes_header(1, 6));
-        let len = record.write(Numeric::I8x16, Layout::Portable, &mut nodes[nodes::LEN..]).unwrap();
-        let ports = write_ports(&ports, &[PortRecord::float("y", 2, output)], &mut port_bytes).unwrap();
-        let sections = [
-            (SectionKind::Nodes, &nodes[..nodes::LEN + len]),
-            (SectionKind::Weights, &[0; 4]),
-            (SectionKind::Ports, &port_bytes[..ports]),
-        ];
-        let writer =
-            ImageWriter { numeric: Numeric::I8x16, layout: Layout::Portable, id: ModelId(7), sections: &sections };
-        let len = writer.write(&mut image).unwrap();
-        parse(&image[..len])
-    };
-    let [x, z] = [PortRecord::float("x", 2, 0), PortRecord::float("z", 1, 4)];
-    assert_eq!(parsed([z, x], 2), Ok(()));
-    let bad =
-        |port: usize| Err(ImageError::BadSection { kind: SectionKind::Ports, offset: ports::LEN + port * port::LEN });
-    assert_eq!(parsed([PortRecord { slot: 5, ..z }, x], 2), bad(0), "out of the arena when it is filled up");
-    let x = PortRecord { slot: 2, ..x };
-    assert_eq!(parsed([x, PortRecord { slot: 1, ..z }], 4), bad(1), "over another port when it is filled up");
+    let model = chain(&mut Rng::new(9), 3, &[(Variant::plain("lstm"), 3)], Draw { weights: 1.0, biases: true });
+    let ranges = Ranges::new(["in", "n0"].map(|name| (name.to_owned(), 1.0)));
+    let bytes = pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable).expect("it packs");
+    assert_eq!(parse(&bytes), Ok(()));
+    for offset in [ports::LEN, ports::LEN + port::LEN] {
+        let mut bytes = bytes.clone();
+        let at = payload_of(&bytes, SectionKind::Ports) + offset + port::SLOT.start;
+        let start = u32_at(&bytes, at);
+        put32(&mut bytes, at, start + 1);
+        seal(&mut bytes);
+        assert_eq!(parse(&bytes), Err(ImageError::BadSection { kind: SectionKind::Ports, offset }));
+    }
 }
 
 #[test]
