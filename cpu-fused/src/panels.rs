@@ -120,6 +120,13 @@ impl<W: Weight> Panels<W> {
         let lanes: &[W::Lanes<S>] = bytemuck::cast_slice(&self.weights.get()[panel * self.stride..]);
         &lanes.as_chunks().0[..self.cols]
     }
+
+    /// Column by column, all panels, where each has `R` vectors.
+    #[inline(always)]
+    pub fn all<S: Simd, const R: usize>(&self) -> &[[W::Lanes<S>; R]] {
+        let lanes: &[W::Lanes<S>] = bytemuck::cast_slice(self.weights.get());
+        lanes.as_chunks().0
+    }
 }
 
 /// A number for each row, in the same order of vectors.

@@ -117,31 +117,34 @@ fn columns<S: Simd, W: Weight, const R: usize>(
     chains
 }
 
-/// [`panel`] of one part, two panels at once: as many chains again, where those of one do not keep the units busy.
+/// For one row, in registers: the sums of `N` panels of a matrix ([`Panels::all`]) from `first` on, on from `sums`. Two are as many chains again, where those of
+/// one do not keep the units busy.
 #[inline(always)]
-pub fn two_panels<S: Simd, W: Weight, const R: usize>(
+pub fn abreast<S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,
-    (matrix, operand): Part<'_, W>,
-    at: [usize; 2],
-    mut sums: [[S::F32; R]; 2],
-) -> [[S::F32; R]; 2] {
-    let mut chains = [[W::begin(s, s.splat(0.0)); R]; 2];
-    for n in 0..2 {
+    (matrix, operand): (&[[W::Lanes<S>; R]], &[f32]),
+    first: usize,
+    mut sums: [[S::F32; R]; N],
+) -> [[S::F32; R]; N] {
+    let mut chains = [[W::begin(s, s.splat(0.0)); R]; N];
+    for n in 0..N {
         for r in 0..R {
             chains[n][r] = W::begin(s, sums[n][r]);
         }
     }
-    let (first, second) = (matrix.panel::<S, R>(at[0]), matrix.panel::<S, R>(at[1]));
-    for ((first, second), &x) in first.iter().zip(second).zip(operand) {
-        let x = s.splat(x);
-        for r in 0..R {
-            chains[0][r] = W::add(s, &first[r], x, chains[0][r]);
-        }
-        for r in 0..R {
-            chains[1][r] = W::add(s, &second[r], x, chains[1][r]);
+    let mut panels: [&[[W::Lanes<S>; R]]; N] = [&[]; N];
+    for n in 0..N {
+        panels[n] = &matrix[(first + n) * operand.len()..][..operand.len()];
+    }
+    for col in 0..operand.len() {
+        let x = s.splat(operand[col]);
+        for n in 0..N {
+            for r in 0..R {
+                chains[n][r] = W::add(s, &panels[n][col][r], x, chains[n][r]);
+            }
         }
     }
-    for n in 0..2 {
+    for n in 0..N {
         for r in 0..R {
             sums[n][r] = W::end(s, chains[n][r]);
         }
@@ -182,7 +185,7 @@ impl<S: Simd, W: Weight, const M: usize> Task for One<'_, '_, S, W, M> {
         let pairs = if abreast && matrix.len().is_multiple_of(2) { matrix.len() / 2 } else { 0 };
         for turn in 0..pairs {
             let at = 2 * way.at(turn, pairs);
-            two_through(s, parts, [at, at + 1], start, sums);
+            two_through(s, parts, at, start, sums);
         }
         for turn in 2 * pairs..matrix.len() {
             let at = way.at(turn, matrix.len());
@@ -215,17 +218,17 @@ fn through<S: Simd, W: Weight, const R: usize, const M: usize>(
 fn two_through<S: Simd, W: Weight, const M: usize>(
     s: S,
     parts: [Part<'_, W>; M],
-    at: [usize; 2],
+    at: usize,
     start: Option<&[f32]>,
     sums: &mut [f32],
 ) {
-    let from = at.map(|at| parts[0].0.first(at) * S::LANES);
+    let from = [at, at + 1].map(|at| parts[0].0.first(at) * S::LANES);
     let mut both = [[s.splat(0.0); WIDTH]; 2];
     for n in 0..2 {
         both[n] = load(s, &start.unwrap_or(sums)[from[n]..]);
     }
-    for part in parts {
-        both = two_panels(s, part, at, both);
+    for (matrix, operand) in parts {
+        both = abreast::<S, W, WIDTH, 2>(s, (matrix.all(), operand), at, both);
     }
     for n in 0..2 {
         store(s, both[n], &mut sums[from[n]..]);

@@ -40,6 +40,8 @@ pub struct Gru<S, W> {
     recurrent: Recurrent<W>,
     /// What makes of h what the recurrent weights see, with `low_rank`.
     basis: Option<Panels>,
+    /// No option is set but the mask and the place of the reset: sigmoid and tanh alone.
+    usual: bool,
     gate: Activation,
     new: Activation,
     /// 0: none.
@@ -85,10 +87,10 @@ impl<S: Simd, W: Weight> Gru<S, W> {
             )
         };
         let activations = [node.activation(0), node.activation(1)];
-        let is_plain =
-            after && activations == [Activation::Sigmoid, Activation::Tanh] && !node.has(MASKED) && !node.has(CLIPPED);
+        let basis = low_rank::basis(node, numeric, s, LOW_RANK, hidden);
+        let usual = activations == [Activation::Sigmoid, Activation::Tanh] && !node.has(CLIPPED) && basis.is_none();
         let of_block = (node.input_size + hidden) * GATES * S::LANES * size_of::<W>();
-        let is_small = is_plain && !node.has(LOW_RANK) && node.input_size == hidden;
+        let is_small = after && usual && !node.has(MASKED) && node.input_size == hidden;
         Self {
             s,
             hidden,
@@ -102,7 +104,8 @@ impl<S: Simd, W: Weight> Gru<S, W> {
                 row.unwrap_or(0.0)
             }),
             recurrent,
-            basis: low_rank::basis(node, numeric, s, LOW_RANK, hidden),
+            basis,
+            usual,
             gate: activations[0],
             new: activations[1],
             preact_clip: node.param(0),
@@ -181,7 +184,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         let blocks = sums.chunks_exact(GATES * S::LANES).zip(of_state.chunks_exact(GATES * S::LANES));
         for ((sums, of_state), (h, y)) in blocks.zip(h.chunks_mut(S::LANES).zip(y.chunks_mut(S::LANES))) {
             let [_, _, n]: [S::F32; GATES] = sums::load(s, sums);
-            let mixed = self.update_after((self.gate, self.new), n, sums::load(s, of_state), s.load_part(h));
+            let mixed = self.update_after(n, sums::load(s, of_state), s.load_part(h));
             s.store_part(mixed, h);
             s.store_part(mixed, y);
         }
@@ -203,50 +206,30 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         (n, sums::panel::<S, W, GATES, 1, C>(s, [(matrix, h)], at, [r, z, of_new]))
     }
 
-    /// [`sums_after`](Self::sums_after) of two blocks.
-    #[inline(always)]
-    fn two_sums_after(
-        &self,
-        (matrix, new_bias): (&Panels<W>, &Lines<f32>),
-        at: [usize; 2],
-        x: &[f32],
-        h: &[f32],
-    ) -> [(S::F32, [S::F32; GATES]); 2] {
-        let s = self.s;
-        let mut sums = [[s.splat(0.0); GATES]; 2];
-        for block in 0..2 {
-            sums[block] = sums::load(s, &self.bias.get()[at[block] * GATES * S::LANES..]);
-        }
-        sums = sums::two_panels(s, (&self.input, x), at, sums);
-        let new = [sums[0][FIRST], sums[1][FIRST]];
-        for block in 0..2 {
-            [sums[block][FIRST]] = sums::load(s, &new_bias.get()[at[block] * S::LANES..]);
-        }
-        let [one, other] = sums::two_panels(s, (matrix, h), at, sums);
-        [(new[0], one), (new[1], other)]
-    }
-
     /// And from them h'.
     #[inline(always)]
-    fn update_after(
-        &self,
-        (gate, new): (Activation, Activation),
-        n: S::F32,
-        [r, z, hn]: [S::F32; GATES],
-        h: S::F32,
-    ) -> S::F32 {
+    fn update_after(&self, n: S::F32, [r, z, hn]: [S::F32; GATES], h: S::F32) -> S::F32 {
         let s = self.s;
-        let r = curves::apply(s, gate, clip(s, r, self.preact_clip));
-        let z = curves::apply(s, gate, clip(s, z, self.preact_clip));
-        self.mix(z, curves::apply(s, new, clip(s, s.fma(r, hn, n), self.preact_clip)), h)
+        let r = curves::apply(s, self.gate, clip(s, r, self.preact_clip));
+        let z = curves::apply(s, self.gate, clip(s, z, self.preact_clip));
+        mix(s, z, curves::apply(s, self.new, clip(s, s.fma(r, hn, n), self.preact_clip)), h)
     }
 
-    /// To `y`, where the units of a block are.
+    /// After the product, all blocks, `N` at once: h', which is y.
     #[inline(always)]
-    fn put_after(&self, at: usize, (n, of_state): (S::F32, [S::F32; GATES]), h: &[f32], y: &mut [f32]) {
-        let (s, units) = (self.s, block(self.s, at, self.hidden));
-        let mixed = self.update_after((self.gate, self.new), n, of_state, s.load_part(&h[units.clone()]));
-        s.store_part(mixed, &mut y[units]);
+    fn step_usual<const N: usize>(
+        &self,
+        (matrix, new_bias): (&Panels<W>, &Lines<f32>),
+        x: &[f32],
+        h: &[f32],
+        y: &mut [f32],
+        way: Way,
+    ) {
+        let (start, new_start): (&[S::Lanes], _) =
+            (bytemuck::cast_slice(self.bias.get()), bytemuck::cast_slice(new_bias.get()));
+        let (s, input, recurrent, start) = (self.s, self.input.all(), matrix.all(), start.as_chunks().0);
+        let (x, h) = (&x[..self.input.cols()], &h[..matrix.cols()]);
+        s.call(Usual::<S, W, N> { s, input, recurrent, start, new_start, x, h, y, way });
     }
 
     /// Before the product: z in the place of its sums, and r ⊙ h.
@@ -270,18 +253,23 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         let units = h.chunks_mut(S::LANES).zip(y.chunks_mut(S::LANES));
         for (([_, z], n), (h, y)) in gates.iter().zip(new.chunks_exact(S::LANES)).zip(units) {
             let new = curves::apply(s, self.new, clip(s, s.load_part(n), self.preact_clip));
-            let mixed = self.mix(s.load(z), new, s.load_part(h));
+            let mixed = mix(s, s.load(z), new, s.load_part(h));
             s.store_part(mixed, h);
             s.store_part(mixed, y);
         }
     }
+}
 
-    /// h' = z ⊙ h + (1 - z) ⊙ n
-    #[inline(always)]
-    fn mix(&self, z: S::F32, n: S::F32, h: S::F32) -> S::F32 {
-        let s = self.s;
-        s.fma(z, h, s.mul(s.sub(s.splat(1.0), z), n))
-    }
+/// After the product, without options: h' of what the input gives n, and of the sums that the state completes.
+#[inline(always)]
+fn usual<S: Simd>(s: S, n: S::F32, [r, z, hn]: [S::F32; GATES], h: S::F32) -> S::F32 {
+    mix(s, curves::sigmoid(s, z), curves::tanh(s, s.fma(curves::sigmoid(s, r), hn, n)), h)
+}
+
+/// h' = z ⊙ h + (1 - z) ⊙ n
+#[inline(always)]
+fn mix<S: Simd>(s: S, z: S::F32, n: S::F32, h: S::F32) -> S::F32 {
+    s.fma(z, h, s.mul(s.sub(s.splat(1.0), z), n))
 }
 
 impl<S: Simd, W: Weight> Kernel<f32> for Gru<S, W> {
@@ -315,18 +303,11 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
             return y.copy_from_slice(h);
         }
         let (s, way) = (gru.s, Way::of(*odd));
-        if let (Recurrent::After(matrix, new_bias), None) = (&gru.recurrent, &gru.basis) {
-            let blocks = if gru.abreast { 2 } else { 1 };
-            let turns = gru.blocks.div_ceil(blocks);
-            for turn in 0..turns {
-                let at = blocks * way.at(turn, turns);
-                if blocks == 1 || at + 1 == gru.blocks {
-                    gru.put_after(at, gru.sums_after::<0>((matrix, new_bias), at, x, h), h, y);
-                } else {
-                    let [one, other] = gru.two_sums_after((matrix, new_bias), [at, at + 1], x, h);
-                    gru.put_after(at, one, h, y);
-                    gru.put_after(at + 1, other, h, y);
-                }
+        if let (Recurrent::After(matrix, new_bias), true) = (&gru.recurrent, gru.usual) {
+            if gru.abreast {
+                gru.step_usual::<2>((matrix, new_bias), x, h, y, way);
+            } else {
+                gru.step_usual::<1>((matrix, new_bias), x, h, y, way);
             }
             return copy(s, y, h);
         }
@@ -352,6 +333,61 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
     }
 }
 
+/// After the product, all blocks of units of a layer without options, `N` at once. It has what the loop needs and no more, as
+/// an LSTM's.
+struct Usual<'s, S: Simd, W: Weight, const N: usize> {
+    s: S,
+    input: &'s [[W::Lanes<S>; GATES]],
+    recurrent: &'s [[W::Lanes<S>; GATES]],
+    start: &'s [[S::Lanes; GATES]],
+    new_start: &'s [S::Lanes],
+    x: &'s [f32],
+    h: &'s [f32],
+    y: &'s mut [f32],
+    way: Way,
+}
+
+impl<S: Simd, W: Weight, const N: usize> Task for Usual<'_, S, W, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        let turns = self.start.len() / N;
+        for turn in 0..turns {
+            self.blocks::<N>(N * self.way.at(turn, turns));
+        }
+        for rest in N * turns..self.start.len() {
+            self.blocks::<1>(rest);
+        }
+    }
+}
+
+impl<S: Simd, W: Weight, const N: usize> Usual<'_, S, W, N> {
+    /// `M` blocks.
+    #[inline(always)]
+    fn blocks<const M: usize>(&mut self, first: usize) {
+        let s = self.s;
+        let mut sums = [[s.splat(0.0); GATES]; M];
+        for n in 0..M {
+            for r in 0..GATES {
+                sums[n][r] = s.load(&self.start[first + n][r]);
+            }
+        }
+        sums = sums::abreast::<S, W, GATES, M>(s, (self.input, self.x), first, sums);
+        let mut new = [s.splat(0.0); M];
+        for n in 0..M {
+            new[n] = sums[n][FIRST];
+            sums[n][FIRST] = s.load(&self.new_start[first + n]);
+        }
+        sums = sums::abreast::<S, W, GATES, M>(s, (self.recurrent, self.h), first, sums);
+        for n in 0..M {
+            let units = block(s, first + n, self.h.len());
+            let mixed = usual(s, new[n], sums[n], s.load_part(&self.h[units.clone()]));
+            s.store_part(mixed, &mut self.y[units]);
+        }
+    }
+}
+
 /// [`Step`] after the product, of a layer without options that has `C` units and as many features: what it needs of them is
 /// known.
 struct Small<'k, 's, 'e, S, W, const C: usize>(&'k Gru<S, W>, &'s mut Io<'e, f32>);
@@ -373,8 +409,7 @@ impl<S: Simd, W: Weight, const C: usize> Task for Small<'_, '_, '_, S, W, C> {
             let at = way.at(turn, blocks);
             let units = block(s, at, C);
             let (n, of_state) = gru.sums_after::<C>((matrix, new_bias), at, x, h);
-            let activations = (Activation::Sigmoid, Activation::Tanh);
-            let mixed = gru.update_after(activations, n, of_state, s.load_part(&h[units.clone()]));
+            let mixed = usual(s, n, of_state, s.load_part(&h[units.clone()]));
             s.store_part(mixed, &mut y[units.clone()]);
             if blocks == 1 {
                 s.store_part(mixed, &mut h[units]);

@@ -158,18 +158,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
     fn update_usual(&self, block: &[S::Lanes; GATES], c: &mut [f32], m: &mut [f32]) {
         let s = self.s;
         let sums = [s.load(&block[0]), s.load(&block[1]), s.load(&block[2]), s.load(&block[3])];
-        let usual = self.usual(sums, c);
-        s.store_part(usual, m);
-    }
-
-    /// The same of sums in registers: c', and m, which is returned.
-    #[inline(always)]
-    fn usual(&self, [i, f, g, o]: [S::F32; GATES], c: &mut [f32]) -> S::F32 {
-        let s = self.s;
-        let entered = s.mul(curves::sigmoid(s, i), curves::tanh(s, g));
-        let kept = s.fma(curves::sigmoid(s, f), s.load_part(c), entered);
-        s.store_part(kept, c);
-        s.mul(curves::sigmoid(s, o), curves::tanh(s, kept))
+        s.store_part(usual(s, sums, c), m);
     }
 
     /// Block `at` of units, from the sums of its panel, which stay in registers, to m.
@@ -177,18 +166,17 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
     fn step_block<const C: usize>(&self, at: usize, x: &[f32], h: &[f32], c: &mut [f32]) -> S::F32 {
         let start = sums::load(self.s, &self.start.get()[at * GATES * S::LANES..]);
         let parts = [(&self.input, x), (&self.recurrent, h)];
-        self.usual(sums::panel::<S, W, GATES, 2, C>(self.s, parts, at, start), c)
+        usual(self.s, sums::panel::<S, W, GATES, 2, C>(self.s, parts, at, start), c)
     }
 
-    /// [`step_block`](Self::step_block) of two blocks, from `at` on, whose units `c` has.
+    /// All blocks, `N` at once: c', and m.
     #[inline(always)]
-    fn step_two_blocks(&self, at: usize, x: &[f32], h: &[f32], c: &mut [f32]) -> [S::F32; 2] {
-        let (s, at) = (self.s, [at, at + 1]);
-        let start = at.map(|at| sums::load(s, &self.start.get()[at * GATES * S::LANES..]));
-        let of_input = sums::two_panels(s, (&self.input, x), at, start);
-        let [one, other] = sums::two_panels(s, (&self.recurrent, h), at, of_input);
-        let (first, second) = c.split_at_mut(S::LANES);
-        [self.usual(one, first), self.usual(other, second)]
+    fn step_usual<const N: usize>(&self, x: &[f32], h: &[f32], c: &mut [f32], m: &mut [f32], way: Way) {
+        let start: &[S::Lanes] = bytemuck::cast_slice(self.start.get());
+        let (input, recurrent) = (self.input.all(), self.recurrent.all());
+        let (s, start) = (self.s, start.as_chunks().0);
+        let (x, h) = (&x[..self.input.cols()], &h[..self.recurrent.cols()]);
+        s.call(Usual::<S, W, N> { s, input, recurrent, start, x, h, c, m, way });
     }
 
     /// Block `index` of units, with any options but normalizations.
@@ -237,6 +225,15 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
     }
 }
 
+/// Without options, of a block's sums in registers: c', and m, which is returned.
+#[inline(always)]
+fn usual<S: Simd>(s: S, [i, f, g, o]: [S::F32; GATES], c: &mut [f32]) -> S::F32 {
+    let entered = s.mul(curves::sigmoid(s, i), curves::tanh(s, g));
+    let kept = s.fma(curves::sigmoid(s, f), s.load_part(c), entered);
+    s.store_part(kept, c);
+    s.mul(curves::sigmoid(s, o), curves::tanh(s, kept))
+}
+
 /// Within ±`limit`; 0 is none. Not-a-number stays.
 #[inline(always)]
 pub(super) fn clip<S: Simd>(s: S, x: S::F32, limit: f32) -> S::F32 {
@@ -281,26 +278,66 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         }
         let (h, c) = state.split_at_mut(lstm.output);
         if lstm.usual {
-            let (len, blocks) = (lstm.input.len(), if lstm.abreast { 2 } else { 1 });
-            let turns = len.div_ceil(blocks);
-            for turn in 0..turns {
-                let at = blocks * way.at(turn, turns);
-                let units = block(s, at, lstm.hidden);
-                if blocks == 1 || at + 1 == len {
-                    let m = lstm.step_block::<0>(at, x, h, &mut c[units.clone()]);
-                    s.store_part(m, &mut y[units]);
-                } else {
-                    let others = block(s, at + 1, lstm.hidden);
-                    let [one, other] = lstm.step_two_blocks(at, x, h, &mut c[units.start..others.end]);
-                    s.store_part(one, &mut y[units]);
-                    s.store_part(other, &mut y[others]);
-                }
+            if lstm.abreast {
+                lstm.step_usual::<2>(x, h, c, y, way);
+            } else {
+                lstm.step_usual::<1>(x, h, c, y, way);
             }
         } else {
             one(s, [(&lstm.input, *x), (&lstm.recurrent, &*h)], start, sums, way);
             lstm.update(sums, c, y);
         }
         copy(s, y, h);
+    }
+}
+
+/// All blocks of units of a layer without options, `N` at once. It has what the loop needs and no more: what does not stay in
+/// registers lies on cache lines that the weights of every block drive out of the first cache.
+struct Usual<'s, S: Simd, W: Weight, const N: usize> {
+    s: S,
+    input: &'s [[W::Lanes<S>; GATES]],
+    recurrent: &'s [[W::Lanes<S>; GATES]],
+    start: &'s [[S::Lanes; GATES]],
+    x: &'s [f32],
+    h: &'s [f32],
+    c: &'s mut [f32],
+    m: &'s mut [f32],
+    way: Way,
+}
+
+impl<S: Simd, W: Weight, const N: usize> Task for Usual<'_, S, W, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(mut self) {
+        let turns = self.start.len() / N;
+        for turn in 0..turns {
+            self.blocks::<N>(N * self.way.at(turn, turns));
+        }
+        for rest in N * turns..self.start.len() {
+            self.blocks::<1>(rest);
+        }
+    }
+}
+
+impl<S: Simd, W: Weight, const N: usize> Usual<'_, S, W, N> {
+    /// `M` blocks.
+    #[inline(always)]
+    fn blocks<const M: usize>(&mut self, first: usize) {
+        let s = self.s;
+        let mut sums = [[s.splat(0.0); GATES]; M];
+        for n in 0..M {
+            for r in 0..GATES {
+                sums[n][r] = s.load(&self.start[first + n][r]);
+            }
+        }
+        sums = sums::abreast::<S, W, GATES, M>(s, (self.input, self.x), first, sums);
+        sums = sums::abreast::<S, W, GATES, M>(s, (self.recurrent, self.h), first, sums);
+        for n in 0..M {
+            let units = block(s, first + n, self.c.len());
+            let m = usual(s, sums[n], &mut self.c[units.clone()]);
+            s.store_part(m, &mut self.m[units]);
+        }
     }
 }
 
