@@ -215,21 +215,24 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         mix(s, z, curves::apply(s, self.new, clip(s, s.fma(r, hn, n), self.preact_clip)), h)
     }
 
-    /// After the product, all blocks, `N` at once: h', which is y.
+    /// After the product, all blocks of a layer without options, on from `start`: h', which is y.
     #[inline(always)]
-    fn step_usual<const N: usize>(
+    fn step_usual(
         &self,
         (matrix, new_bias): (&Panels<W>, &Lines<f32>),
+        start: &[f32],
         x: &[f32],
         h: &[f32],
         y: &mut [f32],
         way: Way,
     ) {
-        let (start, new_start): (&[S::Lanes], _) =
-            (bytemuck::cast_slice(self.bias.get()), bytemuck::cast_slice(new_bias.get()));
+        let (start, new_start): (&[S::Lanes], _) = (bytemuck::cast_slice(start), bytemuck::cast_slice(new_bias.get()));
         let (s, input, recurrent, start) = (self.s, self.input.all(), matrix.all(), start.as_chunks().0);
-        let (x, h) = (&x[..self.input.cols()], &h[..matrix.cols()]);
-        s.call(Usual::<S, W, N> { s, input, recurrent, start, new_start, x, h, y, way });
+        if self.abreast {
+            s.call(Usual::<S, W, 2> { s, input, recurrent, start, new_start, x, h, y, way });
+        } else {
+            s.call(Usual::<S, W, 1> { s, input, recurrent, start, new_start, x, h, y, way });
+        }
     }
 
     /// Before the product: z in the place of its sums, and r ⊙ h.
@@ -304,11 +307,7 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         }
         let (s, way) = (gru.s, Way::of(*odd));
         if let (Recurrent::After(matrix, new_bias), true) = (&gru.recurrent, gru.usual) {
-            if gru.abreast {
-                gru.step_usual::<2>((matrix, new_bias), x, h, y, way);
-            } else {
-                gru.step_usual::<1>((matrix, new_bias), x, h, y, way);
-            }
+            gru.step_usual((matrix, new_bias), gru.bias.get(), &x[..gru.input.cols()], h, y, way);
             return copy(s, y, h);
         }
         let (sums, work) = work.split_at_mut(gru.sums_len());
@@ -339,6 +338,7 @@ struct Usual<'s, S: Simd, W: Weight, const N: usize> {
     s: S,
     input: &'s [[W::Lanes<S>; GATES]],
     recurrent: &'s [[W::Lanes<S>; GATES]],
+    /// The bias; or the sums of what comes in, and then `x` has no columns.
     start: &'s [[S::Lanes; GATES]],
     new_start: &'s [S::Lanes],
     x: &'s [f32],
@@ -439,6 +439,15 @@ impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
             span.rows_of_states(t, len, gru.masked);
+            if let (&[(state, sums)], Recurrent::After(matrix, new_bias), true) =
+                (&span.rows[..], &gru.recurrent, gru.usual)
+            {
+                let y = span.y(span.sequence_of(state), t);
+                let (h, y) = (&mut span.states[state..][..gru.hidden], &mut span.memory[y]);
+                gru.step_usual((matrix, new_bias), &span.work[sums..][..len], &[], h, y, way);
+                copy(gru.s, y, h);
+                continue;
+            }
             let (sums, work) = span.work.split_at_mut(batch * span.time * len);
             let (of_states, work) = work.split_at_mut(batch * len);
             let (products, seen) = work.split_at_mut(batch * product_len);

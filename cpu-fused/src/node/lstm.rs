@@ -169,14 +169,17 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         usual(self.s, sums::panel::<S, W, GATES, 2, C>(self.s, parts, at, start), c)
     }
 
-    /// All blocks, `N` at once: c', and m.
+    /// All blocks of a layer without options, on from `start`: c', and m.
     #[inline(always)]
-    fn step_usual<const N: usize>(&self, x: &[f32], h: &[f32], c: &mut [f32], m: &mut [f32], way: Way) {
-        let start: &[S::Lanes] = bytemuck::cast_slice(self.start.get());
-        let (input, recurrent) = (self.input.all(), self.recurrent.all());
+    fn step_usual(&self, start: &[f32], x: &[f32], h: &[f32], c: &mut [f32], m: &mut [f32], way: Way) {
+        let start: &[S::Lanes] = bytemuck::cast_slice(start);
         let (s, start) = (self.s, start.as_chunks().0);
-        let (x, h) = (&x[..self.input.cols()], &h[..self.recurrent.cols()]);
-        s.call(Usual::<S, W, N> { s, input, recurrent, start, x, h, c, m, way });
+        let (input, recurrent) = (self.input.all(), self.recurrent.all());
+        if self.abreast {
+            s.call(Usual::<S, W, 2> { s, input, recurrent, start, x, h, c, m, way });
+        } else {
+            s.call(Usual::<S, W, 1> { s, input, recurrent, start, x, h, c, m, way });
+        }
     }
 
     /// Block `index` of units, with any options but normalizations.
@@ -278,11 +281,7 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         }
         let (h, c) = state.split_at_mut(lstm.output);
         if lstm.usual {
-            if lstm.abreast {
-                lstm.step_usual::<2>(x, h, c, y, way);
-            } else {
-                lstm.step_usual::<1>(x, h, c, y, way);
-            }
+            lstm.step_usual(lstm.start.get(), &x[..lstm.input.cols()], h, c, y, way);
         } else {
             one(s, [(&lstm.input, *x), (&lstm.recurrent, &*h)], start, sums, way);
             lstm.update(sums, c, y);
@@ -297,6 +296,7 @@ struct Usual<'s, S: Simd, W: Weight, const N: usize> {
     s: S,
     input: &'s [[W::Lanes<S>; GATES]],
     recurrent: &'s [[W::Lanes<S>; GATES]],
+    /// The bias; or the sums of what comes in, and then `x` has no columns.
     start: &'s [[S::Lanes; GATES]],
     x: &'s [f32],
     h: &'s [f32],

@@ -106,13 +106,22 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         let steps = span.lens.len() * span.time;
         for t in 0..span.time {
             span.rows_of_states(t, len, self.masked);
+            let way = Way::of(t % 2 == 1);
+            if let (&[(state, sums)], true) = (&span.rows[..], self.is_plain() && self.usual) {
+                let y = span.y(span.sequence_of(state), t);
+                let (h, c) = span.states[state..].split_at_mut(self.output);
+                let (c, y) = (&mut c[..self.hidden], &mut span.memory[y]);
+                self.step_usual(&span.work[sums..][..len], &[], h, c, y, way);
+                copy(self.s, y, h);
+                continue;
+            }
             let mut rows = [Row::default(); GROUP];
             let rows = &mut rows[..span.rows.len()];
             for (row, &(state, sums)) in rows.iter_mut().zip(span.rows.iter()) {
                 *row = Row { state, sums, y: span.y(span.sequence_of(state), t).start };
             }
             let (sums, work) = span.work.split_at_mut(steps * len);
-            self.finish(rows, sums, work, span.states, span.memory, Way::of(t % 2 == 1));
+            self.finish(rows, sums, work, span.states, span.memory, way);
         }
     }
 
