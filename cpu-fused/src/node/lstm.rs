@@ -114,7 +114,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             projection_clip: node.param(1),
             norms,
             usual,
-            abreast: size_of::<W>() < size_of::<f32>() && blocks >= BLOCKS_ABREAST,
+            abreast: blocks >= BLOCKS_ABREAST,
             coupled: node.has(COUPLED),
             input_forget: node.has(INPUT_FORGET),
             cell_clip,
