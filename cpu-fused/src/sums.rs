@@ -117,12 +117,15 @@ fn columns<S: Simd, W: Weight, const R: usize>(
     chains
 }
 
-/// For one row, in registers: the sums of `N` panels of a matrix ([`Panels::all`]) from `first` on, on from `sums`. Two are as many chains again, where those of
-/// one do not keep the units busy.
+/// All panels of a matrix ([`Panels::all`]), and what it is multiplied with.
+pub type Whole<'a, S, W, const R: usize> = (&'a [[<W as Weight>::Lanes<S>; R]], &'a [f32]);
+
+/// For one row, in registers: the sums of `N` panels of a matrix from `first` on, on from `sums`. Two are as many chains again,
+/// where those of one do not keep the units busy.
 #[inline(always)]
 pub fn abreast<S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,
-    (matrix, operand): (&[[W::Lanes<S>; R]], &[f32]),
+    (matrix, operand): Whole<'_, S, W, R>,
     first: usize,
     mut sums: [[S::F32; R]; N],
 ) -> [[S::F32; R]; N] {

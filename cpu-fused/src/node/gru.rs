@@ -307,7 +307,7 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         }
         let (s, way) = (gru.s, Way::of(*odd));
         if let (Recurrent::After(matrix, new_bias), true) = (&gru.recurrent, gru.usual) {
-            gru.step_usual((matrix, new_bias), gru.bias.get(), &x[..gru.input.cols()], h, y, way);
+            gru.step_usual((matrix, new_bias), gru.bias.get(), &x[..gru.input.cols()], &h[..gru.hidden], y, way);
             return copy(s, y, h);
         }
         let (sums, work) = work.split_at_mut(gru.sums_len());
@@ -368,21 +368,20 @@ impl<S: Simd, W: Weight, const N: usize> Usual<'_, S, W, N> {
     fn blocks<const M: usize>(&mut self, first: usize) {
         let s = self.s;
         let mut sums = [[s.splat(0.0); GATES]; M];
-        for n in 0..M {
-            for r in 0..GATES {
-                sums[n][r] = s.load(&self.start[first + n][r]);
+        for (sums, start) in sums.iter_mut().zip(&self.start[first..first + M]) {
+            for (sum, start) in sums.iter_mut().zip(start) {
+                *sum = s.load(start);
             }
         }
         sums = sums::abreast::<S, W, GATES, M>(s, (self.input, self.x), first, sums);
         let mut new = [s.splat(0.0); M];
-        for n in 0..M {
-            new[n] = sums[n][FIRST];
-            sums[n][FIRST] = s.load(&self.new_start[first + n]);
+        for ((new, sums), start) in new.iter_mut().zip(&mut sums).zip(&self.new_start[first..first + M]) {
+            *new = core::mem::replace(&mut sums[FIRST], s.load(start));
         }
         sums = sums::abreast::<S, W, GATES, M>(s, (self.recurrent, self.h), first, sums);
-        for n in 0..M {
-            let units = block(s, first + n, self.h.len());
-            let mixed = usual(s, new[n], sums[n], s.load_part(&self.h[units.clone()]));
+        for (at, (new, sums)) in (first..).zip(new.into_iter().zip(sums)) {
+            let units = block(s, at, self.h.len());
+            let mixed = usual(s, new, sums, s.load_part(&self.h[units.clone()]));
             s.store_part(mixed, &mut self.y[units]);
         }
     }

@@ -281,7 +281,7 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         }
         let (h, c) = state.split_at_mut(lstm.output);
         if lstm.usual {
-            lstm.step_usual(lstm.start.get(), &x[..lstm.input.cols()], h, c, y, way);
+            lstm.step_usual(lstm.start.get(), &x[..lstm.input.cols()], h, &mut c[..lstm.hidden], y, way);
         } else {
             one(s, [(&lstm.input, *x), (&lstm.recurrent, &*h)], start, sums, way);
             lstm.update(sums, c, y);
@@ -326,16 +326,16 @@ impl<S: Simd, W: Weight, const N: usize> Usual<'_, S, W, N> {
     fn blocks<const M: usize>(&mut self, first: usize) {
         let s = self.s;
         let mut sums = [[s.splat(0.0); GATES]; M];
-        for n in 0..M {
-            for r in 0..GATES {
-                sums[n][r] = s.load(&self.start[first + n][r]);
+        for (sums, start) in sums.iter_mut().zip(&self.start[first..first + M]) {
+            for (sum, start) in sums.iter_mut().zip(start) {
+                *sum = s.load(start);
             }
         }
         sums = sums::abreast::<S, W, GATES, M>(s, (self.input, self.x), first, sums);
         sums = sums::abreast::<S, W, GATES, M>(s, (self.recurrent, self.h), first, sums);
-        for n in 0..M {
-            let units = block(s, first + n, self.c.len());
-            let m = usual(s, sums[n], &mut self.c[units.clone()]);
+        for (at, sums) in (first..).zip(sums) {
+            let units = block(s, at, self.c.len());
+            let m = usual(s, sums, &mut self.c[units.clone()]);
             s.store_part(m, &mut self.m[units]);
         }
     }
