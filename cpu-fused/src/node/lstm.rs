@@ -21,9 +21,10 @@ use crate::sums::{self, Way, one};
 use crate::weight::Weight;
 
 const GATES: usize = 4;
-/// From so many blocks of units on, two are summed at once where weights are widened. With fewer it costs more that what is made
-/// of the last sums has no sums beside it.
-const BLOCKS_ABREAST: usize = 8;
+/// From so many blocks of units on, two are summed at once: of f32, where one of them does not stay in the first cache until the
+/// next step, which turns round there; and of what is widened. With fewer it costs more that what is made of the last sums has
+/// no sums beside it.
+const BLOCKS_ABREAST: [usize; 2] = [8, 4];
 
 pub struct Lstm<S, W> {
     s: S,
@@ -114,7 +115,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             projection_clip: node.param(1),
             norms,
             usual,
-            abreast: blocks >= BLOCKS_ABREAST,
+            abreast: blocks >= BLOCKS_ABREAST[usize::from(size_of::<W>() < size_of::<f32>())],
             coupled: node.has(COUPLED),
             input_forget: node.has(INPUT_FORGET),
             cell_clip,
