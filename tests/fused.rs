@@ -100,10 +100,10 @@ fn hold(backend: &dyn Backend, rng: &mut Rng, batch: usize, time: usize, what: &
 fn sequences_and_batches_that_fill_vectors_and_blocks_are_their_steps() {
     let mut rng = Rng::new(41);
     for variant in packed() {
-        for (input, hidden) in [(1, 3), (7, 8), (17, 15), (5, 16), (33, 17), (16, 33), (3, 70), (3, 140)] {
+        let sizes = [(1, 3), (7, 8), (17, 15), (5, 16), (33, 17), (16, 33), (3, 60), (3, 70), (3, 124), (3, 140)];
+        for ((input, hidden), numeric) in sizes.into_iter().flat_map(|of| [(of, Numeric::F32), (of, Numeric::F16)]) {
             let model = chain(&mut rng, input, &[(variant.clone(), hidden)], DRAW);
-            let what = format!("{}, input {input}, hidden {hidden}", variant.name());
-            let numeric = if rng.below(2) == 0 { Numeric::F32 } else { Numeric::F16 };
+            let what = format!("{}, input {input}, hidden {hidden}, {}", variant.name(), numeric.name());
             let image = AlignedBytes::pack(&model, numeric);
             for backend in backend::all(&image.model()).iter().skip(1) {
                 for (batch, time) in [(1, 9), (2, 3), (7, 4), (13, 3)] {

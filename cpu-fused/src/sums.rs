@@ -117,7 +117,7 @@ fn columns<S: Simd, W: Weight, const R: usize>(
     chains
 }
 
-/// All panels of a matrix ([`Panels::all`]), and what it is multiplied with.
+/// All panels of a matrix ([`Panels::all`]), and what it is multiplied with: as many numbers as it has columns.
 pub type Whole<'a, S, W, const R: usize> = (&'a [[<W as Weight>::Lanes<S>; R]], &'a [f32]);
 
 /// For one row, in registers: the sums of `N` panels of a matrix from `first` on, on from `sums`. Two are as many chains again,
@@ -231,7 +231,7 @@ fn two_through<S: Simd, W: Weight, const M: usize>(
         both[n] = load(s, &start.unwrap_or(sums)[from[n]..]);
     }
     for (matrix, operand) in parts {
-        both = abreast::<S, W, WIDTH, 2>(s, (matrix.all(), operand), at, both);
+        both = abreast::<S, W, WIDTH, 2>(s, (matrix.all(), &operand[..matrix.cols()]), at, both);
     }
     for n in 0..2 {
         store(s, both[n], &mut sums[from[n]..]);

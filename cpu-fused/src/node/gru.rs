@@ -10,7 +10,7 @@ use tidegate::cell::gru::{CLIPPED, LOW_RANK, MASKED, RESET_AFTER};
 use tidegate::node::Node;
 
 use super::lstm::clip;
-use super::{Io, Kernel, Span, block, copy, is_masked, low_rank, tensor};
+use super::{CACHE, Io, Kernel, Span, block, copy, is_masked, low_rank, tensor};
 use crate::curves;
 use crate::lines::Lines;
 use crate::panels::{Panels, Place, Rows, WIDTH, per_row, unit};
@@ -19,8 +19,6 @@ use crate::sums::{self, Way, many, one};
 use crate::weight::Weight;
 
 const GATES: usize = 3;
-/// Bytes of the first cache.
-const CACHE: usize = 32 << 10;
 /// r and z
 const FIRST: usize = 2;
 

@@ -12,7 +12,7 @@ use tidegate::node::Node;
 
 use self::batch::{Row, Work};
 use self::normalized::Norms;
-use super::{Io, Kernel, Span, block, copy, is_masked, low_rank, tensor};
+use super::{CACHE, Io, Kernel, Span, block, copy, is_masked, low_rank, tensor};
 use crate::curves;
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
@@ -21,10 +21,9 @@ use crate::sums::{self, Way, one};
 use crate::weight::Weight;
 
 const GATES: usize = 4;
-/// From so many blocks of units on, two are summed at once: of f32, where one of them does not stay in the first cache until the
-/// next step, which turns round there; and of what is widened. With fewer it costs more that what is made of the last sums has
-/// no sums beside it.
-const BLOCKS_ABREAST: [usize; 2] = [8, 4];
+/// From so many blocks of units on, two are summed at once, unless one of f32 stays in the first cache until the next step, which
+/// turns round there. With fewer it costs more that what is made of the last sums has no sums beside it.
+const BLOCKS_ABREAST: usize = 4;
 
 pub struct Lstm<S, W> {
     s: S,
@@ -101,6 +100,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             && !node.has(INPUT_FORGET)
             && !node.has(CLIPPED)
             && !node.has(PEEPHOLE);
+        let of_block = (node.input_size + node.output_size) * GATES * S::LANES * size_of::<W>();
         let lstm = Self {
             s,
             hidden,
@@ -115,7 +115,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             projection_clip: node.param(1),
             norms,
             usual,
-            abreast: blocks >= BLOCKS_ABREAST[usize::from(size_of::<W>() < size_of::<f32>())],
+            abreast: blocks >= BLOCKS_ABREAST && (size_of::<W>() < size_of::<f32>() || of_block > CACHE),
             coupled: node.has(COUPLED),
             input_forget: node.has(INPUT_FORGET),
             cell_clip,

@@ -21,6 +21,9 @@ use crate::weight::Weight;
 pub use conv::{Path, has_one_group};
 pub use span::{Line, Span, apart};
 
+/// Bytes of the first cache.
+const CACHE: usize = 32 << 10;
+
 /// A node, packed for an instruction set.
 ///
 /// A kernel gives the same bits whichever of the two runs it.
