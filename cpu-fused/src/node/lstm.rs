@@ -315,6 +315,7 @@ impl<S: Simd, W: Weight, const N: usize> Task for Usual<'_, S, W, N> {
         for turn in 0..turns {
             self.blocks::<N>(N * self.way.at(turn, turns));
         }
+        // The odd one comes last, whichever way.
         for rest in N * turns..self.start.len() {
             self.blocks::<1>(rest);
         }
