@@ -1,19 +1,21 @@
-//! Activation functions on f32, their codes in an image, their text in a canonical model, and how far each may be off.
+//! Activation functions on f32: their codes in an image, their text in a canonical model, and a bound on the error of
+//! each.
 //!
-//! Every one of them keeps not-a-number, has its limit (or what the limit rounds to) at the infinities, and never
-//! panics. `tests/activation.rs` holds them to [`Activation::max_error`] over the whole range of f32.
+//! Every activation propagates NaN, returns its limit (or the rounded limit) at the infinities, and never panics.
+//! `core/tests/activation.rs` holds each to [`Activation::max_error`] over the whole range of f32.
 
 use core::fmt;
 use core::str::FromStr;
 
 use crate::{math, tanh};
 
-/// An activation that a cell or a layer can name.
+/// An activation function that a cell or a layer can name.
 ///
-/// Its text, which [`Display`](fmt::Display) writes and [`FromStr`] reads, is its name and its parameters:
-/// `tanh`, `hard_sigmoid(0.2,0.5)`.
+/// [`Display`](fmt::Display) writes, and [`FromStr`] reads, the name followed by the parameters: `tanh`,
+/// `hard_sigmoid(0.2,0.5)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Activation {
     /// x
     Identity,
@@ -25,7 +27,7 @@ pub enum Activation {
     Relu,
     /// x / (1 + |x|)
     Softsign,
-    /// αx + β, clamped to 0 to 1. ONNX and Keras 2 have 0.2 and 0.5, Keras 3 and PyTorch 1/6 and 0.5.
+    /// αx + β, clamped to 0 to 1. α and β are 0.2 and 0.5 in ONNX and Keras 2, 1/6 and 0.5 in Keras 3 and PyTorch.
     HardSigmoid {
         /// α
         alpha: f32,
@@ -34,17 +36,17 @@ pub enum Activation {
     },
     /// x, clamped to ±1.
     HardTanh,
-    /// x, or αx below 0. ONNX has α 0.01.
+    /// x, or αx below 0. The default of α in ONNX is 0.01.
     LeakyRelu {
         /// α
         alpha: f32,
     },
-    /// x where it is greater than α, else 0. ONNX has α 1.
+    /// x where x is greater than α, otherwise 0. The default of α in ONNX is 1.
     ThresholdedRelu {
         /// α
         alpha: f32,
     },
-    /// α tanh(βx). LeCun's has 1.7159 and 2/3, which networks round to 0.666.
+    /// α tanh(βx). LeCun's tanh has α 1.7159 and β 2/3, which networks round to 0.666.
     ScaledTanh {
         /// α
         alpha: f32,
@@ -58,7 +60,7 @@ pub enum Activation {
         /// β
         beta: f32,
     },
-    /// x, or α (e^x - 1) below 0. ONNX has α 1.
+    /// x, or α (e^x - 1) below 0. The default of α in ONNX is 1.
     Elu {
         /// α
         alpha: f32,
@@ -67,11 +69,11 @@ pub enum Activation {
     Selu,
     /// ln(1 + e^x)
     Softplus,
-    /// x / (1 + e^-x), which is also called swish.
+    /// x / (1 + e^-x), also called swish.
     Silu,
-    /// x Φ(x), Φ the distribution function of the normal distribution: the exact one, by erf.
+    /// x Φ(x), where Φ is the distribution function of the normal distribution: the exact GELU, computed with erf.
     Gelu,
-    /// x / (1 + e^-2u) with u = √(2/π) (x + 0.044715 x³): GELU as its authors approximate it, by tanh u.
+    /// x / (1 + e^-2u) with u = √(2/π) (x + 0.044715 x³): the authors' tanh approximation of GELU.
     GeluTanh,
     /// x, clamped to 0 to 6.
     Relu6,
@@ -82,8 +84,8 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// One of each, in the order of their codes, with usual parameters: ONNX's defaults, for those that have any;
-    /// LeCun's tanh; the identity for [`Affine`](Self::Affine).
+    /// One of each activation, in the order of codes. Parameters are ONNX's defaults where ONNX has any, LeCun's for
+    /// the scaled tanh, and those of the identity for [`Affine`](Self::Affine).
     pub const ALL: [Self; 20] = [
         Self::Identity,
         Self::Sigmoid,
@@ -107,7 +109,7 @@ impl Activation {
         Self::Sqrt,
     ];
 
-    /// The code that an image stores.
+    /// The code stored in an image.
     pub const fn code(self) -> u8 {
         match self {
             Self::Identity => 0,
@@ -133,31 +135,18 @@ impl Activation {
         }
     }
 
-    /// α and β, which an image stores beside the code; 0 where the activation has none.
+    /// α and β, stored in an image beside the code; 0 for an activation without parameters.
     pub const fn parameters(self) -> [f32; 2] {
         match self {
             Self::HardSigmoid { alpha, beta } | Self::ScaledTanh { alpha, beta } | Self::Affine { alpha, beta } => {
                 [alpha, beta]
             }
             Self::LeakyRelu { alpha } | Self::ThresholdedRelu { alpha } | Self::Elu { alpha } => [alpha, 0.0],
-            Self::Identity
-            | Self::Sigmoid
-            | Self::Tanh
-            | Self::Relu
-            | Self::Softsign
-            | Self::HardTanh
-            | Self::Selu
-            | Self::Softplus
-            | Self::Silu
-            | Self::Gelu
-            | Self::GeluTanh
-            | Self::Relu6
-            | Self::Exp
-            | Self::Sqrt => [0.0; 2],
+            _ => [0.0; 2],
         }
     }
 
-    /// How many parameters it has.
+    /// The number of parameters.
     const fn parameter_count(self) -> usize {
         match self {
             Self::HardSigmoid { .. } | Self::ScaledTanh { .. } | Self::Affine { .. } => 2,
@@ -166,8 +155,8 @@ impl Activation {
         }
     }
 
-    /// The activation of a code and its parameters, as an image stores them. There is none for an unknown code, for a
-    /// parameter that is not finite, or for one other than 0.0 (not -0.0 either) where the activation has none.
+    /// Decodes a code and its parameters as stored in an image. Returns `None` if the code is unknown, if a parameter
+    /// is not finite, or if an unused parameter is not exactly 0.0 (-0.0 is refused too).
     pub const fn from_parts(code: u8, parameters: [f32; 2]) -> Option<Self> {
         let [alpha, beta] = parameters;
         let activation = match code {
@@ -198,7 +187,7 @@ impl Activation {
         if kept && alpha.is_finite() && beta.is_finite() { Some(activation) } else { None }
     }
 
-    /// Its name, without its parameters.
+    /// The name without parameters.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -224,7 +213,7 @@ impl Activation {
         }
     }
 
-    /// Its value at `x`.
+    /// Evaluates the activation at `x`.
     #[inline]
     pub fn apply(self, x: f32) -> f32 {
         match self {
@@ -269,20 +258,20 @@ impl Activation {
         }
     }
 
-    /// How far [`apply`](Self::apply) may be off: `(absolute, relative)` says that it is within
-    /// `absolute + relative * |exact value|` of the exact value for the parameters as they are stored. So much, and
-    /// no more, may a function that rises also fall from one f32 to the next greater.
+    /// A bound on the error of [`apply`](Self::apply), as `(absolute, relative)`. For the stored parameters, the error is at
+    /// most `absolute + relative * |exact value|`. An increasing function may decrease by at most the same amount from one
+    /// f32 to the next.
     ///
-    /// Two things are left out: where αx goes beyond the range of f32, and where the exact value does. The result is
-    /// infinite there, or the limit at infinity.
+    /// The bound does not cover αx or an exact value beyond the range of f32. The result is then infinite, or the limit
+    /// at infinity.
     ///
-    /// The derivations, with u = 2^-24 the rounding of f32 and v the exact value:
+    /// The derivations, where u = 2^-24 is the unit roundoff of f32 and v the exact value:
     ///
-    /// - Clamping, comparing and the identity are exact. αx is off by u|v|.
-    /// - αx + β is off by u|αx| + u|v| at most, and |αx| ≤ |v| + |β|. Clamped to 1 that is u (2 + |β|): a greater v
-    ///   has more error, but less of it than its distance from 1.
-    /// - α tanh(βx): the rounding of y = βx moves tanh y by u |y| (1 - tanh² y) ≤ 0.45 u; the product adds u|v|.
-    /// - The others: beside their constants. [`FLUSHED`] is added wherever a result may be below the normal numbers.
+    /// - Clamping, comparing and the identity are exact. The error of αx is u|v|.
+    /// - The error of αx + β is at most u|αx| + u|v|, and |αx| ≤ |v| + |β|. Clamped to 1 this is u (2 + |β|): beyond 1
+    ///   the error grows more slowly than the distance of v from 1.
+    /// - α tanh(βx): rounding y = βx moves tanh y by u |y| (1 - tanh² y) ≤ 0.45 u; the product adds u|v|.
+    /// - The other derivations stand beside their constants. [`FLUSHED`] is added wherever a result may be subnormal.
     pub const fn max_error(self) -> (f32, f32) {
         match self {
             Self::Identity | Self::Relu | Self::HardTanh | Self::ThresholdedRelu { .. } | Self::Relu6 => (0.0, 0.0),
@@ -304,8 +293,9 @@ impl Activation {
         }
     }
 
-    /// The least upper bound of its slope, rounded up: `|f(a) - f(b)| <= lipschitz * |a - b|`. Infinite for
-    /// [`Exp`](Self::Exp) and [`Sqrt`](Self::Sqrt), and for [`ThresholdedRelu`](Self::ThresholdedRelu), which jumps unless α is 0.
+    /// The Lipschitz constant, rounded up: `|f(a) - f(b)| <= lipschitz * |a - b|`. It is infinite for
+    /// [`Exp`](Self::Exp) and [`Sqrt`](Self::Sqrt), and for [`ThresholdedRelu`](Self::ThresholdedRelu), which jumps
+    /// unless α is 0.
     ///
     /// ```text
     /// σ' = σ (1 - σ) ≤ 1/4
@@ -314,30 +304,19 @@ impl Activation {
     /// selu' → 1.0507010 · 1.6732632 = 1.75810 where x → 0 from below
     /// ```
     pub const fn lipschitz(self) -> f32 {
+        use Activation::{HardTanh, Identity, Relu, Relu6, Softplus, Softsign, Tanh};
         match self {
-            Self::Identity
-            | Self::Tanh
-            | Self::Relu
-            | Self::Softsign
-            | Self::HardTanh
-            | Self::Softplus
-            | Self::Relu6 => 1.0,
+            Identity | Tanh | Relu | Softsign | HardTanh | Softplus | Relu6 => 1.0,
             Self::Sigmoid => 0.25,
             Self::HardSigmoid { alpha, .. } | Self::Affine { alpha, .. } => alpha.abs(),
-            // The product is rounded, up or down.
+            // The factor covers the rounding of the product.
             Self::ScaledTanh { alpha, beta } => (alpha * beta).abs() * (1.0 + f32::EPSILON) + f32::MIN_POSITIVE,
             Self::LeakyRelu { alpha } | Self::Elu { alpha } => alpha.abs().max(1.0),
-            Self::ThresholdedRelu { alpha } => {
-                if alpha == 0.0 {
-                    1.0
-                } else {
-                    f32::INFINITY
-                }
-            }
+            Self::ThresholdedRelu { alpha: 0.0 } => 1.0,
             Self::Selu => SELU_SLOPE,
             Self::Silu => 1.1,
             Self::Gelu | Self::GeluTanh => 1.13,
-            Self::Exp | Self::Sqrt => f32::INFINITY,
+            Self::ThresholdedRelu { .. } | Self::Exp | Self::Sqrt => f32::INFINITY,
         }
     }
 }
@@ -354,13 +333,14 @@ impl fmt::Display for Activation {
     }
 }
 
-/// Why a text is not an activation.
+/// Why a text does not name an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum ParseActivationError {
     /// No activation has this name.
     UnknownName,
-    /// A parameter is not a finite number, there are too many, or one is missing that has no default.
+    /// A parameter is not finite, a required parameter is missing, or there are too many parameters.
     BadParameters,
 }
 
@@ -378,8 +358,8 @@ impl core::error::Error for ParseActivationError {}
 impl FromStr for Activation {
     type Err = ParseActivationError;
 
-    /// Spaces around names and numbers do not count. Parameters that are left out, from the last on, have ONNX's
-    /// defaults; [`Affine`](Self::Affine) and [`ScaledTanh`](Self::ScaledTanh) have none.
+    /// Parses a name and its parameters. Spaces around names and numbers are ignored. Missing trailing parameters take
+    /// ONNX's defaults; [`Affine`](Self::Affine) and [`ScaledTanh`](Self::ScaledTanh) have no defaults.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         use ParseActivationError::{BadParameters, UnknownName};
         let (name, arguments) = match text.trim().split_once('(') {
@@ -402,79 +382,78 @@ impl FromStr for Activation {
     }
 }
 
-/// u, the most that a rounding to f32 takes from a number of 1 or more: 2^-24.
+/// u = 2^-24, the unit roundoff of f32.
 const UNIT: f32 = f32::EPSILON / 2.0;
 /// 2^-23
 const ULP_BELOW_2: f32 = f32::EPSILON;
 
-/// More than any result is off for being below the normal numbers, rounded or taken as 0 there; e^-87 is 1.6e-38.
+/// A bound on the error of rounding or flushing a subnormal result; e^-87 is 1.6e-38.
 pub const FLUSHED: f32 = 2e-38;
-/// Largest relative error of e^x where it is a normal number: within an ulp with `libm`. Four terms of a series with
-/// `micromath`: the bound is measured (2.42e-3).
-pub const EXP_MAX_RELATIVE_ERROR: f32 = if cfg!(feature = "libm") { f32::EPSILON } else { 2.5e-3 };
-/// Largest relative error of [`Activation::Sqrt`]: a rounding with `libm`; two steps of Newton with `micromath`.
+pub use crate::math::EXP_MAX_RELATIVE_ERROR;
+/// Largest relative error of [`Activation::Sqrt`]: one rounding with `libm`, two Newton steps with `micromath`.
 pub const SQRT_MAX_RELATIVE_ERROR: f32 = if cfg!(feature = "libm") { UNIT } else { 2e-6 };
-/// And the absolute error, where x is below the normal numbers: none with `libm`.
+/// Absolute error of [`Activation::Sqrt`] for subnormal x: none with `libm`.
 pub const SQRT_MAX_ERROR: f32 = if cfg!(feature = "libm") { 0.0 } else { 1.1e-19 };
 /// Largest absolute error of [`sigmoid`]: measured over every f32, 7.46e-8.
 pub const SIGMOID_MAX_ERROR: f32 = ULP_BELOW_2;
-/// Largest absolute error of [`tanh`]: measured over every f32, 8.95e-8.
+/// Largest absolute error of `tanh`: measured over every f32, 8.95e-8.
 pub const TANH_MAX_ERROR: f32 = ULP_BELOW_2;
 /// Largest absolute error of [`softsign`]: two roundings of at most 2^-24 of a value below 1. Measured: 8.94e-8.
 pub const SOFTSIGN_MAX_ERROR: f32 = ULP_BELOW_2;
-/// Most that [`sigmoid`] falls from one f32 to the next greater: an ulp below 1.
+/// Largest decrease of [`sigmoid`] from one f32 to the next: one ulp below 1.
 pub const SIGMOID_MAX_DROP: f32 = ULP_BELOW_2 / 2.0;
-/// Most that [`tanh`] falls from one f32 to the next greater: two ulps below 1.
+/// Largest decrease of `tanh` from one f32 to the next: two ulps below 1.
 pub const TANH_MAX_DROP: f32 = ULP_BELOW_2;
-/// Most that [`softsign`] falls from one f32 to the next greater: where 1 + |x| begins to round.
+/// Largest decrease of [`softsign`] from one f32 to the next, where 1 + |x| starts to round.
 pub const SOFTSIGN_MAX_DROP: f32 = ULP_BELOW_2;
-/// Largest relative error of [`Activation::Elu`], beside [`EXP_M1_MAX_ERROR`]: e^x - 1 within an ulp, and a product.
+/// Largest relative error of [`Activation::Elu`], in addition to [`EXP_M1_MAX_ERROR`]: e^x - 1 within one ulp, and a
+/// product.
 pub const ELU_MAX_RELATIVE_ERROR: f32 = 4.0 * UNIT;
-/// Absolute error of e^x - 1 for x below 0: none with `libm`, which has a function for it; with `micromath`, which has
-/// not, the whole of the error of e^x.
+/// Absolute error of e^x - 1 for x below 0: none with `libm`, which provides the function; with `micromath`, which does
+/// not, the full error of e^x.
 pub const EXP_M1_MAX_ERROR: f32 = if cfg!(feature = "libm") { 0.0 } else { EXP_MAX_RELATIVE_ERROR };
-/// Largest relative error of [`Activation::Selu`], beside [`EXP_M1_MAX_ERROR`]: two constants that are rounded and a
-/// second product more than [`ELU_MAX_RELATIVE_ERROR`].
+/// Largest relative error of [`Activation::Selu`], in addition to [`EXP_M1_MAX_ERROR`]: [`ELU_MAX_RELATIVE_ERROR`], two
+/// rounded constants and a second product.
 pub const SELU_MAX_RELATIVE_ERROR: f32 = 7.0 * UNIT;
-/// Largest relative error of [`softplus`]: e^-|x| has its own; the sum, the quotient, the polynomial (whose last
-/// addition is all that counts), its product and the last sum round, about u each; and the fit is off by 4.5e-9.
+/// Largest relative error of [`softplus`]: the error of e^-|x|; about u each for the sum, the quotient, the polynomial
+/// (only its last addition counts), its product and the last sum; and 4.5e-9 for the fit.
 pub const SOFTPLUS_MAX_RELATIVE_ERROR: f32 = EXP_MAX_RELATIVE_ERROR + 8.0 * UNIT;
-/// Largest relative error of [`silu`]: that of e^-x counts (1 - σ) times, and to the second order where it is not
+/// Largest relative error of [`silu`]: the error of e^-x counts (1 - σ) times, and to second order where it is not
 /// small; the sum, the quotient and the product add u each.
 pub const SILU_MAX_RELATIVE_ERROR: f32 = 1.01 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
-/// Absolute error of [`silu`], beside the relative one: below -88.7 σ is 0, where the exact value is -2.7e-37.
+/// Absolute error of [`silu`], in addition to the relative one: below -88.7 σ is 0, where the exact value is -2.7e-37.
 pub const SILU_MAX_ERROR: f32 = 3e-37;
-/// Absolute error of [`gelu`], beside a last rounding of u|v|: the tail |x| Q(|x|), which is 0.17 at most, has the
-/// error of e^(-x²/2), at most 14 u for the quotient, the polynomial and the products, and the fit's 3.4e-9; the
-/// rounding of x² moves it by u |x|³ Q(|x|) / 2, at most 0.12 u.
+/// Absolute error of [`gelu`], in addition to a final rounding of u|v|: the tail |x| Q(|x|), at most 0.17, has the
+/// error of e^(-x²/2), at most 14 u for the quotient, the polynomial and the products, and 3.4e-9 for the fit; rounding
+/// x² moves it by u |x|³ Q(|x|) / 2, at most 0.12 u.
 pub const GELU_MAX_ERROR: f32 = 0.18 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
-/// Absolute error of [`gelu_tanh`], beside the relative one of [`silu`]: 2u is off by the five roundings of its
-/// constants, sums and products, and moves x σ(2u) by 5 u |x · 2u| σ (1 - σ), at most 5 u · 0.255.
+/// Absolute error of [`gelu_tanh`], in addition to the relative error of [`silu`]: five roundings of constants, sums
+/// and products change 2u, which moves x σ(2u) by 5 u |x · 2u| σ (1 - σ), at most 5 u · 0.255.
 pub const GELU_TANH_MAX_ERROR: f32 = 2.0 * UNIT;
 
 /// λ of Klambauer et al., *Self-Normalizing Neural Networks*, 2017.
 const SELU_SCALE: f32 = 1.050_701;
-/// α of the same.
+/// α from the same paper.
 const SELU_ALPHA: f32 = 1.673_263_2;
-/// More than λα, which is 1.7580993.
+/// An upper bound of λα, which is 1.7580993.
 const SELU_SLOPE: f32 = 1.7581;
 
-/// The logistic function 1 / (1 + e^-x), in 0 to 1 and within [`SIGMOID_MAX_ERROR`].
+/// The logistic function 1 / (1 + e^-x): between 0 and 1, within [`SIGMOID_MAX_ERROR`].
 pub fn sigmoid(x: f32) -> f32 {
     tanh::sigmoid(x)
 }
 
-/// The hyperbolic tangent: odd bit for bit, in -1 to 1 and within [`TANH_MAX_ERROR`].
+/// The hyperbolic tangent: odd bit for bit, between -1 and 1, within [`TANH_MAX_ERROR`].
 pub fn tanh(x: f32) -> f32 {
     tanh::tanh(x)
 }
 
-/// max(x, 0); exact. `f32::max` would make 0 of not-a-number and hide it.
+/// max(x, 0), exact. Propagates NaN, which `f32::max` would replace by 0.
 pub fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
-/// x / (1 + |x|), which is ±1 at the infinities: odd bit for bit, and within [`SOFTSIGN_MAX_ERROR`].
+/// x / (1 + |x|), ±1 at the infinities: odd bit for bit, within [`SOFTSIGN_MAX_ERROR`].
 pub fn softsign(x: f32) -> f32 {
     let x = finite(x);
     x / (1.0 + x.abs())
@@ -482,11 +461,13 @@ pub fn softsign(x: f32) -> f32 {
 
 /// ln(1 + e^x), within [`SOFTPLUS_MAX_RELATIVE_ERROR`].
 ///
-/// It is max(x, 0) + ln(1 + e), e = e^-|x|; and ln(1 + e) = 2 artanh(s), s = e / (2 + e), which is odd in s.
+/// Computed as max(x, 0) + ln(1 + e) with e = e^-|x|, where ln(1 + e) = 2 artanh(s) and s = e / (2 + e). The series is
+/// odd in s.
 pub fn softplus(x: f32) -> f32 {
     let e = math::exp(-x.abs());
     let s = e / (2.0 + e);
-    // 2 artanh(s) / s in s², for s up to 1/3: fitted by linear programming for the least relative error, 4.5e-9.
+    // 2 artanh(s) / s as a polynomial in s² for s up to 1/3, fitted by linear programming for the least relative error,
+    // 4.5e-9.
     relu(x) + s * polynomial(&[2.0, 0.666_664_2, 0.400_215_27, 0.280_018_06, 0.280_119_85], s * s)
 }
 
@@ -497,29 +478,29 @@ pub fn silu(x: f32) -> f32 {
 
 /// x Φ(x), within [`GELU_MAX_ERROR`].
 ///
-/// It is max(x, 0) - a Q(a), a = |x|, Q(a) = 1 - Φ(a) the tail of the normal distribution; and Q(a) is e^(-a²/2)
-/// times a polynomial in t = 1 / (1 + 0.28 a), the form of Abramowitz and Stegun 7.1.26.
+/// Computed as max(x, 0) - a Q(a) with a = |x|, where Q(a) = 1 - Φ(a) is the tail of the normal distribution. Q(a) is
+/// e^(-a²/2) times a polynomial in t = 1 / (1 + 0.28 a), the form of Abramowitz and Stegun 7.1.26.
 pub fn gelu(x: f32) -> f32 {
-    // Q(15) is less than the smallest f32, and stays 0 times a finite number at the infinities.
+    // Q(15) is below the smallest f32. The clamp keeps the product 0 times a finite number at the infinities.
     let a = if x.abs() > 15.0 { 15.0 } else { x.abs() };
     let t = 1.0 / (1.0 + GELU_T * a);
     relu(x) - a * t * polynomial(&GELU_TAIL, t) * math::exp(-0.5 * a * a)
 }
 
 const GELU_T: f32 = 0.28;
-/// Fitted by linear programming for the least error of a Q(a), 3.4e-9; [`GELU_T`] by trying.
+/// Fitted by linear programming for the least error of a Q(a), 3.4e-9; [`GELU_T`] was found by trial.
 const GELU_TAIL: [f32; 6] = [0.117_109_01, 0.063_791_4, 0.278_182_47, -0.248_518_1, 0.396_990_1, -0.107_554_92];
 
-/// x σ(2u), u = √(2/π) (x + 0.044715 x³): 0.5 x (1 + tanh u), within [`GELU_TANH_MAX_ERROR`].
+/// x σ(2u) with u = √(2/π) (x + 0.044715 x³), which equals 0.5 x (1 + tanh u), within [`GELU_TANH_MAX_ERROR`].
 pub fn gelu_tanh(x: f32) -> f32 {
-    // √(8/π), and that times 0.044715.
+    // √(8/π), and its product with 0.044715.
     gated(x, x * polynomial(&[1.595_769, 0.071_354_816], x * x))
 }
 
-/// x σ(y). Below -89, where σ is 0 for what is passed, -89 stands for x: the product stays 0 at the infinities.
+/// x σ(y). Below -89, where σ is 0, x is replaced by -89 so that the product stays 0 at the infinities.
 fn gated(x: f32, y: f32) -> f32 {
     let x = if x < -89.0 { -89.0 } else { x };
-    // A σ that is right to the last digits, small or not.
+    // σ with full relative precision, also where it is small.
     x * (1.0 / (1.0 + math::exp(-y)))
 }
 
@@ -527,17 +508,17 @@ fn elu(alpha: f32, x: f32) -> f32 {
     if x < 0.0 { alpha * math::exp_m1(x) } else { x }
 }
 
-/// αx, and 0 for α = 0 even where x is infinite.
+/// αx; 0 for α = 0, even where x is infinite.
 fn times(alpha: f32, x: f32) -> f32 {
     alpha * if alpha == 0.0 { finite(x) } else { x }
 }
 
-/// The same, or the greatest number of its sign; not-a-number stays.
+/// Replaces an infinity by the greatest finite number of its sign; propagates NaN.
 fn finite(x: f32) -> f32 {
     x.clamp(f32::MIN, f32::MAX)
 }
 
-/// Σ c[k] x^k, Horner's way.
+/// Σ c[k] x^k by Horner's method.
 fn polynomial(coefficients: &[f32], x: f32) -> f32 {
     coefficients.iter().copied().rev().reduce(|sum, c| sum * x + c).unwrap_or(0.0)
 }

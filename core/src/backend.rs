@@ -1,9 +1,9 @@
-//! What another backend needs to run the nodes of a model with kernels of its own: how a pass goes through them, how a
-//! schedule takes turns, how values cross the ports. `tidegate-fused` is one.
+//! Interface for other backends, which run the nodes of a model with their own kernels: passes through the nodes, the
+//! turns of a schedule, and the conversion at the ports. `tidegate-fused` is such a backend.
 //!
-//! A node that it has no kernel for runs here: [`Node::run_f32`](crate::node::Node::run_f32). States lie as
-//! [`State::words_mut`](crate::State::words_mut) has them, so that any backend goes on with any other's.
+//! A backend without a kernel for a node calls [`Node::run_f32`](crate::node::Node::run_f32). States have the layout of
+//! [`State::words_mut`](crate::State::words_mut), so that backends can continue each other's states.
 
-pub use crate::engine::Crosses;
-pub use crate::run::Pass;
+pub use crate::node::Pass;
+pub use crate::port::Crosses;
 pub use crate::schedule::Turn;

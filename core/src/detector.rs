@@ -1,13 +1,13 @@
-//! From posteriors to events: smoothing, threshold, refractory time.
+//! Converts posteriors to events: smoothing, threshold, refractory time.
 //!
 //! ```text
-//! mean[l] = Σ posterior[l] / mean_of   over the last `mean_of` posteriors, once so many have come
+//! mean[l] = Σ posterior[l] / mean_of   over the last `mean_of` posteriors, once that many have arrived
 //! event   = the label of the greatest mean, if mean >= threshold[label], which is at most 1,
 //!           and the last event, of any label, is at least its refractory time old
 //! ```
 //!
-//! After Zhang et al., Hello Edge (arXiv:1711.07128), section 3, and TensorFlow's `RecognizeCommands`, which too
-//! waits for its first results and lets an event silence every label.
+//! After Zhang et al., Hello Edge (arXiv:1711.07128), section 3, and TensorFlow's `RecognizeCommands`, which also waits
+//! for its first results and suppresses every label after an event.
 
 mod integer;
 
@@ -15,12 +15,12 @@ pub use integer::{IntegerDetector, IntegerDetectorError, IntegerEvent};
 
 use core::num::NonZero;
 
-use crate::{
-    error::{BufferTooSmall, WrongLength},
-    image::read::u32_at,
-};
+use crate::error::{BufferTooSmall, WrongLength};
+use crate::image::read::u32_at;
+use crate::text::{Text, error_of_text};
 
-/// Byte offsets in the section. After the two counts, for every label: threshold (f32), refractory time (u32, ms).
+/// Byte offsets in the section. The two counts are followed by a threshold (f32) and a refractory time (u32, ms) for
+/// each label.
 mod field {
     use core::ops::Range;
 
@@ -36,57 +36,44 @@ const LABELS_LIMIT: u32 = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LabelSettings {
-    /// Least mean posterior that makes an event; above 1: never.
+    /// Smallest mean posterior that makes an event. A threshold above 1 disables the label.
     pub threshold: f32,
-    /// No event of any label for so long after one of this label, milliseconds.
+    /// Time after an event of this label, in milliseconds, in which no label makes an event.
     pub refractory_ms: u32,
 }
 
-/// Why bytes or settings are not a detector's.
+/// Why a section or settings are not valid for a detector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the variants say what their fields hold")]
 pub enum DetectorError {
-    /// The section does not have the length that its count of labels asks for, or the buffer for it is shorter. Bytes.
-    SectionLen {
-        /// The length that is asked for; where the counts are cut off, theirs.
-        needed: usize,
-        /// The length of the slice.
-        given: usize,
-    },
-    /// Not within 1 to 256 posteriors.
-    MeanOf {
-        /// What was found.
-        found: u32,
-    },
-    /// Not within 1 to 65,536 labels.
-    Labels {
-        /// What was found.
-        found: u32,
-    },
-    /// Negative, or not a finite number.
-    Threshold {
-        /// Whose threshold.
-        label: usize,
-        /// What was found.
-        found: f32,
-    },
+    /// The section, or the buffer for it, is not as long as its number of labels requires. Lengths are in bytes;
+    /// `needed` is that of the counts if they are cut off.
+    SectionLen { needed: usize, given: usize },
+    /// The number of averaged posteriors is not between 1 and 256.
+    MeanOf { found: u32 },
+    /// The number of labels is not between 1 and 65,536.
+    Labels { found: u32 },
+    /// The threshold of a label, by its index, is negative or not finite.
+    Threshold { label: usize, found: f32 },
 }
 
-impl core::fmt::Display for DetectorError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl DetectorError {
+    pub(crate) const fn text(&self) -> Text {
+        let text = Text::NEW.text("detector: ");
         match *self {
-            Self::SectionLen { needed, given } => write!(f, "detector: {given} bytes, {needed} are needed"),
-            Self::MeanOf { found } => write!(f, "detector: the mean of {found} posteriors; 1 to 256 are supported"),
-            Self::Labels { found } => write!(f, "detector: {found} labels; 1 to 65536 are supported"),
-            Self::Threshold { label, found } => write!(f, "detector: label {label} has the threshold {found}"),
+            Self::SectionLen { needed, given } => text.with("the section has {} bytes, but needs {}", &[given, needed]),
+            Self::MeanOf { found } => text.with("the mean of {} posteriors; 1 to 256 are supported", &[found as usize]),
+            Self::Labels { found } => text.with("{} labels; 1 to 65536 are supported", &[found as usize]),
+            Self::Threshold { label, found } => text.with("label {} has the threshold ", &[label]).float(found),
         }
     }
 }
 
-impl core::error::Error for DetectorError {}
+error_of_text!(DetectorError);
 
-/// An image section with a detector's settings, checked and read in place.
+/// Detector settings in a section of an image, checked and read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct DetectorSettings<'a> {
     mean_of: u32,
@@ -94,22 +81,20 @@ pub struct DetectorSettings<'a> {
 }
 
 impl<'a> DetectorSettings<'a> {
-    /// Most posteriors that are averaged.
+    /// Largest number of averaged posteriors.
     pub const MEAN_OF_LIMIT: u32 = 256;
 
-    /// The settings in a section's payload.
+    /// Parses the payload of a detector section.
     ///
     /// # Errors
-    /// If a count or a threshold is not within its limits, or the payload's length does not fit the count of labels.
+    /// If a count or a threshold is out of range, or the length of the payload does not match the number of labels.
     pub const fn parse(payload: &'a [u8]) -> Result<Self, DetectorError> {
         let given = payload.len();
         let cut_off = Err(DetectorError::SectionLen { needed: field::FIRST_LABEL, given });
         let Some(mean_of) = u32_at(payload, field::MEAN_OF) else { return cut_off };
         let Some(count) = u32_at(payload, field::LABELS) else { return cut_off };
         let Some((_, rest)) = payload.split_at_checked(field::FIRST_LABEL) else { return cut_off };
-        if let Err(error) = check_counts(mean_of, count) {
-            return Err(error);
-        }
+        ok!(check_counts(mean_of, count));
         let (labels, odd) = rest.as_chunks();
         if labels.len() != count as usize || !odd.is_empty() {
             return Err(DetectorError::SectionLen { needed: Self::section_len(count as usize), given });
@@ -125,10 +110,10 @@ impl<'a> DetectorSettings<'a> {
         Ok(settings)
     }
 
-    /// Writes the section that [`parse`](Self::parse) reads to the start of `section`; returns its length in bytes.
+    /// Writes the section that [`parse`](Self::parse) reads to the start of `section` and returns its length in bytes.
     ///
     /// # Errors
-    /// As `parse`, or if `section` is shorter than [`section_len`](Self::section_len).
+    /// As `parse`; also if `section` is shorter than [`section_len`](Self::section_len).
     pub fn write(mean_of: u32, labels: &[LabelSettings], section: &mut [u8]) -> Result<usize, DetectorError> {
         let count = u32::try_from(labels.len()).unwrap_or(u32::MAX);
         check_counts(mean_of, count)?;
@@ -141,22 +126,22 @@ impl<'a> DetectorSettings<'a> {
         DetectorSettings::parse(section).map(|_| needed)
     }
 
-    /// Bytes of the section for so many labels.
+    /// Length in bytes of the section for `labels` labels.
     pub const fn section_len(labels: usize) -> usize {
         field::FIRST_LABEL.saturating_add(labels.saturating_mul(field::LABEL_BYTES))
     }
 
-    /// How many posteriors are averaged.
+    /// Number of averaged posteriors.
     pub const fn mean_of(&self) -> u32 {
         self.mean_of
     }
 
-    /// How many labels there are.
+    /// Number of labels.
     pub const fn label_count(&self) -> usize {
         self.labels.len()
     }
 
-    /// The settings of a label, or `None` past the last.
+    /// The settings of `label`, or `None` past the last label.
     pub const fn label(&self, label: usize) -> Option<LabelSettings> {
         let Some((_, rest)) = self.labels.split_at_checked(label) else { return None };
         let [[a, b, c, d, e, f, g, h], ..] = *rest else { return None };
@@ -164,12 +149,12 @@ impl<'a> DetectorSettings<'a> {
         Some(LabelSettings { threshold, refractory_ms: u32::from_le_bytes([e, f, g, h]) })
     }
 
-    /// Words of memory that a [`Detector`] needs: the posteriors that it averages.
+    /// Words of memory that a [`Detector`] needs for the averaged posteriors.
     pub const fn memory_words(&self) -> usize {
         self.mean_of as usize * self.labels.len()
     }
 
-    /// Words of memory that an [`IntegerDetector`] needs: two posteriors in a word.
+    /// Words of memory that an [`IntegerDetector`] needs: two posteriors per word.
     pub const fn integer_memory_words(&self) -> usize {
         self.memory_words().div_ceil(2)
     }
@@ -185,19 +170,48 @@ const fn check_counts(mean_of: u32, labels: u32) -> Result<(), DetectorError> {
     Ok(())
 }
 
-/// A label was detected.
+/// A detected label.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Event {
-    /// Its index.
+    /// Index of the label.
     pub label: usize,
-    /// Its mean posterior.
+    /// Mean posterior of the label.
     pub score: f32,
-    /// The time given with the last of the averaged posteriors, milliseconds.
+    /// Time of the last averaged posterior, in milliseconds.
     pub at_ms: u32,
 }
 
 /// Turns a stream of posteriors into events.
+/// The whole chain from samples to events:
+///
+/// ```
+/// use tidegate::{Detector, FrontEnd, Model, Runner};
+///
+/// const MODEL: Model = tidegate::include_model!("../examples/kws.tgi");
+///
+/// let mfcc = MODEL.front_end().expect("the image has a front end");
+/// let settings = MODEL.detector().expect("the image has a detector");
+/// let (mut sound, mut means) = (vec![0; mfcc.memory_words()], vec![0; settings.memory_words()]);
+/// let mut front_end = FrontEnd::new(mfcc, &mut sound)?;
+/// let mut detector = Detector::new(settings, &mut means)?;
+/// let mut runner = Runner::new(&MODEL, [0; MODEL.runner_words()])?;
+///
+/// let recording = [0; 800];
+/// let (mut samples, mut frames) = (&recording[..], 0);
+/// while !samples.is_empty() {
+///     samples = &samples[front_end.push(samples)..];
+///     while let Some(features) = front_end.next() {
+///         frames += 1;
+///         let Some(posteriors) = runner.step(features)? else { continue };
+///         let now_ms = frames * mfcc.settings().stride_len * 1000 / mfcc.settings().sample_rate;
+///         if let Some(event) = detector.push(posteriors, now_ms)? {
+///             println!("{:?} at {} ms", MODEL.labels().nth(event.label), event.at_ms);
+///         }
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Detector<'a, 'b> {
     settings: DetectorSettings<'a>,
@@ -205,7 +219,7 @@ pub struct Detector<'a, 'b> {
 }
 
 impl<'a, 'b> Detector<'a, 'b> {
-    /// Starts without posteriors. `memory` is borrowed until the detector is dropped.
+    /// Creates a detector without posteriors. `memory` is borrowed until the detector is dropped.
     ///
     /// # Errors
     /// If `memory` is shorter than [`DetectorSettings::memory_words`].
@@ -216,22 +230,22 @@ impl<'a, 'b> Detector<'a, 'b> {
         Ok(Self { settings: *settings, history })
     }
 
-    /// Takes the posterior of every label at the time `now_ms`; says whether that makes an event. A posterior that is not a
-    /// number makes none while it is averaged.
+    /// Adds the posteriors of all labels at the time `now_ms` and returns an event if they make one. A NaN posterior
+    /// prevents events of its label while it is averaged.
     ///
-    /// Time counts on modulo 2^32, after 49.7 days from [`u32::MAX`] to 0: a clock that wraps elsewhere, as a count of
-    /// samples that is divided does, may end a refractory time too early. Where nothing is pushed for so long after an event
-    /// that time comes around to it, its refractory time seems to run again.
+    /// Time counts modulo 2^32: after 49.7 days it wraps from [`u32::MAX`] to 0. A clock that wraps elsewhere, such as
+    /// a sample count divided by a rate, may end a refractory time too early. If nothing is pushed after an event until
+    /// the time has wrapped around to it, the refractory time appears to run again.
     ///
     /// # Errors
-    /// If there is not one posterior for each label; then nothing has changed.
+    /// If the number of posteriors is not the number of labels. Nothing has changed then.
     pub fn push(&mut self, posteriors: &[f32], now_ms: u32) -> Result<Option<Event>, WrongLength> {
         if !self.history.push(posteriors, now_ms)? {
             return Ok(None);
         }
         let (label, score) = self.best();
         let Some(LabelSettings { threshold, refractory_ms }) = self.settings.label(label) else { return Ok(None) };
-        // An output that is no posterior may exceed 1, and any threshold.
+        // A model's output need not be a posterior: it may exceed 1, and so any threshold.
         if threshold <= 1.0 && score >= threshold {
             self.history.event(now_ms, refractory_ms);
             return Ok(Some(Event { label, score, at_ms: now_ms }));
@@ -239,12 +253,12 @@ impl<'a, 'b> Detector<'a, 'b> {
         Ok(None)
     }
 
-    /// Forgets every posterior and event, as if new.
+    /// Forgets every posterior and event.
     pub fn reset(&mut self) {
         self.history.reset(&self.settings);
     }
 
-    /// The label with the greatest mean (the first of equals), and that mean.
+    /// The label with the greatest mean (the first among equals), and that mean.
     fn best(&self) -> (usize, f32) {
         let mut best = (0, f32::NEG_INFINITY);
         for label in 0..self.settings.label_count() {
@@ -257,17 +271,17 @@ impl<'a, 'b> Detector<'a, 'b> {
     }
 }
 
-/// The posteriors that are averaged, and the last event.
+/// The averaged posteriors and the last event.
 #[derive(Debug)]
 struct History<'b, P> {
-    /// [mean_of × labels], a ring of rows.
+    /// `[mean_of × labels]`, a ring of rows.
     posteriors: &'b mut [P],
     labels: usize,
-    /// Where the oldest posterior's row starts.
+    /// Start of the row of the oldest posteriors.
     oldest: usize,
-    /// How many posteriors are missing until there are `mean_of`.
+    /// Number of posteriors missing until there are `mean_of`.
     missing: u32,
-    /// The last event's time and refractory time, until the latter is over.
+    /// Time and refractory time of the last event, until the latter has passed.
     quiet: Option<(u32, NonZero<u32>)>,
 }
 
@@ -276,7 +290,7 @@ impl<'b, P: Copy> History<'b, P> {
         Self { posteriors, labels: settings.label_count(), oldest: 0, missing: settings.mean_of, quiet: None }
     }
 
-    /// Takes a row; says whether it may make an event.
+    /// Adds a row and returns whether it may make an event.
     fn push(&mut self, row: &[P], now_ms: u32) -> Result<bool, WrongLength> {
         let (expected, given) = (self.labels, row.len());
         if given != expected {
@@ -307,7 +321,8 @@ impl<'b, P: Copy> History<'b, P> {
         self.posteriors.iter().skip(label).step_by(self.labels.max(1)).copied()
     }
 
-    /// The posteriors of a label, from the oldest to the newest, wherever the ring starts: the same ones have the same mean.
+    /// The posteriors of a label from the oldest to the newest, wherever the ring starts, so that equal posteriors have
+    /// equal means.
     fn of(&self, label: usize) -> impl Iterator<Item = P> {
         let (newer, older) = self.posteriors.split_at_checked(self.oldest).unwrap_or_default();
         let labels = self.labels.max(1);
@@ -328,7 +343,7 @@ mod tests {
         (bytes, len)
     }
 
-    /// The labels of the events; one posterior for the label every 250 ms from `start_ms` on, 0 for the others.
+    /// Labels of the events, for one posterior of the given label every 250 ms from `start_ms` on and 0 for the others.
     fn events<const N: usize>(mean_of: u32, start_ms: u32, scores: [(usize, f32); N]) -> [Option<usize>; N] {
         let (bytes, len) = section(mean_of, &[NEVER, LABEL, LABEL]);
         let settings = DetectorSettings::parse(&bytes[..len]).unwrap();

@@ -2,13 +2,13 @@
 
 use core::fmt;
 
-/// The memory that the caller lent is too short; lengths in the elements of the slice.
+/// A buffer of the caller is too short. Lengths are in elements of the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct BufferTooSmall {
-    /// The least length that will do.
+    /// The required length.
     pub needed: usize,
-    /// The length of the slice.
+    /// The given length.
     pub given: usize,
 }
 
@@ -21,13 +21,13 @@ impl fmt::Display for BufferTooSmall {
 
 impl core::error::Error for BufferTooSmall {}
 
-/// An input or output does not have the number of elements that it must have.
+/// An input or output has the wrong number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct WrongLength {
-    /// The length that it must have.
+    /// The required length.
     pub expected: usize,
-    /// The length that it has.
+    /// The given length.
     pub given: usize,
 }
 
@@ -40,39 +40,33 @@ impl fmt::Display for WrongLength {
 
 impl core::error::Error for WrongLength {}
 
-/// Why a step or a sequence did not run. States and outputs are as they were.
+/// Why a step or a sequence did not run. State and outputs are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum StepError {
-    /// The state belongs to another model, or to another schedule of this one.
+    /// The state belongs to another model, or to another schedule of this model.
     OtherState,
-    /// The model computes in floats, and has no integers to take or give.
+    /// The model computes in floats and has no integer ports.
     FloatModel,
-    /// The model is left without f32 by [`Model::integers_only`](crate::Model::integers_only).
+    /// The model has no f32 conversion at its ports, because of [`Model::integers_only`](crate::Model::integers_only).
     IntegersOnly,
     /// The scratch is shorter than [`Model::scratch_words`](crate::Model::scratch_words).
     Scratch(BufferTooSmall),
-    /// The model has another number of inputs.
+    /// The number of inputs is wrong.
     Inputs(PortCount),
-    /// The model has another number of outputs.
+    /// The number of outputs is wrong.
     Outputs(PortCount),
-    /// An input of another length.
+    /// An input has the wrong length.
     Input(ShapeError),
-    /// An output of another length.
+    /// An output has the wrong length.
     Output(ShapeError),
-    /// There are not as many lengths as sequences.
+    /// The number of lengths is not the number of sequences.
     Lens(WrongLength),
-    /// A sequence has fewer steps than its length says.
-    Len {
-        /// Which sequence, from 0.
-        sequence: usize,
-        /// The steps that it has.
-        steps: usize,
-        /// The length that was given.
-        given: usize,
-    },
-    /// There are not as many flags as the sequences have steps.
+    /// A sequence, by its index, has fewer steps than its given length says.
+    #[expect(missing_docs, reason = "the line above says what the fields hold")]
+    Len { sequence: usize, steps: usize, given: usize },
+    /// The number of reset flags is not the number of steps.
     Resets(WrongLength),
 }
 
@@ -83,7 +77,7 @@ impl fmt::Display for StepError {
             Self::IntegersOnly => write!(f, "the model has been left without f32: step_i16 runs it"),
             Self::FloatModel => write!(f, "the model is of a float numeric: step_f32 runs it"),
             Self::Scratch(BufferTooSmall { needed, given }) => {
-                write!(f, "{given} words of scratch, the model needs {needed}")
+                write!(f, "the memory has {given} words, but the model needs {needed}")
             }
             Self::Inputs(PortCount { needed, given }) => write!(f, "{given} inputs, the model has {needed}"),
             Self::Outputs(PortCount { needed, given }) => write!(f, "{given} outputs, the model has {needed}"),
@@ -104,24 +98,48 @@ impl fmt::Display for StepError {
 
 impl core::error::Error for StepError {}
 
+/// Too little memory for a state or a step: [`StepError::Scratch`].
+impl From<BufferTooSmall> for StepError {
+    fn from(error: BufferTooSmall) -> Self {
+        Self::Scratch(error)
+    }
+}
+
 /// The number of inputs or outputs is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PortCount {
-    /// How many the model has.
+    /// The number of ports that the model has.
     pub needed: usize,
-    /// How many were given.
+    /// The number of slices given.
     pub given: usize,
 }
 
-/// The length of an input or output is wrong.
+/// An input or output has the wrong length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ShapeError {
-    /// Which input or output, from 0.
+    /// Index of the input or output.
     pub port: usize,
-    /// Elements that it has.
+    /// The required number of elements.
     pub needed: usize,
-    /// Elements that were given.
+    /// The given number of elements.
     pub given: usize,
 }
+
+impl fmt::Display for PortCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} slices for {} ports", self.given, self.needed)
+    }
+}
+
+impl core::error::Error for PortCount {}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { port, needed, given } = self;
+        write!(f, "{given} elements for port {port}, which has {needed}")
+    }
+}
+
+impl core::error::Error for ShapeError {}

@@ -1,31 +1,31 @@
-//! The fixed-point arithmetic of the numeric `i8`, which is gemmlowp's (<https://github.com/google/gemmlowp>), as TFLite's
-//! kernels use it: FORMAT.md has the same in words.
+//! The fixed-point arithmetic of the numeric `i8`: gemmlowp's (<https://github.com/google/gemmlowp>), as TFLite's
+//! kernels use it. FORMAT.md defines the same rules in words.
 //!
-//! A value of `W` bits, 16 or 32, is an i32. With `m` integer bits it has `W - 1 - m` fraction bits.
+//! A value of `W` bits, 16 or 32, is held in an i32. With `m` integer bits it has `W - 1 - m` fraction bits.
 
-/// The greatest value of so many bits.
+/// The greatest value of `W` bits.
 const fn most<const W: u32>() -> i32 {
     i32::MAX >> (i32::BITS - W)
 }
 
-/// A value of 32 bits as a constant of so many.
+/// Narrows a 32-bit constant to `W` bits.
 const fn constant<const W: u32>(value: i32) -> i32 {
     halved(value, i32::BITS - W)
 }
 
-/// a · b / 2^(`W` - 1), to the nearest, halves up. One of them is above the least value.
+/// a · b / 2^(`W` - 1), rounded to nearest, halves up. At most one of the factors may be the least value.
 pub(crate) const fn product<const W: u32>(a: i32, b: i32) -> i32 {
     if W == 16 { (a * b + (1 << 14)) >> 15 } else { ((a as i64 * b as i64 + (1 << (W - 2))) >> (W - 1)) as i32 }
 }
 
-/// x / 2^by, to the nearest, halves away from zero. `by` is at most 31.
+/// x / 2^by, rounded to nearest, halves away from zero. `by` is at most 31.
 pub(crate) const fn halved(x: i32, by: u32) -> i32 {
     let mask = ((1_u32 << (by & 31)) - 1) as i32;
     let half = (mask >> 1) + (x < 0) as i32;
     (x >> (by & 31)) + (x & mask > half) as i32
 }
 
-/// x · 2^by, but no more than `W` bits hold. `by` is 1 or 2.
+/// x · 2^by, saturated to `W` bits. `by` is 1 or 2.
 fn doubled<const W: u32>(x: i32, by: u32) -> i32 {
     let most = most::<W>();
     if W == 16 {
@@ -41,7 +41,7 @@ fn doubled<const W: u32>(x: i32, by: u32) -> i32 {
     }
 }
 
-/// The factor of a requantization, from 0 to below 1 over 2^31, and the power of two, -31 to 30.
+/// The multiplier of a requantization: a factor below 1 with 31 fraction bits, and a power of two from -31 to 30.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Multiplier {
     pub factor: i32,
@@ -49,19 +49,19 @@ pub(crate) struct Multiplier {
 }
 
 impl Multiplier {
-    /// The least and the greatest power of two.
+    /// The least exponent of the power of two.
     pub const LEAST_SHIFT: i32 = -31;
-    /// [`LEAST_SHIFT`](Self::LEAST_SHIFT)
+    /// The greatest exponent of the power of two.
     pub const MOST_SHIFT: i32 = 30;
 
-    /// Rounded twice: after the product, and after the division by a power of two.
+    /// Scales `x`. Rounds twice: after the product and after the division by a power of two.
     pub const fn of(self, x: i32) -> i32 {
         let (left, right) = if self.shift > 0 { (self.shift, 0) } else { (0, -self.shift) };
         halved(product::<32>(x.wrapping_shl(left.unsigned_abs()), self.factor), right.unsigned_abs())
     }
 }
 
-/// e^x of x from -1/4 to below 0, without integer bits as the result: a Taylor expansion around -1/8.
+/// e^x for x from -1/4 to below 0, without integer bits: a Taylor expansion around -1/8.
 #[inline(always)]
 fn exp_of_quarter<const W: u32>(x: i32) -> i32 {
     let eighth = const { constant::<W>(1_895_147_668) };
@@ -75,7 +75,7 @@ fn exp_of_quarter<const W: u32>(x: i32) -> i32 {
     if W == 16 { sum.clamp(!most::<W>(), most::<W>()) } else { sum }
 }
 
-/// e^-2^k, k from -2.
+/// e^-2^k for k from -2.
 const fn powers<const W: u32>() -> [i32; 7] {
     let mut all = [1_672_461_947, 1_302_514_674, 790_015_084, 290_630_308, 39_332_535, 720_401, 242];
     let mut k = 0;
@@ -86,7 +86,7 @@ const fn powers<const W: u32>() -> [i32; 7] {
     all
 }
 
-/// e^x of x that is not above 0 and has `integer_bits`, 1 at least; the result has none, and 1 is the greatest value.
+/// e^x for x ≤ 0 with `integer_bits`, at least 1. The result has no integer bits and saturates at 1.
 #[inline(always)]
 pub(crate) fn exp<const W: u32>(x: i32, integer_bits: u32) -> i32 {
     if x == 0 {
@@ -104,14 +104,14 @@ pub(crate) fn exp<const W: u32>(x: i32, integer_bits: u32) -> i32 {
         }
         quarters >>= 1;
     }
-    // Beyond -32 there is no power above.
+    // The powers above end at -32.
     if integer_bits > 5 && x < -(32 << fraction_bits) { 0 } else { result }
 }
 
-/// 2 / (1 + x) of x from 0 to 1 without integer bits, with two of them: three turns of Newton's method.
+/// 2 / (1 + x) for x from 0 to 1 without integer bits; the result has two. Three Newton iterations.
 fn reciprocal<const W: u32>(x: i32) -> i32 {
     let one = 1 << (W - 3);
-    // Neither is below 0.
+    // Both are nonnegative.
     let half_denominator = (x.cast_unsigned().wrapping_add(1 << (W - 1)) >> 1).cast_signed();
     let mut y = const { constant::<W>(1_515_870_810) }
         + product::<W>(half_denominator, const { constant::<W>(-1_010_580_540) });
@@ -122,12 +122,12 @@ fn reciprocal<const W: u32>(x: i32) -> i32 {
     y
 }
 
-/// 1 / (1 + x) of x from 0 to 1; neither has integer bits.
+/// 1 / (1 + x) for x from 0 to 1, both without integer bits.
 pub(crate) fn reciprocal_of_more<const W: u32>(x: i32) -> i32 {
     doubled::<W>(reciprocal::<W>(x), 1)
 }
 
-/// 1 / (1 + e^-x) of x with 3 integer bits; the result has none.
+/// 1 / (1 + e^-x) for x with 3 integer bits; the result has none.
 #[inline(never)]
 pub(crate) fn sigmoid(x: i16) -> i16 {
     const ONE: i32 = most::<16>();
@@ -141,14 +141,14 @@ pub(crate) fn sigmoid(x: i16) -> i16 {
     y as i16
 }
 
-/// tanh(x) of x with so many integer bits, up to 6; the result has none.
+/// tanh(x) for x with `integer_bits`, at most 6; the result has none.
 #[inline(never)]
 pub(crate) fn tanh(x: i16, integer_bits: u32) -> i16 {
     let x = i32::from(x);
     if x == 0 {
         return 0;
     }
-    // (1 - e^-2x) / (1 + e^-2x): twice x has one integer bit more.
+    // (1 - e^-2x) / (1 + e^-2x). 2x has one integer bit more than x.
     let e = exp::<16>(-x.abs(), integer_bits + 1);
     let y = doubled::<16>(reciprocal::<16>(e) - (1 << 13), 2);
     (if x < 0 { -y } else { y }) as i16
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Multiplier { factor: 1 << 30, shift: -1 }.of(6), 2);
     }
 
-    /// Far enough from the exact values to see a wrong constant, a bit or a power that is missing.
+    /// The tolerance is small enough to detect a wrong constant, bit or power.
     #[test]
     fn curves_are_near_the_exact_ones_over_their_whole_range() {
         let unit = 32768.0;

@@ -1,11 +1,11 @@
-//! The data flow of an image: whatever is read was written before, so that no output depends on what the scratch
-//! held, and the same image gives the same answer.
+//! The data flow of an image. Every slot is written before it is read, so that no output depends on the previous
+//! contents of the scratch, and the same image always has the same results.
 
 use crate::image::{ImageError, SectionKind};
 use crate::node::{Node, Place, Shared};
 use crate::port::{Record, port_offset, slot};
 
-/// Nodes and ports whose slots lie within the arena.
+/// The nodes and ports, whose slots are within the arena.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow<'a> {
     pub records: &'a [u8],
@@ -16,15 +16,12 @@ pub(crate) struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// Every slot that a node or an output port reads holds a whole value by then.
+    /// Checks that every slot that a node or an output port reads has been written as a whole before.
     pub const fn check(&self) -> Result<(), ImageError> {
         let mut place = Place { node: 0, offset: 0 };
         let mut records = self.records;
         while place.node < self.node_count {
-            let (node, rest) = match Node::decode(records, self.shared, place) {
-                Ok(decoded) => decoded,
-                Err(error) => return Err(error),
-            };
+            let (node, rest) = ok!(Node::decode(records, self.shared, place));
             let mut index = 0;
             while let Some((start, row)) = node.slot(index) {
                 let elements = row * node.steps();
@@ -49,7 +46,8 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Whether the last that touched these elements before node `reader` (an input, or an earlier node) wrote just them.
+    /// Whether the last write to any of these elements before node `reader`, by an input or an earlier node, wrote
+    /// exactly these elements.
     const fn is_written(&self, start: usize, elements: usize, reader: u32) -> bool {
         let mut written = false;
         let mut inputs = self.inputs;
@@ -70,7 +68,7 @@ impl Flow<'_> {
     }
 }
 
-/// Whether `slot` holds a whole value after a write, given whether it did before.
+/// Whether `slot` holds a whole value after `write`, given whether it did `before`.
 const fn after_write(before: bool, slot: (usize, usize), write: (usize, usize)) -> bool {
     let ((start, elements), (from, size)) = (slot, write);
     if start == from && elements == size {

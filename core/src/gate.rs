@@ -1,62 +1,62 @@
-//! Gate orders: the one place that knows them.
+//! Gate orders. No other file knows them.
 //!
-//! Canonical (canonical models, images, kernels) is PyTorch's and cuDNN's: LSTM `i f g o`, GRU `r z n`.
-//! The other orders belong to importers, which go through [`permutation`].
+//! The canonical order (canonical models, images, kernels) is that of PyTorch and cuDNN: LSTM `i f g o`, GRU `r z n`.
+//! The other orders belong to importers, which convert with [`permutation`].
 
-/// A gate, or the row block of a cell that has none.
+/// A gate, or a row block of a cell whose blocks are not gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// i, what enters the cell state.
+    /// i, the share of the candidate that enters the cell state.
     Input,
-    /// f, what the cell state keeps.
+    /// f, the share of the cell state that is kept.
     Forget,
-    /// g (TensorFlow's j, Keras's and ONNX's c), the LSTM's candidate.
+    /// g, the candidate of the LSTM (j in TensorFlow, c in Keras and ONNX).
     Cell,
-    /// o, what the cell state shows.
+    /// o, the share of the cell state that is output.
     Output,
-    /// r
+    /// r, the reset gate.
     Reset,
-    /// z (TensorFlow's u): how much of the old state stays.
+    /// z (u in TensorFlow), the share of the old state that is kept.
     Update,
-    /// n (TensorFlow's c, Keras's and ONNX's h), the GRU's candidate.
+    /// n, the candidate of the GRU (c in TensorFlow, h in Keras and ONNX).
     New,
-    /// How much of the input goes out as it came in.
+    /// The share of the input that is passed through unchanged.
     Carry,
-    /// The candidate of an output that is not the state.
+    /// The candidate of an output that is separate from the state.
     Emitted,
-    /// g, the one gate of a cell that has no other: how much of the old state stays.
+    /// g, the only gate of a single-gate cell: the share of the old state that is kept.
     Gate,
-    /// c, what a cell with one gate may take in.
+    /// c, the candidate of a single-gate cell.
     Candidate,
-    /// The first of the blocks of the NAS cell, which have no names.
+    /// The first block of the NAS cell, whose blocks have no names.
     Nas0,
-    /// The second.
+    /// The second block of the NAS cell.
     Nas1,
-    /// The third.
+    /// The third block of the NAS cell.
     Nas2,
-    /// The fourth.
+    /// The fourth block of the NAS cell.
     Nas3,
-    /// The fifth.
+    /// The fifth block of the NAS cell.
     Nas4,
-    /// The sixth.
+    /// The sixth block of the NAS cell.
     Nas5,
-    /// The seventh.
+    /// The seventh block of the NAS cell.
     Nas6,
-    /// The eighth.
+    /// The eighth block of the NAS cell.
     Nas7,
 }
 
 /// Row order of the four LSTM gates in every canonical model and image.
 pub const LSTM: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Cell, Gate::Output];
-/// i, j, f, o: the kernels of TensorFlow 1's LSTM cells.
+/// i, j, f, o: TensorFlow 1's LSTM cells.
 pub const LSTM_TF1: [Gate; 4] = [Gate::Input, Gate::Cell, Gate::Forget, Gate::Output];
 /// i, o, f, c: ONNX's LSTM.
 pub const LSTM_ONNX: [Gate; 4] = [Gate::Input, Gate::Output, Gate::Forget, Gate::Cell];
-/// i, f, o, u: the `lstm` and `lnlstm` of OpenAI's baselines.
+/// i, f, o, u: `lstm` and `lnlstm` of OpenAI's baselines.
 pub const LSTM_BASELINES: [Gate; 4] = [Gate::Input, Gate::Forget, Gate::Output, Gate::Cell];
-/// f, i, o, u: the same where one line of them was edited.
+/// f, i, o, u: a widespread edit of OpenAI's baselines.
 pub const LSTM_BASELINES_EDITED: [Gate; 4] = [Gate::Forget, Gate::Input, Gate::Output, Gate::Cell];
-/// Candidate, i, f, o: the mixed memory of ncps and of the authors of CfC.
+/// Candidate, i, f, o: the mixed memory of ncps and of CfC's authors.
 pub const LSTM_NCPS: [Gate; 4] = [Gate::Cell, Gate::Input, Gate::Forget, Gate::Output];
 /// Row order of the three GRU gates in every canonical model and image.
 pub const GRU: [Gate; 3] = [Gate::Reset, Gate::Update, Gate::New];
@@ -84,7 +84,7 @@ pub const INTERSECTION: [Gate; 4] = [Gate::Update, Gate::New, Gate::Carry, Gate:
 pub const NAS: [Gate; 8] =
     [Gate::Nas0, Gate::Nas1, Gate::Nas2, Gate::Nas3, Gate::Nas4, Gate::Nas5, Gate::Nas6, Gate::Nas7];
 
-/// `result[k]` is where `from` keeps the gate that `to` wants at `k`. A gate that `from` lacks maps past its end.
+/// For each gate of `to`, its position in `from`. A gate that `from` lacks maps to `N`, one past the end.
 pub const fn permutation<const N: usize>(from: [Gate; N], to: [Gate; N]) -> [usize; N] {
     let mut result = [N; N];
     let mut k = 0;

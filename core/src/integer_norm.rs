@@ -1,31 +1,31 @@
-//! Normalization of a vector to mean 0 and variance 1 in integers. Gain and bias are the caller's.
+//! Normalization of a vector to mean 0 and variance 1 in integers. The caller applies gain and bias.
 //!
 //! ```text
-//! b = a - a₀                                    so that a small variance far from zero keeps its digits
+//! b = a - a₀                                    keeps the digits of a small variance far from zero
 //! q = ⌊b / 2^s⌋                                 s such that 2^14 ≤ max |q| ≤ 2^15
-//! e = n q - Σ q      V = n Σ q² - (Σ q)²        exact: n times q less its mean, n² times the variance
+//! e = n q - Σ q      V = n Σ q² - (Σ q)²        exact: n times q minus its mean, n² times the variance
 //! y = e / √(V + n² ε)                           [`FRACTION_BITS`] fraction bits
 //! ```
 //!
-//! Of at most [`MAX_LEN`] values, of which 32 bits hold `e` and 64 `V`. Nothing is divided. Whatever the values are,
-//! nothing leaves its bits: differences wrap, and what they are then is normalized.
+//! A vector has at most [`MAX_LEN`] values, so that `e` fits 32 bits and `V` 64. There is no division. No input
+//! overflows: the differences wrap, and the wrapped differences are normalized.
 
 use crate::quant::mulh;
 
-/// The fraction bits of a normalized value.
+/// Fraction bits of a normalized value.
 pub const FRACTION_BITS: u32 = 23;
 
-/// The most values that can be normalized together, as a power of two.
+/// Binary logarithm of [`MAX_LEN`].
 const MAX_LEN_BITS: u32 = 14;
-/// The most values that can be normalized together.
+/// Largest length of a normalized vector.
 pub const MAX_LEN: usize = 1 << MAX_LEN_BITS;
 
-/// Bits of what is squared, without its sign.
+/// Bits of the squared values `q`, without the sign.
 const SQUARED_BITS: i32 = 15;
-/// Bits of n² ε, when V is added, which stays below 2^58.
+/// Bits of n² ε when V, which is below 2^58, is added.
 const ADDED_BITS: i32 = 62;
 
-/// `mantissa · 2^exponent`, in the unit of the values, squared.
+/// ε as `mantissa · 2^exponent`, in the squared unit of the values.
 #[derive(Clone, Copy, Debug)]
 pub struct Epsilon {
     /// At most 15 bits.
@@ -34,7 +34,7 @@ pub struct Epsilon {
     pub exponent: i32,
 }
 
-/// What normalizes the values of one vector.
+/// The mean and reciprocal deviation of one vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
     /// a₀
@@ -45,20 +45,20 @@ pub struct Moments {
     len: i32,
     /// Σ q
     sum: i32,
-    /// So that `e` has 30 bits at most.
+    /// Left shift that brings `e` to 30 bits.
     lift: u32,
-    /// 1 / √(V + n² ε), over a power of two; 0 where there is nothing to normalize.
+    /// 1 / √(V + n² ε) over a power of two; 0 for a vector of equal values.
     root: i32,
-    /// That power of two, and what [`FRACTION_BITS`] leaves of it.
+    /// That power of two minus [`FRACTION_BITS`].
     place: i32,
 }
 
 impl Moments {
-    /// Of these values, at most [`MAX_LEN`]. Where all are equal they become 0.
+    /// Measures at most [`MAX_LEN`] values. Equal values all normalize to 0.
     pub fn of(values: impl Iterator<Item = i32> + Clone, epsilon: Epsilon) -> Self {
         let first = values.clone().next().unwrap_or(0);
         let differences = values.map(|value| value.wrapping_sub(first));
-        // As many bits as the greatest magnitude has.
+        // The bitwise or has as many bits as the greatest magnitude.
         let (len, seen) = differences.clone().fold((0_i32, 0), |(len, seen), b| (len + 1, seen | b ^ (b >> 31)));
         let shift = (32 - seen.leading_zeros()) as i32 - SQUARED_BITS;
         let (sum, squares) = differences.map(|b| shifted(b, shift)).fold((0_i32, 0_u64), |(sum, squares), q| {
@@ -73,7 +73,7 @@ impl Moments {
         Self { first, shift, len, sum, lift, root, place: (power - len_bits as i32).min(31) }
     }
 
-    /// A value, normalized, with [`FRACTION_BITS`].
+    /// Normalizes one value to [`FRACTION_BITS`] fraction bits.
     pub fn apply(&self, value: i32) -> i32 {
         let q = shifted(value.wrapping_sub(self.first), self.shift);
         let e = self.len.wrapping_mul(q).wrapping_sub(self.sum);
@@ -81,16 +81,16 @@ impl Moments {
     }
 }
 
-/// `⌊value / 2^by⌋`; to the left where `by` is negative.
+/// `⌊value / 2^by⌋`; a left shift if `by` is negative.
 const fn shifted(value: i32, by: i32) -> i32 {
     if by < 0 { value << (by.unsigned_abs() & 31) } else { value >> (by & 31) }
 }
 
-/// 1 / √(variance + added · 2^by) as `(r, p)`: `r / 2^(41 + p)`, of the first 24 bits of the sum or, so that what is cut
-/// off is an even number of bits, 23. It has 23 bits at least.
+/// 1 / √(variance + added · 2^by) as `(r, p)`, meaning `r / 2^(41 + p)`. Uses the first 24 bits of the sum, or 23 so
+/// that the number of dropped bits is even. `r` has at least 23 bits.
 fn inverse_root(variance: u64, (added, by): (u64, i32)) -> (i32, i32) {
     let excess = (64 - added.leading_zeros() as i32).saturating_add(by) - ADDED_BITS;
-    // Where what is added needs more bits, both lose the same even number of bits.
+    // If the addend needs more bits, both terms lose the same even number of bits.
     let coarser = if added > 0 && excess > 0 { excess / 2 + excess % 2 } else { 0 };
     let value =
         shifted_right(variance, 2 * coarser).wrapping_add(shifted_right(added, (2 * coarser).saturating_sub(by)));
@@ -98,7 +98,7 @@ fn inverse_root(variance: u64, (added, by): (u64, i32)) -> (i32, i32) {
     (inverse_root_of_mantissa((value >> (2 * power)) as i32), (power as i32).saturating_add(coarser))
 }
 
-/// `⌊value / 2^by⌋`; to the left where `by` is negative.
+/// `⌊value / 2^by⌋`; a left shift if `by` is negative.
 const fn shifted_right(value: u64, by: i32) -> u64 {
     match (by < 0, by.unsigned_abs()) {
         (true, by) => value << (by & 63),
@@ -107,13 +107,13 @@ const fn shifted_right(value: u64, by: i32) -> u64 {
     }
 }
 
-/// Greatest relative error of [`inverse_root_of_mantissa`].
+/// Largest relative error of [`inverse_root_of_mantissa`].
 pub const ROOT_MAX_ERROR: f64 = 1.0 / 16_777_216.0;
 
-/// 2^41 / √m, for m from 2^22 to 2^24 - 1, below 2^30: a line, 2.132 - 1.218 x of x = m / 2^24, that is nowhere off by
-/// more than a twelfth, and three steps of Newton's, r (3 - x r²) / 2.
+/// 2^41 / √m for m from 2^22 to 2^24 - 1; the result is below 2^30. Starts from the line 2.132 - 1.218 x with x = m /
+/// 2^24, whose error is at most a twelfth, and takes three Newton steps, r (3 - x r²) / 2.
 pub fn inverse_root_of_mantissa(m: i32) -> i32 {
-    // x has 31 fraction bits, r 29, what comes between 28.
+    // x has 31 fraction bits, r 29, the intermediate values 28.
     const START: i32 = 1_144_608_784;
     const SLOPE: i32 = 1_307_817_541;
     let x = m.wrapping_shl(7);

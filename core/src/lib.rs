@@ -1,52 +1,97 @@
-#![doc = include_str!("../../README.md")]
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![deny(missing_docs)]
 
-#[cfg(not(any(feature = "libm", feature = "micromath")))]
-compile_error!("enable the feature `libm` (default) or `micromath`: the activations need exp and tanh");
-
-// Weights are read in place, and a length of an image is a usize.
+// Weights are read in place, and lengths in an image are converted to usize.
 #[cfg(not(target_endian = "little"))]
 compile_error!("images are little-endian and read in place: this target is not");
 #[cfg(target_pointer_width = "16")]
 compile_error!("lengths and offsets of an image have 32 bits: this target's usize has 16");
 
-pub mod activation;
-pub mod backend;
-pub mod batch;
-pub mod cell;
-pub mod curve;
-pub mod detector;
-mod engine;
-pub mod error;
+/// The value of a `Result` in a `const fn`, which cannot use `?`. Returns the error.
+macro_rules! ok {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(error) => return Err(error),
+        }
+    };
+}
+
+/// The value of an `Option` in a `const fn`, which cannot use `?`.
+macro_rules! some {
+    ($option:expr) => {
+        match $option {
+            Some(value) => value,
+            None => return None,
+        }
+    };
+}
+
+mod activation;
+mod backend;
+mod batch;
+mod cell;
+mod curve;
+mod detector;
+mod element;
+mod error;
 mod fixed;
 mod flow;
 pub mod front_end;
-pub mod gate;
-pub mod image;
-pub mod integer_norm;
+mod gate;
+mod image;
+mod include;
+mod integer_norm;
 mod kernel;
 mod math;
-pub mod model;
-pub mod node;
+mod model;
+mod node;
 mod norm;
-pub mod port;
-pub mod quant;
-mod run;
-pub mod schedule;
-pub mod sequence;
-pub mod state;
-pub mod step;
+mod port;
+mod quant;
+mod runner;
+mod schedule;
+mod sequence;
+mod spec;
+mod state;
+mod step;
 mod tanh;
 mod tensor;
+mod text;
+mod write;
 
 pub use batch::Batch;
-pub use detector::{Detector, IntegerDetector};
-pub use error::{BufferTooSmall, WrongLength};
-pub use front_end::{FrontEnd, IntegerFrontEnd};
-pub use image::{Aligned, ImageBytes, ImageError, Numeric};
+pub use detector::{Detector, DetectorError, DetectorSettings, Event, LabelSettings};
+pub use detector::{IntegerDetector, IntegerDetectorError, IntegerEvent};
+pub use error::{BufferTooSmall, PortCount, ShapeError, StepError, WrongLength};
+pub use front_end::{FrontEnd, FrontEndError, IntegerFrontEnd, IntegerMfcc, Mfcc};
+pub use image::{Aligned, ImageBytes, ImageError, Layout, Misaligned, ModelId, Numeric, SectionKind};
 pub use model::Model;
+pub use port::{Port, Ports};
+pub use runner::Runner;
 pub use schedule::Schedule;
 pub use sequence::Sequence;
-pub use state::State;
-pub use step::{Step, StepError};
+pub use state::{RestoreError, State};
+pub use step::{Step, Values};
+
+/// The modules that the other crates of this repository share with this one: the packer, the kernels for hosts, the C
+/// interface and the tests. Only they may use it: anything in here may change in any release.
+#[doc(hidden)]
+#[rustfmt::skip]
+pub mod internals {
+    pub mod activation { pub use crate::activation::*; }
+    pub mod backend { pub use crate::backend::*; }
+    pub mod cell { pub use crate::cell::*; }
+    pub mod curve { pub use crate::curve::*; }
+    pub mod gate { pub use crate::gate::*; }
+    pub mod image { pub use crate::image::*; }
+    pub mod include { pub use crate::include::*; }
+    pub mod integer_norm { pub use crate::integer_norm::*; }
+    pub mod model { pub use crate::model::*; }
+    pub mod node { pub use crate::node::*; }
+    pub mod port { pub use crate::port::*; }
+    pub mod quant { pub use crate::quant::*; }
+    pub mod step { pub use crate::step::*; }
+    pub mod write { pub use crate::write::*; }
+}

@@ -1,5 +1,7 @@
-//! The transcendental functions but for tanh, from the library that the features choose: `libm` (default; wins when
-//! both are on) or `micromath` (smaller, coarser, other bits). No other file names either library.
+//! The transcendental functions other than tanh, from the library chosen by the features: `libm` (the default, used if
+//! both are enabled) or `micromath` (smaller and less accurate, with other bits). No other file names either library.
+//!
+//! Integer models need neither. Without both features, models and front ends in floats are refused when they are parsed.
 
 #[cfg(feature = "libm")]
 mod imp {
@@ -7,7 +9,7 @@ mod imp {
         libm::expf(x)
     }
 
-    /// e^x - 1 within an ulp, small or not.
+    /// e^x - 1 within one ulp, also for small x.
     pub fn exp_m1(x: f32) -> f32 {
         libm::expm1f(x)
     }
@@ -21,14 +23,14 @@ mod imp {
     }
 }
 
-#[cfg(not(feature = "libm"))]
+#[cfg(all(feature = "micromath", not(feature = "libm")))]
 mod imp {
     use micromath::F32Ext;
 
-    /// ln of the smallest normal number and of the largest, both rounded inwards.
+    /// ln of the smallest normal number and of the largest, both rounded toward zero.
     const EXP_RANGE: (f32, f32) = (-87.336, 88.722_83);
 
-    /// micromath's `exp` has no defined result where e^x leaves the normal numbers, and makes 1 of not-a-number.
+    /// micromath's `exp` is undefined where e^x is not a normal number, and returns 1 for NaN.
     pub fn exp(x: f32) -> f32 {
         if x < EXP_RANGE.0 {
             0.0
@@ -49,22 +51,49 @@ mod imp {
         F32Ext::ln(x)
     }
 
-    /// micromath's is within 6.1 %: of a relative error e, a step of Newton's leaves e² / 2 or less.
+    /// micromath's root is within 6.1 %; a Newton step reduces a relative error e to at most e² / 2.
     pub fn sqrt(x: f32) -> f32 {
         let newton = |root: f32| 0.5 * (root + x / root);
         if x < f32::INFINITY { newton(newton(F32Ext::sqrt(x))) } else { x }
     }
 }
 
+/// Never called for a model or a front end that was parsed.
+#[cfg(not(any(feature = "libm", feature = "micromath")))]
+mod imp {
+    pub fn exp(_: f32) -> f32 {
+        f32::NAN
+    }
+
+    pub fn exp_m1(_: f32) -> f32 {
+        f32::NAN
+    }
+
+    pub fn ln(_: f32) -> f32 {
+        f32::NAN
+    }
+
+    pub fn sqrt(_: f32) -> f32 {
+        f32::NAN
+    }
+}
+
+/// Largest relative error of e^x where the result is normal: one ulp with `libm`. `micromath` sums four terms of a
+/// series; its bound is measured (2.42e-3).
+pub const EXP_MAX_RELATIVE_ERROR: f32 = if cfg!(feature = "libm") { f32::EPSILON } else { 2.5e-3 };
+
+/// Whether this build has a library for the functions of float models.
+pub const HAS_FLOATS: bool = cfg!(any(feature = "libm", feature = "micromath"));
+
 pub use imp::{exp, exp_m1, ln, sqrt};
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "libm", feature = "micromath")))]
 mod tests {
     extern crate std;
 
-    use crate::activation::EXP_MAX_RELATIVE_ERROR;
+    use super::EXP_MAX_RELATIVE_ERROR;
 
-    /// Every f32 from 0 to -87, where e^x leaves the normal numbers, in release builds; else every 4099th.
+    /// Tests every f32 from 0 to -87, where e^x becomes subnormal, in release builds; otherwise every 4099th.
     #[test]
     fn exp_of_what_is_not_positive_keeps_its_stated_error() {
         let mut worst = 0.0_f64;

@@ -1,19 +1,44 @@
-//! A model: an image whose every node, port and section has been checked. After [`Model::parse`] nothing fails.
+//! A model: an image whose nodes, ports and sections have all been checked. After [`Model::parse`] no access can fail.
 
-mod check;
+mod parse;
 
 use core::ops::Range;
 
 use crate::detector::DetectorSettings;
-use crate::engine::Engine;
-use crate::front_end::Mfcc;
-use crate::image::{Image, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
-use crate::node::{Node, Place, Shared};
-use crate::port::{Ports, Record};
+use crate::element::Observe;
+use crate::error::StepError;
+use crate::front_end::{IntegerMfcc, Mfcc};
+use crate::image::{Image, Layout, ModelId, Numeric, SectionKind};
+use crate::node::{Node, Pass, Place, Shared};
+use crate::port::{Buffers, Ports, Record};
 use crate::schedule::Schedule;
-use crate::step::StepError;
+
+/// A pass through a model with f32 at its ports: model, words of a state, buffers, pass, observer.
+pub(crate) type Engine = fn(&Model<'_>, &mut [u32], Buffers<'_, '_, '_, f32>, Pass, Observe<'_>) -> bool;
 
 /// A checked model, read in place from its image.
+/// A model in flash is a constant that the compiler checks ([`include_model!`](crate::include_model)). A model from anywhere
+/// else, such as a download, is checked at run time:
+///
+/// ```
+/// use tidegate::{ImageBytes, Model, State};
+///
+/// # use tidegate::Aligned;
+/// # let downloaded = &Aligned(*include_bytes!("../examples/kws.tgi")).0;
+/// let model = Model::parse(ImageBytes::new(downloaded)?)?;
+/// assert_eq!((model.input_size(), model.output_size()), (2, 3));
+/// assert_eq!(model.labels().nth(1), Some("ja"));
+///
+/// let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+/// let mut state = State::new(&model, &mut memory)?;
+/// let mut posteriors = [0.0; 3];
+/// for frame in [[0.5, -1.0], [1.0, 0.25], [0.0, 0.0]] {
+///     if model.step_f32(&mut state, &mut scratch, &frame, &mut posteriors)?.has_output() {
+///         println!("{posteriors:?}");
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
     image: Image<'a>,
@@ -27,77 +52,43 @@ pub struct Model<'a> {
     inputs: &'a [Record],
     outputs: &'a [Record],
     node_count: u32,
-    /// Nodes up to the last that has a state.
+    /// Number of nodes up to the last that has a state.
     stateful_count: u32,
     slot_elements: usize,
     work_elements: usize,
     /// Elements of one state.
     state_elements: usize,
-    /// What all nodes do in one step of one state.
+    /// The work of all nodes in one step of one state.
     work: u64,
 }
 
 impl<'a> Model<'a> {
-    /// Checks an image and reads it in place.
-    ///
-    /// It is a `const fn`, so that a bad image in flash is a compile error; the compiler then walks the bytes for the
-    /// checksum and the sums of rows, which it allows for images up to about 900 KB (see
-    /// [`parse_structure`](Self::parse_structure)).
-    ///
-    /// # Errors
-    /// An [`ImageError`] that says what is wrong, with the numbers.
-    pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        let model = match Image::parse(bytes, true) {
-            Ok(image) => Self::from_image(image),
-            Err(error) => return Err(error),
-        };
-        match model {
-            Ok(model) => model.check_sums(),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// [`parse`](Self::parse) without the checksum and the sums of rows, for images too large to be walked at compile time.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse), but for a damaged weight, and for a row whose sum could leave 32 bits: it then wraps.
-    pub const fn parse_structure(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        match Image::parse(bytes, false) {
-            Ok(image) => Self::from_image(image),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The same model as one endless run: what runs a sequence from end to end.
+    /// This model with the endless schedule, which runs a sequence from end to end.
     pub const fn endless(self) -> Self {
         Self { schedule: Schedule::Endless, ..self }
     }
 
-    /// The same model without what turns integers into f32 and back, so that a firmware that calls only
-    /// [`step_i16`](Self::step_i16) has no code for floats: `step_f32` refuses it. Its front end, which could give f32, is
-    /// none: take [`Mfcc::integer`] from the whole model. None if the numeric is a float one.
+    /// This model without `f32` conversion at the ports, so that firmware which calls only [`step_i16`](Self::step_i16)
+    /// and related functions contains no code for floats. Steps in `f32` are refused. The front end and the detector
+    /// remain in their integer form: [`integer_front_end`](Self::integer_front_end) and [`detector`](Self::detector).
+    /// `None` if the numeric is a float one.
     pub const fn integers_only(self) -> Option<Self> {
-        if self.image.numeric.is_integer() { Some(Self { engine: None, front_end: None, ..self }) } else { None }
-    }
-
-    /// The same model under another schedule.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse) of an image with this schedule.
-    pub const fn with_schedule(self, schedule: Schedule) -> Result<Self, ImageError> {
-        if let Err(offset) = schedule.check() {
-            return Err(ImageError::BadSection { kind: SectionKind::Schedule, offset });
+        if !self.image.numeric.is_integer() {
+            return None;
         }
-        let model = Self { schedule, ..self };
-        if model.fits() { Ok(model) } else { Err(ImageError::TooLarge { node: 0 }) }
+        let front_end = match self.front_end {
+            Some(front_end) => Some(front_end.integers_only()),
+            None => None,
+        };
+        Some(Self { engine: None, front_end, ..self })
     }
 
-    /// How weights, activations and states are stored and computed.
+    /// The numeric: the number types of weights, activations and states.
     pub const fn numeric(&self) -> Numeric {
         self.image.numeric
     }
 
-    /// In which order the weights lie.
+    /// The order of the weights.
     pub const fn layout(&self) -> Layout {
         self.image.layout
     }
@@ -107,44 +98,59 @@ impl<'a> Model<'a> {
         self.image.id
     }
 
-    /// How a stream is cut into runs of the network.
+    /// The schedule: how a stream is divided into runs of the network.
     pub const fn schedule(&self) -> Schedule {
         self.schedule
     }
 
-    /// How audio becomes the input; none where the image does not say.
+    /// The settings of the front end, which converts audio to the input in f32; `None` if the image has no front end,
+    /// or the model is [without floats](Self::integers_only).
     pub const fn front_end(&self) -> Option<&Mfcc<'a>> {
-        self.front_end.as_ref()
+        match self.engine {
+            Some(_) => self.front_end.as_ref(),
+            None => None,
+        }
     }
 
-    /// How posteriors become events; none where the image does not say.
+    /// The settings of the front end in integers; `None` if the image has no front end, or one in f32.
+    pub const fn integer_front_end(&self) -> Option<IntegerMfcc<'a>> {
+        match &self.front_end {
+            Some(front_end) => front_end.integer(),
+            None => None,
+        }
+    }
+
+    /// The settings of the detector, which converts posteriors to events; `None` if the image has no detector.
     pub const fn detector(&self) -> Option<&DetectorSettings<'a>> {
         self.detector.as_ref()
     }
 
-    /// The sections as they lie in the image.
+    /// The image with its sections.
+    #[doc(hidden)]
     pub const fn image(&self) -> &Image<'a> {
         &self.image
     }
 
-    /// Words that [`State::new`](crate::State::new) needs: the clock, then every state of the schedule.
+    /// Number of words that [`State::new`](crate::State::new) needs: the clock, then every state of the schedule.
     pub const fn state_words(&self) -> usize {
         1 + self.image.numeric.words(self.state_elements * self.schedule.states() as usize)
     }
 
-    /// Words of scratch that a step needs; its content means nothing between steps.
+    /// Number of words of scratch that a step needs. Its contents need not be kept between steps.
     pub const fn scratch_words(&self) -> usize {
         self.image.numeric.words(self.slot_elements + self.work_elements)
     }
 
-    /// Elements of one state: what every node keeps, in their order.
+    /// Number of elements of one state: the states of all nodes, in their order.
+    #[doc(hidden)]
     pub const fn state_elements(&self) -> usize {
         self.state_elements
     }
 
-    /// As many elements as a slot of so many has, which fit.
+    /// Rounds `elements` up to the slot granularity. The result must not overflow.
+    #[doc(hidden)]
     pub const fn padded(&self, elements: usize) -> usize {
-        // A power of two: without a division.
+        // The unit is a power of two, so no division is needed.
         let more = self.shared.unit - 1;
         elements.wrapping_add(more) & !more
     }
@@ -156,27 +162,31 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Elements of the arena, where the nodes' slots lie.
+    /// Number of elements of the arena, which holds the nodes' slots.
+    #[doc(hidden)]
     pub const fn slot_elements(&self) -> usize {
         self.slot_elements
     }
 
-    /// Elements of scratch that the neediest node has for itself; they begin behind the arena.
+    /// Number of elements of scratch, the maximum over all nodes. The scratch follows the arena.
+    #[doc(hidden)]
     pub const fn work_elements(&self) -> usize {
         self.work_elements
     }
 
     /// The nodes in execution order.
+    #[doc(hidden)]
     pub fn nodes(&self) -> Nodes<'_, 'a> {
         Nodes { records: self.records, shared: &self.shared, left: self.node_count }
     }
 
-    /// The nodes up to the last that has a state: what a step without an output runs.
+    /// The nodes up to the last that has a state, which are those that a step without an output runs.
+    #[doc(hidden)]
     pub fn stateful_nodes(&self) -> Nodes<'_, 'a> {
         Nodes { left: self.stateful_count, ..self.nodes() }
     }
 
-    /// Whether there are steps without an output, though the schedule is endless.
+    /// Whether there are steps without an output although the schedule is endless.
     pub fn has_buffer(&self) -> bool {
         self.nodes().any(|node| node.cell.is_buffered())
     }
@@ -191,45 +201,46 @@ impl<'a> Model<'a> {
         Ports::new(self.ports, self.outputs)
     }
 
-    /// Features of the first input.
+    /// Number of features of the first input.
     pub const fn input_size(&self) -> usize {
         self.inputs().first_size()
     }
 
-    /// What a unit of the first input is worth; 1.0 in a float numeric.
+    /// Scale of the first input: the real value of 1; 1.0 in a float numeric.
     pub const fn input_scale(&self) -> f32 {
         self.inputs().first_scale()
     }
 
-    /// What a unit of the first output is worth; 1.0 in a float numeric.
+    /// Scale of the first output: the real value of 1; 1.0 in a float numeric.
     pub const fn output_scale(&self) -> f32 {
         self.outputs().first_scale()
     }
 
-    /// Features of the first output.
+    /// Number of features of the first output.
     pub const fn output_size(&self) -> usize {
         self.outputs().first_size()
     }
 
-    /// Names of the classes, in the order of the output; none where the image has none.
+    /// Names of the classes, in the order of the output; empty if the image has none.
     pub fn labels(&self) -> core::str::Lines<'a> {
         self.lines(SectionKind::Labels)
     }
 
-    /// Names of the nodes, in their order; none where the image has none.
+    /// Names of the nodes, in their order; empty if the image has none.
     pub fn node_names(&self) -> core::str::Lines<'a> {
         self.lines(SectionKind::Names)
     }
 
-    /// What a unit of each node's output is worth, node after node; none in a float numeric, or where the image does not
-    /// say.
+    /// Scale of each node's output, in the order of the nodes; empty in a float numeric, and if the image has no
+    /// scales.
     pub fn node_scales(&self) -> impl Iterator<Item = f32> + use<'a> {
         let payload = self.image.section(SectionKind::Scales).unwrap_or_default();
         payload.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes))
     }
 
-    /// Where one state keeps what `node` has under `name`, a name of its [`CellSpec::states`](crate::cell::CellSpec):
-    /// `("lstm", "cell_state")`. None if there is no such node (an image may be without names) or state.
+    /// The position of state `name` of `node` in one state of the model, such as `("lstm", "cell_state")`; `name` is
+    /// one of its [`CellSpec::states`](crate::cell::CellSpec). `None` if there is no such node (an image may have no
+    /// names) or state.
     pub fn state_range(&self, node: &str, name: &str) -> Option<Range<usize>> {
         let mut start = 0;
         for (found, called) in self.nodes().zip(self.node_names()) {
@@ -262,7 +273,7 @@ pub struct Nodes<'s, 'a> {
 }
 
 impl Nodes<'_, '_> {
-    /// Whether none is left.
+    /// Whether all nodes have been decoded.
     pub(crate) const fn is_empty(&self) -> bool {
         self.left == 0
     }
@@ -286,12 +297,12 @@ mod tests {
     use crate::activation::Activation;
     use crate::cell::CellKind;
     use crate::detector::{DetectorSettings, LabelSettings};
-    use crate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, write_ports};
     use crate::image::{Aligned, ImageBytes, ImageError, Layout, ModelId, Numeric, SectionKind};
     use crate::step::{ShapeError, StepError};
+    use crate::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, write_ports};
     use crate::{Model, State};
 
-    /// An Elman cell of so many units and inputs, whose weights are zero, with one more section.
+    /// An Elman cell with `units` units and inputs and zero weights, and one more section.
     fn image(units: u32, more: (SectionKind, &[u8])) -> Aligned<[u8; 16384]> {
         let record = NodeRecord {
             kind: CellKind::Elman,

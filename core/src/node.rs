@@ -1,33 +1,39 @@
 //! A node: a cell with its sizes, options, slots and tensors, decoded from its record.
 
 mod check;
+mod form;
 mod memory;
+mod run;
 mod sums;
 mod tensors;
+
+pub(crate) use form::{Cell, Cells, Entry, Io, Number, is_masked};
+pub use run::Pass;
+pub(crate) use run::run;
 
 use core::ops::Range;
 
 use crate::activation::Activation;
-use crate::cell::{CURVE, Cell, CellKind, CellSpec, Cells, Dim, IntegerSpec, Sizes, TensorSpec};
 use crate::curve::{Curve, TABLE_LEN};
 use crate::image::field::{activation, node as field, slot, unroll};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Layout, Numeric, SectionKind};
+use crate::spec::{CURVE, CellKind, Dim, Sizes};
 
 /// One cell of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
-    /// What it computes.
+    /// The kind of the cell.
     pub kind: CellKind,
     /// Bit `k`: option `k` of the spec.
     pub options: u32,
-    /// Features in.
+    /// Number of input features.
     pub input_size: usize,
-    /// Units.
+    /// Number of units.
     pub hidden_size: usize,
-    /// Features out.
+    /// Number of output features.
     pub output_size: usize,
-    /// Over how many time steps at once; `None`: it steps once.
+    /// The time steps over which the node is unrolled; `None` if it makes a single step.
     pub unroll: Option<Unroll>,
     pub(crate) cell: &'static Cell,
     output_slot: usize,
@@ -45,17 +51,18 @@ pub struct Node<'a> {
     weights: &'a [u8],
 }
 
-/// A node that runs over the rows of a window, one time step a row, in one step of the model. Its slots, what it reads
-/// and what it writes, have a row for each.
+/// A node that runs over the rows of a window in one step of the model, one time step per row. Its input and output
+/// slots have a row for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unroll {
-    /// Rows, at least 1.
+    /// Number of rows, at least 1.
     pub steps: u32,
-    /// The last valid row is read first.
+    /// Whether the last valid row is read first.
     pub read_backwards: bool,
-    /// The first result goes to the last valid row: with `read_backwards`, results stand beside their inputs.
+    /// Whether the first result is written to the last valid row. With `read_backwards`, each result has the row of its
+    /// input.
     pub write_backwards: bool,
-    /// The state is carried from one window to the next; else each begins at zero.
+    /// Whether the state is carried from one window to the next. Otherwise each window starts from zero.
     pub stateful: bool,
 }
 
@@ -79,15 +86,15 @@ impl Unroll {
     }
 }
 
-/// Where a node record stands, for errors.
+/// The position of a node record, for errors.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub node: u32,
-    /// From the start of the section's payload.
+    /// Offset from the start of the section's payload.
     pub offset: usize,
 }
 
-/// What the nodes of a model share.
+/// The values that the nodes of a model share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shared<'a> {
     pub weights: &'a [u8],
@@ -111,7 +118,7 @@ impl<'a> Node<'a> {
     }
 
     /// Decodes the record at the start of `records`, whose kind is among `shared.cells`, and returns it with the
-    /// records behind it.
+    /// records after it.
     #[inline(always)]
     pub(crate) const fn decode(
         records: &'a [u8],
@@ -125,7 +132,7 @@ impl<'a> Node<'a> {
         };
         let Some(cell) = shared.cells.get(kind) else { return Err(malformed) };
         let Some(head) = records.first_chunk::<{ field::LEN }>() else { return Err(malformed) };
-        // First what may be malformed, so that few values wait for that on the stack.
+        // The parts that may be malformed come first, so that few values are kept on the stack until then.
         let (Some(words), Some(steps), Some(flags)) =
             (u16_at(head, field::RECORD_WORDS), u32_at(head, field::UNROLL_STEPS), u16_at(head, field::UNROLL_FLAGS))
         else {
@@ -195,36 +202,23 @@ impl<'a> Node<'a> {
         Ok((node, rest))
     }
 
-    /// Whether a slot that begins there begins where kernels can read it.
+    /// Whether a slot that begins at `start` is aligned for kernels.
     const fn is_aligned(&self, start: usize) -> bool {
         start & (self.unit - 1) == 0
     }
 
-    /// All that is known about its cell.
-    pub const fn spec(&self) -> &'static CellSpec {
-        self.kind.spec()
+    /// The numeric of the model.
+    pub(crate) const fn numeric(&self) -> Numeric {
+        self.numeric
     }
 
-    /// What is other in the integer numerics; none in a float numeric.
-    pub const fn integer_spec(&self) -> Option<&'static IntegerSpec> {
-        self.kind.integer_spec_of(self.options, self.numeric)
-    }
-
-    /// The tensors of the image. A step, which knows its cell, asks [`Cell::tensors`].
-    const fn tensor_specs(&self) -> &'static [TensorSpec] {
-        match self.integer_spec() {
-            None => self.spec().tensors,
-            Some(integer) => integer.tensors,
-        }
-    }
-
-    /// Its sizes, as dimensions need them.
+    /// The sizes of the node, for evaluating dimensions.
     pub const fn sizes(&self) -> Sizes<'a> {
         let (input, hidden, output) = (self.input_size, self.hidden_size, self.output_size);
         Sizes { input, hidden, output, options: self.options, extents: self.extents }
     }
 
-    /// Rows of its slots: 1 unless it is unrolled.
+    /// Number of rows of the slots: 1 unless the node is unrolled.
     pub const fn steps(&self) -> usize {
         match self.unroll {
             Some(unroll) => unroll.steps as usize,
@@ -232,7 +226,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// First element and elements of a row of slot `index` that it reads.
+    /// The first element of input slot `index`, and the number of elements of a row.
     pub const fn slot(&self, index: usize) -> Option<(usize, usize)> {
         let at = index * slot::LEN;
         let (Some(start), Some(elements)) =
@@ -243,13 +237,13 @@ impl<'a> Node<'a> {
         Some((start as usize, elements as usize))
     }
 
-    /// Where it writes in the arena.
+    /// The range of the output slot in the arena.
     pub const fn output(&self) -> Range<usize> {
         self.output_slot..self.output_slot + self.output_size * self.steps()
     }
 
-    /// Activation `index` of an integer node. `table` is the index of its table in the spec, `shift` that of the number
-    /// that says how wide its steps are.
+    /// Activation `index` of an integer node. `table` is the index of its table in the spec, `shift` the index of the
+    /// number that holds the width of the table's steps.
     pub fn curve(&self, index: usize, table: usize, shift: usize) -> Curve<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
@@ -267,7 +261,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What one of its dimensions is worth.
+    /// The value of a dimension.
     pub const fn dim(&self, dim: &Dim) -> usize {
         match self.sizes().dim(dim) {
             Some(value) => value,
@@ -280,7 +274,7 @@ impl<'a> Node<'a> {
         self.sizes().extent(index)
     }
 
-    /// Number `index` of the spec.
+    /// Parameter `index` of the spec.
     pub const fn param(&self, index: usize) -> f32 {
         match f32_at(self.params, 4 * index..4 * index + 4) {
             Some(param) => param,
@@ -296,7 +290,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether its activations are these, which have no parameters.
+    /// Whether the activations of the node are these, which have no parameters.
     pub(crate) fn activations_are<const N: usize>(&self, usual: [Activation; N]) -> bool {
         let (entries, _) = self.activations.as_chunks::<{ activation::LEN }>();
         let codes = entries.iter().map(|entry| u32_at(entry, activation::CODE));

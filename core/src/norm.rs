@@ -1,15 +1,15 @@
-//! Normalization of a vector to mean 0 and variance 1, as all layers and cells that normalize do it.
+//! Normalization of a vector to mean 0 and variance 1, shared by all layers and cells that normalize.
 //!
 //! ```text
 //! m = Σ x / n      v = Σ (x - m)² / n      r = 1 / √(v + ε)      y = (x - m) r
 //! ```
 //!
-//! In two passes, so that a small variance far from zero keeps its digits; v is that of the population. Gain and bias
-//! are the caller's.
+//! Two passes keep the digits of a small variance far from zero. v is the population variance. The caller applies gain
+//! and bias.
 
 use crate::math;
 
-/// What normalizes the elements of one vector.
+/// The mean and reciprocal deviation of one vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
     mean: f32,
@@ -17,8 +17,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of these elements. Without any, or with a variance and an epsilon of 0, nothing can be normalized and the
-    /// results are not numbers.
+    /// Measures the elements. For an empty vector, or for zero variance and zero epsilon, normalized values are NaN.
     pub fn of(x: impl Iterator<Item = f32> + Clone, epsilon: f32) -> Self {
         let (count, sum) = x.clone().fold((0_u32, 0.0), |(count, sum), x| (count + 1, sum + x));
         let len = count as f32;
@@ -27,7 +26,7 @@ impl Moments {
         Self { mean, scale: 1.0 / math::sqrt(squares / len + epsilon) }
     }
 
-    /// An element, normalized.
+    /// Normalizes one element.
     pub fn apply(self, x: f32) -> f32 {
         (x - self.mean) * self.scale
     }

@@ -1,27 +1,30 @@
-//! Named inputs and outputs: which slots of the arena the caller fills and reads.
+//! Named inputs and outputs: the slots of the arena that the caller fills and reads, and how values cross into them.
 
 use core::ops::Range;
 
 use crate::image::Numeric;
 use crate::image::field::{MAX_PORTS, MAX_SIZE, port, ports};
 use crate::image::read::{slice, u16_at, u32_at};
+use crate::kernel::copy;
+use crate::quant::MAX;
 
 /// A named input or output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Port<'a> {
-    /// Its name in the network it comes from.
+    /// Name of the port in the original network.
     pub name: &'a str,
-    /// Features.
+    /// Number of features.
     pub size: usize,
     /// Real value of one unit of an integer input or output; 1.0 in float numerics.
     pub scale: f32,
-    /// In the numeric `i8` what TFLite's integer has more than that of the slot: the integer that stands for 0.0. Else 0.
+    /// In the numeric `i8`, the integer of TFLite's model that stands for 0.0: TFLite's value is that of the slot plus
+    /// this. 0 in other numerics.
     pub zero_point: i32,
-    /// First element, in the arena.
+    /// First arena element of the port's slot.
     pub(crate) slot: usize,
 }
 
-/// A port as it is in the payload.
+/// A port record in the payload.
 pub(crate) type Record = [u8; port::LEN];
 
 /// The ports of one direction.
@@ -32,12 +35,13 @@ pub struct Ports<'a> {
 }
 
 impl<'a> Ports<'a> {
-    /// Those of the [`records`] of a payload.
+    /// Creates an iterator over [`records`] of `payload`.
     pub(crate) const fn new(payload: &'a [u8], records: &'a [Record]) -> Self {
         Self { payload, records }
     }
 
-    /// How many are left. By value, or `Iterator::count` would be called instead, which reads every name.
+    /// Number of remaining ports. Takes `self` by value, because otherwise `Iterator::count` would be chosen, which
+    /// decodes every name.
     pub const fn count(self) -> usize {
         self.records.len()
     }
@@ -56,14 +60,15 @@ impl<'a> Ports<'a> {
         }
     }
 
-    /// The slot of each, its first element and its elements, and its scale. A step reads no names: it would have to check
-    /// their UTF-8 again.
+    /// The slot (first element, number of elements) and the scale of each port. Does not decode the names: a step would
+    /// have to check their UTF-8 again.
+    #[doc(hidden)]
     pub fn slots(self) -> impl Iterator<Item = ((usize, usize), f32)> {
         self.records.iter().map(|record| (slot(record), scale(record)))
     }
 }
 
-/// The records of the inputs and those of the outputs, of a payload that holds them.
+/// The records of the inputs and of the outputs. Both are empty if the payload is too short.
 pub(crate) const fn records(payload: &[u8]) -> (&[Record], &[Record]) {
     let (Some(inputs), Some(outputs), Some((_, records))) = (
         u16_at(payload, ports::INPUT_COUNT),
@@ -87,7 +92,7 @@ const fn word(record: &Record, field: Range<usize>) -> u32 {
     }
 }
 
-/// The slot of a port: its first element, and its elements.
+/// The slot of a port: first element and number of elements.
 pub(crate) const fn slot(record: &Record) -> (usize, usize) {
     (word(record, port::SLOT) as usize, word(record, port::SIZE) as usize)
 }
@@ -106,8 +111,8 @@ impl<'a> Iterator for Ports<'a> {
     }
 }
 
-/// Ports begin where slots may, on a multiple of `unit` elements, lie within the arena and have a name; there is one of each
-/// direction at least. The error is an offset.
+/// Checks that there is at least one input and one output, that each has a name, and that each slot starts on a
+/// multiple of `unit` elements and lies within the arena. The error is an offset.
 pub(crate) const fn check_ports(
     payload: &[u8],
     slot_elements: usize,
@@ -145,16 +150,66 @@ pub(crate) const fn check_ports(
     Ok(())
 }
 
-/// Where record `index` starts in the payload.
+/// Offset of record `index` in the payload.
 pub(crate) const fn port_offset(index: usize) -> usize {
     ports::LEN + index * port::LEN
 }
 
-/// The port of a record; none if its name is not in the payload.
+/// Decodes a record; `None` if its name is not within the payload.
 const fn port<'a>(payload: &'a [u8], record: &Record) -> Option<Port<'a>> {
     let (name_offset, name_len) = (word(record, port::NAME_OFFSET), word(record, port::NAME_LEN));
     let Some(name) = slice(payload, name_offset as usize, name_len as usize) else { return None };
     let Ok(name) = core::str::from_utf8(name) else { return None };
     let ((slot, size), zero_point) = (slot(record), word(record, port::ZERO_POINT).cast_signed());
     Some(Port { name, size, scale: scale(record), zero_point, slot })
+}
+
+/// A type of values at the ports of a model whose arena holds `E`.
+pub trait Crosses<E>: Copy {
+    /// Writes the first row of an input into its slot; `scale` is the port's.
+    fn enter(row: &[Self], slot: &mut [E], scale: f32);
+    /// Writes a slot into the first row of an output.
+    fn leave(slot: &[E], row: &mut [Self], scale: f32);
+}
+
+impl<E: Copy> Crosses<E> for E {
+    fn enter(row: &[E], slot: &mut [E], _: f32) {
+        copy(slot, row);
+    }
+
+    fn leave(slot: &[E], row: &mut [E], _: f32) {
+        copy(row, slot);
+    }
+}
+
+impl Crosses<i16> for f32 {
+    /// Rounds to nearest, halves away from zero, and saturates; not-a-number becomes 0.
+    fn enter(row: &[f32], slot: &mut [i16], scale: f32) {
+        let max = MAX as f32;
+        for (slot, &value) in slot.iter_mut().zip(row) {
+            let value = (value / scale).clamp(-max, max);
+            // Exact, where adding a half would round up the value just below one half.
+            let whole = value as i16;
+            let rest = value - f32::from(whole);
+            *slot = whole.wrapping_add((rest >= 0.5).into()).wrapping_sub((rest <= -0.5).into());
+        }
+    }
+
+    #[inline]
+    fn leave(slot: &[i16], row: &mut [f32], scale: f32) {
+        for (value, &slot) in row.iter_mut().zip(slot) {
+            *value = f32::from(slot) * scale;
+        }
+    }
+}
+
+/// The buffers of a step: scratch, the inputs and the row of them that it reads, the outputs and the row that it writes.
+pub(crate) struct Buffers<'s, 'i, 'o, P> {
+    pub scratch: &'s mut [u32],
+    pub inputs: &'s [&'i [P]],
+    pub from: usize,
+    pub outputs: &'s mut [&'o mut [P]],
+    pub to: usize,
+    /// Whether the output is used. Otherwise the nodes behind the last one with a state are skipped.
+    pub wanted: bool,
 }

@@ -1,26 +1,27 @@
-//! Every rounding of the integer numerics, defined bit by bit; FORMAT.md has the same in words.
+//! Every rounding rule of the integer numerics, defined bit by bit. FORMAT.md defines the same rules in words.
 //!
-//! Sums are 32 bits wide and wrap; the packer makes scales coarser until no input can make one do so.
+//! Sums have 32 bits and wrap. The packer enlarges scales until no input can make a sum wrap.
 
-/// 1.0 in what gates and activations between 0 and 1, or -1 and 1, give.
+/// 1.0 in 15 fraction bits, the unit of gates and of activations bounded by 1.
 pub const ONE: i32 = 1 << 15;
 
-/// The greatest value of a slot, and minus the least: -32768 is none. Only the cell state of an LSTM may have it.
+/// The greatest value of a slot; the least is `-MAX`. Only the cell state of an LSTM may be -32768.
 pub const MAX: i32 = 32767;
 
-/// What four rows need beside their weights: what their sums start from, what they are multiplied with over 2^32, and the
-/// right shifts of the sums over the finer part, a byte a row, the first row in the low one.
+/// The constants of four rows: the starts of their sums, their multipliers over 2^32, and the right shifts of their
+/// finer sums, one byte a row, the first row in the low byte.
 pub type RowBlock = [i32; 9];
 
-/// The high word of the product: rounded down.
+/// The high word of the 64-bit product, rounded down.
 pub const fn mulh(a: i32, b: i32) -> i32 {
     if NO_LONG_MULTIPLY { mulh_of_halves(a, b) } else { ((a as i64 * b as i64) >> 32) as i32 }
 }
 
-/// Armv6-M multiplies to 32 bits, and 64 would be a call. That it has no atomics is how it differs from Armv7-M.
+/// Whether the target multiplies to 32 bits only, as Armv6-M does, where a 64-bit product would be a call. Armv6-M is
+/// recognized by its lack of 32-bit atomics.
 pub(crate) const NO_LONG_MULTIPLY: bool = cfg!(all(target_arch = "arm", not(target_has_atomic = "32")));
 
-/// [`mulh`], where only 32 bits of a product are to be had. No sum below leaves its 32.
+/// [`mulh`] by 32-bit products only. No intermediate sum overflows 32 bits.
 const fn mulh_of_halves(a: i32, b: i32) -> i32 {
     let (a_high, a_low) = (a >> 16, a & 0xffff);
     let (b_high, b_low) = (b >> 16, b & 0xffff);
@@ -30,38 +31,38 @@ const fn mulh_of_halves(a: i32, b: i32) -> i32 {
     a_high.wrapping_mul(b_high).wrapping_add(middle >> 16).wrapping_add(other >> 16)
 }
 
-/// Clamped to what a slot or state holds.
+/// Saturates a value to the range of a slot or state.
 pub fn saturate(value: i32) -> i16 {
     value.clamp(-MAX, MAX) as i16
 }
 
-/// A product of something with 15 fraction bits, without these: rounded to nearest, halves up.
+/// Drops the 15 fraction bits of a product: rounded to nearest, halves up.
 pub const fn from_q15(product: i32) -> i32 {
     product.wrapping_add(ONE / 2) >> 15
 }
 
-/// A value times `multiplier` / 2^24: in another unit, with [`RESCALED_BITS`] fraction bits of it.
+/// A value times `multiplier` / 2^24: converts it to another unit with [`RESCALED_BITS`] fraction bits.
 pub const fn rescaled(value: i16, multiplier: i32) -> i32 {
     mulh((value as i32) << 16, multiplier)
 }
 
-/// A product of two values times `multiplier` / 2^39: in a unit, with [`RESCALED_BITS`] fraction bits of it.
+/// A product of two values times `multiplier` / 2^39: converts it to a unit with [`RESCALED_BITS`] fraction bits.
 pub const fn rescaled_product(product: i32, multiplier: i32) -> i32 {
     mulh(product << 1, multiplier)
 }
 
-/// Fraction bits of what has been rescaled.
+/// Fraction bits of a rescaled value.
 pub const RESCALED_BITS: u32 = 8;
 
-/// Without the fraction bits of what has been rescaled: rounded to nearest, halves up.
+/// Drops the fraction bits of a rescaled value: rounded to nearest, halves up.
 pub const fn whole(rescaled: i32) -> i32 {
     rescaled.wrapping_add(1 << (RESCALED_BITS - 1)) >> RESCALED_BITS
 }
 
-/// The most values whose [`Mean`] can be taken.
+/// Largest number of values of a [`Mean`].
 pub const MOST_OF_MEAN: usize = 1 << 13;
 
-/// The mean of so many values.
+/// Divides a sum by a fixed number of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Mean {
     lift: u32,
@@ -69,11 +70,11 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Of `count` values, at most [`MOST_OF_MEAN`].
+    /// The mean of `count` values, at most [`MOST_OF_MEAN`].
     pub const fn of(count: usize) -> Self {
         let count = count as u32;
         let bits = u32::BITS - count.saturating_sub(1).leading_zeros();
-        // A sum shifted left by this has 32 bits.
+        // Shifted left by this, a sum still fits 32 bits.
         let lift = if bits < 13 { 16 - bits } else { 3 };
         let share = match (1_i32 << 30).checked_div(count.cast_signed()) {
             Some(share) => share,
@@ -82,23 +83,23 @@ impl Mean {
         Self { lift, share }
     }
 
-    /// From their sum: rounded to nearest, halves up.
+    /// The mean for a sum of the values: rounded to nearest, halves up.
     pub fn from(self, sum: i32) -> i16 {
         let mean = mulh(sum << self.lift, self.share);
         saturate(mean.wrapping_add(1 << (self.lift - 3)) >> (self.lift - 2))
     }
 }
 
-// Of four rows, `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋`, where a shift rounds down. What rounding down
-// takes away on average is in `start`, and so is the bias. Rows with one part are not shifted.
+// Four rows compute `⌊(((start + fine) >> shift) + coarse) · multiplier / 2^32⌋`, where the shift rounds down. `start`
+// contains the bias and compensates the average loss of rounding down. Rows with one part are not shifted.
 
-/// What the sums of four rows start from.
+/// The values that the sums of four rows start from.
 pub const fn start(rows: &RowBlock) -> [i32; 4] {
     let &[a, b, c, d, ..] = rows;
     [a, b, c, d]
 }
 
-/// The sums with the finer part, as the coarse one is added to them.
+/// Shifts the finer sums to the unit of the coarser ones.
 pub fn shifted(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
     let &[.., shifts] = rows;
     let [s, t, u, v] = shifts.to_le_bytes();
@@ -106,17 +107,17 @@ pub fn shifted(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
     [shift(a, s), shift(b, t), shift(c, u), shift(d, v)]
 }
 
-/// The sums with all parts, as they come out.
+/// Requantizes the complete sums.
 pub const fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
     let &[_, _, _, _, m, n, o, p, _] = rows;
     [mulh(a, m), mulh(b, n), mulh(c, o), mulh(d, p)]
 }
 
-/// Whether no input makes a row wrap. `fine` and `coarse` are the sums of the magnitudes of its weights.
+/// Whether no input can make a row wrap. `fine` and `coarse` are the sums of the magnitudes of the row's weights.
 pub const fn cannot_wrap(start: i32, shift: u8, fine: u64, coarse: u64) -> bool {
     const MOST: u64 = i32::MAX as u64;
     let (finer, shift) = (start.unsigned_abs() as u64 + MAX as u64 * fine, shift & 31);
-    // What is negative is rounded to the greater magnitude.
+    // A negative sum is rounded to the greater magnitude.
     let shifted = (finer + ((1 << shift) - 1)) >> shift;
     finer <= MOST && shifted + MAX as u64 * coarse <= MOST
 }
@@ -132,7 +133,7 @@ mod tests {
             let most = MAX * count as i32;
             for sum in [most, -most, most / 2, most / 3 + 1, -most / 7, count as i32, 1, -1, 0] {
                 let far = f64::from(sum) / count as f64 - f64::from(mean.from(sum));
-                // Half a unit, and what the reciprocal and the product lose.
+                // Half a unit, plus the errors of the reciprocal and the product.
                 assert!(far.abs() <= 0.5 + 0.25 + 0.25, "{sum} of {count}: {far}");
                 assert!(count > 64 || far.abs() <= 0.5 + 1.0 / 128.0, "{sum} of {count}: {far}");
             }
@@ -150,7 +151,7 @@ mod tests {
         {
             let starts = [i32::MIN, i32::MIN + 1, -1 << 30, -1_000_000, -8, -1, 0, 1, 7, 16_383, 1 << 30, i32::MAX];
             for start in starts.into_iter().chain((0..200).map(|k| k * 9_999_991 - 999_999_999)) {
-                // The least and the greatest that the row comes to, in 64 bits.
+                // The range of the row's sum, in 64 bits.
                 let most = |weights: u64| i64::from(MAX) * weights as i64;
                 let fits = |sum: i64| i32::try_from(sum).is_ok() && sum > i64::from(i32::MIN);
                 let ends = [-1, 1].map(|sign: i64| {
@@ -160,7 +161,8 @@ mod tests {
                 let all_fit = ends.iter().all(|&(finer, sum)| fits(finer) && fits(sum));
                 let may = cannot_wrap(start, shift, fine, coarse);
                 assert!(!may || all_fit, "{start} {shift} {fine} {coarse}");
-                // It looks at the magnitude of the start only: a row may fit that is called too great by twice the start.
+                // `cannot_wrap` uses the magnitude of the start only, so it may refuse a row that fits by up to twice
+                // the start.
                 assert!(may || start != 0 || !all_fit, "{start} {shift} {fine} {coarse}");
             }
         }

@@ -1,42 +1,42 @@
-//! How a stream is cut into runs of the network, and which of its states does what at each step.
+//! How a stream is divided into runs of the network, and which state does what at each step.
 
 use crate::image::field::schedule as field;
 use crate::image::read::u32_at;
 
-/// How a stream is cut into runs of the network.
+/// How a stream is divided into runs of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Schedule {
-    /// One state, carried on for ever; every step has an output.
+    /// One state, carried on indefinitely. Every step has an output.
     Endless,
-    /// Runs of `frames` steps, each from a zero state, one starting every `every` steps. `ceil(frames / every)`
-    /// states take turns, and a step has an output when one of them ends its run.
+    /// Runs of `frames` steps, each from a zero state, with a new run every `every` steps. `ceil(frames / every)`
+    /// states take turns. A step has an output when one of them ends its run.
     Windows {
-        /// Steps of a run, at least 1.
+        /// Steps in a run, at least 1.
         frames: u32,
-        /// Steps from the start of one run to the start of the next, at least 1.
+        /// Steps between the starts of two runs, at least 1.
         every: u32,
     },
 }
 
-/// What a state does at a step.
+/// What a state does in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing: its run has ended, or not begun.
+    /// Nothing: its run has ended or has not begun.
     Rest,
-    /// Steps.
+    /// Runs the network.
     Step {
-        /// From zero.
+        /// Whether the state is zeroed before this step.
         first: bool,
-        /// And yields the output.
+        /// Whether this step yields the output.
         last: bool,
     },
 }
 
 impl Schedule {
-    /// Longest run and pause, in steps: the clock counts to twice their period.
+    /// Largest number of steps of a run and between runs. The clock counts up to twice the period.
     const MAX_STEPS: u32 = 1 << 20;
-    /// Most states that take turns: every step looks at each.
+    /// Largest number of states that take turns. Every step visits each state.
     pub const MAX_STATES: u32 = 1 << 10;
 
     pub(crate) const fn parse(payload: &[u8]) -> Result<Self, usize> {
@@ -46,13 +46,11 @@ impl Schedule {
             return Err(0);
         };
         let schedule = Self::Windows { frames, every };
-        match schedule.check() {
-            Ok(()) => Ok(schedule),
-            Err(offset) => Err(offset),
-        }
+        ok!(schedule.check());
+        Ok(schedule)
     }
 
-    /// Runs and pauses have a length, and not too great a one. The error is the field's offset in the section.
+    /// Checks that both lengths are within their limits. The error is the field's offset in the section.
     pub(crate) const fn check(self) -> Result<(), usize> {
         match self {
             Self::Endless => Ok(()),
@@ -63,7 +61,8 @@ impl Schedule {
         }
     }
 
-    /// The payload of its section; an endless schedule has none.
+    /// The payload of the schedule section; `None` for an endless schedule.
+    #[doc(hidden)]
     pub fn section(self) -> Option<[u8; field::LEN]> {
         let Self::Windows { frames, every } = self else { return None };
         let mut payload = [0; field::LEN];
@@ -72,18 +71,19 @@ impl Schedule {
         Some(payload)
     }
 
-    /// How many states take turns.
+    /// Number of states that take turns.
     pub const fn states(self) -> u32 {
         match self {
             Self::Endless => 1,
-            // `parse` refuses 0, but anyone can make a schedule.
+            // `parse` refuses `every: 0`, but a caller can construct it.
             Self::Windows { frames, every: 0 } => frames,
             Self::Windows { frames, every } => frames.div_ceil(every),
         }
     }
 
-    /// The clock after `clock`. It starts at 0, and once every state has begun it goes round one period; a clock
-    /// beyond that, which only forged bytes can restore, comes back into it.
+    /// The clock after `clock`. The clock starts at 0; once every state has begun, it cycles through one period. A
+    /// clock beyond that range, which only forged bytes can restore, returns to it.
+    #[doc(hidden)]
     pub const fn tick(self, clock: u32) -> u32 {
         match self {
             Self::Endless => 0,
@@ -95,6 +95,7 @@ impl Schedule {
     }
 
     /// What state number `state` does at `clock`.
+    #[doc(hidden)]
     pub const fn turn(self, state: u32, clock: u32) -> Turn {
         match self {
             Self::Endless => Turn::Step { first: false, last: true },

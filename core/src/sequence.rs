@@ -1,27 +1,43 @@
-//! Whole sequences, one or a batch of them: a loop over the step, so that both give the same bits.
+//! Whole sequences, one or a batch of them. They loop over the step, so their results are bit-identical to stepping.
 
 use crate::batch::Batch;
-use crate::engine::{Buffers, unseen};
-use crate::error::WrongLength;
+use crate::element::unseen;
+use crate::error::{ShapeError, StepError, WrongLength};
 use crate::model::Model;
-use crate::run::Pass;
+use crate::node::Pass;
+use crate::port::Buffers;
 use crate::schedule::Schedule;
 use crate::state::State;
-use crate::step::{ShapeError, StepError};
+use crate::step::PortValue;
 
-/// How sequences are run. [`ALL`](Self::ALL): every step of each, on from the state that it has, with every output.
+/// Options for running sequences. [`ALL`](Self::ALL) runs every step of each, continues from its state, and returns
+/// every output.
 ///
-/// A step in the middle that does not count (Keras's masks) is left out of the sequence: the state stays as it is.
+/// Masked steps in the middle of a sequence (Keras's masks) must be left out of the input, so that the state does not
+/// change.
+/// ```
+/// use tidegate::{Model, Sequence, State};
+///
+/// const MODEL: Model = tidegate::include_model!("../examples/kws.tgi").endless();
+///
+/// let (mut memory, mut scratch) = ([0; MODEL.state_words()], [0; MODEL.scratch_words()]);
+/// let mut state = State::new(&MODEL, &mut memory)?;
+/// let (input, mut last) = ([0.5; 10 * MODEL.input_size()], [0.0; MODEL.output_size()]);
+/// let how = Sequence { last_only: true, ..Sequence::ALL };
+/// let rows = MODEL.run_ports(&mut state, &mut scratch, &[&input], &mut [&mut last], &how)?;
+/// assert_eq!(rows, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sequence<'s> {
-    /// How many steps of each sequence count, `[batch]`; none: all. The others do not run, so that the state is the one
-    /// after the last that counts.
+    /// Number of valid steps of each sequence, `[batch]`; `None` for all. The other steps do not run, so that the final
+    /// state is that after the last valid step.
     pub lens: Option<&'s [usize]>,
-    /// Before which steps the state goes back to zero, `[batch, time]`; none: never.
+    /// The steps before which the state is reset to zero, `[batch, time]`; `None` for none.
     pub resets: Option<&'s [bool]>,
-    /// Only the last output of each sequence is given (Keras's `return_sequences=False`).
+    /// Whether only the last output of each sequence is returned (Keras's `return_sequences=False`).
     pub last_only: bool,
-    /// Each sequence that has steps ends behind the last that counts, as by [`Model::finish`].
+    /// Whether each sequence that has steps is ended after its last valid step, as by [`Model::finish`].
     pub finish: bool,
 }
 
@@ -31,12 +47,12 @@ impl Sequence<'_> {
 }
 
 impl Model<'_> {
-    /// A whole sequence of a model with one input and one output: as many steps as `input`, `[time, input_size]`,
-    /// holds. Each step that has an output writes the next row of `output`, `[time, output_size]`; rows that are left
-    /// are zero. Returns how many rows were written.
+    /// Runs a whole sequence of a model with one input and one output. `input` is `[time, input_size]`. Each step that has
+    /// an output writes the next row of `output`, `[time, output_size]`; the remaining rows are set to zero. Returns the
+    /// number of rows written.
     ///
     /// # Errors
-    /// If a buffer has the wrong length, or the state is not this model's. Nothing has run then.
+    /// If a buffer has the wrong length, or the state belongs to another model. No step has run then.
     pub fn run_f32(
         &self,
         state: &mut State<'_>,
@@ -47,11 +63,27 @@ impl Model<'_> {
         self.run_ports(state, scratch, &[input], &mut [output], &Sequence::ALL)
     }
 
-    /// A whole sequence, with a slice for each input, `[time, size]`, and for each output, `[time, size]`, or `[size]`
-    /// for the last one only. Rows of outputs that were not written are zero; returns how many were.
+    /// [`run_f32`](Self::run_f32) of a model in an integer numeric, without a float.
     ///
     /// # Errors
-    /// As [`run_f32`](Self::run_f32); also for a length beyond the sequence, and flags that are not one for each step.
+    /// As [`run_f32`](Self::run_f32); also if the numeric is a float one.
+    pub fn run_i16(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        input: &[i16],
+        output: &mut [i16],
+    ) -> Result<usize, StepError> {
+        self.run_ports_i16(state, scratch, &[input], &mut [output], &Sequence::ALL)
+    }
+
+    /// Runs a whole sequence, with a slice for each input, `[time, size]`, and for each output, `[time, size]`, or
+    /// `[size]` if only the last one is wanted. Rows of outputs that no step wrote are set to zero. Returns the number
+    /// of rows written.
+    ///
+    /// # Errors
+    /// As [`run_f32`](Self::run_f32); also for a length beyond the sequence, and if there is not one reset flag per
+    /// step.
     pub fn run_ports(
         &self,
         state: &mut State<'_>,
@@ -60,26 +92,79 @@ impl Model<'_> {
         outputs: &mut [&mut [f32]],
         sequence: &Sequence<'_>,
     ) -> Result<usize, StepError> {
+        self.run_one(state, scratch, inputs, outputs, sequence)
+    }
+
+    /// [`run_ports`](Self::run_ports) of a model in an integer numeric, without a float.
+    ///
+    /// # Errors
+    /// As [`run_ports`](Self::run_ports); also if the numeric is a float one.
+    pub fn run_ports_i16(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[i16]],
+        outputs: &mut [&mut [i16]],
+        sequence: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        self.run_one(state, scratch, inputs, outputs, sequence)
+    }
+
+    fn run_one<P: PortValue>(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[P]],
+        outputs: &mut [&mut [P]],
+        sequence: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
         self.check_owner(state.owner, state.words.len())?;
         let (scratch, time) = self.check_sequences(1, scratch, inputs, outputs, sequence)?;
         Ok(self.sequence(state, scratch, inputs, outputs, sequence, Place { index: 0, time }))
     }
 
-    /// A sequence for each state of a batch, all of as many steps: inputs are `[batch, time, size]`, outputs too, or
-    /// `[batch, size]` for the last ones only. Each sequence gives the bits that it gives alone. Rows of outputs that
-    /// were not written are zero; returns how many were, of all sequences together.
+    /// Runs one sequence for each state of a batch, all with the same number of steps. Inputs are `[batch, time,
+    /// size]`; outputs too, or `[batch, size]` if only the last ones are wanted. The results of each sequence are
+    /// bit-identical to those of running it alone. Rows of outputs that no step wrote are set to zero. Returns the
+    /// number of rows written, of all sequences together.
     ///
-    /// Inputs that lie time-major, `[time, batch, size]`, are run one time step after the other: each is a batch of
-    /// sequences of one step.
+    /// Time-major inputs, `[time, batch, size]`, are run one time step after the other: each is a batch of sequences of
+    /// one step.
     ///
     /// # Errors
-    /// As [`run_ports`](Self::run_ports); also if there are not as many lengths as sequences.
+    /// As [`run_ports`](Self::run_ports); also if there is not one length per sequence.
     pub fn run_batch(
         &self,
         batch: &mut Batch<'_>,
         scratch: &mut [u32],
         inputs: &[&[f32]],
         outputs: &mut [&mut [f32]],
+        sequence: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        self.run_each(batch, scratch, inputs, outputs, sequence)
+    }
+
+    /// [`run_batch`](Self::run_batch) of a model in an integer numeric, without a float.
+    ///
+    /// # Errors
+    /// As [`run_batch`](Self::run_batch); also if the numeric is a float one.
+    pub fn run_batch_i16(
+        &self,
+        batch: &mut Batch<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[i16]],
+        outputs: &mut [&mut [i16]],
+        sequence: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        self.run_each(batch, scratch, inputs, outputs, sequence)
+    }
+
+    fn run_each<P: PortValue>(
+        &self,
+        batch: &mut Batch<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[P]],
+        outputs: &mut [&mut [P]],
         sequence: &Sequence<'_>,
     ) -> Result<usize, StepError> {
         self.check_owner(batch.owner(), batch.state_words())?;
@@ -91,23 +176,21 @@ impl Model<'_> {
         Ok(written)
     }
 
-    /// One sequence of a batch, whose buffers have been checked.
-    fn sequence(
+    /// Runs one sequence of a batch, whose buffers have been checked.
+    fn sequence<P: PortValue>(
         &self,
         state: &mut State<'_>,
         scratch: &mut [u32],
-        inputs: &[&[f32]],
-        outputs: &mut [&mut [f32]],
+        inputs: &[&[P]],
+        outputs: &mut [&mut [P]],
         sequence: &Sequence<'_>,
         Place { index, time }: Place,
     ) -> usize {
-        // Checked before.
-        let Ok(engine) = self.engine() else { return 0 };
         let from = index * time;
         let (to, rows) = if sequence.last_only { (index, 1) } else { (from, time) };
         let len = sequence.lens.and_then(|lens| lens.get(index)).map_or(time, |&len| len);
         let resets = sequence.resets.and_then(|resets| resets.get(from..)).unwrap_or_default();
-        // Where every step gives an output, only the last step's is the last.
+        // If every step has an output, only the last step needs to write it.
         let all = !sequence.last_only || self.schedule() != Schedule::Endless || self.has_buffer();
         let mut written = 0;
         for t in 0..len {
@@ -117,37 +200,44 @@ impl Model<'_> {
             let row = to + if sequence.last_only { 0 } else { written };
             let wanted = all || t + 1 == len;
             let buffers = Buffers { scratch, inputs, from: from + t, outputs, to: row, wanted };
-            let output = engine(self, state, buffers, Pass::STEP, &mut unseen);
+            let output = self.advance(state, buffers, Pass::STEP);
             written += usize::from(output);
         }
         if sequence.finish && len > 0 {
             let row = to + if sequence.last_only { 0 } else { written };
             let buffers = Buffers { scratch, inputs, from: 0, outputs, to: row, wanted: true };
-            written += usize::from(engine(self, state, buffers, Pass::FINISH, &mut unseen));
+            written += usize::from(self.advance(state, buffers, Pass::FINISH));
         }
         let written = written.min(rows);
         for (((_, size), _), output) in self.outputs().slots().zip(outputs) {
             let left = (to + written) * size..(to + rows) * size;
-            output.get_mut(left).unwrap_or_default().fill(0.0);
+            output.get_mut(left).unwrap_or_default().fill(P::zeroed());
         }
         written
     }
 
-    /// Everything that can be wrong with the buffers and the numbers of a run, before it changes anything. Returns the
-    /// scratch, and the steps of each sequence.
+    /// One pass of a sequence. Never inlined, so that all of them share the code.
+    #[inline(never)]
+    fn advance<P: PortValue>(&self, state: &mut State<'_>, buffers: Buffers<'_, '_, '_, P>, pass: Pass) -> bool {
+        P::advance(self, state.words, buffers, pass, &mut unseen)
+    }
+
+    /// Checks all buffers, lengths and flags of a run before it changes anything. Returns the scratch and the number of
+    /// steps of each sequence.
     ///
     /// # Errors
-    /// The first thing that is wrong.
-    pub fn check_sequences<'s>(
+    /// The first error found.
+    #[doc(hidden)]
+    pub fn check_sequences<'s, P: PortValue>(
         &self,
         batch: usize,
         scratch: &'s mut [u32],
-        inputs: &[&[f32]],
-        outputs: &[&mut [f32]],
+        inputs: &[&[P]],
+        outputs: &[&mut [P]],
         sequence: &Sequence<'_>,
     ) -> Result<(&'s mut [u32], usize), StepError> {
-        self.engine()?;
-        // The first input says how many steps there are.
+        P::check(self)?;
+        // The length of the first input determines the number of steps.
         let (row, given) = (self.input_size().saturating_mul(batch), inputs.first().map_or(0, |input| input.len()));
         let (time, ragged) = (given.checked_div(row).unwrap_or(0), given.checked_rem(row).unwrap_or(given));
         if ragged > 0 {
@@ -173,7 +263,7 @@ impl Model<'_> {
     }
 }
 
-/// Where the rows of a sequence lie: it is sequence `index` of a batch, all of which have `time` steps.
+/// The position of the rows of sequence `index` of a batch, whose sequences all have `time` steps.
 #[derive(Clone, Copy)]
 struct Place {
     index: usize,

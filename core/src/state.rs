@@ -1,25 +1,24 @@
-//! What a model remembers from step to step, in the caller's memory.
+//! The state of a stream, in the caller's memory.
 
 use core::fmt;
 use core::ops::Range;
 
-use crate::error::BufferTooSmall;
+use crate::error::{BufferTooSmall, StepError};
 use crate::image::crc::Crc32;
 use crate::image::{ModelId, Numeric};
 use crate::model::Model;
 use crate::schedule::Schedule;
-use crate::step::StepError;
 
-/// Words of [`State::header`].
+/// Length of [`State::header`] in words.
 const HEADER_WORDS: usize = 7;
-/// The model id among them.
+/// Position of the model id in the header.
 const ID: Range<usize> = 2..4;
-/// The checksum, behind the words of the state.
+/// Length of the checksum that follows the words of the state.
 const CRC_BYTES: usize = 4;
 const MAGIC: u32 = u32::from_le_bytes(*b"TGST");
 const VERSION: u32 = 1;
 
-/// What a state belongs to.
+/// The model that a state belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     form: u32,
@@ -35,7 +34,35 @@ impl Owner {
     }
 }
 
-/// The state of one stream: a clock and the states that the schedule has take turns.
+impl Model<'_> {
+    /// Checks that a state of `words` words belongs to this model. The id is the packer's: two images may share one and
+    /// yet need states of different lengths.
+    pub(crate) fn check_owner(&self, owner: Owner, words: usize) -> Result<(), StepError> {
+        let own = owner == Owner::of(self) && words == self.state_words();
+        if own { Ok(()) } else { Err(StepError::OtherState) }
+    }
+}
+
+/// The state of one stream: a clock, and the model states that take turns under the schedule.
+/// A state can be saved before deep sleep and restored after it:
+///
+/// ```
+/// use tidegate::{Model, State};
+///
+/// const MODEL: Model = tidegate::include_model!("../examples/kws.tgi");
+///
+/// let (mut memory, mut scratch) = ([0; MODEL.state_words()], [0; MODEL.scratch_words()]);
+/// let mut state = State::new(&MODEL, &mut memory)?;
+/// let mut posteriors = [0.0; MODEL.output_size()];
+/// let step = MODEL.step_f32(&mut state, &mut scratch, &[0.5, -1.0], &mut posteriors)?;
+/// assert!(!step.has_output(), "a window has three steps");
+///
+/// let mut saved = [0; MODEL.saved_bytes()];
+/// state.save(&mut saved)?;
+/// state.reset();
+/// state.restore(&saved)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct State<'b> {
     pub(crate) words: &'b mut [u32],
@@ -43,7 +70,7 @@ pub struct State<'b> {
 }
 
 impl<'b> State<'b> {
-    /// Starts at zero. `memory` is borrowed until the state is dropped.
+    /// Creates a zero state. `memory` is borrowed until the state is dropped.
     ///
     /// # Errors
     /// If `memory` is shorter than [`Model::state_words`].
@@ -54,8 +81,8 @@ impl<'b> State<'b> {
         Ok(Self { words, owner: Owner::of(model) })
     }
 
-    /// Over memory that another `State` of this model has left, or a copy of it: it goes on from there. What other words
-    /// mean is unspecified, but never an error.
+    /// Continues in memory that holds another `State` of this model, or a copy of one. Other contents give unspecified
+    /// results, but no error.
     ///
     /// # Errors
     /// If `memory` is shorter than [`Model::state_words`].
@@ -65,57 +92,58 @@ impl<'b> State<'b> {
         Ok(Self { words, owner: Owner::of(model) })
     }
 
-    /// Its words, if it is a state of this model: the clock, then each state of the schedule, node after node.
+    /// The words of the state: the clock, then each state of the schedule, node by node.
     ///
     /// # Errors
-    /// If it is not.
+    /// If this is not a state of `model`.
+    #[doc(hidden)]
     pub fn words_mut(&mut self, model: &Model<'_>) -> Result<&mut [u32], StepError> {
         model.check_owner(self.owner, self.words.len())?;
         Ok(self.words)
     }
 
-    /// Back to zero, as new.
+    /// Resets the state to zero.
     pub fn reset(&mut self) {
         self.words.fill(0);
     }
 
-    /// Every number that the nodes keep, state after state of the schedule, node after node, in the order of their
-    /// [`CellSpec::states`](crate::cell::CellSpec::states). None in an integer numeric.
+    /// All values that the nodes keep: state by state of the schedule, node by node, in the order of
+    /// [`CellSpec::states`](crate::cell::CellSpec::states). Empty in an integer numeric.
     pub fn values(&self) -> &[f32] {
-        bytemuck::must_cast_slice(self.float_words())
+        bytemuck::must_cast_slice(self.words.get(self.first(false)..).unwrap_or_default())
     }
 
-    /// The same, to be set: an initial state that is not zero. Windows begin at zero whatever is set here.
+    /// Mutable access to [`values`](Self::values), for a nonzero initial state. Windows always start at zero.
     pub fn values_mut(&mut self) -> &mut [f32] {
-        let from = if self.owner.numeric.is_integer() { self.words.len() } else { 1 };
-        bytemuck::must_cast_slice_mut(self.words.get_mut(from..).unwrap_or_default())
+        let first = self.first(false);
+        bytemuck::must_cast_slice_mut(self.words.get_mut(first..).unwrap_or_default())
     }
 
-    fn float_words(&self) -> &[u32] {
-        let from = if self.owner.numeric.is_integer() { self.words.len() } else { 1 };
-        self.words.get(from..).unwrap_or_default()
+    /// The first word of the values of this type, behind the clock; the end if the values have the other type.
+    fn first(&self, integer: bool) -> usize {
+        if self.owner.numeric.is_integer() == integer { 1 } else { self.words.len() }
     }
 
-    /// [`values`](Self::values) of a model in an integer numeric, where each state begins on a whole word; none in a
-    /// float one.
+    /// The [`values`](Self::values) of a model in an integer numeric, where each state starts on a whole word. Empty in
+    /// a float numeric.
     pub fn values_i16(&self) -> &[i16] {
-        let from = if self.owner.numeric.is_integer() { 1 } else { self.words.len() };
-        bytemuck::must_cast_slice(self.words.get(from..).unwrap_or_default())
+        bytemuck::must_cast_slice(self.words.get(self.first(true)..).unwrap_or_default())
     }
 
-    /// The same, to be set.
+    /// Mutable access to [`values_i16`](Self::values_i16).
     pub fn values_i16_mut(&mut self) -> &mut [i16] {
-        let from = if self.owner.numeric.is_integer() { 1 } else { self.words.len() };
-        bytemuck::must_cast_slice_mut(self.words.get_mut(from..).unwrap_or_default())
+        let first = self.first(true);
+        bytemuck::must_cast_slice_mut(self.words.get_mut(first..).unwrap_or_default())
     }
 
-    /// What one node keeps under one name, `("lstm", "cell_state")`: [`Model::state_range`] of the values. None if
-    /// `model` has nothing of that name, or this is another model's state.
+    /// A named state of one node, such as `("lstm", "cell_state")`: the range [`Model::state_range`] of the values.
+    /// `None` if `model` has no such state, or if this is another model's state.
     pub fn part(&self, model: &Model<'_>, node: &str, name: &str) -> Option<&[f32]> {
         self.range(model, node, name).and_then(|range| self.values().get(range))
     }
 
-    /// The same, to be set: the initial state of one node, the encoder's state for a decoder.
+    /// Mutable access to [`part`](Self::part), for the initial state of a node or to pass an encoder's state to a
+    /// decoder.
     pub fn part_mut(&mut self, model: &Model<'_>, node: &str, name: &str) -> Option<&mut [f32]> {
         self.range(model, node, name).and_then(|range| self.values_mut().get_mut(range))
     }
@@ -125,12 +153,13 @@ impl<'b> State<'b> {
         model.state_range(node, name)
     }
 
-    /// Bytes that [`save`](Self::save) writes.
+    /// Number of bytes that [`save`](Self::save) writes.
     pub fn saved_bytes(&self) -> usize {
         saved_bytes(self.words.len())
     }
 
-    /// Writes the state to the start of `out` (flash before deep sleep, another machine), and returns its bytes.
+    /// Writes the state to the start of `out`, for example before deep sleep or to move it to another machine, and
+    /// returns its length in bytes.
     ///
     /// # Errors
     /// If `out` is shorter than [`saved_bytes`](Self::saved_bytes).
@@ -151,7 +180,7 @@ impl<'b> State<'b> {
         Ok(needed)
     }
 
-    /// Reads a state that [`save`](Self::save) wrote. On an error the state is as it was.
+    /// Restores a state that [`save`](Self::save) wrote. On an error the state is unchanged.
     ///
     /// # Errors
     /// If `bytes` are damaged, or were saved by another model, numeric, layout, schedule or version.
@@ -186,7 +215,7 @@ impl<'b> State<'b> {
         Ok(())
     }
 
-    /// What a saved state begins with: magic, form, model id, schedule (0, 0 when endless), words of the state.
+    /// The header of a saved state: magic, form, model id, schedule (0, 0 if endless), number of words.
     fn header(&self) -> [u32; HEADER_WORDS] {
         let (frames, every) = match self.owner.schedule {
             Schedule::Endless => (0, 0),
@@ -202,7 +231,7 @@ const fn saved_bytes(words: usize) -> usize {
 }
 
 impl Model<'_> {
-    /// Bytes of a saved state: [`State::saved_bytes`] of any state of this model.
+    /// Length in bytes of a saved state of this model; equals [`State::saved_bytes`].
     pub const fn saved_bytes(&self) -> usize {
         saved_bytes(self.state_words())
     }
@@ -212,27 +241,18 @@ impl Model<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the variants say what their fields hold")]
 pub enum RestoreError {
-    /// They do not begin as a saved state does.
+    /// The bytes do not start with the header of a saved state.
     NotAState,
-    /// Another model saved it.
+    /// The state was saved by another model.
     OtherModel,
-    /// The same model saved it in another numeric, layout or schedule, or by another version.
+    /// The state was saved by the same model in another numeric, layout or schedule, or by another version.
     OtherForm,
-    /// They end too soon.
-    Truncated {
-        /// Bytes of a state of this model.
-        needed: usize,
-        /// Bytes that were given.
-        given: usize,
-    },
-    /// A byte has changed since the state was saved.
-    Damaged {
-        /// The checksum that was saved.
-        stored: u32,
-        /// The checksum of the bytes.
-        computed: u32,
-    },
+    /// The bytes end before a saved state of this model does. Lengths are in bytes.
+    Truncated { needed: usize, given: usize },
+    /// The state has been damaged since it was saved: the checksum stored with it is not that of the bytes.
+    Damaged { stored: u32, computed: u32 },
 }
 
 impl fmt::Display for RestoreError {

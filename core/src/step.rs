@@ -1,14 +1,22 @@
 //! One time step: inference on one page.
+//!
+//! 1. check: the state belongs to the model, and every buffer has its length ([`Model::check_buffers`]);
+//! 2. enter: each input is copied into its slot of the arena ([`Crosses::enter`]);
+//! 3. nodes: each reads its slots, updates its state and writes its slot ([`Node::run_f32`](crate::node::Node::run_f32));
+//! 4. leave: each output is copied from its slot ([`Crosses::leave`]).
 
-pub use crate::engine::Values;
-use crate::engine::{self, Buffers, unseen};
+pub use crate::element::Values;
+use crate::element::{Observe, fill_up, unseen};
 use crate::error::BufferTooSmall;
 pub use crate::error::{PortCount, ShapeError, StepError};
-use crate::model::Model;
-use crate::run::Pass;
-use crate::state::{Owner, State};
+use crate::image::Numeric;
+use crate::model::{Engine, Model, Nodes};
+use crate::node::{self, Number, Pass};
+use crate::port::{Buffers, Crosses};
+use crate::schedule::{Schedule, Turn};
+use crate::state::State;
 
-/// What a step gave.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -17,19 +25,20 @@ pub struct Step {
 }
 
 impl Step {
-    /// What another backend's step gave.
+    /// Creates the outcome of a step that another backend ran.
+    #[doc(hidden)]
     pub const fn new(output: bool) -> Self {
         Self { output }
     }
 
-    /// Whether the step wrote its outputs. Without, they are as they were: a window was not full yet.
+    /// Whether the step wrote its outputs. Otherwise they are unchanged: a window is not full yet.
     pub const fn has_output(self) -> bool {
         self.output
     }
 }
 
 impl Model<'_> {
-    /// One time step of a model with one input and one output, both f32.
+    /// Runs one time step of a model with one input and one output, both f32.
     ///
     /// `input` is `[input_size]`, `output` `[output_size]`. `scratch` may be shared by all states of a model.
     ///
@@ -45,7 +54,7 @@ impl Model<'_> {
         self.step_ports(state, scratch, &[input], &mut [output])
     }
 
-    /// One time step, with a slice for each input and each output.
+    /// Runs one time step, with a slice for each input and each output.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32).
@@ -59,8 +68,9 @@ impl Model<'_> {
         self.step_observed(state, scratch, inputs, outputs, unseen)
     }
 
-    /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
-    /// Where several states take turns it shows each that steps, in their order; [`endless`](Self::endless) has one.
+    /// [`step_ports`](Self::step_ports) that calls `observe(node, values)` with the output of every node as it is
+    /// computed. If several states take turns, it is called for each state that steps, in their order; an
+    /// [`endless`](Self::endless) model has one.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32).
@@ -72,15 +82,13 @@ impl Model<'_> {
         outputs: &mut [&mut [f32]],
         mut observe: impl FnMut(usize, Values<'_>),
     ) -> Result<Step, StepError> {
-        self.check_owner(state.owner, state.words.len())?;
-        let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
-        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: self.engine()?(self, state, buffers, Pass::STEP, &mut observe) })
+        self.pass(Pass::STEP, state, scratch, inputs, outputs, &mut observe)
     }
 
-    /// One time step of a model in an integer numeric with one input and one output: as [`step_f32`](Self::step_f32),
-    /// without a float. What the integers count is in [`Port::scale`](crate::port::Port::scale); the least is -32767: with
-    /// -32768 a sum may wrap, or a product change its sign, and the output may be any.
+    /// Runs one time step of a model in an integer numeric with one input and one output, as
+    /// [`step_f32`](Self::step_f32) but without floating point. [`Port::scale`](crate::port::Port::scale) is the unit
+    /// of the integers. The least valid input is -32767: with -32768 a sum may wrap or a product change its sign, and
+    /// the output is unspecified.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32); also if the numeric is a float one.
@@ -105,18 +113,12 @@ impl Model<'_> {
         inputs: &[&[i16]],
         outputs: &mut [&mut [i16]],
     ) -> Result<Step, StepError> {
-        if !self.numeric().is_integer() {
-            return Err(StepError::FloatModel);
-        }
-        self.check_owner(state.owner, state.words.len())?;
-        let scratch = self.check_buffers(scratch, (inputs, 1), (outputs, 1))?;
-        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: engine::advance::<i16, i16>(self, state, buffers, Pass::STEP, &mut unseen) })
+        self.pass(Pass::STEP, state, scratch, inputs, outputs, &mut unseen)
     }
 
-    /// Ends a sequence of a model that looks at windows: the steps since the last full window, if there are any, give
-    /// an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end,
-    /// nor have those whose schedule is windows, which are full or nothing.
+    /// Ends a sequence of a model with window nodes. If steps have arrived since the last full window, they are output as
+    /// a final window, whose missing rows are zero. Other models have no output at the end. Models with a
+    /// [windowed schedule](crate::Schedule::Windows) have none either: their windows are complete or dropped.
     ///
     /// # Errors
     /// As [`step_ports`](Self::step_ports).
@@ -126,31 +128,59 @@ impl Model<'_> {
         scratch: &mut [u32],
         outputs: &mut [&mut [f32]],
     ) -> Result<Step, StepError> {
-        self.check_owner(state.owner, state.words.len())?;
-        let scratch = self.check_outputs(scratch, (outputs, 1))?;
-        let buffers = Buffers { scratch, inputs: &[], from: 0, outputs, to: 0, wanted: true };
-        Ok(Step { output: self.engine()?(self, state, buffers, Pass::FINISH, &mut unseen) })
+        self.pass(Pass::FINISH, state, scratch, &[], outputs, &mut unseen)
     }
 
-    /// The id is what the packer says: two images may share one and yet need states of another length.
-    pub(crate) fn check_owner(&self, owner: Owner, words: usize) -> Result<(), StepError> {
-        let own = owner == Owner::of(self) && words == self.state_words();
-        if own { Ok(()) } else { Err(StepError::OtherState) }
-    }
-
-    /// Whether f32 may go in and out.
+    /// [`finish`](Self::finish) of a model in an integer numeric, without a float.
     ///
     /// # Errors
-    /// If the model is [without them](Model::integers_only).
+    /// As [`step_ports_i16`](Self::step_ports_i16).
+    pub fn finish_i16(
+        &self,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        outputs: &mut [&mut [i16]],
+    ) -> Result<Step, StepError> {
+        self.pass(Pass::FINISH, state, scratch, &[], outputs, &mut unseen)
+    }
+
+    /// A step, or the end of a sequence, which has no inputs.
+    #[inline(always)]
+    fn pass<P: PortValue>(
+        &self,
+        pass: Pass,
+        state: &mut State<'_>,
+        scratch: &mut [u32],
+        inputs: &[&[P]],
+        outputs: &mut [&mut [P]],
+        observe: Observe<'_>,
+    ) -> Result<Step, StepError> {
+        self.check_owner(state.owner, state.words.len())?;
+        P::check(self)?;
+        let scratch = if pass.steps() {
+            self.check_buffers(scratch, (inputs, 1), (outputs, 1))?
+        } else {
+            self.check_outputs(scratch, (outputs, 1))?
+        };
+        let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
+        Ok(Step { output: P::advance(self, state.words, buffers, pass, observe) })
+    }
+
+    /// Checks that the ports accept f32.
+    ///
+    /// # Errors
+    /// If the model has [integer ports only](Model::integers_only).
+    #[doc(hidden)]
     pub fn check_floats(&self) -> Result<(), StepError> {
         self.engine().map(drop)
     }
 
-    /// Everything that can be wrong with the buffers, before anything changes; each has so many rows. Returns the
-    /// scratch, as long as the model needs it.
+    /// Checks all buffers, which have `rows` rows each, before anything changes. Returns the part of the scratch that
+    /// the model needs.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error found.
+    #[doc(hidden)]
     pub fn check_buffers<'s, P>(
         &self,
         scratch: &'s mut [u32],
@@ -170,10 +200,12 @@ impl Model<'_> {
         self.check_outputs(scratch, outputs)
     }
 
-    /// The outputs, each of so many rows, and the scratch.
+    /// Checks the outputs, which have `rows` rows each, and the scratch. Returns the part of the scratch that the model
+    /// needs.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error found.
+    #[doc(hidden)]
     pub fn check_outputs<'s, P>(
         &self,
         scratch: &'s mut [u32],
@@ -191,5 +223,180 @@ impl Model<'_> {
         }
         let (needed, given) = (self.scratch_words(), scratch.len());
         scratch.get_mut(..needed).ok_or(StepError::Scratch(BufferTooSmall { needed, given }))
+    }
+}
+
+/// The engine for models of one numeric with f32 at their ports. A model refers to the engine that it needs, so that a
+/// firmware whose model is a constant does not contain the other.
+pub(crate) const fn engine(numeric: Numeric) -> Engine {
+    if numeric.is_integer() { advance_f32::<i16> } else { advance_f32::<f32> }
+}
+
+/// [`advance`] for f32 at the ports, which all callers share.
+fn advance_f32<E: Number>(
+    model: &Model<'_>,
+    words: &mut [u32],
+    buffers: Buffers<'_, '_, '_, f32>,
+    pass: Pass,
+    observe: Observe<'_>,
+) -> bool
+where
+    f32: Crosses<E>,
+{
+    advance::<E, f32>(model, words, buffers, pass, observe)
+}
+
+/// A number type at the ports of a model: f32 or i16.
+pub trait PortValue: bytemuck::Pod {
+    /// Checks that the ports of `model` accept this number type.
+    ///
+    /// # Errors
+    /// If they do not.
+    #[doc(hidden)]
+    fn check(model: &Model<'_>) -> Result<(), StepError>;
+
+    /// Runs a pass through a model that has been [checked](Self::check). The buffers have been checked, too.
+    #[doc(hidden)]
+    #[expect(private_interfaces, reason = "only this crate runs passes")]
+    fn advance(
+        model: &Model<'_>,
+        words: &mut [u32],
+        buffers: Buffers<'_, '_, '_, Self>,
+        pass: Pass,
+        observe: Observe<'_>,
+    ) -> bool;
+}
+
+impl PortValue for f32 {
+    fn check(model: &Model<'_>) -> Result<(), StepError> {
+        model.check_floats()
+    }
+
+    #[expect(private_interfaces, reason = "only this crate runs passes")]
+    fn advance(
+        model: &Model<'_>,
+        words: &mut [u32],
+        buffers: Buffers<'_, '_, '_, f32>,
+        pass: Pass,
+        observe: Observe<'_>,
+    ) -> bool {
+        model.engine().is_ok_and(|engine| engine(model, words, buffers, pass, observe))
+    }
+}
+
+impl PortValue for i16 {
+    fn check(model: &Model<'_>) -> Result<(), StepError> {
+        if model.numeric().is_integer() { Ok(()) } else { Err(StepError::FloatModel) }
+    }
+
+    /// Inlined with all of [`advance`], which the compiler then fits to its caller: that saves 90 to 160 instructions per
+    /// step.
+    #[inline(always)]
+    #[expect(private_interfaces, reason = "only this crate runs passes")]
+    fn advance(
+        model: &Model<'_>,
+        words: &mut [u32],
+        buffers: Buffers<'_, '_, '_, i16>,
+        pass: Pass,
+        observe: Observe<'_>,
+    ) -> bool {
+        advance::<i16, i16>(model, words, buffers, pass, observe)
+    }
+}
+
+/// Runs one time step of every state whose turn it is, or the end of a sequence, which reads no inputs (see
+/// [`Model::finish`]). The buffers have been checked; `words` are those of the state. Returns whether there is an
+/// output.
+#[inline(always)]
+pub(crate) fn advance<E: Number, P: Crosses<E>>(
+    model: &Model<'_>,
+    words: &mut [u32],
+    buffers: Buffers<'_, '_, '_, P>,
+    pass: Pass,
+    observe: Observe<'_>,
+) -> bool {
+    let Buffers { scratch, inputs, from, outputs, to, wanted } = buffers;
+    let scratch: &mut [E] = bytemuck::cast_slice_mut(scratch);
+    let (slots, work) = scratch.split_at_mut_checked(model.slot_elements()).unwrap_or_default();
+    let Some((clock, values)) = words.split_first_mut() else { return false };
+    if !pass.steps() {
+        if model.schedule() != Schedule::Endless {
+            return false;
+        }
+        // A node after the window may read slots before it. They must hold zeros, the padding of its sequence.
+        slots.fill(E::zeroed());
+    }
+    let (mut output, mut index) = (false, 0);
+    let mut rest: &mut [E] = bytemuck::cast_slice_mut(values);
+    // The end is tested after the first turn, so that the compiler knows when a constant model has one state.
+    while let Some((own, others)) = rest.split_at_mut_checked(model.state_elements()) {
+        rest = others;
+        if let Turn::Step { first, last } = model.schedule().turn(index, *clock) {
+            let last = last && wanted;
+            if first {
+                own.fill(E::zeroed());
+            }
+            enter(model, inputs, from, slots);
+            let nodes = if last { model.nodes() } else { model.stateful_nodes() };
+            if run(nodes, pass, own, slots, work, observe) && last {
+                leave(model, slots, outputs, to);
+                output = true;
+            }
+        }
+        index += 1;
+        if index >= model.schedule().states() {
+            break;
+        }
+    }
+    *clock = model.schedule().tick(*clock);
+    output
+}
+
+/// Copies a row of each input into its slot, and pads the slot with zeros.
+#[inline(always)]
+fn enter<E: Number, P: Crosses<E>>(model: &Model<'_>, inputs: &[&[P]], from: usize, slots: &mut [E]) {
+    for (((start, size), scale), input) in model.inputs().slots().zip(inputs) {
+        let row = input.get(from * size..).unwrap_or_default();
+        let slot = slots.get_mut(start..).and_then(|slots| slots.get_mut(..model.padded(size)));
+        let Some((slot, padding)) = slot.and_then(|slot| slot.split_at_mut_checked(size)) else { break };
+        P::enter(row, slot, scale);
+        fill_up(padding);
+    }
+}
+
+/// Runs nodes until one has no output; returns whether the last one was reached. It is inlined into its only caller, so that
+/// the records of a constant model are constants.
+#[inline(always)]
+fn run<E: Number>(
+    mut nodes: Nodes<'_, '_>,
+    mut pass: Pass,
+    state: &mut [E],
+    slots: &mut [E],
+    work: &mut [E],
+    observe: Observe<'_>,
+) -> bool {
+    let (mut rest, mut index) = (state, 0);
+    while let Some(node) = nodes.next() {
+        let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return false };
+        rest = others;
+        let Some(y) = node::run(&node, &mut pass, own, slots, work) else { return false };
+        if pass.steps() {
+            observe(index, E::values(y));
+        }
+        index += 1;
+        // Tested here too, so that the compiler knows when a constant model has one node.
+        if nodes.is_empty() {
+            break;
+        }
+    }
+    pass.steps()
+}
+
+/// Copies each output out of its slot into a row.
+fn leave<E: Number, P: Crosses<E>>(model: &Model<'_>, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
+    for (((start, size), scale), output) in model.outputs().slots().zip(outputs.iter_mut()) {
+        let row = output.get_mut(to * size..).unwrap_or_default();
+        let slot = slots.get(start..).and_then(|slots| slots.get(..size)).unwrap_or_default();
+        P::leave(slot, row, scale);
     }
 }

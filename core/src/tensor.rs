@@ -1,4 +1,4 @@
-//! Views of the weights in flash: no arithmetic.
+//! Views of the weights in flash, without arithmetic.
 
 use crate::kernel::Weight;
 
@@ -10,13 +10,13 @@ pub struct Matrix<'a, W> {
 }
 
 impl<'a, W: Weight> Matrix<'a, W> {
-    /// Of the bytes that `parse` has checked. Bytes of another length or alignment give a matrix of no rows.
+    /// A view of bytes that `parse` has checked. Bytes of another length or alignment give a matrix without rows.
     pub(crate) fn new(bytes: &'a [u8], cols: usize) -> Self {
         Self { blocks: bytemuck::try_cast_slice(bytes).unwrap_or_default(), cols }
     }
 
-    /// Its blocks of four rows, each `[cols][4]`. Split off one by one: to count them would take a division, and
-    /// the proof that it is not by zero.
+    /// The blocks of four rows, each `[cols][4]`. Blocks are split off one at a time, because counting them would take
+    /// a division and a check for zero.
     pub(crate) fn blocks(self) -> impl Iterator<Item = &'a [[W; 4]]> {
         let mut rest = self.blocks;
         core::iter::from_fn(move || {

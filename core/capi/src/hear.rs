@@ -1,14 +1,14 @@
-//! From samples to features, and from posteriors to events, in floats and in integers.
+//! The front end (samples to features) and the detector (posteriors to events), in floats and in integers.
 
 use tidegate::{Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Model};
 
 use crate::memory::{Answer, Lent, Object, Owning, Place, Word, disjoint};
 use crate::status::tidegate_status::{self, *};
 
-/// A front end, and the features of its rows.
+/// A front end, and the number of features in its rows.
 type Rows<F> = (F, usize);
 
-/// The front end of a model in floats.
+/// Creates the float front end of a model.
 pub(crate) fn front_end(
     model: &Model<'static>,
     words: &'static mut [u32],
@@ -26,7 +26,7 @@ pub(crate) fn front_end_i16(
     Ok((IntegerFrontEnd::new(&mfcc, words)?, mfcc.settings().coefficients as usize))
 }
 
-/// The detector of a model in floats.
+/// Creates the float detector of a model.
 pub(crate) fn detector(
     model: &Model<'static>,
     words: &'static mut [u32],
@@ -42,7 +42,7 @@ pub(crate) fn detector_i16(
     Ok(IntegerDetector::new(model.detector().ok_or(TIDEGATE_NO_DETECTOR)?, model.output_scale(), words)?)
 }
 
-/// Samples go in; `push` says how many it takes.
+/// Passes samples to `push`, which returns the number taken.
 pub(crate) fn push<O: Object<Value = Owning<Rows<F>>>, F>(
     word: Word,
     front_end: *mut O,
@@ -58,7 +58,7 @@ pub(crate) fn push<O: Object<Value = Owning<Rows<F>>>, F>(
     Ok(())
 }
 
-/// The next row comes out, if there is one.
+/// Writes the next row of features, if there is one.
 pub(crate) fn next<O: Object<Value = Owning<Rows<F>>>, F, T: Copy>(
     word: Word,
     front_end: *mut O,
@@ -82,7 +82,7 @@ pub(crate) fn next<O: Object<Value = Owning<Rows<F>>>, F, T: Copy>(
     Ok(())
 }
 
-/// Posteriors go in, and an event comes out if `push` finds one.
+/// Passes posteriors to `push` and writes the event if there is one.
 pub(crate) fn detect<O: Object<Value = Owning<D>>, D, P, E>(
     word: Word,
     detector: *mut O,

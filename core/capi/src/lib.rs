@@ -1,16 +1,18 @@
-//! Tidegate for C firmware: every call checks what it is given, hands it to the crate `tidegate`, and says in a status
-//! what came of it. `include/tidegate.h` is made of this crate's comments; no logic lives here.
+//! Tidegate for C firmware. Every call checks its arguments, passes them to the crate `tidegate` and returns a status.
+//! `include/tidegate.h` is generated from this crate's comments. No logic belongs here.
 //!
-//! Here are the functions of the header, which C must call as it says, and in `memory` what follows pointers; the rest is
-//! safe code.
+//! This file holds the functions of the header, whose requirements C must meet. `memory` dereferences pointers. The
+//! rest is safe code.
 
 #![cfg_attr(target_os = "none", no_std)]
 #![deny(missing_docs)]
-// The names of the header are C's.
+// The header's names follow C conventions.
 #![allow(non_camel_case_types)]
 #![expect(unsafe_code)]
-// What every call asks of its caller stands once, at the top of the header.
+// The top of the header states the requirements of every call once.
 #![expect(clippy::missing_safety_doc)]
+// Every function passes the promise of its caller, who meets these requirements, to `call`. Nothing else in it is unsafe.
+#![expect(unsafe_op_in_unsafe_fn)]
 
 mod hear;
 mod memory;
@@ -30,7 +32,7 @@ use tidegate::{FrontEnd, IntegerFrontEnd, Model, State};
 pub use status::tidegate_status;
 pub use types::*;
 
-/// What `core` never does. A watchdog finds it.
+/// `core` never panics. A watchdog would end this loop.
 #[cfg(target_os = "none")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
@@ -40,44 +42,43 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 }
 
 /// # Safety
-/// What the header says of the pointers of the call is so.
+/// The pointers of the call meet the requirements of the header.
 unsafe fn call(work: impl FnOnce(Word) -> Result<(), tidegate_status>) -> tidegate_status {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller meets the requirements of the header.
     match work(unsafe { Word::given() }) {
         Ok(()) => TIDEGATE_OK,
         Err(status) => status,
     }
 }
 
-/// The version of the library. `tidegate_version() == TIDEGATE_VERSION` where header and library belong together.
+/// The version of the library. `tidegate_version() == TIDEGATE_VERSION` if header and library match.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidegate_version() -> u32 {
     TIDEGATE_VERSION
 }
 
-/// A sentence about a status, for a log: ended by a zero byte, never null, never to be freed.
+/// A sentence that describes a status, for a log. The string is null-terminated, static and never null.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidegate_status_text(status: i32) -> *const c_char {
     tidegate_status::text_of(status).as_ptr()
 }
 
-/// Checks an image of `image_len` bytes, which begins on a multiple of 16, and makes `model` ready to run it. Bytes behind
-/// the image's own end are ignored: a flash bank is longer. The image must stay as it is and where it is; nothing of it is
-/// copied. A step of a model that was parsed cannot fail for the image's sake.
+/// Checks an image of `image_len` bytes that starts on a multiple of 16, and initializes `model` to run it. Bytes after
+/// the end of the image are ignored, because a flash bank may be longer. The image is not copied and must stay
+/// unchanged in place. A step of a parsed model cannot fail because of the image.
 ///
-/// Reads every byte of the image once, for the checksum: a few instructions a byte.
+/// Reads every byte of the image once for the checksum, at a few instructions per byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_model_parse(
     model: *mut tidegate_model,
     image: *const u8,
     image_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::parse(word, model, (image, image_len))) }
+    call(|word| object::parse(word, model, (image, image_len)))
 }
 
-/// The model that was built into the library (cargo feature `image`), which needs neither RAM nor a parse, and links the
-/// code of its own cells only; null if none was.
+/// The model built into the library by the cargo feature `image`, or null without that feature. It needs neither RAM
+/// nor a parse, and links the code of its own cells only.
 #[unsafe(no_mangle)]
 pub extern "C" fn tidegate_model_builtin() -> *const tidegate_model {
     #[cfg(feature = "image")]
@@ -105,14 +106,13 @@ mod builtin {
     };
 }
 
-/// What a model needs and has.
+/// The sizes and properties of a model.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_model_info(
     model: *const tidegate_model,
     info: *mut tidegate_info,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::answer(word, model, info, |model| Ok(tidegate_info::of(model)))) }
+    call(|word| object::answer(word, model, info, |model| Ok(tidegate_info::of(model))))
 }
 
 /// Input number `index`, from 0.
@@ -122,8 +122,7 @@ pub unsafe extern "C" fn tidegate_model_input(
     index: usize,
     port: *mut tidegate_port,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::answer(word, model, port, |model| nth(model.inputs(), index))) }
+    call(|word| object::answer(word, model, port, |model| nth(model.inputs(), index)))
 }
 
 /// Output number `index`, from 0.
@@ -133,12 +132,11 @@ pub unsafe extern "C" fn tidegate_model_output(
     index: usize,
     port: *mut tidegate_port,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::answer(word, model, port, |model| nth(model.outputs(), index))) }
+    call(|word| object::answer(word, model, port, |model| nth(model.outputs(), index)))
 }
 
-/// Label number `index`, from 0, in the order of the output: `*text_len` bytes of UTF-8 from `*text` on. They lie in the
-/// image and are not ended by a zero byte: `printf("%.*s", (int)text_len, text)`.
+/// Label number `index`, from 0, in the order of the output: `*text_len` bytes of UTF-8 from `*text` on. The text is in
+/// the image and not null-terminated: `printf("%.*s", (int)text_len, text)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_model_label(
     model: *const tidegate_model,
@@ -146,13 +144,12 @@ pub unsafe extern "C" fn tidegate_model_label(
     text: *mut *const c_char,
     text_len: *mut usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::label(word, model, index, text, text_len)) }
+    call(|word| object::label(word, model, index, text, text_len))
 }
 
-/// Makes `state` a state of `model` that starts at zero, in `words`, of which there are `words_len`, at least the
-/// `state_words` of tidegate_info. The words belong to the state for as long as it is used. It does not need `model`
-/// itself any longer, and is made ready anew by another call.
+/// Initializes `state` as a zero state of `model` in `words`, an array of `words_len` words, at least the `state_words`
+/// of tidegate_info. The words belong to the state as long as it is used. The state does not refer to `model`
+/// afterward. Another call initializes it again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_init(
     state: *mut tidegate_state,
@@ -160,45 +157,39 @@ pub unsafe extern "C" fn tidegate_state_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| object::init(word, state, model, (words, words_len), |model, words| Ok(State::new(model, words)?)))
-    }
+    call(|word| object::init(word, state, model, (words, words_len), |model, words| Ok(State::new(model, words)?)))
 }
 
-/// Back to zero, as new.
+/// Resets the state to zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_reset(state: *mut tidegate_state) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::reset(word, state, |state| state.value.reset())) }
+    call(|word| object::reset(word, state, |state| state.value.reset()))
 }
 
-/// Writes the state to the start of `bytes` (flash before deep sleep, another machine), which has room for `bytes_len`, at
-/// least the `saved_bytes` of tidegate_info. What is written is the same on every machine.
+/// Writes the state to the start of `bytes`, for example before deep sleep or to move it to another machine.
+/// `bytes_len` must be at least the `saved_bytes` of tidegate_info. The saved bytes are the same on every machine.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_save(
     state: *const tidegate_state,
     bytes: *mut u8,
     bytes_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::save(word, state, (bytes, bytes_len))) }
+    call(|word| object::save(word, state, (bytes, bytes_len)))
 }
 
-/// Reads a state that tidegate_state_save wrote. Bytes that are damaged or that another model saved are refused, and the
-/// state is as it was.
+/// Restores a state that tidegate_state_save wrote. Damaged bytes and those of another model are refused; the state is
+/// then unchanged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_state_restore(
     state: *mut tidegate_state,
     bytes: *const u8,
     bytes_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::restore(word, state, (bytes, bytes_len))) }
+    call(|word| object::restore(word, state, (bytes, bytes_len)))
 }
 
-/// Makes `front_end` the front end of `model`, without samples, in `words`, of which there are `words_len`, at least the
-/// `front_end_words` of tidegate_info. The words belong to the front end for as long as it is used.
+/// Initializes `front_end` as the front end of `model`, without samples, in `words`, an array of `words_len` words, at
+/// least the `front_end_words` of tidegate_info. The words belong to the front end as long as it is used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_init(
     front_end: *mut tidegate_front_end,
@@ -206,12 +197,11 @@ pub unsafe extern "C" fn tidegate_front_end_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end)) }
+    call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end))
 }
 
-/// Takes samples, 16 bits each, until a row of features is complete; `*taken` says how many, 0 while a row waits for
-/// tidegate_front_end_next. The features do not depend on how the samples are cut into calls.
+/// Takes 16-bit samples until a row of features is complete, and stores the number taken in `*taken`; 0 while a row
+/// waits for tidegate_front_end_next. The features do not depend on how the samples are divided among calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_push(
     front_end: *mut tidegate_front_end,
@@ -219,12 +209,12 @@ pub unsafe extern "C" fn tidegate_front_end_push(
     samples_len: usize,
     taken: *mut usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| hear::push(word, front_end, (samples, samples_len), taken, FrontEnd::push)) }
+    call(|word| hear::push(word, front_end, (samples, samples_len), taken, FrontEnd::push))
 }
 
-/// The next row of features, if one is complete: `*has_features` says whether it was written to `features`, which has
-/// `features_len` elements, the model's `input_size`. One push may complete several rows: call it until there is none.
+/// Writes the next complete row of features to `features`, an array of `features_len` elements, the model's
+/// `input_size`. `*has_features` says whether there was one. One push may complete several rows, so call this until
+/// there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_next(
     front_end: *mut tidegate_front_end,
@@ -232,19 +222,17 @@ pub unsafe extern "C" fn tidegate_front_end_next(
     features_len: usize,
     has_features: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| hear::next(word, front_end, (features, features_len), has_features, FrontEnd::next)) }
+    call(|word| hear::next(word, front_end, (features, features_len), has_features, FrontEnd::next))
 }
 
-/// Forgets every sample, as new.
+/// Drops every sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_reset(front_end: *mut tidegate_front_end) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset())) }
+    call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset()))
 }
 
-/// Makes `detector` the detector of `model`, without posteriors, in `words`, of which there are `words_len`, at least the
-/// `detector_words` of tidegate_info. The words belong to the detector for as long as it is used.
+/// Initializes `detector` as the detector of `model`, without posteriors, in `words`, an array of `words_len` words, at
+/// least the `detector_words` of tidegate_info. The words belong to the detector as long as it is used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_init(
     detector: *mut tidegate_detector,
@@ -252,12 +240,11 @@ pub unsafe extern "C" fn tidegate_detector_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::init(word, detector, model, (words, words_len), hear::detector)) }
+    call(|word| object::init(word, detector, model, (words, words_len), hear::detector))
 }
 
-/// Takes the posteriors of a step's output, `output_size` of them, at the time `now_ms`, modulo 2^32. `*has_event` says
-/// whether that made an event, which is then in `*event`.
+/// Adds the posteriors of a step's output, `output_size` of them, at the time `now_ms`, modulo 2^32. `*has_event` says
+/// whether they made an event, which is then stored in `*event`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_push(
     detector: *mut tidegate_detector,
@@ -267,25 +254,21 @@ pub unsafe extern "C" fn tidegate_detector_push(
     event: *mut tidegate_event,
     has_event: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
-                let found = detector.push(posteriors, now_ms)?;
-                Ok(found.map(|found| tidegate_event { label: found.label, score: found.score, at_ms: found.at_ms }))
-            })
+    call(|word| {
+        hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
+            let found = detector.push(posteriors, now_ms)?;
+            Ok(found.map(|found| tidegate_event { label: found.label, score: found.score, at_ms: found.at_ms }))
         })
-    }
+    })
 }
 
-/// Forgets every posterior and event, as new.
+/// Forgets every posterior and event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_reset(detector: *mut tidegate_detector) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::reset(word, detector, |detector| detector.value.reset())) }
+    call(|word| object::reset(word, detector, |detector| detector.value.reset()))
 }
 
-/// tidegate_front_end_init of an image whose front end is one of integers; it needs as many words.
+/// tidegate_front_end_init for an image with an integer front end. It needs the same number of words.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_i16_init(
     front_end: *mut tidegate_front_end_i16,
@@ -293,11 +276,10 @@ pub unsafe extern "C" fn tidegate_front_end_i16_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end_i16)) }
+    call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end_i16))
 }
 
-/// As tidegate_front_end_push.
+/// See tidegate_front_end_push.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_i16_push(
     front_end: *mut tidegate_front_end_i16,
@@ -305,11 +287,10 @@ pub unsafe extern "C" fn tidegate_front_end_i16_push(
     samples_len: usize,
     taken: *mut usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| hear::push(word, front_end, (samples, samples_len), taken, IntegerFrontEnd::push)) }
+    call(|word| hear::push(word, front_end, (samples, samples_len), taken, IntegerFrontEnd::push))
 }
 
-/// tidegate_front_end_next without a float: rows for tidegate_step_i16.
+/// tidegate_front_end_next without floating point: rows for tidegate_step_i16.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_i16_next(
     front_end: *mut tidegate_front_end_i16,
@@ -317,19 +298,17 @@ pub unsafe extern "C" fn tidegate_front_end_i16_next(
     features_len: usize,
     has_features: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| hear::next(word, front_end, (features, features_len), has_features, IntegerFrontEnd::next)) }
+    call(|word| hear::next(word, front_end, (features, features_len), has_features, IntegerFrontEnd::next))
 }
 
-/// Forgets every sample, as new.
+/// Drops every sample.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_front_end_i16_reset(front_end: *mut tidegate_front_end_i16) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset())) }
+    call(|word| object::reset(word, front_end, |front_end| front_end.value.0.reset()))
 }
 
-/// tidegate_detector_init of a model whose outputs are posteriors in 2^-15, as those of softmax and sigmoid are; it needs the
-/// `detector_i16_words` of tidegate_info.
+/// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15, as those of softmax and sigmoid.
+/// It needs the `detector_i16_words` of tidegate_info.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_i16_init(
     detector: *mut tidegate_detector_i16,
@@ -337,11 +316,10 @@ pub unsafe extern "C" fn tidegate_detector_i16_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::init(word, detector, model, (words, words_len), hear::detector_i16)) }
+    call(|word| object::init(word, detector, model, (words, words_len), hear::detector_i16))
 }
 
-/// tidegate_detector_push without a float: takes what tidegate_step_i16 gives.
+/// tidegate_detector_push without floating point: takes the output of tidegate_step_i16.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_i16_push(
     detector: *mut tidegate_detector_i16,
@@ -351,30 +329,26 @@ pub unsafe extern "C" fn tidegate_detector_i16_push(
     event: *mut tidegate_event_i16,
     has_event: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
-                let found = detector.push(posteriors, now_ms)?;
-                Ok(found.map(|found| tidegate_event_i16 { label: found.label, score: found.score, at_ms: found.at_ms }))
-            })
+    call(|word| {
+        hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
+            let found = detector.push(posteriors, now_ms)?;
+            Ok(found.map(|found| tidegate_event_i16 { label: found.label, score: found.score, at_ms: found.at_ms }))
         })
-    }
+    })
 }
 
-/// Forgets every posterior and event, as new.
+/// Forgets every posterior and event.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_i16_reset(detector: *mut tidegate_detector_i16) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe { call(|word| object::reset(word, detector, |detector| detector.value.reset())) }
+    call(|word| object::reset(word, detector, |detector| detector.value.reset()))
 }
 
-/// One time step of a model with one input and one output. `input` has `input_size` elements, `output` room for
-/// `output_size`; `scratch` has at least `scratch_words`, holds nothing between steps, and may serve all states of all
-/// models in turn. `*has_output` says whether the step wrote `output`: a step within a window does not. After an error
-/// state and output are as they were.
+/// One time step of a model with one input and one output. `input` has `input_size` elements and `output` room for
+/// `output_size`. `scratch` has at least `scratch_words`; it keeps nothing between steps and may be shared by all
+/// states of all models. `*has_output` says whether the step wrote `output`, which a step within a window does not.
+/// After an error, state and output are unchanged.
 ///
-/// An integer model takes and gives floats too: they are converted at its ports.
+/// An integer model accepts and returns floats too; they are converted at its ports.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_step_f32(
     model: *const tidegate_model,
@@ -387,17 +361,14 @@ pub unsafe extern "C" fn tidegate_step_f32(
     output_len: usize,
     has_output: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
-            step::one(word, at, (input, input_len), (output, output_len), Model::step_ports)
-        })
-    }
+    call(|word| {
+        let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+        step::one(word, at, (input, input_len), (output, output_len), Model::step_ports)
+    })
 }
 
-/// tidegate_step_f32 of an integer model without a float. What the integers are worth is in tidegate_port; the least is
-/// -32767, and with -32768 the output may be any.
+/// tidegate_step_f32 for an integer model, without floating point. tidegate_port has the scales of the integers. The
+/// least value is -32767; with -32768 the output is unspecified.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_step_i16(
     model: *const tidegate_model,
@@ -410,16 +381,13 @@ pub unsafe extern "C" fn tidegate_step_i16(
     output_len: usize,
     has_output: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
-            step::one(word, at, (input, input_len), (output, output_len), Model::step_ports_i16)
-        })
-    }
+    call(|word| {
+        let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+        step::one(word, at, (input, input_len), (output, output_len), Model::step_ports_i16)
+    })
 }
 
-/// tidegate_step_f32 of a model with several inputs or outputs, up to TIDEGATE_MOST_PORTS of each, in the order of
+/// tidegate_step_f32 for a model with several inputs or outputs, up to TIDEGATE_MOST_PORTS of each, in the order of
 /// tidegate_model_input and tidegate_model_output. No output may overlap another buffer; inputs may overlap each other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_step_ports_f32(
@@ -433,18 +401,15 @@ pub unsafe extern "C" fn tidegate_step_ports_f32(
     output_count: usize,
     has_output: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
-            let inputs = step::rows(word, inputs, input_count, |row| (row.values, row.values_len))?;
-            let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
-            step::step(word, at, (inputs, input_count), (outputs, output_count), Model::step_ports)
-        })
-    }
+    call(|word| {
+        let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+        let inputs = step::rows(word, inputs, input_count, |row| (row.values, row.values_len))?;
+        let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
+        step::step(word, at, (inputs, input_count), (outputs, output_count), Model::step_ports)
+    })
 }
 
-/// tidegate_step_i16 of a model with several inputs or outputs, as tidegate_step_ports_f32.
+/// tidegate_step_i16 for a model with several inputs or outputs; see tidegate_step_ports_f32.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_step_ports_i16(
     model: *const tidegate_model,
@@ -457,20 +422,17 @@ pub unsafe extern "C" fn tidegate_step_ports_i16(
     output_count: usize,
     has_output: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
-            let inputs = step::rows(word, inputs, input_count, |row| (row.values, row.values_len))?;
-            let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
-            step::step(word, at, (inputs, input_count), (outputs, output_count), Model::step_ports_i16)
-        })
-    }
+    call(|word| {
+        let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+        let inputs = step::rows(word, inputs, input_count, |row| (row.values, row.values_len))?;
+        let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
+        step::step(word, at, (inputs, input_count), (outputs, output_count), Model::step_ports_i16)
+    })
 }
 
-/// Ends a sequence of a model that looks at windows of rows (a bidirectional layer): the steps since the last full window
-/// give an output as a window of their own, whose missing rows are zero. Other models have nothing to give at the end.
-/// Buffers and answers are those of tidegate_step_f32.
+/// Ends a sequence of a model with windows of rows, such as a bidirectional layer: the steps since the last full window
+/// yield an output as a window whose missing rows are zero. Other models have no output at the end. Buffers and results
+/// are those of tidegate_step_f32.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_finish_f32(
     model: *const tidegate_model,
@@ -481,16 +443,13 @@ pub unsafe extern "C" fn tidegate_finish_f32(
     output_len: usize,
     has_output: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
-            step::step(word, at, ([], 0), ([Lent::new(word, output, output_len)?], 1), step::finish)
-        })
-    }
+    call(|word| {
+        let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+        step::step(word, at, ([], 0), ([Lent::new(word, output, output_len)?], 1), step::finish)
+    })
 }
 
-/// tidegate_finish_f32 of a model with several outputs.
+/// tidegate_finish_f32 for a model with several outputs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_finish_ports_f32(
     model: *const tidegate_model,
@@ -501,12 +460,9 @@ pub unsafe extern "C" fn tidegate_finish_ports_f32(
     output_count: usize,
     has_output: *mut bool,
 ) -> tidegate_status {
-    // SAFETY: the caller's word.
-    unsafe {
-        call(|word| {
-            let at = At { model, state, scratch: (scratch, scratch_len), has_output };
-            let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
-            step::step(word, at, ([], 0), (outputs, output_count), step::finish)
-        })
-    }
+    call(|word| {
+        let at = At { model, state, scratch: (scratch, scratch_len), has_output };
+        let outputs = step::rows(word, outputs, output_count, |row| (row.values.cast_const(), row.values_len))?;
+        step::step(word, at, ([], 0), (outputs, output_count), step::finish)
+    })
 }

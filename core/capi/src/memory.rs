@@ -1,5 +1,6 @@
-//! Memory that C lends: what can be checked of a pointer is checked before it is followed, and nothing that is written
-//! may overlap anything else. What cannot be checked is the caller's [`Word`], without which nothing here is made.
+//! Memory borrowed from C. Pointers are checked as far as possible before they are dereferenced, and a buffer that is
+//! written may not overlap another. The caller's [`Word`] covers the properties that cannot be checked; nothing here is
+//! created without it.
 
 #![expect(unsafe_code)]
 
@@ -7,31 +8,32 @@ use core::{ptr, slice};
 
 use crate::status::tidegate_status::{self, *};
 
-/// A caller's word that what the header says of the pointers of its call is so: what they point to is there, is what their
-/// types say, and is used by nothing else meanwhile that writes it, or, where the call writes it, by nothing else at all.
+/// A caller's promise that the pointers of its call meet the requirements of the header: they point to valid values of
+/// their types, which nothing else writes during the call, and which nothing else uses at all if the call writes them.
 #[derive(Clone, Copy)]
 pub(crate) struct Word(());
 
 impl Word {
     /// # Safety
-    /// The word is true for every pointer of one call, until the call returns; for what an object is lent, for as long as
-    /// the object is used.
+    /// The promise must hold for every pointer of one call until the call returns, and for the memory lent to an object
+    /// as long as the object is used.
     pub unsafe fn given() -> Self {
         Self(())
     }
 }
 
-/// That [`disjoint`] has found no overlap.
+/// Proof that [`disjoint`] has found no overlap.
 #[derive(Clone, Copy)]
 pub(crate) struct Apart(());
 
-/// So many values of C's, of which the pointer and the length have been checked. Each pointer of a call is lent once.
+/// A borrowed array of `len` values whose pointer and length have been checked. Each pointer of a call is borrowed
+/// once.
 pub(crate) struct Lent<T> {
     pointer: *mut T,
     len: usize,
 }
 
-/// Where something lies, in addresses.
+/// A range of addresses.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Region {
     start: usize,
@@ -39,7 +41,7 @@ pub(crate) struct Region {
 }
 
 impl<T> Lent<T> {
-    /// Nothing.
+    /// An empty array.
     pub const EMPTY: Self = Self { pointer: ptr::dangling_mut(), len: 0 };
 
     pub fn new(_: Word, pointer: *const T, len: usize) -> Result<Self, tidegate_status> {
@@ -49,7 +51,7 @@ impl<T> Lent<T> {
         if !pointer.is_aligned() {
             return Err(TIDEGATE_MISALIGNED);
         }
-        // What a slice may span, and not around the end of the address space.
+        // At most the size of a slice, without wrapping around the end of the address space.
         match len.checked_mul(size_of::<T>()).and_then(|bytes| Some((bytes, pointer.addr().checked_add(bytes)?))) {
             Some((bytes, _)) if bytes <= isize::MAX as usize => Ok(Self { pointer: pointer.cast_mut(), len }),
             _ => Err(TIDEGATE_TOO_LONG),
@@ -61,21 +63,23 @@ impl<T> Lent<T> {
         Region { start, end: start + self.len * size_of::<T>() }
     }
 
-    /// For as long as the caller's word holds.
+    /// Valid as long as the caller's promise holds.
     pub fn get<'x>(self) -> &'x [T] {
-        // SAFETY: `new` has seen that the pointer is aligned, is not null and that the length fits; that so many values are
-        // there, which nothing writes, is the caller's word, and that this call does not write them `Apart`.
+        // SAFETY: `new` has checked that the pointer is aligned and not null and that the length fits. The caller
+        // promises that the values exist and that nothing else writes them; `Apart` proves that this call does not
+        // write them.
         unsafe { slice::from_raw_parts(self.pointer, self.len) }
     }
 
     /// As [`get`](Self::get).
     pub fn get_mut<'x>(self, _: Apart) -> &'x mut [T] {
-        // SAFETY: as in `get`; what is lent is gone with `self`, and nothing else of the call overlaps it.
+        // SAFETY: as in `get`. `self` is consumed, so the values are borrowed once, and no other argument of the call
+        // overlaps them.
         unsafe { slice::from_raw_parts_mut(self.pointer, self.len) }
     }
 }
 
-/// One value, where an answer goes.
+/// A single value to which a result is written.
 pub(crate) struct Answer<T>(Lent<T>);
 
 impl<T> Answer<T> {
@@ -88,12 +92,13 @@ impl<T> Answer<T> {
     }
 
     pub fn give(self, _: Apart, value: T) {
-        // SAFETY: `new` has seen that the pointer is aligned and not null; the room is the caller's word.
+        // SAFETY: `new` has checked that the pointer is aligned and not null. The caller promises that it points to a
+        // value.
         unsafe { self.0.pointer.write(value) }
     }
 }
 
-/// Fails where something that is written overlaps anything else, written or read.
+/// Fails if a written region overlaps any other region.
 pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<Apart, tidegate_status> {
     let mut left = written;
     while let [region, others @ ..] = left {
@@ -105,26 +110,26 @@ pub(crate) fn disjoint(written: &[Region], read: &[Region]) -> Result<Apart, tid
     Ok(Apart(()))
 }
 
-/// A type of the header that holds a value of ours, behind a seal that says that it does.
+/// A type of the header that holds a Rust value, marked by a seal.
 pub(crate) trait Object: Sized {
     type Value;
-    /// One for each type: what is not ready, or another object, is known by it.
+    /// The seal of the type. It distinguishes an initialized object from an uninitialized one and from other types.
     const SEAL: u64;
 }
 
-/// How the value lies in the object.
+/// The layout of the value in the object.
 #[repr(C)]
 pub(crate) struct Sealed<T> {
     pub seal: u64,
     pub value: T,
 }
 
-/// Whether the header's type has the room.
+/// Whether the header's type is large and aligned enough.
 pub(crate) const fn fits<O: Object>() -> bool {
     size_of::<Sealed<O::Value>>() <= size_of::<O>() && align_of::<Sealed<O::Value>>() <= align_of::<O>()
 }
 
-/// An object of C's.
+/// An object in C's memory.
 pub(crate) struct Place<O: Object>(Lent<O>);
 
 impl<O: Object> Place<O> {
@@ -143,12 +148,12 @@ impl<O: Object> Place<O> {
         self.0.pointer.cast()
     }
 
-    /// Makes it ready, or on an error not ready.
+    /// Initializes the object, or marks it as uninitialized on an error.
     pub fn fill(self, _: Apart, value: Result<O::Value, tidegate_status>) -> Result<(), tidegate_status> {
         let sealed = self.sealed();
         match value {
-            // SAFETY: the object is aligned, is not null, and has room for the sealed value (`FITS`); that it is there and
-            // nothing else uses it is the caller's word.
+            // SAFETY: the object is aligned, not null, and large enough for the sealed value (`FITS`). The caller
+            // promises that it exists and that nothing else uses it.
             Ok(value) => unsafe { sealed.write(Sealed { seal: O::SEAL, value }) },
             Err(error) => {
                 // SAFETY: as above.
@@ -159,12 +164,12 @@ impl<O: Object> Place<O> {
         Ok(())
     }
 
-    /// What is in it, if it is ready.
+    /// The value in the object, if it is initialized.
     pub fn get(&self) -> Result<&O::Value, tidegate_status> {
-        // SAFETY: the object is aligned, is not null, and as large as a sealed value; every value of a seal is one. That there
-        // is an object, zero or whatever its own calls have made of it, is the caller's word.
+        // SAFETY: the object is aligned, not null, and as large as a sealed value; every bit pattern is a valid seal.
+        // The caller promises that there is an object, zeroed or written by its own calls.
         match unsafe { ptr::read(&raw const (*self.sealed()).seal) } {
-            // SAFETY: the seal says that `fill` has written a value; nothing writes it while `self` is borrowed.
+            // SAFETY: the seal proves that `fill` has written a value. Nothing writes it while `self` is borrowed.
             seal if seal == O::SEAL => Ok(unsafe { &(*self.sealed()).value }),
             _ => Err(TIDEGATE_NOT_READY),
         }
@@ -178,7 +183,7 @@ impl<O: Object> Place<O> {
     }
 }
 
-/// What is in an object together with the memory that it was lent.
+/// A value together with the memory lent to it.
 pub(crate) struct Owning<T> {
     pub value: T,
     pub memory: Region,

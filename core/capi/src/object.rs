@@ -1,15 +1,14 @@
-//! Calls of objects: they are made ready, tell what they are, and go back to their start.
+//! Initialization, queries and resets of objects.
 
 use core::ffi::c_char;
 
-use tidegate::port::Ports;
-use tidegate::{ImageBytes, Model};
+use tidegate::{ImageBytes, Model, Ports};
 
 use crate::memory::{Answer, Lent, Object, Owning, Place, Word, disjoint};
 use crate::status::tidegate_status::{self, *};
 use crate::types::{tidegate_model, tidegate_port, tidegate_state};
 
-/// Makes a model of an image.
+/// Parses an image into a model.
 pub(crate) fn parse(
     word: Word,
     model: *mut tidegate_model,
@@ -21,7 +20,7 @@ pub(crate) fn parse(
     model.fill(apart, Model::parse(image).map_err(Into::into))
 }
 
-/// Gives what `find` finds in a model.
+/// Writes the result of `find` on a model.
 pub(crate) fn answer<T>(
     word: Word,
     model: *const tidegate_model,
@@ -34,12 +33,12 @@ pub(crate) fn answer<T>(
     Ok(())
 }
 
-/// A port by its number.
+/// The port with an index.
 pub(crate) fn nth(mut ports: Ports<'_>, index: usize) -> Result<tidegate_port, tidegate_status> {
     ports.nth(index).map(tidegate_port::of).ok_or(TIDEGATE_NO_SUCH)
 }
 
-/// Gives where a label is, and its length.
+/// Writes the address and the length of a label.
 pub(crate) fn label(
     word: Word,
     model: *const tidegate_model,
@@ -55,7 +54,7 @@ pub(crate) fn label(
     Ok(())
 }
 
-/// Makes an object of a model in the words that it is lent.
+/// Initializes an object for a model in borrowed words.
 pub(crate) fn init<O: Object<Value = Owning<T>>, T>(
     word: Word,
     object: *mut O,
@@ -71,7 +70,7 @@ pub(crate) fn init<O: Object<Value = Owning<T>>, T>(
     object.fill(apart, value.map(|value| Owning { value, memory }))
 }
 
-/// Does something with an object alone.
+/// Calls `work` on a single object.
 pub(crate) fn reset<O: Object>(
     word: Word,
     object: *mut O,

@@ -1,15 +1,12 @@
-//! What a call says of itself: one code for each thing that a program can do something about, and a sentence for each.
+//! Statuses: one code for each cause that a program can act on, and a sentence for each.
 
 #![deny(unsafe_code)]
 
 use core::ffi::CStr;
 
-use tidegate::detector::IntegerDetectorError;
-use tidegate::image::Misaligned;
-use tidegate::state::RestoreError;
-use tidegate::{BufferTooSmall, ImageError, StepError, WrongLength};
+use tidegate::{BufferTooSmall, ImageError, IntegerDetectorError, Misaligned, RestoreError, StepError, WrongLength};
 
-/// What a call says of itself. The numbers stay.
+/// The result of a call. The numbers are stable.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum tidegate_status {
@@ -18,26 +15,26 @@ pub enum tidegate_status {
 
     /// A pointer is null.
     TIDEGATE_NULL = 1,
-    /// A pointer is not a multiple of what it points to, or the image not of 16.
+    /// A pointer is not aligned for its type, or the image is not aligned to 16 bytes.
     TIDEGATE_MISALIGNED = 2,
-    /// A buffer is shorter than what goes into it.
+    /// A buffer is too short for its contents.
     TIDEGATE_TOO_SHORT = 3,
-    /// An input, an output or a row of posteriors does not have the length that the model says.
+    /// An input, an output or a row of posteriors does not have the model's length.
     TIDEGATE_WRONG_LENGTH = 4,
-    /// A buffer is longer than the address space behind its pointer.
+    /// A buffer extends past the end of the address space.
     TIDEGATE_TOO_LONG = 5,
-    /// What the call writes overlaps something else that it is given.
+    /// A buffer that the call writes overlaps another argument.
     TIDEGATE_OVERLAP = 6,
-    /// An object was never made ready, or making it ready failed.
+    /// An object was not initialized, or its initialization failed.
     TIDEGATE_NOT_READY = 7,
-    /// There is no port or label of this number.
+    /// There is no port or label with this index.
     TIDEGATE_NO_SUCH = 8,
 
-    /// The image ends too soon.
+    /// The image is truncated.
     TIDEGATE_IMAGE_TRUNCATED = 16,
-    /// The bytes do not begin as an image does.
+    /// The bytes do not start with the header of an image.
     TIDEGATE_NOT_AN_IMAGE = 17,
-    /// The image is of a format version that this build does not read.
+    /// The format version of the image is not supported by this build.
     TIDEGATE_IMAGE_VERSION = 18,
     /// The image's checksum is wrong: a byte has changed since it was packed.
     TIDEGATE_IMAGE_DAMAGED = 19,
@@ -45,114 +42,80 @@ pub enum tidegate_status {
     TIDEGATE_IMAGE_UNSUPPORTED = 20,
     /// The image needs more memory or work than is supported.
     TIDEGATE_IMAGE_TOO_LARGE = 21,
-    /// The image contradicts itself; `tidegate inspect` says where.
+    /// The image is inconsistent; `tidegate inspect` gives the details.
     TIDEGATE_IMAGE_INVALID = 22,
 
-    /// The image says nothing of a front end.
+    /// The image has no front end.
     TIDEGATE_NO_FRONT_END = 32,
-    /// The image says nothing of a detector.
+    /// The image has no detector.
     TIDEGATE_NO_DETECTOR = 33,
-    /// The model computes in floats, and takes and gives no integers.
+    /// The model computes in floats and has no integer ports.
     TIDEGATE_FLOAT_MODEL = 34,
-    /// The model has another number of inputs or outputs.
+    /// The number of inputs or outputs is wrong.
     TIDEGATE_PORTS = 35,
     /// The state belongs to another model.
     TIDEGATE_OTHER_STATE = 36,
     /// The image's front end computes in floats.
     TIDEGATE_FLOAT_FRONT_END = 37,
-    /// The model's output does not count in 2^-15, as a detector in integers asks.
+    /// The scale of the model's output is not 2^-15, as an integer detector requires.
     TIDEGATE_OTHER_SCALE = 38,
 
-    /// The bytes do not begin as a saved state does.
+    /// The bytes do not start with the header of a saved state.
     TIDEGATE_NOT_A_STATE = 48,
-    /// Another model saved the state.
+    /// The state was saved by another model.
     TIDEGATE_SAVED_BY_OTHER_MODEL = 49,
-    /// The same model saved the state in another numeric, layout, schedule or version.
+    /// The state was saved by the same model in another numeric, layout, schedule or version.
     TIDEGATE_SAVED_OTHERWISE = 50,
-    /// The saved state ends too soon.
+    /// The saved state is truncated.
     TIDEGATE_SAVED_TRUNCATED = 51,
     /// The saved state's checksum is wrong.
     TIDEGATE_SAVED_DAMAGED = 52,
 
-    /// What this header does not name yet.
+    /// A status that this header does not name yet.
     TIDEGATE_OTHER = 127,
 }
 
 use tidegate_status::*;
 
 impl tidegate_status {
-    /// Every one, in the order of their numbers.
-    const ALL: [Self; 29] = [
-        TIDEGATE_OK,
-        TIDEGATE_NULL,
-        TIDEGATE_MISALIGNED,
-        TIDEGATE_TOO_SHORT,
-        TIDEGATE_WRONG_LENGTH,
-        TIDEGATE_TOO_LONG,
-        TIDEGATE_OVERLAP,
-        TIDEGATE_NOT_READY,
-        TIDEGATE_NO_SUCH,
-        TIDEGATE_IMAGE_TRUNCATED,
-        TIDEGATE_NOT_AN_IMAGE,
-        TIDEGATE_IMAGE_VERSION,
-        TIDEGATE_IMAGE_DAMAGED,
-        TIDEGATE_IMAGE_UNSUPPORTED,
-        TIDEGATE_IMAGE_TOO_LARGE,
-        TIDEGATE_IMAGE_INVALID,
-        TIDEGATE_NO_FRONT_END,
-        TIDEGATE_NO_DETECTOR,
-        TIDEGATE_FLOAT_MODEL,
-        TIDEGATE_PORTS,
-        TIDEGATE_OTHER_STATE,
-        TIDEGATE_FLOAT_FRONT_END,
-        TIDEGATE_OTHER_SCALE,
-        TIDEGATE_NOT_A_STATE,
-        TIDEGATE_SAVED_BY_OTHER_MODEL,
-        TIDEGATE_SAVED_OTHERWISE,
-        TIDEGATE_SAVED_TRUNCATED,
-        TIDEGATE_SAVED_DAMAGED,
-        TIDEGATE_OTHER,
-    ];
-
-    /// The sentence of a number, which C may have made up.
+    /// The sentence for a number, which need not be a valid status.
     pub(crate) fn text_of(number: i32) -> &'static CStr {
-        Self::ALL.into_iter().find(|status| *status as i32 == number).map_or(c"no status", Self::text)
-    }
-
-    const fn text(self) -> &'static CStr {
-        match self {
-            TIDEGATE_OK => c"done",
-            TIDEGATE_NULL => c"a pointer is null",
-            TIDEGATE_MISALIGNED => c"a pointer is not aligned (an image: to 16 bytes)",
-            TIDEGATE_TOO_SHORT => c"a buffer is too short",
-            TIDEGATE_WRONG_LENGTH => c"a row has another length than the model says",
-            TIDEGATE_TOO_LONG => c"a buffer reaches past the end of the address space",
-            TIDEGATE_OVERLAP => c"what the call writes overlaps something else that it is given",
-            TIDEGATE_NOT_READY => c"an object was not made ready",
-            TIDEGATE_NO_SUCH => c"there is no port or label of this number",
-            TIDEGATE_IMAGE_TRUNCATED => c"the image ends too soon",
-            TIDEGATE_NOT_AN_IMAGE => c"not a flash image",
-            TIDEGATE_IMAGE_VERSION => c"the image has a format version that this build does not read",
-            TIDEGATE_IMAGE_DAMAGED => c"the image is damaged: its checksum is wrong",
-            TIDEGATE_IMAGE_UNSUPPORTED => c"the image needs a numeric, layout, section or cell that this build lacks",
-            TIDEGATE_IMAGE_TOO_LARGE => c"the image needs more memory or work than is supported",
-            TIDEGATE_IMAGE_INVALID => c"the image contradicts itself: tidegate inspect says where",
-            TIDEGATE_NO_FRONT_END => c"the image says nothing of a front end",
-            TIDEGATE_NO_DETECTOR => c"the image says nothing of a detector",
-            TIDEGATE_FLOAT_MODEL => c"the model computes in floats: it takes and gives no integers",
-            TIDEGATE_PORTS => c"the model has another number of inputs or outputs",
-            TIDEGATE_OTHER_STATE => c"the state belongs to another model",
-            TIDEGATE_FLOAT_FRONT_END => c"the front end computes in floats",
-            TIDEGATE_OTHER_SCALE => c"the output does not count in 2^-15",
-            TIDEGATE_NOT_A_STATE => c"not a saved state",
-            TIDEGATE_SAVED_BY_OTHER_MODEL => c"another model saved this state",
-            TIDEGATE_SAVED_OTHERWISE => c"saved in another numeric, layout, schedule or version",
-            TIDEGATE_SAVED_TRUNCATED => c"the saved state ends too soon",
-            TIDEGATE_SAVED_DAMAGED => c"the saved state is damaged: its checksum is wrong",
-            TIDEGATE_OTHER => c"an error that this header does not name",
-        }
+        TEXTS.into_iter().find(|(status, _)| *status as i32 == number).map_or(c"no status", |(_, text)| text)
     }
 }
+
+/// The sentence of every status, in the order of numbers.
+const TEXTS: [(tidegate_status, &CStr); 29] = [
+    (TIDEGATE_OK, c"done"),
+    (TIDEGATE_NULL, c"a pointer is null"),
+    (TIDEGATE_MISALIGNED, c"a pointer is not aligned (an image: to 16 bytes)"),
+    (TIDEGATE_TOO_SHORT, c"a buffer is too short"),
+    (TIDEGATE_WRONG_LENGTH, c"a row does not have the model's length"),
+    (TIDEGATE_TOO_LONG, c"a buffer extends past the end of the address space"),
+    (TIDEGATE_OVERLAP, c"a buffer that the call writes overlaps another argument"),
+    (TIDEGATE_NOT_READY, c"an object is not initialized"),
+    (TIDEGATE_NO_SUCH, c"there is no port or label with this index"),
+    (TIDEGATE_IMAGE_TRUNCATED, c"the image is truncated"),
+    (TIDEGATE_NOT_AN_IMAGE, c"not a flash image"),
+    (TIDEGATE_IMAGE_VERSION, c"the format version of the image is not supported by this build"),
+    (TIDEGATE_IMAGE_DAMAGED, c"the image is damaged: its checksum is wrong"),
+    (TIDEGATE_IMAGE_UNSUPPORTED, c"the image needs a numeric, layout, section or cell that this build lacks"),
+    (TIDEGATE_IMAGE_TOO_LARGE, c"the image needs more memory or work than is supported"),
+    (TIDEGATE_IMAGE_INVALID, c"the image is inconsistent: run tidegate inspect for details"),
+    (TIDEGATE_NO_FRONT_END, c"the image has no front end"),
+    (TIDEGATE_NO_DETECTOR, c"the image has no detector"),
+    (TIDEGATE_FLOAT_MODEL, c"the model computes in floats and has no integer ports"),
+    (TIDEGATE_PORTS, c"the number of inputs or outputs is wrong"),
+    (TIDEGATE_OTHER_STATE, c"the state belongs to another model"),
+    (TIDEGATE_FLOAT_FRONT_END, c"the front end computes in floats"),
+    (TIDEGATE_OTHER_SCALE, c"the scale of the output is not 2^-15"),
+    (TIDEGATE_NOT_A_STATE, c"not a saved state"),
+    (TIDEGATE_SAVED_BY_OTHER_MODEL, c"the state was saved by another model"),
+    (TIDEGATE_SAVED_OTHERWISE, c"the state was saved in another numeric, layout, schedule or version"),
+    (TIDEGATE_SAVED_TRUNCATED, c"the saved state is truncated"),
+    (TIDEGATE_SAVED_DAMAGED, c"the saved state is damaged: its checksum is wrong"),
+    (TIDEGATE_OTHER, c"an error that this header does not name"),
+];
 
 impl From<ImageError> for tidegate_status {
     fn from(error: ImageError) -> Self {
@@ -167,7 +130,7 @@ impl From<ImageError> for tidegate_status {
             | ImageError::UnknownCell { .. }
             | ImageError::NoIntegerForm { .. } => TIDEGATE_IMAGE_UNSUPPORTED,
             ImageError::TooLarge { .. } => TIDEGATE_IMAGE_TOO_LARGE,
-            // What is left, now or later, says which part of an image does not fit which other.
+            // The remaining errors, present or future, are contradictions within an image.
             _ => TIDEGATE_IMAGE_INVALID,
         }
     }
@@ -209,7 +172,7 @@ impl From<StepError> for tidegate_status {
             StepError::Scratch(_) => TIDEGATE_TOO_SHORT,
             StepError::Inputs(_) | StepError::Outputs(_) => TIDEGATE_PORTS,
             StepError::Input(_) | StepError::Output(_) => TIDEGATE_WRONG_LENGTH,
-            // Of sequences, which C runs step by step.
+            // Errors of sequences, which C runs step by step.
             _ => TIDEGATE_OTHER,
         }
     }
@@ -234,13 +197,12 @@ mod tests {
 
     #[test]
     fn every_status_has_a_sentence_of_its_own_and_numbers_grow() {
-        for pair in tidegate_status::ALL.windows(2) {
-            assert!((pair[0] as i32) < pair[1] as i32, "{pair:?}");
+        for pair in TEXTS.windows(2) {
+            assert!((pair[0].0 as i32) < pair[1].0 as i32, "{pair:?}");
         }
-        for status in tidegate_status::ALL {
-            let same = tidegate_status::ALL.into_iter().filter(|other| other.text() == status.text()).count();
-            assert_eq!(same, 1, "{status:?}");
-            assert_eq!(tidegate_status::text_of(status as i32), status.text());
+        for (status, text) in TEXTS {
+            assert_eq!(TEXTS.into_iter().filter(|(_, other)| *other == text).count(), 1, "{status:?}");
+            assert_eq!(tidegate_status::text_of(status as i32), text);
         }
         assert_eq!(tidegate_status::text_of(i32::MIN), c"no status");
     }

@@ -1,4 +1,4 @@
-//! Steps: rows in, rows out.
+//! Time steps.
 
 use tidegate::{Model, State, Step, StepError};
 
@@ -6,7 +6,7 @@ use crate::memory::{Answer, Lent, Place, Region, Word, disjoint};
 use crate::status::tidegate_status::{self, *};
 use crate::types::{TIDEGATE_MOST_PORTS, tidegate_model, tidegate_state};
 
-/// What every step is given beside its rows.
+/// The arguments of a step other than its rows.
 pub(crate) struct At {
     pub model: *const tidegate_model,
     pub state: *mut tidegate_state,
@@ -14,7 +14,7 @@ pub(crate) struct At {
     pub has_output: *mut bool,
 }
 
-/// A step of the crate.
+/// A step function of the crate `tidegate`.
 type Run<P> = fn(&Model<'static>, &mut State<'_>, &mut [u32], &[&[P]], &mut [&mut [P]]) -> Result<Step, StepError>;
 
 /// [`Model::finish`], which has no inputs.
@@ -40,7 +40,7 @@ pub(crate) fn one<P>(
     step(word, at, ([input], 1), ([output], 1), run)
 }
 
-/// The buffers of several ports, of which there are as many as can be.
+/// The buffers of several ports, in an array of the maximum length.
 pub(crate) fn rows<R, P>(
     word: Word,
     rows: *const R,
@@ -58,7 +58,7 @@ pub(crate) fn rows<R, P>(
     Ok(all)
 }
 
-/// A step with so many of these inputs and outputs.
+/// A step with the first inputs and outputs of these arrays.
 pub(crate) fn step<P, const I: usize, const O: usize>(
     word: Word,
     at: At,

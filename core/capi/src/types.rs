@@ -4,96 +4,84 @@
 
 use core::ffi::c_char;
 
-use tidegate::detector::DetectorSettings;
-use tidegate::front_end::Mfcc;
-use tidegate::port::Port;
-use tidegate::{Detector, FrontEnd, IntegerDetector, IntegerFrontEnd, Model, Schedule, State};
+use tidegate::{
+    Detector, DetectorSettings, FrontEnd, IntegerDetector, IntegerFrontEnd, Model, Port, Schedule, State,
+    front_end::Mfcc,
+};
 
 use crate::memory::{Object, Owning, Sealed};
 
-/// The version of this header, 0xMMmmpp: major, minor, patch. `tidegate_version` tells the library's.
+/// The version of this header, 0xMMmmpp: major, minor, patch. `tidegate_version` returns the library's.
 pub const TIDEGATE_VERSION: u32 = 0x00_01_00;
 
-/// A model, checked and ready to run. It refers to the image that it was parsed from, which must stay as it is and where
-/// it is for as long as the model is used. Nothing changes a model: states, threads and interrupts may share it.
+/// A model, checked and ready to run. It refers to its image, which must stay unchanged in place as long as the model
+/// is used. A model is immutable: states, threads and interrupts may share it.
 #[repr(C)]
 pub struct tidegate_model {
     private_seal: u64,
     private_words: [usize; 176],
 }
 
-/// The state of one stream of a model, in words that it was lent.
+/// The state of one stream of a model, in words borrowed from the caller.
 #[repr(C)]
 pub struct tidegate_state {
     private_seal: u64,
     private_words: [usize; 14],
 }
 
-/// A front end: samples of a microphone in, rows of features out.
+/// A front end, which converts microphone samples to rows of features.
 #[repr(C)]
 pub struct tidegate_front_end {
     private_seal: u64,
     private_words: [usize; 48],
 }
 
-/// A detector: posteriors in, events out.
+/// A detector, which converts posteriors to events.
 #[repr(C)]
 pub struct tidegate_detector {
     private_seal: u64,
     private_words: [usize; 14],
 }
 
-impl Object for tidegate_model {
-    type Value = Model<'static>;
-    const SEAL: u64 = u64::from_le_bytes(*b"TGmodel\x01");
-}
-
-impl Object for tidegate_state {
-    type Value = Owning<State<'static>>;
-    const SEAL: u64 = u64::from_le_bytes(*b"TGstate\x01");
-}
-
-impl Object for tidegate_front_end {
-    /// And the features of a row.
-    type Value = Owning<(FrontEnd<'static, 'static>, usize)>;
-    const SEAL: u64 = u64::from_le_bytes(*b"TGfront\x01");
-}
-
-impl Object for tidegate_detector {
-    type Value = Owning<Detector<'static, 'static>>;
-    const SEAL: u64 = u64::from_le_bytes(*b"TGdetec\x01");
-}
-
-/// tidegate_front_end without a float.
+/// tidegate_front_end without floating point.
 #[repr(C)]
 pub struct tidegate_front_end_i16 {
     private_seal: u64,
     private_words: [usize; 46],
 }
 
-/// tidegate_detector without a float.
+/// tidegate_detector without floating point.
 #[repr(C)]
 pub struct tidegate_detector_i16 {
     private_seal: u64,
     private_words: [usize; 14],
 }
 
-impl Object for tidegate_front_end_i16 {
-    /// And the features of a row.
-    type Value = Owning<(IntegerFrontEnd<'static, 'static>, usize)>;
-    const SEAL: u64 = u64::from_le_bytes(*b"TGfron16");
+/// Gives every object its value and its seal.
+macro_rules! objects {
+    ($($object:ident: $value:ty = $seal:literal;)*) => {
+        $(impl Object for $object {
+            type Value = $value;
+            const SEAL: u64 = u64::from_le_bytes(*$seal);
+        })*
+    };
 }
 
-impl Object for tidegate_detector_i16 {
-    type Value = Owning<IntegerDetector<'static, 'static>>;
-    const SEAL: u64 = u64::from_le_bytes(*b"TGdete16");
+// The number beside a front end is that of the features in a row.
+objects! {
+    tidegate_model: Model<'static> = b"TGmodel\x01";
+    tidegate_state: Owning<State<'static>> = b"TGstate\x01";
+    tidegate_front_end: Owning<(FrontEnd<'static, 'static>, usize)> = b"TGfront\x01";
+    tidegate_detector: Owning<Detector<'static, 'static>> = b"TGdetec\x01";
+    tidegate_front_end_i16: Owning<(IntegerFrontEnd<'static, 'static>, usize)> = b"TGfron16";
+    tidegate_detector_i16: Owning<IntegerDetector<'static, 'static>> = b"TGdete16";
 }
 
-/// What a model needs and has.
+/// The sizes and properties of a model.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_info {
-    /// A hash over the image's sections: the `..._MODEL_ID` of a header that `tidegate inspect --c-header` wrote.
+    /// A hash over the image's sections; the `..._MODEL_ID` of a header written by `tidegate inspect --c-header`.
     pub model_id: u64,
     /// Words that tidegate_state_init needs.
     pub state_words: usize,
@@ -107,66 +95,66 @@ pub struct tidegate_info {
     pub detector_words: usize,
     /// Words that tidegate_detector_i16_init needs; 0 if the image has no detector.
     pub detector_i16_words: usize,
-    /// Features of the first input.
+    /// Number of features of the first input.
     pub input_size: usize,
-    /// Features of the first output.
+    /// Number of features of the first output.
     pub output_size: usize,
-    /// How many inputs there are; see tidegate_model_input.
+    /// Number of inputs; see tidegate_model_input.
     pub input_count: usize,
-    /// How many outputs there are; see tidegate_model_output.
+    /// Number of outputs; see tidegate_model_output.
     pub output_count: usize,
-    /// How many labels there are; see tidegate_model_label. 0 or output_size, as a rule.
+    /// Number of labels; see tidegate_model_label. Usually 0 or output_size.
     pub label_count: usize,
-    /// Samples a second that the front end hears; 0 if the image has none.
+    /// Sample rate of the front end in Hz; 0 if the image has no front end.
     pub sample_rate: u32,
-    /// Samples from one row of features to the next; 0 if the image has no front end.
+    /// Number of samples between two rows of features; 0 if the image has no front end.
     pub stride: u32,
-    /// Steps of a window, at the end of which there is an output; 0 if the model runs endlessly.
+    /// Number of steps in a window, whose end has an output; 0 if the model runs endlessly.
     pub frames: u32,
-    /// Steps from the start of one window to the start of the next; 0 if the model runs endlessly.
+    /// Number of steps between the starts of two windows; 0 if the model runs endlessly.
     pub every: u32,
-    /// Whether the front end is one of integers: then tidegate_front_end_i16 hears without a float.
+    /// Whether the front end computes in integers, as tidegate_front_end_i16 needs.
     pub front_end_integers: bool,
-    /// Whether the model computes in integers: then tidegate_step_i16 runs it without a float.
+    /// Whether the model computes in integers, as tidegate_step_i16 needs.
     pub integers: bool,
 }
 
-/// An input or output. Text is not ended by a zero byte; it lies in the image.
+/// An input or output. Its name is in the image and not null-terminated.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_port {
-    /// Its name in UTF-8.
+    /// Name in UTF-8.
     pub name: *const c_char,
-    /// Bytes of the name.
+    /// Length of the name in bytes.
     pub name_len: usize,
-    /// Features.
+    /// Number of features.
     pub size: usize,
-    /// What a unit of tidegate_step_i16 is worth; 1 in a float model.
+    /// Real value of one unit of tidegate_step_i16; 1 in a float model.
     pub scale: f32,
     /// The integer that stands for 0.
     pub zero_point: i32,
 }
 
-/// Most inputs, and most outputs, of a step with several.
+/// Maximum number of inputs, and of outputs, of a step with several.
 pub const TIDEGATE_MOST_PORTS: usize = 8;
 
-/// The row that goes into one of several inputs, as long as the input's size.
+/// A row for one of several inputs, as long as the input's size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_input_f32 {
-    /// Where it begins.
+    /// First value.
     pub values: *const f32,
-    /// How many values there are.
+    /// Number of values.
     pub values_len: usize,
 }
 
-/// The room for the row of one of several outputs, as long as the output's size.
+/// A buffer for one of several outputs, as long as the output's size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_output_f32 {
-    /// Where it begins.
+    /// First value.
     pub values: *mut f32,
-    /// How many values there are.
+    /// Number of values.
     pub values_len: usize,
 }
 
@@ -174,9 +162,9 @@ pub struct tidegate_output_f32 {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_input_i16 {
-    /// Where it begins.
+    /// First value.
     pub values: *const i16,
-    /// How many values there are.
+    /// Number of values.
     pub values_len: usize,
 }
 
@@ -184,37 +172,37 @@ pub struct tidegate_input_i16 {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_output_i16 {
-    /// Where it begins.
+    /// First value.
     pub values: *mut i16,
-    /// How many values there are.
+    /// Number of values.
     pub values_len: usize,
 }
 
-/// A label was detected.
+/// A detected label.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_event {
-    /// Its number; see tidegate_model_label.
+    /// Index of the label; see tidegate_model_label.
     pub label: usize,
-    /// The mean of its last posteriors.
+    /// Mean of the label's last posteriors.
     pub score: f32,
-    /// The time given with the last of them, milliseconds.
+    /// Time of the last of these posteriors in milliseconds.
     pub at_ms: u32,
 }
 
-/// tidegate_event without a float.
+/// tidegate_event without floating point.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct tidegate_event_i16 {
-    /// Its number; see tidegate_model_label.
+    /// Index of the label; see tidegate_model_label.
     pub label: usize,
-    /// The time given with the last of them, milliseconds.
+    /// Time of the last of these posteriors in milliseconds.
     pub at_ms: u32,
-    /// The mean of its last posteriors, in 2^-15.
+    /// Mean of the label's last posteriors, in units of 2^-15.
     pub score: i16,
 }
 
-/// The version that cargo knows.
+/// The version of the package.
 const fn number(text: &str) -> u32 {
     let (mut digits, mut number) = (text.as_bytes(), 0);
     while let [digit, rest @ ..] = digits {
@@ -269,7 +257,7 @@ impl tidegate_port {
     }
 }
 
-/// A model of a static: the seal without a run.
+/// A model in a static, sealed without a call.
 #[cfg_attr(not(feature = "image"), expect(dead_code))]
 pub(crate) const fn sealed(model: Model<'static>) -> Sealed<Model<'static>> {
     Sealed { seal: tidegate_model::SEAL, value: model }

@@ -1,4 +1,4 @@
-/* The library as C uses and misuses it: `api FLOAT.tgi INTEGER.tgi ONE.tgi PORTS.tgi`, a keyword spotter in floats and in
+/* Uses and misuses of the library from C: `api FLOAT.tgi INTEGER.tgi ONE.tgi PORTS.tgi`, a keyword spotter in floats and in
  * integers, and a network with one input and one output and with two of each. Every buffer that is lent ends where a page
  * begins that may not be touched, so that no access past an end goes unseen. */
 
@@ -18,7 +18,7 @@ static unsigned long checks;
     do {                                                                          \
         checks++;                                                                 \
         if (!(condition)) {                                                       \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
             exit(1);                                                              \
         }                                                                         \
     } while (0)
@@ -28,13 +28,13 @@ static unsigned long checks;
         const int32_t found = (call);                                                                      \
         checks++;                                                                                          \
         if (found != (expected)) {                                                                         \
-            fprintf(stderr, "%s:%d: %s gave %d (%s), not %s\n", __FILE__, __LINE__, #call, (int)found,     \
+            fprintf(stderr, "%s:%d: %s returned %d (%s), not %s\n", __FILE__, __LINE__, #call, (int)found,     \
                     tidegate_status_text(found), #expected);                                               \
             exit(1);                                                                                       \
         }                                                                                                  \
     } while (0)
 
-/* So many bytes, before a page that may not be touched. */
+/* Allocates bytes that end at an inaccessible page. */
 static void *lend(size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (bytes + page - 1) / page + 1;
@@ -57,7 +57,7 @@ static uint8_t *read_file(const char *path, size_t *len)
     return bytes;
 }
 
-/* A model with all that it needs. */
+/* A model with its state, scratch and buffers. */
 struct spotter {
     const uint8_t *image;
     size_t image_len;
@@ -95,7 +95,7 @@ static tidegate_status step(struct spotter *s, bool *has_output)
                              s->output, s->info.output_size, has_output);
 }
 
-/* Input number `t` of a made-up stream: multiples of 1/8 from -16 to 16. */
+/* Input `t` of a synthetic stream: multiples of 1/8 from -16 to 16. */
 static void fill(float *input, size_t len, size_t t)
 {
     size_t i;
@@ -200,7 +200,7 @@ static void objects_that_are_not_ready(struct spotter *s)
     GIVES(TIDEGATE_NULL, tidegate_state_reset(NULL));
     GIVES(TIDEGATE_NULL, tidegate_front_end_reset(NULL));
     GIVES(TIDEGATE_NULL, tidegate_detector_reset(NULL));
-    /* Words that are too short leave an object that is not ready, though it was. */
+    /* A buffer that is too short leaves the object uninitialized, even if it was initialized before. */
     GIVES(TIDEGATE_OK, tidegate_state_init(&state, &s->model, s->words, s->info.state_words));
     GIVES(TIDEGATE_TOO_SHORT, tidegate_state_init(&state, &s->model, s->words, s->info.state_words - 1));
     GIVES(TIDEGATE_NOT_READY, tidegate_state_reset(&state));
@@ -255,7 +255,7 @@ static void steps_that_are_refused(struct spotter *s, struct spotter *other)
     free(before);
 }
 
-/* A state that is saved in the middle and restored goes on as if nothing had been, to the bit. */
+/* A state that is saved in the middle and restored continues with the same bits. */
 static void saved_states(struct spotter *s, struct spotter *other)
 {
     enum { FIRST = 40, MORE = 60 };
@@ -304,7 +304,7 @@ static void saved_states(struct spotter *s, struct spotter *other)
     free(heard);
 }
 
-/* Floats that are whole units at the ports give what the integers give. */
+/* Floats that are whole units at the ports give the results of the integers. */
 static void integers_and_floats(struct spotter *s)
 {
     const size_t in = s->info.input_size, out = s->info.output_size;
@@ -348,7 +348,7 @@ static void integers_and_floats(struct spotter *s)
     GIVES(TIDEGATE_WRONG_LENGTH, tidegate_step_i16(&s->model, &state, s->scratch, s->info.scratch_words, x, in, y, out - 1, &has));
 }
 
-/* The same network with its input in one part and in two, and with one more output. */
+/* The same network with one input, with two inputs, and with one more output. */
 static void ports(const char *one_path, const char *two_path)
 {
     static struct spotter one;
@@ -432,7 +432,7 @@ static void ears(struct spotter *s)
     bool has;
     for (i = 0; i < SAMPLES; i++) samples[i] = (int16_t)(i * i % 4001 - 2000);
     for (run = 0; run < 2; run++) {
-        /* As a whole, and then sample by sample. */
+        /* First in one call, then sample by sample. */
         for (i = 0; i < SAMPLES;) {
             GIVES(TIDEGATE_OK, tidegate_front_end_push(&s->front_end, samples + i, run == 0 ? SAMPLES - i : 1, &taken));
             i += taken;
@@ -470,7 +470,7 @@ static void ears(struct spotter *s)
     GIVES(TIDEGATE_NULL, tidegate_detector_push(&s->detector, s->output, s->info.output_size, 0, NULL, &has));
 }
 
-/* The chain in integers hears and decides what the one in floats does. */
+/* The integer chain has the features and decisions of the float chain. */
 static void ears_in_integers(struct spotter *s, struct spotter *other)
 {
     enum { SAMPLES = 16000 };

@@ -1,12 +1,12 @@
-//! `include/tidegate.h` is what cbindgen makes of the sources.
+//! `include/tidegate.h` is the output of cbindgen for the sources.
 //!
-//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test -p tidegate-c --test header` writes it anew.
+//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test -p tidegate-c --test header` regenerates it.
 
 use std::fs;
 use std::path::Path;
 
 #[test]
-fn the_header_is_what_the_sources_say() {
+fn the_header_matches_the_sources() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).unwrap();
     let sources = ["status", "types", "lib"].map(|name| folder.join("src").join(name).with_extension("rs"));
@@ -18,6 +18,6 @@ fn the_header_is_what_the_sources_say() {
         fs::write(&path, made).unwrap();
     } else {
         let found = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(found == made, "{} is old: TIDEGATE_OVERWRITE_DOCS=1 writes it anew", path.display());
+        assert!(found == made, "{} is out of date: set TIDEGATE_OVERWRITE_DOCS=1 to regenerate it", path.display());
     }
 }

@@ -1,6 +1,6 @@
 //! Of the golden case `keras2__LSTM__default_i8h4t5b3s`, written by `tests/examples.rs`.
 
-/// How far from these a runtime may be.
+/// Tolerance for the outputs of a runtime.
 pub const TOLERANCE: f32 = 5e-6;
 /// `[time, input]`
 pub const INPUT: [[f32; 8]; 5] = [

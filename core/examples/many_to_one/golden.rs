@@ -1,6 +1,6 @@
 //! Of the golden case `tf1__SequenceLength__dynamic_rnn_lstm_i5h7t9b3`, written by `tests/examples.rs`.
 
-/// How far from these a runtime may be.
+/// Tolerance for the outputs of a runtime.
 pub const TOLERANCE: f32 = 5e-6;
 /// `[batch, time, input]`
 pub const INPUT: [[[f32; 5]; 9]; 3] = [
@@ -50,7 +50,7 @@ pub const INITIAL_CELL_STATE: [[f32; 7]; 3] = [
     [-0.4634716, 0.96569395, -0.06558962, 0.9439303, -0.5418616, -0.91626614, -1.1169778],
     [0.77421105, -0.1340594, -0.95308053, 0.17743878, 0.97657585, 0.99983877, -0.86973876],
 ];
-/// The output of the last step that counts; zeros where none does.
+/// The output of the last step that counts, or zeros if none does.
 pub const LAST: [[f32; 7]; 3] = [
     [0.27311423, -0.90512764, 0.19403046, -0.41665304, -0.15192395, -0.101456456, -0.30484796],
     [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],

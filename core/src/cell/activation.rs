@@ -26,24 +26,26 @@
 
 pub mod integer;
 
-use super::{ActivationSpec, CellSpec, Dim, Io, RECURRENT, Rule};
-use crate::activation::Activation;
-use crate::node::Node;
+use super::identity::i8;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "activation",
-    gates: &[],
-    extents: &[],
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)],
-    states: &[],
-    work: &[],
-    options: &[],
-    params: &[],
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
-    canonical: &[],
-    tensors: &[],
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
+        }
+    }
+}
 
 /// One step. `x` and `y` have the same length.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {

@@ -1,5 +1,5 @@
-//! LSTM that attends to its own last outputs (Cheng et al. 2016, arXiv:1601.06733), as TensorFlow's `AttentionCellWrapper`
-//! makes one of an `LSTMCell`.
+//! LSTM with attention over its own last outputs (Cheng et al. 2016, arXiv:1601.06733), as TensorFlow's
+//! `AttentionCellWrapper` around an `LSTMCell`.
 //!
 //! # Equation
 //!
@@ -12,8 +12,8 @@
 //! y = P [h', a'] + b_p                m' = m_2 ... m_L, y
 //! ```
 //!
-//! The attention looks at what was there before this step's output. A forget bias, and the linear layer through which the
-//! wrapper passes x and a, are folded into W, R and b by the importer.
+//! The attention reads the outputs before this step. The importer folds a forget bias, and the linear layer through
+//! which the wrapper passes x and a, into W, R and b.
 //!
 //! # Tensors
 //!
@@ -42,29 +42,25 @@
 //!
 //! `tf1__AttentionCellWrapper__*`
 
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, StateSpec, TensorSpec, copy, greater};
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
+use crate::element::greater;
 use crate::math;
-use crate::node::Node;
 
-/// Index of the extent `length`.
-const LENGTH: usize = 0;
-/// Rows of what looks at the memory.
-const FEATURES: Dim = Dim::Extent(1);
-/// h beside a.
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("length"), ExtentSpec::one("features")];
+const LENGTH: usize = extent(EXTENTS, "length");
+/// Rows of the matrices that read the memory.
+const FEATURES: Dim = Dim::Extent(extent(EXTENTS, "features"));
+/// Elements of h and a together.
 const BESIDE: Dim = Dim::Sum(&[Dim::Hidden, Dim::Output]);
-/// c beside h.
+/// Elements of c and h together.
 const QUERY: Dim = Dim::Product(&[Dim::Const(2), Dim::Hidden]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "attention_lstm",
     gates: &gate::LSTM,
-    extents: &[ExtentSpec::one("length"), ExtentSpec::one("features")],
-    rules: &[],
-    // In this order, so that what the matrices see lies side by side.
+    extents: EXTENTS,
+    // In this order the operands of the matrices are contiguous.
     states: &[
         StateSpec { name: "cell_state", len: Dim::Hidden },
         StateSpec { name: "hidden", len: Dim::Hidden },
@@ -72,19 +68,16 @@ pub const SPEC: CellSpec = CellSpec {
         StateSpec { name: "memory", len: Dim::Product(&[Dim::Extent(LENGTH), Dim::Output]) },
     ],
     work: &[Dim::Hidden, FEATURES, Dim::Extent(LENGTH)],
-    options: &[],
-    params: &[],
-    activations: &[],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, BESIDE).gated(),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().optional(),
         CanonicalSpec::matrix("query_weights", FEATURES, QUERY),
-        CanonicalSpec::vector("query_bias", FEATURES).when(Presence::Optional),
+        CanonicalSpec::vector("query_bias", FEATURES).optional(),
         CanonicalSpec::matrix("memory_weights", FEATURES, Dim::Output),
         CanonicalSpec::vector("score_weights", FEATURES),
         CanonicalSpec::matrix("output_weights", Dim::Output, BESIDE),
-        CanonicalSpec::vector("output_bias", Dim::Output).when(Presence::Optional),
+        CanonicalSpec::vector("output_bias", Dim::Output).optional(),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
@@ -97,19 +90,20 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::matrix("output_weights", &["output_weights"], Dim::Output, BESIDE),
         TensorSpec::vector("output_bias", &["output_bias"], Dim::Output),
     ],
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const QUERY_WEIGHTS: usize = 3;
-    pub const QUERY_BIAS: usize = 4;
-    pub const MEMORY_WEIGHTS: usize = 5;
-    pub const SCORE_WEIGHTS: usize = 6;
-    pub const OUTPUT_WEIGHTS: usize = 7;
-    pub const OUTPUT_BIAS: usize = 8;
+/// W, R and b.
+const SUMS: [usize; 3] = SPEC.tensors(["input_weights", "recurrent_weights", "bias"]);
+const QUERY_WEIGHTS: usize = SPEC.tensor("query_weights");
+const QUERY_BIAS: usize = SPEC.tensor("query_bias");
+const MEMORY_WEIGHTS: usize = SPEC.tensor("memory_weights");
+const SCORE_WEIGHTS: usize = SPEC.tensor("score_weights");
+const OUTPUT_WEIGHTS: usize = SPEC.tensor("output_weights");
+const OUTPUT_BIAS: usize = SPEC.tensor("output_bias");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is c, h, a, m; `work` is `[hidden + features + length]`, `y` is `[output]`.
@@ -123,43 +117,39 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
         lstm::<W>(node, x, beside, cell, shown);
         copy(beside, shown);
     }
-    affine::<W>(node, [tensor::QUERY_WEIGHTS, tensor::QUERY_BIAS], seen, query);
+    affine::<W>(node, [QUERY_WEIGHTS, QUERY_BIAS], seen, query);
     score::<W>(node, memory, query, scores);
     if let Some((_, attention)) = seen.split_at_mut_checked(2 * units) {
         attend(memory, scores, attention);
     }
     if let Some((_, beside)) = seen.split_at_checked(units) {
-        affine::<W>(node, [tensor::OUTPUT_WEIGHTS, tensor::OUTPUT_BIAS], beside, y);
+        affine::<W>(node, [OUTPUT_WEIGHTS, OUTPUT_BIAS], beside, y);
     }
     memory.copy_within(output.min(memory.len()).., 0);
     let newest = memory.len().saturating_sub(output);
     copy(memory.get_mut(newest..).unwrap_or_default(), y);
 }
 
-/// c to c', and h'. A block of four rows holds the gates i, f, g, o of one unit.
+/// Updates c to c', and writes h'. A block of four rows holds the gates i, f, g, o of one unit.
 fn lstm<W: Weight>(node: &Node<'_>, x: &[f32], beside: &[f32], cell: &mut [f32], shown: &mut [f32]) {
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), (c, h)) in blocks.zip(cell.iter_mut().zip(shown)) {
-        let [i, f, g, o] = accumulate(accumulate(b, w, x), r, beside);
+    let sums = sums_of_two::<W>(node, SUMS, x, beside);
+    for ([i, f, g, o], (c, h)) in sums.zip(cell.iter_mut().zip(shown)) {
         *c = sigmoid(f) * *c + sigmoid(i) * tanh(g);
         *h = sigmoid(o) * tanh(*c);
     }
 }
 
-/// The matrix times the first elements of `x`, as many as it has columns, plus the bias.
-fn affine<W: Weight>(node: &Node<'_>, [weights, bias]: [usize; 2], x: &[f32], to: &mut [f32]) {
-    let blocks = node.matrix::<W>(weights).blocks().zip(node.vector(bias));
-    for ((w, &b), to) in blocks.zip(to.chunks_mut(4)) {
-        copy(to, &accumulate(b, w, x));
+/// The product of the matrix and the first elements of `x`, as many as the matrix has columns, plus the bias.
+fn affine<W: Weight>(node: &Node<'_>, tensors: [usize; 2], x: &[f32], to: &mut [f32]) {
+    for (sums, to) in sums::<W>(node, tensors, x).zip(to.chunks_mut(4)) {
+        copy(to, &sums);
     }
 }
 
 /// The softmax of v · tanh(M m_l + q).
 fn score<W: Weight>(node: &Node<'_>, memory: &[f32], query: &[f32], scores: &mut [f32]) {
     for (row, score) in memory.chunks(node.output_size.max(1)).zip(scores.iter_mut()) {
-        let blocks = node.matrix::<W>(tensor::MEMORY_WEIGHTS).blocks().zip(node.vector(tensor::SCORE_WEIGHTS));
+        let blocks = node.matrix::<W>(MEMORY_WEIGHTS).blocks().zip(node.vector(SCORE_WEIGHTS));
         *score = 0.0;
         for ((m, v), query) in blocks.zip(query.chunks(4)) {
             let mut q = [0.0; 4];

@@ -1,28 +1,27 @@
-//! Bands of features, along the frequency of a spectrum, that a cell goes through one after the other within a step:
-//! what [`grid_lstm`](super::grid_lstm) and [`time_freq_lstm`](super::time_freq_lstm) share.
+//! Overlapping bands of features along the frequency axis, which a cell processes one after the other within a step;
+//! shared by [`grid_lstm`](super::grid_lstm) and [`time_freq_lstm`](super::time_freq_lstm).
 //!
 //! ```text
 //! band k = the features from  first + k · band_hop - pad_before  on,  band_size of them,  k = 0 ... bands - 1
 //! ```
 //!
-//! What lies in front of the first feature and behind the last counts as 0; the bands may reach `pad_before` and
-//! `pad_after` features beyond.
+//! Features before the first and after the last are 0; the bands may extend `pad_before` and `pad_after` features
+//! beyond the spectrum.
 
-use super::{Dim, ExtentSpec, Rule};
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Extents of the specs by name.
 mod extent {
-    pub const BANDS: usize = 0;
-    pub const BAND_SIZE: usize = 1;
-    pub const BAND_HOP: usize = 2;
-    pub const FIRST: usize = 3;
-    pub const PAD_BEFORE: usize = 4;
-    pub const PAD_AFTER: usize = 5;
+    use super::{EXTENTS, extent};
+
+    pub const BANDS: usize = extent(&EXTENTS, "bands");
+    pub const BAND_SIZE: usize = extent(&EXTENTS, "band_size");
+    pub const BAND_HOP: usize = extent(&EXTENTS, "band_hop");
+    pub const FIRST: usize = extent(&EXTENTS, "first");
+    pub const PAD_BEFORE: usize = extent(&EXTENTS, "pad_before");
+    pub const PAD_AFTER: usize = extent(&EXTENTS, "pad_after");
 }
 
-/// The extents of a cell that goes through bands.
+/// The extents of a cell that processes bands.
 pub const EXTENTS: [ExtentSpec; 6] = [
     ExtentSpec::one("bands"),
     ExtentSpec::one("band_size"),
@@ -32,11 +31,11 @@ pub const EXTENTS: [ExtentSpec; 6] = [
     ExtentSpec::zero("pad_after"),
 ];
 
-/// How many.
+/// Number of bands.
 pub const BANDS: Dim = Dim::Extent(extent::BANDS);
-/// Features of one.
+/// Features of a band.
 pub const BAND_SIZE: Dim = Dim::Extent(extent::BAND_SIZE);
-/// The units of each.
+/// Units of all bands.
 pub const UNITS: Dim = Dim::Product(&[BANDS, Dim::Hidden]);
 
 /// The last band ends within the padded features.
@@ -50,16 +49,16 @@ pub const WITHIN: Rule = Rule::AtMost(
     ]),
 );
 
-/// What lies in a band.
+/// The features of a band.
 #[derive(Clone, Copy)]
 pub(super) struct Band<'x> {
-    /// Zeros in front of the first feature.
+    /// Number of zeros before the first feature.
     padding: usize,
-    /// Those that are features.
+    /// The features of the input within the band.
     features: &'x [f32],
 }
 
-/// The bands of `x` in the order in which the cell goes through them: the first first, or backwards.
+/// The bands of `x` in the order in which the cell processes them: from the first to the last, or backwards.
 pub(super) fn bands<'x>(node: &Node<'_>, x: &'x [f32], backwards: bool) -> impl Iterator<Item = Band<'x>> {
     let (bands, size, hop) =
         (node.extent(extent::BANDS), node.extent(extent::BAND_SIZE), node.extent(extent::BAND_HOP));
@@ -73,13 +72,13 @@ pub(super) fn bands<'x>(node: &Node<'_>, x: &'x [f32], backwards: bool) -> impl 
     })
 }
 
-/// What the weights of a band are multiplied with.
+/// The operands of the weights for one band.
 #[derive(Clone, Copy)]
 pub(super) struct Operand<'x> {
     pub band: Band<'x>,
-    /// What the same band gave one step before.
+    /// The output of the same band one step before.
     pub time: &'x [f32],
-    /// What the band before it gave in this step; nothing for the first band.
+    /// The output of the previous band in this step; empty for the first band.
     pub frequency: &'x [f32],
 }
 

@@ -1,21 +1,21 @@
 //! Closed-form continuous-time cell (Hasani et al. 2022, arXiv:2106.13898): its state is a function of the time since
-//! the last step, so that steps need not be equally far apart.
+//! the last step, so that steps may be irregular.
 //!
 //! # Equation
 //!
 //! ```text
 //! z = [x, h]                                   without a backbone
 //! z = act(B [x, h] + b_B)                      with one; and deep: z = act(D_k z + b_Dk) for each further layer k
-//! a = W_a z + b_a    e = W_e z + b_e           where the state comes from, and where it goes to
-//! s = σ((W_r z + b_r) t + W_s z + b_s)         how far it has come after the time t
+//! a = W_a z + b_a    e = W_e z + b_e           start and end of the state
+//! s = σ((W_r z + b_r) t + W_s z + b_s)         position between them after the time t
 //! h' = (1 - s) ⊙ tanh(a) + s ⊙ tanh(e)
 //! h' = tanh(a) + s ⊙ tanh(e)                   no_gate
 //! h' = A - A ⊙ exp(-t (|w| + |a|)) ⊙ a         pure
 //! ```
 //!
-//! With the option `elapsed` t is the last feature that comes in, and x the others; a t below 0 counts as 0. Without it
-//! the steps are equally far apart: t is 1, and s is σ(W_s z + b_s), where W_s and b_s hold what is W_r T + W_s and
-//! b_r T + b_s of a network trained with steps of the length T. h' goes out.
+//! With the option `elapsed`, t is the last input feature and x the others; a negative t is treated as 0. Without it
+//! the steps are regular: t is 1 and s is σ(W_s z + b_s), where W_s and b_s hold W_r T + W_s and b_r T + b_s of a
+//! network trained with steps of length T. The output is h'.
 //!
 //! # Tensors
 //!
@@ -45,20 +45,20 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `elapsed` | the last feature that comes in is the time since the last step |
-//! | `backbone` | a layer in front of the others |
-//! | `deep` | `further_layers` behind it |
-//! | `no_gate` | h' by the second of its equations |
-//! | `pure` | h' by the third of its equations |
-//! | `mixed_memory` | an [LSTM](super::mixed_memory) before each step makes another h of h |
+//! | `elapsed` | the last input feature is the time since the last step |
+//! | `backbone` | a layer before the others |
+//! | `deep` | `further_layers` follow the first backbone layer |
+//! | `no_gate` | h' by the second equation |
+//! | `pure` | h' by the third equation |
+//! | `mixed_memory` | an [LSTM](super::mixed_memory) updates h before each step |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `features` | of x, what comes in without the time |
-//! | `backbone_units` | of each layer of the backbone; 0 without one |
-//! | `further_layers` | of the backbone, behind its first; 0 without `deep` |
+//! | `features` | number of features of x, without the time |
+//! | `backbone_units` | units of each backbone layer; 0 without `backbone` |
+//! | `further_layers` | number of backbone layers after the first; 0 without `deep` |
 //!
 //! # Activations
 //!
@@ -72,42 +72,34 @@
 //!
 //! # Deviations
 //!
-//! Both of them compute with a time below 0 as it is. Here it counts as 0: time does not run backwards.
+//! Both use a negative time as it is. This cell treats a negative time as 0.
 //!
 //! # Golden cases
 //!
 //! `ncps__CfC__*`, `cfc__Cfc__*`.
 
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec,
-    copy, mixed_memory,
-};
-use crate::activation::{Activation, relu, sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
+use super::mixed_memory;
+use super::prelude::*;
+use crate::activation::{relu, sigmoid, tanh};
 use crate::math;
-use crate::node::Node;
 use crate::tensor::Matrix;
 
-/// Index of the option `elapsed`.
-pub const ELAPSED: u32 = 0;
-/// Index of the option `backbone`.
-pub const BACKBONE: u32 = 1;
-/// Index of the option `deep`.
-pub const DEEP: u32 = 2;
-/// Index of the option `no_gate`.
-pub const NO_GATE: u32 = 3;
-/// Index of the option `pure`.
-pub const PURE: u32 = 4;
-/// Index of the option `mixed_memory`.
-pub const MIXED_MEMORY: u32 = 5;
+const OPTIONS: &[&str] = &["elapsed", "backbone", "deep", "no_gate", "pure", "mixed_memory"];
+const ELAPSED: u32 = option(OPTIONS, "elapsed");
+const BACKBONE: u32 = option(OPTIONS, "backbone");
+const DEEP: u32 = option(OPTIONS, "deep");
+const NO_GATE: u32 = option(OPTIONS, "no_gate");
+const PURE: u32 = option(OPTIONS, "pure");
+const MIXED_MEMORY: u32 = option(OPTIONS, "mixed_memory");
+
+const EXTENTS: &[ExtentSpec] =
+    &[ExtentSpec::zero("features"), ExtentSpec::zero("backbone_units"), ExtentSpec::zero("further_layers")];
 
 /// Features of x.
-const FEATURES: Dim = Dim::Extent(0);
+const FEATURES: Dim = Dim::Extent(extent(EXTENTS, "features"));
 /// Units of each layer of the backbone.
-const UNITS: Dim = Dim::Extent(1);
-/// Index of the extent `further_layers`.
-const FURTHER_LAYERS: usize = 2;
+const UNITS: Dim = Dim::Extent(extent(EXTENTS, "backbone_units"));
+const FURTHER_LAYERS: usize = extent(EXTENTS, "further_layers");
 /// Rows of the matrices of all further layers.
 const DEEP_ROWS: Dim = Dim::Product(&[Dim::Extent(FURTHER_LAYERS), UNITS]);
 /// Elements of x and h.
@@ -119,13 +111,31 @@ const GATED: Presence = Presence::Without(PURE);
 const RATED: Presence = Presence::WithWithout(ELAPSED, PURE);
 
 const MEMORY: [CanonicalSpec; 3] = mixed_memory::canonical(FEATURES, MIXED_MEMORY);
-const MEMORY_TENSORS: [TensorSpec; 3] = mixed_memory::tensors(FEATURES, MIXED_MEMORY);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 17] = &[
+    CanonicalSpec::matrix("backbone_weights", UNITS, OPERAND).with(BACKBONE),
+    CanonicalSpec::vector("backbone_bias", UNITS).with(BACKBONE),
+    CanonicalSpec::matrix("deep_weights", DEEP_ROWS, UNITS).with(DEEP),
+    CanonicalSpec::vector("deep_bias", DEEP_ROWS).with(DEEP),
+    CanonicalSpec::matrix("start_weights", Dim::Hidden, Z),
+    CanonicalSpec::vector("start_bias", Dim::Hidden).optional(),
+    CanonicalSpec::matrix("end_weights", Dim::Hidden, Z).when(GATED),
+    CanonicalSpec::vector("end_bias", Dim::Hidden).when(GATED),
+    CanonicalSpec::matrix("shift_weights", Dim::Hidden, Z).when(GATED),
+    CanonicalSpec::vector("shift_bias", Dim::Hidden).when(GATED),
+    CanonicalSpec::matrix("rate_weights", Dim::Hidden, Z).when(RATED),
+    CanonicalSpec::vector("rate_bias", Dim::Hidden).when(RATED),
+    CanonicalSpec::vector("time_constant", Dim::Hidden).with(PURE),
+    CanonicalSpec::vector("asymptote", Dim::Hidden).with(PURE),
+    MEMORY[0],
+    MEMORY[1],
+    MEMORY[2],
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "cfc",
     gates: &gate::LSTM,
-    extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("backbone_units"), ExtentSpec::zero("further_layers")],
+    extents: EXTENTS,
     rules: &[
         RECURRENT,
         Rule::Equal(Dim::Input, Dim::Sum(&[FEATURES, Dim::When(ELAPSED, &Dim::Const(1))])),
@@ -138,70 +148,36 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }, mixed_memory::state(&Dim::Hidden, MIXED_MEMORY)],
     work: &[OPERAND, UNITS, Dim::When(DEEP, &UNITS)],
-    options: &["elapsed", "backbone", "deep", "no_gate", "pure", "mixed_memory"],
-    params: &[],
-    activations: &[ActivationSpec { name: "backbone_activation", default: Activation::Tanh }],
-    canonical: &[
-        CanonicalSpec::matrix("backbone_weights", UNITS, OPERAND).when(Presence::With(BACKBONE)),
-        CanonicalSpec::vector("backbone_bias", UNITS).when(Presence::With(BACKBONE)),
-        CanonicalSpec::matrix("deep_weights", DEEP_ROWS, UNITS).when(Presence::With(DEEP)),
-        CanonicalSpec::vector("deep_bias", DEEP_ROWS).when(Presence::With(DEEP)),
-        CanonicalSpec::matrix("start_weights", Dim::Hidden, Z),
-        CanonicalSpec::vector("start_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::matrix("end_weights", Dim::Hidden, Z).when(GATED),
-        CanonicalSpec::vector("end_bias", Dim::Hidden).when(GATED),
-        CanonicalSpec::matrix("shift_weights", Dim::Hidden, Z).when(GATED),
-        CanonicalSpec::vector("shift_bias", Dim::Hidden).when(GATED),
-        CanonicalSpec::matrix("rate_weights", Dim::Hidden, Z).when(RATED),
-        CanonicalSpec::vector("rate_bias", Dim::Hidden).when(RATED),
-        CanonicalSpec::vector("time_constant", Dim::Hidden).when(Presence::With(PURE)),
-        CanonicalSpec::vector("asymptote", Dim::Hidden).when(Presence::With(PURE)),
-        MEMORY[0],
-        MEMORY[1],
-        MEMORY[2],
-    ],
-    tensors: &[
-        TensorSpec::matrix("backbone_weights", &["backbone_weights"], UNITS, OPERAND).when(Presence::With(BACKBONE)),
-        TensorSpec::vector("backbone_bias", &["backbone_bias"], UNITS).when(Presence::With(BACKBONE)),
-        TensorSpec::matrix("deep_weights", &["deep_weights"], DEEP_ROWS, UNITS).when(Presence::With(DEEP)),
-        TensorSpec::vector("deep_bias", &["deep_bias"], DEEP_ROWS).when(Presence::With(DEEP)),
-        TensorSpec::matrix("start_weights", &["start_weights"], Dim::Hidden, Z),
-        TensorSpec::vector("start_bias", &["start_bias"], Dim::Hidden),
-        TensorSpec::matrix("end_weights", &["end_weights"], Dim::Hidden, Z).when(GATED),
-        TensorSpec::vector("end_bias", &["end_bias"], Dim::Hidden).when(GATED),
-        TensorSpec::matrix("shift_weights", &["shift_weights"], Dim::Hidden, Z).when(GATED),
-        TensorSpec::vector("shift_bias", &["shift_bias"], Dim::Hidden).when(GATED),
-        TensorSpec::matrix("rate_weights", &["rate_weights"], Dim::Hidden, Z).when(RATED),
-        TensorSpec::vector("rate_bias", &["rate_bias"], Dim::Hidden).when(RATED),
-        TensorSpec::vector("time_constant", &["time_constant"], Dim::Hidden).when(Presence::With(PURE)),
-        TensorSpec::vector("asymptote", &["asymptote"], Dim::Hidden).when(Presence::With(PURE)),
-        MEMORY_TENSORS[0],
-        MEMORY_TENSORS[1],
-        MEMORY_TENSORS[2],
-    ],
+    options: OPTIONS,
+    activations: &[ActivationSpec::tanh("backbone_activation")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name: a bias is behind its matrix.
-mod tensor {
-    pub const BACKBONE: usize = 0;
-    pub const DEEP: usize = 2;
-    pub const START: usize = 4;
-    pub const END: usize = 6;
-    pub const SHIFT: usize = 8;
-    pub const RATE: usize = 10;
-    pub const TIME_CONSTANT: usize = 12;
-    pub const ASYMPTOTE: usize = 13;
-    pub const MEMORY: usize = 14;
+// Each bias directly follows its matrix.
+const BACKBONE_WEIGHTS: usize = SPEC.tensor("backbone_weights");
+const DEEP_WEIGHTS: usize = SPEC.tensor("deep_weights");
+const START_WEIGHTS: usize = SPEC.tensor("start_weights");
+const END_WEIGHTS: usize = SPEC.tensor("end_weights");
+const SHIFT_WEIGHTS: usize = SPEC.tensor("shift_weights");
+const RATE_WEIGHTS: usize = SPEC.tensor("rate_weights");
+const TIME_CONSTANT: usize = SPEC.tensor("time_constant");
+const ASYMPTOTE: usize = SPEC.tensor("asymptote");
+const MEMORY_WEIGHTS: usize = SPEC.tensor("memory_input_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
-/// One step. What comes in is `[input]`, `state` is `[hidden]` (h) and with mixed memory `[hidden]` (c), `work` is
-/// `[features + hidden]` (x, h), `[backbone_units]` and, where it is deep, as many again, `y` is `[hidden]`.
+/// One step. The input is `[input]`, `state` is `[hidden]` (h) and with mixed memory `[hidden]` (c), `work` is
+/// `[features + hidden]` (x, h), `[backbone_units]` and, with `deep`, `[backbone_units]` again, `y` is `[hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x: incoming, state, work, y, .. } = io;
     let Some((x, time)) = incoming.split_at_checked(node.dim(&FEATURES)) else { return };
     let Some((hidden, cell)) = state.split_at_mut_checked(node.hidden_size) else { return };
     if node.has(MIXED_MEMORY) {
-        mixed_memory::step::<W>(node, tensor::MEMORY, x, hidden, cell, y);
+        mixed_memory::step::<W>(node, MEMORY_WEIGHTS, x, hidden, cell, y);
     }
     let z = features::<W>(node, x, hidden, work);
     let t = relu(time.first().copied().unwrap_or(1.0));
@@ -213,7 +189,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     copy(hidden, y);
 }
 
-/// z of x and h, in `work`.
+/// Computes z of x and h in `work`.
 fn features<'w, W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], work: &'w mut [f32]) -> &'w [f32] {
     let Some((operand, layers)) = work.split_at_mut_checked(x.len() + hidden.len()) else { return &[] };
     for (operand, &value) in operand.iter_mut().zip(x.iter().chain(hidden)) {
@@ -225,16 +201,17 @@ fn features<'w, W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], work: &'w
     let units = node.dim(&UNITS);
     let Some((mut z, mut next)) = layers.split_at_mut_checked(units) else { return &[] };
     let activation = node.activation(0);
-    layer(node.matrix::<W>(tensor::BACKBONE), node.vector(tensor::BACKBONE + 1), 0, activation, operand, z);
+    layer(node.matrix::<W>(BACKBONE_WEIGHTS), node.vector(BACKBONE_WEIGHTS + 1), 0, activation, operand, z);
     for index in 0..node.extent(FURTHER_LAYERS) {
-        let (weights, bias) = (node.matrix::<W>(tensor::DEEP), node.vector(tensor::DEEP + 1));
+        let (weights, bias) = (node.matrix::<W>(DEEP_WEIGHTS), node.vector(DEEP_WEIGHTS + 1));
         layer(weights, bias, index * units, activation, z, next);
         core::mem::swap(&mut z, &mut next);
     }
     z
 }
 
-/// The rows of a matrix from `first` on, as many as `z` has. Blocks of four rows need not begin where a layer does.
+/// Multiplies the rows of a matrix from `first` on, as many as `z` has elements. A layer may begin within a block of
+/// four rows.
 fn layer<W: Weight>(
     weights: Matrix<'_, W>,
     bias: &[[f32; 4]],
@@ -250,14 +227,11 @@ fn layer<W: Weight>(
     }
 }
 
-/// h' by the time `t` through the gate.
+/// h' after the time `t`, with the gate.
 fn gated<W: Weight>(node: &Node<'_>, z: &[f32], t: f32, y: &mut [f32]) {
-    let rows = |index: usize| {
-        let blocks = node.matrix::<W>(index).blocks().zip(node.vector(index + 1));
-        blocks.map(|(w, &b)| accumulate(b, w, z))
-    };
-    let mut rates = rows(tensor::RATE);
-    let (is_gated, blocks) = (!node.has(NO_GATE), rows(tensor::START).zip(rows(tensor::END)).zip(rows(tensor::SHIFT)));
+    let rows = |index: usize| sums::<W>(node, [index, index + 1], z);
+    let mut rates = rows(RATE_WEIGHTS);
+    let (is_gated, blocks) = (!node.has(NO_GATE), rows(START_WEIGHTS).zip(rows(END_WEIGHTS)).zip(rows(SHIFT_WEIGHTS)));
     for (((starts, ends), shifts), y) in blocks.zip(y.chunks_mut(4)) {
         let rates = rates.next().unwrap_or_default();
         let units = starts.into_iter().zip(ends).zip(shifts.into_iter().zip(rates));
@@ -268,12 +242,12 @@ fn gated<W: Weight>(node: &Node<'_>, z: &[f32], t: f32, y: &mut [f32]) {
     }
 }
 
-/// h' by the closed form.
+/// h' in the closed form.
 fn pure<W: Weight>(node: &Node<'_>, z: &[f32], t: f32, y: &mut [f32]) {
-    let blocks = node.matrix::<W>(tensor::START).blocks().zip(node.vector(tensor::START + 1));
-    let vectors = node.vector(tensor::TIME_CONSTANT).iter().zip(node.vector(tensor::ASYMPTOTE));
-    for (((weights, &bias), (constants, asymptotes)), y) in blocks.zip(vectors).zip(y.chunks_mut(4)) {
-        let units = accumulate(bias, weights, z).into_iter().zip(constants.iter().zip(asymptotes));
+    let sums = sums::<W>(node, [START_WEIGHTS, START_WEIGHTS + 1], z);
+    let vectors = node.vector(TIME_CONSTANT).iter().zip(node.vector(ASYMPTOTE));
+    for ((sums, (constants, asymptotes)), y) in sums.zip(vectors).zip(y.chunks_mut(4)) {
+        let units = sums.into_iter().zip(constants.iter().zip(asymptotes));
         for ((a, (w, asymptote)), y) in units.zip(y) {
             *y = asymptote - asymptote * math::exp(-t * (w.abs() + a.abs())) * a;
         }

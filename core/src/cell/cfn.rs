@@ -1,5 +1,5 @@
-//! Chaos-free network (Laurent and von Brecht 2016, arXiv:1612.06212): two gates, and units that are not mixed but
-//! through the gates.
+//! Chaos-free network (Laurent and von Brecht 2016, arXiv:1612.06212): two gates, and units that interact only through
+//! the gates.
 //!
 //! # Equation
 //!
@@ -36,63 +36,45 @@
 //!
 //! `tf1__CFNCell__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 4] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+    CanonicalSpec::matrix("candidate_weights", Dim::Hidden, Dim::Input),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "cfn",
     gates: &gate::CFN,
-    extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden],
-    options: &[],
-    params: &[],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "activation", default: Activation::Tanh },
-    ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::matrix("candidate_weights", Dim::Hidden, Dim::Input),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::CFN),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(&gate::CFN),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::CFN),
-        TensorSpec::matrix("candidate_weights", &["candidate_weights"], Dim::Hidden, Dim::Input),
-    ],
+    activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("activation")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::CFN),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const CANDIDATE_WEIGHTS: usize = 3;
+/// W, R and b.
+const SUMS: [usize; 3] = SPEC.tensors(["input_weights", "recurrent_weights", "bias"]);
+const CANDIDATE_WEIGHTS: usize = SPEC.tensor("candidate_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
-/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `gates` is `[hidden]` times θ, η.
+/// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `gates` is `[hidden]` of θ, η.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work: gates, y, .. } = io;
     let (gate, activation) = (node.activation(0), node.activation(1));
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), gates) in blocks.zip(gates.chunks_mut(4)) {
-        for (g, a) in gates.iter_mut().zip(accumulate(accumulate(b, w, x), r, hidden)) {
+    for (sums, gates) in sums_of_two::<W>(node, SUMS, x, hidden).zip(gates.chunks_mut(4)) {
+        for (g, a) in gates.iter_mut().zip(sums) {
             *g = gate.apply(a);
         }
     }
-    for (w, y) in node.matrix::<W>(tensor::CANDIDATE_WEIGHTS).blocks().zip(y.chunks_mut(4)) {
-        copy(y, &accumulate([0.0; 4], w, x));
-    }
+    product::<W>(node, CANDIDATE_WEIGHTS, x, y);
     let (gates, _) = gates.as_chunks::<2>();
     for (&[theta, eta], (h, y)) in gates.iter().zip(hidden.iter_mut().zip(y)) {
         *h = theta * activation.apply(*h) + eta * activation.apply(*y);

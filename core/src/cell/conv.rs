@@ -1,5 +1,5 @@
-//! A convolution over an image, or along time: an image that is one pixel wide. Behind a [`window`](super::window) of
-//! as many rows as the kernel has taps it streams.
+//! A convolution over an image, or along time: an image that is one pixel wide. After a [`window`](super::window) with
+//! as many rows as the kernel has taps it runs as a stream.
 //!
 //! # Equation
 //!
@@ -14,7 +14,7 @@
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[hidden, kernel_height · kernel_width · in_channels / groups]` | always |
-//! | `bias` | `[hidden]` | optional; else 0 |
+//! | `bias` | `[hidden]` | optional, otherwise 0 |
 //!
 //! # Extents
 //!
@@ -28,7 +28,7 @@
 //! | `out_height`, `out_width` | positions of the kernel |
 //! | `groups` | parts of the channels and of the filters |
 //!
-//! `hidden_size` is the number of filters, `output_size` that of all positions.
+//! `hidden_size` is the number of filters, `output_size` the number of outputs at all positions.
 //!
 //! # Activations
 //!
@@ -44,39 +44,41 @@
 //!
 //! None of its own.
 
+pub mod i8;
 pub mod integer;
 
 use super::patch::{self, COLS, IMAGE, IN_CHANNELS, LAST, PATCH, POSITIONED, POSITIONS, ROWS, TAPS};
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, Rule, TensorSpec};
-use crate::activation::Activation;
-use crate::kernel::Weight;
-use crate::node::Node;
+use super::prelude::*;
 
-/// Channels that a filter sees.
+/// Channels that a filter reads.
 pub(super) const CHANNELS: Dim = Dim::Quotient(&[IN_CHANNELS, LAST]);
 /// Columns of the weights.
 pub(super) const OPERAND: Dim = Dim::Product(&[TAPS, CHANNELS]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 2] =
+    &[CanonicalSpec::matrix("weights", Dim::Hidden, OPERAND), CanonicalSpec::vector("bias", Dim::Hidden).optional()];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "conv",
-    gates: &[],
     extents: &patch::extents("groups"),
     rules: &[IMAGE, POSITIONED, ROWS, COLS, Rule::Multiple(IN_CHANNELS, LAST), Rule::Multiple(Dim::Hidden, LAST)],
-    states: &[],
     work: &[PATCH],
-    options: &[],
-    params: &[],
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
-    canonical: &[
-        CanonicalSpec::matrix("weights", Dim::Hidden, OPERAND),
-        CanonicalSpec::vector("bias", Dim::Hidden).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("weights", &["weights"], Dim::Hidden, OPERAND).passes(POSITIONS),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden),
-    ],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each_in_passes(CANONICAL, &[], &POSITIONS),
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step::<K>))],
+        }
+    }
+}
 
 /// One step. `x` is the image, `work` is `[taps · channels]`, `y` is `[out_height, out_width, hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {

@@ -1,5 +1,5 @@
-//! A long short-term memory whose units are the pixels of an image: input and recurrent products are convolutions
-//! (Shi 2015, arXiv:1506.04214, without its peepholes), over one, two or three axes.
+//! A long short-term memory whose units are the pixels of an image: input and recurrent products are convolutions (Shi
+//! 2015, arXiv:1506.04214, without its peepholes), over one, two or three axes.
 //!
 //! # Equation
 //!
@@ -14,29 +14,29 @@
 //! (R ⊛ h)[p, k] = Σ R[k, tap, channel] · h[p + tap - ⌊(kernel - 1) / 2⌋, channel]
 //! ```
 //!
-//! p and tap have a coordinate for each axis; outside of its image x and h are 0. The kernel over h has the shape of
-//! that over x, and always as many positions as h has. A forget bias that a framework adds at run time is folded into
-//! `b_f` by the importer.
+//! p and tap have a coordinate for each axis; outside their images x and h are 0. The kernel over h has the shape of
+//! that over x and visits every position of h. Importers fold a forget bias that the framework adds at run time into
+//! `b_f`.
 //!
-//! x, h, c and what goes out are images `[depth, height, width, channels]`, row-major. An image of one axis lies along
-//! the height, one of two has a depth of 1.
+//! x, h, c and the output are images `[depth, height, width, channels]`, row-major. A one-dimensional image has only a
+//! height; a two-dimensional one has depth 1.
 //!
 //! # Tensors
 //!
-//! Blocks of rows in the order i, f, g, o. Columns run over the taps `[depth, height, width]`, and for each over the
-//! channels that it sees.
+//! Blocks of rows in the order i, f, g, o. Columns run over the taps `[depth, height, width]`, and for each tap over
+//! its channels.
 //!
 //! | name | shape | when |
 //! |---|---|---|
 //! | `input_weights` | `[4 · hidden, kernel_depth · kernel_height · kernel_width · in_channels]` | always |
 //! | `recurrent_weights` | `[4 · hidden, kernel_depth · kernel_height · kernel_width · hidden]` | always |
-//! | `bias` | `[4 · hidden]` | optional; else 0 |
+//! | `bias` | `[4 · hidden]` | optional, otherwise 0 |
 //!
 //! # Options
 //!
 //! | name | what |
 //! |---|---|
-//! | `skip` | what goes out has the channels of h', then those of x, at every position |
+//! | `skip` | the output has the channels of h', then those of x, at every position |
 //! | `channels_first` | the images are `[channels, depth, height, width]` |
 //!
 //! # Extents
@@ -50,7 +50,7 @@
 //! | `pad_front`, `pad_top`, `pad_left`, `pad_back`, `pad_bottom`, `pad_right` | zeros around x |
 //! | `out_depth`, `out_height`, `out_width` | positions of the kernels |
 //!
-//! `hidden_size` is the number of filters, `output_size` that of all features of all positions.
+//! `hidden_size` is the number of filters, `output_size` the number of features of all positions.
 //!
 //! # Activations
 //!
@@ -70,31 +70,52 @@
 //! `tf1__Conv1DLSTMCell__*`, `tf1__Conv2DLSTMCell__*`, `tf1__Conv3DLSTMCell__*`, `keras2__ConvLSTM1D__*`,
 //! `keras2__ConvLSTM2D__*`, `keras3__ConvLSTM1D__*`, `keras3__ConvLSTM2D__*`, `keras3__ConvLSTM3D__*`.
 
-use super::patch::{Axis, Way};
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy,
-};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::lstm;
+use super::patch::{Along, Axis, Way};
+use super::prelude::*;
 use crate::tensor::Matrix;
 
-/// Index of the option `skip`.
-pub const SKIP: u32 = 0;
-/// Index of the option `channels_first`.
-pub const CHANNELS_FIRST: u32 = 1;
+const OPTIONS: &[&str] = &["skip", "channels_first"];
+const SKIP: u32 = option(OPTIONS, "skip");
+const CHANNELS_FIRST: u32 = option(OPTIONS, "channels_first");
 
-/// Extents of the spec by name; of those with three axes, the first.
+const EXTENTS: &[ExtentSpec] = &[
+    ExtentSpec::one("in_depth"),
+    ExtentSpec::one("in_height"),
+    ExtentSpec::one("in_width"),
+    ExtentSpec::one("in_channels"),
+    ExtentSpec::one("kernel_depth"),
+    ExtentSpec::one("kernel_height"),
+    ExtentSpec::one("kernel_width"),
+    ExtentSpec::one("stride_depth"),
+    ExtentSpec::one("stride_height"),
+    ExtentSpec::one("stride_width"),
+    ExtentSpec::one("dilation_depth"),
+    ExtentSpec::one("dilation_height"),
+    ExtentSpec::one("dilation_width"),
+    ExtentSpec::zero("pad_front"),
+    ExtentSpec::zero("pad_top"),
+    ExtentSpec::zero("pad_left"),
+    ExtentSpec::zero("pad_back"),
+    ExtentSpec::zero("pad_bottom"),
+    ExtentSpec::zero("pad_right"),
+    ExtentSpec::one("out_depth"),
+    ExtentSpec::one("out_height"),
+    ExtentSpec::one("out_width"),
+];
+
+/// Extents of the spec by name; for those with three axes, the first.
 mod extent {
-    pub const IN: usize = 0;
-    pub const IN_CHANNELS: usize = 3;
-    pub const KERNEL: usize = 4;
-    pub const STRIDE: usize = 7;
-    pub const DILATION: usize = 10;
-    pub const BEFORE: usize = 13;
-    pub const AFTER: usize = 16;
-    pub const OUT: usize = 19;
+    use super::{EXTENTS, extent};
+
+    pub const IN: usize = extent(EXTENTS, "in_depth");
+    pub const IN_CHANNELS: usize = extent(EXTENTS, "in_channels");
+    pub const KERNEL: usize = extent(EXTENTS, "kernel_depth");
+    pub const STRIDE: usize = extent(EXTENTS, "stride_depth");
+    pub const DILATION: usize = extent(EXTENTS, "dilation_depth");
+    pub const BEFORE: usize = extent(EXTENTS, "pad_front");
+    pub const AFTER: usize = extent(EXTENTS, "pad_back");
+    pub const OUT: usize = extent(EXTENTS, "out_depth");
 }
 
 /// The extents of the three axes, from the first on.
@@ -108,112 +129,81 @@ const OUT: [Dim; 3] = axes(extent::OUT);
 
 /// Channels of x.
 const IN_CHANNELS: Dim = Dim::Extent(extent::IN_CHANNELS);
-/// Pixels of x.
+/// Number of pixels of x.
 const IN_PIXELS: Dim = Dim::Product(&IN);
-/// Taps of a kernel.
+/// Number of taps of a kernel.
 const TAPS: Dim = Dim::Product(&KERNEL);
-/// Positions of the kernels: pixels of h.
+/// Number of positions of the kernels, which are the pixels of h.
 const POSITIONS: Dim = Dim::Product(&OUT);
-/// What the kernel over x sees at a position.
+/// Operand of the kernel over x at a position.
 const INPUT_COLS: Dim = Dim::Product(&[TAPS, IN_CHANNELS]);
-/// What the kernel over h sees at a position.
+/// Operand of the kernel over h at a position.
 const RECURRENT_COLS: Dim = Dim::Product(&[TAPS, Dim::Hidden]);
-/// Features of h, and of c.
+/// Elements of h, and of c.
 const UNITS: Dim = Dim::Product(&[POSITIONS, Dim::Hidden]);
-/// What goes out at a position.
+/// Channels of the output at a position.
 const OUT_CHANNELS: Dim = Dim::Sum(&[Dim::Hidden, Dim::When(SKIP, &IN_CHANNELS)]);
 
-/// The kernel over x has as many positions along this axis.
-const fn convolved(axis: usize) -> Rule {
-    Rule::Convolved {
-        input: Dim::Extent(extent::IN + axis),
-        kernel: Dim::Extent(extent::KERNEL + axis),
-        stride: Dim::Extent(extent::STRIDE + axis),
-        dilation: Dim::Extent(extent::DILATION + axis),
-        before: Dim::Extent(extent::BEFORE + axis),
-        after: Dim::Extent(extent::AFTER + axis),
-        output: Dim::Extent(extent::OUT + axis),
+/// The kernel over x along this axis.
+const fn along(axis: usize) -> Along {
+    Along {
+        input: extent::IN + axis,
+        kernel: extent::KERNEL + axis,
+        stride: extent::STRIDE + axis,
+        dilation: extent::DILATION + axis,
+        before: extent::BEFORE + axis,
+        after: extent::AFTER + axis,
+        output: extent::OUT + axis,
     }
 }
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 3] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, INPUT_COLS).gated(),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "conv_lstm",
     gates: &gate::LSTM,
-    extents: &[
-        ExtentSpec::one("in_depth"),
-        ExtentSpec::one("in_height"),
-        ExtentSpec::one("in_width"),
-        ExtentSpec::one("in_channels"),
-        ExtentSpec::one("kernel_depth"),
-        ExtentSpec::one("kernel_height"),
-        ExtentSpec::one("kernel_width"),
-        ExtentSpec::one("stride_depth"),
-        ExtentSpec::one("stride_height"),
-        ExtentSpec::one("stride_width"),
-        ExtentSpec::one("dilation_depth"),
-        ExtentSpec::one("dilation_height"),
-        ExtentSpec::one("dilation_width"),
-        ExtentSpec::zero("pad_front"),
-        ExtentSpec::zero("pad_top"),
-        ExtentSpec::zero("pad_left"),
-        ExtentSpec::zero("pad_back"),
-        ExtentSpec::zero("pad_bottom"),
-        ExtentSpec::zero("pad_right"),
-        ExtentSpec::one("out_depth"),
-        ExtentSpec::one("out_height"),
-        ExtentSpec::one("out_width"),
-    ],
+    extents: EXTENTS,
     rules: &[
         Rule::Equal(Dim::Input, Dim::Product(&[IN_PIXELS, IN_CHANNELS])),
         Rule::Equal(Dim::Output, Dim::Product(&[POSITIONS, OUT_CHANNELS])),
-        convolved(0),
-        convolved(1),
-        convolved(2),
-        // Beside each pixel of h stands one of x, channels last.
+        along(0).rule(),
+        along(1).rule(),
+        along(2).rule(),
+        // With `skip`, h and x have the same pixels, channels last.
         Rule::OneOf { options: &[SKIP, CHANNELS_FIRST], least: 0 },
         Rule::Equal(Dim::When(SKIP, &IN_PIXELS), Dim::When(SKIP, &POSITIONS)),
     ],
     states: &[StateSpec { name: "hidden", len: UNITS }, StateSpec { name: "cell_state", len: UNITS }],
     work: &[INPUT_COLS, RECURRENT_COLS],
-    options: &["skip", "channels_first"],
-    params: &[],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "cell_activation", default: Activation::Tanh },
-        ActivationSpec { name: "output_activation", default: Activation::Tanh },
-    ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, INPUT_COLS).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, INPUT_COLS)
-            .gates(&gate::LSTM)
-            .passes(POSITIONS),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS)
-            .gates(&gate::LSTM)
-            .passes(POSITIONS),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::LSTM),
-    ],
+    options: OPTIONS,
+    activations: lstm::ACTIVATIONS,
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each_in_passes(CANONICAL, &gate::LSTM, &POSITIONS),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
 mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
+    pub const INPUT_WEIGHTS: usize = super::SPEC.tensor("input_weights");
+    pub const RECURRENT_WEIGHTS: usize = super::SPEC.tensor("recurrent_weights");
+    pub const BIAS: usize = super::SPEC.tensor("bias");
 }
 
-/// One step. `x` is the image, `state` is h, then c, `work` is what the two kernels see at a position. `y` takes h' of
-/// every position, for others still see h; with the option `skip` x stands beside it.
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
+}
+
+/// One step. `x` is the image, `state` is h, then c, `work` is the operands of the two kernels at a position. h' is
+/// written to `y` first, because other positions still read h; with the option `skip` x follows it.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.dim(&UNITS)) else { return };
     let Some((seen, held)) = work.split_at_mut_checked(node.dim(&INPUT_COLS)) else { return };
     let (filters, channels) = (node.hidden_size, node.extent(extent::IN_CHANNELS));
-    let over_x = Way { axes: [0, 1, 2].map(|axis| input_axis(node, axis)), channels };
+    let over_x = Way { axes: [0, 1, 2].map(|axis| along(axis).of(node)), channels };
     let over_h = Way { axes: [0, 1, 2].map(|axis| recurrent_axis(node, axis)), channels: filters };
     let (of_x, of_h) = if node.has(CHANNELS_FIRST) {
         (Layout::planes(node.dim(&IN_PIXELS)), Layout::planes(node.dim(&POSITIONS)))
@@ -239,45 +229,33 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     }
 }
 
-/// Of the kernel over x.
-fn input_axis(node: &Node<'_>, axis: usize) -> Axis {
-    Axis {
-        input: node.extent(extent::IN + axis),
-        kernel: node.extent(extent::KERNEL + axis),
-        stride: node.extent(extent::STRIDE + axis),
-        dilation: node.extent(extent::DILATION + axis),
-        before: node.extent(extent::BEFORE + axis),
-        output: node.extent(extent::OUT + axis),
-    }
-}
-
-/// Of the kernel over h.
+/// An axis of the kernel over h.
 fn recurrent_axis(node: &Node<'_>, axis: usize) -> Axis {
     let (length, kernel) = (node.extent(extent::OUT + axis), node.extent(extent::KERNEL + axis));
     Axis { input: length, kernel, stride: 1, dilation: 1, before: kernel.saturating_sub(1) / 2, output: length }
 }
 
-/// Where an image has the channels of its pixels.
+/// The position of pixels and channels in an image.
 #[derive(Clone, Copy)]
 struct Layout {
-    /// From one pixel to the next.
+    /// Distance from one pixel to the next.
     pixel: usize,
-    /// From one channel to the next.
+    /// Distance from one channel to the next.
     channel: usize,
 }
 
 impl Layout {
-    /// One pixel behind the other.
+    /// Channels last: the channels of a pixel are adjacent.
     fn pixels(channels: usize) -> Self {
         Self { pixel: channels, channel: 1 }
     }
 
-    /// One channel behind the other.
+    /// Channels first: the pixels of a channel are adjacent.
     fn planes(pixels: usize) -> Self {
         Self { pixel: 1, channel: pixels }
     }
 
-    /// The channels of a pixel, and whatever lies behind them.
+    /// The channels of a pixel, followed by later elements of the image.
     fn pixel(self, image: &[f32], index: usize) -> impl Iterator<Item = &f32> {
         image.get(index * self.pixel..).unwrap_or_default().iter().step_by(self.channel.max(1))
     }
@@ -286,7 +264,7 @@ impl Layout {
         image.get_mut(index * self.pixel..).unwrap_or_default().iter_mut().step_by(self.channel.max(1))
     }
 
-    /// What a kernel sees, `[taps][channels]`.
+    /// Copies the operand of a kernel, `[taps][channels]`.
     fn gather(self, image: &[f32], pixels: impl Iterator<Item = Option<usize>>, channels: usize, patch: &mut [f32]) {
         let mut rest = patch;
         for index in pixels {
@@ -300,7 +278,7 @@ impl Layout {
     }
 }
 
-/// What turns the sums of a position into its c' and h'.
+/// Computes c' and h' of a position from its sums.
 struct Gates<'a, W> {
     input: Matrix<'a, W>,
     recurrent: Matrix<'a, W>,
@@ -318,7 +296,8 @@ impl<'a, W: Weight> Gates<'a, W> {
         }
     }
 
-    /// Every filter at one position: c to c', and h'. A block of four rows holds the gates i, f, g, o of one filter.
+    /// Updates every filter at one position, c to c', and writes h'. A block of four rows holds the gates i, f, g, o of
+    /// one filter.
     fn update<'s>(&self, x: &[f32], h: &[f32], units: impl Iterator<Item = (&'s mut f32, &'s mut f32)>) {
         let [gate, candidate, output] = self.activations;
         let blocks = self.input.blocks().zip(self.recurrent.blocks()).zip(self.bias);

@@ -11,13 +11,13 @@
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[output, input / groups]` | always |
-//! | `bias` | `[output]` | optional; else 0 |
+//! | `bias` | `[output]` | optional, otherwise 0 |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `groups` | parts of the input and of the output; each part of the output sees its own of the input |
+//! | `groups` | parts of the input and of the output; each part of the output reads its own part of the input |
 //!
 //! # Activations
 //!
@@ -31,46 +31,48 @@
 //!
 //! # Golden cases
 //!
-//! `tf1__InputProjectionWrapper__*`, `tf1__OutputProjectionWrapper__*`, `edgeml__*__lowrank_*`, and where a framework's
-//! layer has a product that its cell does not.
+//! `tf1__InputProjectionWrapper__*`, `tf1__OutputProjectionWrapper__*`, `edgeml__*__lowrank_*`, and layers of
+//! frameworks with a product outside their cell.
 
+pub mod i8;
 pub mod integer;
 
 use super::patch::grouped;
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec};
-use crate::activation::Activation;
-use crate::kernel::Weight;
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the extent `groups`.
-pub(super) const GROUPS: usize = 0;
-/// Features that a unit sees.
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("groups")];
+
+pub(super) const GROUPS: usize = extent(EXTENTS, "groups");
+/// Features that a unit reads.
 pub(super) const COLS: Dim = Dim::Quotient(&[Dim::Input, Dim::Extent(GROUPS)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 2] =
+    &[CanonicalSpec::matrix("weights", Dim::Output, COLS), CanonicalSpec::vector("bias", Dim::Output).optional()];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "dense",
-    gates: &[],
-    extents: &[ExtentSpec::one("groups")],
+    extents: EXTENTS,
     rules: &[
         RECURRENT,
         Rule::Multiple(Dim::Input, Dim::Extent(GROUPS)),
         Rule::Multiple(Dim::Output, Dim::Extent(GROUPS)),
     ],
-    states: &[],
-    work: &[],
-    options: &[],
-    params: &[],
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
-    canonical: &[
-        CanonicalSpec::matrix("weights", Dim::Output, COLS),
-        CanonicalSpec::vector("bias", Dim::Output).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("weights", &["weights"], Dim::Output, COLS),
-        TensorSpec::vector("bias", &["bias"], Dim::Output),
-    ],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step::<K>))],
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step::<K>))],
+        }
+    }
+}
 
 /// One step. `x` is `[input]`, `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {

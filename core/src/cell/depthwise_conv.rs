@@ -12,7 +12,7 @@
 //! | name | shape | when |
 //! |---|---|---|
 //! | `weights` | `[hidden, kernel_height · kernel_width]` | always |
-//! | `bias` | `[hidden]` | optional; else 0 |
+//! | `bias` | `[hidden]` | optional, otherwise 0 |
 //!
 //! # Extents
 //!
@@ -43,31 +43,32 @@
 pub mod integer;
 
 use super::patch::{self, COLS, IMAGE, IN_CHANNELS, LAST, PATCH, POSITIONED, POSITIONS, ROWS, TAPS};
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, Rule, TensorSpec};
-use crate::activation::Activation;
-use crate::kernel::Weight;
-use crate::node::Node;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 2] =
+    &[CanonicalSpec::matrix("weights", Dim::Hidden, TAPS), CanonicalSpec::vector("bias", Dim::Hidden).optional()];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "depthwise_conv",
-    gates: &[],
     extents: &patch::extents("multiplier"),
     rules: &[IMAGE, POSITIONED, ROWS, COLS, Rule::Equal(Dim::Hidden, Dim::Product(&[IN_CHANNELS, LAST]))],
-    states: &[],
     work: &[PATCH],
-    options: &[],
-    params: &[],
     activations: &[ActivationSpec { name: "activation", default: Activation::Identity }],
-    canonical: &[
-        CanonicalSpec::matrix("weights", Dim::Hidden, TAPS),
-        CanonicalSpec::vector("bias", Dim::Hidden).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("weights", &["weights"], Dim::Hidden, TAPS).passes(POSITIONS),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden),
-    ],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each_in_passes(CANONICAL, &[], &POSITIONS),
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
+            ..Entry::EMPTY
+        }
+    }
+}
 
 /// One step. `x` is the image, `work` is `[channels · taps]`, `y` is `[out_height, out_width, hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {

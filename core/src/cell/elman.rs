@@ -1,5 +1,5 @@
-//! The simple recurrent cell of Elman, "Finding Structure in Time", 1990. As in TensorFlow's `BasicRNNCell`,
-//! PyTorch's `RNN`, Keras's `SimpleRNN` and cuDNN.
+//! The simple recurrent cell of Elman, "Finding Structure in Time", 1990. As in TensorFlow's `BasicRNNCell`, PyTorch's
+//! `RNN`, Keras's `SimpleRNN` and cuDNN.
 //!
 //! # Equation
 //!
@@ -7,8 +7,8 @@
 //! h' = act(W x + R h + b)
 //! ```
 //!
-//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h. With `clipped` the activation sees
-//! clip(W x + R h + b, preact_clip).
+//! With `low_rank` the recurrent weights multiply B h (`rank` elements) instead of h. With `clipped` the argument of
+//! the activation is clip(W x + R h + b, preact_clip).
 //!
 //! # Tensors
 //!
@@ -25,8 +25,8 @@
 //! | name | what |
 //! |---|---|
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
-//! | `masked` | the last of the features that come in says whether the step counts: where it is 0, state and output stay |
-//! | `clipped` | the activation sees what `preact_clip` leaves |
+//! | `masked` | the last input feature is a mask: where it is 0, state and output keep their values |
+//! | `clipped` | the argument of the activation is clipped to ±`preact_clip` |
 //!
 //! # Extents
 //!
@@ -38,7 +38,7 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `preact_clip` | with `clipped`: what the activation sees stays within plus and minus this |
+//! | `preact_clip` | with `clipped`: bound of the activation's argument |
 //!
 //! # Activations
 //!
@@ -48,71 +48,72 @@
 //!
 //! # Known as
 //!
-//! TensorFlow 1's `BasicRNNCell`; PyTorch's `RNN` and `RNNCell`; Keras's `SimpleRNN`; cuDNN's `RNN_TANH` and `RNN_RELU`;
-//! ONNX's `RNN`, with its `clip` (`clipped`).
+//! TensorFlow 1's `BasicRNNCell`; PyTorch's `RNN` and `RNNCell`; Keras's `SimpleRNN`; cuDNN's `RNN_TANH` and
+//! `RNN_RELU`; ONNX's `RNN`, with its `clip` (`clipped`).
 //!
 //! # Golden cases
 //!
 //! `tf1__BasicRNNCell__*`, `keras2__SimpleRNN__*`, `keras3__SimpleRNN__*`, `torch__RNN__*`, `torch__RNNCell__*`,
 //! `tf1__CudnnParamsFormatConverter__tanh_*`, `tf1__MultiRNNCell__*`.
 
+#![expect(missing_docs, reason = "the options are described above")]
+
 pub mod integer;
 
 use super::low_rank::{self, RANK};
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, StateSpec, TensorSpec, copy,
-    is_masked, lstm,
-};
-use crate::activation::Activation;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::lstm;
+use super::prelude::*;
 
-/// Index of the option `low_rank`.
-pub const LOW_RANK: u32 = 0;
-/// Index of the option `masked`.
-pub const MASKED: u32 = 1;
-/// Index of the option `clipped`.
-pub const CLIPPED: u32 = 2;
+const OPTIONS: &[&str] = &["low_rank", "masked", "clipped"];
+pub const LOW_RANK: u32 = option(OPTIONS, "low_rank");
+pub const MASKED: u32 = option(OPTIONS, "masked");
+pub const CLIPPED: u32 = option(OPTIONS, "clipped");
 
 /// Columns of the recurrent weights.
-const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
+pub(super) const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "elman",
-    gates: &[],
     extents: &[low_rank::EXTENT],
     rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::When(LOW_RANK, &RANK)],
-    options: &["low_rank", "masked", "clipped"],
-    params: &[ParamSpec { name: "preact_clip", presence: Presence::With(CLIPPED) }],
-    activations: &[ActivationSpec { name: "activation", default: Activation::Tanh }],
+    options: OPTIONS,
+    params: &[ParamSpec::with("preact_clip", CLIPPED)],
+    activations: &[ActivationSpec::tanh("activation")],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).optional(),
+        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).optional(),
+        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).with(LOW_RANK),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS),
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden),
-        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
+        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).with(LOW_RANK),
     ],
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const RECURRENT_BASIS: usize = 3;
-}
+/// W, R and b.
+const SUMS: [usize; 3] = SPEC.tensors(["input_weights", "recurrent_weights", "bias"]);
+const RECURRENT_BASIS: usize = SPEC.tensor("recurrent_basis");
 
-/// The number of `clipped`.
-const PREACT_CLIP: usize = 0;
+/// The parameter of `clipped`.
+const PREACT_CLIP: usize = SPEC.param("preact_clip");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>), &Cell::float(&SPEC, step_any::<W>).when(1 << CLIPPED)],
+            integer: &[(&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step::<K>))],
+            ..Entry::EMPTY
+        }
+    }
+}
 
 /// One step without `clipped`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
@@ -125,7 +126,8 @@ pub(crate) fn step_any<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, io, |a| lstm::clip(a, limit));
 }
 
-/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty; the activation sees what `seen` gives.
+/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty. `seen` maps the argument of the
+/// activation.
 #[inline(always)]
 fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, seen: impl Fn(f32) -> f32) {
     let Io { x, state: hidden, work, y, .. } = io;
@@ -133,13 +135,9 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, seen: impl Fn(f32) -> f32) {
         return copy(y, hidden);
     }
     let activation = node.activation(0);
-    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), y) in blocks.zip(y.chunks_mut(4)) {
-        let preact = accumulate(accumulate(b, w, x), r, operand);
-        for (y, a) in y.iter_mut().zip(preact) {
+    let operand = low_rank::operand::<W>(node, LOW_RANK, RECURRENT_BASIS, hidden, work);
+    for (sums, y) in sums_of_two::<W>(node, SUMS, x, operand).zip(y.chunks_mut(4)) {
+        for (y, a) in y.iter_mut().zip(sums) {
             *y = activation.apply(seen(a));
         }
     }

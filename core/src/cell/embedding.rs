@@ -6,7 +6,7 @@
 //! y = weights[min(max(round(x), 0), vocabulary - 1)]      halves away from zero
 //! ```
 //!
-//! What is not a number is index 0.
+//! NaN selects row 0.
 //!
 //! # Tensors
 //!
@@ -30,28 +30,31 @@
 
 pub mod integer;
 
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, RECURRENT, Rule, TensorSpec};
-use crate::kernel::Weight;
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the extent `vocabulary`.
-const VOCABULARY: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("vocabulary")];
+const VOCABULARY: usize = extent(EXTENTS, "vocabulary");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "embedding",
-    gates: &[],
-    extents: &[ExtentSpec::one("vocabulary")],
+    extents: EXTENTS,
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Const(1))],
-    states: &[],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[],
     canonical: &[CanonicalSpec::matrix("weights", Dim::Extent(VOCABULARY), Dim::Output)],
-    // Nothing is multiplied.
-    tensors: &[TensorSpec::matrix("weights", &["weights"], Dim::Extent(VOCABULARY), Dim::Output).passes(Dim::Const(0))],
+    // A step multiplies nothing.
+    tensors: &[TensorSpec::matrix("weights", &["weights"], Dim::Extent(VOCABULARY), Dim::Output).passes(&Dim::Const(0))],
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
+            ..Entry::EMPTY
+        }
+    }
+}
 
 /// One step. `x` is `[1]`, `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {

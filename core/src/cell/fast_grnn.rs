@@ -10,7 +10,7 @@
 //! h' = z ⊙ h + (ζ (1 - z) + ν) ⊙ c
 //! ```
 //!
-//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
+//! With `low_rank` the recurrent weights multiply B h (`rank` elements) instead of h.
 //!
 //! # Tensors
 //!
@@ -38,8 +38,8 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `zeta` | ζ; EdgeML stores the number whose sigmoid it is |
-//! | `nu` | ν; EdgeML stores the number whose sigmoid it is |
+//! | `zeta` | ζ; EdgeML stores the logit of ζ |
+//! | `nu` | ν; EdgeML stores the logit of ν |
 //!
 //! # Activations
 //!
@@ -59,59 +59,51 @@
 pub mod integer;
 
 use super::low_rank::{self, RANK};
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, StateSpec, TensorSpec, copy,
-};
-use crate::activation::Activation;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the option `low_rank`.
-pub const LOW_RANK: u32 = 0;
+const OPTIONS: &[&str] = &["low_rank"];
+const LOW_RANK: u32 = option(OPTIONS, "low_rank");
 
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 5] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS),
+    CanonicalSpec::vector("gate_bias", Dim::Hidden).optional(),
+    CanonicalSpec::vector("candidate_bias", Dim::Hidden).optional(),
+    CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).with(LOW_RANK),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "fast_grnn",
-    gates: &[],
     extents: &[low_rank::EXTENT],
     rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::When(LOW_RANK, &RANK)],
-    options: &["low_rank"],
-    params: &[
-        ParamSpec { name: "zeta", presence: Presence::Optional },
-        ParamSpec { name: "nu", presence: Presence::Optional },
-    ],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "candidate_activation", default: Activation::Tanh },
-    ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS),
-        CanonicalSpec::vector("gate_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::vector("candidate_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS),
-        TensorSpec::vector("gate_bias", &["gate_bias"], Dim::Hidden),
-        TensorSpec::vector("candidate_bias", &["candidate_bias"], Dim::Hidden),
-        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
-    ],
+    options: OPTIONS,
+    params: &[ParamSpec::optional("zeta"), ParamSpec::optional("nu")],
+    activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("candidate_activation")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const GATE_BIAS: usize = 2;
-    pub const CANDIDATE_BIAS: usize = 3;
-    pub const RECURRENT_BASIS: usize = 4;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const GATE_BIAS: usize = SPEC.tensor("gate_bias");
+const CANDIDATE_BIAS: usize = SPEC.tensor("candidate_bias");
+const RECURRENT_BASIS: usize = SPEC.tensor("recurrent_basis");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
+            ..Entry::EMPTY
+        }
+    }
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty.
@@ -119,10 +111,10 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let (gate, candidate) = (node.activation(0), node.activation(1));
     let (zeta, nu) = (node.param(0), node.param(1));
-    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let biases = node.vector(tensor::GATE_BIAS).iter().zip(node.vector(tensor::CANDIDATE_BIAS));
+    let operand = low_rank::operand::<W>(node, LOW_RANK, RECURRENT_BASIS, hidden, work);
+    let input = node.matrix::<W>(INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(RECURRENT_WEIGHTS).blocks();
+    let biases = node.vector(GATE_BIAS).iter().zip(node.vector(CANDIDATE_BIAS));
     for (((w, r), (b_z, b_c)), (h, y)) in input.zip(recurrent).zip(biases).zip(hidden.chunks(4).zip(y.chunks_mut(4))) {
         let shared = accumulate(accumulate([0.0; 4], w, x), r, operand);
         for (((&h, y), a), (b_z, b_c)) in h.iter().zip(y).zip(shared).zip(b_z.iter().zip(b_c)) {

@@ -8,7 +8,7 @@
 //! h' = β h + α c
 //! ```
 //!
-//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h.
+//! With `low_rank` the recurrent weights multiply B h (`rank` elements) instead of h.
 //!
 //! # Tensors
 //!
@@ -36,8 +36,8 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `alpha` | α; EdgeML stores the number whose sigmoid it is |
-//! | `beta` | β; EdgeML stores the number whose sigmoid it is |
+//! | `alpha` | α; EdgeML stores the logit of α |
+//! | `beta` | β; EdgeML stores the logit of β |
 //!
 //! # Activations
 //!
@@ -55,55 +55,43 @@
 
 pub mod integer;
 
+use super::elman;
 use super::low_rank::{self, RANK};
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, RECURRENT, StateSpec, TensorSpec, copy,
-};
-use crate::activation::Activation;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the option `low_rank`.
-pub const LOW_RANK: u32 = 0;
+const OPTIONS: &[&str] = &["low_rank"];
+const LOW_RANK: u32 = option(OPTIONS, "low_rank");
 
-/// Columns of the recurrent weights.
-const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
+// The tensors are those of the Elman cell, which has the same first option.
+const _: () = assert!(LOW_RANK == elman::LOW_RANK);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "fast_rnn",
-    gates: &[],
     extents: &[low_rank::EXTENT],
     rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::When(LOW_RANK, &RANK)],
-    options: &["low_rank"],
-    params: &[
-        ParamSpec { name: "alpha", presence: Presence::Optional },
-        ParamSpec { name: "beta", presence: Presence::Optional },
-    ],
-    activations: &[ActivationSpec { name: "activation", default: Activation::Tanh }],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS),
-        TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden),
-        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
-    ],
+    options: OPTIONS,
+    params: &[ParamSpec::optional("alpha"), ParamSpec::optional("beta")],
+    activations: &[ActivationSpec::tanh("activation")],
+    canonical: elman::SPEC.canonical,
+    tensors: elman::SPEC.tensors,
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const RECURRENT_BASIS: usize = 3;
+/// W, R and b.
+const SUMS: [usize; 3] = SPEC.tensors(["input_weights", "recurrent_weights", "bias"]);
+const RECURRENT_BASIS: usize = SPEC.tensor("recurrent_basis");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
+            ..Entry::EMPTY
+        }
+    }
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty.
@@ -111,13 +99,10 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let activation = node.activation(0);
     let (alpha, beta) = (node.param(0), node.param(1));
-    let operand = low_rank::operand::<W>(node, LOW_RANK, tensor::RECURRENT_BASIS, hidden, work);
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), (h, y)) in blocks.zip(hidden.chunks(4).zip(y.chunks_mut(4))) {
-        let preact = accumulate(accumulate(b, w, x), r, operand);
-        for ((&h, y), a) in h.iter().zip(y).zip(preact) {
+    let operand = low_rank::operand::<W>(node, LOW_RANK, RECURRENT_BASIS, hidden, work);
+    let sums = sums_of_two::<W>(node, SUMS, x, operand);
+    for (sums, (h, y)) in sums.zip(hidden.chunks(4).zip(y.chunks_mut(4))) {
+        for ((&h, y), a) in h.iter().zip(y).zip(sums) {
             *y = beta * h + alpha * activation.apply(a);
         }
     }

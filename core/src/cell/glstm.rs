@@ -1,5 +1,5 @@
-//! Group LSTM (Kuchaiev and Ginsburg 2017, arXiv:1703.10722), as in TensorFlow's `GLSTMCell`: what comes in, h and the
-//! units are cut into groups that do not see each other.
+//! Group LSTM (Kuchaiev and Ginsburg 2017, arXiv:1703.10722), as in TensorFlow's `GLSTMCell`: the input, h and the
+//! units are divided into independent groups.
 //!
 //! # Equation
 //!
@@ -10,11 +10,11 @@
 //! o = σ(W_o x + R_o h + b_o)
 //! c' = f ⊙ c + i ⊙ g
 //! m = o ⊙ act(c')              act = output_activation
-//! h' = P m   with a projection, else m
+//! h' = P m   with a projection, otherwise m
 //! ```
 //!
-//! The projection is a whole matrix: only there do groups meet. A forget bias that a framework adds at run time is
-//! folded into `b_f` by the importer.
+//! The projection is a full matrix and the only connection between groups. Importers fold a forget bias that the
+//! framework adds at run time into `b_f`.
 //!
 //! # Tensors
 //!
@@ -31,13 +31,13 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `projection` | what goes out, and comes back as h, is P m |
+//! | `projection` | the output, which is also the h of the next step, is P m |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `groups` | how many; it divides the three sizes; 1 by default |
+//! | `groups` | number of groups, which divides the three sizes; 1 by default |
 //!
 //! # Activations
 //!
@@ -51,29 +51,22 @@
 //!
 //! `tf1__GLSTMCell__*`.
 
-use super::nas::project;
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy,
-};
-use crate::activation::{Activation, sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
+use crate::activation::{sigmoid, tanh};
 
-/// Index of the option `projection`.
-pub const PROJECTION: u32 = 0;
+const OPTIONS: &[&str] = &["projection"];
+const PROJECTION: u32 = option(OPTIONS, "projection");
 
-/// Index of the extent `groups`.
-const GROUPS: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("groups")];
+const GROUPS: usize = extent(EXTENTS, "groups");
 const INPUT_PART: Dim = Dim::Quotient(&[Dim::Input, Dim::Extent(GROUPS)]);
 const OUTPUT_PART: Dim = Dim::Quotient(&[Dim::Output, Dim::Extent(GROUPS)]);
 const HIDDEN_PART: Dim = Dim::Quotient(&[Dim::Hidden, Dim::Extent(GROUPS)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "glstm",
     gates: &gate::LSTM,
-    extents: &[ExtentSpec::one("groups")],
+    extents: EXTENTS,
     rules: &[
         Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output),
         Rule::Multiple(Dim::Input, Dim::Extent(GROUPS)),
@@ -82,30 +75,30 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden],
-    options: &["projection"],
-    params: &[],
-    activations: &[ActivationSpec { name: "output_activation", default: Activation::Tanh }],
+    options: OPTIONS,
+    activations: &[ActivationSpec::tanh("output_activation")],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, INPUT_PART).gated(),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, OUTPUT_PART).gated(),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).when(Presence::With(PROJECTION)),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().optional(),
+        CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).with(PROJECTION),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, INPUT_PART).gates(&gate::LSTM),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, OUTPUT_PART).gates(&gate::LSTM),
         TensorSpec::vector("bias", &["input_bias"], Dim::Hidden).gates(&gate::LSTM),
-        TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
-            .when(Presence::With(PROJECTION)),
+        TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden).with(PROJECTION),
     ],
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const PROJECTION_WEIGHTS: usize = 3;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const BIAS: usize = SPEC.tensor("bias");
+const PROJECTION_WEIGHTS: usize = SPEC.tensor("projection_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]`, `y` is `[output]`.
@@ -114,22 +107,23 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
     update::<W>(node, x, hidden, cell, work);
     if node.has(PROJECTION) {
-        project(node.matrix::<W>(tensor::PROJECTION_WEIGHTS).blocks(), work, y);
+        product::<W>(node, PROJECTION_WEIGHTS, work, y);
     } else {
         copy(y, work);
     }
     copy(hidden, y);
 }
 
-/// Every unit, group after group: c to c', and m. A block of four rows holds the gates i, f, g, o of one unit.
+/// Updates every unit, group after group: c to c', and writes m. A block of four rows holds the gates i, f, g, o of one
+/// unit.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32], m: &mut [f32]) {
-    // A part of no elements is none: the rules say that there is none.
+    // The rules exclude empty parts; `max` prevents a division by zero.
     let part = |dim| node.dim(dim).max(1);
     let (x_part, h_part, units) = (part(&INPUT_PART), part(&OUTPUT_PART), part(&HIDDEN_PART));
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
+    let input = node.matrix::<W>(INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(RECURRENT_WEIGHTS).blocks();
     let output = node.activation(0);
-    let mut blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
+    let mut blocks = input.zip(recurrent).zip(node.vector(BIAS));
     let groups = x.chunks(x_part).zip(hidden.chunks(h_part)).zip(cell.chunks_mut(units).zip(m.chunks_mut(units)));
     for ((x, hidden), (cell, m)) in groups {
         for (c, m) in cell.iter_mut().zip(m) {

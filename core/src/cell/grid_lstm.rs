@@ -1,23 +1,23 @@
 //! Grid LSTM over time and frequency (Kalchbrenner, Danihelka and Graves 2016, arXiv:1507.01526; Sainath and Li 2016
-//! for the peepholes), as in TensorFlow's `GridLSTMCell`: within a step two LSTMs go through overlapping bands of a
-//! spectrum together. The memory of the one goes from step to step, that of the other from band to band.
+//! for the peepholes), as in TensorFlow's `GridLSTMCell`: within a step, two LSTMs process overlapping bands of a
+//! spectrum together. One carries its memory from step to step, the other from band to band.
 //!
 //! # Equation
 //!
 //! ```text
-//! for every band k, x_k its features, h_k and c_k its states; m and d, what goes from band to band, begin at 0:
+//! for every band k, x_k its features, h_k and c_k its states; m and d, which pass from band to band, start at 0:
 //! side F                                                  side T
 //! i, f, g, o = W x_k + R [h_k, m] + b                     the same with weights of its own; with `shared`: those of F
-//! i = σ(i + p_i ⊙ d + q_i ⊙ c_k)                          f and i of either side see the old d and c_k
+//! i = σ(i + p_i ⊙ d + q_i ⊙ c_k)                          f and i of both sides read the old d and c_k
 //! f = σ(f + p_f ⊙ d + q_f ⊙ c_k)
 //! d' = clip(f ⊙ d + i ⊙ tanh(g), cell_clip)               c'_k = clip(f ⊙ c_k + i ⊙ tanh(g), cell_clip)
-//! o = σ(o + p_o ⊙ d' + q_o ⊙ c'_k)                        o of either side sees the new ones
+//! o = σ(o + p_o ⊙ d' + q_o ⊙ c'_k)                        o of both sides reads the new ones
 //! m' = o ⊙ tanh(d')                                       h'_k = o ⊙ tanh(c'_k)
 //! y = [h'_0, m'_0, h'_1, m'_1, ...]
 //! ```
 //!
-//! Coupled gates, f = 1 - i, are f = σ(-a) where i = σ(a): the importer writes the weights of i, negated, for those of
-//! f. A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
+//! Coupled gates, f = 1 - i, are f = σ(-a) where i = σ(a): the importer writes the negated weights of i as those of f.
+//! Importers fold a forget bias that the framework adds at run time into `b_f`. A clip of 0 disables clipping.
 //!
 //! # Tensors
 //!
@@ -42,26 +42,26 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `shared` | side T has the weights and the bias of side F; both have peepholes all the same |
-//! | `peephole` | the gates see both memories |
-//! | `backwards` | the last band is the first that it goes through, and the first in the states and in what goes out |
+//! | `shared` | side T uses the weights and the bias of side F; each side has its own peepholes |
+//! | `peephole` | the gates read both memories |
+//! | `backwards` | the bands are processed from the last to the first, and appear in this order in the states and the output |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `bands` | how many; `output_size` is twice `hidden_size` for each |
+//! | `bands` | number of bands; `output_size` is twice `hidden_size` per band |
 //! | `band_size` | features of a band |
 //! | `band_hop` | from one band to the next |
-//! | `first` | where the first band begins, on the padded features; 0 by default |
+//! | `first` | start of the first band in the padded features; 0 by default |
 //! | `pad_before` | zeros before the first feature; 0 by default |
-//! | `pad_after` | zeros behind the last feature; 0 by default |
+//! | `pad_after` | zeros after the last feature; 0 by default |
 //!
 //! # Parameters
 //!
 //! | name | what |
 //! |---|---|
-//! | `cell_clip` | c and d stay within plus and minus this |
+//! | `cell_clip` | bound of the magnitudes of c and d |
 //!
 //! # Known as
 //!
@@ -74,71 +74,45 @@
 
 use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
 use super::lstm::clip;
-use super::{CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate;
-use crate::kernel::Weight;
-use crate::node::Node;
 
-/// Index of the option `shared`.
-pub const SHARED: u32 = 0;
-/// Index of the option `peephole`.
-pub const PEEPHOLE: u32 = 1;
-/// Index of the option `backwards`.
-pub const BACKWARDS: u32 = 2;
+const OPTIONS: &[&str] = &["shared", "peephole", "backwards"];
+const SHARED: u32 = option(OPTIONS, "shared");
+const PEEPHOLE: u32 = option(OPTIONS, "peephole");
+const BACKWARDS: u32 = option(OPTIONS, "backwards");
 
-/// A number for each unit of both memories.
+/// An element for each unit of both memories.
 const BOTH: Dim = Dim::Product(&[Dim::Const(2), Dim::Hidden]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 12] = &[
+    CanonicalSpec::matrix("frequency_input_weights", Dim::Hidden, BAND_SIZE).gated(),
+    CanonicalSpec::matrix("frequency_recurrent_weights", Dim::Hidden, BOTH).gated(),
+    CanonicalSpec::vector("frequency_bias", Dim::Hidden).gated(),
+    CanonicalSpec::matrix("time_input_weights", Dim::Hidden, BAND_SIZE).gated().without(SHARED),
+    CanonicalSpec::matrix("time_recurrent_weights", Dim::Hidden, BOTH).gated().without(SHARED),
+    CanonicalSpec::vector("time_bias", Dim::Hidden).gated().without(SHARED),
+    CanonicalSpec::vector("frequency_input_peephole", BOTH).with(PEEPHOLE),
+    CanonicalSpec::vector("frequency_forget_peephole", BOTH).with(PEEPHOLE),
+    CanonicalSpec::vector("frequency_output_peephole", BOTH).with(PEEPHOLE),
+    CanonicalSpec::vector("time_input_peephole", BOTH).with(PEEPHOLE),
+    CanonicalSpec::vector("time_forget_peephole", BOTH).with(PEEPHOLE),
+    CanonicalSpec::vector("time_output_peephole", BOTH).with(PEEPHOLE),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "grid_lstm",
     gates: &gate::LSTM,
     extents: &EXTENTS,
     rules: &[WITHIN, Rule::Equal(Dim::Output, Dim::Product(&[Dim::Const(2), UNITS]))],
     states: &[StateSpec { name: "hidden", len: UNITS }, StateSpec { name: "cell_state", len: UNITS }],
     work: &[Dim::Hidden],
-    options: &["shared", "peephole", "backwards"],
-    params: &[ParamSpec { name: "cell_clip", presence: Presence::Optional }],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::matrix("frequency_input_weights", Dim::Hidden, BAND_SIZE).gated(),
-        CanonicalSpec::matrix("frequency_recurrent_weights", Dim::Hidden, BOTH).gated(),
-        CanonicalSpec::vector("frequency_bias", Dim::Hidden).gated(),
-        CanonicalSpec::matrix("time_input_weights", Dim::Hidden, BAND_SIZE).gated().when(Presence::Without(SHARED)),
-        CanonicalSpec::matrix("time_recurrent_weights", Dim::Hidden, BOTH).gated().when(Presence::Without(SHARED)),
-        CanonicalSpec::vector("time_bias", Dim::Hidden).gated().when(Presence::Without(SHARED)),
-        CanonicalSpec::vector("frequency_input_peephole", BOTH).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("frequency_forget_peephole", BOTH).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("frequency_output_peephole", BOTH).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("time_input_peephole", BOTH).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("time_forget_peephole", BOTH).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("time_output_peephole", BOTH).when(Presence::With(PEEPHOLE)),
-    ],
-    tensors: &[
-        matrix("frequency_input_weights", &["frequency_input_weights"], BAND_SIZE),
-        matrix("frequency_recurrent_weights", &["frequency_recurrent_weights"], BOTH),
-        TensorSpec::vector("frequency_bias", &["frequency_bias"], Dim::Hidden).gates(&gate::LSTM),
-        matrix("time_input_weights", &["time_input_weights"], BAND_SIZE).when(Presence::Without(SHARED)),
-        matrix("time_recurrent_weights", &["time_recurrent_weights"], BOTH).when(Presence::Without(SHARED)),
-        TensorSpec::vector("time_bias", &["time_bias"], Dim::Hidden).gates(&gate::LSTM).when(Presence::Without(SHARED)),
-        peephole("frequency_input_peephole", &["frequency_input_peephole"]),
-        peephole("frequency_forget_peephole", &["frequency_forget_peephole"]),
-        peephole("frequency_output_peephole", &["frequency_output_peephole"]),
-        peephole("time_input_peephole", &["time_input_peephole"]),
-        peephole("time_forget_peephole", &["time_forget_peephole"]),
-        peephole("time_output_peephole", &["time_output_peephole"]),
-    ],
+    options: OPTIONS,
+    params: &[ParamSpec::optional("cell_clip")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each_in_passes(CANONICAL, &gate::LSTM, &BANDS),
+    ..CellSpec::EMPTY
 };
-
-/// The four gates of every unit, gone through for each band.
-const fn matrix(name: &'static str, from: &'static [&'static str], cols: Dim) -> TensorSpec {
-    TensorSpec::matrix(name, from, Dim::Hidden, cols).gates(&gate::LSTM).passes(BANDS)
-}
-
-const fn peephole(name: &'static str, from: &'static [&'static str]) -> TensorSpec {
-    TensorSpec::vector(name, from, BOTH).when(Presence::With(PEEPHOLE))
-}
 
 /// The tensors of one side.
 #[derive(Clone, Copy)]
@@ -146,25 +120,25 @@ struct Side {
     input_weights: usize,
     recurrent_weights: usize,
     bias: usize,
-    /// Those of i, f, o.
+    /// The peepholes of i, f, o.
     peepholes: [usize; 3],
 }
 
 const FREQUENCY: Side = Side { input_weights: 0, recurrent_weights: 1, bias: 2, peepholes: [6, 7, 8] };
 const TIME: Side = Side { input_weights: 3, recurrent_weights: 4, bias: 5, peepholes: [9, 10, 11] };
 
-/// What i, f and o of a unit see of d, and of c.
+/// The peepholes of i, f and o of a unit, to d and to c.
 type Peepholes = Option<[[f32; 2]; 3]>;
 
 impl Side {
-    /// `b + W x + R [h, m]` of every unit: i, f, g, o; none with weights that the node does not have.
+    /// `b + W x + R [h, m]` of every unit: i, f, g, o; empty if the node does not have these weights.
     fn sums<'n, W: Weight>(self, node: &Node<'n>, operand: Operand<'n>) -> impl Iterator<Item = [f32; 4]> {
         let input = node.matrix::<W>(self.input_weights).blocks();
         let recurrent = node.matrix::<W>(self.recurrent_weights).blocks();
         input.zip(recurrent).zip(node.vector(self.bias)).map(move |((w, r), &b)| operand.sums(b, w, r))
     }
 
-    /// Those of every unit; none without peepholes.
+    /// The peepholes of every unit; empty without peepholes.
     fn peepholes<'n>(self, node: &Node<'n>) -> impl Iterator<Item = [[f32; 2]; 3]> {
         let units = node.hidden_size;
         let [i, f, o] = self.peepholes.map(|index| {
@@ -173,6 +147,10 @@ impl Side {
         });
         i.zip(f).zip(o).map(|((i, f), o)| [i, f, o])
     }
+}
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is `[2 · bands · hidden]` (h, c), `work` is `[hidden]` (d), `y` is
@@ -194,7 +172,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     }
 }
 
-/// Every unit of one band: d and c to d' and c', and m' and h'.
+/// Updates every unit of one band: d and c to d' and c', and writes m' and h'.
 fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, [d, c]: [&mut [f32]; 2], [m, h]: [&mut [f32]; 2]) {
     let limit = node.param(0);
     let frequency = FREQUENCY.sums::<W>(node, operand);
@@ -212,7 +190,7 @@ fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, [d, c]: [&mut [f32];
     }
 }
 
-/// What a side makes of its memory; `both` is d, c.
+/// The new memory of a side; `both` is d, c.
 fn memory([i, f, g, _]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32) -> f32 {
     let [i, f] = match peepholes {
         Some([p_i, p_f, _]) => [i + dot(p_i, both), f + dot(p_f, both)],
@@ -221,7 +199,7 @@ fn memory([i, f, g, _]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32
     sigmoid(f) * own + sigmoid(i) * tanh(g)
 }
 
-/// What a side shows of its memory; `both` is d', c'.
+/// The output of a side; `both` is d', c'.
 fn shown([.., o]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32) -> f32 {
     let o = match peepholes {
         Some([.., p_o]) => o + dot(p_o, both),

@@ -1,4 +1,4 @@
-//! What comes in goes out: several inputs become one, one behind the other (a concatenation).
+//! The identity. Several inputs are concatenated.
 //!
 //! # Equation
 //!
@@ -18,25 +18,27 @@
 //!
 //! None of its own.
 
+pub mod i8;
 pub mod integer;
 
-use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy};
-use crate::node::Node;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
-    name: "identity",
-    gates: &[],
-    extents: &[],
-    rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)],
-    states: &[],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
-};
+pub(super) const SPEC: CellSpec =
+    CellSpec { name: "identity", rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)], ..CellSpec::EMPTY };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<f32>)],
+            integer: &[
+                (&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, step::<i16>)),
+                (&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step).when(integer::RARE)),
+            ],
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
+        }
+    }
+}
 
 /// One step. `x` and `y` have the same length.
 pub(crate) fn step<E: Copy>(_: &Node<'_>, io: Io<'_, E>) {

@@ -1,5 +1,5 @@
-//! Independently recurrent neural network (Li et al. 2018, arXiv:1803.04831): a simple recurrent cell of which each
-//! unit sees of the last state only itself.
+//! Independently recurrent neural network (Li et al. 2018, arXiv:1803.04831): a simple recurrent cell in which each
+//! unit reads only its own last state.
 //!
 //! # Equation
 //!
@@ -29,49 +29,38 @@
 //!
 //! `tf1__IndRNNCell__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
-use crate::activation::Activation;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 3] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
+    CanonicalSpec::vector("recurrent_weights", Dim::Hidden),
+    CanonicalSpec::vector("bias", Dim::Hidden).optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "indrnn",
-    gates: &[],
-    extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[ActivationSpec { name: "activation", default: Activation::Tanh }],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
-        CanonicalSpec::vector("recurrent_weights", Dim::Hidden),
-        CanonicalSpec::vector("bias", Dim::Hidden).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),
-        TensorSpec::vector("recurrent_weights", &["recurrent_weights"], Dim::Hidden),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden),
-    ],
+    activations: &[ActivationSpec::tanh("activation")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
+const INPUT: [usize; 2] = SPEC.tensors(["input_weights", "bias"]);
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, y, .. } = io;
     let activation = node.activation(0);
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
-    let blocks = input.zip(node.vector(tensor::RECURRENT_WEIGHTS));
-    for (((w, &b), u), (y, hidden)) in blocks.zip(y.chunks_mut(4).zip(hidden.chunks(4))) {
-        for (((y, h), u), a) in y.iter_mut().zip(hidden).zip(u).zip(accumulate(b, w, x)) {
+    let blocks = sums::<W>(node, INPUT, x).zip(node.vector(RECURRENT_WEIGHTS));
+    for ((sums, u), (y, hidden)) in blocks.zip(y.chunks_mut(4).zip(hidden.chunks(4))) {
+        for (((y, h), u), a) in y.iter_mut().zip(hidden).zip(u).zip(sums) {
             *y = activation.apply(a + u * h);
         }
     }

@@ -1,5 +1,5 @@
-//! Independently recurrent LSTM (Gonnet and Deselaers 2019, arXiv:1903.08023): each unit sees of the last hidden state
-//! only itself.
+//! Independently recurrent LSTM (Gonnet and Deselaers 2019, arXiv:1903.08023): each unit reads only its own last hidden
+//! state.
 //!
 //! # Equation
 //!
@@ -12,7 +12,7 @@
 //! h' = o ⊙ tanh(c')
 //! ```
 //!
-//! A forget bias that a framework adds at run time is folded into `b_f` by the importer.
+//! Importers fold a forget bias that the framework adds at run time into `b_f`.
 //!
 //! # Tensors
 //!
@@ -40,44 +40,32 @@
 //!
 //! `tf1__IndyLSTMCell__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::lstm;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const CANONICAL: &[CanonicalSpec; 3] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+    CanonicalSpec::vector("recurrent_weights", Dim::Hidden).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "indy_lstm",
     gates: &gate::LSTM,
-    extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }, StateSpec { name: "cell_state", len: Dim::Hidden }],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "cell_activation", default: Activation::Tanh },
-        ActivationSpec { name: "output_activation", default: Activation::Tanh },
-    ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::vector("recurrent_weights", Dim::Hidden).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
-        TensorSpec::vector("recurrent_weights", &["recurrent_weights"], Dim::Hidden).gates(&gate::LSTM),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::LSTM),
-    ],
+    activations: lstm::ACTIVATIONS,
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const BIAS: usize = SPEC.tensor("bias");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is `[2 · hidden]` (h, c), `y` is `[hidden]`. A block of four rows holds the
@@ -86,8 +74,8 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.hidden_size) else { return };
     let (gate, candidate, output) = (node.activation(0), node.activation(1), node.activation(2));
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
-    let units = input.zip(node.vector(tensor::RECURRENT_WEIGHTS));
+    let input = node.matrix::<W>(INPUT_WEIGHTS).blocks().zip(node.vector(BIAS));
+    let units = input.zip(node.vector(RECURRENT_WEIGHTS));
     for (((w, &b), u), ((h, c), y)) in units.zip(hidden.iter_mut().zip(cell).zip(y)) {
         let ([i, f, g, o], [u_i, u_f, u_g, u_o]) = (accumulate(b, w, x), u);
         let [i, f] = [gate.apply(i + u_i * *h), gate.apply(f + u_f * *h)];

@@ -1,4 +1,4 @@
-//! What cells share in the integer numerics: the sums of rows, a few blocks at a time.
+//! Sums of rows in the integer numerics, a few blocks at a time; shared by the integer cells.
 
 use core::mem::MaybeUninit;
 
@@ -6,17 +6,18 @@ use super::low_rank::RANK;
 use crate::kernel::{Kernel, Part, Written};
 use crate::node::Node;
 use crate::quant::{RowBlock, saturate};
+use crate::spec::index;
 
-/// Blocks whose sums are taken before anything is made of them: so that a kernel need not save its registers for each.
+/// Number of blocks whose sums are computed before they are used, so that a kernel saves its registers once per chunk.
 pub(super) const CHUNK: usize = 16;
 
-/// Where sums are put.
+/// Memory for the sums of a chunk.
 pub(super) type Sums = [MaybeUninit<[i32; 4]>; CHUNK];
 
-/// None yet.
+/// Memory without sums yet.
 pub(super) const NO_SUMS: Sums = [MaybeUninit::uninit(); CHUNK];
 
-/// Tensors of a spec that make rows of two parts, by their indices.
+/// The tensors of rows with two parts, by their indices in the spec.
 #[derive(Clone, Copy)]
 pub(super) struct PairTensors {
     pub input: usize,
@@ -24,7 +25,14 @@ pub(super) struct PairTensors {
     pub rows: usize,
 }
 
-/// Something that is multiplied: elements filled up to whole units, and how many there are.
+impl PairTensors {
+    /// The tensors with these names: input, recurrent, rows.
+    pub const fn named(tensors: &[&str], [input, recurrent, rows]: [&str; 3]) -> Self {
+        Self { input: index(tensors, input), recurrent: index(tensors, recurrent), rows: index(tensors, rows) }
+    }
+}
+
+/// The operand of a product: elements padded to whole kernel units, and their number without the padding.
 pub(super) type Operand<'x> = (&'x [i16], usize);
 
 /// An [`Operand`] in the form that the kernel reads, for rows of several matrices.
@@ -39,14 +47,14 @@ impl<'x, K: Kernel> Ready<'x, K> {
         Self { operand: K::operand(x, len), len }
     }
 
-    /// With matrix `index` of a node.
+    /// The operand together with matrix `index` of a node.
     #[inline(always)]
     fn part<'a>(&self, node: &Node<'a>, index: usize) -> Option<Part<'a, 'x, K>> {
         Some(Part { blocks: node.weights::<K>(index, self.len)?, operand: self.operand })
     }
 }
 
-/// Rows over what comes in and what is carried.
+/// Rows over the input and the state.
 pub(super) struct Pair<'a, 'x, K: Kernel> {
     fine: Part<'a, 'x, K>,
     coarse: Part<'a, 'x, K>,
@@ -54,8 +62,8 @@ pub(super) struct Pair<'a, 'x, K: Kernel> {
 }
 
 impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
-    /// So many rows, which the node has. `first` is the index of the number that says whether the recurrent part is the finer
-    /// one.
+    /// The first `count` rows. Number `first` is nonzero if the recurrent part has the finer unit. `None` if the node
+    /// does not have the tensors.
     #[inline(always)]
     pub fn new(
         node: &Node<'a>,
@@ -68,7 +76,7 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         Self::of_ready(node, tensors, first, count, &Ready::new(x), &Ready::new(h))
     }
 
-    /// [`new`](Self::new)
+    /// [`new`](Self::new) from operands in the kernel's form.
     #[inline(always)]
     pub fn of_ready(
         node: &Node<'a>,
@@ -83,7 +91,7 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         Some(Self { fine, coarse, rows: node.row_blocks(tensors.rows, count)? })
     }
 
-    /// The sums of all blocks, at most as many as go into `sums`.
+    /// The sums of all blocks, at most `sums.len()`.
     #[inline(always)]
     pub fn all<'s>(&self, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
         let mut sums = Written::new(sums);
@@ -91,13 +99,13 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         sums.finish()
     }
 
-    /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.
+    /// The sums of the next `blocks` blocks, at most `sums.len()`; empty if fewer are left.
     #[inline(always)]
     pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
         self.sum(blocks, Written::new(sums))
     }
 
-    /// [`next`](Self::next), to where it says.
+    /// [`next`](Self::next) into `sums`.
     #[inline(always)]
     pub fn sum<'s>(&mut self, blocks: usize, mut sums: Written<'s>) -> &'s [[i32; 4]] {
         let Self { fine, coarse, rows } = self;
@@ -111,26 +119,26 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
     }
 }
 
-/// Rows over one thing.
+/// Rows over one operand.
 pub(super) struct Single<'a, 'x, K: Kernel> {
     part: Part<'a, 'x, K>,
     rows: &'a [RowBlock],
 }
 
 impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
-    /// So many rows, of a matrix and its tensor of rows, which the node has.
+    /// The first `count` rows of a matrix and its tensor of rows. `None` if the node does not have them.
     #[inline(always)]
     pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: Operand<'x>) -> Option<Self> {
         Self::of_ready(node, matrix, rows, count, &Ready::new(x))
     }
 
-    /// [`new`](Self::new)
+    /// [`new`](Self::new) from an operand in the kernel's form.
     #[inline(always)]
     pub fn of_ready(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: &Ready<'x, K>) -> Option<Self> {
         Some(Self { part: x.part(node, matrix)?, rows: node.row_blocks(rows, count)? })
     }
 
-    /// The sums of all blocks, at most as many as go into `sums`.
+    /// The sums of all blocks, at most `sums.len()`.
     #[inline(always)]
     pub fn all<'s>(&self, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
         let mut sums = Written::new(sums);
@@ -138,13 +146,13 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
         sums.finish()
     }
 
-    /// The sums of the next blocks: so many, if there are, and at most as many as go into `sums`.
+    /// The sums of the next `blocks` blocks, at most `sums.len()`; empty if fewer are left.
     #[inline(always)]
     pub fn next<'s>(&mut self, blocks: usize, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
         self.sum(blocks, Written::new(sums))
     }
 
-    /// [`next`](Self::next), to where it says.
+    /// [`next`](Self::next) into `sums`.
     #[inline(always)]
     pub fn sum<'s>(&mut self, blocks: usize, mut sums: Written<'s>) -> &'s [[i32; 4]] {
         let Self { part, rows } = self;
@@ -158,8 +166,8 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
     }
 }
 
-/// What recurrent weights are multiplied with: h, or where `option` is set B h, which `to` takes and which is filled up
-/// as it is. `basis` is the index of B, `[rank, hidden]`, the tensor behind it that of its rows.
+/// The operand of the recurrent weights: h, or if `option` is set B h, which is written to `to` and padded. `basis` is
+/// the index of B, `[rank, hidden]`; the next tensor is that of its rows.
 pub(super) fn low_rank<'w, K: Kernel>(
     node: &Node<'_>,
     option: u32,

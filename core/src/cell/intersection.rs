@@ -12,8 +12,8 @@
 //! y = g ⊙ x + (1 - g) ⊙ m
 //! ```
 //!
-//! There are as many units as features come in; where a framework projects the input first, that is a `dense` node. A
-//! forget bias that a framework adds at run time is folded into `b_z` and `b_g` by the importer.
+//! The number of units equals the number of input features. A projection of the input becomes a `dense` node. Importers
+//! fold a forget bias that the framework adds at run time into `b_z` and `b_g`.
 //!
 //! # Tensors
 //!
@@ -41,56 +41,43 @@
 //!
 //! `tf1__IntersectionRNNCell__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const CANONICAL: &[CanonicalSpec; 3] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "intersection",
     gates: &gate::INTERSECTION,
-    extents: &[],
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Hidden)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::Hidden],
-    options: &[],
-    params: &[],
     activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "new_activation", default: Activation::Tanh },
+        ActivationSpec::sigmoid("gate_activation"),
+        ActivationSpec::tanh("new_activation"),
         ActivationSpec { name: "output_activation", default: Activation::Relu },
     ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::INTERSECTION),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
-            .gates(&gate::INTERSECTION),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::INTERSECTION),
-    ],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::INTERSECTION),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
+/// W, R and b.
+const SUMS: [usize; 3] = SPEC.tensors(["input_weights", "recurrent_weights", "bias"]);
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x`, `hidden`, `next` and `y` are `[hidden]`. A block of four rows holds z, n, g, m of one unit.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work: next, y, .. } = io;
     let (gate, new, output) = (node.activation(0), node.activation(1), node.activation(2));
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let units = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), ((&x_k, &h), (next, y))) in units.zip(x.iter().zip(hidden.iter()).zip(next.iter_mut().zip(y))) {
-        let [z, n, g, m] = accumulate(accumulate(b, w, x), r, hidden);
+    let units = x.iter().zip(hidden.iter()).zip(next.iter_mut().zip(y));
+    for ([z, n, g, m], ((&x_k, &h), (next, y))) in sums_of_two::<W>(node, SUMS, x, hidden).zip(units) {
         let (z, g) = (gate.apply(z), gate.apply(g));
         *next = z * h + (1.0 - z) * new.apply(n);
         *y = g * x_k + (1.0 - g) * output.apply(m);

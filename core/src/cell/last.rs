@@ -1,11 +1,11 @@
-//! One row of several: the last that is valid, or the first. What a recurrent layer over a window gives when only its
-//! last output counts.
+//! Selects one row of several: the last valid row, or the first. Follows a recurrent layer over a window of which only
+//! the last output is used.
 //!
 //! # Equation
 //!
 //! ```text
 //! x = [x_1, x_2, …, x_steps]
-//! y = x_L      L the rows that are valid: `steps`, or fewer at the end of a sequence
+//! y = x_L      L valid rows: `steps`, or fewer at the end of a sequence
 //! y = x_1      first
 //! ```
 //!
@@ -17,7 +17,7 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `first` | the first row: the last output of a layer that runs backwards, beside its inputs |
+//! | `first` | the first row, which is the last output of a layer that runs backwards |
 //!
 //! # Extents
 //!
@@ -31,34 +31,34 @@
 //!
 //! # Golden cases
 //!
-//! None of its own: it is what `return_sequences=False` leaves of a window.
+//! None of its own.
 
-use super::{CellSpec, Dim, ExtentSpec, IntegerSpec, Io, RECURRENT, Rule, copy};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the option `first`.
-pub const FIRST: u32 = 0;
+const OPTIONS: &[&str] = &["first"];
+const FIRST: u32 = option(OPTIONS, "first");
 
-/// Index of the extent `steps`.
-const STEPS: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("steps")];
+const STEPS: usize = extent(EXTENTS, "steps");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "last",
-    gates: &[],
-    extents: &[ExtentSpec::one("steps")],
+    extents: EXTENTS,
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Product(&[Dim::Extent(STEPS), Dim::Output]))],
-    states: &[],
-    work: &[],
-    options: &["first"],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
+    options: OPTIONS,
+    ..CellSpec::EMPTY
 };
 
-/// In the integer numerics, the same.
-pub const INTEGER: IntegerSpec = IntegerSpec::moving(1 << FIRST, &[]);
+/// The integer form, with the same step.
+pub const INTEGER: IntegerSpec =
+    IntegerSpec { options: 1 << FIRST, quantization: Quantization::MOVE.on_host(), ..IntegerSpec::EMPTY };
+
+/// The form in every integer numeric.
+const MOVING: &[(&IntegerSpec, &Cell)] = &[(&INTEGER, &Cell::integer(&SPEC, &INTEGER, step::<i16>))];
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<f32>)], integer: MOVING, i8: MOVING } }
+}
 
 /// One step. `x` is `[steps · output]`, `y` is `[output]`.
 pub(crate) fn step<E: Copy>(node: &Node<'_>, io: Io<'_, E>) {

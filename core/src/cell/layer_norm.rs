@@ -1,4 +1,4 @@
-//! Layer normalization (Ba 2016), of all features or of groups that stand side by side (Wu 2018).
+//! Layer normalization (Ba 2016) over all features, or over adjacent groups of them (Wu 2018).
 //!
 //! # Equation
 //!
@@ -11,20 +11,20 @@
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `gain` | `[input]` | with `gain`; else 1 |
-//! | `bias` | `[input]` | optional; else 0 |
+//! | `gain` | `[input]` | with `gain`, otherwise 1 |
+//! | `bias` | `[input]` | optional, otherwise 0 |
 //!
 //! # Options
 //!
 //! | name | what |
 //! |---|---|
-//! | `gain` | features have a gain each |
+//! | `gain` | each feature has a gain |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `groups` | parts of the input, each with a mean and a variance of its own |
+//! | `groups` | parts of the input, each with its own mean and variance |
 //!
 //! # Parameters
 //!
@@ -40,43 +40,36 @@
 //!
 //! None of its own.
 
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, TensorSpec};
-use crate::node::Node;
+use super::prelude::*;
 use crate::norm::Moments;
 
-/// Index of the option `gain`.
-pub const GAIN: u32 = 0;
+const OPTIONS: &[&str] = &["gain"];
+const GAIN: u32 = option(OPTIONS, "gain");
 
-/// Index of the extent `groups`.
-const GROUPS: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("groups")];
+const GROUPS: usize = extent(EXTENTS, "groups");
 /// Features of a group.
 const GROUP_SIZE: Dim = Dim::Quotient(&[Dim::Input, Dim::Extent(GROUPS)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 2] =
+    &[CanonicalSpec::vector("gain", Dim::Input).with(GAIN), CanonicalSpec::vector("bias", Dim::Input).optional()];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "layer_norm",
-    gates: &[],
-    extents: &[ExtentSpec::one("groups")],
+    extents: EXTENTS,
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output), Rule::Multiple(Dim::Input, Dim::Extent(GROUPS))],
-    states: &[],
-    work: &[],
-    options: &["gain"],
-    params: &[ParamSpec { name: "epsilon", presence: Presence::Optional }],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::vector("gain", Dim::Input).when(Presence::With(GAIN)),
-        CanonicalSpec::vector("bias", Dim::Input).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::vector("gain", &["gain"], Dim::Input).when(Presence::With(GAIN)),
-        TensorSpec::vector("bias", &["bias"], Dim::Input),
-    ],
+    options: OPTIONS,
+    params: &[ParamSpec::optional("epsilon")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const GAIN: usize = 0;
-    pub const BIAS: usize = 1;
+const GAINS: usize = SPEC.tensor("gain");
+const BIASES: usize = SPEC.tensor("bias");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` and `y` have the same length.
@@ -94,10 +87,10 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
         }
         (from, to) = (others, behind);
     }
-    for (y, &gain) in y.iter_mut().zip(node.elements(tensor::GAIN)) {
+    for (y, &gain) in y.iter_mut().zip(node.elements(GAINS)) {
         *y *= gain;
     }
-    for (y, &bias) in y.iter_mut().zip(node.elements(tensor::BIAS)) {
+    for (y, &bias) in y.iter_mut().zip(node.elements(BIASES)) {
         *y += bias;
     }
 }

@@ -1,5 +1,5 @@
-//! Long short-term memory (Hochreiter and Schmidhuber 1997; Gers 2000 for the forget gate and the peepholes;
-//! Sak 2014 for the projection), as in TensorFlow's `LSTMCell`, Keras, PyTorch and cuDNN.
+//! Long short-term memory (Hochreiter and Schmidhuber 1997; Gers 2000 for the forget gate and the peepholes; Sak 2014
+//! for the projection), as in TensorFlow's `LSTMCell`, Keras, PyTorch and cuDNN.
 //!
 //! # Equation
 //!
@@ -12,15 +12,15 @@
 //! m = o ⊙ tanh(c')                                  output_norm: o ⊙ tanh(N(c') ⊙ γ_o + β_o)
 //! h' = clip(P m, projection_clip)                   without a projection: m
 //!
-//! gate_norm:  N(W_k x + R_k h) ⊙ γ_k + b_k          for W_k x + R_k h + b_k; k = i, f, g, o, each by itself
+//! gate_norm:  N(W_k x + R_k h) ⊙ γ_k + b_k          for W_k x + R_k h + b_k; k = i, f, g, o, each separately
 //! joint_norm: N(W x) ⊙ γ_x + N(R h) ⊙ γ_h + b       for W x + R h + b, over all four gates at once
 //! N(a) = (a - mean a) / √(variance a + epsilon)     variance of the population
-//! clipped:    i, f, g, o are made of clip(…, preact_clip)
+//! clipped:    the arguments of i, f, g, o are clip(…, preact_clip)
 //! ```
 //!
-//! A forget bias that a framework adds at run time is folded into `b_f` by the importer, and so are the biases of the
-//! gates' normalizations (Ba 2016). A clip of 0 is none. With `low_rank` the recurrent weights see B h, `rank`
-//! numbers, instead of h.
+//! Importers fold a forget bias that the framework adds at run time, and the biases of the gates' normalizations (Ba
+//! 2016), into `b_f` and the other biases. A clip of 0 disables clipping. With `low_rank` the recurrent weights
+//! multiply B h (`rank` elements) instead of h.
 //!
 //! # Tensors
 //!
@@ -49,20 +49,20 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `peephole` | the gates see the cell state |
+//! | `peephole` | the gates read the cell state |
 //! | `projection` | h is P m, of `output` features |
 //! | `low_rank` | the recurrent weights are the product of `recurrent_weights` and `recurrent_basis` |
-//! | `coupled` | what the forget gate does not keep, enters; not with `joint_norm` |
+//! | `coupled` | i = 1 - f; not with `joint_norm` |
 //! | `gate_norm` | each gate is normalized over the units; not with `joint_norm` |
-//! | `joint_norm` | what comes from x, and what comes from h, is normalized over all gates and units |
-//! | `cell_norm` | the cell state is normalized, and carried so |
-//! | `output_norm` | the cell state is normalized where the output sees it, and carried as it is |
-//! | `masked` | the last of the features that come in says whether the step counts: where it is 0, state and output stay |
-//! | `input_forget` | what enters is forgotten; neither with `coupled` nor with `joint_norm` |
-//! | `clipped` | the activations of i, f, g and o see what `preact_clip` leaves, their peepholes included |
+//! | `joint_norm` | the products of x, and those of h, are normalized over all gates and units |
+//! | `cell_norm` | the cell state is normalized, and carried in normalized form |
+//! | `output_norm` | the output reads the normalized cell state; the state itself is not normalized |
+//! | `masked` | the last input feature is a mask: where it is 0, state and output keep their values |
+//! | `input_forget` | f = 1 - i; not with `coupled` or `joint_norm` |
+//! | `clipped` | the arguments of i, f, g and o, peepholes included, are clipped to ±`preact_clip` |
 //!
-//! With `input_forget` the weights of the forget gate mean nothing and should be 0; with `coupled` those of the input gate;
-//! `joint_norm` would count them.
+//! With `input_forget` the weights of the forget gate are unused and should be 0; with `coupled` those of the input
+//! gate. `joint_norm` would include them.
 //!
 //! # Extents
 //!
@@ -74,10 +74,10 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `cell_clip` | c stays within plus and minus this |
-//! | `projection_clip` | the projected h stays within plus and minus this |
-//! | `epsilon` | of every normalization; where it is 0, equal numbers have none |
-//! | `preact_clip` | with `clipped`: what the activations of i, f, g and o see stays within plus and minus this |
+//! | `cell_clip` | bound of c's magnitude |
+//! | `projection_clip` | bound of the projected h's magnitude |
+//! | `epsilon` | epsilon of every normalization; with 0, a vector of equal values gives NaN |
+//! | `preact_clip` | with `clipped`: bound of the arguments of i, f, g and o |
 //!
 //! # Activations
 //!
@@ -103,12 +103,14 @@
 //! `xlstm__sLSTMCell__lstm_*`, `edgeml__LSTMLRCell__*`, `baselines__lstm__*`, `baselines__lnlstm__*`,
 //! `tf1__LSTMBlockFusedCell__*`, `tf2ops__BlockLSTM__*`, `tf2ops__BlockLSTMV2__*`, `tf2ops__LSTMBlockCell__*`,
 //! `keras2__CuDNNLSTM__*`, `tf1__CudnnParamsFormatConverter__lstm_*`; with other cells or within wrappers:
-//! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`,
-//! `tf1__InputProjectionWrapper__lstm_*`, `tf1__OutputProjectionWrapper__*`, `tf1__ResidualWrapper__*`,
-//! `tf1__SequenceLength__*_lstm_*`,
+//! `tf1__MultiRNNCell__*`, `tf1__HighwayWrapper__lstm_*`, `tf1__InputProjectionWrapper__lstm_*`,
+//! `tf1__OutputProjectionWrapper__*`, `tf1__ResidualWrapper__*`, `tf1__SequenceLength__*_lstm_*`,
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__lstm_*`, `keras3__Bidirectional__lstm_*`.
 
+#![expect(missing_docs, reason = "the options are described above")]
+
+pub mod i8;
 pub mod integer;
 mod normalized;
 
@@ -118,45 +120,47 @@ pub(super) use normalized::OPTIONS as IN_PASSES;
 use core::iter;
 
 use super::low_rank::{self, RANK};
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy, is_masked,
-};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Rows, Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
+use crate::kernel::Rows;
 use crate::tanh::{sigmoid, tanh};
 
-/// Index of the option `peephole`.
-pub const PEEPHOLE: u32 = 0;
-/// Index of the option `projection`.
-pub const PROJECTION: u32 = 1;
-/// Index of the option `low_rank`.
-pub const LOW_RANK: u32 = 2;
-/// Index of the option `coupled`.
-pub const COUPLED: u32 = 3;
-/// Index of the option `gate_norm`.
-pub const GATE_NORM: u32 = 4;
-/// Index of the option `joint_norm`.
-pub const JOINT_NORM: u32 = 5;
-/// Index of the option `cell_norm`.
-pub const CELL_NORM: u32 = 6;
-/// Index of the option `output_norm`.
-pub const OUTPUT_NORM: u32 = 7;
-/// Index of the option `masked`.
-pub const MASKED: u32 = 8;
-/// Index of the option `input_forget`.
-pub const INPUT_FORGET: u32 = 9;
-/// Index of the option `clipped`.
-pub const CLIPPED: u32 = 10;
+const OPTIONS: &[&str] = &[
+    "peephole",
+    "projection",
+    "low_rank",
+    "coupled",
+    "gate_norm",
+    "joint_norm",
+    "cell_norm",
+    "output_norm",
+    "masked",
+    "input_forget",
+    "clipped",
+];
+pub const PEEPHOLE: u32 = option(OPTIONS, "peephole");
+pub const PROJECTION: u32 = option(OPTIONS, "projection");
+pub const LOW_RANK: u32 = option(OPTIONS, "low_rank");
+pub const COUPLED: u32 = option(OPTIONS, "coupled");
+pub const GATE_NORM: u32 = option(OPTIONS, "gate_norm");
+pub const JOINT_NORM: u32 = option(OPTIONS, "joint_norm");
+pub const CELL_NORM: u32 = option(OPTIONS, "cell_norm");
+pub const OUTPUT_NORM: u32 = option(OPTIONS, "output_norm");
+pub const MASKED: u32 = option(OPTIONS, "masked");
+pub const INPUT_FORGET: u32 = option(OPTIONS, "input_forget");
+pub const CLIPPED: u32 = option(OPTIONS, "clipped");
 
-/// Elements of B h.
+/// Elements of B h, 0 without `low_rank`.
 const PROJECTED: Dim = Dim::When(LOW_RANK, &RANK);
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Sum(&[PROJECTED, Dim::Unless(LOW_RANK, &Dim::Output)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const ACTIVATIONS: &[ActivationSpec] = &[
+    ActivationSpec::sigmoid("gate_activation"),
+    ActivationSpec::tanh("cell_activation"),
+    ActivationSpec::tanh("output_activation"),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "lstm",
     gates: &gate::LSTM,
     extents: &[low_rank::EXTENT],
@@ -173,99 +177,95 @@ pub const SPEC: CellSpec = CellSpec {
         Dim::When(GATE_NORM, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
         Dim::When(JOINT_NORM, &Dim::Product(&[Dim::Const(8), Dim::Hidden])),
     ],
-    options: &[
-        "peephole",
-        "projection",
-        "low_rank",
-        "coupled",
-        "gate_norm",
-        "joint_norm",
-        "cell_norm",
-        "output_norm",
-        "masked",
-        "input_forget",
-        "clipped",
-    ],
+    options: OPTIONS,
     params: &[
-        ParamSpec { name: "cell_clip", presence: Presence::Optional },
-        ParamSpec { name: "projection_clip", presence: Presence::With(PROJECTION) },
-        ParamSpec { name: "epsilon", presence: Presence::Optional },
-        ParamSpec { name: "preact_clip", presence: Presence::With(CLIPPED) },
+        ParamSpec::optional("cell_clip"),
+        ParamSpec::with("projection_clip", PROJECTION),
+        ParamSpec::optional("epsilon"),
+        ParamSpec::with("preact_clip", CLIPPED),
     ],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "cell_activation", default: Activation::Tanh },
-        ActivationSpec { name: "output_activation", default: Activation::Tanh },
-    ],
+    activations: ACTIVATIONS,
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::vector("input_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("forget_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("output_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).when(Presence::With(PROJECTION)),
-        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Output).when(Presence::With(LOW_RANK)),
-        CanonicalSpec::vector("gate_gain", Dim::Hidden).gated().when(Presence::With(GATE_NORM)),
-        CanonicalSpec::vector("input_gain", Dim::Hidden).gated().when(Presence::With(JOINT_NORM)),
-        CanonicalSpec::vector("recurrent_gain", Dim::Hidden).gated().when(Presence::With(JOINT_NORM)),
-        CanonicalSpec::vector("cell_gain", Dim::Hidden).when(Presence::With(CELL_NORM)),
-        CanonicalSpec::vector("cell_bias", Dim::Hidden).when(Presence::With(CELL_NORM)),
-        CanonicalSpec::vector("output_gain", Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
-        CanonicalSpec::vector("output_bias", Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().optional(),
+        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().optional(),
+        CanonicalSpec::vector("input_peephole", Dim::Hidden).with(PEEPHOLE),
+        CanonicalSpec::vector("forget_peephole", Dim::Hidden).with(PEEPHOLE),
+        CanonicalSpec::vector("output_peephole", Dim::Hidden).with(PEEPHOLE),
+        CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).with(PROJECTION),
+        CanonicalSpec::matrix("recurrent_basis", RANK, Dim::Output).with(LOW_RANK),
+        CanonicalSpec::vector("gate_gain", Dim::Hidden).gated().with(GATE_NORM),
+        CanonicalSpec::vector("input_gain", Dim::Hidden).gated().with(JOINT_NORM),
+        CanonicalSpec::vector("recurrent_gain", Dim::Hidden).gated().with(JOINT_NORM),
+        CanonicalSpec::vector("cell_gain", Dim::Hidden).with(CELL_NORM),
+        CanonicalSpec::vector("cell_bias", Dim::Hidden).with(CELL_NORM),
+        CanonicalSpec::vector("output_gain", Dim::Hidden).with(OUTPUT_NORM),
+        CanonicalSpec::vector("output_bias", Dim::Hidden).with(OUTPUT_NORM),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS).gates(&gate::LSTM),
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::LSTM),
-        TensorSpec::vector("input_peephole", &["input_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
-            .when(Presence::With(PROJECTION)),
-        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Output).when(Presence::With(LOW_RANK)),
-        TensorSpec::vector("gate_gain", &["gate_gain"], Dim::Hidden).gates(&gate::LSTM).when(Presence::With(GATE_NORM)),
-        TensorSpec::vector("input_gain", &["input_gain"], Dim::Hidden)
-            .gates(&gate::LSTM)
-            .when(Presence::With(JOINT_NORM)),
-        TensorSpec::vector("recurrent_gain", &["recurrent_gain"], Dim::Hidden)
-            .gates(&gate::LSTM)
-            .when(Presence::With(JOINT_NORM)),
-        TensorSpec::vector("cell_gain", &["cell_gain"], Dim::Hidden).when(Presence::With(CELL_NORM)),
-        TensorSpec::vector("cell_bias", &["cell_bias"], Dim::Hidden).when(Presence::With(CELL_NORM)),
-        TensorSpec::vector("output_gain", &["output_gain"], Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
-        TensorSpec::vector("output_bias", &["output_bias"], Dim::Hidden).when(Presence::With(OUTPUT_NORM)),
+        TensorSpec::vector("input_peephole", &["input_peephole"], Dim::Hidden).with(PEEPHOLE),
+        TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).with(PEEPHOLE),
+        TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).with(PEEPHOLE),
+        TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden).with(PROJECTION),
+        TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Output).with(LOW_RANK),
+        TensorSpec::vector("gate_gain", &["gate_gain"], Dim::Hidden).gates(&gate::LSTM).with(GATE_NORM),
+        TensorSpec::vector("input_gain", &["input_gain"], Dim::Hidden).gates(&gate::LSTM).with(JOINT_NORM),
+        TensorSpec::vector("recurrent_gain", &["recurrent_gain"], Dim::Hidden).gates(&gate::LSTM).with(JOINT_NORM),
+        TensorSpec::vector("cell_gain", &["cell_gain"], Dim::Hidden).with(CELL_NORM),
+        TensorSpec::vector("cell_bias", &["cell_bias"], Dim::Hidden).with(CELL_NORM),
+        TensorSpec::vector("output_gain", &["output_gain"], Dim::Hidden).with(OUTPUT_NORM),
+        TensorSpec::vector("output_bias", &["output_bias"], Dim::Hidden).with(OUTPUT_NORM),
     ],
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
 mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    /// The first of three: those of i, f, o.
-    pub const PEEPHOLES: usize = 3;
-    pub const PROJECTION_WEIGHTS: usize = 6;
-    pub const RECURRENT_BASIS: usize = 7;
-    pub const GATE_GAIN: usize = 8;
-    pub const INPUT_GAIN: usize = 9;
-    pub const RECURRENT_GAIN: usize = 10;
-    pub const CELL_GAIN: usize = 11;
-    pub const CELL_BIAS: usize = 12;
-    pub const OUTPUT_GAIN: usize = 13;
-    pub const OUTPUT_BIAS: usize = 14;
+    pub const INPUT_WEIGHTS: usize = super::SPEC.tensor("input_weights");
+    pub const RECURRENT_WEIGHTS: usize = super::SPEC.tensor("recurrent_weights");
+    pub const BIAS: usize = super::SPEC.tensor("bias");
+    /// The first of the three peepholes, in the order i, f, o.
+    pub const PEEPHOLES: usize = super::SPEC.tensor("input_peephole");
+    pub const PROJECTION_WEIGHTS: usize = super::SPEC.tensor("projection_weights");
+    pub const RECURRENT_BASIS: usize = super::SPEC.tensor("recurrent_basis");
+    pub const GATE_GAIN: usize = super::SPEC.tensor("gate_gain");
+    pub const INPUT_GAIN: usize = super::SPEC.tensor("input_gain");
+    pub const RECURRENT_GAIN: usize = super::SPEC.tensor("recurrent_gain");
+    pub const CELL_GAIN: usize = super::SPEC.tensor("cell_gain");
+    pub const CELL_BIAS: usize = super::SPEC.tensor("cell_bias");
+    pub const OUTPUT_GAIN: usize = super::SPEC.tensor("output_gain");
+    pub const OUTPUT_BIAS: usize = super::SPEC.tensor("output_bias");
 }
 
-/// Numbers of the spec by name.
 mod param {
-    pub const CELL_CLIP: usize = 0;
-    pub const PROJECTION_CLIP: usize = 1;
-    pub const EPSILON: usize = 2;
-    pub const PREACT_CLIP: usize = 3;
+    pub const CELL_CLIP: usize = super::SPEC.param("cell_clip");
+    pub const PROJECTION_CLIP: usize = super::SPEC.param("projection_clip");
+    pub const EPSILON: usize = super::SPEC.param("epsilon");
+    pub const PREACT_CLIP: usize = super::SPEC.param("preact_clip");
 }
 
-/// One step without [`IN_PASSES`]: one walk over the units.
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>), &Cell::float(&SPEC, step_in_passes::<W>).when(IN_PASSES)],
+            integer: &[
+                (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step::<K>)),
+                (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step_projected::<K>).when(1 << PROJECTION)),
+                (
+                    &integer::RARE_SPEC,
+                    &Cell::integer(&SPEC, &integer::RARE_SPEC, integer::step_any::<K>).when(integer::RARE),
+                ),
+            ],
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step::<K>))],
+        }
+    }
+}
+
+/// One step without [`IN_PASSES`], in one pass over the units.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, io, update::<W>);
 }
@@ -275,11 +275,12 @@ pub(crate) fn step_in_passes<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, io, normalized::update::<W>);
 }
 
-/// What updates every unit, c to c', and makes m: of the node, x, what the recurrent weights see, c, scratch.
+/// Updates every unit, c to c', and writes m. The arguments are the node, x, the operand of the recurrent weights, c,
+/// the scratch and m.
 type Update = fn(&Node<'_>, &[f32], &[f32], &mut [f32], &mut [f32], &mut [f32]);
 
-/// `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h) and what `update`
-/// needs, `y` is `[output]`.
+/// `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden + rank]` (m, B h) and the scratch of
+/// `update`, `y` is `[output]`.
 fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
@@ -298,11 +299,11 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     copy(hidden, y);
 }
 
-/// [`Update`] in one walk. What is usual has one of its own, without choices.
+/// [`Update`] in one pass. The usual case has its own instance without branches.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
     let cell_clip = node.param(param::CELL_CLIP);
     let usual = node.activations_are([Activation::Sigmoid, Activation::Tanh, Activation::Tanh]);
-    // The same numbers in fewer instructions, and more flash.
+    // The same bits in fewer instructions, at the cost of flash.
     if cfg!(feature = "dsp") && usual && cell_clip == 0.0 && !node.has(PEEPHOLE) {
         return walk::<W>(node, x, operand, cell, m, (sigmoid, tanh, tanh), iter::empty(), |c| c);
     }
@@ -312,10 +313,11 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
     walk::<W>(node, x, operand, cell, m, activations, peepholes, |c| clip(c, cell_clip));
 }
 
-/// Units whose sums are taken before anything is made of them.
+/// Number of units whose sums are computed before they are used.
 const CHUNK: usize = 16;
 
-/// A block of four rows holds the gates i, f, g, o of one unit. Activations: of gates, candidate, output.
+/// A block of four rows holds the gates i, f, g, o of one unit. The activations are those of gates, candidate and
+/// output.
 #[expect(clippy::too_many_arguments)]
 #[inline(always)]
 fn walk<W: Weight>(
@@ -351,7 +353,7 @@ fn walk<W: Weight>(
     }
 }
 
-/// p_i, p_f, p_o of every unit; none without peepholes. They are three tensors in a row, from this one on.
+/// p_i, p_f, p_o of every unit; empty without peepholes. They are three consecutive tensors from `first` on.
 pub(super) fn peepholes(node: &Node<'_>, first: usize) -> impl Iterator<Item = [f32; 3]> {
     let peephole = |index| node.elements(first + index).iter();
     peephole(0).zip(peephole(1)).zip(peephole(2)).map(|((&i, &f), &o)| [i, f, o])
@@ -368,7 +370,7 @@ fn project<W: Weight>(node: &Node<'_>, m: &[f32], y: &mut [f32]) {
     }
 }
 
-/// `x` within `±limit`; no limit is 0. Not-a-number stays what it is, which `min` and `max` would hide.
+/// Clips `x` to `±limit`; a limit of 0 disables clipping. NaN stays NaN, unlike with `min` and `max`.
 pub(super) fn clip(x: f32, limit: f32) -> f32 {
     if limit > 0.0 && x.abs() > limit { limit.copysign(x) } else { x }
 }

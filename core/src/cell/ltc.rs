@@ -1,20 +1,20 @@
-//! Liquid time-constant cell (Hasani et al. 2021, arXiv:2006.04439): neurons whose synapses pull their potential to a
-//! reversal potential, the faster the more they conduct. A step solves their differential equation over the time since
-//! the last one, by a few semi-implicit Euler steps.
+//! Liquid time-constant cell (Hasani et al. 2021, arXiv:2006.04439): neurons whose synapses pull their potential toward
+//! a reversal potential, faster with higher conductance. A step solves their differential equation over the time since
+//! the last step with a few semi-implicit Euler steps.
 //!
 //! # Equation
 //!
 //! ```text
-//! w_ij(u) = w_ij σ(a_ij u + s_ij)      of the synapse from source j to unit i
+//! w_ij(u) = w_ij σ(a_ij u + s_ij)      the synapse from source j to unit i
 //! N_i = n_i + Σ_j e_ij σ(a_ij x_j + s_ij)      D_i = g_i + Σ_j w_ij σ(a_ij x_j + s_ij)      over the features
 //! unfolds times, with τ = t / unfolds:
 //!     v_i' = (C_i v_i + τ (N_i + Σ_j e_ij σ(a_ij v_j + s_ij))) / (C_i + τ (D_i + Σ_j w_ij σ(a_ij v_j + s_ij)))
 //! y = v', its first output units
 //! ```
 //!
-//! with a, s, w, e of their own for features and for units. Where more comes in than the `features`, the last of it is
-//! t, the time since the last step; a t below 0 counts as 0. Else t is 1; for steps of another length T, always the
-//! same, divide C by T. A synapse whose w and e are 0 is passed over.
+//! Features and units have separate a, s, w and e. If the input has more than `features` elements, the last one is t,
+//! the time since the last step; a negative t is treated as 0. Otherwise t is 1; for steps of another constant length
+//! T, divide C by T. A synapse whose w and e are 0 is skipped.
 //!
 //! # Tensors
 //!
@@ -39,58 +39,55 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `mixed_memory` | an [LSTM](super::mixed_memory) before each step makes another v of v |
+//! | `mixed_memory` | an [LSTM](super::mixed_memory) updates v before each step |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `features` | of x, what comes in without the time |
-//! | `unfolds` | Euler steps of a step; 256 at most |
+//! | `features` | number of features of x, without the time |
+//! | `unfolds` | Euler steps per step; at most 256 |
 //!
 //! # Known as
 //!
-//! ncps's `ncps.torch.LTC`; `Cfc` of raminmh/CfC with `use_ltc`. A σ(m - μ) there is a = σ, s = -σ μ; a mask of the
-//! wiring is in w and e; what maps the input is in a and s, and what maps the output a [scale](super::scale) behind the
-//! cell.
+//! ncps's `ncps.torch.LTC`; `Cfc` of raminmh/CfC with `use_ltc`. Their σ(m - μ) is a = σ, s = -σ μ. The mask of a
+//! wiring is folded into w and e, the input mapping into a and s; the output mapping becomes a [scale](super::scale)
+//! after the cell.
 //!
 //! # Deviations
 //!
-//! Both of them compute with a time below 0 as it is. Here it counts as 0: time does not run backwards.
+//! Both use a negative time as it is. This cell treats a negative time as 0.
 //!
 //! # Golden cases
 //!
 //! `ncps__LTC__*`.
 
-use super::{
-    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, Rule, StateSpec, TensorSpec, copy, mixed_memory, sum,
-};
+use super::mixed_memory;
+use super::prelude::*;
 use crate::activation::{relu, sigmoid};
-use crate::gate;
-use crate::kernel::Weight;
-use crate::node::Node;
+use crate::element::sum;
 
-/// Index of the option `mixed_memory`.
-pub const MIXED_MEMORY: u32 = 0;
+const OPTIONS: &[&str] = &["mixed_memory"];
+const MIXED_MEMORY: u32 = option(OPTIONS, "mixed_memory");
+
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("features"), ExtentSpec { name: "unfolds", default: 6, least: 1 }];
 
 /// Features of x.
-const FEATURES: Dim = Dim::Extent(0);
-/// Index of the extent `unfolds`.
-const UNFOLDS: usize = 1;
+const FEATURES: Dim = Dim::Extent(extent(EXTENTS, "features"));
+const UNFOLDS: usize = extent(EXTENTS, "unfolds");
 
 const MEMORY: [CanonicalSpec; 3] = mixed_memory::canonical(FEATURES, MIXED_MEMORY);
 const MEMORY_TENSORS: [TensorSpec; 3] = mixed_memory::tensors(FEATURES, MIXED_MEMORY);
 
-/// A matrix of every synapse between units, which each unfold goes through.
+/// A matrix of every synapse between units, read in each unfold.
 const fn recurrent(name: &'static str, from: &'static [&'static str]) -> TensorSpec {
-    TensorSpec::matrix(name, from, Dim::Hidden, Dim::Hidden).passes(Dim::Extent(UNFOLDS))
+    TensorSpec::matrix(name, from, Dim::Hidden, Dim::Hidden).passes(&Dim::Extent(UNFOLDS))
 }
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "ltc",
     gates: &gate::LSTM,
-    extents: &[ExtentSpec::one("features"), ExtentSpec { name: "unfolds", default: 6, least: 1 }],
+    extents: EXTENTS,
     rules: &[
         Rule::AtMost(Dim::Output, Dim::Hidden),
         Rule::AtMost(FEATURES, Dim::Input),
@@ -99,9 +96,7 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }, mixed_memory::state(&Dim::Hidden, MIXED_MEMORY)],
     work: &[Dim::Hidden, Dim::Hidden, Dim::Hidden],
-    options: &["mixed_memory"],
-    params: &[],
-    activations: &[],
+    options: OPTIONS,
     canonical: &[
         CanonicalSpec::matrix("input_slope", Dim::Hidden, FEATURES),
         CanonicalSpec::matrix("input_shift", Dim::Hidden, FEATURES),
@@ -113,7 +108,7 @@ pub const SPEC: CellSpec = CellSpec {
         CanonicalSpec::matrix("recurrent_drive", Dim::Hidden, Dim::Hidden),
         CanonicalSpec::vector("capacitance", Dim::Hidden),
         CanonicalSpec::vector("leak", Dim::Hidden),
-        CanonicalSpec::vector("leak_drive", Dim::Hidden).when(Presence::Optional),
+        CanonicalSpec::vector("leak_drive", Dim::Hidden).optional(),
         MEMORY[0],
         MEMORY[1],
         MEMORY[2],
@@ -134,19 +129,22 @@ pub const SPEC: CellSpec = CellSpec {
         MEMORY_TENSORS[1],
         MEMORY_TENSORS[2],
     ],
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name: behind a slope are shift, weights and drive.
-mod tensor {
-    pub const INPUT: usize = 0;
-    pub const RECURRENT: usize = 4;
-    pub const CAPACITANCE: usize = 8;
-    pub const LEAK: usize = 9;
-    pub const LEAK_DRIVE: usize = 10;
-    pub const MEMORY: usize = 11;
+// Shift, weights and drive follow each slope.
+const INPUT_SLOPE: usize = SPEC.tensor("input_slope");
+const RECURRENT_SLOPE: usize = SPEC.tensor("recurrent_slope");
+const CAPACITANCE: usize = SPEC.tensor("capacitance");
+const LEAK: usize = SPEC.tensor("leak");
+const LEAK_DRIVE: usize = SPEC.tensor("leak_drive");
+const MEMORY_WEIGHTS: usize = SPEC.tensor("memory_input_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
-/// One step. What comes in is `[input]`, `state` is `[hidden]` (v) and with mixed memory `[hidden]` (c), `work` is three
+/// One step. The input is `[input]`, `state` is `[hidden]` (v) and with mixed memory `[hidden]` (c), `work` is three
 /// times `[hidden]` (N, D, v'), `y` is `[output]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x: incoming, state, work, y, .. } = io;
@@ -156,12 +154,12 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Some((drives, work)) = work.split_at_mut_checked(units) else { return };
     let Some((conductances, next)) = work.split_at_mut_checked(units) else { return };
     if node.has(MIXED_MEMORY) {
-        mixed_memory::step::<W>(node, tensor::MEMORY, x, v, cell, next);
+        mixed_memory::step::<W>(node, MEMORY_WEIGHTS, x, v, cell, next);
     }
-    let leaks = node.vector(tensor::LEAK_DRIVE).iter().zip(node.vector(tensor::LEAK));
+    let leaks = node.vector(LEAK_DRIVE).iter().zip(node.vector(LEAK));
     let sums = drives.chunks_mut(4).zip(conductances.chunks_mut(4));
     for ((synapses, (&drive, &leak)), (drives, conductances)) in
-        synapses::<W>(node, tensor::INPUT, x).zip(leaks).zip(sums)
+        synapses::<W>(node, INPUT_SLOPE, x).zip(leaks).zip(sums)
     {
         let Synapses { drives: d, conductances: c } = synapses.plus(drive, leak);
         copy(drives, &d);
@@ -176,10 +174,10 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     copy(y, v);
 }
 
-/// v' of every unit, after the time `tau`.
+/// v' of every unit after the time `tau`.
 fn unfold<W: Weight>(node: &Node<'_>, tau: f32, v: &[f32], [drives, conductances]: [&[f32]; 2], next: &mut [f32]) {
-    let capacitances = node.elements(tensor::CAPACITANCE).iter();
-    let synapses = synapses::<W>(node, tensor::RECURRENT, v);
+    let capacitances = node.elements(CAPACITANCE).iter();
+    let synapses = synapses::<W>(node, RECURRENT_SLOPE, v);
     let synapses = synapses.flat_map(|Synapses { drives, conductances }| drives.into_iter().zip(conductances));
     let sums = drives.iter().zip(conductances).zip(synapses);
     for (((v, next), c), ((n, d), (drive, conductance))) in v.iter().zip(next).zip(capacitances).zip(sums) {
@@ -187,7 +185,7 @@ fn unfold<W: Weight>(node: &Node<'_>, tau: f32, v: &[f32], [drives, conductances
     }
 }
 
-/// What all synapses of four units do together.
+/// The sums over all synapses of four units.
 struct Synapses {
     drives: [f32; 4],
     conductances: [f32; 4],
@@ -199,7 +197,7 @@ impl Synapses {
     }
 }
 
-/// Block by block, the synapses from all sources; `first` is the index of their slope.
+/// The sums over the synapses from all sources, block by block; `first` is the index of their slope.
 fn synapses<W: Weight>(node: &Node<'_>, first: usize, sources: &[f32]) -> impl Iterator<Item = Synapses> {
     let matrix = |index: usize| node.matrix::<W>(first + index).blocks();
     let blocks = matrix(0).zip(matrix(1)).zip(matrix(2).zip(matrix(3)));

@@ -1,4 +1,4 @@
-//! Parts of the same length become one: a residual connection, a highway, an attention over two.
+//! Combines parts of equal length: a residual connection, a highway, an attention over two.
 //!
 //! # Equation
 //!
@@ -17,15 +17,15 @@
 //!
 //! # Options
 //!
-//! One of them, or none.
+//! At most one of them.
 //!
 //! | name | what |
 //! |---|---|
-//! | `add` | the sum, as without an option |
+//! | `add` | the sum, which is also the default |
 //! | `multiply` | the product |
 //! | `average` | the mean |
 //! | `maximum` | the greatest |
-//! | `blend` | the third part says how much of the first, the rest is the second |
+//! | `blend` | the third part is the share of the first; the rest is the second |
 //!
 //! # Known as
 //!
@@ -38,39 +38,38 @@
 
 pub mod integer;
 
-use super::{CellSpec, Dim, Io, RECURRENT, Rule, copy, greater};
-use crate::node::Node;
+use super::prelude::*;
+use crate::element::greater;
 
-/// Index of the option `add`.
-pub const ADD: u32 = 0;
-/// Index of the option `multiply`.
-pub const MULTIPLY: u32 = 1;
-/// Index of the option `average`.
-pub const AVERAGE: u32 = 2;
-/// Index of the option `maximum`.
-pub const MAXIMUM: u32 = 3;
-/// Index of the option `blend`.
-pub const BLEND: u32 = 4;
+const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend"];
+const ADD: u32 = option(OPTIONS, "add");
+const MULTIPLY: u32 = option(OPTIONS, "multiply");
+const AVERAGE: u32 = option(OPTIONS, "average");
+const MAXIMUM: u32 = option(OPTIONS, "maximum");
+const BLEND: u32 = option(OPTIONS, "blend");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "merge",
-    gates: &[],
-    extents: &[],
     rules: &[
         RECURRENT,
         Rule::Multiple(Dim::Input, Dim::Output),
         Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND], least: 0 },
         Rule::Equal(Dim::When(BLEND, &Dim::Input), Dim::When(BLEND, &Dim::Product(&[Dim::Const(3), Dim::Output]))),
     ],
-    states: &[],
-    work: &[],
-    options: &["add", "multiply", "average", "maximum", "blend"],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
+    options: OPTIONS,
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
+            ..Entry::EMPTY
+        }
+    }
+}
 
 /// One step. `x` is `[parts · output]`, `y` is `[output]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {

@@ -9,7 +9,7 @@
 //! h' = (1 - f) ⊙ h + f ⊙ n
 //! ```
 //!
-//! f is how much comes in, where z of a [`gru`](super::gru) is how much stays.
+//! f is the share of the new candidate; z of a [`gru`](super::gru) is the share of the old state.
 //!
 //! # Tensors
 //!
@@ -23,37 +23,27 @@
 //!
 //! # Known as
 //!
-//! MGU. No framework that is read has it: its canonical models are written by who trains it.
+//! MGU. No importer produces it; canonical models are written by the training program.
 //!
 //! # Golden cases
 //!
 //! None.
 
-use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
+use super::intersection;
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate::{Gate, MGU};
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use crate::gate::MGU;
 
 const FORGET: &[Gate] = &[Gate::Forget];
 const NEW: &[Gate] = &[Gate::New];
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "mgu",
     gates: &MGU,
-    extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden],
-    options: &[],
-    params: &[],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-    ],
+    canonical: intersection::CANONICAL,
     tensors: &[
         TensorSpec::matrix("forget_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(FORGET),
         TensorSpec::matrix("forget_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(FORGET),
@@ -62,34 +52,32 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::matrix("new_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(NEW),
         TensorSpec::vector("new_bias", &["bias"], Dim::Hidden).gates(NEW),
     ],
+    ..CellSpec::EMPTY
 };
 
-/// First tensors of the spec by gate: its input weights, and then its recurrent weights and its bias.
-mod tensor {
-    pub const FORGET: usize = 0;
-    pub const NEW: usize = 3;
+const FORGET_SUMS: [usize; 3] = SPEC.tensors(["forget_input_weights", "forget_recurrent_weights", "forget_bias"]);
+const NEW_SUMS: [usize; 3] = SPEC.tensors(["new_input_weights", "new_recurrent_weights", "new_bias"]);
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[2 · hidden]` (f, f ⊙ h).
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work, y, .. } = io;
     let Some((forget, gated)) = work.split_at_mut_checked(node.hidden_size) else { return };
-    preactivations::<W>(node, tensor::FORGET, x, hidden, forget);
+    for (sums, forget) in sums_of_two::<W>(node, FORGET_SUMS, x, hidden).zip(forget.chunks_mut(4)) {
+        copy(forget, &sums);
+    }
     for ((f, gated), h) in forget.iter_mut().zip(gated.iter_mut()).zip(hidden.iter()) {
         *f = sigmoid(*f);
         *gated = *f * h;
     }
-    preactivations::<W>(node, tensor::NEW, x, gated, y);
+    for (sums, y) in sums_of_two::<W>(node, NEW_SUMS, x, gated).zip(y.chunks_mut(4)) {
+        copy(y, &sums);
+    }
     for ((y, f), h) in y.iter_mut().zip(forget).zip(hidden.iter()) {
         *y = (1.0 - *f) * h + *f * tanh(*y);
     }
     copy(hidden, y);
-}
-
-/// W x + R h + b of every unit, four to a block, from the tensor `first` on.
-fn preactivations<W: Weight>(node: &Node<'_>, first: usize, x: &[f32], h: &[f32], a: &mut [f32]) {
-    let blocks = node.matrix::<W>(first).blocks().zip(node.matrix::<W>(first + 1).blocks());
-    for (((w, r), &b), a) in blocks.zip(node.vector(first + 2)).zip(a.chunks_mut(4)) {
-        copy(a, &accumulate(accumulate(b, w, x), r, h));
-    }
 }

@@ -1,5 +1,5 @@
 //! Minimal gated recurrent unit that can be trained in parallel (Feng et al. 2024, "Were RNNs All We Needed?",
-//! arXiv:2410.01201): gate and candidate look at the input alone.
+//! arXiv:2410.01201): gate and candidate read the input alone.
 //!
 //! # Equation
 //!
@@ -10,7 +10,7 @@
 //! g(v) = v + 0.5 for v ≥ 0, σ(v) below
 //! ```
 //!
-//! z is how much comes in, where that of a [`gru`](super::gru) is how much stays.
+//! z is the share of the new candidate; in a [`gru`](super::gru) it is the share of the old state.
 //!
 //! # Tensors
 //!
@@ -23,7 +23,7 @@
 //!
 //! # Known as
 //!
-//! minGRU-pytorch's `minGRU`, whose `to_out` is a `dense` behind it.
+//! minGRU-pytorch's `minGRU`, whose `to_out` becomes a `dense` node after it.
 //!
 //! # Golden cases
 //!
@@ -31,47 +31,44 @@
 
 pub mod integer;
 
-use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
+use super::prelude::*;
 use crate::activation::sigmoid;
-use crate::gate::{Gate, MIN_GRU};
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use crate::gate::MIN_GRU;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 2] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+    CanonicalSpec::vector("input_bias", Dim::Hidden).gated().optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "min_gru",
     gates: &MIN_GRU,
-    extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(BOTH),
-        TensorSpec::vector("input_bias", &["input_bias"], Dim::Hidden).gates(BOTH),
-    ],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &MIN_GRU),
+    ..CellSpec::EMPTY
 };
 
 const BOTH: &[Gate] = &MIN_GRU;
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const INPUT_BIAS: usize = 1;
+const INPUT: [usize; 2] = SPEC.tensors(["input_weights", "input_bias"]);
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
+            ..Entry::EMPTY
+        }
+    }
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`. A block of four rows holds z, n of two units.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, y, .. } = io;
-    let blocks = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::INPUT_BIAS));
-    for ((w, &b), hidden) in blocks.zip(hidden.chunks_mut(2)) {
-        let [z0, n0, z1, n1] = accumulate(b, w, x);
+    for ([z0, n0, z1, n1], hidden) in sums::<W>(node, INPUT, x).zip(hidden.chunks_mut(2)) {
         for (h, (z, n)) in hidden.iter_mut().zip([(z0, n0), (z1, n1)]) {
             let z = sigmoid(z);
             *h = (1.0 - z) * *h + z * positive(n);

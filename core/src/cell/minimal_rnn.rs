@@ -33,65 +33,45 @@
 //!
 //! `tf1__MinimalRNNCell__*`.
 
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
-use crate::activation::Activation;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 5] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
+    CanonicalSpec::vector("input_bias", Dim::Hidden).optional(),
+    CanonicalSpec::matrix("latent_weights", Dim::Hidden, Dim::Hidden),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden),
+    CanonicalSpec::vector("bias", Dim::Hidden).optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "minimal_rnn",
-    gates: &[],
-    extents: &[],
     rules: &[RECURRENT],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::Hidden],
-    options: &[],
-    params: &[],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "activation", default: Activation::Tanh },
-    ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::matrix("latent_weights", Dim::Hidden, Dim::Hidden),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden),
-        CanonicalSpec::vector("bias", Dim::Hidden).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),
-        TensorSpec::vector("input_bias", &["input_bias"], Dim::Hidden),
-        TensorSpec::matrix("latent_weights", &["latent_weights"], Dim::Hidden, Dim::Hidden),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden),
-    ],
+    activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("activation")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const INPUT_BIAS: usize = 1;
-    pub const LATENT_WEIGHTS: usize = 2;
-    pub const RECURRENT_WEIGHTS: usize = 3;
-    pub const BIAS: usize = 4;
+const INPUT: [usize; 2] = SPEC.tensors(["input_weights", "input_bias"]);
+const GATE: [usize; 3] = SPEC.tensors(["latent_weights", "recurrent_weights", "bias"]);
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `hidden`, `z` and `y` are `[hidden]`.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x, state: hidden, work: z, y, .. } = io;
     let (gate, activation) = (node.activation(0), node.activation(1));
-    let blocks = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::INPUT_BIAS));
-    for ((w, &b), z) in blocks.zip(z.chunks_mut(4)) {
-        for (z, a) in z.iter_mut().zip(accumulate(b, w, x)) {
+    for (sums, z) in sums::<W>(node, INPUT, x).zip(z.chunks_mut(4)) {
+        for (z, a) in z.iter_mut().zip(sums) {
             *z = activation.apply(a);
         }
     }
-    let latent = node.matrix::<W>(tensor::LATENT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = latent.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((l, r), &b), y) in blocks.zip(y.chunks_mut(4)) {
-        for (u, a) in y.iter_mut().zip(accumulate(accumulate(b, l, z), r, hidden)) {
+    for (sums, y) in sums_of_two::<W>(node, GATE, z, hidden).zip(y.chunks_mut(4)) {
+        for (u, a) in y.iter_mut().zip(sums) {
             *u = gate.apply(a);
         }
     }

@@ -1,19 +1,16 @@
-//! The LSTM in front of a continuous-time cell (Lechner and Hasani 2020, arXiv:2006.04418), which several cells have
-//! as their option `mixed_memory`. Its state h is the cell's own, so that both are one cell:
+//! The LSTM before a continuous-time cell (Lechner and Hasani 2020, arXiv:2006.04418), the option `mixed_memory` of
+//! several cells. It shares the state h with the cell, so that both form one cell:
 //!
 //! ```text
 //! i, f, g, o = W_m x + R_m h + b_m
 //! c' = σ(f) ⊙ c + σ(i) ⊙ tanh(g)
-//! h = σ(o) ⊙ tanh(c')          and the cell goes on from this h
+//! h = σ(o) ⊙ tanh(c')          the cell continues from this h
 //! ```
 
-use super::{CanonicalSpec, Dim, Presence, StateSpec, TensorSpec};
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
 
-/// c of every unit, if `option` is set.
+/// The state c of every unit, present if `option` is set.
 pub const fn state(len: &'static Dim, option: u32) -> StateSpec {
     StateSpec { name: "cell_state", len: Dim::When(option, len) }
 }
@@ -28,7 +25,7 @@ pub const fn canonical(features: Dim, option: u32) -> [CanonicalSpec; 3] {
     ]
 }
 
-/// The same in an image.
+/// The tensors in an image.
 pub const fn tensors(features: Dim, option: u32) -> [TensorSpec; 3] {
     let presence = Presence::With(option);
     let (gates, units) = (&gate::LSTM, Dim::Hidden);
@@ -43,7 +40,7 @@ pub const fn tensors(features: Dim, option: u32) -> [TensorSpec; 3] {
     ]
 }
 
-/// h and c of every unit; `first` is the index of the first of its tensors, `work` is `[hidden]`.
+/// Updates h and c of every unit. `first` is the index of the first of its tensors, `work` is `[hidden]`.
 pub(super) fn step<W: Weight>(
     node: &Node<'_>,
     first: usize,
@@ -52,12 +49,10 @@ pub(super) fn step<W: Weight>(
     cell: &mut [f32],
     work: &mut [f32],
 ) {
-    let blocks = node.matrix::<W>(first).blocks().zip(node.matrix::<W>(first + 1).blocks());
-    let blocks = blocks.zip(node.vector(first + 2));
-    for (((w, r), &b), (c, m)) in blocks.zip(cell.iter_mut().zip(&mut *work)) {
-        let [i, f, g, o] = accumulate(accumulate(b, w, x), r, hidden);
+    let sums = sums_of_two::<W>(node, [first, first + 1, first + 2], x, hidden);
+    for ([i, f, g, o], (c, m)) in sums.zip(cell.iter_mut().zip(&mut *work)) {
         *c = sigmoid(f) * *c + sigmoid(i) * tanh(g);
         *m = sigmoid(o) * tanh(*c);
     }
-    super::copy(hidden, work);
+    copy(hidden, work);
 }

@@ -1,4 +1,4 @@
-//! The cell that neural architecture search found (Zoph and Le 2017, arXiv:1611.01578), as in TensorFlow's `NASCell`.
+//! The cell found by neural architecture search (Zoph and Le 2017, arXiv:1611.01578), as in TensorFlow's `NASCell`.
 //!
 //! # Equation
 //!
@@ -8,10 +8,10 @@
 //! l_4 = tanh(a_4 + b_4) l_5 = σ(a_5 + b_5)       l_6 = tanh(a_6 + b_6)    l_7 = σ(a_7 + b_7)
 //! c' = tanh(tanh(l_0 ⊙ l_1) + c) ⊙ tanh(l_2 + l_3)
 //! m = tanh(c' ⊙ tanh(tanh(l_4 ⊙ l_5) + σ(l_6 + l_7)))
-//! h' = P m   with a projection, else m
+//! h' = P m   with a projection, otherwise m
 //! ```
 //!
-//! The bias belongs to the recurrent product alone: in block 3 it multiplies what comes in.
+//! The bias belongs to the recurrent product alone; block 3 multiplies the input.
 //!
 //! # Tensors
 //!
@@ -28,7 +28,7 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `projection` | what goes out, and comes back as h, is P m |
+//! | `projection` | the output, which is also the h of the next step, is P m |
 //!
 //! # Known as
 //!
@@ -38,47 +38,38 @@
 //!
 //! `tf1__NASCell__*`.
 
-use super::{CanonicalSpec, CellSpec, Dim, Io, Presence, Rule, StateSpec, TensorSpec, copy};
+use super::prelude::*;
 use crate::activation::{relu, sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
 
-/// Index of the option `projection`.
-pub const PROJECTION: u32 = 0;
+const OPTIONS: &[&str] = &["projection"];
+const PROJECTION: u32 = option(OPTIONS, "projection");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 4] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Output).gated(),
+    CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().optional(),
+    CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).with(PROJECTION),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "nas",
     gates: &gate::NAS,
-    extents: &[],
     rules: &[Rule::EqualUnless(PROJECTION, Dim::Hidden, Dim::Output)],
     states: &[StateSpec { name: "hidden", len: Dim::Output }, StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden],
-    options: &["projection"],
-    params: &[],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Output).gated(),
-        CanonicalSpec::vector("recurrent_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::matrix("projection_weights", Dim::Output, Dim::Hidden).when(Presence::With(PROJECTION)),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::NAS),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Output).gates(&gate::NAS),
-        TensorSpec::vector("recurrent_bias", &["recurrent_bias"], Dim::Hidden).gates(&gate::NAS),
-        TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
-            .when(Presence::With(PROJECTION)),
-    ],
+    options: OPTIONS,
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::NAS),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const RECURRENT_BIAS: usize = 2;
-    pub const PROJECTION_WEIGHTS: usize = 3;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const RECURRENT_BIAS: usize = SPEC.tensor("recurrent_bias");
+const PROJECTION_WEIGHTS: usize = SPEC.tensor("projection_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is `[output + hidden]` (h, c), `work` is `[hidden]`, `y` is `[output]`.
@@ -87,18 +78,18 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Some((hidden, cell)) = state.split_at_mut_checked(node.output_size) else { return };
     if node.has(PROJECTION) {
         update::<W>(node, x, hidden, cell, work);
-        project(node.matrix::<W>(tensor::PROJECTION_WEIGHTS).blocks(), work, y);
+        product::<W>(node, PROJECTION_WEIGHTS, work, y);
     } else {
         update::<W>(node, x, hidden, cell, y);
     }
     copy(hidden, y);
 }
 
-/// Every unit: c to c', and m. Two blocks of four rows hold the eight blocks of one unit.
+/// Updates every unit: c to c', and writes m. Two blocks of four rows hold the eight blocks of one unit.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32], m: &mut [f32]) {
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let mut halves = input.zip(recurrent).zip(node.vector(tensor::RECURRENT_BIAS)).map(|((w, r), &bias)| {
+    let input = node.matrix::<W>(INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(RECURRENT_WEIGHTS).blocks();
+    let mut halves = input.zip(recurrent).zip(node.vector(RECURRENT_BIAS)).map(|((w, r), &bias)| {
         let (a, b) = (accumulate([0.0; 4], w, x), accumulate(bias, r, hidden));
         (a, b)
     });
@@ -110,12 +101,5 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], cell: &mut [f32
         let (l4, l5, l6, l7) = (tanh(a4 + b4), sigmoid(a5 + b5), tanh(a6 + b6), sigmoid(a7 + b7));
         *c = tanh(tanh(l0 * l1) + *c) * tanh(l2 + l3);
         *m = tanh(*c * tanh(tanh(l4 * l5) + sigmoid(l6 + l7)));
-    }
-}
-
-/// y = P m
-pub(super) fn project<'a, W: Weight>(blocks: impl Iterator<Item = &'a [[W; 4]]>, m: &[f32], y: &mut [f32]) {
-    for (p, y) in blocks.zip(y.chunks_mut(4)) {
-        copy(y, &accumulate([0.0; 4], p, m));
     }
 }

@@ -1,33 +1,12 @@
-//! A kernel that moves over an image `[height, width, channels]`, row-major: what convolutions and pools share.
+//! A window that moves over an image `[height, width, channels]`, row-major. Shared by convolutions and pools.
 //!
-//! A convolution copies what the kernel sees, zeros where that is padding, into a patch `[groups][taps][channels]`, so
-//! that each group of filters finds its operand in one piece.
+//! A convolution copies the pixels under the window, with zeros for padding, into a patch `[groups][taps][channels]`,
+//! so that the operand of each group of filters is contiguous.
 
 pub mod integer;
 
-use super::{Dim, ExtentSpec, Io, Rule};
-use crate::kernel::{Weight, accumulate, accumulate_each};
-use crate::node::Node;
-
-/// Extents of the specs by name.
-pub(super) mod extent {
-    pub const IN_HEIGHT: usize = 0;
-    pub const IN_WIDTH: usize = 1;
-    pub const IN_CHANNELS: usize = 2;
-    pub const KERNEL_HEIGHT: usize = 3;
-    pub const KERNEL_WIDTH: usize = 4;
-    pub const STRIDE_HEIGHT: usize = 5;
-    pub const STRIDE_WIDTH: usize = 6;
-    pub const DILATION_HEIGHT: usize = 7;
-    pub const DILATION_WIDTH: usize = 8;
-    pub const PAD_TOP: usize = 9;
-    pub const PAD_BOTTOM: usize = 10;
-    pub const PAD_LEFT: usize = 11;
-    pub const PAD_RIGHT: usize = 12;
-    pub const OUT_HEIGHT: usize = 13;
-    pub const OUT_WIDTH: usize = 14;
-    pub const LAST: usize = 15;
-}
+use super::prelude::*;
+use crate::kernel::accumulate_each;
 
 /// The extents of every layer over images.
 pub const EXTENTS: [ExtentSpec; 15] = [
@@ -48,7 +27,7 @@ pub const EXTENTS: [ExtentSpec; 15] = [
     ExtentSpec::one("out_width"),
 ];
 
-/// The same with one more, the layer's own.
+/// [`EXTENTS`] and the layer's own extent `last`.
 pub const fn extents(last: &'static str) -> [ExtentSpec; 16] {
     let mut all = [ExtentSpec::one(last); 16];
     let mut k = 0;
@@ -59,46 +38,86 @@ pub const fn extents(last: &'static str) -> [ExtentSpec; 16] {
     all
 }
 
-/// Channels of the image.
-pub const IN_CHANNELS: Dim = Dim::Extent(extent::IN_CHANNELS);
-/// Taps of the kernel.
-pub const TAPS: Dim = Dim::Product(&[Dim::Extent(extent::KERNEL_HEIGHT), Dim::Extent(extent::KERNEL_WIDTH)]);
-/// Positions of the kernel.
-pub const POSITIONS: Dim = Dim::Product(&[Dim::Extent(extent::OUT_HEIGHT), Dim::Extent(extent::OUT_WIDTH)]);
-/// What the kernel sees at a position.
-pub const PATCH: Dim = Dim::Product(&[TAPS, IN_CHANNELS]);
-/// The extent that is the layer's own.
-pub const LAST: Dim = Dim::Extent(extent::LAST);
+/// The extents of a kernel along one axis, by their indices.
+#[derive(Clone, Copy)]
+pub(super) struct Along {
+    pub input: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub before: usize,
+    pub after: usize,
+    pub output: usize,
+}
 
+impl Along {
+    /// The number of positions is that of the kernel.
+    pub const fn rule(self) -> Rule {
+        Rule::Convolved {
+            input: Dim::Extent(self.input),
+            kernel: Dim::Extent(self.kernel),
+            stride: Dim::Extent(self.stride),
+            dilation: Dim::Extent(self.dilation),
+            before: Dim::Extent(self.before),
+            after: Dim::Extent(self.after),
+            output: Dim::Extent(self.output),
+        }
+    }
+
+    /// The axis of a node.
+    pub fn of(self, node: &Node<'_>) -> Axis {
+        Axis {
+            input: node.extent(self.input),
+            kernel: node.extent(self.kernel),
+            stride: node.extent(self.stride),
+            dilation: node.extent(self.dilation),
+            before: node.extent(self.before),
+            output: node.extent(self.output),
+        }
+    }
+}
+
+pub(super) const HEIGHT: Along = Along {
+    input: extent(&EXTENTS, "in_height"),
+    kernel: extent(&EXTENTS, "kernel_height"),
+    stride: extent(&EXTENTS, "stride_height"),
+    dilation: extent(&EXTENTS, "dilation_height"),
+    before: extent(&EXTENTS, "pad_top"),
+    after: extent(&EXTENTS, "pad_bottom"),
+    output: extent(&EXTENTS, "out_height"),
+};
+pub(super) const WIDTH: Along = Along {
+    input: extent(&EXTENTS, "in_width"),
+    kernel: extent(&EXTENTS, "kernel_width"),
+    stride: extent(&EXTENTS, "stride_width"),
+    dilation: extent(&EXTENTS, "dilation_width"),
+    before: extent(&EXTENTS, "pad_left"),
+    after: extent(&EXTENTS, "pad_right"),
+    output: extent(&EXTENTS, "out_width"),
+};
+
+const CHANNELS: usize = extent(&EXTENTS, "in_channels");
+/// Channels of the image.
+pub const IN_CHANNELS: Dim = Dim::Extent(CHANNELS);
+/// Taps of the kernel.
+pub const TAPS: Dim = Dim::Product(&[Dim::Extent(HEIGHT.kernel), Dim::Extent(WIDTH.kernel)]);
+/// Positions of the kernel.
+pub const POSITIONS: Dim = Dim::Product(&[Dim::Extent(HEIGHT.output), Dim::Extent(WIDTH.output)]);
+/// Elements under the kernel at a position.
+pub const PATCH: Dim = Dim::Product(&[TAPS, IN_CHANNELS]);
+/// The layer's own extent.
+pub const LAST: Dim = Dim::Extent(EXTENTS.len());
 /// The input is an image.
-pub const IMAGE: Rule = Rule::Equal(
-    Dim::Input,
-    Dim::Product(&[Dim::Extent(extent::IN_HEIGHT), Dim::Extent(extent::IN_WIDTH), IN_CHANNELS]),
-);
+pub const IMAGE: Rule =
+    Rule::Equal(Dim::Input, Dim::Product(&[Dim::Extent(HEIGHT.input), Dim::Extent(WIDTH.input), IN_CHANNELS]));
 /// The output has all units at every position.
 pub const POSITIONED: Rule = Rule::Equal(Dim::Output, Dim::Product(&[POSITIONS, Dim::Hidden]));
-/// The kernel fits so often along the height.
-pub const ROWS: Rule = Rule::Convolved {
-    input: Dim::Extent(extent::IN_HEIGHT),
-    kernel: Dim::Extent(extent::KERNEL_HEIGHT),
-    stride: Dim::Extent(extent::STRIDE_HEIGHT),
-    dilation: Dim::Extent(extent::DILATION_HEIGHT),
-    before: Dim::Extent(extent::PAD_TOP),
-    after: Dim::Extent(extent::PAD_BOTTOM),
-    output: Dim::Extent(extent::OUT_HEIGHT),
-};
-/// The kernel fits so often along the width.
-pub const COLS: Rule = Rule::Convolved {
-    input: Dim::Extent(extent::IN_WIDTH),
-    kernel: Dim::Extent(extent::KERNEL_WIDTH),
-    stride: Dim::Extent(extent::STRIDE_WIDTH),
-    dilation: Dim::Extent(extent::DILATION_WIDTH),
-    before: Dim::Extent(extent::PAD_LEFT),
-    after: Dim::Extent(extent::PAD_RIGHT),
-    output: Dim::Extent(extent::OUT_WIDTH),
-};
+/// The number of positions along the height.
+pub const ROWS: Rule = HEIGHT.rule();
+/// The number of positions along the width.
+pub const COLS: Rule = WIDTH.rule();
 
-/// One axis of the way.
+/// A kernel along one axis.
 #[derive(Clone, Copy)]
 pub(super) struct Axis {
     pub input: usize,
@@ -113,14 +132,14 @@ impl Axis {
     /// One position of one tap over one pixel.
     const ONE: Self = Self { input: 1, kernel: 1, stride: 1, dilation: 1, before: 0, output: 1 };
 
-    /// The coordinate that a tap sees; `None` where that is padding.
+    /// The coordinate under a tap; `None` for padding.
     fn seen(self, position: usize, tap: usize) -> Option<usize> {
         let at = (position * self.stride + tap * self.dilation).checked_sub(self.before)?;
         (at < self.input).then_some(at)
     }
 }
 
-/// The way of a kernel over an image of three axes, of which an image has the last two.
+/// A kernel that moves over an image of three axes. An image of two axes uses the last two.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub axes: [Axis; 3],
@@ -129,23 +148,7 @@ pub(super) struct Way {
 
 impl Way {
     pub fn new(node: &Node<'_>) -> Self {
-        let rows = Axis {
-            input: node.extent(extent::IN_HEIGHT),
-            kernel: node.extent(extent::KERNEL_HEIGHT),
-            stride: node.extent(extent::STRIDE_HEIGHT),
-            dilation: node.extent(extent::DILATION_HEIGHT),
-            before: node.extent(extent::PAD_TOP),
-            output: node.extent(extent::OUT_HEIGHT),
-        };
-        let cols = Axis {
-            input: node.extent(extent::IN_WIDTH),
-            kernel: node.extent(extent::KERNEL_WIDTH),
-            stride: node.extent(extent::STRIDE_WIDTH),
-            dilation: node.extent(extent::DILATION_WIDTH),
-            before: node.extent(extent::PAD_LEFT),
-            output: node.extent(extent::OUT_WIDTH),
-        };
-        Self { axes: [Axis::ONE, rows, cols], channels: node.extent(extent::IN_CHANNELS) }
+        Self { axes: [Axis::ONE, HEIGHT.of(node), WIDTH.of(node)], channels: node.extent(CHANNELS) }
     }
 
     /// Every position, row by row.
@@ -155,7 +158,7 @@ impl Way {
         (0..slices).flat_map(of_slice)
     }
 
-    /// The pixel that each tap sees at a position, `None` where that is padding. Pixels count row by row.
+    /// The pixel under each tap at a position, `None` for padding. Pixels are numbered row by row.
     pub fn seen(self, position: [usize; 3]) -> impl Iterator<Item = Option<usize>> {
         let ([slices, rows, cols], [z, y, x]) = (self.axes, position);
         let of_row =
@@ -166,14 +169,14 @@ impl Way {
         (0..slices.kernel).flat_map(move |tap| of_slice(slices.seen(z, tap)))
     }
 
-    /// What each tap sees at a position: the channels of a pixel, or padding.
+    /// The channels of the pixel under each tap at a position, `None` for padding.
     pub fn taps<E>(self, x: &[E], position: [usize; 3]) -> impl Iterator<Item = Option<&[E]>> {
         let pixel = move |index: usize| x.get(index * self.channels..(index + 1) * self.channels);
         self.seen(position).map(move |index| index.and_then(pixel))
     }
 }
 
-/// A convolution in `groups`, each with as many channels of a pixel: tensor 0 are the weights, tensor 1 the bias.
+/// A convolution in `groups`, each with `channels` channels of a pixel. Tensor 0 is the weights, tensor 1 the bias.
 pub(super) fn convolve<W: Weight>(node: &Node<'_>, io: Io<'_>, groups: usize, channels: &Dim) {
     let Io { x, work: patch, y, .. } = io;
     let (way, channels) = (Way::new(node), node.dim(channels));
@@ -184,7 +187,7 @@ pub(super) fn convolve<W: Weight>(node: &Node<'_>, io: Io<'_>, groups: usize, ch
             for pixel in way.taps(x, position) {
                 let to = patch.get_mut(at..at + channels).unwrap_or_default();
                 match pixel.and_then(|pixel| pixel.get(group * channels..)) {
-                    Some(from) => super::copy(to, from),
+                    Some(from) => copy(to, from),
                     None => to.fill(0.0),
                 }
                 at += channels;
@@ -196,16 +199,16 @@ pub(super) fn convolve<W: Weight>(node: &Node<'_>, io: Io<'_>, groups: usize, ch
     }
 }
 
-/// `y = act(W x + b)` with a block-diagonal W of `groups` blocks with `cols` columns each: tensor 0 are the weights,
+/// `y = act(W x + b)` with a block-diagonal W of `groups` blocks with `cols` columns each. Tensor 0 is the weights,
 /// tensor 1 the bias.
 pub(super) fn grouped<W: Weight>(node: &Node<'_>, x: &[f32], cols: usize, groups: usize, y: &mut [f32]) {
     let activation = node.activation(0);
     let rows = y.len().checked_div(groups).unwrap_or(0);
     let (mut operand, mut rest, mut left) = (&[][..], x, 0);
-    // The columns that the next row is multiplied with.
+    // The operand of the next row.
     let mut next = || {
         if left == 0 {
-            // The rows that fill the last block up have no group: any operand will do.
+            // The padding rows of the last block have no group; their operand is arbitrary.
             (operand, rest) = rest.split_at_checked(cols).unwrap_or((operand, &[]));
             left = rows;
         }

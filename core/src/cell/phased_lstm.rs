@@ -1,5 +1,5 @@
-//! Phased LSTM (Neil et al. 2016, arXiv:1610.09513), as in TensorFlow's `PhasedLSTMCell`: each unit opens once a
-//! period, and keeps its state while it is closed, so that steps may come at any time.
+//! Phased LSTM (Neil et al. 2016, arXiv:1610.09513), as in TensorFlow's `PhasedLSTMCell`: each unit opens once per
+//! period and keeps its state while it is closed, so that steps may be irregular.
 //!
 //! # Equation
 //!
@@ -8,7 +8,7 @@
 //! g = tanh(W_g x + R_g h + b_g)            c~ = f ⊙ c + i ⊙ g
 //! o = σ(W_o x + R_o h + b_o + P_o c~)      h~ = o ⊙ tanh(c~)
 //!
-//! φ = ((t - phase) mod period) / period    from 0 up to 1, before the first period too
+//! φ = ((t - phase) mod period) / period    from 0 to 1, also before the first period
 //! k = 2 φ / ratio_on        for φ < ratio_on / 2
 //!     2 - 2 φ / ratio_on    for φ < ratio_on
 //!     leak φ                above
@@ -16,17 +16,17 @@
 //! c' = k c~ + (1 - k) c                    h' = k h~ + (1 - k) h
 //! ```
 //!
-//! P are full matrices. `period` must be greater than 0.
+//! The P are full matrices. `period` must be greater than 0.
 //!
-//! The first of the features that come in is the time t, in the unit of `period` and `phase`; x is what follows. In an
-//! imported model the time is an input port of its own, `input_time`. Steps need not be regular. Like all that comes in
-//! it is an f32, of 24 bits: where it has grown to 2^20 units, it is known to a sixteenth of one. TensorFlow computes
-//! (t - s) mod τ as ((t - s) mod τ - (t - s)) + (t - s), for the sake of its gradient, and so does this cell: in f32 the
-//! sum rounds what the remainder did not.
+//! The first input feature is the time t, in the unit of `period` and `phase`; x follows it. In an imported model the
+//! time is a separate input port, `input_time`. Steps need not be regular. The time is an f32 with 24 significant bits:
+//! from 2^20 units on, its resolution is a sixteenth of a unit. TensorFlow computes (t - s) mod τ as ((t - s) mod τ -
+//! (t - s)) + (t - s), for the sake of its gradient, and so does this cell, although in f32 the sum rounds the exact
+//! remainder.
 //!
-//! Where that is too coarse, in a stream that goes on for ever, or for a model whose time stamps were f64, the option
-//! `split_time` takes t as the sum of two numbers: the nearest f32, and what that is short of t, which an imported
-//! model has as `input_time_rest`. The first is reduced by the period, without an error, before the second is added.
+//! If this is too coarse, in an endless stream or for a model with f64 time stamps, the option `split_time` takes t as
+//! the sum of two numbers: the nearest f32 and the remainder, which is `input_time_rest` in an imported model. The
+//! first is reduced modulo the period, exactly, before the second is added.
 //!
 //! # Tensors
 //!
@@ -48,20 +48,20 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `peephole` | the gates see the cell state |
-//! | `split_time` | two numbers before x are the time: it is their sum |
+//! | `peephole` | the gates read the cell state |
+//! | `split_time` | the time is the sum of the two features before x |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `features` | those of x, without the time |
+//! | `features` | number of features of x, without the time |
 //!
 //! # Parameters
 //!
 //! | name | what |
 //! |---|---|
-//! | `leak` | how far a closed unit is open at the end of its period; TensorFlow's default is 0.001 |
+//! | `leak` | openness of a closed unit at the end of its period; TensorFlow's default is 0.001 |
 //!
 //! # Known as
 //!
@@ -69,80 +69,64 @@
 //!
 //! # Deviations
 //!
-//! TensorFlow computes φ in the type of the time, which may be f64; this cell always in f32, see `split_time` above.
+//! TensorFlow computes φ in the type of the time, which may be f64. This cell always uses f32; see `split_time` above.
 //!
 //! # Golden cases
 //!
 //! `tf1__PhasedLSTMCell__*`.
 
-use super::{
-    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy,
-};
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
 
-/// Index of the option `peephole`.
-pub const PEEPHOLE: u32 = 0;
-/// Index of the option `split_time`.
-pub const SPLIT_TIME: u32 = 1;
+const OPTIONS: &[&str] = &["peephole", "split_time"];
+const PEEPHOLE: u32 = option(OPTIONS, "peephole");
+const SPLIT_TIME: u32 = option(OPTIONS, "split_time");
+
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("features")];
 
 /// Features without the time.
-const FEATURES: Dim = Dim::Extent(0);
+const FEATURES: Dim = Dim::Extent(extent(EXTENTS, "features"));
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 9] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, FEATURES).gated(),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+    CanonicalSpec::matrix("input_peephole", Dim::Hidden, Dim::Hidden).with(PEEPHOLE),
+    CanonicalSpec::matrix("forget_peephole", Dim::Hidden, Dim::Hidden).with(PEEPHOLE),
+    CanonicalSpec::matrix("output_peephole", Dim::Hidden, Dim::Hidden).with(PEEPHOLE),
+    CanonicalSpec::vector("period", Dim::Hidden),
+    CanonicalSpec::vector("phase", Dim::Hidden).optional(),
+    CanonicalSpec::vector("ratio_on", Dim::Hidden),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "phased_lstm",
     gates: &gate::LSTM,
-    extents: &[ExtentSpec::one("features")],
+    extents: EXTENTS,
     rules: &[
         RECURRENT,
         Rule::Equal(Dim::Input, Dim::Sum(&[FEATURES, Dim::Const(1), Dim::When(SPLIT_TIME, &Dim::Const(1))])),
     ],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }, StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden],
-    options: &["peephole", "split_time"],
-    params: &[ParamSpec { name: "leak", presence: Presence::Optional }],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, FEATURES).gated(),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, Dim::Hidden).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::matrix("input_peephole", Dim::Hidden, Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::matrix("forget_peephole", Dim::Hidden, Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::matrix("output_peephole", Dim::Hidden, Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("period", Dim::Hidden),
-        CanonicalSpec::vector("phase", Dim::Hidden).when(Presence::Optional),
-        CanonicalSpec::vector("ratio_on", Dim::Hidden),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, FEATURES).gates(&gate::LSTM),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden).gates(&gate::LSTM),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::LSTM),
-        TensorSpec::matrix("input_peephole", &["input_peephole"], Dim::Hidden, Dim::Hidden)
-            .when(Presence::With(PEEPHOLE)),
-        TensorSpec::matrix("forget_peephole", &["forget_peephole"], Dim::Hidden, Dim::Hidden)
-            .when(Presence::With(PEEPHOLE)),
-        TensorSpec::matrix("output_peephole", &["output_peephole"], Dim::Hidden, Dim::Hidden)
-            .when(Presence::With(PEEPHOLE)),
-        TensorSpec::vector("period", &["period"], Dim::Hidden),
-        TensorSpec::vector("phase", &["phase"], Dim::Hidden),
-        TensorSpec::vector("ratio_on", &["ratio_on"], Dim::Hidden),
-    ],
+    options: OPTIONS,
+    params: &[ParamSpec::optional("leak")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const INPUT_PEEPHOLE: usize = 3;
-    pub const FORGET_PEEPHOLE: usize = 4;
-    pub const OUTPUT_PEEPHOLE: usize = 5;
-    pub const PERIOD: usize = 6;
-    pub const PHASE: usize = 7;
-    pub const RATIO_ON: usize = 8;
+/// W, R and b.
+const SUMS: [usize; 3] = SPEC.tensors(["input_weights", "recurrent_weights", "bias"]);
+const INPUT_PEEPHOLE: usize = SPEC.tensor("input_peephole");
+const FORGET_PEEPHOLE: usize = SPEC.tensor("forget_peephole");
+const OUTPUT_PEEPHOLE: usize = SPEC.tensor("output_peephole");
+const PERIOD: usize = SPEC.tensor("period");
+const PHASE: usize = SPEC.tensor("phase");
+const RATIO_ON: usize = SPEC.tensor("ratio_on");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is the time and `[features]`, `state` is `[2 · hidden]` (h, c), `work` is `[2 · hidden]`, `y` is
@@ -156,15 +140,15 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     };
     let Some((hidden, cell)) = state.split_at_mut_checked(node.hidden_size) else { return };
     let Some((candidate, output)) = work.split_at_mut_checked(node.hidden_size) else { return };
-    // What the peepholes of i and f add lies where c~ and then o go.
+    // The peephole terms of i and f are stored where c~ and o are written later.
     candidate.fill(0.0);
     output.fill(0.0);
-    add::<W>(node, tensor::INPUT_PEEPHOLE, cell, candidate);
-    add::<W>(node, tensor::FORGET_PEEPHOLE, cell, output);
+    add::<W>(node, INPUT_PEEPHOLE, cell, candidate);
+    add::<W>(node, FORGET_PEEPHOLE, cell, output);
     update::<W>(node, x, hidden, cell, candidate, output);
-    add::<W>(node, tensor::OUTPUT_PEEPHOLE, candidate, output);
-    let rhythm = node.elements(tensor::PERIOD).iter().zip(node.elements(tensor::PHASE));
-    let rhythm = rhythm.zip(node.elements(tensor::RATIO_ON));
+    add::<W>(node, OUTPUT_PEEPHOLE, candidate, output);
+    let rhythm = node.elements(PERIOD).iter().zip(node.elements(PHASE));
+    let rhythm = rhythm.zip(node.elements(RATIO_ON));
     let leak = node.param(0);
     let candidates = candidate.iter().zip(output.iter());
     let states = hidden.iter().zip(cell).zip(y.iter_mut());
@@ -176,7 +160,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     copy(hidden, y);
 }
 
-/// P x, added to `to`; nothing where the node does not have P.
+/// Adds P x to `to`; does nothing if the node does not have P.
 fn add<W: Weight>(node: &Node<'_>, index: usize, x: &[f32], to: &mut [f32]) {
     for (p, to) in node.matrix::<W>(index).blocks().zip(to.chunks_mut(4)) {
         for (to, a) in to.iter_mut().zip(accumulate([0.0; 4], p, x)) {
@@ -185,8 +169,8 @@ fn add<W: Weight>(node: &Node<'_>, index: usize, x: &[f32], to: &mut [f32]) {
     }
 }
 
-/// Every unit: c~ in `candidate`, and o before its peephole and activation in `output`. A block of four rows holds the
-/// gates i, f, g, o of one unit.
+/// Computes every unit: c~ in `candidate`, and o before its peephole and activation in `output`. A block of four rows
+/// holds the gates i, f, g, o of one unit.
 fn update<W: Weight>(
     node: &Node<'_>,
     x: &[f32],
@@ -195,17 +179,14 @@ fn update<W: Weight>(
     candidate: &mut [f32],
     output: &mut [f32],
 ) {
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
-    for (((w, r), &b), ((candidate, output), c)) in blocks.zip(candidate.iter_mut().zip(output).zip(cell)) {
-        let [i, f, g, o] = accumulate(accumulate(b, w, x), r, hidden);
+    let units = candidate.iter_mut().zip(output).zip(cell);
+    for ([i, f, g, o], ((candidate, output), c)) in sums_of_two::<W>(node, SUMS, x, hidden).zip(units) {
         *candidate = sigmoid(f + *output) * c + sigmoid(i + *candidate) * tanh(g);
         *output = o;
     }
 }
 
-/// What has passed of the period, 0 to `period` but for the rounding of a great time.
+/// The elapsed part of the period, from 0 to `period` apart from the rounding of a large time.
 fn passed(time: f32, rest: Option<f32>, phase: f32, period: f32) -> f32 {
     match rest {
         Some(rest) => floor_mod(floor_mod(time, period) - floor_mod(phase, period) + rest, period),
@@ -216,11 +197,11 @@ fn passed(time: f32, rest: Option<f32>, phase: f32, period: f32) -> f32 {
     }
 }
 
-/// a - ⌊a/b⌋ b for b > 0, from 0 up to but not b. `%` is exact.
+/// a - ⌊a/b⌋ b for b > 0, in the range [0, b). `%` is exact.
 fn floor_mod(a: f32, b: f32) -> f32 {
     let rest = a % b;
     if rest < 0.0 {
-        // The sum with a small number may round to b.
+        // The sum of b and a small negative number may round to b.
         let above = rest + b;
         if above < b { above } else { 0.0 }
     } else {
@@ -228,7 +209,7 @@ fn floor_mod(a: f32, b: f32) -> f32 {
     }
 }
 
-/// How far a unit is open at φ.
+/// The openness of a unit at φ.
 fn openness(phi: f32, ratio_on: f32, leak: f32) -> f32 {
     let rising = 2.0 * phi / ratio_on;
     if phi < 0.5 * ratio_on {

@@ -1,4 +1,4 @@
-//! What a kernel sees of every channel of an image, at every position: its greatest, or its mean. Padding is not seen.
+//! The maximum or the mean of each channel over a window that moves over an image. Padding does not take part.
 //!
 //! # Equation
 //!
@@ -18,7 +18,7 @@
 //! | name | what |
 //! |---|---|
 //! | `max` | the greatest |
-//! | `average` | the mean of what is inside the image |
+//! | `average` | the mean over the part inside the image |
 //!
 //! # Extents
 //!
@@ -42,21 +42,18 @@
 
 pub mod integer;
 
-use super::patch::{COLS, EXTENTS, IMAGE, IN_CHANNELS, POSITIONED, ROWS, Way, extent};
-use super::{CellSpec, Dim, Io, Rule, copy, greater};
-use crate::node::Node;
+use super::patch::{COLS, EXTENTS, HEIGHT, IMAGE, IN_CHANNELS, POSITIONED, ROWS, TAPS, WIDTH, Way};
+use super::prelude::*;
+use crate::element::greater;
 
-/// Index of the option `max`.
-pub const MAX: u32 = 0;
-/// Index of the option `average`.
-pub const AVERAGE: u32 = 1;
+const OPTIONS: &[&str] = &["max", "average"];
+const MAX: u32 = option(OPTIONS, "max");
+const AVERAGE: u32 = option(OPTIONS, "average");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "pool",
-    gates: &[],
     extents: &EXTENTS,
-    // With the last six a kernel sees a pixel wherever it is.
+    // The last six rules ensure that the kernel covers a pixel at every position.
     rules: &[
         IMAGE,
         POSITIONED,
@@ -64,21 +61,28 @@ pub const SPEC: CellSpec = CellSpec {
         COLS,
         Rule::Equal(Dim::Hidden, IN_CHANNELS),
         Rule::OneOf { options: &[MAX, AVERAGE], least: 1 },
-        Rule::AtMost(Dim::Sum(&[Dim::Extent(extent::PAD_TOP), Dim::Const(1)]), Dim::Extent(extent::KERNEL_HEIGHT)),
-        Rule::AtMost(Dim::Sum(&[Dim::Extent(extent::PAD_BOTTOM), Dim::Const(1)]), Dim::Extent(extent::KERNEL_HEIGHT)),
-        Rule::AtMost(Dim::Sum(&[Dim::Extent(extent::PAD_LEFT), Dim::Const(1)]), Dim::Extent(extent::KERNEL_WIDTH)),
-        Rule::AtMost(Dim::Sum(&[Dim::Extent(extent::PAD_RIGHT), Dim::Const(1)]), Dim::Extent(extent::KERNEL_WIDTH)),
-        Rule::AtMost(Dim::Extent(extent::DILATION_HEIGHT), Dim::Extent(extent::IN_HEIGHT)),
-        Rule::AtMost(Dim::Extent(extent::DILATION_WIDTH), Dim::Extent(extent::IN_WIDTH)),
+        Rule::AtMost(Dim::Sum(&[Dim::Extent(HEIGHT.before), Dim::Const(1)]), Dim::Extent(HEIGHT.kernel)),
+        Rule::AtMost(Dim::Sum(&[Dim::Extent(HEIGHT.after), Dim::Const(1)]), Dim::Extent(HEIGHT.kernel)),
+        Rule::AtMost(Dim::Sum(&[Dim::Extent(WIDTH.before), Dim::Const(1)]), Dim::Extent(WIDTH.kernel)),
+        Rule::AtMost(Dim::Sum(&[Dim::Extent(WIDTH.after), Dim::Const(1)]), Dim::Extent(WIDTH.kernel)),
+        Rule::AtMost(Dim::Extent(HEIGHT.dilation), Dim::Extent(HEIGHT.input)),
+        Rule::AtMost(Dim::Extent(WIDTH.dilation), Dim::Extent(WIDTH.input)),
     ],
-    states: &[],
-    work: &[],
-    options: &["max", "average"],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
+    options: OPTIONS,
+    reads: &TAPS,
+    ..CellSpec::EMPTY
 };
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
+            ..Entry::EMPTY
+        }
+    }
+}
 
 /// One step. `x` is the image, `y` is `[out_height, out_width, channels]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {

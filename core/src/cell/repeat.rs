@@ -1,4 +1,4 @@
-//! The input as several rows that are all the same: what a decoder is unrolled over.
+//! Repeats the input as several equal rows, over which a decoder is unrolled.
 //!
 //! # Equation
 //!
@@ -6,7 +6,7 @@
 //! y = [x, x, …, x]      `times` rows
 //! ```
 //!
-//! All of its rows are valid, however many of those in front of it were.
+//! All rows are valid, however many rows of the input's layer were.
 //!
 //! # Tensors
 //!
@@ -26,31 +26,29 @@
 //!
 //! None of its own.
 
-use super::{CellSpec, Dim, ExtentSpec, IntegerSpec, RECURRENT, Rule, copy};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the extent `times`.
-const TIMES: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("times")];
+const TIMES: usize = extent(EXTENTS, "times");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "repeat",
-    gates: &[],
-    extents: &[ExtentSpec::one("times")],
+    extents: EXTENTS,
     rules: &[RECURRENT, Rule::Equal(Dim::Output, Dim::Product(&[Dim::Extent(TIMES), Dim::Input]))],
-    states: &[],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
+    ..CellSpec::EMPTY
 };
 
-/// In the integer numerics, the same.
-pub const INTEGER: IntegerSpec = IntegerSpec::moving(0, &[]);
+/// The integer form, with the same step.
+pub const INTEGER: IntegerSpec = IntegerSpec { quantization: Quantization::MOVE.on_host(), ..IntegerSpec::EMPTY };
 
-/// One step. `x` is `[input]`, `y` is `[times · input]`. At the end of a sequence it has nothing of its own to give.
+/// The form in every integer numeric.
+const MOVING: &[(&IntegerSpec, &Cell)] = &[(&INTEGER, &Cell::integer_buffered(&SPEC, &INTEGER, step::<i16>))];
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float_buffered(&SPEC, step::<f32>)], integer: MOVING, i8: MOVING } }
+}
+
+/// One step. `x` is `[input]`, `y` is `[times · input]`. The end of a sequence has no output.
 pub(crate) fn step<E: Copy>(node: &Node<'_>, x: Option<&[E]>, _: &mut [E], y: &mut [E]) -> Option<usize> {
     let x = x?.get(..node.input_size)?;
     let mut rest = y;

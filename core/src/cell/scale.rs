@@ -1,29 +1,29 @@
-//! A gain and a shift for every channel: a batch normalization that no layer in front could take in.
+//! A gain and a bias for each channel, such as a batch normalization that could not be folded into the layer before it.
 //!
 //! # Equation
 //!
 //! ```text
-//! y = gain ⊙ x + bias      the channels follow each other again and again
+//! y = gain ⊙ x + bias      the channels repeat
 //! ```
 //!
 //! # Tensors
 //!
 //! | name | shape | when |
 //! |---|---|---|
-//! | `gain` | `[channels]` | with `gain`; else 1 |
-//! | `bias` | `[channels]` | optional; else 0 |
+//! | `gain` | `[channels]` | with `gain`, otherwise 1 |
+//! | `bias` | `[channels]` | optional, otherwise 0 |
 //!
 //! # Options
 //!
 //! | name | what |
 //! |---|---|
-//! | `gain` | channels have a gain each |
+//! | `gain` | each channel has a gain |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `channels` | gains; the input is a multiple of them |
+//! | `channels` | number of channels; divides the input |
 //!
 //! # Known as
 //!
@@ -35,45 +35,46 @@
 
 pub mod integer;
 
-use super::{CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, TensorSpec, copy};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the option `gain`.
-pub const GAIN: u32 = 0;
+const OPTIONS: &[&str] = &["gain"];
+const GAIN: u32 = option(OPTIONS, "gain");
 
-/// Index of the extent `channels`.
-const CHANNELS: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("channels")];
+const CHANNELS: usize = extent(EXTENTS, "channels");
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 2] = &[
+    CanonicalSpec::vector("gain", Dim::Extent(CHANNELS)).with(GAIN),
+    CanonicalSpec::vector("bias", Dim::Extent(CHANNELS)).optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "scale",
-    gates: &[],
-    extents: &[ExtentSpec::one("channels")],
+    extents: EXTENTS,
     rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output), Rule::Multiple(Dim::Input, Dim::Extent(CHANNELS))],
-    states: &[],
-    work: &[],
-    options: &["gain"],
-    params: &[],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::vector("gain", Dim::Extent(CHANNELS)).when(Presence::With(GAIN)),
-        CanonicalSpec::vector("bias", Dim::Extent(CHANNELS)).when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::vector("gain", &["gain"], Dim::Extent(CHANNELS)).when(Presence::With(GAIN)),
-        TensorSpec::vector("bias", &["bias"], Dim::Extent(CHANNELS)),
-    ],
+    options: OPTIONS,
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &[]),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const GAIN: usize = 0;
-    pub const BIAS: usize = 1;
+const GAINS: usize = SPEC.tensor("gain");
+const BIASES: usize = SPEC.tensor("bias");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step))],
+            ..Entry::EMPTY
+        }
+    }
 }
 
 /// One step. `x` and `y` have the same length.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
-    let (gains, biases) = (node.elements(tensor::GAIN), node.elements(tensor::BIAS));
+    let (gains, biases) = (node.elements(GAINS), node.elements(BIASES));
     copy(io.y, io.x);
     let (mut rest, channels) = (io.y, node.extent(CHANNELS));
     while let Some((y, others)) = rest.split_at_mut_checked(channels).filter(|(y, _)| !y.is_empty()) {

@@ -4,7 +4,7 @@
 //! # Equation
 //!
 //! ```text
-//! i = W_i x + R_i h + b_i        g = tanh(W_g x + R_g h + b_g)      R block-diagonal: a unit sees h of its own head
+//! i = W_i x + R_i h + b_i        g = tanh(W_g x + R_g h + b_g)      R block-diagonal: a unit reads h of its own head
 //! f = W_f x + R_f h + b_f        o = σ(W_o x + R_o h + b_o)
 //! k = m + ln σ(f)
 //! m' = max(i, k), or i where every n is 0
@@ -14,8 +14,8 @@
 //! h' = o ⊙ c' / n'
 //! ```
 //!
-//! m holds the exponentials at 1 at most. One of i' and f' is 1, so that n is never below 1 once it has left 0. With
-//! `preactivated` W x comes in, the four gates' one after the other.
+//! m bounds the exponentials by 1. One of i' and f' is 1, so that n is at least 1 once it is nonzero. With
+//! `preactivated` the input is W x, gate after gate.
 //!
 //! # Tensors
 //!
@@ -31,53 +31,53 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `preactivated` | what comes in is W x, `[4 · hidden]` |
+//! | `preactivated` | the input is W x, `[4 · hidden]` |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `heads` | parts of the units; each sees only itself |
+//! | `heads` | parts of the units; each head reads only itself |
 //!
 //! # Known as
 //!
-//! xlstm's `sLSTMCell`, which is `preactivated`. Its `sLSTMLayer` is a window, a depthwise convolution with
-//! SiLU, four grouped dense layers (of which the one called `fgate` makes i, and `igate` f), this cell and a layer
-//! normalization of each head.
+//! xlstm's `sLSTMCell`, which is `preactivated`. Its `sLSTMLayer` is a window, a depthwise convolution with SiLU, four
+//! grouped dense layers (`fgate` computes i, and `igate` f), this cell and a layer normalization of each head.
 //!
 //! # Deviations
 //!
-//! The authors' PyTorch code looks at n of the whole batch before it takes m' = i, its CUDA code at n of each unit.
-//! This cell looks at all units of its sequence, which is both in a sequence that begins with a state of zeros. Where
-//! the others of a batch have run before, m, c and n of the authors differ in scale from those here, and h does not.
+//! To decide on m' = i, the authors' PyTorch code tests n of the whole batch, their CUDA code n of each unit. This cell
+//! tests all units of its sequence, which agrees with both in a sequence that starts from a zero state. If the other
+//! sequences of a batch have run before, the authors' m, c and n differ in scale from those here; h does not.
 //!
 //! # Golden cases
 //!
 //! `xlstm__sLSTMCell__*`, `xlstm__sLSTMLayer__*`.
 
 use super::min_lstm::log_sigmoid;
-use super::{
-    CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, Presence, RECURRENT, Rule, StateSpec, TensorSpec, copy, greater, sum,
-};
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
+use crate::element::{greater, sum};
 use crate::math;
-use crate::node::Node;
 
-/// Index of the option `preactivated`.
-pub const PREACTIVATED: u32 = 0;
+const OPTIONS: &[&str] = &["preactivated"];
+const PREACTIVATED: u32 = option(OPTIONS, "preactivated");
 
-/// Index of the extent `heads`.
-const HEADS: usize = 0;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("heads")];
+const HEADS: usize = extent(EXTENTS, "heads");
 /// Units of a head.
 const HEAD: Dim = Dim::Quotient(&[Dim::Hidden, Dim::Extent(HEADS)]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 3] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated().without(PREACTIVATED),
+    CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, HEAD).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "slstm",
     gates: &gate::LSTM,
-    extents: &[ExtentSpec::one("heads")],
+    extents: EXTENTS,
     rules: &[
         RECURRENT,
         Rule::Multiple(Dim::Hidden, Dim::Extent(HEADS)),
@@ -92,29 +92,18 @@ pub const SPEC: CellSpec = CellSpec {
         StateSpec { name: "normalizer", len: Dim::Hidden },
         StateSpec { name: "stabilizer", len: Dim::Hidden },
     ],
-    work: &[],
-    options: &["preactivated"],
-    params: &[],
-    activations: &[],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, Dim::Input).gated().when(Presence::Without(PREACTIVATED)),
-        CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, HEAD).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input)
-            .gates(&gate::LSTM)
-            .when(Presence::Without(PREACTIVATED)),
-        TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, HEAD).gates(&gate::LSTM),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::LSTM),
-    ],
+    options: OPTIONS,
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::LSTM),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const BIAS: usize = SPEC.tensor("bias");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is `[4 · hidden]` (h, c, n, m), `y` is `[hidden]`.
@@ -126,10 +115,10 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Some((normalizer, stabilizer)) = rest.split_at_mut_checked(units) else { return };
     let first = normalizer.iter().all(|&n| n == 0.0);
     // A block of four rows holds the gates i, f, g, o of one unit.
-    let mut input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
+    let mut input = node.matrix::<W>(INPUT_WEIGHTS).blocks();
     let mut given = unit_by_unit(x, units);
-    let mut recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
-    // A head of no units is none: the rules say that there is none.
+    let mut recurrent = node.matrix::<W>(RECURRENT_WEIGHTS).blocks().zip(node.vector(BIAS));
+    // The rules exclude empty heads; `max` prevents a division by zero.
     let head = node.dim(&HEAD).max(1);
     let states = cell.chunks_mut(head).zip(normalizer.chunks_mut(head)).zip(stabilizer.chunks_mut(head));
     for ((hidden, y), ((cell, normalizer), stabilizer)) in hidden.chunks(head).zip(y.chunks_mut(head)).zip(states) {
@@ -148,7 +137,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     copy(hidden, y);
 }
 
-/// One unit: h', and c, n, m to c', n', m'.
+/// Updates one unit: c, n, m to c', n', m'. Returns h'.
 fn update([i, f, g, o]: [f32; 4], first: bool, c: &mut f32, n: &mut f32, m: &mut f32) -> f32 {
     let kept = *m + log_sigmoid(f);
     *m = if first { i } else { greater(i, kept) };
@@ -158,12 +147,12 @@ fn update([i, f, g, o]: [f32; 4], first: bool, c: &mut f32, n: &mut f32, m: &mut
     sigmoid(o) * *c / *n
 }
 
-/// min(e^a, 1), which does not leave the range of f32 on its way.
+/// min(e^a, 1), without overflow.
 fn exp_at_most_1(a: f32) -> f32 {
     math::exp(if a > 0.0 { 0.0 } else { a })
 }
 
-/// What came in for the gates i, f, g, o of unit after unit.
+/// The preactivated input of the gates i, f, g, o, unit by unit.
 fn unit_by_unit(x: &[f32], units: usize) -> impl Iterator<Item = [f32; 4]> {
     let mut gates = x.chunks(units.max(1));
     let mut gate = || gates.next().unwrap_or_default();

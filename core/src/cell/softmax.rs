@@ -1,4 +1,4 @@
-//! Numbers to probabilities: positive, their sum 1.
+//! Converts numbers to probabilities, which are positive and sum to 1.
 //!
 //! # Equation
 //!
@@ -18,28 +18,27 @@
 //!
 //! None of its own: models with a softmax are compared as a whole.
 
+pub mod i8;
 pub mod integer;
 
-use super::{CellSpec, Dim, Io, RECURRENT, Rule};
+use super::prelude::*;
 use crate::math;
-use crate::node::Node;
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
-    name: "softmax",
-    gates: &[],
-    extents: &[],
-    rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)],
-    states: &[],
-    work: &[],
-    options: &[],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
-};
+pub(super) const SPEC: CellSpec =
+    CellSpec { name: "softmax", rules: &[RECURRENT, Rule::Equal(Dim::Input, Dim::Output)], ..CellSpec::EMPTY };
 
 pub use crate::activation::EXP_MAX_RELATIVE_ERROR;
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step)],
+            integer: &[(&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step))],
+            i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step))],
+        }
+    }
+}
 
 /// One step. `x` and `y` have the same length.
 pub(crate) fn step(_: &Node<'_>, io: Io<'_>) {

@@ -1,5 +1,5 @@
-//! Simple recurrent unit (Lei et al. 2018, arXiv:1709.02755): no product with the last state, and a highway of the
-//! input around the cell.
+//! Simple recurrent unit (Lei et al. 2018, arXiv:1709.02755): no matrix product with the last state, and a highway from
+//! the input to the output.
 //!
 //! # Equation
 //!
@@ -10,13 +10,13 @@
 //! c' = f ⊙ c + (1 - f) ⊙ g
 //! y = r ⊙ act(c') + (1 - r) ⊙ s
 //! s = W_s x                            with the option highway
-//! s = highway_scale · in[skip..]       without it: a feature for each unit, from feature skip of all that comes in
+//! s = highway_scale · in[skip..]       without it: one feature per unit, from feature `skip` of the whole input
 //! s = 0                                with the option no_highway
 //! ```
 //!
-//! Without the option `cell_gates` there is no v ⊙ c. Both gates read the old c. x is all that comes in, or with the
-//! option `residual` its first `features`: behind them is what only the highway reads, as where a layer normalization
-//! is on the way to the matrices and not on the highway.
+//! Without the option `cell_gates` the terms v ⊙ c are absent. Both gates read the old c. x is the whole input, or with
+//! the option `residual` its first `features`; only the highway reads the rest. That serves a layer normalization
+//! before the matrices that the highway bypasses.
 //!
 //! # Tensors
 //!
@@ -35,16 +35,16 @@
 //! | name | what |
 //! |---|---|
 //! | `cell_gates` | the gates read the cell state |
-//! | `highway` | the highway has a projection of its own |
-//! | `no_highway` | there is none |
-//! | `residual` | the matrices read only the first `features` that come in |
+//! | `highway` | the highway has its own projection |
+//! | `no_highway` | there is no highway |
+//! | `residual` | the matrices read only the first `features` of the input |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `features` | of x, with `residual` |
-//! | `skip` | where a highway without a projection begins |
+//! | `features` | number of features of x, with `residual` |
+//! | `skip` | first feature factor of a highway without a projection |
 //!
 //! The `skip` of the backward half of a bidirectional layer is its number of units.
 //!
@@ -52,7 +52,7 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `highway_scale` | of a highway without a projection |
+//! | `highway_scale` | factor of a highway without a projection |
 //!
 //! # Activations
 //!
@@ -71,38 +71,34 @@
 //!
 //! `tf1__SRUCell__*`, `sru__SRU__*`.
 
-use super::{
-    ActivationSpec, CanonicalSpec, CellSpec, Dim, ExtentSpec, Io, ParamSpec, Presence, RECURRENT, Rule, StateSpec,
-    TensorSpec, copy,
-};
-use crate::activation::Activation;
-use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use super::prelude::*;
 
-/// Index of the option `cell_gates`.
-pub const CELL_GATES: u32 = 0;
-/// Index of the option `highway`.
-pub const HIGHWAY: u32 = 1;
-/// Index of the option `no_highway`.
-pub const NO_HIGHWAY: u32 = 2;
-/// Index of the option `residual`.
-pub const RESIDUAL: u32 = 3;
+const OPTIONS: &[&str] = &["cell_gates", "highway", "no_highway", "residual"];
+const CELL_GATES: u32 = option(OPTIONS, "cell_gates");
+const HIGHWAY: u32 = option(OPTIONS, "highway");
+const NO_HIGHWAY: u32 = option(OPTIONS, "no_highway");
+const RESIDUAL: u32 = option(OPTIONS, "residual");
 
-/// Index of the extent `features`.
-const FEATURES: usize = 0;
-/// Index of the extent `skip`.
-const SKIP: usize = 1;
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::zero("features"), ExtentSpec::zero("skip")];
+const FEATURES: usize = extent(EXTENTS, "features");
+const SKIP: usize = extent(EXTENTS, "skip");
 /// Features of x.
 const X: Dim = Dim::Sum(&[Dim::When(RESIDUAL, &Dim::Extent(FEATURES)), Dim::Unless(RESIDUAL, &Dim::Input)]);
-/// The end of what a highway without a projection reads.
+/// End of the features that a highway without a projection reads.
 const SKIP_END: Dim = Dim::Unless(HIGHWAY, &Dim::Unless(NO_HIGHWAY, &Dim::Sum(&[Dim::Extent(SKIP), Dim::Hidden])));
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+const CANONICAL: &[CanonicalSpec; 5] = &[
+    CanonicalSpec::matrix("input_weights", Dim::Hidden, X).gated(),
+    CanonicalSpec::vector("bias", Dim::Hidden).gated().optional(),
+    CanonicalSpec::vector("forget_peephole", Dim::Hidden).with(CELL_GATES),
+    CanonicalSpec::vector("reset_peephole", Dim::Hidden).with(CELL_GATES),
+    CanonicalSpec::matrix("highway_weights", Dim::Hidden, X).with(HIGHWAY),
+];
+
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "sru",
     gates: &gate::SRU,
-    extents: &[ExtentSpec::zero("features"), ExtentSpec::zero("skip")],
+    extents: EXTENTS,
     rules: &[
         RECURRENT,
         Rule::OneOf { options: &[HIGHWAY, NO_HIGHWAY], least: 0 },
@@ -112,48 +108,33 @@ pub const SPEC: CellSpec = CellSpec {
     ],
     states: &[StateSpec { name: "cell_state", len: Dim::Hidden }],
     work: &[Dim::Hidden, Dim::Hidden, Dim::Hidden],
-    options: &["cell_gates", "highway", "no_highway", "residual"],
+    options: OPTIONS,
     params: &[ParamSpec { name: "highway_scale", presence: Presence::Without(HIGHWAY) }],
-    activations: &[
-        ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
-        ActivationSpec { name: "output_activation", default: Activation::Tanh },
-    ],
-    canonical: &[
-        CanonicalSpec::matrix("input_weights", Dim::Hidden, X).gated(),
-        CanonicalSpec::vector("bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::vector("forget_peephole", Dim::Hidden).when(Presence::With(CELL_GATES)),
-        CanonicalSpec::vector("reset_peephole", Dim::Hidden).when(Presence::With(CELL_GATES)),
-        CanonicalSpec::matrix("highway_weights", Dim::Hidden, X).when(Presence::With(HIGHWAY)),
-    ],
-    tensors: &[
-        TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, X).gates(&gate::SRU),
-        TensorSpec::vector("bias", &["bias"], Dim::Hidden).gates(&gate::SRU),
-        TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
-        TensorSpec::vector("reset_peephole", &["reset_peephole"], Dim::Hidden).when(Presence::With(CELL_GATES)),
-        TensorSpec::matrix("highway_weights", &["highway_weights"], Dim::Hidden, X).when(Presence::With(HIGHWAY)),
-    ],
+    activations: &[ActivationSpec::sigmoid("gate_activation"), ActivationSpec::tanh("output_activation")],
+    canonical: CANONICAL,
+    tensors: &TensorSpec::each(CANONICAL, &gate::SRU),
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const BIAS: usize = 1;
-    pub const FORGET_PEEPHOLE: usize = 2;
-    pub const RESET_PEEPHOLE: usize = 3;
-    pub const HIGHWAY_WEIGHTS: usize = 4;
+const INPUT: [usize; 2] = SPEC.tensors(["input_weights", "bias"]);
+const FORGET_PEEPHOLE: usize = SPEC.tensor("forget_peephole");
+const RESET_PEEPHOLE: usize = SPEC.tensor("reset_peephole");
+const HIGHWAY_WEIGHTS: usize = SPEC.tensor("highway_weights");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
-/// One step. What comes in is `[input]`, `cell` and `y` are `[hidden]`, `preacts` is `[hidden]` times g, f, r.
+/// One step. The input is `[input]`, `cell` and `y` are `[hidden]`, `preacts` is `[hidden]` of g, f, r.
 pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     let Io { x: incoming, state: cell, work: preacts, y, .. } = io;
     let Some((x, _)) = incoming.split_at_checked(node.dim(&X)) else { return };
     let (gate, output) = (node.activation(0), node.activation(1));
-    let blocks = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks().zip(node.vector(tensor::BIAS));
-    for ((w, &b), preacts) in blocks.zip(preacts.chunks_mut(4)) {
-        copy(preacts, &accumulate(b, w, x));
+    for (sums, preacts) in sums::<W>(node, INPUT, x).zip(preacts.chunks_mut(4)) {
+        copy(preacts, &sums);
     }
     highway::<W>(node, incoming, x, y);
-    let mut peepholes = node.elements(tensor::FORGET_PEEPHOLE).iter().zip(node.elements(tensor::RESET_PEEPHOLE));
+    let mut peepholes = node.elements(FORGET_PEEPHOLE).iter().zip(node.elements(RESET_PEEPHOLE));
     let (preacts, _) = preacts.as_chunks::<3>();
     for (&[g, mut f, mut r], (c, y)) in preacts.iter().zip(cell.iter_mut().zip(y)) {
         if let Some((v_f, v_r)) = peepholes.next() {
@@ -169,9 +150,7 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
 /// s of every unit.
 fn highway<W: Weight>(node: &Node<'_>, incoming: &[f32], x: &[f32], y: &mut [f32]) {
     if node.has(HIGHWAY) {
-        for (w, y) in node.matrix::<W>(tensor::HIGHWAY_WEIGHTS).blocks().zip(y.chunks_mut(4)) {
-            copy(y, &accumulate([0.0; 4], w, x));
-        }
+        product::<W>(node, HIGHWAY_WEIGHTS, x, y);
     } else if node.has(NO_HIGHWAY) {
         y.fill(0.0);
     } else {

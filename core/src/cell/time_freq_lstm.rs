@@ -1,6 +1,6 @@
-//! Time-frequency LSTM (Sainath and Li 2016), as in TensorFlow's `TimeFreqLSTMCell`: one LSTM that within a step goes
-//! through overlapping bands of a spectrum. In each band it has a state of its own, and sees what the band before it
-//! gave.
+//! Time-frequency LSTM (Sainath and Li 2016), as in TensorFlow's `TimeFreqLSTMCell`: one LSTM that processes
+//! overlapping bands of a spectrum within a step. It has a separate state for each band, and reads the output of the
+//! previous band.
 //!
 //! # Equation
 //!
@@ -15,7 +15,7 @@
 //! y = [h'_0, h'_1, ...]
 //! ```
 //!
-//! A forget bias that a framework adds at run time is folded into `b_f` by the importer. A clip of 0 is none.
+//! Importers fold a forget bias that the framework adds at run time into `b_f`. A clip of 0 disables clipping.
 //!
 //! # Tensors
 //!
@@ -34,24 +34,24 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `peephole` | the gates see the cell state of their band |
+//! | `peephole` | the gates read the cell state of their band |
 //!
 //! # Extents
 //!
 //! | name | what |
 //! |---|---|
-//! | `bands` | how many; `output_size` is `hidden_size` for each |
+//! | `bands` | number of bands; `output_size` is `hidden_size` per band |
 //! | `band_size` | features of a band |
 //! | `band_hop` | from one band to the next |
-//! | `first` | where the first band begins, on the padded features; 0 by default |
+//! | `first` | start of the first band in the padded features; 0 by default |
 //! | `pad_before` | zeros before the first feature; 0 by default |
-//! | `pad_after` | zeros behind the last feature; 0 by default |
+//! | `pad_after` | zeros after the last feature; 0 by default |
 //!
 //! # Parameters
 //!
 //! | name | what |
 //! |---|---|
-//! | `cell_clip` | c stays within plus and minus this |
+//! | `cell_clip` | bound of c's magnitude |
 //!
 //! # Known as
 //!
@@ -63,58 +63,54 @@
 
 use super::bands::{BAND_SIZE, BANDS, EXTENTS, Operand, UNITS, WITHIN, bands};
 use super::lstm::{clip, peepholes};
-use super::{CanonicalSpec, CellSpec, Dim, Io, ParamSpec, Presence, Rule, StateSpec, TensorSpec, copy};
+use super::prelude::*;
 use crate::activation::{sigmoid, tanh};
-use crate::gate;
-use crate::kernel::Weight;
-use crate::node::Node;
 
-/// Index of the option `peephole`.
-pub const PEEPHOLE: u32 = 0;
+const OPTIONS: &[&str] = &["peephole"];
+const PEEPHOLE: u32 = option(OPTIONS, "peephole");
 
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Product(&[Dim::Const(2), Dim::Hidden]);
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "time_freq_lstm",
     gates: &gate::LSTM,
     extents: &EXTENTS,
     rules: &[WITHIN, Rule::Equal(Dim::Output, UNITS)],
     states: &[StateSpec { name: "hidden", len: UNITS }, StateSpec { name: "cell_state", len: UNITS }],
-    work: &[],
-    options: &["peephole"],
-    params: &[ParamSpec { name: "cell_clip", presence: Presence::Optional }],
-    activations: &[],
+    options: OPTIONS,
+    params: &[ParamSpec::optional("cell_clip")],
     canonical: &[
         CanonicalSpec::matrix("input_weights", Dim::Hidden, BAND_SIZE).gated(),
         CanonicalSpec::matrix("recurrent_weights", Dim::Hidden, RECURRENT_COLS).gated(),
-        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().when(Presence::Optional),
-        CanonicalSpec::vector("input_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("forget_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        CanonicalSpec::vector("output_peephole", Dim::Hidden).when(Presence::With(PEEPHOLE)),
+        CanonicalSpec::vector("input_bias", Dim::Hidden).gated().optional(),
+        CanonicalSpec::vector("input_peephole", Dim::Hidden).with(PEEPHOLE),
+        CanonicalSpec::vector("forget_peephole", Dim::Hidden).with(PEEPHOLE),
+        CanonicalSpec::vector("output_peephole", Dim::Hidden).with(PEEPHOLE),
     ],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, BAND_SIZE)
             .gates(&gate::LSTM)
-            .passes(BANDS),
+            .passes(&BANDS),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, RECURRENT_COLS)
             .gates(&gate::LSTM)
-            .passes(BANDS),
+            .passes(&BANDS),
         TensorSpec::vector("bias", &["input_bias"], Dim::Hidden).gates(&gate::LSTM),
-        TensorSpec::vector("input_peephole", &["input_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
-        TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).when(Presence::With(PEEPHOLE)),
+        TensorSpec::vector("input_peephole", &["input_peephole"], Dim::Hidden).with(PEEPHOLE),
+        TensorSpec::vector("forget_peephole", &["forget_peephole"], Dim::Hidden).with(PEEPHOLE),
+        TensorSpec::vector("output_peephole", &["output_peephole"], Dim::Hidden).with(PEEPHOLE),
     ],
+    ..CellSpec::EMPTY
 };
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    /// The first of three: those of i, f, o.
-    pub const PEEPHOLES: usize = 3;
+const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+const BIAS: usize = SPEC.tensor("bias");
+/// The first of the three peepholes, in the order i, f, o.
+const PEEPHOLES: usize = SPEC.tensor("input_peephole");
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `state` is `[2 · bands · hidden]` (h, c), `y` is `[bands · hidden]`.
@@ -132,13 +128,13 @@ pub(crate) fn step<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     }
 }
 
-/// Every unit of one band: c to c', and h'. A block of four rows holds the gates i, f, g, o of one unit.
+/// Updates every unit of one band: c to c', and writes h'. A block of four rows holds the gates i, f, g, o of one unit.
 fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, cell: &mut [f32], h: &mut [f32]) {
     let limit = node.param(0);
-    let input = node.matrix::<W>(tensor::INPUT_WEIGHTS).blocks();
-    let recurrent = node.matrix::<W>(tensor::RECURRENT_WEIGHTS).blocks();
-    let mut peepholes = peepholes(node, tensor::PEEPHOLES);
-    let blocks = input.zip(recurrent).zip(node.vector(tensor::BIAS));
+    let input = node.matrix::<W>(INPUT_WEIGHTS).blocks();
+    let recurrent = node.matrix::<W>(RECURRENT_WEIGHTS).blocks();
+    let mut peepholes = peepholes(node, PEEPHOLES);
+    let blocks = input.zip(recurrent).zip(node.vector(BIAS));
     for (((w, r), &b), (c, h)) in blocks.zip(cell.iter_mut().zip(h)) {
         let [mut i, mut f, g, mut o] = operand.sums(b, w, r);
         let peephole = peepholes.next();

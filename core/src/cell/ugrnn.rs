@@ -1,5 +1,5 @@
-//! Update gate RNN: one gate for what stays and what comes in (Collins, Sohl-Dickstein and Sussillo, "Capacity and
-//! Trainability in Recurrent Neural Networks", 2017).
+//! Update gate RNN: one gate divides the new state between the old state and the candidate (Collins, Sohl-Dickstein and
+//! Sussillo, "Capacity and Trainability in Recurrent Neural Networks", 2017).
 //!
 //! # Equation
 //!
@@ -9,8 +9,8 @@
 //! h' = g ⊙ h + (1 - g) ⊙ c
 //! ```
 //!
-//! With `low_rank` the recurrent weights see B h, `rank` numbers, instead of h. A forget bias that a framework adds at
-//! run time is folded into `b_g` by the importer.
+//! With `low_rank` the recurrent weights multiply B h (`rank` elements) instead of h. Importers fold a forget bias that
+//! the framework adds at run time into `b_g`.
 //!
 //! # Tensors
 //!
@@ -52,14 +52,17 @@
 //! `tf1__UGRNNCell__*`, `tf1__BidirectionalRNN__static_lens_stack_ugrnn_*`, `edgeml__UGRNNLRCell__*`.
 
 use super::low_rank::{self, RANK};
-use super::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Io, Presence, RECURRENT, StateSpec, TensorSpec, copy};
 use crate::activation::Activation;
 use crate::gate;
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use crate::kernel::{Kernel, Weight, accumulate, copy};
+use crate::node::{Cell, Entry, Io, Node};
+use crate::spec::{ActivationSpec, CanonicalSpec, CellSpec, Dim, Presence, RECURRENT, StateSpec, TensorSpec, option};
+
+/// The options of the spec.
+const OPTIONS: &[&str] = &["low_rank"];
 
 /// Index of the option `low_rank`.
-pub const LOW_RANK: u32 = 0;
+pub const LOW_RANK: u32 = option(OPTIONS, "low_rank");
 
 /// Columns of the recurrent weights.
 const RECURRENT_COLS: Dim = Dim::Sum(&[Dim::When(LOW_RANK, &RANK), Dim::Unless(LOW_RANK, &Dim::Hidden)]);
@@ -72,8 +75,7 @@ pub const SPEC: CellSpec = CellSpec {
     rules: &[RECURRENT, low_rank::unused_unless(LOW_RANK)],
     states: &[StateSpec { name: "hidden", len: Dim::Hidden }],
     work: &[Dim::When(LOW_RANK, &RANK)],
-    options: &["low_rank"],
-    params: &[],
+    options: OPTIONS,
     activations: &[
         ActivationSpec { name: "gate_activation", default: Activation::Sigmoid },
         ActivationSpec { name: "candidate_activation", default: Activation::Tanh },
@@ -92,14 +94,22 @@ pub const SPEC: CellSpec = CellSpec {
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(&gate::UGRNN),
         TensorSpec::matrix("recurrent_basis", &["recurrent_basis"], RANK, Dim::Hidden).when(Presence::With(LOW_RANK)),
     ],
+    ..CellSpec::EMPTY
 };
 
 /// Tensors of the spec by name.
 mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-    pub const RECURRENT_BASIS: usize = 3;
+    use super::SPEC;
+
+    pub const INPUT_WEIGHTS: usize = SPEC.tensor("input_weights");
+    pub const RECURRENT_WEIGHTS: usize = SPEC.tensor("recurrent_weights");
+    pub const BIAS: usize = SPEC.tensor("bias");
+    pub const RECURRENT_BASIS: usize = SPEC.tensor("recurrent_basis");
+}
+
+/// The row of this kind in the table of cells.
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
 }
 
 /// One step. `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty. A block of four rows

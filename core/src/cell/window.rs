@@ -1,15 +1,15 @@
-//! The last inputs as the rows of one output: what turns a stream into the windows that bidirectional layers, and
-//! convolutions along time, look at.
+//! Collects the last inputs as the rows of one output: the windows over a stream that bidirectional layers and
+//! convolutions along time read.
 //!
 //! # Equation
 //!
 //! ```text
-//! y = [x(t - length + 1), …, x(t - 1), x(t)]     every `hop` steps, once `length` rows are there
+//! y = [x(t - length + 1), …, x(t - 1), x(t)]     every `hop` steps, once `length` rows have arrived
 //! ```
 //!
-//! A step in between has no output, and the nodes behind it do not run. `prefill` rows of zeros are there from the
-//! start: the padding of a causal convolution. With the option `partial` the end of a sequence
-//! ([`Model::finish`](crate::Model::finish)) gives the rows that no window has held yet, and zeros behind them.
+//! The steps in between have no output, and the nodes after the window do not run. The window starts with `prefill`
+//! rows of zeros, the padding of a causal convolution. With the option `partial`, the end of a sequence
+//! ([`Model::finish`](crate::Model::finish)) yields the rows that no window has contained yet, followed by zeros.
 //!
 //! # Tensors
 //!
@@ -19,7 +19,7 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `partial` | the end of a sequence gives a window that is not full; `hop` is `length`, `prefill` 0 |
+//! | `partial` | the end of a sequence yields a partial window; `hop` must be `length`, `prefill` 0 |
 //!
 //! # Extents
 //!
@@ -31,37 +31,38 @@
 //!
 //! # Known as
 //!
-//! The buffer in front of TensorFlow's `bidirectional_dynamic_rnn`, Keras's `Bidirectional` and `go_backwards`,
-//! PyTorch's `bidirectional=True`; the line buffer of a streaming convolution.
+//! The buffer before TensorFlow's `bidirectional_dynamic_rnn`, Keras's `Bidirectional` and `go_backwards`, PyTorch's
+//! `bidirectional=True`; the line buffer of a streaming convolution.
 //!
 //! # Golden cases
 //!
 //! `tf1__BidirectionalRNN__*`, `tf1__StackBidirectionalRNN__*`, `tf1__TimeReversedFusedRNN__*`,
 //! `keras2__Bidirectional__*`, `keras3__Bidirectional__*`, `torch__*__bi*`.
 
-use super::{CellSpec, Dim, Element, ExtentSpec, IntegerSpec, Rule, StateSpec, copy};
-use crate::node::Node;
+use super::prelude::*;
+use crate::element::Element;
 
-/// Index of the option `partial`.
-pub const PARTIAL: u32 = 0;
+const OPTIONS: &[&str] = &["partial"];
+const PARTIAL: u32 = option(OPTIONS, "partial");
 
-/// Extents of the spec by name.
+const EXTENTS: &[ExtentSpec] = &[ExtentSpec::one("length"), ExtentSpec::one("hop"), ExtentSpec::zero("prefill")];
+
 mod extent {
-    pub const LENGTH: usize = 0;
-    pub const HOP: usize = 1;
-    pub const PREFILL: usize = 2;
+    use super::{EXTENTS, extent};
+
+    pub const LENGTH: usize = extent(EXTENTS, "length");
+    pub const HOP: usize = extent(EXTENTS, "hop");
+    pub const PREFILL: usize = extent(EXTENTS, "prefill");
 }
 
-/// See the [module](self).
-pub const SPEC: CellSpec = CellSpec {
+pub(super) const SPEC: CellSpec = CellSpec {
     name: "window",
-    gates: &[],
-    extents: &[ExtentSpec::one("length"), ExtentSpec::one("hop"), ExtentSpec::zero("prefill")],
+    extents: EXTENTS,
     rules: &[
         Rule::Equal(Dim::Output, Dim::Product(&[Dim::Extent(extent::LENGTH), Dim::Input])),
         Rule::Equal(Dim::Hidden, Dim::Output),
         Rule::AtMost(Dim::Sum(&[Dim::Extent(extent::PREFILL), Dim::Const(1)]), Dim::Extent(extent::LENGTH)),
-        // Rows that two windows hold would be given twice at the end.
+        // Rows that belong to two windows would be output twice at the end.
         Rule::AtMost(Dim::When(PARTIAL, &Dim::Extent(extent::LENGTH)), Dim::Extent(extent::HOP)),
         Rule::AtMost(Dim::When(PARTIAL, &Dim::Extent(extent::HOP)), Dim::Extent(extent::LENGTH)),
         Rule::Equal(Dim::When(PARTIAL, &Dim::Extent(extent::PREFILL)), Dim::Const(0)),
@@ -71,31 +72,36 @@ pub const SPEC: CellSpec = CellSpec {
         StateSpec { name: "filled", len: Dim::Const(1) },
         StateSpec { name: "since", len: Dim::Const(1) },
     ],
-    work: &[],
-    options: &["partial"],
-    params: &[],
-    activations: &[],
-    canonical: &[],
-    tensors: &[],
+    options: OPTIONS,
+    ..CellSpec::EMPTY
 };
 
-/// The greatest count of an i16.
+/// The greatest count that an i16 holds.
 const MOST_STEPS: Dim = Dim::Const(i16::MAX as usize);
 
-/// In the integer numerics, the same.
-pub const INTEGER: IntegerSpec = IntegerSpec::moving(
-    1 << PARTIAL,
-    &[Rule::AtMost(Dim::Extent(extent::LENGTH), MOST_STEPS), Rule::AtMost(Dim::Extent(extent::HOP), MOST_STEPS)],
-);
+/// The integer form, with the same step.
+pub const INTEGER: IntegerSpec = IntegerSpec {
+    options: 1 << PARTIAL,
+    rules: &[Rule::AtMost(Dim::Extent(extent::LENGTH), MOST_STEPS), Rule::AtMost(Dim::Extent(extent::HOP), MOST_STEPS)],
+    quantization: Quantization::MOVE.on_host(),
+    ..IntegerSpec::EMPTY
+};
 
-/// One step. `x` is `[input]`, `state` is `[length · input]` (the oldest row first), then the rows that are there, then
-/// the steps since the last output, each from where a slot may begin; `y` is `[length · input]`.
+/// The form in every integer numeric.
+const MOVING: &[(&IntegerSpec, &Cell)] = &[(&INTEGER, &Cell::integer_buffered(&SPEC, &INTEGER, step::<i16>))];
+
+pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
+    const { Entry { spec: &SPEC, float: &[&Cell::float_buffered(&SPEC, step::<f32>)], integer: MOVING, i8: MOVING } }
+}
+
+/// One step. `x` is `[input]`, `state` is `[length · input]` (the oldest row first), then the number of rows, then the
+/// number of steps since the last output, each aligned as a slot; `y` is `[length · input]`.
 pub(crate) fn step<E: Element>(node: &Node<'_>, x: Option<&[E]>, state: &mut [E], y: &mut [E]) -> Option<usize> {
     let (length, hop) = (node.extent(extent::LENGTH), node.extent(extent::HOP));
     let (rows, counts) = state.split_at_mut_checked(node.padded(&Dim::Output))?;
     let (filled, since) = counts.split_at_mut_checked(node.padded(&Dim::Const(1)))?;
     let (rows, filled, since) = (rows.get_mut(..node.output_size)?, filled.first_mut()?, since.first_mut()?);
-    // Whole numbers below 2^20, unless bytes that were never saved were restored: then they saturate.
+    // Whole numbers below 2^20. A state restored from arbitrary bytes may hold others, which saturate.
     let (before, waited) = (filled.to_count(), since.to_count());
     let Some(x) = x else {
         return if node.has(PARTIAL) { finish(node, rows, filled, before, y) } else { None };
@@ -123,7 +129,7 @@ pub(crate) fn step<E: Element>(node: &Node<'_>, x: Option<&[E]>, state: &mut [E]
     Some(length)
 }
 
-/// The rows that are there, first row first, and zeros behind them.
+/// Writes the rows that are present, then zeros.
 fn finish<E: Element>(node: &Node<'_>, rows: &[E], filled: &mut E, count: usize, y: &mut [E]) -> Option<usize> {
     let count = count.min(node.extent(extent::LENGTH));
     if count == 0 {

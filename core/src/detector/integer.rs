@@ -1,23 +1,23 @@
-//! The same in integers, for posteriors that are integers: no float is touched.
+//! The detector for integer posteriors, without floating point.
 //!
 //! ```text
 //! sum[l] = Σ posterior[l] over the last `mean_of` posteriors;  event where sum[l] >= threshold[l] · 2^15 · mean_of
 //! ```
 //!
-//! Both sides are exact. The events are those of a [`Detector`](super::Detector) that is given the posteriors as f32, but
-//! where its rounded mean reaches a threshold that the mean itself does not.
+//! Both sides are exact. The events equal those of a [`Detector`](super::Detector) that receives the posteriors as f32,
+//! except where its rounded mean reaches a threshold that the exact mean does not reach.
 
 use super::{DetectorSettings, History};
 use crate::error::{BufferTooSmall, WrongLength};
 
-/// Why there is no detector in integers.
+/// Why an integer detector cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum IntegerDetectorError {
-    /// The output of the model does not count in 2^-15, as that of softmax and sigmoid does.
+    /// The scale of the model's output is not 2^-15, which is that of softmax and sigmoid.
     Scale {
-        /// What a unit of it is worth.
+        /// The scale found.
         found: f32,
     },
     /// The memory is shorter than [`DetectorSettings::integer_memory_words`].
@@ -35,33 +35,33 @@ impl core::fmt::Display for IntegerDetectorError {
 
 impl core::error::Error for IntegerDetectorError {}
 
-/// A label was detected.
+/// A detected label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct IntegerEvent {
-    /// Its index.
+    /// Index of the label.
     pub label: usize,
-    /// Its mean posterior, in 2^-15, rounded down.
+    /// Mean posterior of the label, in units of 2^-15, rounded down.
     pub score: i16,
-    /// The time given with the last of the averaged posteriors, milliseconds.
+    /// Time of the last averaged posterior, in milliseconds.
     pub at_ms: u32,
 }
 
-/// Turns a stream of posteriors in integers into events.
+/// Turns a stream of integer posteriors into events.
 #[derive(Debug)]
 pub struct IntegerDetector<'a, 'b> {
     settings: DetectorSettings<'a>,
     history: History<'b, i16>,
 }
 
-/// Bits of 2^-15 and of 1 as f32; of numbers that are not negative the greater has the greater bits.
+/// The bits of 2^-15 and of 1 as f32. Nonnegative floats are ordered like their bits.
 const UNIT_BITS: u32 = (1.0_f32 / 32768.0).to_bits();
 const ONE_BITS: u32 = 1.0_f32.to_bits();
 const SIGN_BIT: u32 = 1 << 31;
 
 impl<'a, 'b> IntegerDetector<'a, 'b> {
-    /// Starts without posteriors, a unit of which is worth `scale`: [`Model::output_scale`](crate::Model::output_scale).
-    /// `memory` is borrowed until the detector is dropped.
+    /// Creates a detector without posteriors. `scale` is that of the posteriors:
+    /// [`Model::output_scale`](crate::Model::output_scale). `memory` is borrowed until the detector is dropped.
     ///
     /// # Errors
     /// If the scale is not 2^-15, or `memory` is shorter than [`DetectorSettings::integer_memory_words`].
@@ -80,37 +80,38 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
         Ok(Self { settings: *settings, history: History::new(settings, posteriors) })
     }
 
-    /// Takes the posterior of every label at the time `now_ms`, modulo 2^32 as there; says whether that makes an event.
+    /// Adds the posteriors of all labels at the time `now_ms`, modulo 2^32 as in
+    /// [`Detector::push`](super::Detector::push), and returns an event if they make one.
     ///
     /// # Errors
-    /// If there is not one posterior for each label; then nothing has changed.
+    /// If the number of posteriors is not the number of labels. Nothing has changed then.
     pub fn push(&mut self, posteriors: &[i16], now_ms: u32) -> Result<Option<IntegerEvent>, WrongLength> {
         if !self.history.push(posteriors, now_ms)? {
             return Ok(None);
         }
         let (label, sum) = self.best();
         let Some(settings) = self.settings.label(label) else { return Ok(None) };
-        // Without its sign, which that of 0 may have.
+        // The mask drops the sign, which zero may have.
         let threshold = settings.threshold.to_bits() & !SIGN_BIT;
         if threshold > ONE_BITS || i64::from(sum) < least_sum(threshold, self.settings.mean_of) {
             return Ok(None);
         }
         self.history.event(now_ms, settings.refractory_ms);
-        // Not 0, which the compiler does not know.
+        // `mean_of` is never 0, but the compiler does not know.
         let score = sum.cast_unsigned() / self.settings.mean_of.max(1);
         Ok(Some(IntegerEvent { label, score: score as i16, at_ms: now_ms }))
     }
 
-    /// Forgets every posterior and event, as if new.
+    /// Forgets every posterior and event.
     pub fn reset(&mut self) {
         self.history.reset(&self.settings);
     }
 
-    /// The label with the greatest sum (the first of equals), and that sum.
+    /// The label with the greatest sum (the first among equals), and that sum.
     fn best(&self) -> (usize, i32) {
         let mut best = (0, i32::MIN);
         for label in 0..self.settings.label_count() {
-            // At most 256 of 16 bits.
+            // At most 256 posteriors of 16 bits.
             let sum = self.history.unordered(label).fold(0, |sum, posterior| sum + i32::from(posterior));
             if sum > best.1 {
                 best = (label, sum);
@@ -120,10 +121,10 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
     }
 }
 
-/// The least integer that is not below `threshold` · 2^15 · `mean_of`, from the bits of a number from 0 to 1.
+/// The least integer not below `threshold` · 2^15 · `mean_of`. `threshold` holds the bits of an f32 from 0 to 1.
 const fn least_sum(threshold: u32, mean_of: u32) -> i64 {
     let (exponent, fraction) = (threshold >> 23, threshold & 0x7f_ffff);
-    // Below 2^-126 there is no leading one.
+    // Numbers below 2^-126 have no implicit leading one.
     let (exponent, mantissa) = if exponent == 0 { (1, fraction) } else { (exponent, fraction | 1 << 23) };
     // At most 2^24 · 2^8, times 2^(exponent - 150 + 15).
     let product = mantissa as u64 * mean_of as u64;
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Random posteriors: the f32 detector on the same ones has the same events, and their scores.
+    /// For random posteriors, the f32 detector has the same events and scores.
     #[test]
     fn events_are_those_of_the_detector_in_f32() {
         let labels = [

@@ -1,44 +1,44 @@
-//! Samples as they come, frames of them as they are due: what every stream has in common.
+//! Collects samples into frames and schedules the frames. Shared by both streams.
 
 use super::settings::MfccSettings;
 
-/// The samples of a frame in order: they lie in two pieces.
+/// The samples of a frame in order, in two pieces of the ring.
 pub(super) type Frame<'s> = [&'s [i16]; 2];
 
-/// What comes next.
+/// The next frame.
 pub(super) enum Due {
-    /// A frame of zeros, as features.
+    /// A leading frame whose features are zero.
     Zeros,
-    /// The frame that the ring holds.
+    /// The frame in the ring.
     Samples,
 }
 
 /// A ring of the samples of one frame.
 #[derive(Debug)]
 pub(super) struct Frames<'b> {
-    /// [window_len], a ring.
+    /// `[window_len]`, a ring.
     samples: &'b mut [i16],
     stride_len: usize,
     lead_frames: u32,
-    /// Where the oldest sample is in the ring, or will be.
+    /// Position of the oldest sample in the ring.
     oldest: usize,
-    /// How many samples the ring holds.
+    /// Number of samples in the ring.
     filled: usize,
-    /// How many samples to drop before the next frame starts (a stride longer than the window).
+    /// Number of samples to drop before the next frame starts, if the stride exceeds the window.
     skip: usize,
-    /// How many frames of zeros come before the next.
+    /// Number of leading zero frames still due.
     lead: u32,
 }
 
 impl<'b> Frames<'b> {
-    /// Of settings within their limits, in as many samples as a frame has.
+    /// Creates an empty ring for checked settings; `samples` has the length of a frame.
     pub fn new(settings: &MfccSettings, samples: &'b mut [i16]) -> Self {
         let &MfccSettings { stride_len, lead_frames, .. } = settings;
         let stride_len = stride_len as usize;
         Self { samples, stride_len, lead_frames, oldest: 0, filled: 0, skip: 0, lead: lead_frames }
     }
 
-    /// Takes samples until a frame is complete; returns how many it took.
+    /// Takes samples until a frame is complete and returns the number taken.
     pub fn push(&mut self, samples: &[i16]) -> usize {
         let skipped = self.skip.min(samples.len());
         let fresh = samples.get(skipped..).unwrap_or(&[]);
@@ -53,7 +53,7 @@ impl<'b> Frames<'b> {
         skipped + taken
     }
 
-    /// What is due; frames of zeros come once the first frame is there.
+    /// The frame that is due. Leading zero frames are due once the first frame is complete.
     pub fn due(&mut self) -> Option<Due> {
         if self.filled < self.samples.len() {
             return None;
@@ -67,17 +67,17 @@ impl<'b> Frames<'b> {
         })
     }
 
-    /// The frame that is due.
+    /// The samples of the frame that is due.
     pub fn frame(&self) -> Frame<'_> {
         let (wrapped, straight) = self.samples.split_at_checked(self.oldest).unwrap_or_default();
         [straight, wrapped]
     }
 
-    /// Moves on by the stride.
+    /// Advances by the stride.
     pub fn advance(&mut self) {
         let window_len = self.samples.len();
         self.filled = window_len.saturating_sub(self.stride_len);
-        // Where nothing is kept, any place is the oldest's.
+        // An empty ring may start anywhere.
         self.oldest = if self.filled == 0 { 0 } else { self.oldest + self.stride_len };
         if self.oldest >= window_len {
             self.oldest -= window_len;
@@ -85,7 +85,7 @@ impl<'b> Frames<'b> {
         self.skip = self.stride_len.saturating_sub(window_len);
     }
 
-    /// Forgets every sample, as if new.
+    /// Drops every sample, as if newly created.
     pub fn reset(&mut self) {
         (self.oldest, self.filled, self.skip, self.lead) = (0, 0, 0, self.lead_frames);
     }

@@ -1,25 +1,30 @@
-//! Microphone samples in, mel-frequency cepstral coefficients (MFCC) out, one frame at a time.
+//! Computes mel-frequency cepstral coefficients (MFCC) from microphone samples, one frame at a time.
 //!
 //! ```text
 //! frame of i16 → window → FFT → |bin| or |bin|² → mel bands → ln(max(·, floor)) → DCT-II → coefficients
 //! ```
 //!
 //! The features are those of TensorFlow's `AudioSpectrogram` (with `magnitude_squared`) followed by `Mfcc`, or those of
-//! sonopy, which Mycroft Precise hears with. [`MfccSettings`] names them, [`Mfcc`] is the image section with the settings and
-//! their tables, of f32 or of integers, and [`FrontEnd`] or [`IntegerFrontEnd`] is the stream. The tables come from the image,
-//! so every target computes with the same bits.
+//! sonopy, the front end of Mycroft Precise. [`MfccSettings`] describes them, [`Mfcc`] is the image section with the
+//! settings and their tables, in f32 or in integers, and [`FrontEnd`] or [`IntegerFrontEnd`] is the stream. The tables
+//! come from the image, so that every target computes the same bits.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `settings.rs` | the settings, their limits, the errors |
-//! | `section.rs` | the section's layout, and [`Mfcc::parse`] |
-//! | `tables.rs` | what a packer writes into the section (feature `libm`) |
-//! | `frames.rs` | samples in, frames of samples out |
-//! | `stream.rs` | [`FrontEnd`]: in f32 |
-//! | `integer/` | [`IntegerFrontEnd`]: without a float |
+//! | `section.rs` | the layout of the section |
+//! | `mfcc.rs` | [`Mfcc::parse`]: the settings and tables, checked |
+//! | `tables.rs` | the tables that a packer writes into the section (feature `libm`) |
+//! | `frames.rs` | collects samples into frames |
+//! | `float.rs` | the features of a frame, in f32 |
+//! | `stream.rs` | [`FrontEnd`], in f32 |
+//! | `integer/` | [`IntegerFrontEnd`], without floating point |
 
+mod float;
 mod frames;
+#[doc(hidden)]
 pub mod integer;
+mod mfcc;
 mod section;
 mod settings;
 mod stream;
@@ -27,6 +32,6 @@ mod stream;
 mod tables;
 
 pub use integer::{IntegerFrontEnd, IntegerMfcc};
-pub use section::Mfcc;
+pub use mfcc::Mfcc;
 pub use settings::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
 pub use stream::FrontEnd;

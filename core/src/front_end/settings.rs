@@ -1,64 +1,65 @@
-//! What the front end computes, and the limits of each setting.
+//! The settings of the front end and their limits.
 
 use core::ops::Range;
 
 use crate::error::BufferTooSmall;
+use crate::text::{NEEDS_FLOATS, Text, error_of_text};
 
-/// Most mel bands.
+/// Maximum number of mel bands.
 pub(super) const MOST_BANDS: usize = 128;
 
-/// Mel-frequency cepstral coefficients. Which frameworks have which settings stands with [`Window`], [`Spectrum`],
-/// [`MelCorners`] and [`First`].
+/// Settings for mel-frequency cepstral coefficients. [`Window`], [`Spectrum`], [`MelCorners`] and [`First`] say which
+/// framework uses which setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct MfccSettings {
-    /// Hz.
+    /// Sample rate in Hz.
     pub sample_rate: u32,
-    /// Samples in a frame.
+    /// Number of samples in a frame.
     pub window_len: u32,
-    /// Samples from the start of one frame to the start of the next; may exceed the window.
+    /// Number of samples between the starts of two frames; may exceed the window.
     pub stride_len: u32,
-    /// What the samples of a frame are multiplied by.
+    /// The window function.
     pub window: Window,
-    /// Points of the FFT: 256, 512, 1024 or 2048. A shorter frame is padded with zeros to this length; of a longer one
-    /// only so many samples are heard, its first.
+    /// Points of the FFT: 256, 512, 1024 or 2048. A shorter frame is padded with zeros; of a longer frame only the
+    /// first `fft_len` samples are used.
     pub fft_len: u32,
-    /// What the mel bands add up.
+    /// The spectrum that the mel bands sum.
     pub spectrum: Spectrum,
-    /// Mel bands.
+    /// Number of mel bands.
     pub mel_bands: u32,
-    /// Coefficients of the DCT that are kept: the features of a frame.
+    /// Number of features in a frame: the DCT coefficients that are kept.
     pub coefficients: u32,
-    /// Lower edge of the first mel band, Hz.
+    /// Lower edge of the first mel band in Hz.
     pub lower_hz: f32,
-    /// Upper edge of the last mel band, Hz.
+    /// Upper edge of the last mel band in Hz.
     pub upper_hz: f32,
-    /// How many bins of the FFT the mel bands count from 0 Hz to the sample rate. That is `fft_len`; sonopy takes
-    /// `fft_len` / 2 + 1, and so a bin for one of twice its frequency.
+    /// Number of FFT bins from 0 Hz to the sample rate as the mel bands count them, normally `fft_len`. sonopy uses
+    /// `fft_len` / 2 + 1, and so takes a bin for one of twice its frequency.
     pub bins_per_rate: u32,
-    /// Where the corners of the mel bands lie.
+    /// Positions of the corners of the mel bands.
     pub corners: MelCorners,
-    /// Least value under the logarithm.
+    /// Smallest argument of the logarithm.
     pub log_floor: f32,
-    /// What the first feature is.
+    /// Meaning of the first feature.
     pub first: First,
-    /// How many frames of zeros, zeros as features, come before the first: what the network heard in training where a
+    /// Number of frames whose features are all zero before the first frame, as the network saw them in training where a
     /// clip was shorter than its window.
     pub lead_frames: u32,
 }
 
-/// What the samples of a frame are multiplied by.
+/// The window function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Window {
     /// The periodic Hann window (TensorFlow).
     #[default]
     Hann,
-    /// 1 (sonopy).
+    /// All ones (sonopy).
     Rectangular,
 }
 
-/// What the mel bands add up of each bin `X` of the FFT, with samples from -1 to 1.
+/// The spectrum that the mel bands sum, for each bin `X` of the FFT, with samples from -1 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Spectrum {
@@ -69,145 +70,117 @@ pub enum Spectrum {
     Power,
 }
 
-/// Where the corners of the mel bands lie, which are triangles from corner to corner.
+/// Positions of the corners of the triangular mel bands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum MelCorners {
-    /// Where the mel scale has them; the sides are straight in mel (TensorFlow).
+    /// At their exact mel frequencies; the sides are straight in mel (TensorFlow).
     #[default]
     Exact,
-    /// On the bin at or below, or the next that is free; the sides are straight in Hz (sonopy).
+    /// On the bin at or below, or the next free bin; the sides are straight in Hz (sonopy).
     WholeBins,
 }
 
-/// What the first feature is.
+/// Meaning of the first feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum First {
     /// Coefficient 0 of the DCT (TensorFlow).
     #[default]
     Cepstrum,
-    /// The logarithm of the frame's energy: of the sum of `|X|²` over every bin of the FFT, divided by `fft_len` if the
-    /// spectrum is [`Power`](Spectrum::Power) (sonopy). Coefficient 0 has no place then.
+    /// The logarithm of the frame's energy, which is the sum of `|X|²` over every bin of the FFT, divided by `fft_len`
+    /// if the spectrum is [`Power`](Spectrum::Power) (sonopy). It replaces coefficient 0.
     LogEnergy,
 }
 
-/// Samples of a frame, working memory, features.
+/// The samples of a frame, working memory, and features.
 pub(super) type Memory<'b> = (&'b mut [i16], &'b mut [u32], &'b mut [u32]);
 
-/// Why settings or a section's bytes are not a front end.
+/// Why settings or a section are not a valid front end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the variants say what their fields hold")]
 pub enum FrontEndError {
-    /// The section does not have the length that its settings ask for, or the buffer for it is shorter. Bytes.
-    SectionLen {
-        /// The length that the settings ask for; where these are cut off, theirs.
-        needed: usize,
-        /// The length of the slice.
-        given: usize,
-    },
-    /// Not within 1 to 192,000 Hz.
-    SampleRate {
-        /// What was found, Hz.
-        found: u32,
-    },
-    /// Not 256, 512, 1024 or 2048 points.
-    FftLen {
-        /// What was found.
-        found: u32,
-    },
-    /// Not within 2 to 65,536 samples.
-    WindowLen {
-        /// What was found.
-        found: u32,
-    },
-    /// Not within 1 to 65,536 samples.
-    StrideLen {
-        /// What was found.
-        found: u32,
-    },
-    /// Not within 2 to 128 bands.
-    MelBands {
-        /// What was found.
-        found: u32,
-    },
-    /// None, or more than there are mel bands.
-    Coefficients {
-        /// What was found.
-        found: u32,
-        /// How many there are.
-        mel_bands: u32,
-    },
-    /// Not 0 <= lower < upper <= the frequency of the FFT's last bin, or no bin of the FFT lies between.
-    Band {
-        /// Lower edge, Hz.
-        lower_hz: f32,
-        /// Upper edge, Hz.
-        upper_hz: f32,
-    },
-    /// Not within 1e-37 to 1.
-    LogFloor {
-        /// What was found.
-        found: f32,
-    },
-    /// Not within 0 to 4,096 frames.
-    LeadFrames {
-        /// What was found.
-        found: u32,
-    },
-    /// Bits that stand for no option of this version.
-    Options {
-        /// What was found.
-        found: u32,
-    },
-    /// The bins of the mel bands do not follow each other from the first bin to the last.
-    MelEdge {
-        /// Which of the `mel_bands` + 2 edges.
-        edge: usize,
-        /// What was found.
-        found: u32,
-    },
-    /// A table holds a value that is not within -1 to 1, or the scale is not above 0.
-    TableValue {
-        /// Where in the section, bytes.
-        offset: usize,
-    },
+    /// The section has tables in f32, and this build has neither the feature `libm` nor `micromath`.
+    NoFloats,
+    /// The section, or the buffer for it, is not as long as its settings require. Lengths are in bytes; `needed` is
+    /// that of the settings if they are cut off.
+    SectionLen { needed: usize, given: usize },
+    /// The sample rate is not between 1 and 192,000 Hz.
+    SampleRate { found: u32 },
+    /// The FFT does not have 256, 512, 1024 or 2048 points.
+    FftLen { found: u32 },
+    /// The window is not between 2 and 65,536 samples long.
+    WindowLen { found: u32 },
+    /// The stride is not between 1 and 65,536 samples.
+    StrideLen { found: u32 },
+    /// The number of mel bands is not between 2 and 128.
+    MelBands { found: u32 },
+    /// There are no coefficients, or more than mel bands.
+    Coefficients { found: u32, mel_bands: u32 },
+    /// The edges are not 0 <= lower < upper <= the frequency of the last FFT bin, or no FFT bin lies between them.
+    Band { lower_hz: f32, upper_hz: f32 },
+    /// The floor is not between 1e-37 and 1.
+    LogFloor { found: f32 },
+    /// The number of leading frames is not between 0 and 4,096.
+    LeadFrames { found: u32 },
+    /// An option bit is unknown to this version.
+    Options { found: u32 },
+    /// The bins of the mel bands do not increase from the first bin to the last: the index among the `mel_bands` + 2
+    /// edges, and the bin found there.
+    MelEdge { edge: usize, found: u32 },
+    /// A table value is not between -1 and 1, or the scale is not positive. The offset counts the bytes of the section.
+    TableValue { offset: usize },
 }
 
-impl core::fmt::Display for FrontEndError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl FrontEndError {
+    pub(crate) const fn text(&self) -> Text {
+        let text = Text::NEW.text("front end: ");
         match *self {
-            Self::SectionLen { needed, given } => write!(f, "front end: {given} bytes, {needed} are needed"),
-            Self::SampleRate { found } => write!(f, "front end: a sample rate of {found} Hz"),
+            Self::NoFloats => text.text("a section in f32 ").text(NEEDS_FLOATS),
+            Self::SectionLen { needed, given } => text.with("the section has {} bytes, but needs {}", &[given, needed]),
+            Self::SampleRate { found } => {
+                text.with("a sample rate of {} Hz; 1 to 192000 are supported", &[found as usize])
+            }
             Self::FftLen { found } => {
-                write!(f, "front end: an FFT of {found} points; 256, 512, 1024, 2048 are supported")
+                text.with("an FFT of {} points; 256, 512, 1024, 2048 are supported", &[found as usize])
             }
             Self::WindowLen { found } => {
-                write!(f, "front end: a window of {found} samples; 2 to 65536 are supported")
+                text.with("a window of {} samples; 2 to 65536 are supported", &[found as usize])
             }
-            Self::StrideLen { found } => write!(f, "front end: a stride of {found} samples"),
-            Self::MelBands { found } => write!(f, "front end: {found} mel bands; 2 to 128 are supported"),
+            Self::StrideLen { found } => {
+                text.with("a stride of {} samples; 1 to 65536 are supported", &[found as usize])
+            }
+            Self::MelBands { found } => text.with("{} mel bands; 2 to 128 are supported", &[found as usize]),
             Self::Coefficients { found, mel_bands } => {
-                write!(f, "front end: {found} coefficients of {mel_bands} mel bands")
+                text.with("{} coefficients from {} mel bands", &[found as usize, mel_bands as usize])
             }
-            Self::Band { lower_hz, upper_hz } => write!(f, "front end: mel bands from {lower_hz} to {upper_hz} Hz"),
-            Self::LogFloor { found } => write!(f, "front end: a floor of {found:e} under the logarithm"),
-            Self::LeadFrames { found } => write!(f, "front end: {found} frames of zeros; 0 to 4096 are supported"),
-            Self::Options { found } => write!(f, "front end: the options {found:#x} are not known"),
-            Self::MelEdge { edge, found } => write!(f, "front end: mel edge {edge} at bin {found}"),
-            Self::TableValue { offset } => write!(f, "front end: the table value at byte {offset} exceeds 1"),
+            Self::Band { lower_hz, upper_hz } => {
+                text.text("mel bands from ").float(lower_hz).text(" to ").float(upper_hz).text(" Hz")
+            }
+            Self::LogFloor { found } => {
+                text.text("a floor of ").float(found).text(" under the logarithm; 1e-37 to 1 are supported")
+            }
+            Self::LeadFrames { found } => {
+                text.with("{} leading frames of zeros; 0 to 4096 are supported", &[found as usize])
+            }
+            Self::Options { found } => text.text("the options 0x").hex(found).text(" are not known"),
+            Self::MelEdge { edge, found } => {
+                text.with("mel edge {} is at bin {}, out of order", &[edge, found as usize])
+            }
+            Self::TableValue { offset } => text.with("the table value at byte {} is not between -1 and 1", &[offset]),
         }
     }
 }
 
-impl core::error::Error for FrontEndError {}
+error_of_text!(FrontEndError);
 
 impl MfccSettings {
-    /// Whether every setting is within its limits.
+    /// Checks that every setting is within its limits.
     ///
     /// # Errors
-    /// Names the first setting that is not.
+    /// Names the first setting out of range.
     pub const fn check(&self) -> Result<(), FrontEndError> {
         let Self { sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients, .. } = *self;
         let Self { lower_hz, upper_hz, log_floor, lead_frames, .. } = *self;
@@ -229,7 +202,8 @@ impl MfccSettings {
         if !(1 <= coefficients && coefficients <= mel_bands) {
             return Err(FrontEndError::Coefficients { found: coefficients, mel_bands });
         }
-        // Exact corners: half the sample rate, in the middle of the last bin. On whole bins: the end of the last bin.
+        // Exact corners may reach half the sample rate, in the middle of the last bin; corners on whole bins, the end
+        // of the last bin.
         let most = match self.corners {
             MelCorners::Exact => fft_len / 2,
             MelCorners::WholeBins => fft_len / 2 + 1,
@@ -248,18 +222,18 @@ impl MfccSettings {
         Ok(())
     }
 
-    /// How many samples of a frame are heard.
+    /// Number of samples of a frame that enter the FFT.
     pub(super) const fn heard_len(&self) -> usize {
         // `Ord::min` is not const.
         (if self.window_len < self.fft_len { self.window_len } else { self.fft_len }) as usize
     }
 
-    /// Words that the samples of a frame take (two in a word), the FFT, the mel bands and the features.
+    /// Words of memory for the samples of a frame (two per word), the FFT, the mel bands and the features.
     pub(super) const fn memory_words(&self) -> usize {
         (self.window_len.div_ceil(2) + self.fft_len + self.mel_bands + self.coefficients) as usize
     }
 
-    /// The memory of a stream in its parts.
+    /// Splits a stream's memory into its parts.
     pub(super) fn split<'b>(&self, memory: &'b mut [u32]) -> Result<Memory<'b>, BufferTooSmall> {
         let too_small = BufferTooSmall { needed: self.memory_words(), given: memory.len() };
         let window_len = self.window_len as usize;
@@ -270,13 +244,13 @@ impl MfccSettings {
         Ok((samples, work, features))
     }
 
-    /// How many bins of the FFT the mel bands count up to a frequency.
+    /// Position of a frequency in FFT bins, as the mel bands count them.
     pub(super) const fn bins_at(&self, hz: f64) -> f64 {
         hz * self.bins_per_rate as f64 / self.sample_rate as f64
     }
 
-    /// The bins of the FFT that the mel bands use, at most 0 to `fft_len` / 2. With exact corners `start_index_` to
-    /// `end_index_` of TensorFlow's `MfccMelFilterbank`, never bin 0.
+    /// The FFT bins that the mel bands use, at most 0 to `fft_len` / 2. With exact corners these are `start_index_` to
+    /// `end_index_` of TensorFlow's `MfccMelFilterbank`, which never include bin 0.
     pub(super) const fn bins(&self) -> Range<usize> {
         let (lower, upper) = (self.bins_at(self.lower_hz as f64), self.bins_at(self.upper_hz as f64));
         match self.corners {
@@ -285,7 +259,7 @@ impl MfccSettings {
         }
     }
 
-    /// How many coefficients the DCT gives: the last of the features.
+    /// Number of coefficients computed by the DCT: the last features.
     pub(super) const fn dct_rows(&self) -> u32 {
         match self.first {
             First::Cepstrum => self.coefficients,

@@ -1,4 +1,5 @@
-//! The tables that a packer writes: in f64 by `libm`, rounded once to f32, so every host writes the same bytes.
+//! The tables that a packer writes. They are computed in f64 with `libm` and rounded once to f32, so that every host
+//! writes the same bytes.
 
 use core::f64::consts::PI;
 
@@ -6,11 +7,11 @@ use super::section::{Layout, field};
 use super::settings::{FrontEndError, MOST_BANDS, MelCorners, MfccSettings, Spectrum, Window};
 
 impl MfccSettings {
-    /// Writes the section that [`Mfcc::parse`](super::Mfcc::parse) reads to the start of `section`; returns its
+    /// Writes the section that [`Mfcc::parse`](super::Mfcc::parse) reads to the start of `section` and returns its
     /// length in bytes.
     ///
     /// # Errors
-    /// If a setting is not within its limits, the mel bands are too many for their bins, or `section` is shorter than
+    /// If a setting is out of range, if there are too many mel bands for their bins, or if `section` is shorter than
     /// [`section_len`](Self::section_len).
     pub fn write(&self, section: &mut [u8]) -> Result<usize, FrontEndError> {
         let (needed, given) = (self.section_len()?, section.len());
@@ -53,7 +54,7 @@ impl MfccSettings {
         }
     }
 
-    /// The weight of a sample. (Hann: TensorFlow's `GetPeriodicHann`)
+    /// Window weight of sample `n` (Hann: TensorFlow's `GetPeriodicHann`).
     pub(super) fn weight_of(&self, n: usize) -> f64 {
         match self.window {
             Window::Hann => 0.5 - 0.5 * libm::cos(2.0 * PI * n as f64 / f64::from(self.window_len)),
@@ -61,7 +62,7 @@ impl MfccSettings {
         }
     }
 
-    /// The weight of a sample of i16 that becomes a fraction.
+    /// Window weight of sample `n`, including the conversion of an i16 to a fraction.
     fn window(&self, n: usize) -> f64 {
         let weight = self.weight_of(n);
         match self.spectrum {
@@ -82,8 +83,8 @@ impl MfccSettings {
         low + spacing * k as f64
     }
 
-    /// The first bin past each corner, so that a bin on a corner belongs below it (TensorFlow: `band_mapper_`); or the bin
-    /// that is the corner (sonopy: `grid_indices`).
+    /// The first bin past each corner, so that a bin on a corner belongs to the band below (TensorFlow:
+    /// `band_mapper_`), or the corner's own bin (sonopy: `grid_indices`).
     pub(super) fn edges(&self) -> Result<[usize; MOST_BANDS + 2], FrontEndError> {
         let (bins, bands) = (self.bins(), self.mel_bands as usize);
         let mut edges = [bins.start; MOST_BANDS + 2];
@@ -97,12 +98,12 @@ impl MfccSettings {
                 },
             };
         }
-        // The topmost band ends where the bins do, whatever rounding makes of the last corner.
+        // The last band ends with the bins, however the last corner was rounded.
         edges[bands + 1] = bins.end;
         Ok(edges)
     }
 
-    /// The share of a bin that falls to the band whose center is below it. (TensorFlow: `weights_`)
+    /// The share of a bin that belongs to the band whose center is below it (TensorFlow: `weights_`).
     pub(super) fn weight(&self, bin: usize, edges: &[usize]) -> f64 {
         let (low, high, at) = match self.corners {
             MelCorners::Exact => {
@@ -116,7 +117,7 @@ impl MfccSettings {
                 (edge(below.saturating_sub(1)), edge(below), bin as f64)
             }
         };
-        // Within 0 to 1 but for rounding at the ends.
+        // Already between 0 and 1, except for rounding at the ends.
         ((high - at) / (high - low)).clamp(0.0, 1.0)
     }
 

@@ -1,11 +1,12 @@
-//! CRC-32/ISO-HDLC by table, in a loop without a call: the compiler counts those in a `const` evaluation.
+//! CRC-32/ISO-HDLC by table, in a loop without calls, because `const` evaluation counts calls.
 
 const POLYNOMIAL: u32 = 0xEDB8_8320;
 
-/// Where 8 KiB are little, eight bytes a turn, each by a table of its own (Kounavis and Berry 2008, "slicing by 8").
+/// Number of tables. Where 8 KiB of tables are affordable, eight bytes are processed at a time, each by its own table
+/// (Kounavis and Berry 2008, "slicing by 8").
 const SLICES: usize = if cfg!(target_pointer_width = "64") { 8 } else { 1 };
 
-/// Of each byte, with as many zero bytes behind it as the index of the table says.
+/// `TABLES[k][byte]` is the CRC of `byte` followed by `k` zero bytes.
 static TABLES: [[u32; 256]; SLICES] = tables();
 
 const fn tables() -> [[u32; 256]; SLICES] {
@@ -28,14 +29,14 @@ const fn tables() -> [[u32; 256]; SLICES] {
     tables
 }
 
-/// A CRC under way.
+/// A CRC in progress.
 #[derive(Clone, Copy)]
 pub struct Crc32(u32);
 
 impl Crc32 {
     pub const NEW: Self = Self(u32::MAX);
 
-    /// The same with `bytes` added.
+    /// Appends `bytes`.
     pub const fn update(self, mut bytes: &[u8]) -> Self {
         let Self(mut crc) = self;
         #[cfg(target_pointer_width = "64")]

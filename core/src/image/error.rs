@@ -2,295 +2,217 @@
 
 use core::fmt;
 
-use super::SectionKind;
+use super::field::{FORMAT_VERSION, MAX_SECTIONS};
+use super::{Layout, Numeric, SectionKind};
 use crate::detector::DetectorError;
 use crate::front_end::FrontEndError;
+use crate::text::{NEEDS_FLOATS, Text, error_of_text};
 
-/// Why a byte slice is not an image that this build can run. Offsets count from its first byte.
+/// Why a byte slice is not an image that this build can run. Offsets count from its first byte, nodes from 0, and
+/// tensors in the order of the cell's spec, in an integer numeric of its integer spec. `needed` is what the image
+/// requires, `given` and `found` what it has; lengths are in bytes.
+///
+/// ```
+/// use tidegate::{Aligned, ImageBytes, Model};
+///
+/// let mut image = Aligned(*include_bytes!("../../examples/kws.tgi"));
+/// image.0[1000] ^= 1;
+/// let error = Model::parse(ImageBytes::from_aligned(&image)).unwrap_err();
+/// assert!(error.to_string().starts_with("the image is damaged"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the variants say what their fields hold")]
 pub enum ImageError {
-    /// The slice ends before what starts at `offset` does.
-    Truncated {
-        /// Where the missing bytes start.
-        offset: usize,
-        /// Bytes that the whole needs.
-        needed: usize,
-    },
+    /// The slice ends before the `needed` bytes that start at `offset` do.
+    Truncated { offset: usize, needed: usize },
     /// It does not begin as an image does.
-    BadMagic {
-        /// What it begins with.
-        found: [u8; 4],
-    },
+    BadMagic { found: [u8; 4] },
     /// Written by a format version that this build does not read.
-    UnsupportedVersion {
-        /// The version.
-        found: u16,
-    },
-    /// The length in the header is not that of the sections.
-    BadLength {
-        /// In the header.
-        stored: usize,
-        /// What header, table and sections need.
-        needed: usize,
-    },
-    /// A byte has changed since the image was packed.
-    BadChecksum {
-        /// In the header.
-        stored: u32,
-        /// Of the bytes.
-        computed: u32,
-    },
-    /// A numeric that this build does not have.
-    UnsupportedNumeric {
-        /// Its code.
-        found: u16,
-    },
-    /// A weight layout that this build does not read.
-    UnsupportedLayout {
-        /// Its code.
-        found: u16,
-    },
+    UnsupportedVersion { found: u16 },
+    /// The length in the header is not the one that header, table and sections need.
+    BadLength { stored: usize, needed: usize },
+    /// A byte has changed since the image was packed: the checksum in the header is not that of the bytes.
+    BadChecksum { stored: u32, computed: u32 },
+    /// A numeric, by its code, that this build does not have.
+    UnsupportedNumeric { found: u16 },
+    /// A weight layout, by its code, that this build does not read.
+    UnsupportedLayout { found: u16 },
     /// A section that this build does not know and must not skip.
-    UnknownSection {
-        /// Its kind.
-        kind: u16,
-    },
+    UnknownSection { kind: u16 },
     /// More sections than an image can have.
-    TooManySections {
-        /// How many.
-        found: u16,
-    },
+    TooManySections { found: u16 },
     /// A section that every image has is not there.
-    MissingSection {
-        /// Which.
-        kind: SectionKind,
-    },
+    MissingSection { kind: SectionKind },
     /// A section is there twice.
-    DuplicateSection {
-        /// Its kind.
-        kind: u16,
-    },
-    /// A section or tensor does not start on a multiple of 16 bytes, or not where the one before it ends.
-    Misaligned {
-        /// Where it starts; a tensor's counts from the start of the weights.
-        offset: usize,
-    },
+    DuplicateSection { kind: u16 },
+    /// A section or tensor does not start on a multiple of 16 bytes, or not where the one before it ends. The offset of
+    /// a tensor counts from the start of the weights.
+    Misaligned { offset: usize },
     /// A byte that is kept for later versions, or lies between two sections, is not zero.
-    NotZero {
-        /// Where it is.
-        offset: usize,
-    },
-    /// A section's payload is not what its kind asks for.
-    BadSection {
-        /// Which.
-        kind: SectionKind,
-        /// The first byte that is wrong, from the start of the payload.
-        offset: usize,
-    },
+    NotZero { offset: usize },
+    /// A section's payload is not what its kind asks for. The first byte that is wrong counts from the start of the
+    /// payload.
+    BadSection { kind: SectionKind, offset: usize },
     /// A cell code that this build does not know.
-    UnknownCell {
-        /// Which node, from 0.
-        node: u32,
-        /// The code.
-        code: u16,
-    },
-    /// A cell that the integer numerics do not have.
-    NoIntegerForm {
-        /// Which node, from 0.
-        node: u32,
-        /// The code of the cell.
-        code: u16,
-    },
-    /// The sizes of a node do not fit each other or its slots.
-    BadSize {
-        /// Which node, from 0.
-        node: u32,
-        /// Features in.
-        input: u32,
-        /// Units.
-        hidden: u32,
-        /// Features out.
-        output: u32,
-    },
-    /// An extent of a node is out of its range, or there are not as many as its cell has.
-    BadExtent {
-        /// Which node, from 0.
-        node: u32,
-        /// Which extent of the cell's spec, or how many there are.
-        extent: u32,
-        /// Its value.
-        found: u32,
-    },
+    UnknownCell { node: u32, code: u16 },
+    /// A cell, by its code, that the integer numerics do not have.
+    NoIntegerForm { node: u32, code: u16 },
+    /// The sizes of a node (features in, units, features out) do not fit each other or its slots.
+    BadSize { node: u32, input: u32, hidden: u32, output: u32 },
+    /// An extent of a node is out of its range, or there are not as many as its cell has: which extent of the cell's
+    /// spec, or how many there are, and its value.
+    BadExtent { node: u32, extent: u32, found: u32 },
     /// An option, an activation or a number of a node is not one its cell has.
-    BadOption {
-        /// Which node, from 0.
-        node: u32,
-    },
-    /// A slot lies outside the arena, a node reads the slot that it writes, or one that nothing before it has written
-    /// as a whole.
-    BadSlot {
-        /// Which node, from 0.
-        node: u32,
-        /// First element of the slot.
-        start: u32,
-        /// Its elements.
-        elements: u32,
-    },
-    /// A tensor is missing, or its shape reaches past the weights.
-    BadTensor {
-        /// Which node, from 0.
-        node: u32,
-        /// Which tensor of the cell's spec.
-        tensor: u32,
-        /// Bytes that its shape needs.
-        needed: usize,
-        /// Bytes that there are from its offset on.
-        given: usize,
-    },
+    BadOption { node: u32 },
+    /// A slot, by its first element and its length, lies outside the arena, a node reads the slot that it writes, or
+    /// one that nothing before it has written as a whole.
+    BadSlot { node: u32, start: u32, elements: u32 },
+    /// A tensor is missing, or its shape reaches past the weights: it needs more bytes than there are from its offset
+    /// on.
+    BadTensor { node: u32, tensor: u32, needed: usize, given: usize },
     /// A row of an integer node is shifted by more than 31.
-    BadShift {
-        /// Which node, from 0.
-        node: u32,
-        /// Which tensor of the cell's integer spec.
-        tensor: u32,
-    },
-    /// A node says that it keeps, or needs for itself, other than it does.
-    BadMemory {
-        /// Which node, from 0.
-        node: u32,
-        /// Elements of its state.
-        state: usize,
-        /// Elements of scratch that it needs for itself.
-        work: usize,
-    },
+    BadShift { node: u32, tensor: u32 },
+    /// A node says that it keeps, or needs for itself, other than these elements of state and of scratch.
+    BadMemory { node: u32, state: usize, work: usize },
     /// A group of weights of a node is multiplied with something else than a power of two up to 16.
-    BadFactor {
-        /// Which node, from 0.
-        node: u32,
-        /// Which tensor of the cell's integer spec.
-        tensor: u32,
-    },
-    /// The sum of a row of an integer node could leave 32 bits.
-    BadSum {
-        /// Which node, from 0.
-        node: u32,
-        /// Which tensor of the cell's integer spec: that of the rows.
-        tensor: u32,
-        /// Which row, from 0.
-        row: u32,
-    },
+    BadFactor { node: u32, tensor: u32 },
+    /// The sum of a row (from 0) of an integer node could leave 32 bits. The tensor is that of the rows.
+    BadSum { node: u32, tensor: u32, row: u32 },
     /// The settings or tables of the front end are not ones that it can run with.
     FrontEnd(FrontEndError),
     /// The settings of the detector are not ones that it can run with.
     Detector(DetectorError),
-    /// The front end does not give as many features as the first input takes.
-    BadFrontEnd {
-        /// Features of the input.
-        needed: usize,
-        /// Coefficients of the front end.
-        given: usize,
-    },
-    /// The front end is one of integers, and what they count is not what the first input counts, or the numeric is a float
-    /// one.
-    BadFrontEndScale {
-        /// What a unit of the input is worth.
-        needed: f32,
-        /// What a unit of a feature is worth.
-        given: f32,
-    },
+    /// The front end does not give as many features (its coefficients) as the first input takes.
+    BadFrontEnd { needed: usize, given: usize },
+    /// The front end is one of integers, and the unit of its features is not that of the first input, or the numeric is
+    /// a float one.
+    BadFrontEndScale { needed: f32, given: f32 },
     /// The detector does not have as many labels as the first output has features.
-    BadDetector {
-        /// Features of the output.
-        needed: usize,
-        /// Labels of the detector.
-        given: usize,
-    },
-    /// State or arena would have 2^26 elements or more, a tensor more bytes than this machine can address, a step
-    /// more than 2^36 multiply-accumulates, or the nodes of an integer numeric share tensors of together more than 4 GiB.
-    TooLarge {
-        /// Which node, from 0.
-        node: u32,
-    },
+    BadDetector { needed: usize, given: usize },
+    /// State or arena would have 2^26 elements or more, a tensor more bytes than this machine can address, a step more
+    /// than 2^36 multiply-accumulates, or the nodes of an integer numeric share tensors of together more than 4 GiB.
+    TooLarge { node: u32 },
 }
 
-impl fmt::Display for ImageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ImageError {
+    /// The message, which the compiler prints too: [`include_model!`](crate::include_model).
+    pub(crate) const fn text(&self) -> Text {
+        let text = Text::NEW;
         match *self {
             Self::Truncated { offset, needed } => {
-                write!(f, "the image ends too soon: byte {offset} begins something that needs {needed} bytes")
+                text.with("the image ends too soon: {} bytes are needed from byte {} on", &[needed, offset])
             }
-            Self::BadMagic { found } => write!(f, "not a flash image: it begins with {found:02x?}"),
-            Self::UnsupportedVersion { found } => write!(f, "format version {found}, which this build does not read"),
+            Self::BadMagic { found } => {
+                text.text("this is not a flash image: it begins with the bytes ").hex_bytes(found)
+            }
+            Self::UnsupportedVersion { found } => {
+                let versions = [found as usize, FORMAT_VERSION as usize];
+                text.with("the image has format version {}, and this build reads version {}", &versions)
+            }
             Self::BadLength { stored, needed } => {
-                write!(f, "the header says {stored} bytes, the sections need {needed}")
+                text.with("the header gives a length of {} bytes, but the sections need {}", &[stored, needed])
             }
             Self::BadChecksum { stored, computed } => {
-                write!(f, "damaged: checksum {computed:08x}, the header says {stored:08x}")
+                let text = text.text("the image is damaged: its checksum (CRC-32) is ").hex(computed);
+                text.text(", but the header says ").hex(stored)
             }
-            Self::UnsupportedNumeric { found } => write!(f, "numeric code {found}, which this build does not have"),
-            Self::UnsupportedLayout { found } => write!(f, "layout code {found}, which this build does not read"),
+            Self::UnsupportedNumeric { found } => match Numeric::from_code(found) {
+                Some(numeric) => text.text("numeric `").text(numeric.name()).text("` ").text(NEEDS_FLOATS),
+                None => text.with("this build does not know numeric code {}", &[found as usize]),
+            },
+            Self::UnsupportedLayout { found } => layout_text(found),
             Self::UnknownSection { kind } => {
-                write!(f, "required section of kind {kind}, which this build does not know")
+                text.with("this build does not know the required section of kind {}", &[kind as usize])
             }
-            Self::TooManySections { found } => write!(f, "{found} sections are too many"),
-            Self::MissingSection { kind } => write!(f, "no section {kind:?}"),
-            Self::DuplicateSection { kind } => write!(f, "two sections of kind {kind}"),
-            Self::Misaligned { offset } => write!(f, "what starts at byte {offset} should not start there"),
-            Self::NotZero { offset } => write!(f, "byte {offset} should be zero"),
-            Self::BadSection { kind, offset } => write!(f, "section {kind:?} is wrong at its byte {offset}"),
-            Self::UnknownCell { node, code } => write!(f, "node {node} has cell code {code}, which this build lacks"),
+            Self::TooManySections { found } => {
+                let counts = [found as usize, MAX_SECTIONS as usize];
+                text.with("the image has {} sections; at most {} are supported", &counts)
+            }
+            Self::MissingSection { kind } => text.text("the section `").text(kind.name()).text("` is missing"),
+            Self::DuplicateSection { kind } => text.with("there are two sections of kind {}", &[kind as usize]),
+            Self::Misaligned { offset } => text.with("byte {} is not where a section or tensor can start", &[offset]),
+            Self::NotZero { offset } => text.with("byte {} must be zero", &[offset]),
+            Self::BadSection { kind, offset } => {
+                text.text("the section `").text(kind.name()).with("` is invalid at its byte {}", &[offset])
+            }
+            Self::UnknownCell { node, code } => {
+                of_node(node).with("this build does not know cell code {}", &[code as usize])
+            }
             Self::NoIntegerForm { node, code } => {
-                write!(f, "node {node} has cell code {code}, which the integer numerics do not have")
+                of_node(node).with("cell code {} has no form in this integer numeric", &[code as usize])
             }
             Self::BadSize { node, input, hidden, output } => {
-                write!(f, "node {node}: input {input}, hidden {hidden}, output {output} do not fit together")
+                let sizes = [input as usize, hidden as usize, output as usize];
+                of_node(node).with("the sizes do not fit together: input {}, hidden {}, output {}", &sizes)
             }
             Self::BadExtent { node, extent, found } => {
-                write!(f, "node {node}: extent {extent} is {found}, which its cell cannot have")
+                of_node(node).with("extent {} cannot be {}", &[extent as usize, found as usize])
             }
-            Self::BadOption { node } => write!(f, "node {node} has an option, activation or number its cell has not"),
+            Self::BadOption { node } => {
+                of_node(node).text("an option, activation or number is not one that the cell has")
+            }
             Self::BadSlot { node, start, elements } => {
-                write!(
-                    f,
-                    "node {node}: the slot of {elements} elements at {start} is outside the arena, in use, or not written before"
-                )
+                let text = of_node(node).with("the slot of {} elements at {}", &[elements as usize, start as usize]);
+                text.text(" is outside the arena, in use, or not written before it is read")
             }
             Self::BadTensor { node, tensor, needed, given } => {
-                write!(f, "node {node}: tensor {tensor} needs {needed} bytes, {given} are there")
+                let numbers = [tensor as usize, needed, given];
+                of_node(node).with("tensor {} needs {} bytes, but only {} are left", &numbers)
             }
             Self::BadShift { node, tensor } => {
-                write!(f, "node {node}: a row of tensor {tensor} is shifted by more than 31")
+                of_node(node).with("a row of tensor {} is shifted by more than 31 bits", &[tensor as usize])
             }
             Self::BadMemory { node, state, work } => {
-                write!(f, "node {node} keeps {state} elements and needs {work} for itself, not what it says")
+                of_node(node).with("the record must say {} elements of state and {} of scratch", &[state, work])
             }
             Self::BadFactor { node, tensor } => {
-                write!(f, "node {node}: a factor of tensor {tensor} is none of 1, 2, 4, 8, 16")
+                of_node(node).with("a factor of tensor {} is not 1, 2, 4, 8 or 16", &[tensor as usize])
             }
             Self::BadSum { node, tensor, row } => {
-                write!(f, "node {node}: the sum of row {row} of tensor {tensor} could leave 32 bits")
+                let numbers = [row as usize, tensor as usize];
+                of_node(node).with("the sum of row {} of tensor {} could overflow 32 bits", &numbers)
             }
-            Self::FrontEnd(error) => error.fmt(f),
-            Self::Detector(error) => error.fmt(f),
+            Self::FrontEnd(error) => error.text(),
+            Self::Detector(error) => error.text(),
             Self::BadFrontEnd { needed, given } => {
-                write!(f, "the front end gives {given} coefficients, the first input takes {needed}")
+                text.with("the front end gives {} features, but the first input takes {}", &[given, needed])
             }
             Self::BadFrontEndScale { needed, given } => {
-                write!(f, "the front end gives integers that count {given:e}, the first input takes {needed:e}")
+                let text = text.text("the front end has scale ").float(given).text(", but the first input has scale ");
+                text.float(needed)
             }
             Self::BadDetector { needed, given } => {
-                write!(f, "the detector has {given} labels, the first output {needed} features")
+                text.with("the detector has {} labels, but the first output has {} features", &[given, needed])
             }
-            Self::TooLarge { node } => {
-                write!(f, "up to node {node} the model needs more memory or work than is supported")
-            }
+            Self::TooLarge { node } => of_node(node).text("the model needs more memory or work than is supported"),
         }
     }
 }
 
-impl core::error::Error for ImageError {}
+const fn of_node(node: u32) -> Text {
+    Text::NEW.with("node {}: ", &[node as usize])
+}
+
+/// Why this build does not read a layout.
+const fn layout_text(found: u16) -> Text {
+    let Some(layout) = Layout::from_code(found) else {
+        return Text::NEW.with("this build does not know layout code {}", &[found as usize]);
+    };
+    let text = Text::NEW.text("layout `").text(layout.name()).text("` ");
+    match layout {
+        _ if layout.is_read() => text.text("is not available for the numeric of the image"),
+        Layout::CortexM4 => text.text("needs the cargo feature `dsp` of the crate `tidegate`"),
+        Layout::CortexM55 => text.text("needs the cargo feature `mve` of the crate `tidegate`"),
+        Layout::CortexM0 => {
+            text.text("is only for Armv6-M cores such as the Cortex-M0+; pack for `portable` or this core")
+        }
+        Layout::Portable => text.text("is read by every build"),
+    }
+}
+
+error_of_text!(ImageError);
 
 impl From<FrontEndError> for ImageError {
     fn from(error: FrontEndError) -> Self {

@@ -1,4 +1,4 @@
-//! Every offset of the image format, once. `FORMAT.md` shows them in words.
+//! Every offset of the image format, defined once. `FORMAT.md` describes the same offsets in words.
 
 #![expect(missing_docs, reason = "the names are those of FORMAT.md, which says what each holds")]
 
@@ -10,13 +10,13 @@ pub const MAGIC_BYTES: [u8; 4] = *b"TGIM";
 pub const FORMAT_VERSION: u16 = 1;
 /// Sections, tensors and the image itself start and end on multiples of this many bytes.
 pub const ALIGNMENT: usize = 16;
-/// Most sections of an image.
+/// Maximum number of sections in an image.
 pub const MAX_SECTIONS: u16 = 64;
-/// Most nodes of an image: `parse` looks at the nodes before each.
+/// Maximum number of nodes in an image. For each node, `parse` visits all nodes before it.
 pub const MAX_NODES: u32 = 1 << 10;
-/// Most inputs and most outputs of an image.
+/// Maximum number of inputs, and of outputs, in an image.
 pub const MAX_PORTS: u16 = 1 << 8;
-/// Most features or units of a node: products of two sizes and an element stay below 2^32 bytes by a check.
+/// Maximum number of features or units of a node. A check keeps products of two sizes and an element below 2^32 bytes.
 pub const MAX_SIZE: u32 = 1 << 20;
 
 /// The header, at the start of the image.
@@ -26,14 +26,14 @@ pub mod header {
     pub const MAGIC: Range<usize> = 0..4;
     pub const VERSION: Range<usize> = 4..6;
     pub const SECTION_COUNT: Range<usize> = 6..8;
-    /// Bytes of the whole image.
+    /// Length of the whole image in bytes.
     pub const IMAGE_LEN: Range<usize> = 8..12;
     pub const NUMERIC: Range<usize> = 12..14;
     pub const LAYOUT: Range<usize> = 14..16;
     pub const MODEL_ID: Range<usize> = 16..24;
-    /// Zero.
+    /// Must be zero.
     pub const RESERVED: Range<usize> = 24..28;
-    /// CRC-32 (ISO-HDLC) of every byte of the image but these four.
+    /// CRC-32 (ISO-HDLC) of every byte of the image except these four.
     pub const CRC: Range<usize> = 28..32;
     pub const LEN: usize = 32;
 }
@@ -46,55 +46,56 @@ pub mod section {
     /// 1: a reader that does not know the kind must refuse the image. 0: it may skip the section.
     pub const REQUIRED: Range<usize> = 2..4;
     pub const OFFSET: Range<usize> = 4..8;
-    /// Bytes, without the padding that follows.
+    /// Length in bytes, without the padding that follows.
     pub const PAYLOAD_LEN: Range<usize> = 8..12;
-    /// Zero.
+    /// Must be zero.
     pub const RESERVED: Range<usize> = 12..16;
     pub const LEN: usize = 16;
 }
 
-/// The payload of the section `nodes`: this, then the node records.
+/// The payload of the section `nodes`: this header, then the node records.
 pub mod nodes {
     use super::Range;
 
     pub const NODE_COUNT: Range<usize> = 0..4;
     /// Elements of the arena that holds the slots.
     pub const SLOT_ELEMENTS: Range<usize> = 4..8;
-    /// Zero.
+    /// Must be zero.
     pub const RESERVED: Range<usize> = 8..16;
     pub const LEN: usize = 16;
 }
 
-/// A node record: this, then its extents, activations, params, slots, and the offset of each tensor of its cell's spec.
+/// A node record: this header, then the extents, activations, params, slots, and the offset of each tensor of the
+/// cell's spec.
 pub mod node {
     use super::Range;
 
     pub const CELL: Range<usize> = 0..2;
-    /// Words of the whole record.
+    /// Length of the whole record in words.
     pub const RECORD_WORDS: Range<usize> = 2..4;
     /// Bit `k`: option `k` of the cell's spec.
     pub const OPTIONS: Range<usize> = 4..8;
     pub const INPUT_SIZE: Range<usize> = 8..12;
     pub const HIDDEN_SIZE: Range<usize> = 12..16;
     pub const OUTPUT_SIZE: Range<usize> = 16..20;
-    /// First element of the slot it writes, in the arena.
+    /// First arena element of the slot that the node writes.
     pub const OUTPUT_SLOT: Range<usize> = 20..24;
-    /// Time steps that it is unrolled over; 0: it is not.
+    /// Number of time steps of an unrolled node; 0 if the node is not unrolled.
     pub const UNROLL_STEPS: Range<usize> = 24..28;
     /// Bits of [`unroll`](super::unroll).
     pub const UNROLL_FLAGS: Range<usize> = 28..30;
     pub const SLOT_COUNT: Range<usize> = 30..32;
-    /// As many extents, activations, params and tensors as the cell's spec lists.
+    /// The four counts must equal the numbers of extents, activations, params and tensors in the cell's spec.
     pub const EXTENT_COUNT: Range<usize> = 32..34;
     pub const ACTIVATION_COUNT: Range<usize> = 34..36;
     pub const PARAM_COUNT: Range<usize> = 36..38;
     pub const TENSOR_COUNT: Range<usize> = 38..40;
-    /// Elements of the state that it keeps.
+    /// Elements of state that the node keeps between steps.
     pub const STATE_ELEMENTS: Range<usize> = 40..44;
-    /// Elements of scratch that it needs for itself: a step need not count them.
+    /// Elements of scratch that the node needs for itself, stored so that a step need not compute them.
     pub const WORK_ELEMENTS: Range<usize> = 44..48;
     pub const LEN: usize = 48;
-    /// A tensor's offset in the section `weights` when the node does not have it.
+    /// A tensor's offset in the section `weights` if the node does not have the tensor.
     pub const ABSENT: u32 = u32::MAX;
 }
 
@@ -104,9 +105,9 @@ pub mod unroll {
     pub const READ_BACKWARDS: u16 = 1;
     /// The first result goes to the last valid row.
     pub const WRITE_BACKWARDS: u16 = 2;
-    /// The state is carried from one run over the rows to the next.
+    /// The state is carried from one window to the next.
     pub const STATEFUL: u16 = 4;
-    /// No other bit is set.
+    /// All flags; no other bit may be set.
     pub const ALL: u16 = READ_BACKWARDS | WRITE_BACKWARDS | STATEFUL;
 }
 
@@ -122,17 +123,17 @@ pub mod activation {
     pub const LEN: usize = 12;
 }
 
-/// A slot that a node reads.
+/// A slot that the node reads.
 pub mod slot {
     use super::Range;
 
-    /// First element, in the arena.
+    /// First arena element.
     pub const START: Range<usize> = 0..4;
     pub const ELEMENTS: Range<usize> = 4..8;
     pub const LEN: usize = 8;
 }
 
-/// The payload of the section `ports`: this, then the inputs, the outputs, and their names.
+/// The payload of the section `ports`: this header, then the inputs, the outputs, and their names.
 pub mod ports {
     use super::Range;
 
@@ -145,14 +146,14 @@ pub mod ports {
 pub mod port {
     use super::Range;
 
-    /// First element, in the arena.
+    /// First arena element.
     pub const SLOT: Range<usize> = 0..4;
     pub const SIZE: Range<usize> = 4..8;
     /// f32; 1.0 in float numerics.
     pub const SCALE: Range<usize> = 8..12;
-    /// i32; 0 but in the numeric `i8`.
+    /// i32; 0 except in the numeric `i8`.
     pub const ZERO_POINT: Range<usize> = 12..16;
-    /// From the first byte of the payload.
+    /// Offset from the first byte of the payload.
     pub const NAME_OFFSET: Range<usize> = 16..20;
     pub const NAME_LEN: Range<usize> = 20..24;
     pub const LEN: usize = 24;

@@ -1,45 +1,44 @@
-//! In which order the weights of a block of four rows lie: for the instructions that will read them. A layout permutes
-//! weights, and never changes a bit of the result.
+//! The order of the weights in a block of four rows, chosen for the instructions that read them. A layout permutes
+//! weights and never changes a bit of the result.
 
 use super::Numeric;
 
-/// Columns of a row that share a factor in the numeric `i4x16`.
+/// Number of columns of a row that share a factor in the numeric `i4x16`.
 pub const GROUP: usize = 32;
-/// Bytes of a group of a block of four rows: its weights, and behind them a factor a row.
+/// Length in bytes of a group in a block of four rows: the weights, followed by one factor per row.
 pub(crate) const GROUP_BYTES: usize = 4 * GROUP / 2 + 4;
-/// What the weights of a group may be multiplied with: powers of two.
+/// [`GROUP_BYTES`] in words.
+pub(crate) const GROUP_WORDS: usize = GROUP_BYTES / 4;
+/// Largest factor of a group. Factors are powers of two.
 pub const MAX_FACTOR: u8 = 16;
 
-/// In which order the weights lie.
+/// The order of the weights in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Layout {
-    /// Column by column: read by every build. Float numerics have no other, `i4x16` this and that of the Cortex-M4.
-    Portable,
-    /// The same, with 128 added to every weight: Thumb-1 has no signed byte load with an offset.
-    CortexM0,
-    /// Four columns of a row in a word, the second and the third exchanged: what SXTB16 takes apart. In `i4x16` eight, and
-    /// 8 added to every weight: what a mask takes apart.
-    CortexM4,
-    /// Sixteen columns of a row side by side: a vector of Helium.
-    CortexM55,
+    /// Column by column. Every build reads it. Float numerics have only this layout; `i4x16` has this one and that of
+    /// the Cortex-M4.
+    Portable = 0,
+    /// Column by column, with 128 added to every weight, because Thumb-1 has no signed byte load with an offset.
+    CortexM0 = 1,
+    /// Four columns of a row in one word with the second and third exchanged, as SXTB16 unpacks them. In `i4x16`, eight
+    /// columns with 8 added to every weight, as a mask unpacks them.
+    CortexM4 = 2,
+    /// Sixteen columns of a row side by side: one vector of Helium.
+    CortexM55 = 3,
 }
 
 impl Layout {
     /// Every layout.
     pub const ALL: [Self; 4] = [Self::Portable, Self::CortexM0, Self::CortexM4, Self::CortexM55];
 
-    /// Its code in an image.
+    /// The layout's code in an image.
     pub const fn code(self) -> u16 {
-        match self {
-            Self::Portable => 0,
-            Self::CortexM0 => 1,
-            Self::CortexM4 => 2,
-            Self::CortexM55 => 3,
-        }
+        self as u16
     }
 
-    /// The layout with this code.
+    /// The layout with this code, or `None` if the code is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::Portable),
@@ -50,7 +49,8 @@ impl Layout {
         }
     }
 
-    /// Whether this build has the kernel that reads it: a host has all, firmware the portable one and its core's.
+    /// Whether this build contains the kernel for this layout. A host reads all layouts, firmware the portable one and
+    /// its core's.
     pub const fn is_read(self) -> bool {
         const HOST: bool = cfg!(not(target_os = "none"));
         match self {
@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// Its name on the command line.
+    /// The layout's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -71,7 +71,7 @@ impl Layout {
         }
     }
 
-    /// Whether the weights of a numeric can lie so.
+    /// Whether this layout is available for `numeric`.
     pub const fn is_of(self, numeric: Numeric) -> bool {
         match (numeric, self) {
             (Numeric::F32 | Numeric::F16, Self::Portable) => true,
@@ -81,7 +81,7 @@ impl Layout {
         }
     }
 
-    /// The columns of a matrix are filled up to a multiple of this; what fills them up stands for zero.
+    /// Matrices are padded to a multiple of this many columns; the padding stands for zero.
     pub const fn columns(self, numeric: Numeric) -> usize {
         match (numeric, self) {
             (Numeric::F32 | Numeric::F16, _) | (Numeric::I8x16 | Numeric::I8, Self::Portable | Self::CortexM0) => 1,
@@ -92,7 +92,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a block of four rows of so many columns; `None` if they are too many to count.
+    /// Length in bytes of a block of four rows with `cols` columns; `None` on overflow.
     pub const fn block_bytes(self, numeric: Numeric, cols: usize) -> Option<usize> {
         let Some(padded) = cols.checked_next_multiple_of(self.columns(numeric)) else { return None };
         match numeric {
@@ -106,12 +106,12 @@ impl Layout {
         }
     }
 
-    /// Where the weight of a row, 0 to 3, and column lies in its block: in bytes, in `i4x16` in half bytes, the
-    /// lower ones first.
+    /// Position of the weight at `row` (0 to 3) and `col` in its block: in bytes, or in `i4x16` in half bytes, the
+    /// lower half first.
     pub const fn place(self, numeric: Numeric, row: usize, col: usize) -> usize {
         match (numeric, self) {
             (Numeric::I4x16, Self::CortexM4) => {
-                // Behind each group so far lie four factors.
+                // Four factors follow each preceding group.
                 32 * (col / 8) + 8 * row + [0, 4, 1, 5, 2, 6, 3, 7][col % 8] + 8 * (col / GROUP)
             }
             (Numeric::I4x16, _) => 4 * col + row + 8 * (col / GROUP),
@@ -121,7 +121,7 @@ impl Layout {
         }
     }
 
-    /// A weight as its byte, or in `i4x16` as its half byte.
+    /// Encodes a weight as a byte, or in `i4x16` as a half byte.
     pub const fn code_of(self, numeric: Numeric, weight: i8) -> u8 {
         match (numeric, self) {
             (Numeric::I4x16, Self::CortexM4) => (weight.cast_unsigned() & 15) ^ 8,
@@ -131,10 +131,10 @@ impl Layout {
         }
     }
 
-    /// The weight of a row, 0 to 3, and column in a block; none where that is too short.
+    /// Decodes the weight at `row` (0 to 3) and `col` of a block; `None` if the block is too short.
     pub(crate) fn weight(self, numeric: Numeric, block: &[u8], row: usize, col: usize) -> Option<i32> {
         let place = self.place(numeric, row, col);
-        // What makes a weight a code makes it a weight again.
+        // Encoding is its own inverse.
         let weight = |code: u8| self.code_of(numeric, code.cast_signed());
         if numeric != Numeric::I4x16 {
             return block.get(place).map(|&byte| weight(byte).cast_signed().into());
@@ -145,13 +145,13 @@ impl Layout {
     }
 }
 
-/// Where the four factors of a group begin in a block of so many bytes.
+/// Offset of the four factors of a group in a block of `block_bytes`.
 pub const fn factors_at(block_bytes: usize, group: usize) -> usize {
     let end = (group + 1) * GROUP_BYTES;
     (if end < block_bytes { end } else { block_bytes }) - 4
 }
 
-/// Whether the factors of the groups of these blocks, of so many bytes each, are powers of two up to [`MAX_FACTOR`].
+/// Whether all group factors of these blocks, `block_bytes` each, are powers of two up to [`MAX_FACTOR`].
 pub(crate) const fn factors_are_known(blocks: &[u8], block_bytes: usize) -> bool {
     let mut rest = blocks;
     while let Some((mut block, others)) = rest.split_at_checked(block_bytes)

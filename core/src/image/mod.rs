@@ -5,11 +5,11 @@ pub mod error;
 pub mod field;
 pub(crate) mod layout;
 pub(crate) mod read;
-pub mod write;
 
 pub use error::{ImageError, Misaligned};
 pub use layout::{GROUP, Layout, MAX_FACTOR, factors_at};
 
+use crate::math::HAS_FLOATS;
 use crc::Crc32;
 use read::{align_up, slice, u16_at, u32_at, u64_at};
 
@@ -18,20 +18,20 @@ use read::{align_up, slice, u16_at, u32_at, u64_at};
 #[repr(C, align(16))]
 pub struct Aligned<T: ?Sized>(pub T);
 
-/// Bytes that start on a 16-byte boundary, which a `const fn` cannot check: the type says it.
+/// Bytes that start on a 16-byte boundary. The type carries the proof, because a `const fn` cannot check an address.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageBytes<'a>(&'a [u8]);
 
 impl<'a> ImageBytes<'a> {
-    /// Of bytes whose type says that they are aligned.
+    /// Wraps bytes whose type guarantees the alignment.
     pub const fn from_aligned(bytes: &'a Aligned<[u8]>) -> Self {
         Self(&bytes.0)
     }
 
-    /// Of bytes from anywhere: another flash bank, a download.
+    /// Wraps bytes from anywhere, such as another flash bank or a download.
     ///
     /// # Errors
-    /// If they do not start on a multiple of 16.
+    /// If the bytes do not start on a multiple of 16.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Misaligned> {
         match bytes.as_ptr().addr() % field::ALIGNMENT {
             0 => Ok(Self(bytes)),
@@ -47,34 +47,35 @@ impl<'a> ImageBytes<'a> {
 /// How weights, activations and states are stored and computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Numeric {
     /// f32 throughout.
     F32 = 0,
     /// Matrices in f16, widened on load; everything else f32.
     F16 = 1,
-    /// Matrices in i8 with scales a row, everything else in i16 and i32.
+    /// Matrices in i8 with a scale per row, everything else in i16 and i32.
     I8x16 = 2,
-    /// The same with matrices in i4, of which 32 columns of a row have a factor that makes them i8.
+    /// As [`I8x16`](Self::I8x16), but with matrices in i4: 32 columns of a row share a factor that widens them to i8.
     I4x16 = 4,
-    /// As TFLite's integer kernels compute, bit for bit: matrices in i8, what layers give in 8 bits, the cell state of an
-    /// LSTM in 16. Slots and states are i16, and hold what TFLite has less its zero point: so 0 stands for 0.0 everywhere.
+    /// Bit for bit as TFLite's integer kernels: matrices in i8, layer outputs in 8 bits, the cell state of an LSTM in
+    /// 16. Slots and states are i16 and hold TFLite's value minus its zero point, so that 0 stands for 0.0 everywhere.
     I8 = 3,
 }
 
 impl Numeric {
     /// Every numeric, in the order of codes.
     pub const ALL: [Self; 5] = [Self::F32, Self::F16, Self::I8x16, Self::I8, Self::I4x16];
-    /// Those that compute in f32.
+    /// The numerics that compute in f32.
     pub const FLOAT: [Self; 2] = [Self::F32, Self::F16];
-    /// Those in integers that a model of floats can be packed in, which [need its ranges](Self::needs_ranges).
+    /// The integer numerics that a float model can be packed in; they [need calibrated ranges](Self::needs_ranges).
     pub const INTEGER: [Self; 2] = [Self::I8x16, Self::I4x16];
 
-    /// Its code in an image.
+    /// The numeric's code in an image.
     pub const fn code(self) -> u16 {
         self as u16
     }
 
-    /// The numeric with this code.
+    /// The numeric with this code, or `None` if the code is unknown.
     pub const fn from_code(code: u16) -> Option<Self> {
         match code {
             0 => Some(Self::F32),
@@ -86,7 +87,7 @@ impl Numeric {
         }
     }
 
-    /// Its name on the command line.
+    /// The numeric's name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -97,7 +98,12 @@ impl Numeric {
         }
     }
 
-    /// Whether slots and states are i16; else they are f32.
+    /// Whether this build runs models in it: float ones need the feature `libm` or `micromath`.
+    pub const fn is_read(self) -> bool {
+        self.is_integer() || HAS_FLOATS
+    }
+
+    /// Whether slots and states are i16; otherwise they are f32.
     pub const fn is_integer(self) -> bool {
         match self {
             Self::F32 | Self::F16 => false,
@@ -105,8 +111,8 @@ impl Numeric {
         }
     }
 
-    /// Whether a model is packed with how far its values reach. One in [`I8`](Self::I8) is in integers already, and says
-    /// itself what they count.
+    /// Whether packing needs the ranges of the model's values. A model in [`I8`](Self::I8) is already quantized and
+    /// states its own scales.
     pub const fn needs_ranges(self) -> bool {
         match self {
             Self::I8x16 | Self::I4x16 => true,
@@ -114,8 +120,8 @@ impl Numeric {
         }
     }
 
-    /// Slots, states and scratch begin on a multiple of this many elements, and are filled up to one: in an integer
-    /// numeric whole words, and as many columns as the layout's kernel reads at once.
+    /// Slots, states and scratch start on, and are padded to, a multiple of this many elements: in an integer numeric
+    /// whole words, and as many columns as the layout's kernel reads at once.
     pub(crate) const fn unit(self, layout: Layout) -> usize {
         match (self.is_integer(), layout.columns(self)) {
             (false, _) => 1,
@@ -124,9 +130,9 @@ impl Numeric {
         }
     }
 
-    /// As many elements filled up.
+    /// Rounds `elements` up to a multiple of [`unit`](Self::unit).
     pub(crate) const fn padded(self, layout: Layout, elements: usize) -> Option<usize> {
-        // A power of two: without a division.
+        // The unit is a power of two, so no division is needed.
         let more = self.unit(layout) - 1;
         match elements.checked_add(more) {
             Some(elements) => Some(elements & !more),
@@ -134,18 +140,18 @@ impl Numeric {
         }
     }
 
-    /// Words that so many elements take, which are padded.
+    /// Number of words that `elements` padded elements take.
     pub(crate) const fn words(self, elements: usize) -> usize {
         if self.is_integer() { elements.div_ceil(2) } else { elements }
     }
 }
 
-/// A hash over the sections: two images with the same id hold the same model.
+/// A hash over the sections. Two images with the same id hold the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ModelId(pub u64);
 
-/// What a section holds.
+/// The kind of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -156,40 +162,49 @@ pub enum SectionKind {
     Weights,
     /// Named inputs and outputs; required.
     Ports,
-    /// How a stream is cut into runs; endless without it.
+    /// How a stream is divided into runs; optional, endless by default.
     Schedule,
-    /// Names of the classes, each ended by a line feed.
+    /// Names of the classes, each terminated by a line feed.
     Labels,
-    /// How audio becomes the input.
+    /// Settings of the front end, which converts audio to features.
     FrontEnd,
-    /// How posteriors become events.
+    /// Settings of the detector, which converts posteriors to events.
     Detector,
-    /// Names of the nodes, each ended by a line feed.
+    /// Names of the nodes, each terminated by a line feed.
     Names,
-    /// Over every byte of the image but itself; kept for signed images, skipped by this build.
+    /// A signature over every byte of the image except its own. Reserved for signed images; this build skips it.
     Signature,
-    /// What a unit of each node's output is worth in an integer numeric, for reports: a step does not read it.
+    /// The scale of each node's output in an integer numeric, for reports. A step does not read it.
     Scales,
 }
 
 impl SectionKind {
-    /// Every kind.
+    /// Every kind of section.
+    #[rustfmt::skip]
     pub const ALL: [Self; 10] = [
-        Self::Nodes,
-        Self::Weights,
-        Self::Ports,
-        Self::Schedule,
-        Self::Labels,
-        Self::FrontEnd,
-        Self::Detector,
-        Self::Names,
-        Self::Signature,
-        Self::Scales,
+        Self::Nodes, Self::Weights, Self::Ports, Self::Schedule, Self::Labels, Self::FrontEnd, Self::Detector,
+        Self::Names, Self::Signature, Self::Scales,
     ];
 
-    /// Its code in the section table.
+    /// The kind's code in the section table.
     pub const fn code(self) -> u16 {
         self as u16 + 1
+    }
+
+    /// Its name in `FORMAT.md` and in error messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Weights => "weights",
+            Self::Ports => "ports",
+            Self::Schedule => "schedule",
+            Self::Labels => "labels",
+            Self::FrontEnd => "front_end",
+            Self::Detector => "detector",
+            Self::Names => "names",
+            Self::Signature => "signature",
+            Self::Scales => "scales",
+        }
     }
 
     const fn from_code(code: u16) -> Option<Self> {
@@ -209,13 +224,13 @@ impl SectionKind {
     }
 }
 
-/// The sections of a checked container: header, lengths, table, optionally the checksum. What the payloads
-/// mean is checked by [`Model::parse`](crate::Model::parse).
+/// The sections of a checked container: header, lengths, table, and optionally the checksum.
+/// [`Model::parse`](crate::Model::parse) checks the payloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Image<'a> {
     /// How weights, activations and states are stored and computed.
     pub numeric: Numeric,
-    /// In which order the weights lie.
+    /// The order of the weights.
     pub layout: Layout,
     /// A hash over the sections.
     pub id: ModelId,
@@ -223,7 +238,7 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Checks everything but the payloads. Bytes after the image's own end are ignored: a flash bank is longer.
+    /// Checks everything except the payloads. Bytes after the end of the image are ignored: a flash bank may be longer.
     ///
     /// # Errors
     /// An [`ImageError`] that says what is wrong, with the numbers.
@@ -269,24 +284,33 @@ impl<'a> Image<'a> {
         let Some(numeric) = Numeric::from_code(numeric) else {
             return Err(ImageError::UnsupportedNumeric { found: numeric });
         };
+        if !numeric.is_read() {
+            return Err(ImageError::UnsupportedNumeric { found: numeric.code() });
+        }
         let found = layout;
         let Some(layout) = Layout::from_code(found) else { return Err(ImageError::UnsupportedLayout { found }) };
         if !layout.is_read() || !layout.is_of(numeric) {
             return Err(ImageError::UnsupportedLayout { found });
         }
-        match sections(bytes, count) {
-            Ok(sections) => Ok(Self { numeric, layout, id: ModelId(id), sections }),
-            Err(error) => Err(error),
-        }
+        Ok(Self { numeric, layout, id: ModelId(id), sections: ok!(sections(bytes, count)) })
     }
 
-    /// The payload of a section.
+    /// The payload of the section of this kind, if the image has one.
     pub const fn section(&self, kind: SectionKind) -> Option<&'a [u8]> {
         self.sections[kind as usize]
     }
+
+    /// The payload of a section that every image has.
+    pub(crate) const fn required(&self, kind: SectionKind) -> Result<&'a [u8], ImageError> {
+        match self.section(kind) {
+            Some(payload) => Ok(payload),
+            None => Err(ImageError::MissingSection { kind }),
+        }
+    }
 }
 
-/// Walks the table: every section aligned, right behind the one before it, known or optional, there once.
+/// Checks the section table: every section is aligned, follows the previous one directly, is known or optional, and
+/// occurs once.
 const fn sections(bytes: &[u8], count: u16) -> Result<[Option<&[u8]>; SectionKind::ALL.len()], ImageError> {
     if count > field::MAX_SECTIONS {
         return Err(ImageError::TooManySections { found: count });
@@ -349,7 +373,7 @@ const fn sections(bytes: &[u8], count: u16) -> Result<[Option<&[u8]>; SectionKin
     }
 }
 
-/// The first byte of `start..end` that is not zero. These ranges are kept, or lie between sections: 15 bytes at most.
+/// Offset of the first nonzero byte in `start..end`. These ranges are reserved fields or padding, at most 15 bytes.
 pub(crate) const fn not_zero(bytes: &[u8], start: usize, end: usize) -> Option<usize> {
     let mut offset = start;
     while offset < end && offset < bytes.len() {

@@ -1,4 +1,4 @@
-//! Numbers out of bytes, in `const fn`s that return `None` past the end.
+//! Reads numbers from bytes, in `const fn`s that return `None` past the end.
 
 use core::ops::Range;
 

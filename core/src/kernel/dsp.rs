@@ -1,16 +1,12 @@
-//! Armv7E-M and Armv8-M with the DSP extension (Cortex-M4, M7, M33): two products an instruction, 1.19 instructions a
-//! product. Elsewhere the same in plain Rust.
+//! Armv7E-M and Armv8-M with the DSP extension (Cortex-M4, M7, M33): two products per instruction, 1.19 instructions
+//! per product in total. On other targets the same layout is read in plain Rust.
 
-use super::{CortexM4, Kernel};
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-use super::{Part, Written};
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-use crate::quant::RowBlock;
+use super::{Blocked, CortexM4};
 
-impl Kernel for CortexM4 {
-    /// Four columns of four rows, a word a row: columns 0, 2, 1, 3.
+impl Blocked for CortexM4 {
+    /// Four columns of four rows, one word per row: columns 0, 2, 1, 3.
     type Unit = [u32; 4];
-    /// Four columns, two in a word.
+    /// Four columns, two per word.
     type Operand<'x> = &'x [[u32; 2]];
 
     fn block_len(cols: usize) -> usize {
@@ -24,7 +20,7 @@ impl Kernel for CortexM4 {
 
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
     fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
-        imp::dot(start, block, x)
+        super::dsp_asm::dot(start, block, x)
     }
 
     #[cfg(not(all(target_arch = "arm", feature = "dsp")))]
@@ -39,125 +35,5 @@ impl Kernel for CortexM4 {
             }
         }
         sums
-    }
-
-    #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        imp::sum_two(rows, fine, coarse, sums);
-    }
-
-    #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        imp::sum_one(rows, part, sums);
-    }
-}
-
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-#[expect(unsafe_code)]
-mod imp {
-    use core::arch::asm;
-
-    use crate::kernel::frame::Frame;
-    use crate::kernel::{CortexM4, Part, Written, thumb2};
-    use crate::quant::RowBlock;
-
-    /// Four columns: weights from r12 on, r4 to r7 and r10 free; x from lr on, to r8 and r9; sums in r0 to r3.
-    macro_rules! quad {
-        () => {
-            "ldm r12!, {{r4, r5, r6, r7}}
-            ldrd r8, r9, [lr], #8
-            sxtb16 r10, r4
-            smlad r0, r10, r8, r0
-            sxtb16 r4, r4, ror #8
-            smlad r0, r4, r9, r0
-            sxtb16 r10, r5
-            smlad r1, r10, r8, r1
-            sxtb16 r5, r5, ror #8
-            smlad r1, r5, r9, r1
-            sxtb16 r10, r6
-            smlad r2, r10, r8, r2
-            sxtb16 r6, r6, ror #8
-            smlad r2, r6, r9, r2
-            sxtb16 r10, r7
-            smlad r3, r10, r8, r3
-            sxtb16 r7, r7, ror #8
-            smlad r3, r7, r9, r3"
-        };
-    }
-
-    /// As many quads as r11 says, two a turn.
-    macro_rules! quads {
-        () => {
-            concat!(
-                "lsrs r11, r11, #1\n bcc 2f\n",
-                quad!(),
-                "\n cmp r11, #0\n beq 3f\n 2:\n",
-                quad!(),
-                "\n",
-                quad!(),
-                "\n subs r11, r11, #1\n bne 2b\n 3:"
-            )
-        };
-    }
-
-    macro_rules! high {
-        () => {
-            "smmul r0, r0, r6
-            smmul r1, r1, r7
-            smmul r2, r2, r8
-            smmul r3, r3, r9"
-        };
-    }
-
-    /// By itself: it needs nearly all registers.
-    #[inline(never)]
-    pub fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
-        let (quads, [mut a, mut b, mut c, mut d]) = (block.len().min(x.len()), start);
-        if quads == 0 {
-            return start;
-        }
-        // SAFETY: reads `quads` times 16 bytes of weights and 8 of `x`, which both slices have, aligned to 4, as LDM and LDRD
-        // need. r6, r7 and the stack pointer are restored.
-        unsafe {
-            asm!(
-                "push {{r6, r7}}",
-                quads!(),
-                "pop {{r6, r7}}",
-                inout("r0") a, inout("r1") b, inout("r2") c, inout("r3") d,
-                inout("r12") block.as_ptr() => _,
-                inout("lr") x.as_ptr() => _,
-                inout("r11") quads => _,
-                out("r4") _, out("r5") _, out("r8") _, out("r9") _, out("r10") _,
-            );
-        }
-        [a, b, c, d]
-    }
-
-    pub fn sum_two(
-        rows: &[RowBlock],
-        fine: &Part<'_, '_, CortexM4>,
-        coarse: &Part<'_, '_, CortexM4>,
-        sums: &mut Written<'_>,
-    ) {
-        let coarse = Some((coarse.blocks, coarse.operand));
-        let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
-        let blocks = frame.blocks;
-        // SAFETY: `Frame::new` has seen that both parts have as many units of 16 bytes as the blocks take, and their operands
-        // as many quads of 8 bytes as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as LDM and
-        // LDRD need. r6, r7 and the stack pointer are restored.
-        unsafe {
-            thumb2::sum_two!(frame, quads, high);
-            sums.set_len(blocks);
-        }
-    }
-
-    pub fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, CortexM4>, sums: &mut Written<'_>) {
-        let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
-        let blocks = frame.blocks;
-        // SAFETY: as in `sum_two`.
-        unsafe {
-            thumb2::sum_one!(frame, quads, high);
-            sums.set_len(blocks);
-        }
     }
 }

@@ -1,12 +1,13 @@
-//! Sums in f32 on a Cortex-M with a floating-point unit: weights come sixteen at a time, and the product is rounded
-//! before it is added, as in the scalar code. VMUL and VADD take two cycles where VMLA takes three (Cortex-M4 Technical
-//! Reference Manual, table 7-1). 2.25 instructions a product; with f16, which the unit widens, 3.1. Sums go through memory, since stable Rust has no operands in this unit's registers.
+//! Sums in f32 on a Cortex-M with a floating-point unit. Weights are loaded sixteen at a time, and the product is
+//! rounded before it is added, as in the scalar code. VMUL and VADD take two cycles where VMLA takes three (Cortex-M4
+//! Technical Reference Manual, table 7-1). 2.25 instructions per product; 3.1 with f16, which the unit widens. Sums are
+//! passed through memory, because stable Rust has no asm operands in registers of this unit.
 
 use core::arch::asm;
 
 use half::f16;
 
-/// Columns of f32: weights from {w} on, as many of the operand, from {x} on, as {n} says; sums in s0 to s3.
+/// {n} columns of f32: weights from {w}, the operand from {x}; sums in s0 to s3.
 macro_rules! columns {
     () => {
         "subs {n}, {n}, #4
@@ -68,27 +69,16 @@ macro_rules! columns {
     };
 }
 
-/// A column of f16 in two registers with an operand's element in a third.
+/// A column of f16 in two registers, and an element of the operand in a third.
+#[rustfmt::skip]
 macro_rules! half_column {
     ($low:literal, $high:literal, $x:literal) => {
         concat!(
-            "vcvtb.f32.f16 s14, ",
-            $low,
-            "\n vcvtt.f32.f16 s15, ",
-            $low,
-            "\n vmul.f32 s14, s14, ",
-            $x,
-            "\n vmul.f32 s15, s15, ",
-            $x,
+            "vcvtb.f32.f16 s14, ", $low, "\n vcvtt.f32.f16 s15, ", $low,
+            "\n vmul.f32 s14, s14, ", $x, "\n vmul.f32 s15, s15, ", $x,
             "\n vadd.f32 s0, s0, s14\n vadd.f32 s1, s1, s15",
-            "\n vcvtb.f32.f16 s14, ",
-            $high,
-            "\n vcvtt.f32.f16 s15, ",
-            $high,
-            "\n vmul.f32 s14, s14, ",
-            $x,
-            "\n vmul.f32 s15, s15, ",
-            $x,
+            "\n vcvtb.f32.f16 s14, ", $high, "\n vcvtt.f32.f16 s15, ", $high,
+            "\n vmul.f32 s14, s14, ", $x, "\n vmul.f32 s15, s15, ", $x,
             "\n vadd.f32 s2, s2, s14\n vadd.f32 s3, s3, s15\n"
         )
     };
@@ -135,7 +125,7 @@ pub fn accumulate(mut acc: [f32; 4], block: &[[f32; 4]], x: &[f32]) -> [f32; 4] 
     acc
 }
 
-/// In the order of the registers that LDRD fills.
+/// In the order of the registers that LDRD loads.
 #[repr(C)]
 struct Operand {
     x: *const f32,
@@ -193,7 +183,7 @@ pub fn sum_two(
 /// [`scalar::accumulate`](super::scalar::accumulate)
 pub fn accumulate_half(mut acc: [f32; 4], block: &[[f16; 4]], x: &[f32]) -> [f32; 4] {
     let columns = block.len().min(x.len());
-    // Tensors are aligned to more than that.
+    // Always succeeds: tensors have a greater alignment.
     let Ok(words) = bytemuck::try_cast_slice::<_, [u32; 2]>(block) else {
         return super::scalar::accumulate(acc, block, x);
     };
@@ -202,7 +192,7 @@ pub fn accumulate_half(mut acc: [f32; 4], block: &[[f16; 4]], x: &[f32]) -> [f32
     unsafe {
         asm!(
             "vldmia {acc}, {{s0-s3}}",
-            // Two eights a turn; an odd number of them begins with the second.
+            // Two groups of eight columns per turn; an odd number of groups starts with the second.
             "adds {eights}, {eights}, #1",
             "lsrs {eights}, {eights}, #1",
             "beq 3f",

@@ -1,10 +1,10 @@
-//! What the kernels in assembly share: what they keep in memory, all registers being in use within a block, and the loop over
-//! the blocks of those for Thumb-2.
+//! Shared parts of the kernels in assembly: the values that they keep in memory, because a block uses all registers,
+//! and the loop over blocks of the Thumb-2 kernels.
 
 use super::{Blocks, Written};
 use crate::quant::RowBlock;
 
-/// What is left to do. The offsets in words: 0 and 3 are the parts, then rows, sums, blocks.
+/// The remaining work. Offsets in words: the parts are at 0 and 3, followed by rows, sums and blocks.
 #[repr(C)]
 pub struct Frame<U, X> {
     pub fine: Walk<U, X>,
@@ -14,17 +14,17 @@ pub struct Frame<U, X> {
     pub blocks: usize,
 }
 
-/// A part, in the order of the registers that LDM fills.
+/// A part, in the order of the registers that LDM loads.
 #[repr(C)]
 pub struct Walk<U, X> {
-    /// Of a block, in units.
+    /// Units of a block.
     pub len: usize,
     pub units: *const U,
     pub x: *const X,
 }
 
 impl<U, X> Walk<U, X> {
-    /// Over `len` elements of `x` in each block. None if it would go past a slice in so many blocks, or has nothing to do.
+    /// Over `len` elements of `x` in each block. `None` if `blocks` blocks exceed a slice, or if `len` is 0.
     fn new(part: Blocks<'_, U>, x: &[X], len: usize, blocks: usize) -> Option<Self> {
         let whole = len > 0 && len <= x.len() && part.units.len() >= part.block_len * blocks;
         whole.then_some(Self { len, units: part.units.as_ptr(), x: x.as_ptr() })
@@ -32,8 +32,9 @@ impl<U, X> Walk<U, X> {
 }
 
 impl<U, X> Frame<U, X> {
-    /// Of as many blocks as there are `rows` and room for `sums`, at least one; both parts have these, and their operands as many elements
-    /// as a block has units. Else none. Without a coarse part its length is 0.
+    /// The frame over as many blocks as there are `rows` and places in `sums`. `None` if there is no block, if a part
+    /// has fewer blocks, or if an operand has fewer elements than a block has units. Without a coarse part its length
+    /// is 0.
     pub fn new<'a, 'x>(
         rows: &[RowBlock],
         fine: (Blocks<'a, U>, &'x [X]),
@@ -43,7 +44,7 @@ impl<U, X> Frame<U, X> {
         Self::of(rows, fine, coarse, sums, |block_len| block_len)
     }
 
-    /// The same, where a block of so many units takes as many elements as `elements` says.
+    /// [`new`](Self::new) for blocks that read `elements(block_len)` elements of the operand.
     fn of<'a, 'x>(
         rows: &[RowBlock],
         fine: (Blocks<'a, U>, &'x [X]),
@@ -64,13 +65,13 @@ impl<U, X> Frame<U, X> {
 }
 
 impl Frame<u32, [i16; 2]> {
-    /// The same of `i4x16`, whose blocks have a word of factors behind each group.
-    pub fn of_nibbles<'a, 'x>(
+    /// [`new`](Self::new) for `i4x16`, whose blocks have a word of factors after each group.
+    pub fn of_i4<'a, 'x>(
         rows: &[RowBlock],
         fine: (Blocks<'a, u32>, &'x [[i16; 2]]),
         coarse: Option<(Blocks<'a, u32>, &'x [[i16; 2]])>,
         sums: &mut Written<'_>,
     ) -> Option<Self> {
-        Self::of(rows, fine, coarse, sums, |words| words - words.div_ceil(super::nibbles::GROUP_WORDS))
+        Self::of(rows, fine, coarse, sums, |words| words - words.div_ceil(crate::image::layout::GROUP_WORDS))
     }
 }

@@ -1,10 +1,10 @@
-//! What is made of the sums of a gated cell's units, where a core may have instructions for several units at once. Here
-//! in plain Rust.
+//! The gates of several units, computed from their sums, in plain Rust. Cores with suitable instructions have their own
+//! versions.
 
 use crate::curve::{Curves, PREACT_BITS, sigmoid, tanh};
 use crate::quant::from_q15;
 
-/// The gates of σ and tanh, as the core that the build is for has them.
+/// The gates with σ and tanh, in the version for the target of the build.
 pub(crate) mod usual {
     #[cfg(all(target_arch = "arm", feature = "mve"))]
     pub use super::super::mve_gates::{gru, interpolate, lstm, reset_update};
@@ -36,27 +36,28 @@ pub(crate) mod usual {
     }
 }
 
-/// How the numbers of an LSTM are brought together.
+/// The shifts that align the fraction bits of an LSTM's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LstmShifts {
-    /// The fraction bits that a candidate has more than a cell state, at most 15.
+    /// Fraction bits of the candidate minus those of the cell state, at most 15.
     pub candidate: u32,
-    /// The fraction bits that a cell state lacks to 15.
+    /// 15 minus the fraction bits of the cell state.
     pub lift: u32,
 }
 
-/// The sums of the units of a GRU with the reset after.
+/// The sums of the units of a GRU with the reset after the product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GruSums<'s> {
-    /// Of r and z, over the input and h.
+    /// r and z, over the input and h.
     pub gates: &'s [[i32; 2]],
-    /// Of n, over the input.
+    /// n, over the input.
     pub of_input: &'s [i32],
-    /// Of n, over h.
+    /// n, over h.
     pub of_hidden: &'s [i32],
 }
 
-/// The units of an LSTM, c to c' and m, with the sums of i, f, g, o: σ for the gates, tanh for candidate and output.
+/// Updates the units of an LSTM from the sums of i, f, g, o: c to c', and writes m. σ for the gates, tanh for candidate
+/// and output.
 #[inline(always)]
 pub(crate) fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShifts) {
     for (&[i, f, g, o], (c, m)) in sums.iter().zip(cell.iter_mut().zip(m)) {
@@ -64,12 +65,13 @@ pub(crate) fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: L
         let next = from_q15(sigmoid(f, PREACT_BITS).wrapping_mul(i32::from(*c)).wrapping_add(entering));
         let next = next.clamp(i16::MIN.into(), i16::MAX.into());
         *c = next as i16;
-        // Neither factor leaves ±1, and tanh does not reach it.
+        // Both factors are within ±1, and tanh stays below 1.
         *m = from_q15(sigmoid(o, PREACT_BITS).wrapping_mul(tanh(next << shifts.lift, 15))) as i16;
     }
 }
 
-/// r ⊙ h and z of the units of a GRU with the reset before, of their sums and of h. z is unsigned, for 1 has its 16 bits.
+/// Computes r ⊙ h and z of the units of a GRU with the reset before the product, from their sums and h. z is unsigned:
+/// 1.0 needs 16 bits.
 #[inline(always)]
 pub(crate) fn reset_update(
     curves: &impl Curves,
@@ -84,7 +86,7 @@ pub(crate) fn reset_update(
     }
 }
 
-/// h' of the units of a GRU with the reset after, of their sums and of h.
+/// Computes h' of the units of a GRU with the reset after the product, from their sums and h.
 #[inline(always)]
 pub(crate) fn gru(curves: &impl Curves, sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     let of_new = sums.of_input.iter().zip(sums.of_hidden);
@@ -95,10 +97,11 @@ pub(crate) fn gru(curves: &impl Curves, sums: GruSums<'_>, hidden: &[i16], new: 
     }
 }
 
-/// The most that a sum over h is before r.
+/// Maximum of a sum over h before it is multiplied by r.
 const MOST_CARRIED: i32 = (1 << 16) - 1;
 
-/// h' of the units of a GRU with the reset before, also in place of h, of the sums of n and of z.
+/// Computes h' of the units of a GRU with the reset before the product, from the sums of n, z and h. h' also replaces
+/// h.
 #[inline(always)]
 pub(crate) fn interpolate(curves: &impl Curves, sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     for ((&sum, &z), (h, new)) in sums.iter().zip(update).zip(hidden.iter_mut().zip(new)) {
@@ -107,7 +110,7 @@ pub(crate) fn interpolate(curves: &impl Curves, sums: &[i32], update: &[i16], hi
     }
 }
 
-/// z h + (1 - z) n, neither of which leaves ±32767, so that z (h - n) is within 32 bits.
+/// z h + (1 - z) n. h and n are within ±32767, so z (h - n) fits 32 bits.
 #[inline(always)]
 fn between(z: i32, h: i16, n: i32) -> i16 {
     let apart = i32::from(h).wrapping_sub(n);

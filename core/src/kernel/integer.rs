@@ -1,16 +1,8 @@
 //! The kernels of layouts for cores without vectors: plain safe Rust.
 
-#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
-use super::thumb1;
-#[cfg(all(target_arch = "arm", feature = "thumb2"))]
-use super::thumb2;
-use super::{CortexM0, Kernel, Portable};
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-use super::{Part, Written};
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-use crate::quant::RowBlock;
+use super::{Blocked, CortexM0, Portable};
 
-/// Column by column, from `start` on.
+/// Adds the products column by column to `start`.
 #[inline(always)]
 fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
     let [mut a, mut b, mut c, mut d] = start;
@@ -24,16 +16,16 @@ fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) ->
     [a, b, c, d]
 }
 
-/// The same, four columns a turn: as many as RV32 has registers for, whose loops the compiler leaves as they are.
+/// [`columns`] with four columns per turn: RV32 has registers for as many, and the compiler does not unroll its loops.
 #[inline(always)]
 fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
     let ((block, block_rest), (x, x_rest)) = (block.as_chunks::<4>(), x.as_chunks::<4>());
     let sums = block.iter().zip(x).fold(start, |sums, (block, x)| columns(sums, block, x));
-    // What fills `x` up may be a turn of its own.
+    // The padding of `x` may be a turn of its own.
     columns(sums, block_rest, x.get(block.len()).map_or(x_rest, |x| x.as_slice()))
 }
 
-impl Kernel for Portable {
+impl Blocked for Portable {
     type Unit = [i8; 4];
     type Operand<'x> = &'x [i16];
 
@@ -48,21 +40,12 @@ impl Kernel for Portable {
     fn dot(start: [i32; 4], block: &[[i8; 4]], x: &[i16]) -> [i32; 4] {
         if cfg!(target_arch = "riscv32") { turns(start, block, x) } else { columns(start, block, x) }
     }
-
-    #[cfg(all(target_arch = "arm", feature = "thumb2"))]
-    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        thumb2::sum_two_portable(rows, fine, coarse, sums);
-    }
-
-    #[cfg(all(target_arch = "arm", feature = "thumb2"))]
-    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        thumb2::sum_one_portable(rows, part, sums);
-    }
 }
 
-impl Kernel for CortexM0 {
+impl Blocked for CortexM0 {
     type Unit = [u8; 4];
-    /// With 128 times the sum of `x`, by which the products with weights that are stored plus 128 are too great.
+    /// The second field is 128 times the sum of `x`. Weights are stored plus 128; subtracting the field corrects the
+    /// products.
     type Operand<'x> = (&'x [i16], i32);
 
     fn block_len(cols: usize) -> usize {
@@ -76,16 +59,6 @@ impl Kernel for CortexM0 {
 
     fn dot(start: [i32; 4], block: &[[u8; 4]], (x, excess): (&[i16], i32)) -> [i32; 4] {
         columns(start.map(|sum| sum.wrapping_sub(excess)), block, x)
-    }
-
-    #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
-    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        thumb1::sum_two(rows, fine, coarse, sums);
-    }
-
-    #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
-    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        thumb1::sum_one(rows, part, sums);
     }
 }
 

@@ -1,27 +1,38 @@
-//! Inner products, and the one place that picks them. Scalar Rust is the reference.
+//! Inner products, and the one place that selects their implementation. Scalar Rust is the reference.
 //!
-//! Kernels know slices only. Matrices lie in blocks of four rows, column by column, so that one walk over the
-//! weights serves four accumulators; every row is summed over ascending columns in a single chain, which fixes
-//! the result bit for bit. Sums of integers wrap, so that their order means nothing: each layout has its kernel.
+//! Kernels see only slices. Matrices are stored in blocks of four rows, column by column, so that one pass over the
+//! weights serves four accumulators. In floats, every row is summed over ascending columns in a single chain, which
+//! fixes the result bit for bit. Integer sums wrap, so their order does not matter, and each layout has its own kernel.
 
+mod copy;
 mod dsp;
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-#[expect(unsafe_code)]
-mod dsp_nibbles;
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod fpu;
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 mod frame;
 pub(crate) mod gates;
+mod i4;
 mod integer;
 mod mve;
+mod scalar;
+#[expect(unsafe_code)]
+mod written;
+
+// The kernels in assembly, by the target of the build. Each implements `Kernel`, as the empty implementations do for the
+// other targets. Armv6-M is the target without 32-bit atomics.
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod dsp_asm;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[expect(unsafe_code)]
+mod dsp_i4;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+#[expect(unsafe_code)]
+mod mve_asm;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 #[expect(unsafe_code)]
 mod mve_gates;
-mod nibbles;
-mod scalar;
-/// Armv6-M: that it has no atomics is how it differs from Armv7-M.
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
 mod thumb1;
@@ -30,7 +41,7 @@ mod thumb1;
 mod thumb1_gates;
 #[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
 #[expect(unsafe_code)]
-mod thumb1_nibbles;
+mod thumb1_i4;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
 mod thumb2;
@@ -39,24 +50,32 @@ mod thumb2;
 mod thumb2_gates;
 #[cfg(all(target_arch = "arm", feature = "thumb2"))]
 #[expect(unsafe_code)]
-mod thumb2_nibbles;
-#[expect(unsafe_code)]
-mod written;
+mod thumb2_i4;
 
-#[cfg(all(target_arch = "arm", feature = "mve"))]
-pub(crate) use mve_gates::copy;
+#[cfg(not(all(target_arch = "arm", feature = "thumb2")))]
+impl Kernel for Portable {}
+#[cfg(not(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32")))))]
+impl Kernel for PortableI4 {}
+#[cfg(not(all(target_arch = "arm", not(target_has_atomic = "32"))))]
+impl Kernel for CortexM0 {}
+#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+impl Kernel for CortexM4 {}
+#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+impl Kernel for CortexM4I4 {}
+#[cfg(not(all(target_arch = "arm", feature = "mve")))]
+impl Kernel for CortexM55 {}
+
+pub(crate) use copy::copy;
 pub use scalar::accumulate_each;
 pub(crate) use written::Written;
 
 use half::f16;
 
-use crate::cell::{Cell, CellKind, Need};
-use crate::image::{Layout, Numeric};
 use crate::quant::{RowBlock, scaled, shifted, start};
 
-/// A matrix element as it lies in flash.
+/// A matrix element as stored in flash.
 pub trait Weight: bytemuck::Pod {
-    /// Its value, exactly.
+    /// The exact value as `f32`.
     fn widen(self) -> f32;
 
     /// [`accumulate`]
@@ -65,8 +84,8 @@ pub trait Weight: bytemuck::Pod {
         scalar::accumulate(acc, block, x)
     }
 
-    /// Sums over two parts, a matrix and what it is multiplied with each, of a block of four rows for each of `sums`:
-    /// from its bias on.
+    /// Computes the sums over two parts, each a matrix and its operand, starting from the bias: one block of four rows
+    /// for each of `sums`.
     #[inline(always)]
     fn sum_two(
         bias: &[[f32; 4]],
@@ -124,7 +143,7 @@ pub fn accumulate<W: Weight>(acc: [f32; 4], block: &[[W; 4]], x: &[f32]) -> [f32
     W::accumulate(acc, block, x)
 }
 
-/// Blocks of four rows of two matrices, and the biases of their sums; what lies behind them may follow.
+/// Blocks of four rows of two matrices, and the biases of their sums. The slices may extend beyond the last block.
 pub struct Rows<'a, W> {
     pub bias: &'a [[f32; 4]],
     pub input: &'a [[W; 4]],
@@ -132,7 +151,7 @@ pub struct Rows<'a, W> {
 }
 
 impl<W: Weight> Rows<'_, W> {
-    /// W x + R h + b of the next blocks: so many, and at most as many as go into `sums`. By itself: there is much code in it.
+    /// W x + R h + b of the next `blocks` blocks, at most `sums.len()`. Never inlined, because of its code size.
     #[inline(never)]
     pub fn next<'s>(&mut self, x: &[f32], h: &[f32], blocks: usize, sums: &'s mut [[f32; 4]]) -> &'s [[f32; 4]] {
         let Some(sums) = sums.get_mut(..blocks) else { return &[] };
@@ -143,40 +162,43 @@ impl<W: Weight> Rows<'_, W> {
         sums
     }
 
-    /// The same of as many rows as `sums` has.
+    /// W x + R h + b of as many rows as `sums` has elements.
     #[inline(always)]
     pub fn all(mut self, x: &[f32], h: &[f32], sums: &mut [f32]) {
         let (blocks, rest) = sums.as_chunks_mut();
         self.next(x, h, blocks.len(), blocks);
         if !rest.is_empty() {
             let mut last = [[0.0; 4]];
-            crate::cell::copy(rest, self.next(x, h, 1, &mut last).as_flattened());
+            copy(rest, self.next(x, h, 1, &mut last).as_flattened());
         }
     }
 }
 
-/// Inner products of the weights of a numeric with i16 in one layout.
-pub(crate) trait Kernel {
-    /// A piece of a block.
+/// The weights of one numeric in one layout, and their inner product with i16 operands in plain Rust.
+pub(crate) trait Blocked {
+    /// The element type of a block.
     type Unit: bytemuck::Pod;
-    /// What blocks are multiplied with, in the form that the kernel reads.
+    /// An operand in the form that the kernel reads.
     type Operand<'x>: Copy;
 
-    /// Whether sums are so fast that what lies between them is to be saved even for more code.
-    const FAST: bool = false;
-
-    /// Units of a block of so many columns.
+    /// Units of a block of `cols` columns.
     fn block_len(cols: usize) -> usize;
 
-    /// Of `x`, `len` elements filled up to whole units: what fills them up is multiplied with zeros. It begins where a
-    /// slot or a state may begin.
+    /// The operand for the `len` elements of `x`, which are padded to whole units. The padding is multiplied by zeros.
+    /// `x` is aligned as a slot or a state.
     fn operand(x: &[i16], len: usize) -> Self::Operand<'_>;
 
-    /// The sums over the columns of a block, of each of its four rows, from `start` on. They wrap.
+    /// Adds the sums over the columns of a block to `start`, one per row. They wrap.
     fn dot(start: [i32; 4], block: &[Self::Unit], x: Self::Operand<'_>) -> [i32; 4];
+}
 
-    /// [Requantized](crate::quant) sums of two parts, the finer first: a block of each for each of `rows`. Those that there is
-    /// something to make of are written.
+/// The sums over the blocks of a matrix.
+pub(crate) trait Kernel: Blocked {
+    /// Whether sums are so fast that it is worth more code to save overhead between them.
+    const FAST: bool = false;
+
+    /// [Requantized](crate::quant) sums of two parts, the finer first, with one block of each part for each of `rows`.
+    /// Stops at the end of the shortest of rows, parts and `sums`.
     #[inline(never)]
     fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
         for ((rows, w), r) in rows.iter().zip(fine.blocks).zip(coarse.blocks) {
@@ -194,14 +216,14 @@ pub(crate) trait Kernel {
     }
 }
 
-/// Blocks of a matrix and what they are multiplied with.
+/// The blocks of a matrix and their operand.
 pub(crate) struct Part<'a, 'x, K: Kernel + ?Sized> {
     pub blocks: Blocks<'a, K::Unit>,
     pub operand: K::Operand<'x>,
 }
 
 impl<K: Kernel + ?Sized> Part<'_, '_, K> {
-    /// The same without the first blocks.
+    /// This part without its first `blocks` blocks.
     pub fn skip(self, blocks: usize) -> Self {
         Self { blocks: self.blocks.skip(blocks), ..self }
     }
@@ -215,10 +237,10 @@ impl<K: Kernel + ?Sized> Clone for Part<'_, '_, K> {
 
 impl<K: Kernel + ?Sized> Copy for Part<'_, '_, K> {}
 
-/// Blocks of four rows, one behind the other.
+/// Consecutive blocks of four rows.
 #[derive(Debug)]
 pub(crate) struct Blocks<'a, U> {
-    /// From the first block on; there may be more behind the last.
+    /// From the first block on; the slice may extend beyond the last.
     pub units: &'a [U],
     /// Units of a block.
     pub block_len: usize,
@@ -233,7 +255,7 @@ impl<U> Clone for Blocks<'_, U> {
 impl<U> Copy for Blocks<'_, U> {}
 
 impl<U> Blocks<'_, U> {
-    /// The same without the first blocks.
+    /// These blocks without the first `blocks`.
     pub fn skip(self, blocks: usize) -> Self {
         Self { units: self.units.get(blocks * self.block_len..).unwrap_or_default(), ..self }
     }
@@ -249,39 +271,16 @@ impl<'a, U> Iterator for Blocks<'a, U> {
     }
 }
 
-/// [`Layout::Portable`]
+/// [`Layout::Portable`](crate::image::Layout::Portable)
 pub(crate) struct Portable;
-/// [`Layout::CortexM0`]
+/// [`Layout::CortexM0`](crate::image::Layout::CortexM0)
 pub(crate) struct CortexM0;
-/// [`Layout::CortexM4`]
+/// [`Layout::CortexM4`](crate::image::Layout::CortexM4)
 pub(crate) struct CortexM4;
-/// [`Layout::CortexM55`]
+/// [`Layout::CortexM55`](crate::image::Layout::CortexM55)
 pub(crate) struct CortexM55;
 
-/// [`Layout::Portable`] of [`Numeric::I4x16`]
-pub(crate) struct PortableNibbles;
-/// [`Layout::CortexM4`] of [`Numeric::I4x16`]
-pub(crate) struct CortexM4Nibbles;
-
-/// What a kind does in an integer numeric with weights in this layout; none if it has no integer form.
-pub(crate) const fn integer_cell(
-    kind: CellKind,
-    need: Need,
-    numeric: Numeric,
-    layout: Layout,
-) -> Option<&'static Cell> {
-    let (nibbles, bytes) = (matches!(numeric, Numeric::I4x16), matches!(numeric, Numeric::I8));
-    match layout {
-        Layout::Portable if nibbles => kind.integer_cell::<PortableNibbles>(need),
-        Layout::Portable if bytes => kind.byte_cell::<Portable>(),
-        Layout::Portable => kind.integer_cell::<Portable>(need),
-        _ if !layout.is_read() || !layout.is_of(numeric) => None,
-        Layout::CortexM0 if bytes => kind.byte_cell::<CortexM0>(),
-        Layout::CortexM0 => kind.integer_cell::<CortexM0>(need),
-        Layout::CortexM4 if nibbles => kind.integer_cell::<CortexM4Nibbles>(need),
-        Layout::CortexM4 if bytes => kind.byte_cell::<CortexM4>(),
-        Layout::CortexM4 => kind.integer_cell::<CortexM4>(need),
-        Layout::CortexM55 if bytes => kind.byte_cell::<CortexM55>(),
-        Layout::CortexM55 => kind.integer_cell::<CortexM55>(need),
-    }
-}
+/// [`Layout::Portable`](crate::image::Layout::Portable) of [`Numeric::I4x16`](crate::image::Numeric::I4x16)
+pub(crate) struct PortableI4;
+/// [`Layout::CortexM4`](crate::image::Layout::CortexM4) of [`Numeric::I4x16`](crate::image::Numeric::I4x16)
+pub(crate) struct CortexM4I4;

@@ -1,5 +1,5 @@
-//! The gates of four units at once, with the vector extension of Armv8.1-M: what [`gates`](super::gates) has in plain Rust,
-//! bit for bit.
+//! The gates of four units at once, with the vector extension of Armv8.1-M. The results equal those of
+//! [`gates`](super::gates) bit for bit.
 
 use core::arch::asm;
 
@@ -10,36 +10,22 @@ use crate::quant::ONE;
 /// Index of tanh(0) in the table.
 const ZERO: usize = TANH_HALF.len() / 2;
 
-/// The table's tanh of half of a vector, in place: what is beyond the table saturates to its ends, where the product with any
-/// part is 0. `$index` shifts a value so that its step is in the first ten bits, `$part` so that what is behind the step begins
-/// the word: then the upper word of its product with the rise of the table, which is not below 0, is what is added. q4 to q6 are
-/// free, r3 and r4 point to the table's middle and one further.
+/// tanh of half of a vector from the table, in place. Arguments beyond the table saturate to its ends, where the table
+/// does not rise. `$index` shifts a value so that its step is in the first ten bits, `$part` so that the fraction
+/// within the step starts the word. The upper word of the fraction times the rise of the table, which is never
+/// negative, is then the increment. q4 to q6 are scratch, r3 and r4 point to the table's middle and to the element
+/// after it.
+#[rustfmt::skip]
 macro_rules! tanh_half {
     ($x:literal, $index:literal, $part:literal) => {
         concat!(
-            "vqshl.s32 q4, ",
-            $x,
-            ", #",
-            $index,
+            "vqshl.s32 q4, ", $x, ", #", $index,
             "\n vshr.s32 q4, q4, #22",
             "\n vldrh.s32 q5, [r3, q4, uxtw #1]\n vldrh.s32 q6, [r4, q4, uxtw #1]",
-            "\n vshl.i32 ",
-            $x,
-            ", ",
-            $x,
-            ", #",
-            $part,
+            "\n vshl.i32 ", $x, ", ", $x, ", #", $part,
             "\n vsub.i32 q6, q6, q5",
-            "\n vmulh.u32 ",
-            $x,
-            ", ",
-            $x,
-            ", q6",
-            "\n vadd.i32 ",
-            $x,
-            ", ",
-            $x,
-            ", q5\n"
+            "\n vmulh.u32 ", $x, ", ", $x, ", q6",
+            "\n vadd.i32 ", $x, ", ", $x, ", q5\n"
         )
     };
 }
@@ -51,8 +37,8 @@ macro_rules! sigmoid {
     };
 }
 
-/// r and z of four units to q0 and q1, of the sums at r8, which it leaves behind them: low registers are for what loads and
-/// widens 16 bits.
+/// r and z of four units to q0 and q1, from the sums at r8, which is advanced. The low registers are left for loads
+/// that widen 16 bits.
 macro_rules! reset_update {
     () => {
         concat!("vld20.32 {{q0, q1}}, [r8]\n vld21.32 {{q0, q1}}, [r8]!\n", sigmoid!("q0"), "\n", sigmoid!("q1"))
@@ -61,7 +47,7 @@ macro_rules! reset_update {
 
 const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025 && rises(&TANH_HALF));
 
-/// Whether no value is less than the one before it.
+/// Whether the values never decrease.
 const fn rises(values: &[i16]) -> bool {
     let mut k = 1;
     while k < values.len() && values[k - 1] <= values[k] {
@@ -96,12 +82,13 @@ macro_rules! fours {
     };
 }
 
-/// How many fours of units there are in all of several slices.
+/// Number of whole groups of four units in the shortest of several slices.
 fn turns<const N: usize>(units: [usize; N]) -> usize {
     units.iter().fold(usize::MAX, |least, &units| least.min(units)) / 4
 }
 
-/// What the loop over fours leaves. It is done first: then nothing need be kept while the loop has all registers.
+/// The units that the loop over fours leaves. They are computed first, so that nothing has to be kept while the loop
+/// uses all registers.
 fn rest<T>(all: &[T], turns: usize) -> &[T] {
     all.get(4 * turns..).unwrap_or_default()
 }
@@ -114,29 +101,6 @@ fn rest_mut<T>(all: &mut [T], turns: usize) -> &mut [T] {
 /// The middle of the table.
 fn middle() -> &'static [i16] {
     TANH_HALF.get(ZERO..).unwrap_or_default()
-}
-
-/// As many elements as `to` has, which are as many as `from` has, sixteen bytes a turn.
-#[inline(always)]
-pub fn copy<E: Copy>(to: &mut [E], from: &[E]) {
-    let bytes = size_of_val(to).min(size_of_val(from));
-    // SAFETY: reads and writes so many bytes, which both slices have; vectors of bytes need no alignment, and what a type that
-    // may be copied has in its bytes may be, too.
-    unsafe {
-        asm!(
-            "wlstp.8 lr, lr, 3f",
-            "2:",
-            "vldrb.u8 q0, [r1], #16",
-            "vstrb.8 q0, [r0], #16",
-            "letp lr, 2b",
-            "3:",
-            inout("r0") to.as_mut_ptr() => _,
-            inout("r1") from.as_ptr() => _,
-            inout("lr") bytes => _,
-            out("s0") _, out("s1") _, out("s2") _, out("s3") _,
-            options(nostack, preserves_flags),
-        );
-    }
 }
 
 /// [`gates::lstm`]

@@ -1,11 +1,11 @@
-//! Armv6-M (Cortex-M0, M0+): eight registers, a product of 32 bits, no signed byte load with an offset. 3.63 instructions a
-//! product.
+//! Armv6-M (Cortex-M0, M0+): eight low registers, products of 32 bits, and no signed byte load with an immediate
+//! offset. 3.63 instructions per product.
 
 use super::frame::Frame;
-use super::{CortexM0, Part, Written};
+use super::{CortexM0, Kernel, Part, Written};
 use crate::quant::RowBlock;
 
-/// A frame, and by what the sums of each part are too great.
+/// A frame, and the excess of the sums of each part.
 #[repr(C)]
 struct Excess {
     frame: Frame<[u8; 4], i16>,
@@ -13,7 +13,7 @@ struct Excess {
     coarse: i32,
 }
 
-/// A column, `$at` columns behind the weights at r4 and the x at r5.
+/// One column, `$at` columns after the weights at r4 and the x at r5.
 #[rustfmt::skip]
 macro_rules! one_column {
     ($at:literal) => {
@@ -27,8 +27,8 @@ macro_rules! one_column {
     };
 }
 
-/// The part whose length stands `$at` bytes into the frame at r7, its excess at `$excess`: eight columns a turn, then one by
-/// one. Leaves the frame in r7.
+/// The part whose length is `$at` bytes into the frame at r7, and its excess at `$excess`: eight columns per turn, then
+/// single columns. Leaves the frame in r7.
 #[rustfmt::skip]
 macro_rules! part {
     ($at:literal, $excess:literal) => {
@@ -71,7 +71,7 @@ macro_rules! part {
     };
 }
 
-/// The high word of `$sum` times the multiplier `$at` bytes into the row block at r8, by halves.
+/// The high word of `$sum` times the multiplier `$at` bytes into the row block at r8, computed in halves.
 #[rustfmt::skip]
 macro_rules! high {
     ($sum:literal, $at:literal) => {
@@ -99,7 +99,7 @@ macro_rules! high {
     };
 }
 
-/// Saves what has no name here, with the frame at the top of the stack.
+/// Saves the registers that are not operands, with the frame at the top of the stack.
 #[rustfmt::skip]
 macro_rules! enter {
     () => {
@@ -114,7 +114,7 @@ macro_rules! enter {
     };
 }
 
-/// Multiplies, stores, and goes to the next block.
+/// Multiplies, stores, and advances to the next block.
 #[rustfmt::skip]
 macro_rules! leave {
     () => {
@@ -144,55 +144,54 @@ macro_rules! leave {
 
 pub(super) use {enter, high, leave};
 
-pub fn sum_two(
-    rows: &[RowBlock],
-    fine: &Part<'_, '_, CortexM0>,
-    coarse: &Part<'_, '_, CortexM0>,
-    sums: &mut Written<'_>,
-) {
-    let ((fine_x, fine_excess), (coarse_x, coarse_excess)) = (fine.operand, coarse.operand);
-    let Some(frame) = Frame::new(rows, (fine.blocks, fine_x), Some((coarse.blocks, coarse_x)), sums) else { return };
-    let mut frame = Excess { frame, fine: fine_excess, coarse: coarse_excess };
-    let blocks = frame.frame.blocks;
-    // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
-    // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and STM need.
-    // r6 to r9 and the stack pointer are restored.
-    unsafe {
-        core::arch::asm!(
-            enter!(),
-            part!("0", "36"),
-            "ldr r6, [r7, #24]",
-            "ldr r6, [r6, #32]",
-            "asrs r0, r6",
-            "lsrs r6, r6, #8",
-            "asrs r1, r6",
-            "lsrs r6, r6, #8",
-            "asrs r2, r6",
-            "lsrs r6, r6, #8",
-            "asrs r3, r6",
-            part!("12", "40"),
-            leave!(),
-            inout("r0") &raw mut frame => _,
-            out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
-        );
-        sums.set_len(blocks);
+impl Kernel for CortexM0 {
+    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        let ((fine_x, fine_excess), (coarse_x, coarse_excess)) = (fine.operand, coarse.operand);
+        let Some(frame) = Frame::new(rows, (fine.blocks, fine_x), Some((coarse.blocks, coarse_x)), sums) else {
+            return;
+        };
+        let mut frame = Excess { frame, fine: fine_excess, coarse: coarse_excess };
+        let blocks = frame.frame.blocks;
+        // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
+        // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and STM need.
+        // r6 to r9 and the stack pointer are restored.
+        unsafe {
+            core::arch::asm!(
+                enter!(),
+                part!("0", "36"),
+                "ldr r6, [r7, #24]",
+                "ldr r6, [r6, #32]",
+                "asrs r0, r6",
+                "lsrs r6, r6, #8",
+                "asrs r1, r6",
+                "lsrs r6, r6, #8",
+                "asrs r2, r6",
+                "lsrs r6, r6, #8",
+                "asrs r3, r6",
+                part!("12", "40"),
+                leave!(),
+                inout("r0") &raw mut frame => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
+            );
+            sums.set_len(blocks);
+        }
     }
-}
 
-pub fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, CortexM0>, sums: &mut Written<'_>) {
-    let (x, excess) = part.operand;
-    let Some(frame) = Frame::new(rows, (part.blocks, x), None, sums) else { return };
-    let mut frame = Excess { frame, fine: excess, coarse: 0 };
-    let blocks = frame.frame.blocks;
-    // SAFETY: as in `sum_two`.
-    unsafe {
-        core::arch::asm!(
-            enter!(),
-            part!("0", "36"),
-            leave!(),
-            inout("r0") &raw mut frame => _,
-            out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
-        );
-        sums.set_len(blocks);
+    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        let (x, excess) = part.operand;
+        let Some(frame) = Frame::new(rows, (part.blocks, x), None, sums) else { return };
+        let mut frame = Excess { frame, fine: excess, coarse: 0 };
+        let blocks = frame.frame.blocks;
+        // SAFETY: as in `sum_two`.
+        unsafe {
+            core::arch::asm!(
+                enter!(),
+                part!("0", "36"),
+                leave!(),
+                inout("r0") &raw mut frame => _,
+                out("r1") _, out("r2") _, out("r3") _, out("r4") _, out("r5") _,
+            );
+            sums.set_len(blocks);
+        }
     }
 }

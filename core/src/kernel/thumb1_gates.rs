@@ -1,4 +1,5 @@
-//! The gates of a GRU on Armv6-M: what [`gates`](super::gates) has in plain Rust, bit for bit, a unit at a time in registers.
+//! The gates of a GRU on Armv6-M, one unit at a time in registers. The results equal those of [`gates`](super::gates)
+//! bit for bit.
 
 use core::arch::asm;
 
@@ -8,7 +9,7 @@ use crate::quant::ONE;
 
 const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
 
-/// What registers are loaded with, in their order: from r1 on, then r0.
+/// The initial values of the registers, in their order: from r1 on, then r0.
 #[repr(C)]
 struct Frame {
     first: *const (),
@@ -22,7 +23,8 @@ struct Frame {
 }
 
 impl Frame {
-    /// For so many units: what r1 and r2 point to, h and h'.
+    /// The frame for `units` units. `first` and `second` are the values of r1 and r2, followed by the pointers to h and
+    /// h'.
     fn new(
         sums: *const i32,
         first: *const (),
@@ -34,8 +36,9 @@ impl Frame {
     }
 }
 
-/// The value of the table at the start of the step that `$x` is in to r6, what it lacks to the next times the place in the step
-/// to `$x`. `$free` is free, r7 points to the table, r10 is 512. A step has `$shift` bits, and `$rest` with them is 32.
+/// Looks up the step of the table that contains `$x`: its start value to r6, and the difference to the next value times
+/// the position within the step to `$x`. `$free` is scratch, r7 points to the table, r10 is 512. A step has `$shift`
+/// bits; `$rest` is 32 - `$shift`.
 #[rustfmt::skip]
 macro_rules! step {
     ($x:literal, $free:literal, $shift:literal, $rest:literal) => {
@@ -44,7 +47,7 @@ macro_rules! step {
             "add ", $free, ", r10\n",
             "lsrs r6, ", $free, ", #10\n",
             "beq 3f\n",
-            // Beyond the table: its first step or its last.
+            // Beyond the table: its first or its last step.
             "asrs ", $free, ", ", $free, ", #31\n",
             "mvns ", $free, ", ", $free, "\n",
             "lsrs ", $free, ", ", $free, ", #22\n",
@@ -75,7 +78,7 @@ macro_rules! sigmoid {
     };
 }
 
-/// h' to where it goes, and to r4: of n in r4 and z (h - n) in r5.
+/// Computes h' from n in r4 and z (h - n) in r5. Stores it and leaves it in r4.
 #[rustfmt::skip]
 macro_rules! mix {
     () => {
@@ -89,12 +92,12 @@ macro_rules! mix {
     };
 }
 
-/// The loop over the units of `$frame`, at least one: until h, which r3 points to, is at its end. r12 is how far h' is from h,
-/// r11 half of 1, and r4, r5, r6 and r9 are free.
+/// The loop over the units of `$frame`, at least one, until r3, which points to h, is at its end. r12 is the distance
+/// from h to h', r11 is half of 1; r4, r5, r6 and r9 are scratch.
 ///
 /// # Safety
-/// The table is read at indices from 0 to 1024, which it has. What has no name here, and the stack pointer, is restored. What
-/// else a unit reads and writes is what the caller says.
+/// The table is read at indices from 0 to 1024, which it has. Registers that are not operands, and the stack pointer,
+/// are restored. The caller specifies everything else that a unit reads and writes.
 #[rustfmt::skip]
 macro_rules! over {
     ($frame:expr, $($unit:expr),*) => {
@@ -141,7 +144,7 @@ macro_rules! over {
     };
 }
 
-/// [`gates::reset_update`](super::gates::reset_update) by σ and tanh.
+/// [`gates::reset_update`](super::gates::reset_update) with σ and tanh.
 pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
     let units = sums.len().min(hidden.len()).min(reset.len()).min(update.len());
     if units == 0 {
@@ -173,7 +176,7 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
     }
 }
 
-/// [`gates::interpolate`](super::gates::interpolate) by σ and tanh.
+/// [`gates::interpolate`](super::gates::interpolate) with σ and tanh.
 pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     let units = sums.len().min(update.len()).min(hidden.len()).min(new.len());
     if units == 0 {
@@ -203,7 +206,7 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
     }
 }
 
-/// [`gates::gru`](super::gates::gru) by σ and tanh.
+/// [`gates::gru`](super::gates::gru) with σ and tanh.
 pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     let GruSums { gates, of_input, of_hidden } = sums;
     let units = gates.len().min(of_input.len()).min(of_hidden.len()).min(hidden.len()).min(new.len());

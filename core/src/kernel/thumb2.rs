@@ -1,13 +1,15 @@
-//! Thumb-2 (Cortex-M3 and up): the loop over blocks that its kernels share, and the layout of every build, a product an
-//! instruction: 2.31 instructions a product. Without the feature `thumb2` the same in plain Rust.
+//! Thumb-2 (Cortex-M3 and up): the loop over blocks that its kernels share, and the portable layout, one product per
+//! instruction: 2.31 instructions per product in total. Without the feature `thumb2` the same layout is read in plain
+//! Rust.
 
 use super::frame::Frame;
-use super::{Part, Portable, Written};
+use super::{Kernel, Part, Portable, Written};
 use crate::quant::RowBlock;
 
-/// Starts, sums of the fine part, multiplication, of every block. `$part` adds a part, of r11 units from r12 on and x from lr
-/// on, to the sums in r0 to r3, may use r4 to r10 and leaves r12 behind the units; `$high` is the high word of r0 to r3 times
-/// r6 to r9. `$coarse` may add another part, with the frame in r4; `$end` is where the frame has the last part's units.
+/// For every block: start, sums of the fine part, multiplication. `$part` adds a part to the sums in r0 to r3: r11
+/// units from r12 and x from lr. It may use r4 to r10, and leaves r12 after the units. `$high` is the high word of r0
+/// to r3 times r6 to r9. `$coarse` may add another part, with the frame in r4. `$end` is the offset of the last part's
+/// units in the frame.
 macro_rules! blocks {
     ($frame:expr, $part:ident, $high:ident, $coarse:expr, $end:literal) => {
         core::arch::asm!(
@@ -68,7 +70,7 @@ macro_rules! sum_two {
     };
 }
 
-/// [`blocks`] without.
+/// [`blocks`] without shifts and a coarse part.
 macro_rules! sum_one {
     ($frame:expr, $part:ident, $high:ident) => {
         $crate::kernel::thumb2::blocks!($frame, $part, $high, "", 4)
@@ -77,7 +79,7 @@ macro_rules! sum_one {
 
 pub(super) use {blocks, sum_one, sum_two};
 
-/// A column: x in r8, weights in r4 to r7.
+/// The products of a column: x in r8, weights in r4 to r7.
 macro_rules! products {
     () => {
         "mla r0, r4, r8, r0
@@ -133,7 +135,7 @@ macro_rules! quad {
     };
 }
 
-/// As many columns as r11 says: what is more than whole quads, the odd quad, then two quads a turn.
+/// r11 columns: first those beyond whole quads, then an odd quad, then two quads per turn.
 macro_rules! columns {
     () => {
         concat!(
@@ -162,30 +164,27 @@ macro_rules! high {
 
 pub(super) use high;
 
-pub fn sum_two_portable(
-    rows: &[RowBlock],
-    fine: &Part<'_, '_, Portable>,
-    coarse: &Part<'_, '_, Portable>,
-    sums: &mut Written<'_>,
-) {
-    let coarse = Some((coarse.blocks, coarse.operand));
-    let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
-    let blocks = frame.blocks;
-    // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
-    // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and LDRD
-    // need. r6, r7 and the stack pointer are restored.
-    unsafe {
-        sum_two!(frame, columns, high);
-        sums.set_len(blocks);
+impl Kernel for Portable {
+    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        let coarse = Some((coarse.blocks, coarse.operand));
+        let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+        let blocks = frame.blocks;
+        // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
+        // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and LDRD
+        // need. r6, r7 and the stack pointer are restored.
+        unsafe {
+            sum_two!(frame, columns, high);
+            sums.set_len(blocks);
+        }
     }
-}
 
-pub fn sum_one_portable(rows: &[RowBlock], part: &Part<'_, '_, Portable>, sums: &mut Written<'_>) {
-    let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
-    let blocks = frame.blocks;
-    // SAFETY: as in `sum_two_portable`.
-    unsafe {
-        sum_one!(frame, columns, high);
-        sums.set_len(blocks);
+    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        let Some(mut frame) = Frame::new(rows, (part.blocks, part.operand), None, sums) else { return };
+        let blocks = frame.blocks;
+        // SAFETY: as in `sum_two`.
+        unsafe {
+            sum_one!(frame, columns, high);
+            sums.set_len(blocks);
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The gates of a GRU on Thumb-2: what [`gates`](super::gates) has in plain Rust, bit for bit, a unit at a time in registers.
+//! The gates of a GRU on Thumb-2, one unit at a time in registers. The results equal those of [`gates`](super::gates)
+//! bit for bit.
 
 use core::arch::asm;
 
@@ -11,67 +12,52 @@ const ZERO: usize = TANH_HALF.len() / 2;
 
 const _: () = assert!(PREACT_BITS == 12 && TANH_HALF.len() == 1025);
 
-/// A value of the table and the next in one load, which need not lie on a whole word: of the step that `$x` is in, whose
-/// place in it stays in `$x`, to `$pair`. r5 points to the table's middle.
+/// Loads two adjacent values of the table to `$pair`, those around `$x`, with one load that may be unaligned. The
+/// position of `$x` within the step stays in `$x`. r5 points to the table's middle.
+#[rustfmt::skip]
 macro_rules! step {
     ($x:literal, $pair:literal, $shift:literal) => {
         concat!(
-            "ssat ",
-            $pair,
-            ", #10, ",
-            $x,
-            ", asr #",
-            $shift,
-            "\n",
-            "ubfx ",
-            $x,
-            ", ",
-            $x,
-            ", #0, #",
-            $shift,
-            "\n",
-            "ldr ",
-            $pair,
-            ", [r5, ",
-            $pair,
-            ", lsl #1]\n",
+            "ssat ", $pair, ", #10, ", $x, ", asr #", $shift, "\n",
+            "ubfx ", $x, ", ", $x, ", #0, #", $shift, "\n",
+            "ldr ", $pair, ", [r5, ", $pair, ", lsl #1]\n",
         )
     };
 }
 
-/// With the DSP extension both values are multiplied with their distances in one instruction.
+/// With the DSP extension one instruction multiplies both values by their distances.
 #[cfg(feature = "dsp")]
 mod curve {
     use super::ONE;
 
-    /// r10: what a place of 7 bits is multiplied with, so that with 2^14 it is both distances: 2^14 less the place 2^7, and
-    /// that.
+    /// r10: factor that turns a position of 7 bits, with 2^14 added, into both distances: 2^14 minus the position times
+    /// 2^7, and the position times 2^7.
     pub const PLACE: i32 = 0xffff << 7;
-    /// r11
+    /// r11: constant of σ.
     pub const SIGMOID: i32 = (ONE + 1) << 14;
 
-    /// σ of `$x` in place, with 30 fraction bits, of which 15 are valid; r9 is free.
+    /// σ of `$x` in place, with 30 fraction bits, of which 15 are valid; r9 is scratch.
     macro_rules! sigmoid {
         ($x:literal) => {
             concat!(step!($x, "r9", "7"), "mla ", $x, ", ", $x, ", r10, r12\n smlad ", $x, ", r9, ", $x, ", r11\n")
         };
     }
 
-    /// r7 is 2^13, for a place of 6 bits.
+    /// Sets r7 to 2^13, for a position of 6 bits.
     macro_rules! first {
         () => {
             "mov r7, #0x2000\n"
         };
     }
 
-    /// r of the next sum to r8.
+    /// r from the next sum to r8.
     macro_rules! reset {
         () => {
             concat!("ldr r8, [r0], #4\n", sigmoid!("r8"), "asr r8, r8, #15\n")
         };
     }
 
-    /// z of the next sum, stored.
+    /// Stores z from the next sum.
     macro_rules! update {
         () => {
             concat!("ldr r6, [r0], #4\n", sigmoid!("r6"), "asr r6, r6, #15\n strh r6, [r2], #2\n")
@@ -85,7 +71,7 @@ mod curve {
         };
     }
 
-    /// n + z (h - n) to r8, where n is: with z of the next sum, and the next h.
+    /// n + z (h - n) to r8, which holds n, with z from the next sum, and the next h.
     macro_rules! between {
         () => {
             concat!(
@@ -107,12 +93,12 @@ mod curve {
 mod curve {
     use super::ONE;
 
-    /// r10, which is free.
+    /// r10, which is scratch.
     pub const PLACE: i32 = 0;
-    /// r11
+    /// r11: constant of σ.
     pub const SIGMOID: i32 = (ONE + 1) << 7;
 
-    /// σ of `$x` in place; r9 and `$free` are free.
+    /// σ of `$x` in place; r9 and `$free` are scratch.
     macro_rules! sigmoid {
         ($x:literal, $free:literal) => {
             concat!(
@@ -144,21 +130,21 @@ mod curve {
         };
     }
 
-    /// Nothing: the step of tanh has no constant.
+    /// Nothing: tanh needs no constant here.
     macro_rules! first {
         () => {
             ""
         };
     }
 
-    /// r of the next sum to r8, and the sum of z to r7.
+    /// r from the next sum to r8, and the sum of z to r7.
     macro_rules! reset {
         () => {
             concat!("ldrd r8, r7, [r0], #8\n", sigmoid!("r8", "r6"))
         };
     }
 
-    /// z of the sum in r7, stored.
+    /// Stores z from the sum in r7.
     macro_rules! update {
         () => {
             concat!(sigmoid!("r7", "r6"), "strh r7, [r2], #2\n")
@@ -178,7 +164,7 @@ mod curve {
         };
     }
 
-    /// n + z (h - n) to r8, where n is: with z of the sum in r7, and the next h.
+    /// n + z (h - n) to r8, which holds n, with z from the sum in r7, and the next h.
     macro_rules! between {
         () => {
             concat!(
@@ -196,7 +182,7 @@ mod curve {
 
 use curve::{between, first, reset, sigmoid, tanh, update};
 
-/// A unit with the reset after.
+/// h' of a unit with the reset after the product.
 macro_rules! unit {
     () => {
         concat!(
@@ -214,7 +200,7 @@ macro_rules! unit {
     };
 }
 
-/// As many units as lr says, two a turn: the first turn has one where their number is odd.
+/// lr units, two per turn. If their number is odd, the first turn has one.
 macro_rules! units {
     ($unit:expr) => {
         concat!(
@@ -248,7 +234,7 @@ macro_rules! open {
     };
 }
 
-/// h' of a unit with the reset before.
+/// h' of a unit with the reset before the product.
 macro_rules! close {
     () => {
         concat!(
@@ -265,11 +251,11 @@ macro_rules! close {
     };
 }
 
-/// The loop, over `$units`, at least one. r5 points to the table's middle.
+/// The loop over `$units`, at least one. r5 points to the table's middle.
 ///
 /// # Safety
-/// The table is read from -512 to 512 elements about its middle, where it has them: indices are saturated to ten bits. r6, r7
-/// and the stack pointer are restored. What else the loop reads and writes is what the caller says.
+/// The table is read from -512 to 512 elements about its middle, where it has them: indices are saturated to ten bits.
+/// r6, r7 and the stack pointer are restored. The caller specifies everything else that the loop reads and writes.
 macro_rules! over {
     ($unit:expr, $units:expr, $($operands:tt)*) => {
         asm!(
@@ -286,7 +272,7 @@ macro_rules! over {
     };
 }
 
-/// [`gates::reset_update`](super::gates::reset_update) by σ and tanh.
+/// [`gates::reset_update`](super::gates::reset_update) with σ and tanh.
 pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
     let units = sums.len().min(hidden.len()).min(reset.len()).min(update.len());
     if units == 0 {
@@ -306,7 +292,7 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
     }
 }
 
-/// [`gates::interpolate`](super::gates::interpolate) by σ and tanh.
+/// [`gates::interpolate`](super::gates::interpolate) with σ and tanh.
 pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     let units = sums.len().min(update.len()).min(hidden.len()).min(new.len());
     if units == 0 {
@@ -326,7 +312,7 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
     }
 }
 
-/// [`gates::gru`](super::gates::gru) by σ and tanh.
+/// [`gates::gru`](super::gates::gru) with σ and tanh.
 pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     let GruSums { gates, of_input, of_hidden } = sums;
     let units = gates.len().min(of_input.len()).min(of_hidden.len()).min(hidden.len()).min(new.len());

@@ -1,29 +1,29 @@
-//! Where sums are put. Nobody clears the places first, which would take as long as a few sums, and `memset`; so here is
-//! `unsafe` for every target.
+//! The memory for sums. It is not cleared first, which would take as long as a few sums and need `memset`. Therefore
+//! this file has `unsafe` on every target.
 
 use core::mem::MaybeUninit;
 use core::slice;
 
-/// Places of the sums of blocks of four rows, the first so many of which have been written.
+/// Places for the sums of blocks of four rows, of which the first `len` have been written.
 pub(crate) struct Written<'s> {
     places: &'s mut [MaybeUninit<[i32; 4]>],
     len: usize,
 }
 
 impl<'s> Written<'s> {
-    /// None yet.
+    /// Starts with no sums written.
     pub fn new(places: &'s mut [MaybeUninit<[i32; 4]>]) -> Self {
         Self { places, len: 0 }
     }
 
-    /// None yet, in place of others.
+    /// Starts with no sums written, in the memory of other sums.
     pub fn over(others: &'s mut [[i32; 4]]) -> Self {
         let (places, room) = (others.as_mut_ptr().cast(), others.len());
         // SAFETY: the places are borrowed as long, and nothing but sums is ever written to them.
         Self::new(unsafe { slice::from_raw_parts_mut(places, room) })
     }
 
-    /// Writes the next, if there is room.
+    /// Writes the next sum, if there is room.
     #[inline(always)]
     pub fn push(&mut self, sum: [i32; 4]) {
         if let Some(place) = self.places.get_mut(self.len) {
@@ -32,7 +32,7 @@ impl<'s> Written<'s> {
         }
     }
 
-    /// What has been written.
+    /// The sums that have been written.
     #[inline(always)]
     pub fn finish(self) -> &'s mut [[i32; 4]] {
         let written = self.places.get_mut(..self.len).unwrap_or_default();
@@ -40,7 +40,7 @@ impl<'s> Written<'s> {
         unsafe { written.assume_init_mut() }
     }
 
-    /// The same, to go on with.
+    /// The sums that have been written, as a borrow.
     #[cfg(all(target_arch = "arm", feature = "dsp"))]
     pub fn as_mut_slice(&mut self) -> &mut [[i32; 4]] {
         Written { places: self.places, len: self.len }.finish()
@@ -50,7 +50,7 @@ impl<'s> Written<'s> {
 /// For kernels in assembly.
 #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
 impl Written<'_> {
-    /// How many there is room for.
+    /// Number of places.
     pub fn room(&self) -> usize {
         self.places.len()
     }
@@ -60,7 +60,7 @@ impl Written<'_> {
         self.places.as_mut_ptr().cast()
     }
 
-    /// That a kernel has written them.
+    /// Declares that a kernel has written the first `len` sums.
     ///
     /// # Safety
     /// The first `len` places have been written, and there are as many.

@@ -1,8 +1,7 @@
-//! What is checked of a node at the door: options, extents, sizes, slots and tensors; the [sums](super::sums) of its rows
-//! have a page of their own.
+//! The checks of a node when its image is parsed: options, extents, sizes, slots and tensors. The [sums](super::sums)
+//! of its rows have a page of their own.
 
 use super::{Node, Place};
-use crate::cell::{CURVE, CellSpec, IntegerSpec, OTHER, Storage, TensorSpec};
 use crate::curve::Curve;
 use crate::fixed::Multiplier;
 use crate::image::field::{ALIGNMENT, MAX_SIZE, activation, node as field};
@@ -10,47 +9,45 @@ use crate::image::layout::factors_are_known;
 use crate::image::read::{slice, u32_at};
 use crate::image::{ImageError, Numeric};
 use crate::quant::RowBlock;
+use crate::spec::{CURVE, CellSpec, IntegerSpec, OTHER, Specs, Storage, TensorSpec};
 
 impl Node<'_> {
-    /// Checks what [`decode`](Self::decode) does not: that the cell has these options, that sizes fit each other,
-    /// that slots lie within an arena of `slot_elements` and tensors within the weights.
-    pub(crate) const fn check(&self, place: Place, slot_elements: usize) -> Result<(), ImageError> {
+    /// Checks what [`decode`](Self::decode) does not: that the cell has these options, that the sizes fit each other,
+    /// that slots are within an arena of `slot_elements`, and that tensors are within the weights.
+    pub(crate) const fn check(&self, specs: Specs, place: Place, slot_elements: usize) -> Result<(), ImageError> {
         let node = place.node;
-        if !self.options_are_known() {
+        if !self.options_are_known(specs) {
             return Err(ImageError::BadOption { node });
         }
-        if let Err(error) = self.check_extents(node) {
-            return Err(error);
-        }
-        if !self.sizes_fit() {
+        ok!(self.check_extents(specs, node));
+        if !self.sizes_fit(specs) {
             let (input, hidden, output) = (self.input_size as u32, self.hidden_size as u32, self.output_size as u32);
             return Err(ImageError::BadSize { node, input, hidden, output });
         }
-        if let Err(error) = self.check_slots(node, slot_elements) {
-            return Err(error);
-        }
-        self.check_tensors(node)
+        ok!(self.check_slots(node, slot_elements));
+        self.check_tensors(specs, node)
     }
 
-    /// No option bits beyond the spec's; as many numbers and activations as it has, known, finite, not negative.
-    const fn options_are_known(&self) -> bool {
-        let spec = self.spec();
+    /// Checks that there are no option bits beyond the spec's, and as many numbers and activations as the spec has:
+    /// known, finite, not negative.
+    const fn options_are_known(&self, specs: Specs) -> bool {
+        let spec = specs.cell;
         let mut known = self.activations.len() == spec.activations.len() * activation::LEN;
         let mut k = 0;
         while k < spec.activations.len() {
             known &= self.activation_at(k).is_some();
             k += 1;
         }
-        known &= match self.integer_spec() {
+        known &= match specs.integer {
             None => self.float_numbers_are_known(spec),
             Some(integer) => self.integer_numbers_are_known(spec, integer),
         };
-        // Windows are what others are unrolled over.
+        // Windows themselves are never unrolled.
         known && !(self.unroll.is_some() && self.cell.is_buffered())
     }
 
     const fn float_numbers_are_known(&self, spec: &CellSpec) -> bool {
-        // A spec has at most 31 options, so that the shift is in range.
+        // A spec has at most 31 options, so the shift is in range.
         let mut known = self.options >> spec.options.len() == 0 && self.params.len() == spec.params.len() * 4;
         let mut params = spec.params;
         let mut k = 0;
@@ -90,38 +87,42 @@ impl Node<'_> {
         known
     }
 
-    const fn check_extents(&self, node: u32) -> Result<(), ImageError> {
-        let mut specs = self.spec().extents;
-        if self.extents.len() != specs.len() {
+    const fn check_extents(&self, specs: Specs, node: u32) -> Result<(), ImageError> {
+        let mut extents = specs.cell.extents;
+        if self.extents.len() != extents.len() {
             return Err(ImageError::BadExtent { node, extent: self.extents.len() as u32, found: 0 });
         }
         let mut extent = 0;
-        while let [spec, rest @ ..] = specs {
+        while let [spec, rest @ ..] = extents {
             let found = self.extent(extent) as u32;
             if found < spec.least || found > MAX_SIZE {
                 return Err(ImageError::BadExtent { node, extent: extent as u32, found });
             }
-            specs = rest;
+            extents = rest;
             extent += 1;
         }
         Ok(())
     }
 
-    const fn sizes_fit(&self) -> bool {
+    const fn sizes_fit(&self, specs: Specs) -> bool {
         let (input, hidden, output) = (self.input_size, self.hidden_size, self.output_size);
         let max = MAX_SIZE as usize;
         let in_range = input >= 1 && input <= max && hidden >= 1 && hidden <= max && output >= 1 && output <= max;
-        in_range && self.steps() <= max && self.sizes().broken(self.spec().rules).is_none() && self.integer_rules_hold()
+        in_range
+            && self.steps() <= max
+            && self.sizes().broken(specs.cell.rules).is_none()
+            && self.integer_rules_hold(specs)
     }
 
-    const fn integer_rules_hold(&self) -> bool {
-        match self.integer_spec() {
+    const fn integer_rules_hold(&self, specs: Specs) -> bool {
+        match specs.integer {
             None => true,
             Some(integer) => self.sizes().broken(integer.rules).is_none(),
         }
     }
 
-    /// Every slot lies within the arena, apart from the one it writes; together their rows are as long as the input.
+    /// Checks that every slot is within the arena and disjoint from the output slot, and that their rows add up to the
+    /// input.
     const fn check_slots(&self, node: u32, slot_elements: usize) -> Result<(), ImageError> {
         let (Some(elements), output_start) = (self.output_size.checked_mul(self.steps()), self.output_slot) else {
             return Err(ImageError::TooLarge { node });
@@ -151,9 +152,10 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Every tensor that the cell has with these options is there, aligned, within the weights; no other is.
-    const fn check_tensors(&self, node: u32) -> Result<(), ImageError> {
-        let specs = self.tensor_specs();
+    /// Checks that every tensor that the cell has with these options is present, aligned and within the weights, and
+    /// that no other is present.
+    const fn check_tensors(&self, specs: Specs, node: u32) -> Result<(), ImageError> {
+        let specs = specs.tensors();
         if self.tensors.len() != specs.len() * 4 {
             let (needed, given) = (specs.len(), self.tensors.len() / 4);
             return Err(ImageError::BadTensor { node, tensor: 0, needed, given });
@@ -166,12 +168,12 @@ impl Node<'_> {
             let given = self.weights.len().saturating_sub(offset as usize);
             let present = offset != field::ABSENT;
             let required = specs[index].presence.required(self.options);
-            let needed = match self.tensor_bytes(index) {
+            let needed = match self.spec_bytes(&specs[index]) {
                 Some(needed) => needed,
                 None if !required => 0,
                 None => return Err(ImageError::TooLarge { node }),
             };
-            // A tensor without elements would have no end.
+            // A tensor without elements has no defined end.
             if present != required || (present && (needed > given || needed == 0)) {
                 return Err(ImageError::BadTensor { node, tensor: index as u32, needed, given });
             }
@@ -200,7 +202,7 @@ impl Node<'_> {
         Ok(())
     }
 
-    /// Whether the groups of a matrix, where the numeric has such, are multiplied with nothing but what the format knows.
+    /// Whether the groups of a matrix, if the numeric has groups, have only factors that the format defines.
     const fn factors_are_known(&self, spec: &TensorSpec, matrix: &[u8]) -> bool {
         match (self.numeric, self.block_bytes(spec)) {
             (Numeric::I4x16, Some(block_bytes)) => factors_are_known(matrix, block_bytes),
@@ -209,7 +211,7 @@ impl Node<'_> {
     }
 }
 
-/// Whether no factor of these blocks of rows is below 0, and no shift out of its range.
+/// Whether these blocks of rows have no negative factor and no shift out of range.
 const fn requantizations_fit(rows: &[u8]) -> bool {
     let mut rest = rows;
     while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {
@@ -227,7 +229,7 @@ const fn requantizations_fit(rows: &[u8]) -> bool {
     true
 }
 
-/// Whether no shift of these blocks of rows is beyond 31, where kernels would differ.
+/// Whether no shift of these blocks of rows exceeds 31. Kernels would differ in larger shifts.
 const fn shifts_fit(rows: &[u8]) -> bool {
     let mut rest = rows;
     while let Some((block, others)) = rest.split_first_chunk::<{ size_of::<RowBlock>() }>() {

@@ -1,12 +1,12 @@
-//! Whether no input makes a sum of an integer node wrap. `parse` asks, so that bytes are gone through without a call: the
-//! compiler counts those, and loop turns, in a `const` evaluation.
+//! Checks that no input makes a sum of an integer node wrap. `parse` calls it in `const` evaluation, where the compiler
+//! counts calls and loop turns; therefore the loops over bytes call no function.
 
 use super::Node;
-use crate::cell::{Storage, TensorSpec};
 use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::image::{GROUP, ImageError, Layout, Numeric};
 use crate::quant::{RowBlock, cannot_wrap};
+use crate::spec::{Specs, Storage, TensorSpec};
 
 /// A matrix, block by block.
 #[derive(Clone, Copy)]
@@ -16,25 +16,25 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Where there is nothing.
+    /// An empty matrix.
     const NONE: Self = Self { bytes: &[], block_bytes: 0 };
 }
 
 impl<'a> Node<'a> {
-    /// Checks every row of every matrix. Tensors have been [checked](Self::check) before.
-    pub(crate) const fn check_sums(&self, node: u32) -> Result<(), ImageError> {
-        let (mut rest, mut index) = (self.tensor_specs(), 0);
+    /// Checks every row of every matrix. The tensors have been [checked](Self::check) before.
+    pub(crate) const fn check_sums(&self, specs: Specs, node: u32) -> Result<(), ImageError> {
+        let (mut rest, mut index) = (specs.tensors(), 0);
         while let [spec, others @ ..] = rest {
             if let Storage::Rows { input, recurrent, .. } = spec.storage
                 && spec.presence.required(self.options)
             {
-                let input = self.part(input);
+                let input = self.part(specs, input);
                 let (fine, coarse) = match recurrent {
                     None => (input, Part::NONE),
-                    Some((recurrent, first)) if self.number(first) == 0 => (input, self.part(recurrent)),
-                    Some((recurrent, _)) => (self.part(recurrent), input),
+                    Some((recurrent, first)) if self.number(first) == 0 => (input, self.part(specs, recurrent)),
+                    Some((recurrent, _)) => (self.part(specs, recurrent), input),
                 };
-                if let Some(row) = row_that_wraps(self.tensor_bytes_at(index), fine, coarse, self.numeric, self.layout)
+                if let Some(row) = row_that_wraps(self.bytes_of(specs, index), fine, coarse, self.numeric, self.layout)
                 {
                     return Err(ImageError::BadSum { node, tensor: index as u32, row });
                 }
@@ -45,38 +45,37 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    const fn part(&self, index: usize) -> Part<'a> {
-        let block_bytes = match self.tensor_spec(index) {
+    const fn part(&self, specs: Specs, index: usize) -> Part<'a> {
+        let block_bytes = match specs.tensor(index) {
             Some(spec) => self.block_bytes(spec),
             None => None,
         };
         match block_bytes {
-            Some(block_bytes) => Part { bytes: self.tensor_bytes_at(index), block_bytes },
+            Some(block_bytes) => Part { bytes: self.bytes_of(specs, index), block_bytes },
             None => Part::NONE,
         }
     }
 
-    /// The weights of a row of matrix `index` of an integer node's spec, whatever the layout, those of `i4x16` with their
-    /// factors: for backends that pack them in an order of their own.
-    pub fn integer_row(&self, index: usize, row: usize) -> impl Iterator<Item = i8> + use<'a> {
+    /// The weights of a row of matrix `index` of an integer node, in any layout; for `i4x16` multiplied by their
+    /// factors.
+    pub(crate) fn row_of(&self, specs: Specs, index: usize, row: usize) -> impl Iterator<Item = i8> + use<'a> {
         let (layout, numeric) = (self.layout, self.numeric);
-        let cols = match self.tensor_spec(index) {
+        let cols = match specs.tensor(index) {
             Some(TensorSpec { cols: Some(cols), .. }) => self.dim(cols),
             _ => 0,
         };
-        let Part { bytes, block_bytes } = self.part(index);
+        let Part { bytes, block_bytes } = self.part(specs, index);
         let block = bytes.get((row / 4).saturating_mul(block_bytes)..).unwrap_or_default();
         let block = block.get(..block_bytes).unwrap_or_default();
         (0..cols).map_while(move |col| layout.weight(numeric, block, row % 4, col).map(|weight| weight as i8))
     }
 
-    /// The bytes of tensor `index` of the image's spec, where [`tensor`](Self::tensor) has only what steps ask for; none
-    /// where the node does not have it.
-    pub const fn tensor_bytes_at(&self, index: usize) -> &'a [u8] {
-        let (Some(offset), Some(len)) = (u32_at(self.tensors, 4 * index..4 * index + 4), self.tensor_bytes(index))
-        else {
+    /// The bytes of tensor `index` of the image; empty if the node does not have it.
+    pub(crate) const fn bytes_of(&self, specs: Specs, index: usize) -> &'a [u8] {
+        let (Some(offset), Some(spec)) = (u32_at(self.tensors, 4 * index..4 * index + 4), specs.tensor(index)) else {
             return &[];
         };
+        let Some(len) = self.spec_bytes(spec) else { return &[] };
         if offset == field::ABSENT {
             return &[];
         }
@@ -121,12 +120,12 @@ const fn row_that_wraps(
     None
 }
 
-/// The sums of the magnitudes of the four rows of a block.
+/// The sums of the magnitudes of the weights, for each of the four rows of a block.
 const fn magnitudes(block: &[u8], numeric: Numeric, layout: Layout) -> [u64; 4] {
     if matches!(numeric, Numeric::I4x16) { of_halves(block, layout) } else { of_bytes(block, layout) }
 }
 
-/// Of i4, times the factors of their groups.
+/// [`magnitudes`] of i4 weights times the factors of their groups.
 const fn of_halves(block: &[u8], layout: Layout) -> [u64; 4] {
     const SIGNED: [u64; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 7, 6, 5, 4, 3, 2, 1];
     const PLUS_EIGHT: [u64; 16] = [8, 7, 6, 5, 4, 3, 2, 1, 0, 1, 2, 3, 4, 5, 6, 7];
@@ -155,9 +154,9 @@ const fn of_halves(block: &[u8], layout: Layout) -> [u64; 4] {
     sums
 }
 
-/// Of i8.
+/// [`magnitudes`] of i8 weights.
 const fn of_bytes(block: &[u8], layout: Layout) -> [u64; 4] {
-    // Four bytes a turn: a column, or so many words of each row in turn.
+    // Four bytes per turn: a column, or words of each row in turn.
     let (flip, words) = match layout {
         Layout::Portable => (0, None),
         Layout::CortexM0 => (0x80, None),

@@ -1,33 +1,18 @@
-//! Where the tensors of a node lie, how long they are, and what they hold. After the checks none of it fails.
+//! The tensors of a node: their position, length and contents. After the checks these functions cannot fail.
 
 use super::Node;
-use crate::cell::{IntegerSpec, Storage, TensorSpec};
 use crate::curve::TABLE_LEN;
 use crate::image::field::MAX_SIZE;
 use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::kernel::{Blocks, Kernel, Weight};
 use crate::quant::RowBlock;
+use crate::spec::{IntegerSpec, Storage, TensorSpec};
 use crate::tensor::Matrix;
 
 impl<'a> Node<'a> {
-    /// Tensor `index` of the image.
-    pub(super) const fn tensor_spec(&self, index: usize) -> Option<&'static TensorSpec> {
-        match self.tensor_specs().split_at_checked(index) {
-            Some((_, [spec, ..])) => Some(spec),
-            _ => None,
-        }
-    }
-
-    /// Bytes of tensor `index` of the spec: its rows rounded up to four, its columns as the layout has them.
-    pub const fn tensor_bytes(&self, index: usize) -> Option<usize> {
-        match self.tensor_spec(index) {
-            Some(spec) => self.spec_bytes(spec),
-            None => None,
-        }
-    }
-
-    const fn spec_bytes(&self, spec: &TensorSpec) -> Option<usize> {
+    /// Bytes of a tensor: its rows are rounded up to four, its columns as the layout requires.
+    pub(super) const fn spec_bytes(&self, spec: &TensorSpec) -> Option<usize> {
         let blocks = if spec.gates.is_empty() { 1 } else { spec.gates.len() };
         let Some(units) = self.sizes().dim(&spec.rows) else { return None };
         let Some(rows) = units.checked_mul(blocks) else { return None };
@@ -54,7 +39,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The bytes of tensor `index` of the spec, as the layout has them; none where the node does not have it.
+    /// The bytes of tensor `index` of the spec, in the layout; empty if the node does not have it.
     pub fn tensor(&self, index: usize) -> &'a [u8] {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4).unwrap_or(field::ABSENT);
         if offset == field::ABSENT {
@@ -64,8 +49,8 @@ impl<'a> Node<'a> {
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
     }
 
-    /// Whether its record names as many tensors and numbers as the spec has, which it does: of one that was asked first, the compiler
-    /// asks no more.
+    /// Whether the record names as many tensors and numbers as the spec has. It always does; after this test the
+    /// compiler can drop the later ones.
     #[inline(always)]
     pub(crate) fn is_whole(&self, spec: &IntegerSpec) -> bool {
         self.tensors.len() >= 4 * spec.tensors.len() && self.params.len() >= 4 * spec.numbers.len()
@@ -77,23 +62,24 @@ impl<'a> Node<'a> {
         Matrix::new(self.tensor(index), cols)
     }
 
-    /// The columns of the blocks of matrix `index` of a float node, and what is behind the matrix.
+    /// The columns of the blocks of matrix `index` of a float node, and everything after the matrix.
     pub(crate) fn columns<W: Weight>(&self, index: usize) -> &'a [[W; 4]] {
         self.whole(index)
     }
 
-    /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and what is behind the matrix.
+    /// The blocks of matrix `index` of an integer node, four rows of `cols` columns each, and everything after the
+    /// matrix.
     #[inline(always)]
     pub(crate) fn weights<K: Kernel>(&self, index: usize, cols: usize) -> Option<Blocks<'a, K::Unit>> {
         Some(Blocks { units: self.start_of(index)?, block_len: K::block_len(cols) })
     }
 
-    /// As many of something as a tensor and what is behind it hold.
+    /// Tensor `index` and everything after it, as a slice of whole elements.
     pub(super) fn whole<T: bytemuck::Pod>(&self, index: usize) -> &'a [T] {
         self.start_of(index).unwrap_or_default()
     }
 
-    /// [`whole`](Self::whole), of a node that has it.
+    /// [`whole`](Self::whole) for a tensor that the node has; otherwise `None`.
     #[inline(always)]
     fn start_of<T: bytemuck::Pod>(&self, index: usize) -> Option<&'a [T]> {
         let bytes = self.tensor_start(index)?;
@@ -110,21 +96,21 @@ impl<'a> Node<'a> {
         (0..cols).map_while(move |col| layout.weight(numeric, block.get(..bytes)?, row % 4, col))
     }
 
-    /// What the sums of `rows` rows of an integer node start from and are multiplied with: tensor `index` of the spec.
+    /// The starts and multipliers of the sums of `rows` rows of an integer node: tensor `index` of the spec.
     pub fn rows(&self, index: usize, rows: usize) -> &'a [RowBlock] {
         self.row_blocks(index, rows).unwrap_or_default()
     }
 
-    /// [`rows`](Self::rows), of a node that has them.
+    /// [`rows`](Self::rows) for a tensor that the node has; otherwise `None`.
     #[inline(always)]
     pub(crate) fn row_blocks(&self, index: usize, rows: usize) -> Option<&'a [RowBlock]> {
-        // No size is greater, and the compiler, which is told so, need not divide to find how many there are.
+        // No size is greater. With this bound the compiler needs no division for the number of blocks.
         let blocks = rows.div_ceil(4).min(MAX_SIZE as usize);
         let bytes = self.tensor_start(index)?.get(..blocks * size_of::<RowBlock>())?;
         bytemuck::try_cast_slice(bytes).ok()
     }
 
-    /// A tensor and what is behind it: to say where it ends would take its dimensions.
+    /// A tensor and everything after it. Computing its end would need its dimensions.
     #[inline(always)]
     fn tensor_start(&self, index: usize) -> Option<&'a [u8]> {
         let offset = u32_at(self.tensors, 4 * index..4 * index + 4)?;
@@ -136,17 +122,18 @@ impl<'a> Node<'a> {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// The multipliers, the terms, the gains or the starts at `index` of an integer node's spec, with the zeros that fill the last block of four up.
+    /// The multipliers, the terms, the gains or the starts at `index` of an integer node's spec, padded with zeros to
+    /// blocks of four.
     pub(crate) fn words(&self, index: usize) -> &'a [i32] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// Vector `index` of the spec, in blocks of four rows; the last is filled up with zeros.
+    /// Vector `index` of the spec, in blocks of four rows, padded with zeros.
     pub(crate) fn vector(&self, index: usize) -> &'a [[f32; 4]] {
         bytemuck::try_cast_slice(self.tensor(index)).unwrap_or_default()
     }
 
-    /// Vector `index` of the spec, element by element, with the zeros that fill its last block up.
+    /// Vector `index` of the spec, element by element, including the zeros that pad its last block.
     pub fn elements(&self, index: usize) -> &'a [f32] {
         self.vector(index).as_flattened()
     }

@@ -1,19 +1,18 @@
-//! The convolution of every channel by itself in the integer numerics: as [`conv`](crate::cell::conv::integer), each channel
-//! a group.
+//! The depthwise convolution in the integer numerics: [`conv`](crate::cell::conv::integer) with one group for each
+//! channel.
 
 use crate::cell::patch::{IN_CHANNELS, TAPS, integer as patch};
-use crate::cell::{Dim, IntegerSpec, Io};
-use crate::kernel::Kernel;
-use crate::node::Node;
+use crate::cell::prelude::*;
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
     options: patch::OPTIONS,
-    rules: &[],
     numbers: &patch::NUMBERS,
     work: &[TAPS],
     tensors: &patch::tensors(TAPS),
-};
+    quantization: Quantization::LAYER.on_host(),
+    ..IntegerSpec::EMPTY
+}
+.with_tensors_named(patch::TENSORS);
 
 /// One step. `x` is the image, `work` is `[taps]`, `y` is `[out_height, out_width, hidden]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {

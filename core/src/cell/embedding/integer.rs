@@ -1,4 +1,4 @@
-//! A row of a table in the integer numerics.
+//! The embedding in the integer numerics.
 //!
 //! ```text
 //! index = min(max((mulh(x · 2^16, multiplier) + 2^7) >> 8, 0), vocabulary - 1)
@@ -6,49 +6,47 @@
 //! ```
 
 use super::VOCABULARY;
-use crate::cell::{Dim, IntegerSpec, Io, NumberSpec, Rule, Storage, TensorSpec, Unit};
-use crate::node::Node;
+use crate::cell::prelude::*;
 use crate::quant::{MAX, ONE, rescaled, saturate, scaled, start, whole};
 
-/// Numbers of the spec by name.
-mod number {
-    pub const MULTIPLIER: usize = 0;
-}
+const NUMBERS: &[NumberSpec] = &[NumberSpec::MULTIPLIER];
+const MULTIPLIER: usize = number(NUMBERS, "multiplier");
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const WEIGHTS: usize = 0;
-    pub const ROWS: usize = 1;
-}
+const TENSORS: &[&str] = &["weights", "rows"];
+const WEIGHTS: usize = index(TENSORS, "weights");
+const ROWS: usize = index(TENSORS, "rows");
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 0,
-    // So that every index is a value.
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
+    // Every index is representable as a value.
     rules: &[Rule::AtMost(Dim::Extent(VOCABULARY), Dim::Const(MAX as usize))],
-    numbers: &[NumberSpec { name: "multiplier", least: 1, most: i32::MAX, usual: None }],
-    work: &[],
+    numbers: NUMBERS,
     tensors: &[
-        // As if each were multiplied with 1. Nothing is, in a step.
+        // The scale is that of a product with 1, although a step multiplies nothing.
         TensorSpec::matrix("weights", &["weights"], Dim::Extent(VOCABULARY), Dim::Output)
-            .passes(Dim::Const(0))
+            .passes(&Dim::Const(0))
             .stored(Storage::Weights(Unit::Q15)),
-        TensorSpec::vector("rows", &[], Dim::Extent(VOCABULARY)).stored(Storage::Rows {
-            input: tensor::WEIGHTS,
-            recurrent: None,
-            to: &[Unit::Output],
-        }),
+        TensorSpec::vector("rows", &[], Dim::Extent(VOCABULARY)).stored(Storage::rows(WEIGHTS, &[Unit::Output])),
     ],
+    quantization: QUANTIZATION.on_host(),
+    ..IntegerSpec::EMPTY
+}
+.with_tensors_named(TENSORS);
+
+const QUANTIZATION: Quantization = Quantization {
+    reads: Reads::Index,
+    output: &[(0, OutputScale::Measured)],
+    numbers: Numbers::Indexed,
+    ..Quantization::MOVE
 };
 
 /// One step. `x` is `[1]`, `y` is `[output]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let &[x, ..] = io.x else { return };
     let last = node.extent(VOCABULARY).saturating_sub(1);
-    let row = whole(rescaled(x, node.number(number::MULTIPLIER))).max(0).unsigned_abs();
+    let row = whole(rescaled(x, node.number(MULTIPLIER))).max(0).unsigned_abs();
     let row = last.min(row as usize);
-    let Some(rows) = node.rows(tensor::ROWS, last.saturating_add(1)).get(row / 4) else { return };
-    for (y, weight) in io.y.iter_mut().zip(node.weights_of_row(tensor::WEIGHTS, row)) {
+    let Some(rows) = node.rows(ROWS, last.saturating_add(1)).get(row / 4) else { return };
+    for (y, weight) in io.y.iter_mut().zip(node.weights_of_row(WEIGHTS, row)) {
         let sums = start(rows).map(|start| start.wrapping_add(weight * ONE));
         *y = scaled(rows, sums).get(row % 4).map_or(0, |&value| saturate(value));
     }

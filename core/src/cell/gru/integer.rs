@@ -8,94 +8,100 @@
 //! h' = (z h + (1 - z) n) / 2^15
 //! ```
 //!
-//! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits where it is bounded.
+//! A quotient by 2^15 is rounded to nearest. n has the scale of the output: 15 fraction bits if n is bounded.
 
 use core::mem::MaybeUninit;
 
 use super::{MASKED, NEW, RESET_AFTER, RESET_UPDATE};
-use crate::cell::integer::{Operand, Pair, Ready, Single};
-use crate::cell::{
-    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Storage, TensorSpec, Unit, copy, fill_up, is_masked,
-};
+use crate::cell::integer::{Operand, Pair, PairTensors, Ready, Single};
+use crate::cell::prelude::*;
 use crate::curve::{Curves, Given, Usual};
-use crate::kernel::Kernel;
+use crate::element::fill_up;
 use crate::kernel::gates::{self, GruSums, usual};
-use crate::node::Node;
 
-/// Numbers of the spec by name.
-mod number {
-    pub const PREACT_BITS: usize = 0;
-    pub const GATE_RECURRENT_FIRST: usize = 1;
-    pub const NEW_RECURRENT_FIRST: usize = 2;
-    pub const GATE_TABLE_SHIFT: usize = 3;
-    pub const NEW_TABLE_SHIFT: usize = 4;
-}
+const NUMBERS: &[NumberSpec] = &[
+    NumberSpec::PREACT_BITS,
+    NumberSpec::recurrent_first("gate_recurrent_first"),
+    NumberSpec::recurrent_first("new_recurrent_first"),
+    NumberSpec::table_shift("gate_table_shift"),
+    NumberSpec::table_shift("new_table_shift"),
+];
+const PREACT_BITS: usize = number(NUMBERS, "preact_bits");
+const GATE_RECURRENT_FIRST: usize = number(NUMBERS, "gate_recurrent_first");
+const NEW_RECURRENT_FIRST: usize = number(NUMBERS, "new_recurrent_first");
+const GATE_TABLE_SHIFT: usize = number(NUMBERS, "gate_table_shift");
+const NEW_TABLE_SHIFT: usize = number(NUMBERS, "new_table_shift");
 
-/// Tensors of the spec by name.
-mod tensor {
-    use crate::cell::integer::PairTensors;
+const TENSORS: &[&str] = &[
+    "gate_input_weights",
+    "gate_recurrent_weights",
+    "gate_rows",
+    "new_input_weights",
+    "new_recurrent_weights",
+    "new_rows",
+    "new_input_rows",
+    "new_recurrent_rows",
+    "gate_table",
+    "new_table",
+];
+const GATE_PAIR: PairTensors =
+    PairTensors::named(TENSORS, ["gate_input_weights", "gate_recurrent_weights", "gate_rows"]);
+const NEW_PAIR: PairTensors = PairTensors::named(TENSORS, ["new_input_weights", "new_recurrent_weights", "new_rows"]);
+const NEW_INPUT_ROWS: usize = index(TENSORS, "new_input_rows");
+const NEW_RECURRENT_ROWS: usize = index(TENSORS, "new_recurrent_rows");
+const GATE_TABLE: usize = index(TENSORS, "gate_table");
+const NEW_TABLE: usize = index(TENSORS, "new_table");
 
-    pub const GATES: PairTensors = PairTensors { input: 0, recurrent: 1, rows: 2 };
-    pub const NEW: PairTensors = PairTensors { input: 3, recurrent: 4, rows: 5 };
-    pub const NEW_INPUT_ROWS: usize = 6;
-    pub const NEW_RECURRENT_ROWS: usize = 7;
-    pub const GATE_TABLE: usize = 8;
-    pub const NEW_TABLE: usize = 9;
-}
+const GATE: Unit = Unit::Before { activation: 0, bits: PREACT_BITS, after: &Unit::Q15 };
+const CANDIDATE: Unit = Unit::Before { activation: 1, bits: PREACT_BITS, after: &Unit::Output };
 
-const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Q15 };
-const CANDIDATE: Unit = Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Output };
-
-/// The options that need the step that has them all.
+/// The options that need `step_any`.
 pub const RARE: u32 = 1 << MASKED | 1 << OTHER;
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
     options: RARE | 1 << RESET_AFTER | 0b11 << CURVE,
-    rules: &[],
-    numbers: &[
-        NumberSpec::PREACT_BITS,
-        NumberSpec::recurrent_first("gate_recurrent_first"),
-        NumberSpec::recurrent_first("new_recurrent_first"),
-        NumberSpec::table_shift("gate_table_shift"),
-        NumberSpec::table_shift("new_table_shift"),
-    ],
+    numbers: NUMBERS,
     work: &[Dim::Hidden, Dim::Hidden],
     tensors: &[
         TensorSpec::matrix("gate_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(RESET_UPDATE),
         TensorSpec::matrix("gate_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
             .gates(RESET_UPDATE)
             .stored(Storage::Weights(Unit::Output)),
-        TensorSpec::vector("gate_rows", &["input_bias", "recurrent_bias"], Dim::Hidden).gates(RESET_UPDATE).stored(
-            Storage::Rows {
-                input: tensor::GATES.input,
-                recurrent: Some((tensor::GATES.recurrent, number::GATE_RECURRENT_FIRST)),
-                to: &[GATE],
-            },
-        ),
+        TensorSpec::vector("gate_rows", &["input_bias", "recurrent_bias"], Dim::Hidden)
+            .gates(RESET_UPDATE)
+            .stored(Storage::rows_of_two(GATE_PAIR.input, GATE_PAIR.recurrent, GATE_RECURRENT_FIRST, &[GATE])),
         TensorSpec::matrix("new_input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(NEW),
         TensorSpec::matrix("new_recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Hidden)
             .gates(NEW)
             .stored(Storage::Weights(Unit::Output)),
         TensorSpec::vector("new_rows", &["input_bias", "recurrent_bias"], Dim::Hidden)
             .gates(NEW)
-            .when(Presence::Without(RESET_AFTER))
-            .stored(Storage::Rows {
-                input: tensor::NEW.input,
-                recurrent: Some((tensor::NEW.recurrent, number::NEW_RECURRENT_FIRST)),
-                to: &[CANDIDATE],
-            }),
+            .without(RESET_AFTER)
+            .stored(Storage::rows_of_two(NEW_PAIR.input, NEW_PAIR.recurrent, NEW_RECURRENT_FIRST, &[CANDIDATE])),
         TensorSpec::vector("new_input_rows", &["input_bias"], Dim::Hidden)
             .gates(NEW)
-            .when(Presence::With(RESET_AFTER))
-            .stored(Storage::Rows { input: tensor::NEW.input, recurrent: None, to: &[CANDIDATE] }),
+            .with(RESET_AFTER)
+            .stored(Storage::rows(NEW_PAIR.input, &[CANDIDATE])),
         TensorSpec::vector("new_recurrent_rows", &["recurrent_bias"], Dim::Hidden)
             .gates(NEW)
-            .when(Presence::With(RESET_AFTER))
-            .stored(Storage::Rows { input: tensor::NEW.recurrent, recurrent: None, to: &[CANDIDATE] }),
+            .with(RESET_AFTER)
+            .stored(Storage::rows(NEW_PAIR.recurrent, &[CANDIDATE])),
         TensorSpec::table("gate_table", 0),
         TensorSpec::table("new_table", 1),
     ],
+    quantization: QUANTIZATION.on_host(),
+    ..IntegerSpec::EMPTY
+}
+.with_tensors_named(TENSORS);
+
+const QUANTIZATION: Quantization = Quantization {
+    output: &[(0, OutputScale::Activation(1))],
+    least_output: LeastScale::Candidate(Gate::New),
+    activations: &[Role::Gate, Role::Candidate],
+    // A bias of -1e9 closes the update gate; the reset gate is unchanged.
+    candidate: Some(Candidate { activation: Some(1), alone: &[Alone::Bias(Gate::Update, -1e9)] }),
+    summed: Some(1 << RESET_AFTER | 1 << MASKED),
+    ..Quantization::MOVE
 };
 
 /// One step with σ and tanh.
@@ -103,14 +109,14 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_with::<K, _>(node, io, &Usual);
 }
 
-/// One step with any activations, which may not count.
+/// One step with any activations and with masks.
 pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     if is_masked(node, MASKED, io.x) {
         return copy(io.y, io.state);
     }
-    let gate = node.curve(0, tensor::GATE_TABLE, number::GATE_TABLE_SHIFT);
-    let candidate = node.curve(1, tensor::NEW_TABLE, number::NEW_TABLE_SHIFT);
-    let bits = node.number(number::PREACT_BITS).unsigned_abs();
+    let gate = node.curve(0, GATE_TABLE, GATE_TABLE_SHIFT);
+    let candidate = node.curve(1, NEW_TABLE, NEW_TABLE_SHIFT);
+    let bits = node.number(PREACT_BITS).unsigned_abs();
     step_with::<K, _>(node, io, &Given { gate, candidate, bits });
 }
 
@@ -123,17 +129,17 @@ fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C)
     }
 }
 
-/// Vectors make what lies between the sums dearer than they are.
+/// With vector instructions the overhead between chunks of sums weighs more, so the chunks are larger.
 const VECTORS: bool = cfg!(all(target_arch = "arm", feature = "mve"));
 
-/// Units whose sums are taken at a time with the reset after.
+/// Number of units whose sums are computed together if the reset is applied after.
 const UNITS: usize = if VECTORS { 32 } else { 16 };
 
-/// Where they are put: half a block of gates for each, and a quarter of one over the input and of one over h.
+/// Memory for the sums: per unit half a block for the gates, a quarter for n over the input and a quarter for n over h.
 type Sums = [MaybeUninit<[i32; 4]>; UNITS];
 
-/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed. By itself, as the other is, so that the stack
-/// holds one of them.
+/// The reset after. `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed. Never inlined, like
+/// [`reset_after_at_once`], so that the stack holds the sums of only one of them.
 #[inline(never)]
 fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, y, .. } = io;
@@ -149,7 +155,7 @@ fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &
     copy(hidden, y);
 }
 
-/// The same of at most [`UNITS`]. By itself, so that the stack holds no more than it needs.
+/// [`reset_after`] for at most [`UNITS`] units. Never inlined, to limit the stack.
 #[inline(never)]
 fn reset_after_at_once<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, y, .. } = io;
@@ -163,13 +169,13 @@ fn reset_after_at_once<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, c
     copy(hidden, y);
 }
 
-/// [`gates::gru`], by a kernel's own for the usual curves.
+/// [`gates::gru`], in the version of the kernel for the usual curves.
 #[inline(always)]
 fn gates_of<C: Curves>(curves: &C, sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     if C::USUAL { usual::gru(sums, hidden, new) } else { gates::gru(curves, sums, hidden, new) }
 }
 
-/// Three sets of rows with the reset after: of r and z over the input and h, of n over the input, of n over h.
+/// The three sets of rows for the reset after: r and z over the input and h, n over the input, and n over h.
 struct Rows<'a, 'x, K: Kernel> {
     gates: Pair<'a, 'x, K>,
     of_input: Single<'a, 'x, K>,
@@ -185,17 +191,17 @@ impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
 
     #[inline(always)]
     fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Pair<'a, 'x, K>> {
-        Pair::of_ready(node, tensor::GATES, number::GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
+        Pair::of_ready(node, GATE_PAIR, GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
     }
 
     #[inline(always)]
     fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
-        Single::of_ready(node, tensor::NEW.input, tensor::NEW_INPUT_ROWS, node.hidden_size, x)
+        Single::of_ready(node, NEW_PAIR.input, NEW_INPUT_ROWS, node.hidden_size, x)
     }
 
     #[inline(always)]
     fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
-        Single::of_ready(node, tensor::NEW.recurrent, tensor::NEW_RECURRENT_ROWS, node.hidden_size, h)
+        Single::of_ready(node, NEW_PAIR.recurrent, NEW_RECURRENT_ROWS, node.hidden_size, h)
     }
 
     /// The sums of the next units.
@@ -209,7 +215,7 @@ impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
         }
     }
 
-    /// The sums of all units, which are at most [`UNITS`].
+    /// The sums of all units, at most [`UNITS`].
     #[inline(always)]
     fn all<'s>(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>, sums: &'s mut Sums) -> Option<GruSums<'s>> {
         let [gates, of_input, of_hidden] = places(sums);
@@ -221,7 +227,7 @@ impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
     }
 }
 
-/// Of the gates, over the input and over h.
+/// The memory for the sums of the gates, of n over the input and of n over h.
 #[inline(always)]
 fn places(sums: &mut Sums) -> [&mut [MaybeUninit<[i32; 4]>]; 3] {
     let (gates, new) = sums.split_at_mut(UNITS / 2);
@@ -229,11 +235,11 @@ fn places(sums: &mut Sums) -> [&mut [MaybeUninit<[i32; 4]>]; 3] {
     [gates, of_input, of_hidden]
 }
 
-/// Blocks whose sums are taken at a time with the reset before.
+/// Number of blocks whose sums are computed together if the reset is applied before.
 const BLOCKS: usize = if VECTORS { 16 } else { 8 };
 
-/// `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r ⊙ h) and, from where a slot may begin,
-/// `[hidden]` (z). z is unsigned, for 1 has its 16 bits.
+/// The reset before. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r ⊙ h) and, aligned as
+/// a slot, `[hidden]` (z). z is unsigned: 1.0 needs 16 bits.
 #[inline(never)]
 fn reset_before<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, work, y, .. } = io;
@@ -249,7 +255,7 @@ fn reset_before<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: 
     close::<K, C>(node, input, curves, reset, (update, hidden, y), &mut sums);
 }
 
-/// r ⊙ h and z of every unit. A block of four rows holds r, z of two units.
+/// Computes r ⊙ h and z of every unit. A block of four rows holds r and z of two units.
 fn open<K: Kernel, C: Curves>(
     node: &Node<'_>,
     x: Operand<'_>,
@@ -259,8 +265,8 @@ fn open<K: Kernel, C: Curves>(
     update: &mut [i16],
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
-    let (carried, first, rows) = ((hidden, node.hidden_size), number::GATE_RECURRENT_FIRST, 2 * node.hidden_size);
-    let Some(mut pair) = Pair::<K>::new(node, tensor::GATES, first, rows, x, carried) else { return };
+    let (carried, first, rows) = ((hidden, node.hidden_size), GATE_RECURRENT_FIRST, 2 * node.hidden_size);
+    let Some(mut pair) = Pair::<K>::new(node, GATE_PAIR, first, rows, x, carried) else { return };
     if K::FAST && update.len() <= 2 * BLOCKS {
         return open_all(curves, pair.all(sums), hidden, reset, update);
     }
@@ -270,7 +276,7 @@ fn open<K: Kernel, C: Curves>(
     }
 }
 
-/// [`gates::reset_update`], by a kernel's own for the usual curves.
+/// [`gates::reset_update`], in the version of the kernel for the usual curves.
 #[inline(always)]
 fn open_all<C: Curves>(curves: &C, sums: &[[i32; 4]], hidden: &[i16], reset: &mut [i16], update: &mut [i16]) {
     let (sums, _) = sums.as_flattened().as_chunks();
@@ -281,7 +287,7 @@ fn open_all<C: Curves>(curves: &C, sums: &[[i32; 4]], hidden: &[i16], reset: &mu
     }
 }
 
-/// h' of every unit, four to a block, of r ⊙ h, z, h.
+/// Computes h' of every unit, four to a block, from r ⊙ h, z and h.
 fn close<K: Kernel, C: Curves>(
     node: &Node<'_>,
     x: Operand<'_>,
@@ -290,8 +296,8 @@ fn close<K: Kernel, C: Curves>(
     (update, hidden, new): (&[i16], &mut [i16], &mut [i16]),
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
-    let (carried, first) = ((reset, node.hidden_size), number::NEW_RECURRENT_FIRST);
-    let Some(mut pair) = Pair::<K>::new(node, tensor::NEW, first, node.hidden_size, x, carried) else { return };
+    let (carried, first) = ((reset, node.hidden_size), NEW_RECURRENT_FIRST);
+    let Some(mut pair) = Pair::<K>::new(node, NEW_PAIR, first, node.hidden_size, x, carried) else { return };
     if K::FAST && new.len() <= 4 * BLOCKS {
         return close_all(curves, pair.all(sums), update, hidden, new);
     }
@@ -301,7 +307,7 @@ fn close<K: Kernel, C: Curves>(
     }
 }
 
-/// [`gates::interpolate`], by a kernel's own for the usual curves.
+/// [`gates::interpolate`], in the version of the kernel for the usual curves.
 #[inline(always)]
 fn close_all<C: Curves>(curves: &C, sums: &[[i32; 4]], update: &[i16], hidden: &mut [i16], new: &mut [i16]) {
     let sums = sums.as_flattened();

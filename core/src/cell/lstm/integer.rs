@@ -8,117 +8,156 @@
 //! h' = m, or clip(⌊P m · multiplier / 2^32⌋)                   the scale of the output
 //! ```
 //!
-//! A quotient by 2^15 is rounded to nearest. `candidate_shift` is what the fraction bits of g have more than those of c.
-//! A candidate that is the identity or ReLU has the unit of c already; where the output's activation is one of these, c'
-//! is brought to `memory_bits` before it.
+//! A quotient by 2^15 is rounded to nearest. `candidate_shift` is the number of fraction bits of g minus that of c. If
+//! the activation of the candidate is the identity or ReLU, g already has the unit of c. If the activation of the
+//! output is one of these, c' is converted to `memory_bits` before it.
 //!
 //! ```text
-//! gate_norm:   a = ⌊N(⌊(W x + R h) · multiplier / 2^32⌋) γ / 2^32⌋ + b                         each gate by itself
+//! gate_norm:   a = ⌊N(⌊(W x + R h) · multiplier / 2^32⌋) γ / 2^32⌋ + b                         each gate separately
 //! joint_norm:  a = ⌊N(⌊W x · multiplier / 2^32⌋) γ_x / 2^32⌋ + ⌊N(⌊R h · multiplier / 2^32⌋) γ_h / 2^32⌋ + b
 //! cell_norm:   c' = clip(⌊N(f c + (i g >> candidate_shift)) γ_c / 2^32⌋ + β_c)
 //! output_norm: m = (o tanh(⌊N(c') γ_o / 2^32⌋ + β_o)) / 2^15
 //! ```
 //!
-//! N is that of [`integer_norm`](crate::integer_norm), with ε = epsilon / 2^epsilon_bits. Sums before it have `sum_bits`
-//! fraction bits, those over h with `joint_norm` `recurrent_sum_bits`. With `output_norm` what is normalized has
-//! `preact_bits`, or `memory_bits` where the output's activation is the identity or ReLU.
+//! N is the normalization of `integer_norm`, with ε = epsilon / 2^epsilon_bits. The sums before
+//! it have `sum_bits` fraction bits; with `joint_norm` the sums over h have `recurrent_sum_bits`. With `output_norm`
+//! the normalized value has `preact_bits`, or `memory_bits` if the activation of the output is the identity or ReLU.
 
 mod normalized;
 
 use super::{CELL_NORM, COUPLED, GATE_NORM, JOINT_NORM, MASKED, OUTPUT_NORM, PEEPHOLE, PROJECTION, SPEC as FLOAT};
-use crate::cell::integer::{CHUNK, NO_SUMS, Pair, Single};
-use crate::cell::{
-    CURVE, Dim, IntegerSpec, Io, NumberSpec, OTHER, Presence, Rule, Storage, TensorSpec, Unit, copy, is_masked,
-};
+use crate::cell::integer::{CHUNK, NO_SUMS, Pair, PairTensors, Single};
+use crate::cell::prelude::*;
 use crate::curve::Curve;
-use crate::gate;
 use crate::integer_norm::MAX_LEN;
-use crate::kernel::Kernel;
 use crate::kernel::gates::{LstmShifts, usual};
-use crate::node::Node;
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
-/// The options that need the step that has them all.
+/// The options that need `step_any`.
 pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | NORMS;
-/// Those that normalize.
+/// The options that normalize.
 const NORMS: u32 = 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
 
-/// Numbers of the spec by name.
+const NUMBERS: &[NumberSpec] = &[
+    NumberSpec::PREACT_BITS,
+    NumberSpec::up_to("cell_bits", 15),
+    NumberSpec::up_to("candidate_shift", 15),
+    NumberSpec::up_to("memory_bits", 15),
+    NumberSpec { name: "cell_clip", least: 1, most: NO_CLIP, usual: Some(NO_CLIP) },
+    NumberSpec { name: "projection_clip", least: 1, most: MAX, usual: None },
+    NumberSpec::up_to("peephole_shift", 15),
+    NumberSpec::recurrent_first("recurrent_first"),
+    NumberSpec::table_shift("gate_table_shift"),
+    NumberSpec::table_shift("cell_table_shift"),
+    NumberSpec::table_shift("output_table_shift"),
+    sum_bits("sum_bits"),
+    sum_bits("recurrent_sum_bits"),
+    NumberSpec::up_to("epsilon", MAX),
+    NumberSpec::up_to("epsilon_bits", 63),
+];
+
 mod number {
-    pub const PREACT_BITS: usize = 0;
-    pub const CELL_BITS: usize = 1;
-    pub const CANDIDATE_SHIFT: usize = 2;
-    pub const MEMORY_BITS: usize = 3;
-    pub const CELL_CLIP: usize = 4;
-    pub const PROJECTION_CLIP: usize = 5;
-    pub const PEEPHOLE_SHIFT: usize = 6;
-    pub const RECURRENT_FIRST: usize = 7;
-    /// The first of three.
-    pub const TABLE_SHIFTS: usize = 8;
-    pub const SUM_BITS: usize = 11;
-    pub const RECURRENT_SUM_BITS: usize = 12;
-    pub const EPSILON: usize = 13;
-    pub const EPSILON_BITS: usize = 14;
+    use super::{NUMBERS, number};
+
+    pub const PREACT_BITS: usize = number(NUMBERS, "preact_bits");
+    pub const CELL_BITS: usize = number(NUMBERS, "cell_bits");
+    pub const CANDIDATE_SHIFT: usize = number(NUMBERS, "candidate_shift");
+    pub const MEMORY_BITS: usize = number(NUMBERS, "memory_bits");
+    pub const CELL_CLIP: usize = number(NUMBERS, "cell_clip");
+    pub const PROJECTION_CLIP: usize = number(NUMBERS, "projection_clip");
+    pub const PEEPHOLE_SHIFT: usize = number(NUMBERS, "peephole_shift");
+    pub const RECURRENT_FIRST: usize = number(NUMBERS, "recurrent_first");
+    /// The first of three table shifts.
+    pub const TABLE_SHIFTS: usize = number(NUMBERS, "gate_table_shift");
+    pub const SUM_BITS: usize = number(NUMBERS, "sum_bits");
+    pub const RECURRENT_SUM_BITS: usize = number(NUMBERS, "recurrent_sum_bits");
+    pub const EPSILON: usize = number(NUMBERS, "epsilon");
+    pub const EPSILON_BITS: usize = number(NUMBERS, "epsilon_bits");
 }
 
-/// Tensors of the spec by name.
+const TENSORS: &[&str] = &[
+    "input_weights",
+    "recurrent_weights",
+    "rows",
+    "input_peephole",
+    "forget_peephole",
+    "output_peephole",
+    "projection_weights",
+    "projection_rows",
+    "gate_table",
+    "cell_table",
+    "output_table",
+    "gate_sum_rows",
+    "input_sum_rows",
+    "recurrent_sum_rows",
+    "gate_gain",
+    "gate_bias",
+    "input_gain",
+    "recurrent_gain",
+    "joint_bias",
+    "cell_gain",
+    "cell_bias",
+    "output_gain",
+    "output_bias",
+];
+
 mod tensor {
-    use crate::cell::integer::PairTensors;
+    use super::{PairTensors, TENSORS, index};
 
-    pub const PAIR: PairTensors = PairTensors { input: 0, recurrent: 1, rows: 2 };
-    /// The first of three: those of i, f, o.
-    pub const PEEPHOLES: usize = 3;
-    pub const PROJECTION_WEIGHTS: usize = 6;
-    pub const PROJECTION_ROWS: usize = 7;
-    /// The first of three.
-    pub const TABLES: usize = 8;
-    pub const GATE_SUM_ROWS: usize = 11;
-    pub const INPUT_SUM_ROWS: usize = 12;
-    pub const RECURRENT_SUM_ROWS: usize = 13;
-    pub const GATE_GAIN: usize = 14;
-    pub const GATE_BIAS: usize = 15;
-    pub const INPUT_GAIN: usize = 16;
-    pub const RECURRENT_GAIN: usize = 17;
-    pub const JOINT_BIAS: usize = 18;
-    pub const CELL_GAIN: usize = 19;
-    pub const CELL_BIAS: usize = 20;
-    pub const OUTPUT_GAIN: usize = 21;
-    pub const OUTPUT_BIAS: usize = 22;
+    pub const PAIR: PairTensors = PairTensors::named(TENSORS, ["input_weights", "recurrent_weights", "rows"]);
+    /// The first of the three peepholes, in the order i, f, o.
+    pub const PEEPHOLES: usize = index(TENSORS, "input_peephole");
+    pub const PROJECTION_WEIGHTS: usize = index(TENSORS, "projection_weights");
+    pub const PROJECTION_ROWS: usize = index(TENSORS, "projection_rows");
+    /// The first of three tables.
+    pub const TABLES: usize = index(TENSORS, "gate_table");
+    pub const GATE_SUM_ROWS: usize = index(TENSORS, "gate_sum_rows");
+    pub const INPUT_SUM_ROWS: usize = index(TENSORS, "input_sum_rows");
+    pub const RECURRENT_SUM_ROWS: usize = index(TENSORS, "recurrent_sum_rows");
+    pub const GATE_GAIN: usize = index(TENSORS, "gate_gain");
+    pub const GATE_BIAS: usize = index(TENSORS, "gate_bias");
+    pub const INPUT_GAIN: usize = index(TENSORS, "input_gain");
+    pub const RECURRENT_GAIN: usize = index(TENSORS, "recurrent_gain");
+    pub const JOINT_BIAS: usize = index(TENSORS, "joint_bias");
+    pub const CELL_GAIN: usize = index(TENSORS, "cell_gain");
+    pub const CELL_BIAS: usize = index(TENSORS, "cell_bias");
+    pub const OUTPUT_GAIN: usize = index(TENSORS, "output_gain");
+    pub const OUTPUT_BIAS: usize = index(TENSORS, "output_bias");
 }
 
-/// c is not clipped.
+/// The clip with which c is not clipped.
 const NO_CLIP: i32 = 1 << 15;
 
-/// What a gate's activation takes, and what the candidate's.
+/// The units of the arguments of a gate's activation and of the candidate's.
 const GATE: Unit = Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Q15 };
 const CANDIDATE: Unit =
     Unit::Before { activation: 1, bits: number::PREACT_BITS, after: &Unit::Bits(number::CELL_BITS) };
 
-/// What i, f, g, o take.
+/// The units of the arguments of i, f, g, o.
 const PREACTS: &[Unit] = &[GATE, GATE, CANDIDATE, GATE];
-/// What the output's activation takes with `output_norm`.
+/// The unit of the argument of the output's activation with `output_norm`.
 const SHOWN: Unit = Unit::Before { activation: 2, bits: number::PREACT_BITS, after: &Unit::Bits(number::MEMORY_BITS) };
 
-/// The sums of all gates, 32 bits each, and twice as many.
+/// Scratch for the sums of all gates, 32 bits each, and for two sets of them.
 const SUMS: Dim = Dim::Product(&[Dim::Const(8), Dim::Hidden]);
 const TWO_SUMS: Dim = Dim::Product(&[Dim::Const(16), Dim::Hidden]);
 
-/// That so many values can be normalized together.
+/// At most [`MAX_LEN`] values are normalized together.
 const fn few(option: u32, len: &'static Dim) -> Rule {
     Rule::AtMost(Dim::When(option, len), Dim::Const(MAX_LEN))
 }
 
-/// A vector of each gate's rows.
+/// A vector with an element for each row of each gate.
 const fn of_gates(name: &'static str, from: &'static [&'static str], with: u32, storage: Storage) -> TensorSpec {
-    TensorSpec::vector(name, from, Dim::Hidden).gates(&gate::LSTM).when(Presence::With(with)).stored(storage)
+    TensorSpec::vector(name, from, Dim::Hidden).gates(&gate::LSTM).with(with).stored(storage)
 }
 
-/// A vector of the units.
+/// A vector with an element for each unit.
 const fn of_units(name: &'static str, from: &'static [&'static str], with: u32, storage: Storage) -> TensorSpec {
-    TensorSpec::vector(name, from, Dim::Hidden).when(Presence::With(with)).stored(storage)
+    TensorSpec::vector(name, from, Dim::Hidden).with(with).stored(storage)
 }
 
-/// A number of fraction bits that only the packer needs and, for epsilon, the step.
+/// A number of fraction bits. Only the packer needs it; the step needs it only for epsilon.
 const fn sum_bits(name: &'static str) -> NumberSpec {
     NumberSpec { name, least: -31, most: 31, usual: None }
 }
@@ -129,11 +168,10 @@ const fn peephole(name: &'static str, from: &'static [&'static str]) -> TensorSp
         from: Unit::Bits(number::CELL_BITS),
         to: Unit::Bits(number::PREACT_BITS),
     };
-    TensorSpec::vector(name, from, Dim::Hidden).when(Presence::With(PEEPHOLE)).stored(factors)
+    TensorSpec::vector(name, from, Dim::Hidden).with(PEEPHOLE).stored(factors)
 }
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
     options: RARE | 1 << PROJECTION | 0b111 << CURVE,
     rules: &[
         few(GATE_NORM, &Dim::Hidden),
@@ -141,23 +179,7 @@ pub const SPEC: IntegerSpec = IntegerSpec {
         few(CELL_NORM, &Dim::Hidden),
         few(OUTPUT_NORM, &Dim::Hidden),
     ],
-    numbers: &[
-        NumberSpec::PREACT_BITS,
-        NumberSpec::up_to("cell_bits", 15),
-        NumberSpec::up_to("candidate_shift", 15),
-        NumberSpec::up_to("memory_bits", 15),
-        NumberSpec { name: "cell_clip", least: 1, most: NO_CLIP, usual: Some(NO_CLIP) },
-        NumberSpec { name: "projection_clip", least: 1, most: MAX, usual: None },
-        NumberSpec::up_to("peephole_shift", 15),
-        NumberSpec::recurrent_first("recurrent_first"),
-        NumberSpec::table_shift("gate_table_shift"),
-        NumberSpec::table_shift("cell_table_shift"),
-        NumberSpec::table_shift("output_table_shift"),
-        sum_bits("sum_bits"),
-        sum_bits("recurrent_sum_bits"),
-        NumberSpec::up_to("epsilon", MAX),
-        NumberSpec::up_to("epsilon_bits", 63),
-    ],
+    numbers: NUMBERS,
     work: &[Dim::Hidden],
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
@@ -167,20 +189,16 @@ pub const SPEC: IntegerSpec = IntegerSpec {
         TensorSpec::vector("rows", BIASES, Dim::Hidden)
             .gates(&gate::LSTM)
             .when(Presence::Neither(GATE_NORM, JOINT_NORM))
-            .stored(Storage::Rows {
-                input: tensor::PAIR.input,
-                recurrent: Some((tensor::PAIR.recurrent, number::RECURRENT_FIRST)),
-                to: PREACTS,
-            }),
+            .stored(Storage::rows_of_two(tensor::PAIR.input, tensor::PAIR.recurrent, number::RECURRENT_FIRST, PREACTS)),
         peephole("input_peephole", &["input_peephole"]),
         peephole("forget_peephole", &["forget_peephole"]),
         peephole("output_peephole", &["output_peephole"]),
         TensorSpec::matrix("projection_weights", &["projection_weights"], Dim::Output, Dim::Hidden)
-            .when(Presence::With(PROJECTION))
+            .with(PROJECTION)
             .stored(Storage::Weights(Unit::Bits(number::MEMORY_BITS))),
         TensorSpec::vector("projection_rows", &[], Dim::Output)
-            .when(Presence::With(PROJECTION))
-            .stored(Storage::Rows { input: tensor::PROJECTION_WEIGHTS, recurrent: None, to: &[Unit::Output] }),
+            .with(PROJECTION)
+            .stored(Storage::rows(tensor::PROJECTION_WEIGHTS, &[Unit::Output])),
         TensorSpec::table("gate_table", 0),
         TensorSpec::table("cell_table", 1),
         TensorSpec::table("output_table", 2),
@@ -188,27 +206,19 @@ pub const SPEC: IntegerSpec = IntegerSpec {
             "gate_sum_rows",
             &[],
             GATE_NORM,
-            Storage::Rows {
-                input: tensor::PAIR.input,
-                recurrent: Some((tensor::PAIR.recurrent, number::RECURRENT_FIRST)),
-                to: &[Unit::Bits(number::SUM_BITS)],
-            },
+            Storage::rows_of_two(
+                tensor::PAIR.input,
+                tensor::PAIR.recurrent,
+                number::RECURRENT_FIRST,
+                &[Unit::Bits(number::SUM_BITS)],
+            ),
         ),
-        of_gates(
-            "input_sum_rows",
-            &[],
-            JOINT_NORM,
-            Storage::Rows { input: tensor::PAIR.input, recurrent: None, to: &[Unit::Bits(number::SUM_BITS)] },
-        ),
+        of_gates("input_sum_rows", &[], JOINT_NORM, Storage::rows(tensor::PAIR.input, &[Unit::Bits(number::SUM_BITS)])),
         of_gates(
             "recurrent_sum_rows",
             &[],
             JOINT_NORM,
-            Storage::Rows {
-                input: tensor::PAIR.recurrent,
-                recurrent: None,
-                to: &[Unit::Bits(number::RECURRENT_SUM_BITS)],
-            },
+            Storage::rows(tensor::PAIR.recurrent, &[Unit::Bits(number::RECURRENT_SUM_BITS)]),
         ),
         of_gates("gate_gain", &["gate_gain"], GATE_NORM, Storage::Gains(PREACTS)),
         of_gates("gate_bias", BIASES, GATE_NORM, Storage::Terms(PREACTS)),
@@ -220,10 +230,32 @@ pub const SPEC: IntegerSpec = IntegerSpec {
         of_units("output_gain", &["output_gain"], OUTPUT_NORM, Storage::Gains(&[SHOWN])),
         of_units("output_bias", &["output_bias"], OUTPUT_NORM, Storage::Terms(&[SHOWN])),
     ],
+    quantization: QUANTIZATION.on_host(),
+}
+.with_tensors_named(TENSORS);
+
+const QUANTIZATION: Quantization = Quantization {
+    output: &[(1 << PROJECTION, OutputScale::Measured), (0, OutputScale::Memory)],
+    least_output: LeastScale::Projection,
+    activations: &[Role::Gate, Role::CandidateBits(&["candidate_shift", "cell_bits"]), Role::Shown("memory_bits")],
+    // The cell state is the candidate if i is 1 and the previous state is 0. With `coupled`, i is 1 - f.
+    candidate: Some(Candidate {
+        activation: Some(1),
+        alone: &[
+            Alone::Gates(1.0, 1 << COUPLED, 0.0),
+            Alone::WithoutParam("cell_clip"),
+            Alone::WithoutOption("cell_norm"),
+            Alone::WithoutTensor("cell_gain"),
+            Alone::WithoutTensor("cell_bias"),
+        ],
+    }),
+    summed: Some(1 << MASKED | 1 << PROJECTION | 1 << COUPLED),
+    numbers: Numbers::Memory,
+    ..Quantization::MOVE
 };
 
-/// The same for `step_any`, which needs more scratch: a step looks at all parts of it, so that the other has no more than
-/// it needs.
+/// The spec for `step_any`, which needs more scratch. It is a spec of its own because a step checks all of the
+/// scratch that its spec lists, and `step` should not need more than it uses.
 pub const RARE_SPEC: IntegerSpec = IntegerSpec {
     work: &[
         Dim::Hidden,
@@ -239,11 +271,11 @@ const BIASES: &[&str] = &["input_bias", "recurrent_bias"];
 
 const _: () = assert!(FLOAT.activations.len() == 3);
 
-/// What updates every unit, c to c', and makes m: of the node, x, h, c, scratch.
+/// Updates every unit, c to c', and writes m. The arguments are the node, x, h, c, the scratch and m.
 type Update = fn(&Node<'_>, &[i16], &[i16], &mut [i16], &mut [i16], &mut [i16]);
 
-/// One step without a projection and [`RARE`] options: σ for the gates, tanh for candidate and output. `x` is `[input]`,
-/// `state` is `[output]` (h) and, from where a slot may begin, as many again (c), `y` is `[output]`.
+/// One step without a projection and [`RARE`] options: σ for the gates, tanh for candidate and output. `x` is
+/// `[input]`, `state` is `[output]` (h) and, aligned as a slot, `[output]` (c), `y` is `[output]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(state.len() / 2) else { return };
@@ -252,7 +284,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     copy(hidden, y);
 }
 
-/// The same, with a projection or without.
+/// [`step`] with or without a projection.
 pub(crate) fn step_projected<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_by::<K>(node, io, update::<K>);
 }
@@ -266,8 +298,8 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     step_by::<K>(node, io, update);
 }
 
-/// `x` is `[input]`, `state` is `[output]` (h) and, from where a slot may begin, `[hidden]` (c), `work` is with
-/// a projection `[hidden]` (m) and then, again from there, what `update` needs, `y` is `[output]`.
+/// `x` is `[input]`, `state` is `[output]` (h) and, aligned as a slot, `[hidden]` (c), `y` is `[output]`. `work` is the
+/// scratch of `update`; with a projection `[hidden]` (m) precedes it, padded as a slot.
 fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.padded(&Dim::Output)) else { return };
@@ -284,7 +316,7 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     copy(hidden, y);
 }
 
-/// What both share: the sums of a unit's gates i, f, g, o. `hidden` is filled up to whole units.
+/// The sums of every unit's gates i, f, g, o. `hidden` is padded to whole kernel units.
 fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) -> Option<Pair<'a, 'x, K>> {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
     Pair::new(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
@@ -318,7 +350,7 @@ fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut 
     }
 }
 
-/// How the units of a node with any options are brought together.
+/// Combines the gates of a unit of a node with any options.
 struct Mix<'a> {
     gate: Curve<'a>,
     candidate: Curve<'a>,
@@ -326,7 +358,7 @@ struct Mix<'a> {
     bits: u32,
     candidate_shift: u32,
     peephole_shift: u32,
-    /// From c to what the output's activation takes.
+    /// Shift from c to the argument of the output's activation.
     lift: u32,
     clip: i32,
     coupled: bool,
@@ -351,17 +383,17 @@ impl<'a> Mix<'a> {
         }
     }
 
-    /// The gate of a sum, from 0 to 1.
+    /// The value of a gate, from 0 to 1.
     fn opened(&self, sum: i32) -> i32 {
         self.gate.apply(sum, self.bits).clamp(0, ONE)
     }
 
-    /// A sum with what it sees of c.
+    /// A sum plus its peephole term.
     fn seeing(&self, sum: i32, factor: i16, c: i16) -> i32 {
         sum.wrapping_add((i32::from(factor) * i32::from(c)) >> self.peephole_shift)
     }
 
-    /// f c + i g of the sums of i, f, g: 15 fraction bits more than c has.
+    /// f c + i g from the sums of i, f, g, with 15 fraction bits more than c.
     fn remembered(&self, [mut i, mut f, g]: [i32; 3], peephole: Option<[i16; 3]>, c: i16) -> i32 {
         if let Some([p_i, p_f, _]) = peephole {
             i = self.seeing(i, p_i, c);
@@ -378,12 +410,12 @@ impl<'a> Mix<'a> {
         c.max(-self.clip).min(self.clip).clamp(i16::MIN.into(), i16::MAX.into()) as i16
     }
 
-    /// What is shown of c.
+    /// The output's activation of c.
     fn shown(&self, c: i16) -> i32 {
         self.output.apply(i32::from(c) << self.lift, 15)
     }
 
-    /// m of the sum of o and what is shown of c.
+    /// m from the sum of o and the activation of c.
     fn memory(&self, mut o: i32, peephole: Option<[i16; 3]>, c: i16, shown: i32) -> i16 {
         if let Some([_, _, p_o]) = peephole {
             o = self.seeing(o, p_o, c);
@@ -397,13 +429,13 @@ fn shift(node: &Node<'_>, number: usize) -> u32 {
     node.number(number).unsigned_abs() & 15
 }
 
-/// p_i, p_f, p_o of every unit; none without peepholes.
+/// p_i, p_f, p_o of every unit; empty without peepholes.
 fn peepholes<'n>(node: &Node<'n>) -> impl Iterator<Item = [i16; 3]> + use<'n> {
     let [p_i, p_f, p_o] = [0, 1, 2].map(|gate| node.integers(tensor::PEEPHOLES + gate).iter());
     p_i.zip(p_f).zip(p_o).map(|((&i, &f), &o)| [i, f, o])
 }
 
-/// y = clip(P m), of m that is filled up to whole units
+/// y = clip(P m). m is padded to whole kernel units.
 fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
     let clip = node.number(number::PROJECTION_CLIP);
     let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);

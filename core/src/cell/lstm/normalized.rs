@@ -1,15 +1,14 @@
-//! The step with coupled or clipped gates or layer normalization, cut into passes over the units: statistics need every unit's
-//! numbers before the first unit can go on. Without these options it computes what the walk of one pass does, bit for
-//! bit: a model with both kinds of nodes needs no other.
+//! The step with coupled or clipped gates or layer normalization, in passes over the units: the statistics need the
+//! sums of every unit before the first unit can be updated. Without these options it computes the same bits as the
+//! single pass, so that a model with both kinds of nodes needs only this step.
 
 use super::{
     CELL_NORM, CLIPPED, COUPLED, GATE_NORM, INPUT_FORGET, JOINT_NORM, OUTPUT_NORM, clip, param, peepholes, tensor,
 };
-use crate::kernel::{Weight, accumulate};
-use crate::node::Node;
+use crate::cell::prelude::*;
 use crate::norm::Moments;
 
-/// The options that need it.
+/// The options that need this step.
 pub const OPTIONS: u32 = 1 << COUPLED
     | 1 << INPUT_FORGET
     | 1 << CLIPPED
@@ -18,7 +17,8 @@ pub const OPTIONS: u32 = 1 << COUPLED
     | 1 << CELL_NORM
     | 1 << OUTPUT_NORM;
 
-/// Every unit: c to c', and m. `work` is `[4 · hidden]` with `gate_norm`, `[8 · hidden]` with `joint_norm`.
+/// Updates every unit, c to c', and writes m. `work` is `[4 · hidden]` with `gate_norm`, `[8 · hidden]` with
+/// `joint_norm`.
 pub fn update<W: Weight>(
     node: &Node<'_>,
     x: &[f32],
@@ -73,7 +73,7 @@ fn scaled(moments: [Moments; 4], a: [f32; 4], gain: [f32; 4], add: [f32; 4]) -> 
     [m_i.apply(i) * g_i + a_i, m_f.apply(f) * g_f + a_f, m_g.apply(g) * g_g + a_g, m_o.apply(o) * g_o + a_o]
 }
 
-/// c becomes f ⊙ c + i ⊙ g; `output` becomes what o has before its peephole.
+/// Replaces c by f ⊙ c + i ⊙ g, and `output` by the argument of o before its peephole.
 fn remember(node: &Node<'_>, units: impl Iterator<Item = [f32; 4]>, cell: &mut [f32], output: &mut [f32]) {
     let (gate, candidate) = (node.activation(0), node.activation(1));
     let (coupled, input_forget, limit) = (node.has(COUPLED), node.has(INPUT_FORGET), node.param(param::PREACT_CLIP));
@@ -96,7 +96,7 @@ fn remember(node: &Node<'_>, units: impl Iterator<Item = [f32; 4]>, cell: &mut [
     }
 }
 
-/// c becomes what is carried: normalized with `cell_norm`, then clipped.
+/// Replaces c by the carried state: normalized with `cell_norm`, then clipped.
 fn normalize_cell(node: &Node<'_>, cell: &mut [f32]) {
     if node.has(CELL_NORM) {
         let moments = Moments::of(cell.iter().copied(), node.param(param::EPSILON));
@@ -110,7 +110,7 @@ fn normalize_cell(node: &Node<'_>, cell: &mut [f32]) {
     }
 }
 
-/// m, which holds what o has before its peephole, becomes o ⊙ act(c), c normalized here alone with `output_norm`.
+/// Replaces m, the argument of o before its peephole, by o ⊙ act(c). With `output_norm` c is normalized here only.
 fn show(node: &Node<'_>, cell: &[f32], m: &mut [f32]) {
     let (gate, output, limit) = (node.activation(0), node.activation(2), node.param(param::PREACT_CLIP));
     let moments = node.has(OUTPUT_NORM).then(|| Moments::of(cell.iter().copied(), node.param(param::EPSILON)));

@@ -1,47 +1,49 @@
-//! Parts become one in the integer numerics, whatever unit each has.
+//! Combines parts in the integer numerics. Each part may have its own unit.
 //!
-//! With m_k, the multiplier of part k, and r_k = mulh(x_k · 2^16, m_k), in the unit of the output with 8 fraction bits:
+//! Let m_k be the multiplier of part k, and r_k = mulh(x_k · 2^16, m_k), in the unit of the output with 8 fraction
+//! bits:
 //!
 //! ```text
-//! y = (r_1 + r_2 + … + r_k + 2^7) >> 8                 add, without an option, and average: m_k has its part of the mean
+//! y = (r_1 + r_2 + … + r_k + 2^7) >> 8                 add, without an option, and average: m_k includes 1 / k of the mean
 //! y = (max(r_1, r_2, …, r_k) + 2^7) >> 8               maximum
 //! y = (mulh(p x_k · 2, m_1) + 2^7) >> 8                multiply: p is x_1, (p x_2) / 2^15, …, up to x_(k - 1)
-//! y = (r_1 s + r_2 (2^15 - s)) / 2^15                  blend: r without fraction bits, s = r_3 so, from 0 to 2^15
+//! y = (r_1 s + r_2 (2^15 - s)) / 2^15                  blend: r rounded to no fraction bits, s = r_3, from 0 to 2^15
 //! ```
 //!
 //! A quotient by 2^15 is rounded to nearest.
 
 use super::{ADD, AVERAGE, BLEND, MAXIMUM, MULTIPLY};
 use crate::cell::integer::CHUNK;
-use crate::cell::{Dim, IntegerSpec, Io, Storage, TensorSpec};
-use crate::node::Node;
+use crate::cell::prelude::*;
 use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const MULTIPLIERS: usize = 0;
-}
+const MULTIPLIERS: usize = SPEC.tensor("multipliers");
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
     options: 1 << ADD | 1 << MULTIPLY | 1 << AVERAGE | 1 << MAXIMUM | 1 << BLEND,
-    rules: &[],
-    numbers: &[],
-    work: &[],
     tensors: &[
         TensorSpec::vector("multipliers", &[], Dim::Quotient(&[Dim::Input, Dim::Output])).stored(Storage::Multipliers)
     ],
+    quantization: QUANTIZATION.on_host(),
+    ..IntegerSpec::EMPTY
+};
+
+const QUANTIZATION: Quantization = Quantization {
+    reads: Reads::Parts,
+    output: &[(1 << MAXIMUM | 1 << BLEND, OutputScale::Coarsest), (0, OutputScale::Measured)],
+    least_output: LeastScale::Parts,
+    ..Quantization::MOVE
 };
 
 /// One step. `x` is `[parts · output]`, `y` is `[output]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
-    let (x, multipliers) = (x.get(..node.input_size).unwrap_or_default(), node.words(tensor::MULTIPLIERS));
+    let (x, multipliers) = (x.get(..node.input_size).unwrap_or_default(), node.words(MULTIPLIERS));
     if node.has(BLEND) {
         return blend(x, multipliers, y);
     }
     let size = y.len();
-    // One part is brought to the unit of the output as a sum is.
+    // A single part is converted to the unit of the output as a sum is.
     let multiply = node.has(MULTIPLY) && size < x.len();
     for (chunk, y) in y.chunks_mut(CHUNK).enumerate() {
         let parts = x.chunks(size.max(1)).map(|part| part.get(chunk * CHUNK..).unwrap_or_default());
@@ -73,7 +75,7 @@ fn merge<'x>(
     }
 }
 
-/// Of two parts or more. Only the last product is brought to the unit of the output.
+/// The product of at least two parts. Only the last product is converted to the unit of the output.
 fn product<'x>(sums: &mut [i32], mut parts: impl Iterator<Item = &'x [i16]>, multipliers: &[i32]) {
     let (Some(first), Some(&multiplier)) = (parts.next(), multipliers.first()) else { return };
     for (sum, &x) in sums.iter_mut().zip(first) {

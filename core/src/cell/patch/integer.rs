@@ -1,12 +1,11 @@
-//! Convolutions in the integer numerics: each group of filters is a matrix that is multiplied with what it sees, as a
-//! [dense layer](crate::cell::dense::integer) is.
+//! Convolutions in the integer numerics: each group of filters is a matrix that multiplies the patch under the window,
+//! as in a [dense layer](crate::cell::dense::integer).
 
 use super::{TAPS, Way};
 use crate::cell::integer::CHUNK;
-use crate::cell::{CURVE, Dim, Io, NumberSpec, OTHER, Storage, TensorSpec, Unit, copy};
+use crate::cell::prelude::*;
 use crate::curve::Curve;
-use crate::kernel::{Blocks, Kernel, Part, Written};
-use crate::node::Node;
+use crate::kernel::{Blocks, Part, Written};
 use crate::quant::{RowBlock, saturate};
 
 /// Options of every convolution.
@@ -15,48 +14,41 @@ pub const OPTIONS: u32 = 1 << OTHER | 1 << CURVE;
 /// Numbers of every convolution.
 pub const NUMBERS: [NumberSpec; 2] = [NumberSpec::PREACT_BITS, NumberSpec::table_shift("table_shift")];
 
-/// Numbers of the specs by name.
-mod number {
-    pub const PREACT_BITS: usize = 0;
-    pub const TABLE_SHIFT: usize = 1;
-}
+const PREACT_BITS: usize = number(&NUMBERS, "preact_bits");
+const TABLE_SHIFT: usize = number(&NUMBERS, "table_shift");
 
-/// Tensors of the specs by name.
-mod tensor {
-    pub const WEIGHTS: usize = 0;
-    pub const ROWS: usize = 1;
-    pub const TABLE: usize = 2;
-}
+/// Tensors of every convolution.
+pub const TENSORS: &[&str] = &["weights", "rows", "table"];
 
-/// Those of a convolution whose weights have so many columns.
+const WEIGHTS: usize = index(TENSORS, "weights");
+const ROWS: usize = index(TENSORS, "rows");
+const TABLE: usize = index(TENSORS, "table");
+
+/// The tensors of a convolution whose weights have `cols` columns.
 pub const fn tensors(cols: Dim) -> [TensorSpec; 3] {
-    let to: &[Unit] = &[Unit::Before { activation: 0, bits: number::PREACT_BITS, after: &Unit::Output }];
+    const TO: &[Unit] = &[Unit::Before { activation: 0, bits: PREACT_BITS, after: &Unit::Output }];
     [
-        TensorSpec::matrix("weights", &["weights"], Dim::Hidden, cols).passes(super::POSITIONS),
-        TensorSpec::vector("rows", &["bias"], Dim::Hidden).stored(Storage::Rows {
-            input: tensor::WEIGHTS,
-            recurrent: None,
-            to,
-        }),
+        TensorSpec::matrix("weights", &["weights"], Dim::Hidden, cols).passes(&super::POSITIONS),
+        TensorSpec::vector("rows", &["bias"], Dim::Hidden).stored(Storage::rows(WEIGHTS, TO)),
         TensorSpec::table("table", 0),
     ]
 }
 
-/// A convolution in `groups`, each with as many channels of a pixel. `work` is what a group sees at one position.
+/// A convolution in `groups`, each with `channels` channels of a pixel. `work` is the patch of a group at one position.
 pub(crate) fn convolve<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, groups: usize, channels: &Dim) {
     let cols = node.dim(&TAPS) * node.dim(channels);
-    let Some(blocks) = node.weights::<K>(tensor::WEIGHTS, cols) else { return };
+    let Some(blocks) = node.weights::<K>(WEIGHTS, cols) else { return };
     let filters = Filters {
         blocks,
-        rows: node.rows(tensor::ROWS, node.hidden_size),
-        activation: node.curve(0, tensor::TABLE, number::TABLE_SHIFT),
-        bits: node.number(number::PREACT_BITS).unsigned_abs(),
+        rows: node.rows(ROWS, node.hidden_size),
+        activation: node.curve(0, TABLE, TABLE_SHIFT),
+        bits: node.number(PREACT_BITS).unsigned_abs(),
     };
     at_positions::<K>(node, io, (groups, channels), |first, seen, y| filters.apply::<K>(first, seen, y));
 }
 
-/// Gives `filter` what each group sees at each position, with the index of the group's first filter and where what its
-/// filters make of it goes. `work` is as [`convolve`] has it.
+/// Calls `filter` for each group at each position, with the index of the group's first filter, the patch and the
+/// outputs of the group's filters. `work` is that of [`convolve`].
 #[inline(always)]
 pub(crate) fn at_positions<K: Kernel>(
     node: &Node<'_>,
@@ -80,7 +72,7 @@ pub(crate) fn at_positions<K: Kernel>(
     }
 }
 
-/// What the kernel sees of a group of so many channels, zeros where that is padding.
+/// Copies the patch of a group of `channels` channels; padding is zeros.
 fn gather(way: Way, position: [usize; 3], (x, group): (&[i16], usize), channels: usize, patch: &mut [i16]) {
     let ([_, rows, cols], [_, y, position_x]) = (way.axes, position);
     if channels != way.channels || cols.dilation != 1 {
@@ -95,7 +87,7 @@ fn gather(way: Way, position: [usize; 3], (x, group): (&[i16], usize), channels:
         }
         return;
     }
-    // Pixels that the taps of a row see lie side by side: from the first tap that is not over padding.
+    // The pixels under the taps of a row are contiguous, from the first tap that is not over padding.
     let start = position_x * cols.stride;
     let first = cols.before.saturating_sub(start).min(cols.kernel);
     let count = (cols.input + cols.before).saturating_sub(start).min(cols.kernel).saturating_sub(first);
@@ -124,11 +116,11 @@ struct Filters<'a, U> {
 }
 
 impl<U> Filters<'_, U> {
-    /// What those from `first` on give, one for each of `y`.
+    /// The outputs of the filters from `first` on, one for each element of `y`.
     fn apply<K: Kernel<Unit = U>>(&self, first: usize, operand: K::Operand<'_>, y: &mut [i16]) {
         let mut rows = self.rows.get(first / 4..).unwrap_or_default();
         let mut part = Part::<K> { blocks: self.blocks.skip(first / 4), operand };
-        // A block may have filters of two groups or more.
+        // A block may hold filters of several groups.
         let (mut others, mut rest) = (first % 4, y);
         let mut sums = [[0; 4]; CHUNK];
         while !rest.is_empty() {

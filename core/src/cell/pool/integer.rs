@@ -1,4 +1,4 @@
-//! Pools in the integer numerics, in the unit of the input. Of n taps inside the image, with L = 16 - ⌈log2 n⌉:
+//! Pools in the integer numerics, in the unit of the input. With n taps inside the image and L = 16 - ⌈log2 n⌉:
 //!
 //! ```text
 //! y = max x                                                       max
@@ -8,13 +8,15 @@
 use super::AVERAGE;
 use crate::cell::integer::CHUNK;
 use crate::cell::patch::{TAPS, Way};
-use crate::cell::{Dim, IntegerSpec, Io, Rule};
-use crate::node::Node;
+use crate::cell::prelude::*;
 use crate::quant::{MOST_OF_MEAN, Mean, saturate};
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec =
-    IntegerSpec::moving(1 << super::MAX | 1 << AVERAGE, &[Rule::AtMost(TAPS, Dim::Const(MOST_OF_MEAN))]);
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
+    options: 1 << super::MAX | 1 << AVERAGE,
+    rules: &[Rule::AtMost(TAPS, Dim::Const(MOST_OF_MEAN))],
+    quantization: Quantization::MOVE.on_host(),
+    ..IntegerSpec::EMPTY
+};
 
 /// One step. `x` is the image, `y` is `[out_height, out_width, channels]`.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {

@@ -6,25 +6,23 @@
 //! y = ⌊e · ⌊2^31 / Σ e⌋ / 2^16⌋                             15 fraction bits
 //! ```
 
-use crate::cell::{Dim, IntegerSpec, Io, NumberSpec, Rule};
-use crate::node::Node;
+use crate::cell::prelude::*;
 use crate::quant::{mulh, saturate};
 
-/// Numbers of the spec by name.
-mod number {
-    pub const MULTIPLIER: usize = 0;
-    pub const LIFT: usize = 1;
-}
+const NUMBERS: &[NumberSpec] = &[NumberSpec::MULTIPLIER, NumberSpec::up_to("lift", 15)];
+const MULTIPLIER: usize = number(NUMBERS, "multiplier");
+const LIFT: usize = number(NUMBERS, "lift");
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 0,
-    // So that their sum has 32 bits.
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
+    // The sum of the exponentials fits 32 bits.
     rules: &[Rule::AtMost(Dim::Input, Dim::Const((1 << 16) - 1))],
-    numbers: &[NumberSpec { name: "multiplier", least: 1, most: i32::MAX, usual: None }, NumberSpec::up_to("lift", 15)],
-    work: &[],
-    tensors: &[],
+    numbers: NUMBERS,
+    quantization: QUANTIZATION.on_host(),
+    ..IntegerSpec::EMPTY
 };
+
+const QUANTIZATION: Quantization =
+    Quantization { output: &[(0, OutputScale::Q15)], numbers: Numbers::Exponents, ..Quantization::MOVE };
 
 /// 2^(-k / 64) · 2^15, rounded to nearest.
 #[rustfmt::skip]
@@ -36,11 +34,11 @@ const POWERS: [u16; 65] = [
     17_867, 17_674, 17_484, 17_296, 17_109, 16_925, 16_743, 16_562, 16_384,
 ];
 
-/// One step. `x` and `y` have the same length. On the way `y` holds e, which is unsigned, for 1 has its 16 bits.
+/// One step. `x` and `y` have the same length. `y` first holds e, which is unsigned: 1.0 needs 16 bits.
 pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
     let x = x.get(..node.input_size).unwrap_or_default();
-    let (multiplier, lift) = (node.number(number::MULTIPLIER), node.number(number::LIFT).unsigned_abs() & 15);
+    let (multiplier, lift) = (node.number(MULTIPLIER), node.number(LIFT).unsigned_abs() & 15);
     let max = x.iter().fold(i16::MIN, |max, &x| max.max(x));
     let mut sum = 0_u32;
     for (y, &x) in y.iter_mut().zip(x) {
@@ -56,7 +54,7 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     }
 }
 
-/// 2^-(t · 2^lift), where t and the result have 15 fraction bits: linear between the powers of the table.
+/// 2^-(t · 2^lift). t and the result have 15 fraction bits. Interpolates linearly between the powers of the table.
 fn power(t: u32, lift: u32) -> u32 {
     const FRACTION: u32 = 15;
     const STEP: u32 = 9;

@@ -1,8 +1,8 @@
-//! The FFT of a frame in 32 bits: half as many complex points as the frame has samples, in place, radix 4.
+//! The FFT of a frame in 32 bits, in place, radix 4, over half as many complex points as the frame has samples.
 //!
-//! Every stage halves as often as it doubles, so that no point exceeds the greatest sample by more than the roundings: from
-//! samples of at most 2^29, complex points of at most 2^29.5, and every sum below stays within 32 bits. A rounding is a
-//! floor; arithmetic wraps, for a table that is no sine may say anything.
+//! Every stage halves as often as it doubles, so that no point exceeds the greatest sample by more than the rounding
+//! errors. Samples are at most 2^29, complex points therefore at most 2^29.5, and every sum fits 32 bits. Roundings are
+//! floors. Arithmetic wraps, because a table of an untrusted image may not contain sines.
 
 use crate::front_end::section::Table;
 use crate::quant::mulh;
@@ -10,17 +10,17 @@ use crate::quant::mulh;
 /// Real and imaginary part.
 pub type Complex = [i32; 2];
 
-/// Where on the circle of `4 * quarter` points something is, from the sines of its first quarter.
+/// A circle of `4 * quarter` points, given by the sines of its first quarter.
 #[derive(Clone, Copy, Debug)]
 pub struct Circle<'a> {
     /// sin(2π k / points) · 2^31 for k = 0 to `quarter`, at most 2^31 - 1.
     pub sines: Table<'a>,
-    /// Points of a quarter, a power of two.
+    /// Number of points of a quarter, a power of two.
     pub quarter: usize,
 }
 
 impl Circle<'_> {
-    /// cos and sin of 2π `index` / points, in 2^-31.
+    /// cos and sin of 2π `index` / points, in units of 2^-31.
     fn at(self, index: usize) -> [i32; 2] {
         let rest = index & self.quarter.wrapping_sub(1);
         let sine = |index: usize| self.sines.get(index).map_or(0, |&word| i32::from_le_bytes(word));
@@ -34,7 +34,7 @@ impl Circle<'_> {
     }
 }
 
-/// Half of `point` turned back by an angle.
+/// Half of `point`, rotated backwards by an angle.
 #[inline(always)]
 fn turned([re, im]: Complex, [cos, sin]: [i32; 2]) -> Complex {
     [mulh(re, cos).wrapping_add(mulh(im, sin)), mulh(im, cos).wrapping_sub(mulh(re, sin))]
@@ -52,7 +52,8 @@ fn difference([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a.wrapping_sub(c), b.wrapping_sub(d)]
 }
 
-/// The FFT of as many points as half the circle has, over their number, in place. They come in bit-reversed order.
+/// The FFT of half as many points as the circle has, divided by their number, in place. The points are in bit-reversed
+/// order.
 pub fn fft(points: &mut [Complex], circle: Circle<'_>) {
     let count = points.len();
     let mut quarter = 1;
@@ -63,7 +64,7 @@ pub fn fft(points: &mut [Complex], circle: Circle<'_>) {
         quarter = 2;
     }
     while quarter < count {
-        // A step of a stage is so many of the circle.
+        // Shift from an index within the stage to an index on the circle.
         let step = count.trailing_zeros() - quarter.trailing_zeros() - 1;
         for k in 0..quarter {
             let points = points.get_mut(k..).unwrap_or_default();
@@ -79,7 +80,8 @@ pub fn fft(points: &mut [Complex], circle: Circle<'_>) {
     }
 }
 
-/// Every four points at a distance, of which the second and the third are in each other's place, once they are turned.
+/// Combines each group of four points at a distance of `quarter`, after `turned` has rotated and halved them. The
+/// second and the third point of a group are swapped.
 #[inline(always)]
 fn quads(mut points: &mut [Complex], quarter: usize, turned: impl Fn([Complex; 4]) -> [Complex; 4]) {
     while let Some((first, rest)) = points.split_at_mut_checked(quarter)
@@ -102,7 +104,7 @@ fn quads(mut points: &mut [Complex], quarter: usize, turned: impl Fn([Complex; 4
     }
 }
 
-/// Bin `bin` of the FFT of the real samples, over half their number; `points` are what [`fft`] gave.
+/// Bin `bin` of the FFT of the real samples, divided by half their number; `points` is the result of [`fft`].
 #[inline]
 pub fn bin(points: &[Complex], circle: Circle<'_>, bin: usize) -> Complex {
     let mask = points.len().wrapping_sub(1);

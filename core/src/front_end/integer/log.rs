@@ -1,29 +1,29 @@
-//! Magnitude of a bin, and logarithm of a sum, with their stated errors. The tests below go over every input.
+//! The magnitude of a bin and the logarithm of a sum, with their stated errors. The tests below cover every input.
 
 /// Fraction bits of a logarithm.
 pub const LN_BITS: u32 = 24;
-/// Greatest error of `ln`, but for that of the exponent, which is 2^-25 a power of two.
+/// Largest error of `ln`, without that of the exponent, which is 2^-25 per power of two.
 pub const LN_MAX_ERROR: f64 = 1.8e-5;
 /// ln 2
 const LN_2: i32 = 11_629_080;
 
-/// Turns of [`magnitude`].
+/// Number of CORDIC rotations of [`magnitude`].
 const TURNS: u32 = 7;
-/// The natural logarithm of what [`magnitude`] is too large by: Σ ln(1 + 2^-2k) / 2 for k = 1 to [`TURNS`].
+/// The natural logarithm of the gain of [`magnitude`]: Σ ln(1 + 2^-2k) / 2 for k from 1 to [`TURNS`].
 pub const LN_GAIN: i32 = 2_553_930;
-/// Greatest error of `magnitude`, relative and in units; the second is what its shifts round down.
+/// Largest error of `magnitude`, relative and in units; the latter comes from shifts that round down.
 pub const MAGNITUDE_MAX_ERROR: (f64, f64) = (3.1e-5, 8.0);
 
-/// Steps of [`LN`] to an octave.
+/// Number of [`LN`] steps per octave.
 const STEPS: u32 = 64;
 const STEP_BITS: u32 = STEPS.ilog2();
-/// Bits of what lies between two steps.
+/// Bits of the position between two steps.
 const PART_BITS: u32 = 13;
 
-/// ln(1 + k / 64), and half of what a straight line to the next would be too low by.
+/// ln(1 + k / 64), raised by half the error of the chord to the next value.
 static LN: [u32; STEPS as usize + 1] = steps();
 
-/// In integers, so that it is the same on every host: ln(1 + k / 64) = 2 artanh(k / (128 + k)).
+/// ln(1 + k / 64) = 2 artanh(k / (128 + k)), computed in integers so that it is the same on every host.
 const fn steps() -> [u32; STEPS as usize + 1] {
     const ONE: u128 = 1 << 60;
     let mut steps = [0; STEPS as usize + 1];
@@ -36,7 +36,7 @@ const fn steps() -> [u32; STEPS as usize + 1] {
             power = power * x / ONE * x / ONE;
             odd += 2;
         }
-        // A chord of width h is at most h² / 8 f² too low.
+        // A chord of width h is too low by at most h² / 8 f².
         let from = STEPS as u128 + k as u128;
         let low = ONE / 8 / (from * from);
         let unit = ONE >> LN_BITS;
@@ -46,22 +46,21 @@ const fn steps() -> [u32; STEPS as usize + 1] {
     steps
 }
 
-/// ln(`value` · 2^`exponent`) of what is not 0.
+/// ln(`value` · 2^`exponent`) for a nonzero `value`.
 pub fn ln(value: u64, exponent: i32) -> i32 {
     let zeros = value.leading_zeros();
     let mantissa = (value << (zeros & 63) >> (63 - STEP_BITS - PART_BITS)) as u32;
     let (step, part) = (mantissa >> PART_BITS & (STEPS - 1), mantissa & ((1 << PART_BITS) - 1));
     let between = match LN.get(step as usize..) {
         Some(&[from, to, ..]) => from + (((to - from) * part) >> PART_BITS),
-        // The step is one of the table.
+        // The step is always in the table.
         _ => 0,
     };
     let octaves = exponent.wrapping_add(63 - zeros as i32);
     octaves.wrapping_mul(LN_2).wrapping_add(between as i32)
 }
 
-/// |re + i im|, too large by a gain that [`LN_GAIN`] takes back: turned onto the axis in ever smaller turns (Volder, The
-/// CORDIC Trigonometric Computing Technique, 1959), mirrored where one goes too far.
+/// |re + i im| times a gain whose logarithm is [`LN_GAIN`]. Rotates the vector onto the axis by decreasing angles (Volder, The CORDIC Trigonometric Computing Technique, 1959), mirroring it where a rotation overshoots.
 #[inline]
 pub fn magnitude([re, im]: [i32; 2]) -> u32 {
     let (re, im) = (re.wrapping_abs(), im.wrapping_abs());
@@ -80,7 +79,8 @@ mod tests {
 
     const UNIT: f64 = (1_u32 << LN_BITS) as f64;
 
-    /// Only 19 bits behind the first are looked at: both ends of what they stand for, in every octave.
+    /// Only the first 19 bits after the leading one matter: the test takes both ends of the range that they stand for,
+    /// in every octave.
     #[test]
     fn every_logarithm_keeps_its_stated_error() {
         let bits = STEP_BITS + PART_BITS;
@@ -105,7 +105,7 @@ mod tests {
             let error = f64::from(ln(1, exponent)) / UNIT - exact;
             assert!(error.abs() <= LN_MAX_ERROR + f64::from(exponent).abs() / (2.0 * UNIT), "{exponent}");
         }
-        // Below 2^19 a value is looked at as a whole.
+        // Below 2^19 every value is tested.
         for value in 1..1 << bits {
             let error = f64::from(ln(value, 0)) / UNIT - (value as f64).ln();
             assert!(error.abs() <= LN_MAX_ERROR + 1e-6, "{value}");
@@ -123,7 +123,7 @@ mod tests {
             let error = (f64::from(magnitude([re, im])) / gain - exact).abs();
             worst = worst.max((error - MAGNITUDE_MAX_ERROR.0 * exact) / MAGNITUDE_MAX_ERROR.1);
         };
-        // What is small as a whole, and every angle that 20 bits tell at lengths up to the greatest.
+        // All small values, and every angle that 20 bits can resolve at lengths up to the greatest.
         (0..1 << 10).for_each(|re| (0..1 << 10).for_each(|im| look(re, -im)));
         for k in 0..1 << 20 {
             let angle = f64::from(k) * core::f64::consts::TAU / f64::from(1 << 20);

@@ -1,18 +1,19 @@
-//! The same features in integers: no float, and the same bits on every target. `FORMAT.md` defines every rounding.
+//! The same features in integers: no floating point, and the same bits on every target. `FORMAT.md` defines every
+//! rounding.
 //!
 //! ```text
 //! frame · 2^shift → window → FFT (32 bits) → |bin| or |bin|² → mel bands (64 bits) → ln (24 fraction bits) → DCT → i16
 //! ```
 //!
-//! The shift brings the loudest sample of a frame to 15 bits, and the logarithm takes it back: a quiet frame is heard as
-//! well as a loud one.
+//! The shift scales the loudest sample of a frame to 15 bits, and the logarithm compensates it, so that quiet frames
+//! have the same precision as loud ones.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `section.rs` | the tables in the section |
-//! | `tables.rs` | what a packer writes there (feature `libm`) |
+//! | `tables.rs` | the tables that a packer writes (feature `libm`) |
 //! | `fft.rs` | the FFT |
-//! | `log.rs` | magnitude and logarithm, with their errors |
+//! | `log.rs` | magnitude and logarithm, with their error bounds |
 
 mod fft;
 mod log;
@@ -34,7 +35,7 @@ use section::{Halves, ONE};
 /// Fraction bits of a feature before it is rounded.
 const GUARD_BITS: u32 = 10;
 
-/// The settings and tables of a front end in integers: [`Mfcc::integer`](super::Mfcc::integer).
+/// The settings and integer tables of a front end: [`Mfcc::integer`](super::Mfcc::integer).
 #[derive(Clone, Copy, Debug)]
 pub struct IntegerMfcc<'a> {
     pub(super) settings: MfccSettings,
@@ -42,7 +43,7 @@ pub struct IntegerMfcc<'a> {
 }
 
 impl IntegerMfcc<'_> {
-    /// What the section says that it computes.
+    /// The settings of the section.
     pub const fn settings(&self) -> &MfccSettings {
         &self.settings
     }
@@ -53,10 +54,11 @@ impl IntegerMfcc<'_> {
     }
 }
 
-/// A stream of samples that turns into frames of features in integers, each a feature over the scale of the model's input:
-/// what [`Model::step_i16`](crate::Model::step_i16) takes. No float is touched.
+/// A stream of samples that is converted to frames of integer features, each divided by the scale of the model's input:
+/// the input of [`Model::step_i16`](crate::Model::step_i16). It uses no floating point.
 ///
-/// It is used as [`FrontEnd`](super::FrontEnd) is, and as little do its features depend on how the samples are cut.
+/// Its use is that of [`FrontEnd`](super::FrontEnd), and its features do not depend on how the samples are divided
+/// either.
 #[derive(Debug)]
 pub struct IntegerFrontEnd<'a, 'b> {
     mfcc: IntegerMfcc<'a>,
@@ -80,14 +82,14 @@ impl<'a, 'b> IntegerFrontEnd<'a, 'b> {
         Ok(Self { mfcc: *mfcc, frames: Frames::new(&mfcc.settings, samples), work, features })
     }
 
-    /// Takes samples until a frame is complete; returns how many it took, 0 while a frame waits for
-    /// [`next`](Self::next).
+    /// Accepts samples until a frame is complete; returns the number of accepted samples, which is 0 while a frame
+    /// waits for [`next`](Self::next).
     pub fn push(&mut self, samples: &[i16]) -> usize {
         self.frames.push(samples)
     }
 
-    /// The features of the next frame, once its samples are there; then moves on by the stride. With the first frame come
-    /// those of zeros in front of it ([`MfccSettings::lead_frames`]).
+    /// The features of the next frame, if it is complete; advances by the stride. The first frame is preceded by frames
+    /// of zeros ([`MfccSettings::lead_frames`]).
     // Not an `Iterator`: the features are borrowed from the front end.
     #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<&[i16]> {
@@ -102,13 +104,13 @@ impl<'a, 'b> IntegerFrontEnd<'a, 'b> {
         Some(self.features)
     }
 
-    /// Forgets every sample, as if new.
+    /// Discards all samples and starts again.
     pub fn reset(&mut self) {
         self.frames.reset();
     }
 }
 
-/// The features of a frame, each made into an `F`.
+/// Computes the features of a frame, each converted to an `F`.
 pub(super) fn hear<'f, F: 'f>(
     settings: &MfccSettings,
     tables: &Tables<'_>,
@@ -137,7 +139,7 @@ pub(super) fn hear<'f, F: 'f>(
         Spectrum::Power => (points_log - 60 - 2 * shift, 0),
     };
     spectrum.mel(settings.spectrum, tables, bands, |sum| log_of(sum, exponent, gain, tables.log_floor));
-    // What the floors of as many products take away on average, and half a unit.
+    // Compensates the average loss of the floors of all products, and adds half a unit.
     let start = (1 << (GUARD_BITS - 1)) + settings.mel_bands as i32 / 2;
     let mut rows = tables.dct;
     for feature in features {
@@ -152,17 +154,17 @@ fn rounded(start: i32, sum: i32) -> i16 {
     saturate(start.wrapping_add(sum) >> GUARD_BITS)
 }
 
-/// The greater of a floor and ln(`sum` · 2^`exponent`) - `gain`.
+/// The greater of the floor and ln(`sum` · 2^`exponent`) - `gain`.
 fn log_of(sum: u64, exponent: i32, gain: i32, floor: i32) -> i32 {
     if sum == 0 { floor } else { ln(sum, exponent).wrapping_sub(gain).max(floor) }
 }
 
-/// The samples that are heard, shifted left as far as the loudest lets them, under the window, in pairs and in
-/// bit-reversed order; the rest are zeros. Returns the shift.
+/// Shifts the used samples left as far as the loudest permits, multiplies them by the window, and stores them in pairs
+/// in bit-reversed order; the rest are zeros. Returns the shift.
 fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut [Complex]) -> u32 {
     let [straight, wrapped] = frame;
     let heard = || straight.iter().chain(wrapped).take(heard_len);
-    // Bits that differ from the sign; one is left for it.
+    // The bits that differ from the sign; one more is reserved for the sign.
     let bits = heard().fold(0, |bits, &sample| bits | sample ^ sample >> 15);
     let shift = bits.leading_zeros().saturating_sub(1);
     points.fill([0, 0]);
@@ -176,7 +178,7 @@ fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut 
     };
     heard().enumerate().for_each(|(n, &sample)| {
         let weight = weights.get(n & last).map_or(0, |&weight| i32::from(u16::from_le_bytes(weight)));
-        // At most 2^15 and less than 2^16: the sum stays below 2^31.
+        // The factors are at most 2^15 and less than 2^16, so the sum is below 2^31.
         let value = ((i32::from(sample) << shift).wrapping_mul(weight) + 2) >> 2;
         match first.take() {
             None => first = Some(value),
@@ -189,7 +191,7 @@ fn window(weights: Halves<'_>, heard_len: usize, frame: Frame<'_>, points: &mut 
     shift
 }
 
-/// The number whose bits, in reverse, are those of the next.
+/// Increments a bit-reversed number.
 fn after_reversed(mut place: usize, count: usize) -> usize {
     let mut bit = count >> 1;
     while place & bit != 0 {
@@ -199,7 +201,7 @@ fn after_reversed(mut place: usize, count: usize) -> usize {
     place | bit
 }
 
-/// What the FFT gave.
+/// The result of the FFT.
 struct Bins<'p, 'a> {
     points: &'p mut [Complex],
     circle: Circle<'a>,
@@ -212,6 +214,8 @@ impl Bins<'_, '_> {
         squares.fold(0, u64::wrapping_add)
     }
 
+    /// Computes the mel bands.
+    ///
     /// ```text
     /// band[b] = Σ S[k] · (1 - weight[k])  for k in edge[b]..edge[b+1],  S[k] = |X[k]| or |X[k]|²
     ///         + Σ S[k] · weight[k]        for k in edge[b+1]..edge[b+2]
@@ -254,7 +258,7 @@ fn power([re, im]: Complex) -> u64 {
     square(re.unsigned_abs()).wrapping_add(square(im.unsigned_abs()))
 }
 
-// A product of 64 bits is a call on Armv6-M: there it is made of halves, and is the same.
+// A 64-bit product is a function call on Armv6-M. There the same product is computed from halves.
 
 fn square(x: u32) -> u64 {
     if NO_LONG_MULTIPLY {

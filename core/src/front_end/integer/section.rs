@@ -1,10 +1,10 @@
-//! The tables of a front end in integers, in the same section.
+//! The integer tables of a front end, in the same section.
 
 use crate::front_end::section::{Table, check_edges, field};
 use crate::front_end::settings::{FrontEndError, MfccSettings, Window};
 use crate::image::read::{f32_at, u32_at};
 
-/// Byte offsets behind the settings. The tables follow, little-endian, in the order of [`Layout`].
+/// Byte offsets after the settings. The tables follow, little-endian, in the order of [`Layout`].
 pub(in crate::front_end) mod more {
     use core::ops::Range;
 
@@ -23,14 +23,15 @@ pub(in crate::front_end) struct Layout {
     pub edges: usize,
     /// i32 [dct_rows × mel_bands]: the DCT-II over the scale, · 2^18.
     pub dct: usize,
-    /// u16, for every sample of the frame that is heard: the window · 2^16, 1 being 2^16 - 1. A rectangular window has one value.
+    /// u16, for every sample of the frame that is used: the window · 2^16, where 1.0 is 2^16 - 1. A rectangular window
+    /// has one value.
     pub window: usize,
     /// u16, as in f32, · 2^15.
     pub weights: usize,
 }
 
 impl Layout {
-    /// Of settings that have passed [`MfccSettings::check`].
+    /// The layout for settings that have passed [`MfccSettings::check`].
     pub const fn of(settings: &MfccSettings) -> Self {
         let bins = settings.bins();
         Self {
@@ -59,9 +60,9 @@ pub(super) const ONE: u16 = 1 << 15;
 /// The tables, all checked.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::front_end) struct Tables<'a> {
-    /// Bits of an f32: no part of this is computed in floats.
+    /// The scale as the bits of an f32, because this module computes nothing in floats.
     pub scale_bits: u32,
-    /// ln of the floor, with [`LN_BITS`](super::log::LN_BITS).
+    /// ln of the floor, with [`LN_BITS`](super::log::LN_BITS) fraction bits.
     pub log_floor: i32,
     /// 1 / scale, · 2^18.
     pub energy: i32,
@@ -73,7 +74,7 @@ pub(in crate::front_end) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Of a payload whose settings are within their limits.
+    /// Reads and checks the tables of a payload whose settings are within their limits.
     pub const fn parse(payload: &'a [u8], settings: &MfccSettings) -> Result<Self, FrontEndError> {
         let layout = Layout::of(settings);
         let wrong_len = Err(FrontEndError::SectionLen { needed: layout.section_len(), given: payload.len() });
@@ -99,21 +100,15 @@ impl<'a> Tables<'a> {
         if !(0.0 < scale && scale < f32::INFINITY) {
             return Err(FrontEndError::TableValue { offset: more::SCALE.start });
         }
-        if let Err(error) = check_sines(sines) {
-            return Err(error);
-        }
-        if let Err(error) = check_edges(edges, settings) {
-            return Err(error);
-        }
-        if let Err(error) = check_shares(weights, payload.len() - 2 * weights.len()) {
-            return Err(error);
-        }
+        ok!(check_sines(sines));
+        ok!(check_edges(edges, settings));
+        ok!(check_shares(weights, payload.len() - 2 * weights.len()));
         let (log_floor, energy) = (log_floor.cast_signed(), energy.cast_signed());
         Ok(Self { scale_bits: scale.to_bits(), log_floor, energy, sines, edges, dct, window, weights })
     }
 }
 
-/// Every value below 2^31.
+/// Checks that every value is below 2^31.
 const fn check_sines(mut table: Table<'_>) -> Result<(), FrontEndError> {
     let mut offset = more::TABLES;
     while let [value, rest @ ..] = table {
@@ -126,7 +121,7 @@ const fn check_sines(mut table: Table<'_>) -> Result<(), FrontEndError> {
     Ok(())
 }
 
-/// Every value at most 1.
+/// Checks that every value is at most 1.0.
 const fn check_shares(mut table: Halves<'_>, mut offset: usize) -> Result<(), FrontEndError> {
     while let [value, rest @ ..] = table {
         if u16::from_le_bytes(*value) > ONE {

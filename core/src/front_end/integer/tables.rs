@@ -1,4 +1,5 @@
-//! The tables that a packer writes: in f64 by `libm`, rounded once, so every host writes the same bytes.
+//! The integer tables that a packer writes. They are computed in f64 with `libm` and rounded once, so that every host
+//! writes the same bytes.
 
 use core::f64::consts::TAU;
 
@@ -8,27 +9,25 @@ use crate::front_end::section::option;
 use crate::front_end::settings::{First, FrontEndError, MfccSettings, Spectrum};
 use crate::quant::MAX;
 
-/// What 1.0 of a DCT that is over the scale is: the product with a logarithm, without its low word, has [`GUARD_BITS`].
+/// 1.0 of the DCT over the scale. The high word of its product with a logarithm has [`GUARD_BITS`] fraction bits.
 const DCT_ONE: f64 = (1_u64 << (32 - log::LN_BITS + GUARD_BITS)) as f64;
-/// No scale is finer than this over 32767, so that the DCT has 32 bits.
+/// Smallest range of a feature (the scale is this over 32767), so that the DCT fits 32 bits.
 const LEAST_REACH: f64 = 16.0;
 
 impl MfccSettings {
-    /// Bytes of the section that holds these settings and their tables in integers.
+    /// Length in bytes of the section that holds these settings and their integer tables.
     ///
     /// # Errors
-    /// If a setting is not within its limits.
+    /// If a setting is out of range.
     pub const fn integer_section_len(&self) -> Result<usize, FrontEndError> {
-        match self.check() {
-            Ok(()) => Ok(Layout::of(self).section_len()),
-            Err(error) => Err(error),
-        }
+        ok!(self.check());
+        Ok(Layout::of(self).section_len())
     }
 
-    /// As [`write`](Self::write), in integers. The scale is such that no sound has a feature beyond ±32767.
+    /// As [`write`](Self::write), in integers. The scale is chosen so that no sound has a feature beyond ±32767.
     ///
     /// # Errors
-    /// As `write`; `section` is to be as long as [`integer_section_len`](Self::integer_section_len) says.
+    /// As `write`; `section` must be as long as [`integer_section_len`](Self::integer_section_len).
     pub fn write_integer(&self, section: &mut [u8]) -> Result<usize, FrontEndError> {
         let (needed, given) = (self.integer_section_len()?, section.len());
         let section = section.get_mut(..needed).ok_or(FrontEndError::SectionLen { needed, given })?;
@@ -60,7 +59,7 @@ impl MfccSettings {
             *word = i32::to_le_bytes(value);
         }
         let weights = self.bins().map(|bin| self.weight(bin, edges));
-        // What is 2^16 becomes the greatest that a u16 holds.
+        // 2^16 saturates to the greatest u16.
         let window = (0..layout.window).map(|n| self.weight_of(n) * 65_536.0);
         let shares = window.chain(weights.map(|share| share * f64::from(ONE)));
         for (half, share) in halves.as_chunks_mut().0.iter_mut().zip(shares) {
@@ -69,10 +68,10 @@ impl MfccSettings {
         Ok(needed)
     }
 
-    /// What a unit of a feature is worth: the greatest that any sound can have is 32767.
+    /// Real value of one unit of a feature: the greatest possible feature of any sound is 32767 units.
     fn scale(&self, weights: usize, edges: &[usize]) -> f32 {
         let points = f64::from(self.fft_len);
-        // No bin exceeds the sum of the window, nor all of them together its energy.
+        // No bin exceeds the sum of the window, and all bins together do not exceed its energy.
         let heard = self.heard_len();
         let window = || (0..heard).map(|n| self.weight_of(if weights == 1 { 0 } else { n }));
         let bin: f64 = match self.spectrum {
@@ -81,7 +80,7 @@ impl MfccSettings {
         };
         let energy: f64 = window().map(|weight| weight * weight).sum();
         let energy = if self.spectrum == Spectrum::Power { energy } else { energy * points };
-        // A band is at most two of the widths between edges.
+        // A band is at most two edge distances wide.
         let width = edges.windows(3).map(|edges| edges.last().unwrap_or(&0) - edges.first().unwrap_or(&0)).max();
         let floor = libm::log(f64::from(self.log_floor));
         let most = |value: f64| libm::fmax(libm::log(value), 0.0);
@@ -99,12 +98,12 @@ impl MfccSettings {
             }
             reach = libm::fmax(reach, libm::fmax(-least, greatest));
         }
-        // Roundings may add some units of the greatest.
+        // Rounding may add a few units to the greatest feature.
         (reach / f64::from(MAX - 8)) as f32
     }
 }
 
-/// To the nearest that an i32 holds.
+/// Rounds to nearest and saturates to i32.
 fn integer(value: f64) -> i32 {
     libm::round(value) as i32
 }

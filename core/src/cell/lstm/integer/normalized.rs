@@ -1,15 +1,15 @@
-//! The step with layer normalization, in passes over the units: statistics need every unit's numbers before the first
-//! unit can go on. What is between the passes has 32 bits.
+//! The step with layer normalization, in passes over the units: the statistics need the sums of every unit before the
+//! first unit can be updated. Intermediate values have 32 bits.
 
 use super::super::{CELL_NORM, GATE_NORM, JOINT_NORM, OUTPUT_NORM};
 use super::{Mix, number, peepholes, tensor, units};
 use crate::cell::integer::{CHUNK, Pair, PairTensors, Single};
+use crate::cell::prelude::*;
 use crate::integer_norm::{Epsilon, Moments};
-use crate::kernel::{Kernel, Written};
-use crate::node::Node;
+use crate::kernel::Written;
 use crate::quant::{from_q15, mulh};
 
-/// Every unit: c to c', and m. `work` is `[hidden]` of four sums, with `joint_norm` twice.
+/// Updates every unit, c to c', and writes m. `work` is `[hidden]` of four sums, twice with `joint_norm`.
 pub fn update<K: Kernel>(
     node: &Node<'_>,
     x: &[i16],
@@ -64,7 +64,7 @@ pub fn update<K: Kernel>(
     }
 }
 
-/// Each gate of the sums, normalized over the units.
+/// Normalizes the sums of each gate over the units.
 fn gate_norm<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], sums: &mut [[i32; 4]]) {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
     let pair = PairTensors { rows: tensor::GATE_SUM_ROWS, ..tensor::PAIR };
@@ -85,7 +85,7 @@ fn gate_norm<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], sums: &mut [
     }
 }
 
-/// What comes from x, and what comes from h, each normalized over all gates and units; `sums` becomes their sum.
+/// Normalizes the products of x, and those of h, over all gates and units; `sums` becomes their sum.
 fn joint_norm<K: Kernel>(
     node: &Node<'_>,
     x: &[i16],
@@ -109,7 +109,7 @@ fn joint_norm<K: Kernel>(
     }
 }
 
-/// Rows of one part or two.
+/// Rows of one or two parts.
 trait Rows {
     fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]);
 }
@@ -133,7 +133,7 @@ fn gather(from: Option<impl Rows>, to: &mut [[i32; 4]]) {
     }
 }
 
-/// ε, in values of so many fraction bits.
+/// ε for values of `bits` fraction bits.
 fn epsilon(node: &Node<'_>, bits: i32) -> Epsilon {
     let mantissa = node.number(number::EPSILON).unsigned_abs();
     Epsilon { mantissa, exponent: 2 * bits - node.number(number::EPSILON_BITS) }

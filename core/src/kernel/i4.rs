@@ -1,23 +1,11 @@
-//! The kernels of the numeric `i4x16`: plain Rust. Two weights a byte; 32 columns are a group, whose sums are multiplied
-//! with a factor a row: it makes a weight one of `i8x16`, and sums wrap, so that every bit is that of `i8x16`.
+//! The kernels of the numeric `i4x16`, in plain Rust. A byte holds two weights. 32 columns form a group; its sum is
+//! multiplied by one factor per row, which turns its weights into those of `i8x16`. Sums wrap, so the bits equal those
+//! of `i8x16`.
 
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-use super::dsp_nibbles;
-#[cfg(all(target_arch = "arm", not(target_has_atomic = "32")))]
-use super::thumb1_nibbles as portable;
-#[cfg(all(target_arch = "arm", feature = "thumb2"))]
-use super::thumb2_nibbles as portable;
-use super::{CortexM4Nibbles, Kernel, PortableNibbles};
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-use super::{Part, Written};
-use crate::image::layout::{GROUP, GROUP_BYTES};
-#[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-use crate::quant::RowBlock;
+use super::{Blocked, CortexM4I4, PortableI4};
+use crate::image::layout::{GROUP, GROUP_WORDS};
 
-/// Words of a group: its weights, and behind them a factor of each row.
-pub const GROUP_WORDS: usize = GROUP_BYTES / 4;
-
-/// Adds the sums over each group, which `group` takes from 0 on.
+/// Adds the sums over each group. `group` computes one of them, starting from 0.
 #[inline(always)]
 fn groups<X>(
     start: [i32; 4],
@@ -37,7 +25,7 @@ fn groups<X>(
     sums
 }
 
-impl Kernel for PortableNibbles {
+impl Blocked for PortableI4 {
     /// Two columns of four rows, or the factors of a group.
     type Unit = u32;
     /// Two columns.
@@ -56,7 +44,7 @@ impl Kernel for PortableNibbles {
             let [mut a, mut b, mut c, mut d] = [0_i32; 4];
             for (&word, &[even, odd]) in words.iter().zip(x) {
                 let (even, odd) = (i32::from(even), i32::from(odd));
-                // No sum of a group leaves its 32 bits: 32 · 8 · 2^15 is 2^23.
+                // The sum of a group fits 32 bits: it is at most 32 · 8 · 2^15 = 2^23.
                 a = a.wrapping_add(nibble::<0>(word) * even).wrapping_add(nibble::<4>(word) * odd);
                 b = b.wrapping_add(nibble::<1>(word) * even).wrapping_add(nibble::<5>(word) * odd);
                 c = c.wrapping_add(nibble::<2>(word) * even).wrapping_add(nibble::<6>(word) * odd);
@@ -65,29 +53,19 @@ impl Kernel for PortableNibbles {
             [a, b, c, d]
         })
     }
-
-    #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        portable::sum_two(rows, fine, coarse, sums);
-    }
-
-    #[cfg(all(target_arch = "arm", any(feature = "thumb2", not(target_has_atomic = "32"))))]
-    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        portable::sum_one(rows, part, sums);
-    }
 }
 
-/// From -8 to 7.
+/// A weight, from -8 to 7.
 #[inline(always)]
 fn nibble<const AT: u32>(word: u32) -> i32 {
     (word << (28 - 4 * AT)).cast_signed() >> 28
 }
 
-impl Kernel for CortexM4Nibbles {
-    /// Eight columns of a row: 0, 2, 4, 6, 1, 3, 5, 7, plus 8 each; four of them are a unit of four rows. Or the factors
-    /// of a group.
+impl Blocked for CortexM4I4 {
+    /// Eight columns of a row, in the order 0, 2, 4, 6, 1, 3, 5, 7, plus 8 each; four such words are a unit of four
+    /// rows. Or the factors of a group.
     type Unit = u32;
-    /// Eight columns, two in a word.
+    /// Eight columns, two per word.
     type Operand<'x> = &'x [[u32; 4]];
 
     fn block_len(cols: usize) -> usize {
@@ -116,15 +94,5 @@ impl Kernel for CortexM4Nibbles {
             }
             sums
         })
-    }
-
-    #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        dsp_nibbles::sum_two(rows, fine, coarse, sums);
-    }
-
-    #[cfg(all(target_arch = "arm", feature = "dsp"))]
-    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
-        dsp_nibbles::sum_one(rows, part, sums);
     }
 }

@@ -7,68 +7,59 @@
 //! h' = clip(o tanh(c') · factor · 2^(shift - 31))                                                 the scale of the output
 //! ```
 //!
-//! Each gate has factors and shifts of its own. A sum is requantized twice, over x and over h; each quotient is rounded by
-//! itself; `sat` keeps 16 bits.
+//! Each gate has its own factors and shifts. The sums over x and over h are requantized separately, each quotient is
+//! rounded separately, and `sat` saturates to 16 bits.
 
-use super::{Limits, factor, limit, multiplier, shift};
-use crate::cell::{Dim, IntegerSpec, Io, NumberSpec, Rule, Storage, TensorSpec, Unit, copy};
+use crate::cell::i8::{Limits, factor, limit, multiplier, shift};
+use crate::cell::prelude::*;
 use crate::fixed::{Multiplier, halved, sigmoid, tanh};
-use crate::gate;
-use crate::kernel::Kernel;
-use crate::node::Node;
 
-/// Numbers of the spec by name.
-mod number {
-    /// The first of four of the first gate; those of the other gates follow.
-    pub const GATES: usize = 0;
-    pub const CELL_BITS: usize = 16;
-    pub const CELL_CLIP: usize = 17;
-    pub const FACTOR: usize = 18;
-    pub const LEAST: usize = 20;
-}
+const NUMBERS: &[NumberSpec] = &[
+    factor("input_gate_input_factor"),
+    shift("input_gate_input_shift"),
+    factor("input_gate_recurrent_factor"),
+    shift("input_gate_recurrent_shift"),
+    factor("forget_gate_input_factor"),
+    shift("forget_gate_input_shift"),
+    factor("forget_gate_recurrent_factor"),
+    shift("forget_gate_recurrent_shift"),
+    factor("cell_gate_input_factor"),
+    shift("cell_gate_input_shift"),
+    factor("cell_gate_recurrent_factor"),
+    shift("cell_gate_recurrent_shift"),
+    factor("output_gate_input_factor"),
+    shift("output_gate_input_shift"),
+    factor("output_gate_recurrent_factor"),
+    shift("output_gate_recurrent_shift"),
+    NumberSpec { name: "cell_bits", least: 9, most: 15, usual: None },
+    NumberSpec { name: "cell_clip", least: 1, most: NO_CLIP, usual: None },
+    factor("factor"),
+    shift("shift"),
+    limit("least"),
+    limit("most"),
+];
 
-/// Tensors of the spec by name.
-mod tensor {
-    pub const INPUT_WEIGHTS: usize = 0;
-    pub const RECURRENT_WEIGHTS: usize = 1;
-    pub const BIAS: usize = 2;
-}
+/// The first of the four numbers of the first gate; those of the other gates follow.
+const GATES: usize = number(NUMBERS, "input_gate_input_factor");
+const CELL_BITS: usize = number(NUMBERS, "cell_bits");
+const CELL_CLIP: usize = number(NUMBERS, "cell_clip");
+const FACTOR: usize = number(NUMBERS, "factor");
+const LEAST: usize = number(NUMBERS, "least");
 
-/// Integer bits of what a gate's activation takes.
+const TENSORS: &[&str] = &["input_weights", "recurrent_weights", "bias"];
+const INPUT_WEIGHTS: usize = index(TENSORS, "input_weights");
+const RECURRENT_WEIGHTS: usize = index(TENSORS, "recurrent_weights");
+const BIAS: usize = index(TENSORS, "bias");
+
+/// Integer bits of the argument of a gate's activation.
 const GATE_BITS: u32 = 3;
 
-/// c is not clipped.
+/// The clip with which c is not clipped.
 const NO_CLIP: i32 = 1 << 15;
 
-/// See the [module](self).
-pub const SPEC: IntegerSpec = IntegerSpec {
-    options: 0,
+pub(super) const SPEC: IntegerSpec = IntegerSpec {
     rules: &[Rule::Equal(Dim::Hidden, Dim::Output)],
-    numbers: &[
-        factor("input_gate_input_factor"),
-        shift("input_gate_input_shift"),
-        factor("input_gate_recurrent_factor"),
-        shift("input_gate_recurrent_shift"),
-        factor("forget_gate_input_factor"),
-        shift("forget_gate_input_shift"),
-        factor("forget_gate_recurrent_factor"),
-        shift("forget_gate_recurrent_shift"),
-        factor("cell_gate_input_factor"),
-        shift("cell_gate_input_shift"),
-        factor("cell_gate_recurrent_factor"),
-        shift("cell_gate_recurrent_shift"),
-        factor("output_gate_input_factor"),
-        shift("output_gate_input_shift"),
-        factor("output_gate_recurrent_factor"),
-        shift("output_gate_recurrent_shift"),
-        NumberSpec { name: "cell_bits", least: 9, most: 15, usual: None },
-        NumberSpec { name: "cell_clip", least: 1, most: NO_CLIP, usual: None },
-        factor("factor"),
-        shift("shift"),
-        limit("least"),
-        limit("most"),
-    ],
-    work: &[],
+    numbers: NUMBERS,
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input).gates(&gate::LSTM),
         TensorSpec::matrix("recurrent_weights", &["recurrent_weights"], Dim::Hidden, Dim::Output)
@@ -76,9 +67,11 @@ pub const SPEC: IntegerSpec = IntegerSpec {
             .stored(Storage::Weights(Unit::Output)),
         TensorSpec::vector("bias", &["input_bias", "recurrent_bias"], Dim::Hidden)
             .gates(&gate::LSTM)
-            .stored(Storage::Starts { of: tensor::INPUT_WEIGHTS }),
+            .stored(Storage::Starts { of: INPUT_WEIGHTS }),
     ],
-};
+    ..IntegerSpec::EMPTY
+}
+.with_tensors_named(TENSORS);
 
 /// The requantizations of a gate.
 #[derive(Clone, Copy)]
@@ -89,39 +82,39 @@ struct Gate {
 
 impl Gate {
     fn of(node: &Node<'_>, index: usize) -> Self {
-        let first = number::GATES + 4 * index;
+        let first = GATES + 4 * index;
         Self { input: multiplier(node, first), recurrent: multiplier(node, first + 2) }
     }
 
-    /// What the activation takes, of the sums over x and h.
+    /// The argument of the activation, from the sums over x and h.
     fn preact(self, input: i32, recurrent: i32) -> i16 {
         let input = saturated(self.input.of(input));
         saturated(self.recurrent.of(recurrent).saturating_add(input.into()))
     }
 }
 
-/// To 16 bits.
+/// Saturates to 16 bits.
 fn saturated(value: i32) -> i16 {
     value.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// A product without so many of its fraction bits.
+/// The product without its last `bits` fraction bits, rounded.
 fn product(a: i16, b: i16, bits: u32) -> i32 {
     i32::from(halved(i32::from(a) * i32::from(b), bits) as i16)
 }
 
-/// One step. `x` is `[input]`, `state` is `[output]` (h) and, from where a slot may begin, as many again (c), `y` is `[output]`.
+/// One step. `x` is `[input]`, `state` is `[output]` (h) and, aligned as a slot, `[output]` (c), `y` is `[output]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, state, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(state.len() / 2) else { return };
     let [input, forget, candidate, output] = [0, 1, 2, 3].map(|index| Gate::of(node, index));
-    let bits = node.number(number::CELL_BITS).unsigned_abs() & 15;
-    let clip = node.number(number::CELL_CLIP);
-    let (shown, limits) = (multiplier(node, number::FACTOR), Limits::of(node, number::LEAST));
+    let bits = node.number(CELL_BITS).unsigned_abs() & 15;
+    let clip = node.number(CELL_CLIP);
+    let (shown, limits) = (multiplier(node, FACTOR), Limits::of(node, LEAST));
     let (x, h) = (K::operand(x, node.input_size), K::operand(hidden, node.output_size));
-    let Some(w) = node.weights::<K>(tensor::INPUT_WEIGHTS, node.input_size) else { return };
-    let Some(r) = node.weights::<K>(tensor::RECURRENT_WEIGHTS, node.output_size) else { return };
-    let (starts, _) = node.words(tensor::BIAS).as_chunks::<4>();
+    let Some(w) = node.weights::<K>(INPUT_WEIGHTS, node.input_size) else { return };
+    let Some(r) = node.weights::<K>(RECURRENT_WEIGHTS, node.output_size) else { return };
+    let (starts, _) = node.words(BIAS).as_chunks::<4>();
     for (((&start, w), r), (c, y)) in starts.iter().zip(w).zip(r).zip(cell.iter_mut().zip(&mut *y)) {
         let [x_i, x_f, x_g, x_o] = K::dot(start, w, x);
         let [h_i, h_f, h_g, h_o] = K::dot([0; 4], r, h);

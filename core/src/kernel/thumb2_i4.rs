@@ -1,12 +1,12 @@
-//! `i4x16` in the layout of every build on Thumb-2: SBFX takes a weight out of its word. 2.7 instructions a product.
+//! `i4x16` in the portable layout on Thumb-2: SBFX extracts a weight from its word. 2.7 instructions per product.
 
 use super::frame::Frame;
 use super::thumb2::{high, sum_one, sum_two};
-use super::{Part, PortableNibbles, Written};
+use super::{Kernel, Part, PortableI4, Written};
 use crate::image::layout::GROUP;
 use crate::quant::RowBlock;
 
-/// Two columns: a word of weights from r12 on, x from lr on; sums in r0 to r3.
+/// Two columns: a word of weights from r12, x from lr; sums in r0 to r3.
 macro_rules! pair {
     () => {
         "ldr r8, [r12], #4
@@ -31,7 +31,8 @@ macro_rules! pair {
     };
 }
 
-/// As many pairs of columns as r11 says, two a turn, up to 16 of them a group: its sums from 0 on, times its factors.
+/// r11 pairs of columns, two per turn. Up to 16 pairs form a group, whose sums start at 0 and are multiplied by its
+/// factors.
 macro_rules! groups {
     () => {
         concat!(
@@ -72,30 +73,27 @@ macro_rules! groups {
 
 const _: () = assert!(GROUP == 32);
 
-pub fn sum_two(
-    rows: &[RowBlock],
-    fine: &Part<'_, '_, PortableNibbles>,
-    coarse: &Part<'_, '_, PortableNibbles>,
-    sums: &mut Written<'_>,
-) {
-    let coarse = Some((coarse.blocks, coarse.operand));
-    let Some(mut frame) = Frame::of_nibbles(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
-    let blocks = frame.blocks;
-    // SAFETY: `Frame::of_nibbles` has seen that both parts have as many words as the blocks take, with the factors behind each
-    // group, and their operands as many pairs as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as
-    // LDM and LDRD need. r6, r7 and the stack pointer are restored.
-    unsafe {
-        sum_two!(frame, groups, high);
-        sums.set_len(blocks);
+impl Kernel for PortableI4 {
+    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        let coarse = Some((coarse.blocks, coarse.operand));
+        let Some(mut frame) = Frame::of_i4(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
+        let blocks = frame.blocks;
+        // SAFETY: `Frame::of_i4` has seen that both parts have as many words as the blocks take, with the factors behind each
+        // group, and their operands as many pairs as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as
+        // LDM and LDRD need. r6, r7 and the stack pointer are restored.
+        unsafe {
+            sum_two!(frame, groups, high);
+            sums.set_len(blocks);
+        }
     }
-}
 
-pub fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, PortableNibbles>, sums: &mut Written<'_>) {
-    let Some(mut frame) = Frame::of_nibbles(rows, (part.blocks, part.operand), None, sums) else { return };
-    let blocks = frame.blocks;
-    // SAFETY: as in `sum_two`.
-    unsafe {
-        sum_one!(frame, groups, high);
-        sums.set_len(blocks);
+    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        let Some(mut frame) = Frame::of_i4(rows, (part.blocks, part.operand), None, sums) else { return };
+        let blocks = frame.blocks;
+        // SAFETY: as in `sum_two`.
+        unsafe {
+            sum_one!(frame, groups, high);
+            sums.set_len(blocks);
+        }
     }
 }

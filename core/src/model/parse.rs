@@ -1,39 +1,68 @@
-//! What is checked of an image at the door: every node, port and section, and that they fit each other.
+//! Checks an image and creates its model: every node, port and section, and that they fit each other.
 
 use super::Model;
-use crate::cell::Cells;
 use crate::detector::DetectorSettings;
-use crate::engine::engine;
 use crate::flow::Flow;
 use crate::front_end::Mfcc;
 use crate::image::field::{MAX_NODES, nodes};
 use crate::image::read::u32_at;
-use crate::image::{Image, ImageError, Numeric, SectionKind, not_zero};
-use crate::node::{Node, Place, Shared};
+use crate::image::{Image, ImageBytes, ImageError, SectionKind, not_zero};
+use crate::node::{Cells, Node, Place, Shared};
 use crate::port::{self, check_ports};
 use crate::schedule::Schedule;
+use crate::step::engine;
 
-/// Most elements of an arena or of all states together, 256 MiB: a host allocates them for whoever packed the image.
+/// Maximum number of elements of an arena, or of all states together (256 MiB). It bounds the memory that an untrusted
+/// image makes a host allocate.
 const MAX_ELEMENTS: usize = 1 << 26;
 
-/// Most [`work`](Node::work) of a step: about a minute of a desktop computer. Weights may be gone through as often as
-/// an image says, so that its size is no bound.
+/// Maximum [`work`](Node::work) of a step: about a minute on a desktop computer. An image specifies how often its
+/// weights are read, so its size does not bound the work.
 const MAX_WORK: u64 = 1 << 36;
 
-/// Most bytes of tensors that are gone through, those that nodes share once for each: as many as an image can have.
+/// Maximum number of bytes of tensors that are checked: as many as an image can have. Tensors that nodes share count
+/// once per node.
 const MAX_CHECKED: u64 = 1 << 32;
 
 impl<'a> Model<'a> {
-    pub(super) const fn from_image(image: Image<'a>) -> Result<Self, ImageError> {
-        let Some(payload) = image.section(SectionKind::Nodes) else {
-            return Err(ImageError::MissingSection { kind: SectionKind::Nodes });
-        };
-        let Some(weights) = image.section(SectionKind::Weights) else {
-            return Err(ImageError::MissingSection { kind: SectionKind::Weights });
-        };
-        let Some(ports) = image.section(SectionKind::Ports) else {
-            return Err(ImageError::MissingSection { kind: SectionKind::Ports });
-        };
+    /// Checks an image and reads it in place.
+    ///
+    /// As a `const fn`, it turns a bad image in flash into a compile error. The compiler then evaluates the checksum
+    /// and the sums of rows over all bytes, which it allows for images up to about 900 KB (see
+    /// [`parse_structure`](Self::parse_structure)).
+    ///
+    /// # Errors
+    /// An [`ImageError`] with the reason and the numbers.
+    pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
+        ok!(Self::from_image(ok!(Image::parse(bytes, true)))).check_sums()
+    }
+
+    /// [`parse`](Self::parse) without the checksum and the sums of rows, for images too large to be checked at compile
+    /// time.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), except that damaged weights, and rows whose sum could overflow 32 bits, are not
+    /// detected. Such a sum wraps.
+    pub const fn parse_structure(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
+        Self::from_image(ok!(Image::parse(bytes, false)))
+    }
+
+    /// This model with another schedule.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse) of an image with this schedule.
+    pub const fn with_schedule(self, schedule: Schedule) -> Result<Self, ImageError> {
+        if let Err(offset) = schedule.check() {
+            return Err(ImageError::BadSection { kind: SectionKind::Schedule, offset });
+        }
+        let model = Self { schedule, ..self };
+        if model.fits() { Ok(model) } else { Err(ImageError::TooLarge { node: 0 }) }
+    }
+
+    const fn from_image(image: Image<'a>) -> Result<Self, ImageError> {
+        let payload = ok!(image.required(SectionKind::Nodes));
+        let weights = ok!(image.required(SectionKind::Weights));
+        let ports = ok!(image.required(SectionKind::Ports));
         let schedule = match image.section(SectionKind::Schedule) {
             None => Schedule::Endless,
             Some(payload) => match Schedule::parse(payload) {
@@ -85,7 +114,7 @@ impl<'a> Model<'a> {
             outputs,
             node_count,
             stateful_count: 0,
-            // The scratch of the nodes begins on a whole word.
+            // The scratch of the nodes follows the arena, aligned to a word.
             slot_elements: match image.numeric.padded(image.layout, slot_elements as usize) {
                 Some(elements) => elements,
                 None => slot_elements as usize,
@@ -94,60 +123,41 @@ impl<'a> Model<'a> {
             state_elements: 0,
             work: 0,
         };
-        let model = match model.check_nodes() {
-            Ok(model) => model,
-            Err(error) => return Err(error),
-        };
+        let model = ok!(model.check_nodes());
         if let Err(offset) = check_ports(ports, model.slot_elements, model.shared.unit, image.numeric) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
         let flow = Flow { records, shared: &model.shared, node_count, inputs, outputs };
-        if let Err(error) = flow.check() {
-            return Err(error);
-        }
-        if let Err(error) = model.check_ends() {
-            return Err(error);
-        }
-        if let Err(error) = check_lines(&image, SectionKind::Labels) {
-            return Err(error);
-        }
-        if let Err(error) = check_lines(&image, SectionKind::Names) {
-            return Err(error);
-        }
+        ok!(flow.check());
+        ok!(model.check_ends());
+        ok!(check_lines(&image, SectionKind::Labels));
+        ok!(check_lines(&image, SectionKind::Names));
         if let Err(offset) = model.check_scales() {
             return Err(ImageError::BadSection { kind: SectionKind::Scales, offset });
         }
         Ok(model)
     }
 
-    /// Checks every node, and adds up what they need.
+    /// Checks every node, and adds up their states, scratch and work.
     const fn check_nodes(mut self) -> Result<Self, ImageError> {
         let mut place = Place { node: 0, offset: nodes::LEN };
         let mut records = self.records;
         let mut checked = 0;
         while place.node < self.node_count {
-            match Node::kind_of(records, place) {
-                Ok((kind, options)) => {
-                    self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric, self.image.layout);
-                    if self.shared.cells.get(kind).is_none() {
-                        return Err(ImageError::NoIntegerForm { node: place.node, code: kind.code() });
-                    }
-                }
-                Err(error) => return Err(error),
+            let (kind, options) = ok!(Node::kind_of(records, place));
+            self.shared.cells = self.shared.cells.with(kind, options, self.image.numeric, self.image.layout);
+            if self.shared.cells.get(kind).is_none() {
+                return Err(ImageError::NoIntegerForm { node: place.node, code: kind.code() });
             }
-            let (node, rest) = match Node::decode(records, &self.shared, place) {
-                Ok(decoded) => decoded,
-                Err(error) => return Err(error),
-            };
-            if let Err(error) = node.check(place, self.slot_elements) {
-                return Err(error);
-            }
+            let (node, rest) = ok!(Node::decode(records, &self.shared, place));
+            ok!(node.check(node.specs(), place, self.slot_elements));
             let too_large = ImageError::TooLarge { node: place.node };
-            checked += checked_bytes(&node, self.image.numeric);
+            checked += checked_bytes(&node);
             if checked > MAX_CHECKED {
                 return Err(too_large);
             }
-            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements()) else {
+            let (Some(state), Some(work)) = (node.needed_state_elements(), node.needed_work_elements(node.specs()))
+            else {
                 return Err(too_large);
             };
             if state != node.state_elements() || work != node.work_elements() {
@@ -155,7 +165,7 @@ impl<'a> Model<'a> {
             }
             let Some(state_elements) = self.state_elements.checked_add(state) else { return Err(too_large) };
             self.state_elements = state_elements;
-            self.work = self.work.saturating_add(node.work());
+            self.work = self.work.saturating_add(node.work(node.specs()));
             if state > 0 {
                 self.stateful_count = place.node + 1;
             }
@@ -176,24 +186,20 @@ impl<'a> Model<'a> {
     }
 
     /// Checks that no input makes a sum of an integer node wrap.
-    pub(super) const fn check_sums(self) -> Result<Self, ImageError> {
+    const fn check_sums(self) -> Result<Self, ImageError> {
         let mut place = Place { node: 0, offset: 0 };
         let mut records = self.records;
         while self.image.numeric.is_integer() && place.node < self.node_count {
-            let (node, rest) = match Node::decode(records, &self.shared, place) {
-                Ok(decoded) => decoded,
-                Err(error) => return Err(error),
-            };
-            if let Err(error) = node.check_sums(place.node) {
-                return Err(error);
-            }
+            let (node, rest) = ok!(Node::decode(records, &self.shared, place));
+            ok!(node.check_sums(node.specs(), place.node));
             place.node += 1;
             records = rest;
         }
         Ok(self)
     }
 
-    /// A scale for each node, each finite and greater than 0; only in integer numerics. The error is an offset.
+    /// Checks that there is a scale for each node, finite and greater than 0, and only in integer numerics. The error
+    /// is an offset.
     const fn check_scales(&self) -> Result<(), usize> {
         let Some(payload) = self.image.section(SectionKind::Scales) else { return Ok(()) };
         let (scales, rest) = payload.as_chunks::<4>();
@@ -211,7 +217,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// The front end gives what the first input takes, the detector takes what the first output gives.
+    /// Checks that the front end matches the first input, and the detector the first output.
     const fn check_ends(&self) -> Result<(), ImageError> {
         if let Some(front_end) = &self.front_end {
             let (needed, given) = (self.input_size(), front_end.settings().coefficients as usize);
@@ -234,8 +240,9 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// Arena and states stay below [`MAX_ELEMENTS`], and a step, in which every state may take part, within [`MAX_WORK`].
-    pub(super) const fn fits(&self) -> bool {
+    /// Whether arena and states are below [`MAX_ELEMENTS`], and a step, in which every state may run, is within
+    /// [`MAX_WORK`].
+    const fn fits(&self) -> bool {
         if self.work.saturating_mul(self.schedule.states() as u64) > MAX_WORK {
             return false;
         }
@@ -248,9 +255,9 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Bytes of the tensors of a node that is [whole](Node::check), which are gone through in an integer numeric; else none.
-const fn checked_bytes(node: &Node<'_>, numeric: Numeric) -> u64 {
-    let Some(integer) = node.kind.integer_spec_of(node.options, numeric) else { return 0 };
+/// Bytes of the tensors of a [checked](Node::check) node that are read to check an integer numeric; otherwise 0.
+const fn checked_bytes(node: &Node<'_>) -> u64 {
+    let Some(integer) = node.integer_spec() else { return 0 };
     let (mut total, mut index) = (0, 0);
     while index < integer.tensors.len() {
         total += node.tensor_bytes_at(index).len() as u64;
@@ -259,7 +266,8 @@ const fn checked_bytes(node: &Node<'_>, numeric: Numeric) -> u64 {
     total
 }
 
-/// Text in UTF-8, every line ended by a line feed. No other control character of ASCII: names go to terminals.
+/// Checks that a section is UTF-8 text in which a line feed ends every line, without other ASCII control characters,
+/// because names are printed to terminals.
 const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
     let Some(payload) = image.section(kind) else { return Ok(()) };
     let ended = matches!(payload, [.., b'\n']);

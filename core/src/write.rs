@@ -1,29 +1,29 @@
-//! The same fields in the other direction, into the caller's memory. The packer uses it; so may a device.
+//! Writes images and their records into the caller's memory. Used by the packer; a device may use it too.
 
-use super::field::{self, activation, header, node, nodes, port, ports, section, slot};
-use super::read::align_up;
-use super::{Layout, ModelId, Numeric, SectionKind};
 use crate::activation::Activation;
-use crate::cell::{CellKind, Cells};
 use crate::error::BufferTooSmall;
 use crate::image::crc::Crc32;
-use crate::node::{Node, Place, Shared, Unroll};
+use crate::image::field::{self, activation, header, node, nodes, port, ports, section, slot};
+use crate::image::read::align_up;
+use crate::image::{Layout, ModelId, Numeric, SectionKind};
+use crate::node::{Cells, Node, Place, Shared, Unroll};
+use crate::spec::CellKind;
 
-/// An image that is to be written.
+/// An image to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageWriter<'a> {
     /// How weights, activations and states are stored and computed.
     pub numeric: Numeric,
-    /// In which order the weights lie.
+    /// The order of the weights.
     pub layout: Layout,
     /// A hash over the sections.
     pub id: ModelId,
-    /// Kinds and payloads, in the order of the table.
+    /// Kinds and payloads, in the order of the section table.
     pub sections: &'a [(SectionKind, &'a [u8])],
 }
 
 impl ImageWriter<'_> {
-    /// Bytes of the image.
+    /// Length of the image in bytes.
     pub fn image_bytes(&self) -> usize {
         let table = header::LEN + self.sections.len() * section::LEN;
         self.sections
@@ -32,7 +32,7 @@ impl ImageWriter<'_> {
             .next_multiple_of(field::ALIGNMENT)
     }
 
-    /// Writes the image to the start of `out`, and returns its bytes.
+    /// Writes the image to the start of `out` and returns its length in bytes.
     ///
     /// # Errors
     /// If `out` is shorter than [`image_bytes`](Self::image_bytes).
@@ -63,7 +63,7 @@ impl ImageWriter<'_> {
     }
 }
 
-/// Writes the checksum of a whole image into its header; nothing if it is shorter than that.
+/// Writes the checksum of a complete image into its header. Does nothing if `image` is shorter than its header says.
 pub fn seal(image: &mut [u8]) {
     if let Some((head, rest)) = image.split_at_mut_checked(header::LEN) {
         let crc = Crc32::NEW.update(&head[..header::CRC.start]).update(rest).finish();
@@ -75,45 +75,45 @@ fn pad(end: usize) -> usize {
     align_up(end).unwrap_or(end)
 }
 
-/// A node record that is to be written.
+/// A node record to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRecord<'a> {
-    /// What it computes.
+    /// Kind of the cell.
     pub kind: CellKind,
     /// Bit `k`: option `k` of the spec.
     pub options: u32,
-    /// Features in.
+    /// Number of input features.
     pub input_size: u32,
-    /// Units.
+    /// Number of units.
     pub hidden_size: u32,
-    /// Features out.
+    /// Number of output features.
     pub output_size: u32,
-    /// As the spec lists them.
+    /// Extents, in the order of the spec.
     pub extents: &'a [u32],
-    /// As the spec lists them.
+    /// Activations, in the order of the spec.
     pub activations: &'a [Activation],
-    /// As the spec lists them; none in an integer numeric.
+    /// Params, in the order of the spec; empty in an integer numeric.
     pub params: &'a [f32],
-    /// As the integer spec lists them; none in a float numeric.
+    /// Numbers, in the order of the integer spec; empty in a float numeric.
     pub numbers: &'a [i32],
-    /// Over how many time steps at once.
+    /// Number and direction of the time steps of an unrolled node.
     pub unroll: Option<Unroll>,
-    /// First element of the slot it writes.
+    /// First arena element of the slot that the node writes.
     pub output_slot: u32,
-    /// First element, and elements of one row, of each slot it reads.
+    /// First arena element and elements per row of each slot that the node reads.
     pub slots: &'a [(u32, u32)],
-    /// Offset of each tensor of the spec in the section `weights`; `None` where the node does not have it.
+    /// Offset of each tensor of the spec in the section `weights`; `None` if the node does not have the tensor.
     pub tensors: &'a [Option<u32>],
 }
 
 impl NodeRecord<'_> {
-    /// Bytes of the record.
+    /// Length of the record in bytes.
     pub const fn record_bytes(&self) -> usize {
         let words = self.extents.len() + self.params.len() + self.numbers.len() + self.tensors.len();
         node::LEN + 4 * words + self.activations.len() * activation::LEN + self.slots.len() * slot::LEN
     }
 
-    /// Writes the record, for an image of this numeric and layout, to the start of `out`, and returns its bytes.
+    /// Writes the record for an image of this numeric and layout to the start of `out` and returns its length in bytes.
     ///
     /// # Errors
     /// If `out` is shorter than [`record_bytes`](Self::record_bytes).
@@ -158,18 +158,18 @@ impl NodeRecord<'_> {
         Ok(needed)
     }
 
-    /// Elements that the node keeps, and that it needs for itself, by its record; 0 where they cannot be told, for a
-    /// reader refuses such a node.
+    /// Elements of state and of scratch that a node needs, computed from its record. Both are 0 for a malformed record,
+    /// which a reader refuses.
     fn memory(&self, numeric: Numeric, layout: Layout, record: &[u8]) -> (u32, u32) {
         let cells = Cells::NONE.with(self.kind, self.options, numeric, layout);
         let shared = Shared { weights: &[], numeric, layout, unit: numeric.unit(layout), cells };
         let Ok((node, _)) = Node::decode(record, &shared, Place { node: 0, offset: 0 }) else { return (0, 0) };
         let count = |elements: Option<usize>| elements.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
-        (count(node.needed_state_elements()), count(node.needed_work_elements()))
+        (count(node.needed_state_elements()), count(node.needed_work_elements(node.specs())))
     }
 }
 
-/// The start of the section `nodes`; the records follow.
+/// The header of the section `nodes`; the records follow it.
 pub fn nodes_header(node_count: u32, slot_elements: u32) -> [u8; nodes::LEN] {
     let mut payload = [0; nodes::LEN];
     payload[nodes::NODE_COUNT].copy_from_slice(&node_count.to_le_bytes());
@@ -177,35 +177,35 @@ pub fn nodes_header(node_count: u32, slot_elements: u32) -> [u8; nodes::LEN] {
     payload
 }
 
-/// A port that is to be written.
+/// A port to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct PortRecord<'a> {
-    /// Its name.
+    /// Name of the port.
     pub name: &'a str,
-    /// Features.
+    /// Number of features.
     pub size: u32,
-    /// First element of its slot.
+    /// First arena element of the port's slot.
     pub slot: u32,
-    /// What a unit of it is worth: 1.0 in float numerics.
+    /// Real value of one unit; 1.0 in float numerics.
     pub scale: f32,
-    /// [`Port::zero_point`](crate::port::Port::zero_point)
+    /// See [`Port::zero_point`](crate::port::Port::zero_point).
     pub zero_point: i32,
 }
 
 impl<'a> PortRecord<'a> {
-    /// Of a float numeric.
+    /// A port of a float numeric.
     pub const fn float(name: &'a str, size: u32, slot: u32) -> Self {
         Self { name, size, slot, scale: 1.0, zero_point: 0 }
     }
 }
 
-/// Bytes of the section `ports`.
+/// Length of the section `ports` in bytes.
 pub fn ports_bytes(inputs: &[PortRecord<'_>], outputs: &[PortRecord<'_>]) -> usize {
     let all = inputs.iter().chain(outputs);
     all.fold(ports::LEN, |end, port| end + port::LEN + port.name.len())
 }
 
-/// Writes the section `ports` to the start of `out`, and returns its bytes.
+/// Writes the section `ports` to the start of `out` and returns its length in bytes.
 ///
 /// # Errors
 /// If `out` is shorter than [`ports_bytes`].

@@ -1,50 +1,45 @@
-//! `i4x16` with the DSP extension: a mask takes two weights out of a word, and what was added to them, so that they are
-//! not negative, is paid for with eight times the sum of x over each group. 1.27 instructions a product.
+//! `i4x16` with the DSP extension. A mask extracts two weights from a word. Weights are stored plus 8, so that they are
+//! not negative; the excess is subtracted as 8 times the sum of x over each group. 1.27 instructions per product.
 
 use core::mem::MaybeUninit;
 
-use super::nibbles::GROUP_WORDS;
-use super::{Blocks, CortexM4Nibbles, Part, Written};
+use super::{Blocks, CortexM4I4, Kernel, Part, Written};
 use crate::image::layout::GROUP;
+use crate::image::layout::GROUP_WORDS;
 use crate::quant::{RowBlock, scaled, shifted, start};
 
-/// Groups whose sums of x are kept on the stack; a block that has more is walked over in parts.
+/// Number of groups whose sums of x are kept on the stack. A block with more groups is processed in parts.
 const GROUPS: usize = 32;
 /// Units of eight columns in a group.
 const GROUP_UNITS: usize = GROUP / 8;
 
-/// [`Kernel::sum_two`](super::Kernel::sum_two)
-pub fn sum_two(
-    rows: &[RowBlock],
-    fine: &Part<'_, '_, CortexM4Nibbles>,
-    coarse: &Part<'_, '_, CortexM4Nibbles>,
-    sums: &mut Written<'_>,
-) {
-    rows.iter().for_each(|rows| sums.push(start(rows)));
-    let sums = sums.as_mut_slice();
-    add(fine, sums);
-    for (sums, rows) in sums.iter_mut().zip(rows) {
-        *sums = shifted(rows, *sums);
+impl Kernel for CortexM4I4 {
+    fn sum_two(rows: &[RowBlock], fine: &Part<'_, '_, Self>, coarse: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        rows.iter().for_each(|rows| sums.push(start(rows)));
+        let sums = sums.as_mut_slice();
+        add(fine, sums);
+        for (sums, rows) in sums.iter_mut().zip(rows) {
+            *sums = shifted(rows, *sums);
+        }
+        add(coarse, sums);
+        for (sums, rows) in sums.iter_mut().zip(rows) {
+            *sums = scaled(rows, *sums);
+        }
     }
-    add(coarse, sums);
-    for (sums, rows) in sums.iter_mut().zip(rows) {
-        *sums = scaled(rows, *sums);
+
+    fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, Self>, sums: &mut Written<'_>) {
+        rows.iter().for_each(|rows| sums.push(start(rows)));
+        let sums = sums.as_mut_slice();
+        add(part, sums);
+        for (sums, rows) in sums.iter_mut().zip(rows) {
+            *sums = scaled(rows, *sums);
+        }
     }
 }
 
-/// [`Kernel::sum_one`](super::Kernel::sum_one)
-pub fn sum_one(rows: &[RowBlock], part: &Part<'_, '_, CortexM4Nibbles>, sums: &mut Written<'_>) {
-    rows.iter().for_each(|rows| sums.push(start(rows)));
-    let sums = sums.as_mut_slice();
-    add(part, sums);
-    for (sums, rows) in sums.iter_mut().zip(rows) {
-        *sums = scaled(rows, *sums);
-    }
-}
-
-/// Adds a block to each of `sums`.
+/// Adds the products of one block to each of `sums`.
 #[inline(never)]
-fn add(part: &Part<'_, '_, CortexM4Nibbles>, sums: &mut [[i32; 4]]) {
+fn add(part: &Part<'_, '_, CortexM4I4>, sums: &mut [[i32; 4]]) {
     let Part { blocks: Blocks { units: mut words, block_len }, operand } = *part;
     for x in operand.chunks(GROUPS * GROUP_UNITS) {
         let mut excess = [const { MaybeUninit::uninit() }; GROUPS];
@@ -73,60 +68,45 @@ fn add(part: &Part<'_, '_, CortexM4Nibbles>, sums: &mut [[i32; 4]]) {
     }
 }
 
-/// Of elements that lie two to a word: at most 32, so that it does not leave its 32 bits.
+/// The sum of elements that are stored two per word. There are at most 32, so the sum fits 32 bits.
 fn sum(x: &[u32]) -> i32 {
     x.iter().map(|&x| i32::from(x as i16) + (x.cast_signed() >> 16)).sum()
 }
 
-/// In the order of the registers that LDM fills.
+/// In the order of the registers that LDM loads.
 #[repr(C)]
 struct Frame {
     sums: *mut [i32; 4],
     blocks: usize,
     x: *const [u32; 4],
-    /// What the sums over each group start from.
+    /// Start value of the sums over each group.
     excess: *const i32,
-    /// Of a block.
+    /// Units of a block.
     units: usize,
     /// Bytes between the blocks.
     skip: usize,
     words: *const u32,
 }
 
-/// The columns of x in r8 and r9: weights in r4 to r7, of which those are taken that the shifts bring under the mask in r11;
-/// sums in r0 to r3, r10 free.
+/// The columns of x in r8 and r9. Weights are in r4 to r7; the shifts bring the right ones under the mask in r11. Sums
+/// in r0 to r3, r10 is scratch.
+#[rustfmt::skip]
 macro_rules! four_columns {
     ($even:literal, $odd:literal) => {
         concat!(
-            "and r10, r11, r4, lsr #",
-            $even,
-            "\n smlad r0, r10, r8, r0\n",
-            "and r10, r11, r4, lsr #",
-            $odd,
-            "\n smlad r0, r10, r9, r0\n",
-            "and r10, r11, r5, lsr #",
-            $even,
-            "\n smlad r1, r10, r8, r1\n",
-            "and r10, r11, r5, lsr #",
-            $odd,
-            "\n smlad r1, r10, r9, r1\n",
-            "and r10, r11, r6, lsr #",
-            $even,
-            "\n smlad r2, r10, r8, r2\n",
-            "and r10, r11, r6, lsr #",
-            $odd,
-            "\n smlad r2, r10, r9, r2\n",
-            "and r10, r11, r7, lsr #",
-            $even,
-            "\n smlad r3, r10, r8, r3\n",
-            "and r10, r11, r7, lsr #",
-            $odd,
-            "\n smlad r3, r10, r9, r3\n",
+            "and r10, r11, r4, lsr #", $even, "\n smlad r0, r10, r8, r0\n",
+            "and r10, r11, r4, lsr #", $odd, "\n smlad r0, r10, r9, r0\n",
+            "and r10, r11, r5, lsr #", $even, "\n smlad r1, r10, r8, r1\n",
+            "and r10, r11, r5, lsr #", $odd, "\n smlad r1, r10, r9, r1\n",
+            "and r10, r11, r6, lsr #", $even, "\n smlad r2, r10, r8, r2\n",
+            "and r10, r11, r6, lsr #", $odd, "\n smlad r2, r10, r9, r2\n",
+            "and r10, r11, r7, lsr #", $even, "\n smlad r3, r10, r8, r3\n",
+            "and r10, r11, r7, lsr #", $odd, "\n smlad r3, r10, r9, r3\n",
         )
     };
 }
 
-/// Eight columns: weights from r12 on, x from lr on.
+/// Eight columns: weights from r12, x from lr.
 macro_rules! unit {
     () => {
         concat!(
@@ -153,11 +133,11 @@ unsafe fn add_blocks(frame: &Frame) {
             "add r9, sp, #8",
             "stm r9, {{r1, r2, r3, r4, r5, r8}}",
             "mov r11, #0x000f000f",
-            // A block.
+            // One block.
             "1:",
             "ldrd lr, r4, [sp, #16]",
             "ldr r5, [sp, #24]",
-            // A group.
+            // One group.
             "2:",
             "ldr r0, [r4], #4",
             "subs r5, r5, #4",
@@ -195,7 +175,7 @@ unsafe fn add_blocks(frame: &Frame) {
             "strd r4, r5, [sp, #8]",
             "bne 1b",
             "b 7f",
-            // The last group of a block has one to three units: the last of the four.
+            // The last group of a block may have only the last one to three of the four units.
             "6:",
             "adds r5, r5, #2",
             "bgt 3b",

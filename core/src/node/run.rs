@@ -1,67 +1,39 @@
-//! Runs the nodes of a model once, in their order: each reads its slots, updates its state and writes its slot.
+//! One node in one pass through a model: it reads its slots, updates its state and writes its slot.
 
-use crate::cell::{Element, Io, Run, copy, fill_up};
-use crate::engine::Observe;
-use crate::model::Nodes;
-use crate::node::{Node, Unroll};
+use super::form::{Io, Number, Run};
+use super::{Node, Unroll};
+use crate::element::{Element, fill_up};
+use crate::kernel::copy;
 
-/// How far the nodes have come in one pass.
+/// The progress of one pass through the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// How many rows of a window are valid.
+    /// Number of valid rows of a window.
     rows: usize,
-    /// The sequence has ended, and no window has given its rows yet.
+    /// Whether the sequence has ended and no window has output its rows yet.
     ended: bool,
 }
 
 impl Pass {
-    /// The inputs hold a time step.
+    /// A time step: the inputs are present.
     pub const STEP: Self = Self { rows: usize::MAX, ended: false };
-    /// The sequence has ended: the first window that holds rows gives them, and what is behind it runs.
+    /// The end of a sequence: the first window that holds rows outputs them, and the nodes after it run.
     pub const FINISH: Self = Self { rows: usize::MAX, ended: true };
 
-    /// How many rows of a window are valid; `usize::MAX` where there is none.
+    /// Number of valid rows of a window; `usize::MAX` if there is no window.
     pub const fn rows(self) -> usize {
         self.rows
     }
 
-    /// Whether the next node steps; else it is passed over, unless it is a window.
+    /// Whether the next node steps. Otherwise it is skipped unless it is a window.
     pub const fn steps(self) -> bool {
         !self.ended
     }
 }
 
-/// Runs nodes until one has nothing to give; returns whether the last was reached. There is one call, and it is part of its
-/// caller: where a model is a constant, so is what its records say.
+/// Runs or skips one node in a pass. Returns its output slot; `None` if the node has no output, which ends the pass.
 #[inline(always)]
-pub(crate) fn run<E: Element>(
-    mut nodes: Nodes<'_, '_>,
-    mut pass: Pass,
-    state: &mut [E],
-    slots: &mut [E],
-    work: &mut [E],
-    observe: Observe<'_>,
-) -> bool {
-    let (mut rest, mut index) = (state, 0);
-    while let Some(node) = nodes.next() {
-        let Some((own, others)) = rest.split_at_mut_checked(node.state_elements()) else { return false };
-        rest = others;
-        let Some(y) = run_one(&node, &mut pass, own, slots, work) else { return false };
-        if pass.steps() {
-            observe(index, E::values(y));
-        }
-        index += 1;
-        // Asked here too: of a constant model with one node the compiler then knows that there is one.
-        if nodes.is_empty() {
-            break;
-        }
-    }
-    pass.steps()
-}
-
-/// One node in a pass. Returns what it wrote, if it was not passed over; none where it has nothing to give: the pass ends.
-#[inline(always)]
-fn run_one<'s, E: Element>(
+pub(crate) fn run<'s, E: Number>(
     node: &Node<'_>,
     pass: &mut Pass,
     own: &mut [E],
@@ -71,10 +43,10 @@ fn run_one<'s, E: Element>(
     let (start, padded) = (node.output().start, node.padded_output());
     let (before, behind) = slots.split_at_mut_checked(start)?;
     let (slot, after) = behind.split_at_mut_checked(padded)?;
-    // What fills a slot up is read by kernels.
+    // Kernels also read the padding of a slot.
     let (y, filling) = slot.split_at_mut_checked(node.output_size * node.steps())?;
     fill_up(filling);
-    // The scratch is as long as the neediest node's.
+    // The scratch is shared by all nodes and may be longer than this node needs.
     let work = work.get_mut(..node.work_elements())?;
     let (gathered, work) = work.split_at_mut_checked(node.gathered_elements())?;
     let inputs = Inputs { node, before, after, after_start: start + padded, gathered };
@@ -94,22 +66,22 @@ fn run_one<'s, E: Element>(
 }
 
 impl Node<'_> {
-    /// Runs this node of a model in a float numeric: its `state`, the arena `slots` and the scratch `work` of the whole
-    /// model. Returns whether the pass goes on. What is shorter than the model says ends it.
+    /// Runs this node of a model in a float numeric, with its `state`, and the arena `slots` and the scratch `work` of
+    /// the whole model. Returns whether the pass continues. A slice that is too short ends it.
     pub fn run_f32(&self, pass: &mut Pass, state: &mut [f32], slots: &mut [f32], work: &mut [f32]) -> bool {
-        run_one(self, pass, state, slots, work).is_some()
+        run(self, pass, state, slots, work).is_some()
     }
 
-    /// The same of a model in an integer numeric.
+    /// Runs this node of a model in an integer numeric; otherwise as [`run_f32`](Self::run_f32).
     pub fn run_i16(&self, pass: &mut Pass, state: &mut [i16], slots: &mut [i16], work: &mut [i16]) -> bool {
-        run_one(self, pass, state, slots, work).is_some()
+        run(self, pass, state, slots, work).is_some()
     }
 }
 
-/// A step for each valid row of an unrolled node; rows that are not valid are zero.
+/// One step for each valid row of an unrolled node. The other rows of the output are zeroed.
 #[expect(clippy::too_many_arguments)]
 #[inline(never)]
-fn each<E: Element>(
+fn each<E: Number>(
     node: &Node<'_>,
     unroll: Unroll,
     step: fn(&Node<'_>, Io<'_, E>),
@@ -133,24 +105,24 @@ fn each<E: Element>(
     y.get_mut(valid * size..).unwrap_or_default().fill(E::zeroed());
 }
 
-/// What a node reads: slots on both sides of the one that it writes.
+/// The inputs of a node: the slots before and after its output slot.
 struct Inputs<'s, 'n, E> {
     node: &'s Node<'n>,
     before: &'s [E],
     after: &'s [E],
-    /// The place of `after` in the arena.
+    /// The position of `after` in the arena.
     after_start: usize,
-    /// Where rows of several slots are put together.
+    /// Memory for rows that are gathered from several slots.
     gathered: &'s mut [E],
 }
 
 impl<'s, 'n, E: Element> Inputs<'s, 'n, E> {
-    /// The same, for one row of several.
+    /// A reborrow, for one of several rows.
     fn reborrow(&mut self) -> Inputs<'_, 'n, E> {
         Inputs { gathered: self.gathered, ..*self }
     }
 
-    /// Row `row` of every slot, one behind the other, and in an integer numeric the zeros that fill it up.
+    /// Row `row` of every slot, concatenated, and in an integer numeric padded with zeros.
     #[inline(always)]
     fn row(self, row: usize) -> &'s [E] {
         if !self.gathered.is_empty() {
@@ -161,7 +133,7 @@ impl<'s, 'n, E: Element> Inputs<'s, 'n, E> {
         side.get(start..start + self.node.padded_input()).unwrap_or_default()
     }
 
-    /// The same of several slots, or of rows that do not begin where kernels can read them.
+    /// [`row`](Self::row) if there are several slots, or rows that are not aligned for kernels.
     fn gather(self, row: usize) -> &'s [E] {
         let (mut at, mut index) = (0, 0);
         while let Some((start, elements)) = self.node.slot(index) {
@@ -177,7 +149,7 @@ impl<'s, 'n, E: Element> Inputs<'s, 'n, E> {
 }
 
 impl<'s, E> Inputs<'s, '_, E> {
-    /// The slots that place `start` of the arena is among, and where.
+    /// The side that contains position `start` of the arena, and the position within it.
     #[inline(always)]
     fn side(&self, start: usize) -> (&'s [E], usize) {
         match start.checked_sub(self.after_start) {
