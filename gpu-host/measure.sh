@@ -1,19 +1,22 @@
 #!/bin/sh
-# Everything that a GPU has to be asked for, in less than ten minutes:
+# Runs every check that needs a GPU, in less than ten minutes. Build the two programs first:
 #
+#     cargo build --release --locked -p tidegate-gpu -p tidegate-gpu-measure --features tidegate-gpu-measure/cudnn
 #     gpu-host/measure.sh target/release/tidegate-gpu FOLDER [DATA]
 #
-# FOLDER gets what `record` and `time` and tests/frameworks/torch_time.py write and print. python3 must have PyTorch with CUDA,
-# numpy and safetensors; cuDNN and cuBLAS are those of its wheels. With a folder DATA, which has JapaneseVowels_TRAIN.ts and _TEST.ts,
-# the recipe of the vowels is trained on the CPU and on the GPU. Each part runs whatever came of the one before.
+# tidegate-gpu-measure must be in the same folder as tidegate-gpu. FOLDER receives the results and output of `record`, `time` and
+# tests/frameworks/torch_time.py. python3 needs PyTorch with CUDA, numpy and safetensors; cuDNN and cuBLAS are those of PyTorch's
+# wheels. DATA is a folder with JapaneseVowels_TRAIN.ts and JapaneseVowels_TEST.ts; with it, the recipe for the vowels is trained on
+# the CPU and on the GPU. Every part runs, even after another one failed.
 set -u
 program=$1 out=$2 data=${3:-}
+measure=$program-measure
 here=$(dirname "$0")
 wheels=$(python3 -c '
 import glob, sys
 print(":".join(folder for path in sys.path for folder in sorted(glob.glob(path + "/nvidia/*/lib"))))')
 export LD_LIBRARY_PATH="$wheels${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PYTHONUNBUFFERED=1
-# Where the loader does not find the driver by itself.
+# The loader does not search these folders by itself.
 for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
     [ -e "$folder/libcuda.so.1" ] && LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$folder"
 done
@@ -37,12 +40,12 @@ train='for where in "cpu f32" "cuda f32" "cuda tf32" "cuda bf16"; do
         --arch "$here/recipes/japanese_vowels.json" --device "$1" --math "$2" --json --out "$scratch/vowels.safetensors"
 done'
 scratch=$(mktemp -d)
-export program data here scratch
-part record 120 sh -c '"$program" record --out "$0/recorded" || failed=1
+export program measure data here scratch
+part record 120 sh -c '"$measure" record --out "$0/recorded" || failed=1
     [ -z "$data" ] || { '"$train"'; }
     exit "${failed:-0}"' "$out"
 rm -rf "$scratch"
-# After one that does not run, the others show whether it is the device.
-part time 150 "$program" time
-part torch_time 280 python3 "$here/../tests/frameworks/torch_time.py" "$program" "$out/torch_time.json"
+# `time` runs before PyTorch: if both fail, the device is at fault.
+part time 150 "$measure" time
+part torch_time 280 python3 "$here/../tests/frameworks/torch_time.py" "$measure" "$out/torch_time.json"
 exit "$failed"

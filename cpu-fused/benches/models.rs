@@ -1,21 +1,22 @@
 //! Images of one cell with seeded weights.
 
-use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, Storage};
-use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, write_ports};
-use tidegate::image::{Layout, ModelId, SectionKind};
-use tidegate::{ImageBytes, Model, Numeric};
+use tidegate::internals::{
+    activation::Activation,
+    cell::{CellKind, Storage},
+    write::{ImageWriter, NodeRecord, PortRecord, nodes_header, write_ports},
+};
+use tidegate::{ImageBytes, Layout, Model, ModelId, Numeric, SectionKind};
 
 /// An image in aligned memory.
 pub struct Image(Vec<u128>, usize);
 
 impl Image {
-    /// A cell in f32 with these options of its spec, whose weights are uniform in ±1/√hidden.
+    /// Packs an f32 cell with `options`, named as in its spec. The weights are uniform in ±1/√hidden.
     pub fn of(kind: CellKind, options: &[&str], input: usize, hidden: usize) -> Self {
         let spec = kind.spec();
         let index = |name: &&str| spec.options.iter().position(|option| option == name).expect("an option of the spec");
         let options = options.iter().fold(0, |options, name| options | 1 << index(name));
-        let sizes = tidegate::cell::Sizes {
+        let sizes = tidegate::internals::cell::Sizes {
             input,
             hidden,
             output: hidden,
@@ -88,7 +89,7 @@ pub fn noise(word: &mut u32) -> f32 {
     *word as f32 / (1_u32 << 31) as f32 - 1.0
 }
 
-/// So many of them.
+/// `len` numbers of [`noise`].
 pub fn noises(len: usize) -> Vec<f32> {
     let mut word = 0x1234_5679;
     (0..len).map(|_| noise(&mut word)).collect()

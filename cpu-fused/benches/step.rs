@@ -1,4 +1,4 @@
-//! Streams of one step, whole sequences and batches, and loading: `cargo bench -p tidegate-fused`.
+//! Benchmarks of stream steps, whole sequences, batches and loading: `cargo bench -p tidegate-fused`.
 
 #![allow(missing_docs, reason = "what criterion's macros make has none")]
 
@@ -8,11 +8,11 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use models::{Image, noises};
-use tidegate::cell::CellKind;
+use tidegate::internals::cell::CellKind;
 use tidegate::{Batch, Sequence};
 use tidegate_fused::{FusedModel, Isa};
 
-/// A step of one stream: S1 to S3 (LSTM) and S4 (GRU), as many inputs as units.
+/// One step of a stream: S1 to S3 (LSTM) and S4 (GRU), with as many inputs as units.
 fn streams(criterion: &mut Criterion) {
     for (cell, kind, options) in [("lstm", CellKind::Lstm, &[][..]), ("gru", CellKind::Gru, &["reset_after"])] {
         for isa in Isa::available() {
@@ -56,7 +56,7 @@ fn sequences(criterion: &mut Criterion) {
     }
 }
 
-/// An image of 2 MB: checked, and packed. Its weights are as many bytes as they will be.
+/// Checks and packs an image of 2 MB. The packed weights take as many bytes as those of the image.
 fn loads(criterion: &mut Criterion) {
     let image = Image::of(CellKind::Lstm, &[], 256, 256);
     let mut group = criterion.benchmark_group("load");

@@ -1,12 +1,10 @@
-//! What fusing is worth: an LSTM of 512 units over 70 steps, five ways. `cargo run --release -p tidegate-fused --example
-//! lesson` prints the table of `docs/hosts.md`; all five must give the same numbers.
+//! The benefit of fusing: an LSTM of 512 units over 70 steps, implemented in five ways. `cargo run --release -p
+//! tidegate-fused --example lesson` prints the table of `docs/hosts.md`. All five must compute the same numbers.
 
 use std::time::{Duration, Instant};
 
 use models::{Image, noises};
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
-use tidegate::node::Node;
+use tidegate::internals::{activation::Activation, cell::CellKind, node::Node};
 use tidegate::{Model, State};
 use tidegate_fused::FusedModel;
 
@@ -16,17 +14,17 @@ mod models;
 const TIME: usize = 70;
 const SIZE: usize = 512;
 const EPSILON: f32 = 1e-5;
-/// Rounds, of which the least counts: on a machine that does other things the others say little.
+/// Number of rounds. Only the fastest counts, since other processes disturb the rest.
 const ROUNDS: usize = 40;
 
-/// An LSTM with normalized gates and cell state or without, with a mask in the last feature or without.
+/// The LSTM: whether gates and cell state are normalized, and whether the last feature is a mask.
 #[derive(Clone, Copy)]
 struct Kind {
     norm: bool,
     masked: bool,
 }
 
-/// The weights as the image has them: the four gates of a unit side by side.
+/// The weights as in the image: the four gates of a unit side by side.
 struct Weights<'m> {
     input: &'m [[[f32; 4]; SIZE]],
     recurrent: &'m [[[f32; 4]; SIZE]],
@@ -41,7 +39,7 @@ impl<'m> Weights<'m> {
         let floats = |name| -> &'m [f32] {
             let index = node.spec().tensors.iter().position(|tensor| tensor.name == name);
             let bytes = node.tensor(index.expect("a tensor of the LSTM"));
-            // One that is not there is nowhere.
+            // An absent tensor has no elements.
             if bytes.is_empty() { &[] } else { bytemuck::cast_slice(bytes) }
         };
         Self {
@@ -55,13 +53,13 @@ impl<'m> Weights<'m> {
     }
 }
 
-/// One op at a time, each with a tensor of its own, as an interpreter does it.
+/// One operation at a time, each with its own output tensor, as in an interpreter.
 mod ops {
     use super::{Activation, EPSILON};
 
     pub type Tensor = Vec<f32>;
 
-    /// Rows of weights times a vector; eight sums a row, so that the compiler makes vectors of them.
+    /// Rows of weights times a vector, with eight sums per row that the compiler can vectorize.
     pub fn matmul(rows: &[f32], x: &[f32]) -> Tensor {
         let dot = |row: &[f32]| {
             let mut sums = [0.0; 8];
@@ -98,7 +96,7 @@ mod ops {
     }
 }
 
-/// What an interpreter has: tensors, gate by gate, row by row.
+/// The weights of an interpreter: one tensor per gate, row by row.
 struct CellByCell {
     kind: Kind,
     weights: ops::Tensor,
@@ -145,7 +143,8 @@ impl CellByCell {
     }
 }
 
-/// The step written out with sizes that the compiler knows: no temporaries but the sums where statistics need all of them.
+/// The step written by hand with constant sizes. The only temporaries are the sums, where normalization needs all of
+/// them.
 fn fixed_step<const NORM: bool, const MASKED: bool>(
     weights: &Weights<'_>,
     x: &[f32; SIZE],
@@ -201,7 +200,7 @@ fn fixed<const NORM: bool, const MASKED: bool>(weights: &Weights<'_>, x: &[f32],
     }
 }
 
-/// The names of the ways, in their order.
+/// Names of the five ways, in order.
 const WAYS: [&str; 5] =
     ["cell by cell, op by op", "one step, static sizes", "`tidegate`, dynamic sizes", "fused stream", "fused sequence"];
 
@@ -266,7 +265,7 @@ fn main() {
         let image = Image::of(CellKind::Lstm, options, SIZE, SIZE);
         let mut x = noises(TIME * SIZE);
         for (step, x) in x.chunks_mut(SIZE).enumerate() {
-            // A quarter of the steps does not count where there are masks.
+            // A quarter of the steps is masked in models with a mask.
             x[SIZE - 1] = if step % 4 == 3 { 0.0 } else { 1.0 };
         }
         let ways = measure(kind, &image.model(), &x);

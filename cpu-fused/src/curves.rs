@@ -1,58 +1,41 @@
-//! Activations on vectors. Sigmoid and tanh are those of `tidegate` with fused multiply-adds, or an instruction set's own,
-//! within the same bounds,
-//! [`SIGMOID_MAX_ERROR`](tidegate::activation::SIGMOID_MAX_ERROR) and
-//! [`TANH_MAX_ERROR`](tidegate::activation::TANH_MAX_ERROR); the others are `tidegate`'s own, lane by lane.
+//! Activations on vectors. Sigmoid and tanh are those of `tidegate` with fused multiply-adds, or specific to an
+//! instruction set, within the same bounds, [`SIGMOID_MAX_ERROR`](tidegate::internals::activation::SIGMOID_MAX_ERROR) and
+//! [`TANH_MAX_ERROR`](tidegate::internals::activation::TANH_MAX_ERROR). All other activations call `tidegate` for each lane.
 
-use core::f32::consts::{LN_2, LOG2_E};
+use tidegate::internals::activation::Activation;
 
-use tidegate::activation::Activation;
+use crate::simd::{Simd, Task};
 
-use crate::simd::Simd;
-
-/// Where tanh rounds to 1.
-const LIMIT: f32 = 9.1;
-/// Added and taken away again, it rounds to a whole number, which is then in the low bits: 1.5 · 2^23.
-const ROUND: f32 = 12_582_912.0;
-/// P of e^2r - 1 = 2r + r² P(r) where |r| ≤ ln 2 / 4: from `tests/fit/tanh.py`.
-const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_772_43];
-
-/// Not-a-number stays what it is.
+/// tanh(x). Propagates NaN.
 #[inline(always)]
 pub fn tanh<S: Simd>(s: S, x: S::F32) -> S::F32 {
     s.tanh(x, 1.0)
 }
 
-/// E / (E + 2), E = e^2|x| - 1, with the sign of x.
-#[inline(always)]
-pub fn tanh_by_exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
-    let size = s.min(s.splat(LIMIT), s.abs(x));
-    let shifted = s.fma(size, s.splat(2.0 * LOG2_E), s.splat(ROUND));
-    let r = s.fnma(s.sub(shifted, s.splat(ROUND)), s.splat(LN_2 / 2.0), size);
-    let [a, b, c, d, e] = P.map(|p| s.splat(p));
-    let two = s.splat(2.0);
-    let p = s.fma(s.fma(s.fma(s.fma(s.fma(e, r, d), r, c), r, b), r, a), r, two);
-    let power = s.power(shifted);
-    let expm1 = s.fma(s.mul(p, r), power, s.sub(power, s.splat(1.0)));
-    s.signed(s.div(expm1, s.add(expm1, two)), x)
-}
-
-/// (1 + tanh(x / 2)) / 2
+/// σ(x) = (1 + tanh(x / 2)) / 2
 #[inline(always)]
 pub fn sigmoid<S: Simd>(s: S, x: S::F32) -> S::F32 {
     let half = s.splat(0.5);
     s.fma(half, s.tanh(x, 0.5), half)
 }
 
-/// Any activation.
+/// Clips `x` to ±`limit`; 0 means no limit. Propagates NaN.
 #[inline(always)]
-pub fn apply<S: Simd>(s: S, activation: Activation, x: S::F32) -> S::F32 {
+pub fn clip<S: Simd>(s: S, x: S::F32, limit: f32) -> S::F32 {
+    if limit > 0.0 { s.signed(s.min(s.splat(limit), s.abs(x)), x) } else { x }
+}
+
+/// Any activation of `x`, clipped to ±`limit` as [`clip`] does.
+#[inline(always)]
+pub fn apply<S: Simd>(s: S, activation: Activation, limit: f32, x: S::F32) -> S::F32 {
+    let x = clip(s, x, limit);
     match activation {
         Activation::Sigmoid => sigmoid(s, x),
         Activation::Tanh => tanh(s, x),
         Activation::Identity => x,
         Activation::Relu => {
             let zero = s.splat(0.0);
-            // Not-a-number stays what it is.
+            // Propagates NaN.
             s.sub(zero, s.min(zero, s.sub(zero, x)))
         }
         other => {
@@ -64,7 +47,36 @@ pub fn apply<S: Simd>(s: S, activation: Activation, x: S::F32) -> S::F32 {
     }
 }
 
-/// Out of line, so without the instructions: in memory.
+/// [`apply`] to the first numbers of `from`, as many as `to` has.
+pub fn activate<S: Simd>(s: S, activation: Activation, limit: f32, from: &[f32], to: &mut [f32]) {
+    if activation == Activation::Identity && limit == 0.0 {
+        return to.copy_from_slice(&from[..to.len()]);
+    }
+    s.call(Activate { s, activation, limit, from, to });
+}
+
+/// [`activate`]
+pub struct Activate<'s, S> {
+    pub s: S,
+    pub activation: Activation,
+    pub limit: f32,
+    pub from: &'s [f32],
+    pub to: &'s mut [f32],
+}
+
+impl<S: Simd> Task for Activate<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { s, activation, limit, from, to } = self;
+        for (from, to) in from.chunks(S::LANES).zip(to.chunks_mut(S::LANES)) {
+            s.store_part(apply(s, activation, limit, s.load_part(from)), to);
+        }
+    }
+}
+
+/// Not inlined, so that it is compiled without the instruction set of its caller.
 #[inline(never)]
 fn lanes(activation: Activation, lanes: &mut [f32]) {
     for lane in lanes {
@@ -74,11 +86,11 @@ fn lanes(activation: Activation, lanes: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::activation::{SIGMOID_MAX_ERROR, TANH_MAX_ERROR};
+    use tidegate::internals::activation::{SIGMOID_MAX_ERROR, TANH_MAX_ERROR};
 
     use super::{sigmoid, tanh};
     use crate::isa::Isa;
-    use crate::simd::{Scalar, Simd, Task};
+    use crate::simd::{Instructions, Scalar, Simd, Task};
 
     /// Numbers looked at together.
     const AT_ONCE: usize = 64;

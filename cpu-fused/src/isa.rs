@@ -1,4 +1,4 @@
-//! The instruction sets that there are kernels for: the one place that asks the CPU.
+//! The instruction sets that have kernels. Only this module checks the CPU.
 
 use core::fmt;
 
@@ -6,16 +6,14 @@ use core::fmt;
 use crate::arch::aarch64::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::x86_64::{Avx2, Avx512};
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use crate::simd::Simd;
-use crate::simd::Task;
+use crate::simd::{Instructions, Scalar, Task};
 
-/// What the kernels of a model are made of. A value other than [`Isa::Scalar`] exists only where the CPU has it: it holds
-/// the proof.
+/// Instruction set of the kernels of a model. A value other than [`Isa::Scalar`] is a proof that the CPU has the
+/// instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isa {
-    /// Plain Rust, on every machine.
+    /// Portable Rust, on every CPU.
     Scalar,
     /// AVX2 with FMA and F16C, in vectors of 8.
     #[cfg(target_arch = "x86_64")]
@@ -29,12 +27,12 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// The fastest that this CPU has.
+    /// The fastest instruction set of this CPU.
     pub fn best() -> Self {
         Self::available().last().unwrap_or(Self::Scalar)
     }
 
-    /// All that this CPU has, the fastest last.
+    /// All instruction sets of this CPU, the fastest last.
     pub fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
         let fast = [Avx2::detect().map(Self::Avx2), Avx512::detect().map(Self::Avx512)];
@@ -45,21 +43,21 @@ impl Isa {
         core::iter::once(Self::Scalar).chain(fast.into_iter().flatten())
     }
 
-    /// Runs a task, compiled for its instructions.
+    /// Runs a task compiled for the instruction set.
     #[inline(always)]
     pub(crate) fn vectorize<T: Task>(self, task: T) -> T::Output {
         match self {
-            Self::Scalar => task.run(),
+            Self::Scalar => Instructions::vectorize(Scalar, task),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2(simd) => Simd::vectorize(simd, task),
+            Self::Avx2(simd) => Instructions::vectorize(simd, task),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512(simd) => Simd::vectorize(simd, task),
+            Self::Avx512(simd) => Instructions::vectorize(simd, task),
             #[cfg(target_arch = "aarch64")]
-            Self::Neon(simd) => Simd::vectorize(simd, task),
+            Self::Neon(simd) => Instructions::vectorize(simd, task),
         }
     }
 
-    /// Its name, as reports have it.
+    /// Name of the instruction set, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",

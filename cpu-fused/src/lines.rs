@@ -1,11 +1,11 @@
-//! Memory that begins with a cache line.
+//! Memory that starts at a cache line.
 
 use bytemuck::Pod;
 
 /// Bytes of a cache line.
 const BYTES: usize = 64;
 
-/// Numbers from the start of a cache line on.
+/// Numbers that start at a cache line.
 #[derive(Debug)]
 pub struct Lines<T> {
     memory: Vec<T>,
@@ -14,7 +14,7 @@ pub struct Lines<T> {
 }
 
 impl<T: Pod> Lines<T> {
-    /// Zeros.
+    /// `len` zeros.
     pub fn zeroed(len: usize) -> Self {
         let spare = BYTES / size_of::<T>() - 1;
         let memory = vec![T::zeroed(); len + spare];
@@ -22,24 +22,24 @@ impl<T: Pod> Lines<T> {
         Self { memory, start, len }
     }
 
-    /// How many there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// All of them.
+    /// The elements.
     #[inline(always)]
     pub fn get(&self) -> &[T] {
         &self.memory[self.start..self.start + self.len]
     }
 
-    /// All of them.
+    /// The elements.
     #[inline(always)]
     pub fn get_mut(&mut self) -> &mut [T] {
         &mut self.memory[self.start..self.start + self.len]
     }
 
-    /// At least so many; what they hold means nothing.
+    /// Grows to at least `len` elements, of unspecified values.
     pub fn at_least(&mut self, len: usize) {
         if self.len < len {
             *self = Self::zeroed(len);

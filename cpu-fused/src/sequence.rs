@@ -1,29 +1,28 @@
-//! Whole sequences, one or a batch of them. Where every step of a model gives an output, layer after layer: all that a layer
-//! sees of its input is multiplied at once, and sequences go through the recurrent weights together. Models that look at
-//! windows have a [page](crate::windows) of their own, those in another schedule step.
+//! Whole sequences, one or a batch. Models in which every step has an output run layer by layer: the products of a
+//! layer with its input are computed for many steps at once, and all sequences share each pass over the recurrent
+//! weights. Models with windows run in [`windows`](crate::windows). Models with another schedule run step by step.
 
-use tidegate::backend::{Crosses, Pass};
-use tidegate::step::StepError;
-use tidegate::{Batch, Sequence, State};
+use tidegate::internals::backend::{Crosses, Pass};
+use tidegate::{Batch, Sequence, State, StepError};
 
-use crate::field::{Field, STEPS};
-use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
-use crate::node::{Line, Span};
+use crate::arenas::Arenas;
+use crate::layer::{Line, SEQUENCES, Span};
+use crate::model::{FusedModel, Scratch};
+use crate::plan::{Element, Nodes, Packed, Plan, STEPS};
 use crate::step::{Rows, unseen};
 
-/// Sequences that are run together, at most: rows enough for weights out of the third cache, and few enough for many steps.
-pub(crate) const SEQUENCES: usize = 24;
-/// More steps than [`STEPS`] of small layers, as long as all arenas have no more elements than this: the second cache holds
-/// them.
+/// Small layers run more than [`STEPS`] steps at once, as long as all arenas together have at most this many elements,
+/// which fit the second-level cache.
 const CACHED_ELEMENTS: usize = 3 << 14;
-/// Elements of all arenas, unless one step needs more.
+/// Largest number of elements of all arenas, unless one step needs more.
 pub(crate) const ELEMENTS: usize = 1 << 22;
 
 impl FusedModel<'_> {
-    /// A whole sequence of a model with one input and one output: [`Model::run_f32`](tidegate::Model::run_f32).
+    /// Runs a whole sequence of a model with one input and one output, like
+    /// [`Model::run_f32`](tidegate::Model::run_f32).
     ///
     /// # Errors
-    /// If a buffer has the wrong length, or the state is not this model's. Nothing has run then.
+    /// If a buffer has the wrong length, or the state belongs to another model. Nothing runs in that case.
     pub fn run(
         &self,
         state: &mut State<'_>,
@@ -34,10 +33,11 @@ impl FusedModel<'_> {
         self.run_ports(state, scratch, &[input], &mut [output], &Sequence::ALL)
     }
 
-    /// A whole sequence: [`Model::run_ports`](tidegate::Model::run_ports).
+    /// Runs a whole sequence with a slice for each input and output, like
+    /// [`Model::run_ports`](tidegate::Model::run_ports).
     ///
     /// # Errors
-    /// As [`run`](Self::run); also for a length beyond the sequence, and flags that are not one for each step.
+    /// As [`run`](Self::run); also if a length exceeds the sequence, or there is not one reset flag per step.
     pub fn run_ports(
         &self,
         state: &mut State<'_>,
@@ -50,10 +50,10 @@ impl FusedModel<'_> {
         self.sequences(1, words, scratch, inputs, outputs, sequence)
     }
 
-    /// A sequence for each state of a batch: [`Model::run_batch`](tidegate::Model::run_batch).
+    /// Runs one sequence for each state of a batch, like [`Model::run_batch`](tidegate::Model::run_batch).
     ///
     /// # Errors
-    /// As [`run_ports`](Self::run_ports); also if there are not as many lengths as sequences.
+    /// As [`run_ports`](Self::run_ports); also if the number of lengths differs from the number of sequences.
     pub fn run_batch(
         &self,
         batch: &mut Batch<'_>,
@@ -94,7 +94,7 @@ impl FusedModel<'_> {
         })
     }
 
-    /// Sequence `index` of a batch of `time` steps each, step by step.
+    /// Runs sequence `index` of a batch, of `time` steps each, step by step.
     fn one_by_one(
         &self,
         words: &mut [u32],
@@ -125,7 +125,7 @@ impl FusedModel<'_> {
         written
     }
 
-    /// All sequences of a plain model, layer after layer.
+    /// Runs all sequences of a plain model, layer by layer.
     #[expect(clippy::too_many_arguments)]
     fn layers<E: Element>(
         &self,
@@ -142,7 +142,7 @@ impl FusedModel<'_> {
     {
         let state_words = self.model.state_words();
         let mut written = 0;
-        // All groups about as large.
+        // Groups of about equal size.
         let sequences = words.len() / state_words;
         let together = sequences.div_ceil(sequences.div_ceil(SEQUENCES).max(1)).max(1);
         for (group, words) in words.chunks_mut(state_words * together).enumerate() {
@@ -176,7 +176,7 @@ impl FusedModel<'_> {
                 self.blank(outputs, (first + index) * rows + count, rows - count);
                 written += count;
                 if len(index) > 0 {
-                    // What an endless clock ticks to.
+                    // An endless clock stays at zero.
                     words[index * state_words] = 0;
                 }
             }
@@ -184,8 +184,8 @@ impl FusedModel<'_> {
         written
     }
 
-    /// [`chunk`](Self::chunk) of a model that is but one layer of floats, which reads and writes the caller's slices; whether
-    /// it is one.
+    /// [`chunk`](Self::chunk) of a model that is a single float layer, which reads and writes the caller's slices.
+    /// Returns whether the model is one.
     fn direct<E: Element>(
         &self,
         nodes: &Nodes<'_, E>,
@@ -198,11 +198,11 @@ impl FusedModel<'_> {
         let (Some([x, y]), [input], [output], [node]) = (self.single, inputs, outputs, nodes.all.as_slice()) else {
             return false;
         };
-        let (Some(kernel), true) = (&node.kernel, size_of::<E>() == size_of::<f32>()) else { return false };
+        let (Some(layer), true) = (&node.layer, size_of::<E>() == size_of::<f32>()) else { return false };
         let [work, ..] = nodes.most(range.batch, range.chunk);
         scratch.work.at_least(work);
         let line = |len| Line { start: first * len, sequence: time * len, row: len, len, mirrored: false };
-        kernel.run(&mut Span {
+        layer.run(&mut Span {
             source: Some(bytemuck::cast_slice(input)),
             memory: bytemuck::cast_slice_mut(output),
             input: line(x),
@@ -221,7 +221,7 @@ impl FusedModel<'_> {
         true
     }
 
-    /// Some steps of some sequences, whose inputs begin with row `first`, `time` rows to a sequence.
+    /// Runs some steps of some sequences. Their inputs start with row `first`, and each sequence has `time` rows.
     fn chunk<E: Element>(
         &self,
         nodes: &Nodes<'_, E>,
@@ -247,7 +247,7 @@ impl FusedModel<'_> {
             }
         }
         let core_work = &mut bytemuck::cast_slice_mut::<_, E>(scratch.words.get_mut())[stride..];
-        let mut field = Field {
+        let mut field = Arenas {
             memory,
             spare,
             stride,
@@ -264,7 +264,7 @@ impl FusedModel<'_> {
         }
     }
 
-    /// Zeros in so many rows of every output.
+    /// Fills `rows` rows of every output with zeros.
     pub(crate) fn blank(&self, outputs: &mut [&mut [f32]], from: usize, rows: usize) {
         for (port, output) in self.outputs.iter().zip(outputs.iter_mut()) {
             let len = port.place.len();
@@ -276,46 +276,46 @@ impl FusedModel<'_> {
 /// Some steps of some sequences.
 struct Range<'s> {
     batch: usize,
-    /// Steps of each at most.
+    /// Largest number of steps of a sequence.
     chunk: usize,
-    /// Steps of each.
+    /// Steps of each sequence.
     lens: &'s [usize],
-    /// From the first step of the first sequence on.
+    /// Reset flags from the first step of the first sequence on.
     resets: &'s [bool],
-    /// Flags of a sequence.
+    /// Reset flags per sequence.
     time: usize,
 }
 
-/// A node over all steps, of which so many of each sequence count.
+/// Runs a node over the first `lens` steps of each sequence.
 pub(crate) fn run<E: Element>(
     node: &Packed<'_, E>,
-    field: &mut Field<'_, E>,
+    field: &mut Arenas<'_, E>,
     lens: &[usize],
     (resets, flags): (&[bool], usize),
     core_work: &mut [E],
 ) {
-    if let (Some(kernel), None) = (&node.kernel, node.node.unroll) {
-        return field.steps(node, &**kernel, lens, (resets, flags));
+    if let (Some(layer), None) = (&node.layer, node.node.unroll) {
+        return field.steps(node, &**layer, lens, (resets, flags));
     }
     let longest = lens.iter().copied().max().unwrap_or(0);
     let mut rows = vec![0; lens.len()];
     for t in 0..longest {
         for (sequence, rows) in rows.iter_mut().enumerate() {
-            // The input holds all rows.
+            // The input has all rows.
             *rows = if t < lens[sequence] { node.node.steps() } else { 0 };
             let (arena, state) = (field.arena(sequence, t), field.state(node, sequence));
             let state = &mut field.states[state..state + node.state.len()];
             if *rows > 0 && resets.get(sequence * flags + t) == Some(&true) {
                 state.fill(E::default());
             }
-            if *rows > 0 && node.kernel.is_none() {
+            if *rows > 0 && node.layer.is_none() {
                 let slots = &mut field.memory[arena..arena + field.stride];
-                // None of these nodes ends the pass.
+                // No node of such a model ends the pass.
                 E::step_by_core(&node.node, &mut Pass::STEP.clone(), state, slots, core_work);
             }
         }
-        if let Some(kernel) = &node.kernel {
-            field.windows(node, &**kernel, t, &mut rows);
+        if let Some(layer) = &node.layer {
+            field.windows(node, &**layer, t, &mut rows);
         }
     }
 }

@@ -1,55 +1,59 @@
-//! The dozen operations that the kernels are written in, and their plain form. A value of a [`Simd`] type is the proof that
+//! Vector operations of the float kernels, and their portable implementation. A value of a [`Simd`] type proves that
 //! the CPU has its instructions.
+
+use core::f32::consts::{LN_2, LOG2_E};
 
 use bytemuck::Pod;
 use half::f16;
 
-use crate::curves;
-
-/// What one call runs with all instructions of a [`Simd`].
+/// Code that is compiled for the instructions of a [`Simd`].
 pub trait Task {
-    /// What it gives.
+    /// Result of the task.
     type Output;
-    /// Runs it; inlined into a function that has the instructions.
+    /// Runs the task. Implementations are `#[inline(always)]`, so that the caller's instructions apply.
     fn run(self) -> Self::Output;
 }
 
-/// Vectors of f32 and what they can do, lane by lane.
-pub trait Simd: Copy + Send + Sync + 'static {
+/// An instruction set. A value proves that the CPU has it.
+pub trait Instructions: Copy + Send + Sync + 'static {
+    /// Runs a task compiled for these instructions.
+    fn vectorize<T: Task>(self, task: T) -> T::Output;
+    /// Runs a task without inlining it: it has all registers to itself, and one copy serves all callers.
+    fn call<T: Task>(self, task: T) -> T::Output;
+}
+
+/// Vectors of f32 and their operations, lane by lane.
+pub trait Simd: Instructions {
     /// A vector in memory.
     type Lanes: Pod + Send + Sync;
     /// A vector of f16 in memory.
     type Halves: Pod + Send + Sync;
     /// A vector in a register.
     type F32: Copy;
-    /// The same in registers that are as wide as is good for [`fma_halves`](Self::fma_halves).
+    /// The same in registers of the width that suits [`fma_halves`](Self::fma_halves) best.
     type Parts: Copy;
-    /// Numbers of a vector.
+    /// Number of lanes.
     const LANES: usize;
-    /// Rows that a block of a batch has: as many as the registers hold sums for.
+    /// Largest number of rows in a block of a batch, limited by the registers for its sums.
     const ROWS: usize;
 
-    /// Runs a task, compiled for these instructions.
-    fn vectorize<T: Task>(self, task: T) -> T::Output;
-    /// The same, never inlined: all registers are the task's own.
-    fn call<T: Task>(self, task: T) -> T::Output;
-    /// The same number in every lane.
+    /// A vector with the same number in every lane.
     fn splat(self, value: f32) -> Self::F32;
-    /// From memory.
+    /// Loads a vector.
     fn load(self, from: &Self::Lanes) -> Self::F32;
-    /// To memory.
+    /// Stores a vector.
     fn store(self, value: Self::F32, to: &mut Self::Lanes);
-    /// From memory, f16.
+    /// Loads a vector of f16.
     fn widen(self, from: &Self::Halves) -> Self::F32;
-    /// In parts.
+    /// Splits a vector into parts.
     fn split(self, whole: Self::F32) -> Self::Parts;
-    /// What [`split`](Self::split) took apart.
+    /// Joins parts that [`split`](Self::split) made.
     fn join(self, parts: Self::Parts) -> Self::F32;
-    /// [`fma`](Self::fma) of f16 from memory, where `b` has the same number in every lane.
+    /// [`fma`](Self::fma) with f16 from memory. All lanes of `b` are equal.
     fn fma_halves(self, a: &Self::Halves, b: Self::F32, c: Self::Parts) -> Self::Parts;
-    /// The first numbers of a slice, at most as many as lanes; zeros in the others.
+    /// Loads a slice of up to `LANES` numbers (or the first `LANES` of a longer one) and zeros in the other lanes.
     fn load_part(self, from: &[f32]) -> Self::F32;
-    /// To the first numbers of a slice, as many as it has, at most as many as lanes.
+    /// Stores the first lanes to a slice, at most `LANES` of them.
     fn store_part(self, value: Self::F32, to: &mut [f32]);
     /// a + b
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
@@ -59,32 +63,53 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// a / b
     fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
-    /// a · b + c, rounded once where the instructions can.
+    /// a · b + c, rounded once if the instructions can do so.
     fn fma(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
-    /// c - a · b, rounded once where the instructions can.
+    /// c - a · b, rounded once if the instructions can do so.
     fn fnma(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
-    /// The lesser; `b` if either is not a number.
+    /// The smaller of both; `b` if either is NaN.
     fn min(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// |a|
     fn abs(self, a: Self::F32) -> Self::F32;
     /// `size` with the sign of `sign`; the sign bit of `size` must not be set.
     fn signed(self, size: Self::F32, sign: Self::F32) -> Self::F32;
-    /// 2^n, of a number whose low bits hold n.
+    /// 2^n for a number whose low bits hold n.
     fn power(self, low_bits: Self::F32) -> Self::F32;
-    /// The sum of all lanes: one half is added to the other, until one lane is left.
+    /// The sum of all lanes: halves are added until one lane is left.
     fn sum(self, a: Self::F32) -> f32;
-    /// tanh of `scale` · x, within [`TANH_MAX_ERROR`](tidegate::activation::TANH_MAX_ERROR); `scale` is a power of two.
+    /// tanh of `scale` · x, within [`TANH_MAX_ERROR`](tidegate::internals::activation::TANH_MAX_ERROR); `scale` is a power of two.
     #[inline(always)]
     fn tanh(self, x: Self::F32, scale: f32) -> Self::F32 {
-        curves::tanh_by_exp(self, self.mul(self.splat(scale), x))
+        tanh_by_exp(self, self.mul(self.splat(scale), x))
     }
 }
 
-/// Plain Rust on every machine: products are rounded before they are added.
+/// Above this, tanh rounds to 1.
+const LIMIT: f32 = 9.1;
+/// Adding and subtracting 1.5 · 2^23 rounds to an integer; after the addition its bits are the low bits of the sum.
+const ROUND: f32 = 12_582_912.0;
+/// P of e^2r - 1 = 2r + r² P(r) for |r| ≤ ln 2 / 4, from `tests/fit/tanh.py`.
+const P: [f32; 5] = [1.999_999_9, 1.333_323_7, 0.666_678_97, 0.267_720_7, 0.088_772_43];
+
+/// E / (E + 2), E = e^2|x| - 1, with the sign of x.
+#[inline(always)]
+fn tanh_by_exp<S: Simd>(s: S, x: S::F32) -> S::F32 {
+    let size = s.min(s.splat(LIMIT), s.abs(x));
+    let shifted = s.fma(size, s.splat(2.0 * LOG2_E), s.splat(ROUND));
+    let r = s.fnma(s.sub(shifted, s.splat(ROUND)), s.splat(LN_2 / 2.0), size);
+    let [a, b, c, d, e] = P.map(|p| s.splat(p));
+    let two = s.splat(2.0);
+    let p = s.fma(s.fma(s.fma(s.fma(s.fma(e, r, d), r, c), r, b), r, a), r, two);
+    let power = s.power(shifted);
+    let expm1 = s.fma(s.mul(p, r), power, s.sub(power, s.splat(1.0)));
+    s.signed(s.div(expm1, s.add(expm1, two)), x)
+}
+
+/// Portable Rust. Products are rounded before they are added.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar;
 
-/// Lanes of [`Scalar`]: what compilers make vectors of where they know no more.
+/// Lanes of [`Scalar`]: compilers turn four numbers into a vector on every common target.
 const PLAIN: usize = 4;
 
 impl Scalar {
@@ -95,15 +120,7 @@ impl Scalar {
     }
 }
 
-impl Simd for Scalar {
-    type Lanes = [f32; PLAIN];
-    type Halves = [f16; PLAIN];
-    type F32 = [f32; PLAIN];
-    type Parts = [f32; PLAIN];
-    const LANES: usize = PLAIN;
-    const ROWS: usize = 2;
-
-    #[inline(always)]
+impl Instructions for Scalar {
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         task.run()
     }
@@ -112,6 +129,15 @@ impl Simd for Scalar {
     fn call<T: Task>(self, task: T) -> T::Output {
         task.run()
     }
+}
+
+impl Simd for Scalar {
+    type Lanes = [f32; PLAIN];
+    type Halves = [f16; PLAIN];
+    type F32 = [f32; PLAIN];
+    type Parts = [f32; PLAIN];
+    const LANES: usize = PLAIN;
+    const ROWS: usize = 2;
 
     #[inline(always)]
     fn splat(self, value: f32) -> Self::F32 {
@@ -209,6 +235,7 @@ impl Simd for Scalar {
     fn power(self, low_bits: Self::F32) -> Self::F32 {
         low_bits.map(|bits| f32::from_bits((bits.to_bits() << 23).wrapping_add(1.0_f32.to_bits())))
     }
+
     #[inline(always)]
     fn sum(self, [a, b, c, d]: Self::F32) -> f32 {
         (a + c) + (b + d)

@@ -1,37 +1,38 @@
-//! One time step: every node on one page.
+//! One time step: inputs enter the arena, the nodes run in order, outputs leave it.
 
 use bytemuck::Pod;
-use tidegate::backend::{Crosses, Pass, Turn};
-use tidegate::step::{StepError, Values};
-use tidegate::{Schedule, State, Step};
+use tidegate::internals::backend::{Crosses, Pass, Turn};
+use tidegate::{Schedule, State, Step, StepError, Values};
 
-use crate::field::Field;
+use crate::arenas::Arenas;
 use crate::isa::Isa;
-use crate::model::{Element, FusedModel, Nodes, Packed, Plan, Scratch};
-use crate::node::{Io, apart};
+use crate::layer::{Io, apart};
+use crate::model::{FusedModel, Scratch};
+use crate::plan::{Element, Nodes, Packed, Plan};
 use crate::simd::Task;
 
-/// Who observes: `observe(node, values)`.
+/// Observer of node outputs: `observe(node, values)`.
 pub(crate) type Observe<'s> = &'s mut dyn FnMut(usize, Values<'_>);
 
-/// Who does not.
+/// The observer that ignores everything.
 pub(crate) fn unseen(_: usize, _: Values<'_>) {}
 
-/// The inputs and which row of them a step reads, the outputs and which row it writes.
+/// Inputs with the row that a step reads, and outputs with the row that it writes.
 pub(crate) struct Rows<'s, 'i, 'o, P> {
     pub inputs: &'s [&'i [P]],
     pub from: usize,
     pub outputs: &'s mut [&'o mut [P]],
     pub to: usize,
-    /// Whether the output is asked for.
+    /// Whether the output is needed.
     pub wanted: bool,
 }
 
 impl FusedModel<'_> {
-    /// One time step of a model with one input and one output: [`Model::step_f32`](tidegate::Model::step_f32).
+    /// Runs one time step of a model with one input and one output, like
+    /// [`Model::step_f32`](tidegate::Model::step_f32).
     ///
     /// # Errors
-    /// If a buffer has the wrong length, or the state is not this model's.
+    /// If a buffer has the wrong length, or the state belongs to another model.
     pub fn step(
         &self,
         state: &mut State<'_>,
@@ -43,8 +44,8 @@ impl FusedModel<'_> {
         self.step_of_one(words, scratch, input, output)
     }
 
-    /// A step of a model with one input and one output. If it is but one layer, that is all that is done: one of floats reads
-    /// and writes the caller's slices.
+    /// Runs a step of a model with one input and one output. A single layer runs directly; one of floats reads and
+    /// writes the caller's slices.
     #[inline]
     pub(crate) fn step_of_one(
         &self,
@@ -54,11 +55,11 @@ impl FusedModel<'_> {
         output: &mut [f32],
     ) -> Result<Step, StepError> {
         let has_scratch = scratch.words.len() >= self.model.scratch_words();
-        if let (Some(kernel), [_, values @ ..], true) = (self.single(input, output), &mut *words, has_scratch) {
+        if let (Some(layer), [_, values @ ..], true) = (self.single(input, output), &mut *words, has_scratch) {
             scratch.odd = !scratch.odd;
             let (state, work) =
                 (bytemuck::must_cast_slice_mut(values), bytemuck::must_cast_slice_mut(scratch.work.get_mut()));
-            kernel.step(Io { x: input, state, work, y: output, odd: scratch.odd });
+            layer.step(Io { x: input, state, work, y: output, odd: scratch.odd });
             return Ok(Step::new(true));
         }
         if let (Some(node), [_, values @ ..], true) = (self.single_integer(input, output), &mut *words, has_scratch) {
@@ -75,7 +76,7 @@ impl FusedModel<'_> {
         self.step_words(words, scratch, &[input], &mut [output], &mut unseen)
     }
 
-    /// One time step, with a slice for each input and each output.
+    /// Runs one time step with a slice for each input and each output.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -89,7 +90,7 @@ impl FusedModel<'_> {
         self.step_observed(state, scratch, inputs, outputs, unseen)
     }
 
-    /// [`step_ports`](Self::step_ports) that shows the output of every node as it is computed: `observe(node, values)`.
+    /// [`step_ports`](Self::step_ports) with an observer of the output of every node: `observe(node, values)`.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -105,11 +106,11 @@ impl FusedModel<'_> {
         self.step_words(words, scratch, inputs, outputs, &mut observe)
     }
 
-    /// One time step of a model in an integer numeric, without a float:
+    /// Runs one time step of an integer model without floats, like
     /// [`Model::step_ports_i16`](tidegate::Model::step_ports_i16).
     ///
     /// # Errors
-    /// As [`step`](Self::step); also if the numeric is a float one.
+    /// As [`step`](Self::step); also if the model is a float model.
     pub fn step_ports_i16(
         &self,
         state: &mut State<'_>,
@@ -121,7 +122,7 @@ impl FusedModel<'_> {
         self.step_words_i16(words, scratch, inputs, outputs)
     }
 
-    /// Ends a sequence of a model that looks at windows: [`Model::finish`](tidegate::Model::finish).
+    /// Ends a sequence of a model with windows, like [`Model::finish`](tidegate::Model::finish).
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -172,7 +173,7 @@ impl FusedModel<'_> {
         Ok(Step::new(self.end(words, scratch, outputs, 0)))
     }
 
-    /// A step of f32 whose buffers have been checked.
+    /// Runs a step with f32 ports. The buffers have been checked.
     pub(crate) fn advance(
         &self,
         words: &mut [u32],
@@ -186,7 +187,7 @@ impl FusedModel<'_> {
         }
     }
 
-    /// One time step of every state that has its turn.
+    /// Runs one time step of every state that is due in the schedule.
     fn turns<E: Element, P: Crosses<E> + Pod>(
         &self,
         nodes: &Nodes<'_, E>,
@@ -223,7 +224,7 @@ impl FusedModel<'_> {
         output
     }
 
-    /// The end of a sequence, whose buffers have been checked.
+    /// Ends a sequence. The buffers have been checked.
     pub(crate) fn end(&self, words: &mut [u32], scratch: &mut Scratch, outputs: &mut [&mut [f32]], to: usize) -> bool {
         match &*self.plan {
             Plan::Float(nodes) => self.end_of(nodes, words, scratch, outputs, to),
@@ -247,7 +248,7 @@ impl FusedModel<'_> {
         if self.model.schedule() != Schedule::Endless {
             return false;
         }
-        // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
+        // A node behind the window may read slots before it. They hold zeros, the padding of the sequence.
         bytemuck::cast_slice_mut::<_, E>(scratch.words.get_mut())[..slot_elements].fill(E::default());
         let own = bytemuck::cast_slice_mut(values);
         if !run(&nodes.all, slot_elements, Pass::FINISH, own, scratch, &mut unseen) {
@@ -257,17 +258,17 @@ impl FusedModel<'_> {
         true
     }
 
-    /// Row `from` of every input into an arena.
+    /// Copies row `from` of every input into an arena.
     pub(crate) fn enter<E: Element, P: Crosses<E> + Pod>(&self, inputs: &[&[P]], from: usize, slots: &mut [E]) {
         for (port, input) in self.inputs.iter().zip(inputs) {
             let len = port.place.len();
             slots[port.place.end..port.end].fill(E::default());
             let (row, slot) = (&input[from * len..(from + 1) * len], &mut slots[port.place.clone()]);
             if size_of::<E>() == size_of::<P>() {
-                // The same type: as bytes, which are copied at once.
+                // The same type: one copy of bytes.
                 bytemuck::cast_slice_mut::<E, u8>(slot).copy_from_slice(bytemuck::cast_slice(row));
             } else if self.isa == Isa::Scalar {
-                // On its own a machine without such vectors rounds by calls.
+                // Without vector instructions, rounding is a call either way.
                 P::enter(row, slot, port.scale);
             } else {
                 let (row, slot) = (bytemuck::cast_slice(row), bytemuck::cast_slice_mut(slot));
@@ -276,7 +277,7 @@ impl FusedModel<'_> {
         }
     }
 
-    /// The outputs out of an arena, each to row `to`.
+    /// Copies the outputs from an arena to row `to` of each slice.
     pub(crate) fn leave<E: Element, P: Crosses<E> + Pod>(&self, slots: &[E], outputs: &mut [&mut [P]], to: usize) {
         for (port, output) in self.outputs.iter().zip(outputs.iter_mut()) {
             let len = port.place.len();
@@ -290,7 +291,8 @@ impl FusedModel<'_> {
     }
 }
 
-/// A row of f32 into its slot of integers, by vectors: what [`Crosses::enter`] gives, in operations that vectors have.
+/// Quantizes a row of f32 into its slot: the result of [`Crosses::enter`] with operations that vector instructions
+/// have.
 struct Enter<'s>(&'s [f32], &'s mut [i16], f32);
 
 impl Task for Enter<'_> {
@@ -300,20 +302,20 @@ impl Task for Enter<'_> {
     fn run(self) {
         let Self(row, slot, scale) = self;
         let max = f32::from(i16::MAX);
-        // What is whole and added to this has its bits at the end of the sum's.
+        // Adding an integer to this number puts its bits into the low bits of the sum.
         const WHOLE: f32 = 12_582_912.0;
         for (slot, &value) in slot.iter_mut().zip(row) {
             let value = value / scale;
             let value = if value.is_nan() { 0.0 } else { value.clamp(-max, max) };
             let whole = value.trunc();
-            // Exact, where a half more would round up what is just below one.
+            // Exact; adding a half would round up a fraction just below one half.
             let up = if (value - whole).abs() >= 0.5 { 1.0_f32.copysign(value) } else { 0.0 };
             *slot = (whole + up + WHOLE).to_bits() as i16;
         }
     }
 }
 
-/// A slot into its row, by vectors.
+/// Copies a slot to its row with vector instructions.
 struct Leave<'s, E, P>(&'s [E], &'s mut [P], f32);
 
 impl<E: Element, P: Crosses<E>> Task for Leave<'_, E, P> {
@@ -325,7 +327,7 @@ impl<E: Element, P: Crosses<E>> Task for Leave<'_, E, P> {
     }
 }
 
-/// Runs nodes until one has nothing to give; returns whether the last was reached.
+/// Runs nodes until one ends the step. Returns whether the last node ran.
 fn run<E: Element>(
     nodes: &[Packed<'_, E>],
     slot_elements: usize,
@@ -337,10 +339,10 @@ fn run<E: Element>(
     let memory: &mut [E] = bytemuck::cast_slice_mut(scratch.words.get_mut());
     let work: &mut [E] = bytemuck::cast_slice_mut(scratch.work.get_mut());
     for (index, node) in nodes.iter().enumerate() {
-        if let (Some(kernel), Some(_)) = (&node.kernel, node.node.unroll) {
+        if let (Some(layer), Some(_)) = (&node.layer, node.node.unroll) {
             if pass.steps() {
                 let (spare, elements) = (scratch.spare, state.len());
-                let mut field = Field {
+                let mut field = Arenas {
                     memory,
                     spare,
                     stride: slot_elements,
@@ -351,14 +353,14 @@ fn run<E: Element>(
                     work,
                     rows: &mut scratch.rows,
                 };
-                field.windows(node, &**kernel, 0, &mut [pass.rows().min(node.node.steps())]);
+                field.windows(node, &**layer, 0, &mut [pass.rows().min(node.node.steps())]);
                 observe(index, E::values(&memory[node.output.clone()]));
             }
             continue;
         }
         let (slots, core_work) = memory.split_at_mut(slot_elements);
         let own = &mut state[node.state.clone()];
-        match &node.kernel {
+        match &node.layer {
             Some(_) if !pass.steps() => continue,
             Some(_) => step(node, own, slots, work, scratch.odd),
             None if !E::step_by_core(&node.node, &mut pass, own, slots, core_work) => return false,
@@ -371,14 +373,14 @@ fn run<E: Element>(
     pass.steps()
 }
 
-/// One step of a node that has a kernel.
+/// Runs one step of a node that has a kernel.
 #[inline(always)]
 pub(crate) fn step<E: Element>(node: &Packed<'_, E>, state: &mut [E], slots: &mut [E], work: &mut [E], odd: bool) {
-    let Some(kernel) = &node.kernel else { return };
+    let Some(layer) = &node.layer else { return };
     slots[node.output.end..node.output_end].fill(E::default());
     if let Some(input) = &node.input {
         let (x, y) = apart(slots, input, &node.output);
-        return kernel.step(Io { x, state, work, y, odd });
+        return layer.step(Io { x, state, work, y, odd });
     }
     let (gathered, work) = work.split_at_mut(node.node.gathered_elements());
     let mut at = 0;
@@ -387,5 +389,5 @@ pub(crate) fn step<E: Element>(node: &Packed<'_, E>, state: &mut [E], slots: &mu
         at += elements;
     }
     gathered[at..].fill(E::default());
-    kernel.step(Io { x: gathered, state, work, y: &mut slots[node.output.clone()], odd });
+    layer.step(Io { x: gathered, state, work, y: &mut slots[node.output.clone()], odd });
 }

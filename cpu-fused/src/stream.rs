@@ -1,13 +1,11 @@
-//! One stream of a model that many may share.
+//! One stream of a shared model.
 
-use tidegate::state::RestoreError;
-use tidegate::step::StepError;
-use tidegate::{BufferTooSmall, State, Step};
+use tidegate::{BufferTooSmall, RestoreError, State, Step, StepError};
 
 use crate::model::{FusedModel, Scratch};
 use crate::step::unseen;
 
-/// One stream: its state, and the scratch of its steps. Any thread may have it; the model is shared.
+/// One stream: its state, and the scratch of its steps. A stream can move between threads; the model is shared.
 #[derive(Debug)]
 pub struct Stream<'f, 'm> {
     model: &'f FusedModel<'m>,
@@ -16,14 +14,14 @@ pub struct Stream<'f, 'm> {
 }
 
 impl<'m> FusedModel<'m> {
-    /// A stream that starts at zero.
+    /// A stream in the zero state.
     pub fn stream(&self) -> Stream<'_, 'm> {
         Stream { model: self, words: vec![0; self.model.state_words()], scratch: self.scratch() }
     }
 }
 
 impl Stream<'_, '_> {
-    /// One time step of a model with one input and one output. It allocates nothing.
+    /// Runs one time step of a model with one input and one output. Allocates nothing.
     ///
     /// # Errors
     /// If a buffer has the wrong length.
@@ -32,7 +30,7 @@ impl Stream<'_, '_> {
         self.model.step_of_one(&mut self.words, &mut self.scratch, input, output)
     }
 
-    /// One time step, with a slice for each input and each output.
+    /// Runs one time step with a slice for each input and each output.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -41,16 +39,16 @@ impl Stream<'_, '_> {
         self.model.step_words(&mut self.words, &mut self.scratch, inputs, outputs, &mut unseen)
     }
 
-    /// One time step of a model in an integer numeric, without a float.
+    /// Runs one time step of an integer model without floats.
     ///
     /// # Errors
-    /// As [`step`](Self::step); also if the numeric is a float one.
+    /// As [`step`](Self::step); also if the model is a float model.
     #[inline]
     pub fn step_i16(&mut self, input: &[i16], output: &mut [i16]) -> Result<Step, StepError> {
         self.model.step_words_i16(&mut self.words, &mut self.scratch, &[input], &mut [output])
     }
 
-    /// Ends a sequence of a model that looks at windows: [`FusedModel::finish`].
+    /// Ends a sequence of a model with windows, like [`FusedModel::finish`].
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -58,25 +56,25 @@ impl Stream<'_, '_> {
         self.model.finish_words(&mut self.words, &mut self.scratch, outputs)
     }
 
-    /// Back to zero, as new.
+    /// Resets the state to zero.
     pub fn reset(&mut self) {
         self.words.fill(0);
     }
 
-    /// Its state, as `tidegate` has it: to be read, set, saved, or gone on from there.
+    /// The state, to read, set, save or continue it with any backend.
     pub fn state(&mut self) -> State<'_> {
         let Ok(state) = State::over(&self.model.model, &mut self.words) else {
-            unreachable!("the words are as many as the model's state has")
+            unreachable!("the length is that of the model's state")
         };
         state
     }
 
-    /// Bytes that [`save`](Self::save) writes.
+    /// Number of bytes that [`save`](Self::save) writes.
     pub fn saved_bytes(&self) -> usize {
         self.model.model.saved_bytes()
     }
 
-    /// Writes the state to the start of `out`: [`State::save`].
+    /// Saves the state to the start of `out`, like [`State::save`].
     ///
     /// # Errors
     /// If `out` is too short.
@@ -84,10 +82,10 @@ impl Stream<'_, '_> {
         self.state().save(out)
     }
 
-    /// Reads a state that any backend saved: [`State::restore`].
+    /// Restores a state that any backend saved, like [`State::restore`].
     ///
     /// # Errors
-    /// If `bytes` are damaged, or not a state of this model.
+    /// If `bytes` are damaged, or are not a state of this model.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
         self.state().restore(bytes)
     }

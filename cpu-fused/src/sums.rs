@@ -1,29 +1,32 @@
-//! Sums of panels: every sum is one chain of multiply-adds, from what it starts from on, over ascending columns, and vectors
-//! go across rows, never along columns. How many rows of operands are taken at once changes no bit.
+//! Products of panels with operands. Every sum is one chain of multiply-adds over ascending columns, starting from the
+//! bias; vectors span rows, never columns. The number of operands that are processed together therefore changes no bit.
 
+use tidegate::internals::activation::Activation;
+
+use crate::curves::Activate;
 use crate::panels::{Panels, WIDTH};
 use crate::simd::{Simd, Task};
 use crate::weight::Weight;
 
-/// Which way the panels are gone through: where the weights are greater than a cache, one that turns round each step finds
-/// its last part there.
+/// Direction in which a step walks the panels. Weights larger than a cache are walked in alternating directions, so
+/// that each step begins with the part that the previous one left in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
-    /// From the first on.
+    /// From the first panel to the last.
     #[default]
     Up,
-    /// From the last back.
+    /// From the last panel to the first.
     Down,
 }
 
 impl Way {
-    /// Of every other step.
+    /// [`Down`](Self::Down) for odd steps.
     #[inline(always)]
     pub fn of(odd: bool) -> Self {
         if odd { Self::Down } else { Self::Up }
     }
 
-    /// Which panel of so many comes at `index`.
+    /// The panel at position `index` of the walk over `len` panels.
     #[inline(always)]
     pub fn at(self, index: usize, len: usize) -> usize {
         match self {
@@ -33,27 +36,10 @@ impl Way {
     }
 }
 
-/// Goes on with the sums of a panel for each of `N` operands. By index and by value: so the sums stay in registers.
-#[inline(always)]
-fn chain<S: Simd, W: Weight, const R: usize, const N: usize>(
-    s: S,
-    panel: &[[W::Lanes<S>; R]],
-    operands: [&[f32]; N],
-    mut sums: [[S::F32; R]; N],
-) -> [[S::F32; R]; N] {
-    for col in 0..panel.len() {
-        let weights = &panel[col];
-        for n in 0..N {
-            let x = s.splat(operands[n][col]);
-            for r in 0..R {
-                sums[n][r] = s.fma(W::load(s, &weights[r]), x, sums[n][r]);
-            }
-        }
-    }
-    sums
-}
+/// A matrix and its operand.
+pub type Part<'a, W> = (&'a Panels<W>, &'a [f32]);
 
-/// Sums of a panel, from memory.
+/// Loads `R` vectors of sums.
 #[inline(always)]
 pub fn load<S: Simd, const R: usize>(s: S, from: &[f32]) -> [S::F32; R] {
     let from: &[S::Lanes] = bytemuck::cast_slice(&from[..R * S::LANES]);
@@ -72,15 +58,12 @@ fn store<S: Simd, const R: usize>(s: S, sums: [S::F32; R], to: &mut [f32]) {
     }
 }
 
-/// A matrix and what it is multiplied with.
-pub type Part<'a, W> = (&'a Panels<W>, &'a [f32]);
-
-/// For one row, in registers: the sums of panel `at`, which has `R` vectors, on from `sums`, of one part after the other.
-/// Parts of `C` columns are summed by code for just so many.
+/// Adds the products of panel `at`, which has `R` vectors, to `sums` in registers, part by part. Parts of exactly `C`
+/// columns use a loop of constant length.
 #[inline(always)]
-pub fn panel<S: Simd, W: Weight, const R: usize, const M: usize, const C: usize>(
+pub fn panel<'a, S: Simd, W: Weight, const R: usize, const C: usize>(
     s: S,
-    parts: [Part<'_, W>; M],
+    parts: impl IntoIterator<Item = Part<'a, W>>,
     at: usize,
     mut sums: [S::F32; R],
 ) -> [S::F32; R] {
@@ -90,10 +73,13 @@ pub fn panel<S: Simd, W: Weight, const R: usize, const M: usize, const C: usize>
     }
     for (matrix, operand) in parts {
         let panel = matrix.panel::<S, R>(at);
-        chains = match (panel.first_chunk::<C>(), operand.first_chunk::<C>()) {
-            (Some(panel), Some(operand)) if C > 0 => columns::<S, W, R>(s, panel, operand, chains),
-            _ => columns::<S, W, R>(s, panel, operand, chains),
-        };
+        if const { C > 0 } {
+            if let (Some(panel), Some(operand)) = (panel.first_chunk::<C>(), operand.first_chunk::<C>()) {
+                chains = columns::<S, W, R>(s, panel, operand, chains);
+            }
+        } else {
+            chains = columns::<S, W, R>(s, panel, operand, chains);
+        }
     }
     for r in 0..R {
         sums[r] = W::end(s, chains[r]);
@@ -117,11 +103,11 @@ fn columns<S: Simd, W: Weight, const R: usize>(
     chains
 }
 
-/// All panels of a matrix ([`Panels::all`]), and what it is multiplied with: as many numbers as it has columns.
+/// All panels of a matrix ([`Panels::all`]) and an operand with one element per column.
 pub type Whole<'a, S, W, const R: usize> = (&'a [[<W as Weight>::Lanes<S>; R]], &'a [f32]);
 
-/// For one row, in registers: the sums of `N` panels of a matrix from `first` on, on from `sums`. Two are as many chains again,
-/// where those of one do not keep the units busy.
+/// Adds the products of `N` panels from `first` on to `sums` in registers. Two panels at once double the number of
+/// independent chains where one panel does not keep the multipliers busy.
 #[inline(always)]
 pub fn abreast<S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,
@@ -155,91 +141,91 @@ pub fn abreast<S: Simd, W: Weight, const R: usize, const N: usize>(
     sums
 }
 
-/// For one row: `sums = start + Σ matrix · operand`, of one part after the other, which have the same vectors of rows. Without
-/// a start, on from what `sums` holds.
-#[inline(always)]
-pub fn one<S: Simd, W: Weight, const M: usize>(
+/// Computes `sums = start + Σ matrix · operand` for one row of operands. All parts have the same rows. Without `start`,
+/// adds to `sums`.
+pub fn one<S: Simd, W: Weight>(s: S, parts: &[Part<'_, W>], start: Option<&[f32]>, sums: &mut [f32], way: Way) {
+    s.call(One { s, parts, start, sums, way, then: None });
+}
+
+/// [`one`], and then [`activate`](crate::curves::activate) from the sums to `to`, with an activation and a limit.
+pub fn one_activated<S: Simd, W: Weight>(
     s: S,
-    parts: [Part<'_, W>; M],
-    start: Option<&[f32]>,
+    parts: &[Part<'_, W>],
+    start: &[f32],
     sums: &mut [f32],
     way: Way,
+    ((activation, limit), to): ((Activation, f32), &mut [f32]),
 ) {
-    s.vectorize(One { s, parts, start, sums, way });
+    s.call(One { s, parts, start: Some(start), sums, way, then: Some((activation, limit, to)) });
 }
 
-struct One<'a, 's, S, W, const M: usize> {
+struct One<'a, S, W> {
     s: S,
-    parts: [Part<'a, W>; M],
-    start: Option<&'s [f32]>,
-    sums: &'s mut [f32],
+    parts: &'a [Part<'a, W>],
+    start: Option<&'a [f32]>,
+    sums: &'a mut [f32],
     way: Way,
+    then: Option<(Activation, f32, &'a mut [f32])>,
 }
 
-impl<S: Simd, W: Weight, const M: usize> Task for One<'_, '_, S, W, M> {
+impl<S: Simd, W: Weight> Task for One<'_, S, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let Self { s, parts, start, sums, way } = self;
-        let (matrix, _) = parts[0];
-        // Weights that are widened keep the units busy with two panels at once.
-        let abreast = size_of::<W>() < size_of::<f32>() && matrix.vectors() == matrix.len() * WIDTH;
-        let pairs = if abreast && matrix.len().is_multiple_of(2) { matrix.len() / 2 } else { 0 };
-        for turn in 0..pairs {
-            let at = 2 * way.at(turn, pairs);
-            two_through(s, parts, at, start, sums);
-        }
-        for turn in 2 * pairs..matrix.len() {
-            let at = way.at(turn, matrix.len());
-            match matrix.width(at) {
-                1 => through::<S, W, 1, M>(s, parts, at, start, sums),
-                2 => through::<S, W, 2, M>(s, parts, at, start, sums),
-                3 => through::<S, W, 3, M>(s, parts, at, start, sums),
-                _ => through::<S, W, WIDTH, M>(s, parts, at, start, sums),
+    fn run(mut self) {
+        let (matrix, _) = self.parts[0];
+        let mut pairs = 0;
+        if const { size_of::<W>() < size_of::<f32>() } {
+            // Weights that are widened keep the multipliers busy only with two panels at once.
+            let whole = matrix.vectors() == matrix.len() * WIDTH && matrix.len().is_multiple_of(2);
+            pairs = if whole { matrix.len() / 2 } else { 0 };
+            for turn in 0..pairs {
+                self.pair(2 * self.way.at(turn, pairs));
             }
         }
+        for turn in 2 * pairs..matrix.len() {
+            let at = self.way.at(turn, matrix.len());
+            match matrix.width(at) {
+                1 => self.panel::<1>(at),
+                2 => self.panel::<2>(at),
+                3 => self.panel::<3>(at),
+                _ => self.panel::<WIDTH>(at),
+            }
+        }
+        if let Some((activation, limit, to)) = self.then {
+            Activate { s: self.s, activation, limit, from: self.sums, to }.run();
+        }
     }
 }
 
-/// Panel `at`, of `R` vectors, through memory.
-#[inline(always)]
-fn through<S: Simd, W: Weight, const R: usize, const M: usize>(
-    s: S,
-    parts: [Part<'_, W>; M],
-    at: usize,
-    start: Option<&[f32]>,
-    sums: &mut [f32],
-) {
-    let from = parts[0].0.first(at) * S::LANES;
-    let before = load(s, &start.unwrap_or(sums)[from..]);
-    store(s, panel::<S, W, R, M, 0>(s, parts, at, before), &mut sums[from..]);
-}
+impl<S: Simd, W: Weight> One<'_, S, W> {
+    /// Panel `at`, of `R` vectors.
+    #[inline(always)]
+    fn panel<const R: usize>(&mut self, at: usize) {
+        let (s, from) = (self.s, self.parts[0].0.first(at) * S::LANES);
+        let before = load(s, &self.start.unwrap_or(self.sums)[from..]);
+        store(s, panel::<S, W, R, 0>(s, self.parts.iter().copied(), at, before), &mut self.sums[from..]);
+    }
 
-/// Two panels, of [`WIDTH`] vectors, through memory.
-#[inline(always)]
-fn two_through<S: Simd, W: Weight, const M: usize>(
-    s: S,
-    parts: [Part<'_, W>; M],
-    at: usize,
-    start: Option<&[f32]>,
-    sums: &mut [f32],
-) {
-    let from = [at, at + 1].map(|at| parts[0].0.first(at) * S::LANES);
-    let mut both = [[s.splat(0.0); WIDTH]; 2];
-    for n in 0..2 {
-        both[n] = load(s, &start.unwrap_or(sums)[from[n]..]);
-    }
-    for (matrix, operand) in parts {
-        both = abreast::<S, W, WIDTH, 2>(s, (matrix.all(), &operand[..matrix.cols()]), at, both);
-    }
-    for n in 0..2 {
-        store(s, both[n], &mut sums[from[n]..]);
+    /// Panels `at` and `at + 1`, of [`WIDTH`] vectors each.
+    #[inline(always)]
+    fn pair(&mut self, at: usize) {
+        let s = self.s;
+        let from = [at, at + 1].map(|at| self.parts[0].0.first(at) * S::LANES);
+        let mut both = [[s.splat(0.0); WIDTH]; 2];
+        for n in 0..2 {
+            both[n] = load(s, &self.start.unwrap_or(self.sums)[from[n]..]);
+        }
+        for &(matrix, operand) in self.parts {
+            both = abreast::<S, W, WIDTH, 2>(s, (matrix.all(), &operand[..matrix.cols()]), at, both);
+        }
+        for n in 0..2 {
+            store(s, both[n], &mut self.sums[from[n]..]);
+        }
     }
 }
 
-/// For many rows, each given by where its operand begins and where its sums do: [`one`] of one part.
-#[inline(always)]
+/// [`one`] for many rows of one part. `rows` holds the offset of each row's operand and of its sums.
 pub fn many<S: Simd, W: Weight>(
     s: S,
     matrix: &Panels<W>,
@@ -251,57 +237,73 @@ pub fn many<S: Simd, W: Weight>(
 ) {
     if let &[(operand, to)] = rows {
         let (operand, sums) = (&operands[operand..operand + matrix.cols()], &mut sums[to..]);
-        return one(s, [(matrix, operand)], start, sums, way);
+        return one(s, &[(matrix, operand)], start, sums, way);
     }
-    many_through(s, [(matrix, operands)], start, sums, (rows.len(), |n| ([rows[n].0], rows[n].1)), way);
+    s.call(Many { s, parts: &[(matrix, operands)], start, sums, rows: Rows::OnePart(rows), way });
 }
 
-/// [`one`] for so many rows, each given by where its operands begin and where its sums do.
-#[inline(always)]
-pub fn many_through<S: Simd, W: Weight, const M: usize>(
+/// [`one`] for many rows of two parts, in panels of [`WIDTH`] vectors.
+pub fn many_of_two<S: Simd, W: Weight>(
     s: S,
-    parts: [Part<'_, W>; M],
+    parts: [Part<'_, W>; 2],
     start: Option<&[f32]>,
     sums: &mut [f32],
-    (rows, row): (usize, impl Fn(usize) -> ([usize; M], usize)),
+    rows: &[Place],
     way: Way,
 ) {
-    s.vectorize(Many { s, parts, start, sums, rows, row, way });
+    s.call(Many { s, parts: &parts, start, sums, rows: Rows::TwoParts(rows), way });
 }
 
-struct Many<'s, S, W, F, const M: usize> {
+/// Offsets of the rows of a product.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    OnePart(&'a [(usize, usize)]),
+    TwoParts(&'a [Place]),
+}
+
+struct Many<'a, S, W> {
     s: S,
-    parts: [Part<'s, W>; M],
-    start: Option<&'s [f32]>,
-    sums: &'s mut [f32],
-    rows: usize,
-    row: F,
+    parts: &'a [Part<'a, W>],
+    start: Option<&'a [f32]>,
+    sums: &'a mut [f32],
+    rows: Rows<'a>,
     way: Way,
 }
 
-impl<S: Simd, W: Weight, F: Fn(usize) -> ([usize; M], usize), const M: usize> Task for Many<'_, S, W, F, M> {
+impl<S: Simd, W: Weight> Task for Many<'_, S, W> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Self { s, parts, start, sums, rows, row, way } = self;
+        let Self { s, parts, start, sums, rows, way } = self;
         let (matrix, _) = parts[0];
+        let len = match rows {
+            Rows::OnePart(rows) => rows.len(),
+            Rows::TwoParts(rows) => rows.len(),
+        };
         for turn in 0..matrix.len() {
             let at = way.at(turn, matrix.len());
+            let behind = matrix.first(at) * S::LANES;
             let mut first = 0;
-            while first < rows {
-                let len = block_len(s, rows - first);
-                let row = |n: usize| {
-                    let (from, to) = row(first + n);
-                    (from, to + matrix.first(at) * S::LANES)
-                };
-                match matrix.width(at) {
-                    1 => block_of::<S, W, 1, M>(s, parts, at, start, sums, len, row),
-                    2 => block_of::<S, W, 2, M>(s, parts, at, start, sums, len, row),
-                    3 => block_of::<S, W, 3, M>(s, parts, at, start, sums, len, row),
-                    _ => block_of::<S, W, WIDTH, M>(s, parts, at, start, sums, len, row),
+            while first < len {
+                let count = block_len(s, len - first);
+                match (rows, parts) {
+                    (Rows::OnePart(rows), &[part, ..]) => {
+                        let row = |n: usize| ([rows[first + n].0], rows[first + n].1 + behind);
+                        match matrix.width(at) {
+                            1 => narrow_block::<S, W, 1>(s, part, at, start, sums, count, row),
+                            2 => narrow_block::<S, W, 2>(s, part, at, start, sums, count, row),
+                            3 => block_of::<S, W, 3, 1>(s, [part], at, start, sums, count, row),
+                            _ => block_of::<S, W, WIDTH, 1>(s, [part], at, start, sums, count, row),
+                        }
+                    }
+                    (Rows::TwoParts(rows), &[one, other]) => {
+                        let row = |n: usize| (rows[first + n].0, rows[first + n].1 + behind);
+                        block_of::<S, W, WIDTH, 2>(s, [one, other], at, start, sums, count, row);
+                    }
+                    _ => {}
                 }
-                first += len;
+                first += count;
             }
         }
     }
@@ -310,14 +312,17 @@ impl<S: Simd, W: Weight, F: Fn(usize) -> ([usize; M], usize), const M: usize> Ta
 /// Rows of the largest block of any instruction set.
 pub const MOST_ROWS: usize = 6;
 
-/// How many of the rows that are left the next block takes: all blocks about as many, none more than there are registers for.
-/// A block of one row would load as many weights as it multiplies.
+/// Offsets of a row's operands in two parts, and of its sums.
+pub type Place = ([usize; 2], usize);
+
+/// Number of rows in the next block when `rows` are left. All blocks have about the same size and at most
+/// [`Simd::ROWS`] rows: a block of one row would load as many weights as it multiplies.
 #[inline(always)]
 pub fn block_len<S: Simd>(_: S, rows: usize) -> usize {
     rows.div_ceil(rows.div_ceil(S::ROWS))
 }
 
-/// Panel `at`, of `R` vectors, for a block of so many rows: `row` says where its operands begin, and where its sums lie.
+/// Panel `at`, of `R` vectors, for a block of `rows` rows. `row` gives the offsets of a row's operands and of its sums.
 #[inline(always)]
 pub fn block_of<S: Simd, W: Weight, const R: usize, const M: usize>(
     s: S,
@@ -330,12 +335,33 @@ pub fn block_of<S: Simd, W: Weight, const R: usize, const M: usize>(
 ) {
     let start = start.map(|start| &start[parts[0].0.first(at) * S::LANES..]);
     match rows {
-        6 if S::ROWS >= 6 => rows_of::<S, W, R, 6, M>(s, parts, at, start, sums, row),
-        5 if S::ROWS >= 5 => rows_of::<S, W, R, 5, M>(s, parts, at, start, sums, row),
-        4 if S::ROWS >= 4 => rows_of::<S, W, R, 4, M>(s, parts, at, start, sums, row),
-        3 if S::ROWS >= 3 => rows_of::<S, W, R, 3, M>(s, parts, at, start, sums, row),
+        6 if const { S::ROWS >= 6 } => rows_of::<S, W, R, 6, M>(s, parts, at, start, sums, row),
+        5 if const { S::ROWS >= 5 } => rows_of::<S, W, R, 5, M>(s, parts, at, start, sums, row),
+        4 if const { S::ROWS >= 4 } => rows_of::<S, W, R, 4, M>(s, parts, at, start, sums, row),
+        3 if const { S::ROWS >= 3 } => rows_of::<S, W, R, 3, M>(s, parts, at, start, sums, row),
         2 => rows_of::<S, W, R, 2, M>(s, parts, at, start, sums, row),
         _ => rows_of::<S, W, R, 1, M>(s, parts, at, start, sums, row),
+    }
+}
+
+/// [`block_of`] for a panel of one or two vectors. Its chains are so few that missing rows cost nothing: the last row is
+/// repeated, which computes and stores it more than once.
+#[inline(always)]
+fn narrow_block<S: Simd, W: Weight, const R: usize>(
+    s: S,
+    part: Part<'_, W>,
+    at: usize,
+    start: Option<&[f32]>,
+    sums: &mut [f32],
+    rows: usize,
+    row: impl Fn(usize) -> ([usize; 1], usize),
+) {
+    let start = start.map(|start| &start[part.0.first(at) * S::LANES..]);
+    let row = |n: usize| row(n.min(rows - 1));
+    match rows {
+        4.. if const { S::ROWS >= 6 } => rows_of::<S, W, R, 6, 1>(s, [part], at, start, sums, row),
+        _ if const { S::ROWS >= 3 } => rows_of::<S, W, R, 3, 1>(s, [part], at, start, sums, row),
+        _ => rows_of::<S, W, R, 2, 1>(s, [part], at, start, sums, row),
     }
 }
 
@@ -351,14 +377,15 @@ fn rows_of<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize>(
     s.call(Block::<S, W, R, N, M> { s, parts, at, start, sums, rows: core::array::from_fn(row) });
 }
 
-/// The sums of `N` rows, in registers until they are done. Called, never inlined: every register is theirs.
+/// The sums of `N` rows, which stay in registers until they are complete. Never inlined, so that it can use every
+/// register.
 struct Block<'a, 's, S, W, const R: usize, const N: usize, const M: usize> {
     s: S,
     parts: [Part<'a, W>; M],
     at: usize,
     start: Option<&'a [f32]>,
     sums: &'s mut [f32],
-    /// Of each row, where its operands begin, and where its sums do.
+    /// Offsets of each row's operands and sums.
     rows: [([usize; M], usize); N],
 }
 
@@ -385,4 +412,24 @@ impl<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> Task fo
             store(s, chains[n], &mut sums[rows[n].1..]);
         }
     }
+}
+
+/// Adds the products of a panel with `N` operands. Indices and values keep the sums in registers.
+#[inline(always)]
+fn chain<S: Simd, W: Weight, const R: usize, const N: usize>(
+    s: S,
+    panel: &[[W::Lanes<S>; R]],
+    operands: [&[f32]; N],
+    mut sums: [[S::F32; R]; N],
+) -> [[S::F32; R]; N] {
+    for col in 0..panel.len() {
+        let weights = &panel[col];
+        for n in 0..N {
+            let x = s.splat(operands[n][col]);
+            for r in 0..R {
+                sums[n][r] = s.fma(W::load(s, &weights[r]), x, sums[n][r]);
+            }
+        }
+    }
+    sums
 }

@@ -1,19 +1,18 @@
-//! Batches on several threads, with the feature `threads`: each takes some of the sequences, whose bits are those of one
-//! thread.
+//! Batches on several threads, with the feature `threads`. Each thread runs some of the sequences, with the same bits
+//! as one thread.
 
 use core::ops::Range;
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use tidegate::step::StepError;
-use tidegate::{Batch, Sequence};
+use tidegate::{Batch, Sequence, StepError};
 
 use crate::model::{FusedModel, Scratch};
 
-/// Scratch of as many threads as a pool has.
+/// Scratch for every thread of a pool.
 #[derive(Debug)]
 pub struct ParScratch(Vec<Scratch>);
 
-/// What one thread runs.
+/// The work of one thread.
 struct Share<'s, 'i, 'o> {
     words: &'s mut [u32],
     scratch: &'s mut Scratch,
@@ -24,18 +23,18 @@ struct Share<'s, 'i, 'o> {
 }
 
 impl FusedModel<'_> {
-    /// Scratch for [`par_run_batch`](Self::par_run_batch), of the rayon pool that this is called in, else of the global one.
+    /// Allocates scratch for [`par_run_batch`](Self::par_run_batch) in the current rayon pool.
     pub fn par_scratch(&self) -> ParScratch {
         ParScratch((0..rayon::current_num_threads().max(1)).map(|_| self.scratch()).collect())
     }
 
-    /// [`run_batch`](Self::run_batch) on the threads of the rayon pool that this is called in, else of the global one: the
-    /// same bits. Each thread has a share of the sequences, all shares about as many steps.
+    /// [`run_batch`](Self::run_batch) on the threads of the current rayon pool (the global one outside any pool), with the same
+    /// bits. The sequences are divided so that all threads run about the same number of steps.
     ///
     /// ```
     /// # use tidegate::{Aligned, Batch, ImageBytes, Model, Sequence};
     /// # use tidegate_fused::FusedModel;
-    /// # static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../core/examples/many_to_many/lstm.tgi"));
+    /// # static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!("../examples/lstm.tgi"));
     /// # let model = Model::parse(ImageBytes::from_aligned(IMAGE))?;
     /// # let fused = FusedModel::new(&model);
     /// # let (sequences, x) = (8, vec![0.5; 8 * 3 * model.input_size()]);
@@ -70,7 +69,7 @@ impl FusedModel<'_> {
             let count = range.len();
             let (own, others) = words.split_at_mut(count * self.model.state_words());
             words = others;
-            // A port has as many elements a sequence as any other part of its length.
+            // A port has the same number of elements for every sequence.
             let of = |all: usize| all / len * range.start..all / len * range.end;
             let outputs = left.iter_mut().map(|output| {
                 let elements = output.len() / (len - range.start) * count;
@@ -97,14 +96,14 @@ impl FusedModel<'_> {
     }
 }
 
-/// As many ranges of sequences as there are threads, of about as many steps each; fewer where there are fewer sequences.
+/// Divides the sequences into at most `threads` ranges of about the same number of steps.
 fn ranges(lens: Option<&[usize]>, batch: usize, threads: usize) -> impl Iterator<Item = Range<usize>> {
     let steps = move |sequence: usize| lens.map_or(1, |lens| lens[sequence]);
     let all: usize = (0..batch).map(steps).sum();
     let (mut begin, mut done) = (0, 0);
     (1..=threads).filter_map(move |thread| {
         let start = begin;
-        // Up to where a sequence more would be further from its part than a sequence less.
+        // Ends the range where one more sequence would miss the thread's share by more than one fewer.
         while begin < batch && (thread == threads || 2 * done + steps(begin) <= 2 * all * thread / threads) {
             done += steps(begin);
             begin += 1;

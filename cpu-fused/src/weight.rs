@@ -1,4 +1,4 @@
-//! What weights are stored as. f16 is widened when it is read, so every sum has the bits that it has with weights in f32.
+//! Storage types of weights. f16 is widened when it is loaded, so every sum has the same bits as with f32 weights.
 
 use bytemuck::Pod;
 use half::f16;
@@ -6,22 +6,22 @@ use tidegate::Numeric;
 
 use crate::simd::Simd;
 
-/// A weight in memory.
+/// Storage type of a weight.
 pub trait Weight: Pod + Send + Sync {
-    /// A vector of them.
+    /// A vector of weights.
     type Lanes<S: Simd>: Pod;
-    /// A vector of sums that are being added to.
+    /// A vector of unfinished sums.
     type Sums<S: Simd>: Copy;
 
-    /// Number `index` of a tensor of a float image; zero where it has none.
+    /// Element `index` of a tensor of a float image; 0 beyond its end.
     fn at(tensor: &[u8], numeric: Numeric, index: usize) -> Self;
-    /// As f32.
+    /// Loads a vector as f32.
     fn load<S: Simd>(s: S, from: &Self::Lanes<S>) -> S::F32;
-    /// Sums that go on from these.
+    /// Begins chains from these sums.
     fn begin<S: Simd>(s: S, sums: S::F32) -> Self::Sums<S>;
-    /// sums + weights · x, where `x` has the same number in every lane.
+    /// sums + weights · x. All lanes of `x` are equal.
     fn add<S: Simd>(s: S, weights: &Self::Lanes<S>, x: S::F32, sums: Self::Sums<S>) -> Self::Sums<S>;
-    /// What [`add`](Self::add) gave.
+    /// The finished sums.
     fn end<S: Simd>(s: S, sums: Self::Sums<S>) -> S::F32;
 }
 

@@ -1,42 +1,46 @@
-//! Sequences of a model that looks at windows, all of a batch together. The nodes before its first window run layer by layer
-//! over many steps. Then each sequence goes on until its window is there, and what is behind runs over the windows of all
-//! sequences that have one, as often as any has.
+//! Sequences of a model with windows, all of a batch together. The nodes before the first window (the head) run layer
+//! by layer over many steps. Then each sequence advances until its window is complete, and the nodes behind it (the
+//! tail) run over the windows of all sequences that have one, until no sequence has a window left.
 
 use tidegate::Sequence;
-use tidegate::backend::{Crosses, Pass};
-use tidegate::cell::CellKind;
+use tidegate::internals::{
+    backend::{Crosses, Pass},
+    cell::CellKind,
+};
 
-use crate::field::{Field, STEPS};
-use crate::model::{Element, FusedModel, Nodes, Packed, Scratch};
-use crate::sequence::{ELEMENTS, SEQUENCES, run};
+use crate::arenas::Arenas;
+use crate::layer::SEQUENCES;
+use crate::model::{FusedModel, Scratch};
+use crate::plan::{Element, Nodes, Packed, STEPS};
+use crate::sequence::{ELEMENTS, run};
 
-/// How the nodes fall apart.
+/// The parts of the node list.
 struct Parts<'n, 'm, E> {
-    /// Those before the first window.
+    /// Nodes before the first window.
     head: &'n [Packed<'m, E>],
     window: &'n Packed<'m, E>,
-    /// Those behind it.
+    /// Nodes behind it.
     tail: &'n [Packed<'m, E>],
-    /// Elements of an arena that the first have.
+    /// Elements of an arena that the head uses.
     head_elements: usize,
 }
 
 /// Sequences that run together.
 struct Group {
-    /// The first of them, of how many steps each has room for.
+    /// Index of the first sequence, and steps per sequence in the buffers.
     first: usize,
     time: usize,
     batch: usize,
-    /// Steps of each that run at once.
+    /// Steps of each sequence that run at once.
     most: usize,
-    /// First and following elements of the memory: arenas of the head with its room for gathered rows, then whole arenas.
+    /// Offset of the whole arenas, behind the arenas and gathered rows of the head.
     whole: usize,
     head_spare: usize,
     spare: usize,
 }
 
 impl FusedModel<'_> {
-    /// All sequences of a model with windows, in an endless schedule.
+    /// Runs all sequences of a model with windows and an endless schedule.
     #[expect(clippy::too_many_arguments)]
     pub(crate) fn windows<E: Element>(
         &self,
@@ -67,7 +71,7 @@ impl FusedModel<'_> {
         written
     }
 
-    /// Makes room for sequences that run together.
+    /// Allocates memory for the sequences that run together.
     fn group<E: Element>(
         &self,
         nodes: &Nodes<'_, E>,
@@ -118,7 +122,7 @@ impl FusedModel<'_> {
             }
         }
         if how.finish {
-            // A node behind the window may read what lies before it: there it finds zeros, the padding of its sequence.
+            // A node behind the window may read slots before it. They hold zeros, the padding of the sequence.
             bytemuck::cast_slice_mut::<_, E>(scratch.arenas.get_mut())[group.whole..][..group.spare].fill(E::default());
             let passes = lens.iter().map(|&len| (len > 0).then_some(Pass::FINISH)).collect();
             self.tail(&nodes.all, words, scratch, outputs, (group, passes), (how.last_only, &mut written));
@@ -128,14 +132,14 @@ impl FusedModel<'_> {
             *written = rows.min(*written);
             self.blank(outputs, (first + index) * rows + *written, rows - *written);
             if lens[index] > 0 {
-                // What an endless clock ticks to.
+                // An endless clock stays at zero.
                 words[index * self.model.state_words()] = 0;
             }
         }
         written.iter().sum()
     }
 
-    /// The nodes before the first window, over the steps of a chunk.
+    /// Runs the head over the steps of a chunk.
     fn head<E: Element>(
         &self,
         parts: &Parts<'_, '_, E>,
@@ -160,7 +164,7 @@ impl FusedModel<'_> {
         }
     }
 
-    /// Each sequence goes on until its window is there; none if no sequence has one any more.
+    /// Advances each sequence until its window is complete. `None` if no sequence has a window left.
     fn advance_windows<E: Element>(
         &self,
         parts: &Parts<'_, '_, E>,
@@ -172,7 +176,7 @@ impl FusedModel<'_> {
     ) -> Option<Vec<Option<Pass>>> {
         let Parts { window, tail, head_elements, .. } = *parts;
         let mut passes = vec![None; group.batch];
-        // What the rest of a sequence has in its state lies behind what the head has.
+        // The states of window and tail are behind those of the head.
         let rest = window.state.start..tail.last().map_or(window.state.end, |node| node.state.end);
         let unit = self.model.padded(1);
         let (field, core_work) = self.field::<E>(words, scratch, group, None);
@@ -189,7 +193,7 @@ impl FusedModel<'_> {
                 let arena = |t: usize| (index * group.most + t) * head_elements;
                 let own = &mut states[window.state.clone()];
                 let together = (*at + 1..chunk.lens[index]).find(|&t| is_reset(t)).unwrap_or(chunk.lens[index]) - *at;
-                // Other nodes that may give nothing keep other things.
+                // Other nodes that can end a step have a different state.
                 let is_window = window.node.kind == CellKind::Window;
                 let rows = if is_window { Counts { window, unit }.before_next(own).min(together) } else { 0 };
                 if let (Some(input), 1..) = (&window.input, rows) {
@@ -210,7 +214,7 @@ impl FusedModel<'_> {
         passes.iter().any(Option::is_some).then_some(passes)
     }
 
-    /// A pass of each sequence that has one through `nodes`, and its outputs.
+    /// Runs `nodes` for each sequence that has a pass, and writes its outputs.
     fn tail<E: Element>(
         &self,
         nodes: &[Packed<'_, E>],
@@ -223,11 +227,11 @@ impl FusedModel<'_> {
         f32: Crosses<E>,
     {
         let (mut field, core_work) = self.field(words, scratch, group, None);
-        // The arenas of the head are not seen from here.
+        // Skips the arenas of the head.
         field.memory = &mut field.memory[group.whole..];
         let mut rows = vec![0; group.batch];
         for node in nodes {
-            match &node.kernel {
+            match &node.layer {
                 None => {
                     for (index, pass) in passes.iter_mut().enumerate() {
                         let (arena, state) = (field.arena(index, 0), field.state(node, index));
@@ -240,16 +244,16 @@ impl FusedModel<'_> {
                         }
                     }
                 }
-                Some(kernel) => {
+                Some(layer) => {
                     for (rows, pass) in rows.iter_mut().zip(&passes) {
                         let pass = pass.filter(|pass| pass.steps());
                         *rows = pass.map_or(0, |pass| pass.rows().min(node.node.steps()));
                     }
                     if node.node.unroll.is_some() {
-                        field.windows(node, &**kernel, 0, &mut rows);
+                        field.windows(node, &**layer, 0, &mut rows);
                     } else {
                         rows.iter_mut().for_each(|rows| *rows = 1.min(*rows));
-                        field.steps(node, &**kernel, &rows, (&[], 0));
+                        field.steps(node, &**layer, &rows, (&[], 0));
                     }
                 }
             }
@@ -266,17 +270,17 @@ impl FusedModel<'_> {
         }
     }
 
-    /// The arenas of the steps of a chunk, of so many elements each, or the whole arenas of one step behind them.
+    /// The arenas of the head for the steps of a chunk, of `head` elements each, or the whole arenas of one step.
     fn field<'s, E: Element>(
         &self,
         words: &'s mut [u32],
         scratch: &'s mut Scratch,
         group: &Group,
         head: Option<usize>,
-    ) -> (Field<'s, E>, &'s mut [E]) {
+    ) -> (Arenas<'s, E>, &'s mut [E]) {
         let stride = self.model.slot_elements();
         let per_word = size_of::<u32>() / size_of::<E>();
-        let field = Field {
+        let field = Arenas {
             memory: bytemuck::cast_slice_mut(scratch.arenas.get_mut()),
             spare: if head.is_some() { group.head_spare } else { group.spare },
             stride: head.unwrap_or(stride),
@@ -292,21 +296,21 @@ impl FusedModel<'_> {
     }
 }
 
-/// Steps of a group.
+/// Some steps of a group.
 struct Chunk<'s> {
-    /// The row of the inputs that the first sequence begins with.
+    /// Input row of the first step of the first sequence.
     from: usize,
     /// Steps of each sequence.
     lens: Vec<usize>,
-    /// From the first step of the first sequence on, as many for each as its inputs have rows.
+    /// Reset flags from the first step of the first sequence on, one per input row.
     resets: &'s [bool],
 }
 
-/// The state of a [window](tidegate::cell::window): its rows, how many are there, and how many steps ago it was given. Rows
-/// that do not fill it move in at once.
+/// The state of a [window](tidegate::internals::cell::window): its rows, the number of valid rows, and the steps since its last
+/// output. Rows that do not complete it are copied together.
 struct Counts<'n, 'm, E> {
     window: &'n Packed<'m, E>,
-    /// Elements that a count has in a state.
+    /// Elements of a count in the state.
     unit: usize,
 }
 
@@ -322,7 +326,7 @@ impl<E: Element> Counts<'_, '_, E> {
         [0, 1, 2].map(|index| self.window.node.extent(index))
     }
 
-    /// Rows that are there, once the next is.
+    /// Number of valid rows before the next one.
     fn filled(&self, filled: &[E]) -> usize {
         let [_, _, prefill] = self.extents();
         match filled[0].count() {
@@ -331,7 +335,7 @@ impl<E: Element> Counts<'_, '_, E> {
         }
     }
 
-    /// How many steps have no output before one has.
+    /// Number of steps before the next output.
     fn before_next(&self, state: &mut [E]) -> usize {
         let [length, hop, _] = self.extents();
         let (_, filled, since) = self.split(state);
@@ -339,7 +343,7 @@ impl<E: Element> Counts<'_, '_, E> {
         if filled < length { length - filled - 1 } else { hop.saturating_sub(since[0].count().saturating_add(1)) }
     }
 
-    /// So many steps without an output.
+    /// Takes `steps` steps without an output.
     fn take<'x>(&self, state: &mut [E], steps: usize, row: impl Fn(usize) -> &'x [E])
     where
         E: 'x,

@@ -1,37 +1,37 @@
-//! A thousand streams over one model, stepped by two threads that take them from each other: what the thread sanitizer and
-//! Miri look at (`cargo xtask test`).
+//! A thousand streams of one model, stepped by two threads that exchange them. `cargo xtask test` runs this under the
+//! thread sanitizer and Miri.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use models::{Image, noises};
-use tidegate::cell::CellKind;
+use tidegate::internals::cell::CellKind;
 use tidegate_fused::{FusedModel, Isa, Stream};
 
 #[path = "../benches/models.rs"]
 mod models;
 
-/// Miri takes a millisecond where a CPU takes a microsecond.
+/// Miri is about a thousand times slower than a CPU.
 const STREAMS: usize = if cfg!(miri) { 6 } else { 1000 };
 const STEPS: usize = if cfg!(miri) { 3 } else { 20 };
 const THREADS: usize = 2;
 const INPUT: usize = 8;
 
-/// A stream and how many steps it has made.
+/// A stream and the number of steps that it has run.
 struct Turn<'f, 'm> {
     index: usize,
     step: usize,
     stream: Stream<'f, 'm>,
 }
 
-/// Of step `step` of stream `index`.
+/// The input of step `step` of stream `index`.
 fn input(x: &[f32], index: usize, step: usize) -> &[f32] {
     let start = (index * 7 + step * INPUT) % (x.len() - INPUT);
     &x[start..start + INPUT]
 }
 
-/// Until so long has passed, at least once: every stream from zero on. Returns the steps of all.
+/// Steps all streams from zero until `at_least` has passed, at least once. Returns the number of all steps.
 fn hold(fused: &FusedModel<'_>, at_least: Duration) -> usize {
     let (x, size) = (noises(997), fused.model().output_size());
     let mut alone = fused.stream();
@@ -75,7 +75,7 @@ fn hold(fused: &FusedModel<'_>, at_least: Duration) -> usize {
 #[test]
 fn a_thousand_streams_over_one_model_step_correctly_on_two_threads() {
     let seconds = std::env::var("TIDEGATE_RACE_SECONDS").map_or(0, |text| text.parse().expect("seconds"));
-    // The last has no kernel of its own.
+    // SRU has no kernel.
     let cells = [(CellKind::Lstm, &[][..], 16), (CellKind::Gru, &["reset_after"], 21), (CellKind::Sru, &[], INPUT)];
     let isas: Vec<Isa> = Isa::available().collect();
     let at_least = Duration::from_secs(seconds) / (cells.len() * isas.len()) as u32;

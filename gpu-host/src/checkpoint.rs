@@ -1,37 +1,41 @@
-//! TensorFlow checkpoints in their second format, written: one shard of values, and an index, which is a sorted table of
-//! blocks without compression. What the bytes mean is told where they are read, in `tidegate_tools::format::checkpoint`.
+//! Writes TensorFlow checkpoints in their second format: one shard of values and an index, which is a sorted table of
+//! uncompressed blocks. The format is described where it is read, in `tidegate_model::format::checkpoint`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prost::Message;
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::DataError;
-use tidegate_tools::format::checkpoint::proto::{DimProto, EntryProto, Header, ShapeProto, VERSION, Version};
-use tidegate_tools::format::checkpoint::table::{FOOTER_BYTES, MAGIC, masked};
-use tidegate_tools::output::prepare;
+use prost::encoding::encode_varint;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::DataError;
+use tidegate_model::format::checkpoint::proto::{DimProto, EntryProto, Header, ShapeProto, VERSION, Version};
+use tidegate_model::format::checkpoint::table::{FOOTER_BYTES, MAGIC, masked};
+use tidegate_model::output::prepare;
 
-/// A block is not compressed.
 const PLAIN: u8 = 0;
-/// Entries of a block: with the longest names far below the 256 KiB of TensorFlow's own.
+/// Entries per block: with the longest names still far below the 256 KiB of TensorFlow's own blocks.
 const PER_BLOCK: usize = 64;
 /// `DT_FLOAT`
 const FLOAT: i32 = 1;
-/// Writes both files; the index, without which there is no checkpoint, last.
-pub(crate) fn write(path: &Path, variables: &BTreeMap<String, Tensor>) -> Result<(), DataError> {
+
+/// Writes a checkpoint that TensorFlow and `tidegate import` read: `<prefix>.index` and `<prefix>.data-00000-of-00001`.
+///
+/// # Errors
+/// If the files cannot be written.
+pub fn write_checkpoint(prefix: &Path, variables: &BTreeMap<String, Tensor>) -> Result<(), DataError> {
     let (index, values) = encode(variables);
     let with = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
+        let mut name = prefix.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
+    // The index, which makes the checkpoint valid, is written last.
     let values = prepare(&with(".data-00000-of-00001"), |out| out.write_all(&values))?;
     let index = prepare(&with(".index"), |out| out.write_all(&index))?;
     values.keep()?;
     index.keep()
 }
 
-/// The index and the shard.
 fn encode(variables: &BTreeMap<String, Tensor>) -> (Vec<u8>, Vec<u8>) {
     let mut values = Vec::new();
     let header = Header {
@@ -67,7 +71,7 @@ fn table(pairs: &[Pair]) -> Vec<u8> {
         let handle = push_block(&mut bytes, block);
         index.extend(block.last().map(|(key, _)| (key.clone(), handle)));
     }
-    // The meta index, which TensorFlow leaves empty, and the index.
+    // The meta index, which TensorFlow leaves empty, followed by the index.
     let mut footer = push_block(&mut bytes, &[]);
     footer.extend(push_block(&mut bytes, &index));
     footer.resize(FOOTER_BYTES - MAGIC.len(), 0);
@@ -76,14 +80,14 @@ fn table(pairs: &[Pair]) -> Vec<u8> {
     bytes
 }
 
-/// Adds a block and gives its handle. Every key stands in full, so every entry is a restart.
+/// Appends a block and returns its handle. Every key is stored in full, so every entry is a restart point.
 fn push_block(bytes: &mut Vec<u8>, pairs: &[Pair]) -> Vec<u8> {
     let from = bytes.len();
     let mut restarts = Vec::new();
     for (key, value) in pairs {
         restarts.push((bytes.len() - from) as u32);
         for number in [0, key.len(), value.len()] {
-            push_varint(bytes, number as u64);
+            encode_varint(number as u64, bytes);
         }
         bytes.extend(key);
         bytes.extend(value);
@@ -97,15 +101,7 @@ fn push_block(bytes: &mut Vec<u8>, pairs: &[Pair]) -> Vec<u8> {
     let crc = masked(crc32c::crc32c(&bytes[from..]));
     bytes.extend(crc.to_le_bytes());
     let mut handle = Vec::new();
-    push_varint(&mut handle, from as u64);
-    push_varint(&mut handle, len as u64);
+    encode_varint(from as u64, &mut handle);
+    encode_varint(len as u64, &mut handle);
     handle
-}
-
-fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }

@@ -1,5 +1,6 @@
-//! A GPU, and stacks of layers on it: what [`cpu`](crate::cpu) does, over cuDNN. Parameters, batches and gradients stay on the
-//! device until they are asked for: between [`GpuStack::forward`] and [`GpuStack::backward`] nothing is allocated or copied.
+//! A GPU and stacks of layers on it: what [`cpu`](crate::cpu) computes, with cuDNN. Parameters, batches and gradients
+//! stay on the device until they are read. Nothing is allocated or copied between [`GpuStack::forward`] and
+//! [`GpuStack::backward`].
 
 pub mod layers;
 
@@ -7,7 +8,7 @@ use std::rc::Rc;
 
 use cudarc::driver::CudaContext;
 
-use crate::cpu::{Batch, States};
+use crate::cpu::{States, fill_padding, longest};
 use crate::layout::Layout;
 use crate::library::{Needed, open};
 pub use crate::rnn::Math;
@@ -15,22 +16,21 @@ use crate::rnn::{Cell, Rnn};
 use crate::status::GpuError;
 pub use crate::sys::Algorithm;
 use crate::sys::compute::{Buffers, Plan};
-use crate::sys::{Cudnn, Dropout, Handle, RnnDescriptor};
-use crate::sys::{Element, Values, failed};
+use crate::sys::{Cudnn, Element, Handle, RnnDescriptor, Values, failed};
 use crate::weights::{LayerWeights, canonical_to_params, params_to_canonical};
 
-/// A GPU of this machine. Clones are the same one.
+/// A GPU of this machine. Clones share it.
 #[derive(Clone)]
 pub struct Device {
-    handle: Rc<Handle>,
+    pub(crate) handle: Rc<Handle>,
     name: Rc<str>,
 }
 
 impl Device {
-    /// Opens the first.
+    /// Opens the first GPU.
     ///
     /// # Errors
-    /// As [`number`](Self::number).
+    /// The errors of [`number`](Self::number).
     pub fn new() -> Result<Self, GpuError> {
         Self::number(0)
     }
@@ -38,9 +38,9 @@ impl Device {
     /// Opens the GPU of this number, from 0, on its default stream.
     ///
     /// # Errors
-    /// If there is no driver, no such GPU or no cuDNN.
+    /// If the driver, the GPU or cuDNN is missing.
     pub fn number(number: usize) -> Result<Self, GpuError> {
-        // `cudarc` panics where there is no driver.
+        // `cudarc` panics without a driver.
         open(Needed::Driver, Needed::Driver.files())?;
         let cudnn = Cudnn::load()?;
         let count = usize::try_from(CudaContext::device_count().map_err(failed("cuDeviceGetCount"))?).unwrap_or(0);
@@ -56,25 +56,21 @@ impl Device {
         Ok(Self { handle: Rc::new(handle), name: name.into() })
     }
 
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
-    }
-
-    /// cuDNN's version and the device.
+    /// Version of cuDNN and name of the GPU.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Waits until all is computed that was asked for.
+    /// Waits until all pending work is done.
     ///
     /// # Errors
-    /// If something of it has failed.
+    /// If any of it has failed.
     pub fn wait(&self) -> Result<(), GpuError> {
         self.handle.wait()
     }
 }
 
-/// A stack of layers on a GPU, with its parameters and the gradient to them.
+/// A stack of layers on a GPU, with its parameters and their gradient. Every method fails if the device does.
 pub struct GpuStack {
     device: Device,
     math: Math,
@@ -83,7 +79,7 @@ pub struct GpuStack {
     gradient: Values,
 }
 
-/// A batch on a GPU: its input, outputs and gradients.
+/// A batch on a GPU: input, outputs and gradients.
 pub struct GpuBatch {
     plan: Plan,
     algorithm: Algorithm,
@@ -92,26 +88,21 @@ pub struct GpuBatch {
 }
 
 impl GpuBatch {
-    /// How its steps follow each other.
+    /// The algorithm that runs this batch.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Sets what lies behind the end of a sequence to zero.
     fn clear_padding(&self, values: &mut [f32]) {
-        let steps = self.lengths.iter().copied().max().unwrap_or(0);
-        let features = values.len() / (steps * self.lengths.len()).max(1);
-        for (at, row) in values.chunks_exact_mut(features.max(1)).enumerate() {
-            if at / self.lengths.len() >= self.lengths[at % self.lengths.len()] {
-                row.fill(0.0);
-            }
-        }
+        let steps = longest(&self.lengths);
+        fill_padding(values, &self.lengths, values.len() / (steps * self.lengths.len()).max(1), 0.0);
     }
 }
 
-/// The fastest algorithm known for a stack and sequences of these lengths. Of small layers recurrent weights fit into
-/// registers; where sequences end apart, or are projected, only the standard is there, and whether another clips is not said.
-/// (The sizes are those by which PyTorch chooses: `aten/src/ATen/native/cudnn/RNN.cpp`, `use_rnn_persist_small_h`.)
+/// The fastest known algorithm for a stack and sequences of these lengths. The recurrent weights of small layers fit
+/// into registers. Only the standard algorithm supports projections and sequences of different lengths; whether another
+/// one supports a clip is not documented. (The sizes are those of PyTorch: `aten/src/ATen/native/cudnn/RNN.cpp`,
+/// `use_rnn_persist_small_h`.)
 pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
     let settings = rnn.settings();
     let most = match (settings.cell, training) {
@@ -122,89 +113,75 @@ pub fn fastest(rnn: &Rnn, lengths: &[usize], training: bool) -> Algorithm {
     };
     let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
     let plain = settings.projected_size.is_none() && settings.cell_clip.is_none();
-    match even && plain && settings.hidden_size <= most {
-        true => Algorithm::PersistentSmall,
-        false => Algorithm::Standard,
-    }
+    let small = even && plain && settings.hidden_size <= most;
+    if small { Algorithm::PersistentSmall } else { Algorithm::Standard }
 }
 
 impl GpuStack {
     /// A stack whose parameters are zero.
     ///
     /// # Errors
-    /// If cuDNN refuses, reports a layout that cannot be, or the device has too little memory.
+    /// If cuDNN fails or reports an invalid layout, or the device has too little memory.
     pub fn new(device: &Device, rnn: &Rnn, math: Math) -> Result<Self, GpuError> {
-        let dropout = Dropout::none(&device.handle)?;
-        let layout = RnnDescriptor::new(rnn, dropout, math, Algorithm::Standard)?.layout(&device.handle)?;
+        let handle = device.handle.raw();
+        let layout = RnnDescriptor::new(handle, rnn, math, Algorithm::Standard)?.layout(handle.1)?;
         let zeros = || device.handle.values(Element::of(math), layout.params_size());
         let (params, gradient) = (zeros()?, zeros()?);
         Ok(Self { device: device.clone(), math, layout, params, gradient })
     }
 
-    /// Where cuDNN has its parameters.
+    /// Layout of the parameters according to cuDNN.
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Sets the parameters.
+    /// Writes the parameters by name.
     ///
     /// # Errors
-    /// If they are not the stack's, or the device fails.
+    /// If they do not fit the stack, or the device fails.
     pub fn set_weights(&mut self, weights: &[LayerWeights]) -> Result<(), GpuError> {
         let mut params = vec![0.0; self.layout.params_size()];
         canonical_to_params(&self.layout, weights, &mut params)?;
         self.set_params(&params)
     }
 
-    /// Sets the parameters, as cuDNN has them.
+    /// Writes the parameters in cuDNN's layout.
     ///
     /// # Errors
-    /// If there are not as many as the stack has, or the device fails.
+    /// If their number is not the stack's, or the device fails.
     pub fn set_params(&mut self, params: &[f32]) -> Result<(), GpuError> {
         write(&self.device, "the parameters", params, &mut self.params)
     }
 
-    /// The parameters by name.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Reads the parameters by name.
     pub fn weights(&self) -> Result<Vec<LayerWeights>, GpuError> {
         Ok(params_to_canonical(&self.layout, &self.params()?)?)
     }
 
-    /// The parameters as cuDNN has them.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Reads the parameters in cuDNN's layout.
     pub fn params(&self) -> Result<Vec<f32>, GpuError> {
         self.device.handle.read(&self.params)
     }
 
-    /// The gradient to the parameters, in their order.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Reads the gradient of the parameters, in cuDNN's layout.
     pub fn gradient(&self) -> Result<Vec<f32>, GpuError> {
         self.device.handle.read(&self.gradient)
     }
 
-    /// Sets the gradient to the parameters to zero.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Clears the gradient of the parameters.
     pub fn clear_gradient(&mut self) -> Result<(), GpuError> {
         self.device.handle.clear(&mut self.gradient)
     }
 
-    /// Memory for batches with a sequence of each of these lengths, to be run only or to be learned from, all zeros. Without
-    /// an `algorithm` it is the [`fastest`] that cuDNN has for it.
+    /// Allocates memory, all zeros, for batches with sequences of these lengths, for training or for inference. Without
+    /// an `algorithm`, the [`fastest`] one that cuDNN supports is used.
     ///
     /// # Errors
-    /// If cuDNN lacks the algorithm, or the device has too little memory.
+    /// If cuDNN does not support the algorithm, or the device has too little memory.
     pub fn batch(&self, lengths: &[usize], training: bool, algorithm: Option<Algorithm>) -> Result<GpuBatch, GpuError> {
         let handle = &self.device.handle;
         let plan = |algorithm| {
-            let descriptor = RnnDescriptor::new(self.layout.rnn(), Dropout::none(handle)?, self.math, algorithm)?;
+            let descriptor = RnnDescriptor::new(handle.raw(), self.layout.rnn(), self.math, algorithm)?;
             Plan::new(handle, descriptor, lengths, training)
         };
         let chosen = algorithm.unwrap_or_else(|| fastest(self.layout.rnn(), lengths, training));
@@ -218,29 +195,30 @@ impl GpuStack {
         Ok(GpuBatch { plan, algorithm, lengths: lengths.to_vec(), buffers })
     }
 
-    /// Sets the input, `[steps, sequences, features]`.
+    /// Writes the input, `[steps, sequences, features]`.
     ///
     /// # Errors
-    /// If there are not as many numbers as the batch has, or the device fails.
+    /// If the number of values is not the batch's, or the device fails.
     pub fn set_input(&self, batch: &mut GpuBatch, input: &[f32]) -> Result<(), GpuError> {
         write(&self.device, "the input", input, &mut batch.buffers.x)
     }
 
-    /// Sets the gradient to the outputs, `[steps, sequences, outputs]`; what lies behind the end of a sequence does not count.
+    /// Writes the gradient of the outputs, `[steps, sequences, outputs]`. Values after the end of a sequence are
+    /// ignored.
     ///
     /// # Errors
-    /// If there are not as many numbers as the batch has, it is not to be learned from, or the device fails.
+    /// If the number of values is not the batch's, the batch is for inference, or the device fails.
     pub fn set_to_outputs(&self, batch: &mut GpuBatch, gradient: &[f32]) -> Result<(), GpuError> {
         let mut gradient = gradient.to_vec();
         batch.clear_padding(&mut gradient);
         write(&self.device, "the gradient to the outputs", &gradient, &mut batch.buffers.to_y)
     }
 
-    /// Sets what the sequences begin with: where others have ended, those of the same sequences, or of these and more behind
-    /// them; zeros where there are none. It stays until it is set again.
+    /// Writes the initial states: the final states of another batch with the same sequences, or with these and more
+    /// after them; zeros if `None`. They stay until they are written again.
     ///
     /// # Errors
-    /// If they are another stack's, or the device fails.
+    /// If they are those of another stack, or the device fails.
     pub fn set_states(&self, batch: &mut GpuBatch, from: Option<&States>) -> Result<(), GpuError> {
         let (rnn, rows) = (self.layout.rnn(), batch.lengths.len());
         let Some(States(from)) = from else { return batch.plan.clear_states(&mut batch.buffers) };
@@ -256,93 +234,47 @@ impl GpuStack {
         Ok(())
     }
 
-    /// What the sequences have ended with, behind [`forward`](Self::forward) and before [`backward`](Self::backward).
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Reads the final states, after [`forward`](Self::forward) and before [`backward`](Self::backward).
     pub fn states(&self, batch: &GpuBatch) -> Result<States, GpuError> {
         let (rnn, rows) = (self.layout.rnn(), batch.lengths.len());
         let sizes = [rnn.output_size(), rnn.settings().hidden_size].map(|size| rows * size);
-        let hidden = self.device.handle.read(batch.buffers.end(0))?;
+        let hidden = self.device.handle.read(&batch.buffers.ends[0])?;
         let hidden = hidden.chunks_exact(sizes[0]).take(rnn.pseudo_layers()).map(<[f32]>::to_vec);
-        // Only an LSTM has cell states; of others they stay zero, as on the CPU.
+        // Only an LSTM has cell states. For other cells they stay zero, as on the CPU.
         let cell = match rnn.settings().cell {
-            Cell::Lstm => self.device.handle.read(batch.buffers.end(1))?,
+            Cell::Lstm => self.device.handle.read(&batch.buffers.ends[1])?,
             Cell::Gru | Cell::RnnTanh | Cell::RnnRelu => vec![0.0; rnn.pseudo_layers() * sizes[1]],
         };
         Ok(States(hidden.zip(cell.chunks_exact(sizes[1])).map(|(hidden, cell)| [hidden, cell.to_vec()]).collect()))
     }
 
-    /// From the input to the outputs, from the batch's [states](Self::set_states). Returns before it is done.
+    /// Computes the outputs from the input and the [initial states](Self::set_states). Returns before the work is done.
     ///
     /// # Errors
-    /// If the batch is another stack's, or cuDNN refuses.
+    /// If the batch belongs to another stack, or cuDNN fails.
     pub fn forward(&self, batch: &mut GpuBatch) -> Result<(), GpuError> {
         batch.plan.forward(&self.params, &mut batch.buffers)
     }
 
-    /// Behind [`forward`](Self::forward), from the gradient to the outputs to that to the input; that to the parameters is
-    /// added to the stack's. Returns before it is done.
+    /// Computes the gradient of the input from that of the outputs, after [`forward`](Self::forward), and adds the
+    /// gradient of the parameters to the stack's. Returns before the work is done.
     ///
     /// # Errors
-    /// If the batch is another stack's or not to be learned from, or cuDNN refuses.
+    /// If the batch belongs to another stack or is for inference, or cuDNN fails.
     pub fn backward(&mut self, batch: &mut GpuBatch) -> Result<(), GpuError> {
         batch.plan.backward(&self.params, &mut self.gradient, &mut batch.buffers)
     }
 
-    /// The outputs, zeros behind the end of a sequence.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Reads the outputs, which are zero after the end of a sequence.
     pub fn outputs(&self, batch: &GpuBatch) -> Result<Vec<f32>, GpuError> {
         self.device.handle.read(&batch.buffers.y)
     }
 
-    /// The gradient to the input, zeros behind the end of a sequence.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Reads the gradient of the input, which is zero after the end of a sequence.
     pub fn to_input(&self, batch: &GpuBatch) -> Result<Vec<f32>, GpuError> {
         let mut values = self.device.handle.read(&batch.buffers.to_x)?;
         batch.clear_padding(&mut values);
         Ok(values)
-    }
-
-    /// As [`Stack::forward`](crate::cpu::Stack::forward) from zero states, of parameters in the order of
-    /// [`layout`](Self::layout); the second is what [`pass_back`](Self::pass_back) needs.
-    ///
-    /// # Errors
-    /// If sizes differ, or the device fails.
-    pub fn pass(&mut self, params: &[f32], batch: &Batch, training: bool) -> Result<(Batch, GpuBatch), GpuError> {
-        self.set_params(params)?;
-        let mut on_device = self.batch(&batch.lengths, training, None)?;
-        self.set_input(&mut on_device, &batch.data)?;
-        self.forward(&mut on_device)?;
-        let settings = self.layout.rnn().settings();
-        let features = self.layout.rnn().output_size() * settings.direction.count();
-        let data = self.outputs(&on_device)?;
-        Ok((Batch { data, lengths: batch.lengths.clone(), features }, on_device))
-    }
-
-    /// As [`Stack::backward`](crate::cpu::Stack::backward), behind [`pass`](Self::pass) with the same parameters.
-    ///
-    /// # Errors
-    /// If sizes differ, nothing was kept, or the device fails.
-    pub fn pass_back(
-        &mut self,
-        batch: &mut GpuBatch,
-        to_outputs: &[f32],
-        into: &mut [f32],
-    ) -> Result<Vec<f32>, GpuError> {
-        let (what, found, needed) = ("the gradient", into.len(), self.gradient.len());
-        if found != needed {
-            return Err(GpuError::Buffer { what, found, needed });
-        }
-        self.set_to_outputs(batch, to_outputs)?;
-        self.clear_gradient()?;
-        self.backward(batch)?;
-        crate::cpu::add(into, &self.gradient()?);
-        self.to_input(batch)
     }
 }
 

@@ -1,25 +1,25 @@
-//! The variables of Keras 2's `CuDNNLSTM` and `CuDNNGRU`, each a single layer in one direction:
+//! Variables of Keras 2's `CuDNNLSTM` and `CuDNNGRU`, each of which is a single layer in one direction:
 //!
-//! | variable | shape | what |
+//! | variable | shape | content |
 //! |---|---|---|
-//! | `kernel` | `[input, gates * hidden]` | in each gate's block of columns the numbers of cuDNN's matrix in its order of memory |
+//! | `kernel` | `[input, gates * hidden]` | the block of columns of each gate holds the elements of cuDNN's matrix in their order in memory |
 //! | `recurrent_kernel` | `[hidden, gates * hidden]` | the same |
-//! | `bias` | `[2 * gates * hidden]` | that of the input side, then that of the recurrent side |
+//! | `bias` | `[2 * gates * hidden]` | the bias of the input side, then that of the recurrent side |
 //!
-//! Gates are in Keras's order: i, f, c, o, which is cuDNN's, and z, r, h, which is not.
+//! Gates are in Keras's order: i, f, c, o, which equals cuDNN's, and z, r, h, which does not.
 
 use std::collections::BTreeMap;
 
-use tidegate::gate::{GRU, GRU_KERAS, permutation};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::error::{ImportError, Shape};
+use tidegate::internals::gate::{GRU, GRU_KERAS, permutation};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::error::{ImportError, Shape};
 
 use crate::rnn::{Bias, Cell, Direction, Rnn};
 use crate::saveable::SaveError;
 use crate::weights::{LayerWeights, check};
 
-/// Where the canonical order has the gate that Keras's has at `k`, and the reverse: the two orders of a GRU are each
-/// other's inverse.
+/// Position in the canonical order of each of Keras's gates, and vice versa: the permutation of a GRU is its own
+/// inverse.
 fn order(rnn: &Rnn) -> Result<Vec<usize>, SaveError> {
     const { assert!(matches!(permutation(GRU, GRU_KERAS), [1, 0, 2])) };
     const { assert!(matches!(permutation(GRU_KERAS, GRU), [1, 0, 2])) };
@@ -42,10 +42,10 @@ fn order(rnn: &Rnn) -> Result<Vec<usize>, SaveError> {
     Err(SaveError::Foreign { node: settings.cell.kind().spec().name.to_owned(), what: lacks.to_owned() })
 }
 
-/// The variables of a layer.
+/// Converts the weights of a layer to variables.
 ///
 /// # Errors
-/// If the weights are not the layer's, or Keras has no such layer.
+/// If the weights do not fit the layer, or Keras has no such layer.
 pub fn to_variables(rnn: &Rnn, layers: &[LayerWeights]) -> Result<BTreeMap<String, Tensor>, SaveError> {
     let order = order(rnn)?;
     check(rnn, layers)?;
@@ -75,10 +75,10 @@ pub fn to_variables(rnn: &Rnn, layers: &[LayerWeights]) -> Result<BTreeMap<Strin
     ]))
 }
 
-/// The weights of a layer from its variables.
+/// Converts variables to the weights of a layer.
 ///
 /// # Errors
-/// If one is missing or of another shape, or Keras has no such layer.
+/// If a variable is missing or has another shape, or Keras has no such layer.
 pub fn from_variables(rnn: &Rnn, variables: &BTreeMap<String, Tensor>) -> Result<Vec<LayerWeights>, SaveError> {
     let order = order(rnn)?;
     let hidden = rnn.settings().hidden_size;

@@ -1,90 +1,93 @@
-//! Where the parameters of a stack of layers lie in cuDNN's weight space, in elements: as [described](Layout::described)
-//! here, or as a cuDNN [reports](Layout::reported) it, whose word counts where there is one. What lies there is in
-//! [`weights`](crate::weights).
+//! Positions of the parameters of a stack in cuDNN's weight space, in elements: either as
+//! [described](Layout::described) here or as cuDNN [reports](Layout::reported) them. If cuDNN is loaded, its report is
+//! used. [`weights`](crate::weights) moves parameters in and out.
 //!
 //! # The description
 //!
-//! All matrices come first, then all biases, both pseudo-layer by pseudo-layer: layer 0 forward, layer 0 backward,
-//! layer 1 forward. A pseudo-layer has the matrices of its input side, those of its recurrent side and its
-//! projection, each row-major; then, among the biases, those of its input side and of its recurrent side. Nothing is
-//! between them.
+//! All matrices come first, then all biases. Both are ordered by pseudo-layer: layer 0 forward, layer 0 backward, layer
+//! 1 forward. The matrices of a pseudo-layer are those of its input side, those of its recurrent side and its
+//! projection, each row-major. Its biases are those of its input side, then those of its recurrent side. There is no
+//! padding.
 //!
-//! | `linLayerID` | LSTM | GRU | RNN | matrix | there |
+//! | `linLayerID` | LSTM | GRU | RNN | matrix | present |
 //! |---|---|---|---|---|---|
-//! | 0.. | i f g o | r z n | 0 | `[hidden, input]` | not in the first layer where the input skips it |
+//! | 0.. | i f g o | r z n | 0 | `[hidden, input]` | not in a first layer without input weights |
 //! | then | i f g o | r z n | 1 | `[hidden, output]` | always |
 //! | 8 | | | | `[output, hidden]`, no bias | LSTM with a projection |
 //!
-//! Others rely on the same: PaddlePaddle hands stacks to cuDNN in this order (`python/paddle/nn/layer/rnn.py`,
-//! `flatten_parameters`), Keras 2 single layers (`cudnn_recurrent.py`, `_canonical_to_params`); PyTorch asserts that the
-//! gates of a side are adjacent, and asks for the projection by its `linLayerID` (`aten/src/ATen/native/cudnn/RNN.cpp`).
-//! No source says that a projection is right behind the recurrent matrices of its pseudo-layer, that a skipped input keeps its
-//! biases, and that nothing is padded: cuDNN 9.28 says so itself, which tells its layout without a device too (a test in
-//! `sys.rs`, where `TIDEGATE_CUDNN` names the library). Where a cuDNN differs, its report counts; where it has parts
-//! that a stack here has not, or lacks some, it is refused.
+//! Other projects rely on the same order: PaddlePaddle passes stacks to cuDNN in it (`python/paddle/nn/layer/rnn.py`,
+//! `flatten_parameters`), and Keras 2 single layers (`cudnn_recurrent.py`, `_canonical_to_params`). PyTorch asserts
+//! that the gates of a side are adjacent, and asks for the projection by its `linLayerID`
+//! (`aten/src/ATen/native/cudnn/RNN.cpp`).
+//!
+//! Three facts have no source but cuDNN itself: a projection follows the recurrent matrices of its pseudo-layer, a
+//! first layer without input weights keeps its biases, and nothing is padded. cuDNN 9.28 reports them even without a
+//! device (a test in `sys/tests.rs`, for which `TIDEGATE_CUDNN` names the library). If a report differs from the
+//! description, the report is used. A report that has parts which the stack lacks, or lacks parts which the stack has,
+//! is refused.
 
 use crate::rnn::{Bias, Rnn};
 
-/// One matrix or bias, as cuDNN counts them.
+/// A matrix or bias, as cuDNN numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Layer and direction.
     pub pseudo_layer: usize,
-    /// Side and gate.
+    /// Side and gate, cuDNN's `linLayerID`.
     pub lin_layer_id: usize,
-    /// What it is.
+    /// Matrix or bias.
     pub kind: Kind,
 }
 
-/// What a [`Part`] is.
+/// Kind of a [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `mDesc`, `mAddr`
+    /// A matrix: cuDNN's `mDesc` and `mAddr`.
     Matrix,
-    /// `bDesc`, `bAddr`
+    /// A bias: cuDNN's `bDesc` and `bAddr`.
     Bias,
 }
 
-/// Whose parameters.
+/// Side of a cell that parameters belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Of x.
+    /// Input side, applied to x.
     Input,
-    /// Of h.
+    /// Recurrent side, applied to h.
     Recurrent,
-    /// Of the output.
+    /// Projection of the output.
     Projection,
 }
 
-/// Where a part lies: element `[row, col]` at `offset + row * row_stride + col * col_stride`.
+/// Position of a part: element `[row, col]` is at `offset + row * row_stride + col * col_stride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Elements before it.
+    /// Number of elements before the part.
     pub offset: usize,
-    /// Rows; of a bias its values.
+    /// Number of rows; the length of a bias.
     pub rows: usize,
-    /// Columns; of a bias 1.
+    /// Number of columns; 1 for a bias.
     pub cols: usize,
-    /// Elements from a row to the next.
+    /// Distance from one row to the next, in elements.
     pub row_stride: usize,
-    /// Elements from a column to the next.
+    /// Distance from one column to the next, in elements.
     pub col_stride: usize,
 }
 
 impl Region {
-    /// Rows one after the other.
+    /// A row-major region without gaps.
     pub const fn packed(offset: usize, rows: usize, cols: usize) -> Self {
         Self { offset, rows, cols, row_stride: cols, col_stride: 1 }
     }
 
-    /// Where its elements are, in the order of rows.
+    /// Positions of all elements in row-major order.
     pub fn places(self) -> impl Iterator<Item = usize> {
         (0..self.rows)
             .flat_map(move |row| (0..self.cols).map(move |col| (row, col)))
             .map(move |(row, col)| self.offset + row * self.row_stride + col * self.col_stride)
     }
 
-    /// One beyond its last element; `None` beyond what can be counted.
+    /// Position after the last element, or `None` if it overflows.
     fn end(self) -> Option<usize> {
         let rows = self.rows.checked_sub(1)?.checked_mul(self.row_stride)?;
         let cols = self.cols.checked_sub(1)?.checked_mul(self.col_stride)?;
@@ -92,44 +95,21 @@ impl Region {
     }
 }
 
-/// Why what a cuDNN reports cannot be used. Elements count from the beginning of the weight space.
+/// Why a layout that cuDNN reports cannot be used. Elements count from the start of the weight space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum LayoutError {
-    /// A part that must be there is not, or the reverse.
-    #[error("{part:?} is reported where there is none, or not where there is one")]
-    Presence {
-        /// Which.
-        part: Part,
-    },
-    /// It has another shape.
-    #[error("{part:?} is reported as {found:?}, but must be {needed:?}")]
-    Shape {
-        /// Which.
-        part: Part,
-        /// As reported.
-        found: [usize; 2],
-        /// As the settings have it.
-        needed: [usize; 2],
-    },
-    /// It ends behind the weight space.
-    #[error("{part:?} ends behind the {size} elements of the weight space")]
-    Beyond {
-        /// Which.
-        part: Part,
-        /// Elements of the weight space.
-        size: usize,
-    },
-    /// An element of it belongs to another part as well.
-    #[error("{part:?} lies where another part does, at element {element}")]
-    Overlap {
-        /// Which.
-        part: Part,
-        /// Where.
-        element: usize,
-    },
+    #[error("{part:?} is missing from cuDNN's layout, or is not part of the stack")]
+    Presence { part: Part },
+    #[error("{part:?} has the shape {found:?} in cuDNN's layout, but must have {needed:?}")]
+    Shape { part: Part, found: [usize; 2], needed: [usize; 2] },
+    #[error("{part:?} extends beyond the {size} elements of the weight space")]
+    Beyond { part: Part, size: usize },
+    #[error("{part:?} overlaps another part at element {element}")]
+    Overlap { part: Part, element: usize },
 }
 
-/// Where everything lies. No two parts share an element, and all are within [`params_size`](Self::params_size).
+/// Positions of all parts. No two share an element, and all are within [`params_size`](Self::params_size).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     rnn: Rnn,
@@ -138,20 +118,20 @@ pub struct Layout {
     regions: Vec<Region>,
 }
 
-/// Every part that a stack has, matrices first, in the order of the description above, with its shape.
+/// All parts of a stack with their shapes, in the described order.
 pub fn parts(rnn: &Rnn) -> impl Iterator<Item = (Part, [usize; 2])> {
     let of = |kind| all(rnn, kind).filter_map(move |part| Some((part, shape(rnn, part)?)));
     of(Kind::Matrix).chain(of(Kind::Bias))
 }
 
-/// Every pseudo-layer and `linLayerID` that cuDNN can be asked for.
+/// All pseudo-layers and `linLayerID`s that cuDNN can be asked for.
 fn all(rnn: &Rnn, kind: Kind) -> impl Iterator<Item = Part> {
     let ids = lin_layers(rnn);
     (0..rnn.pseudo_layers())
         .flat_map(move |pseudo_layer| (0..ids).map(move |lin_layer_id| Part { pseudo_layer, lin_layer_id, kind }))
 }
 
-/// Both sides and a projection.
+/// Number of `linLayerID`s: those of both sides, and one for a projection.
 fn lin_layers(rnn: &Rnn) -> usize {
     2 * rnn.settings().cell.blocks() + usize::from(rnn.settings().projected_size.is_some())
 }
@@ -166,7 +146,7 @@ pub fn lin_layer_ids(rnn: &Rnn, side: Side) -> std::ops::Range<usize> {
     }
 }
 
-/// Rows and columns of a part; `None` where the stack does not have it.
+/// Rows and columns of a part, or `None` if the stack lacks it.
 fn shape(rnn: &Rnn, part: Part) -> Option<[usize; 2]> {
     let hidden = rnn.settings().hidden_size;
     let is = |side| lin_layer_ids(rnn, side).contains(&part.lin_layer_id);
@@ -184,7 +164,7 @@ fn shape(rnn: &Rnn, part: Part) -> Option<[usize; 2]> {
 }
 
 impl Layout {
-    /// As the description above has it. A cuDNN may pad.
+    /// The layout described above. cuDNN may pad where this layout does not.
     pub fn described(rnn: &Rnn) -> Self {
         let mut size = 0;
         let mut place = |(_, [rows, cols]): (Part, [usize; 2])| {
@@ -196,12 +176,12 @@ impl Layout {
         Self { rnn: *rnn, size, regions }
     }
 
-    /// As a cuDNN reports it, of a weight space of `size` elements. `report` says where a part lies (what
-    /// `cudnnGetRNNWeightParams` gives: the address less that of the weight space, in elements, and the tensor's
-    /// dimensions and strides), or that it has none.
+    /// The layout that cuDNN reports for a weight space of `size` elements. `report` returns the position of a part, or
+    /// `None` for a part that cuDNN does not have. It calls `cudnnGetRNNWeightParams`: the offset is the address minus
+    /// that of the weight space, in elements, and the shape and strides are those of the tensor.
     ///
     /// # Errors
-    /// If it is not what the stack has, or parts overlap; and the errors of `report`.
+    /// If the parts are not those of the stack or overlap, and the errors of `report`.
     pub fn reported<E: From<LayoutError>>(
         rnn: &Rnn,
         size: usize,
@@ -234,22 +214,22 @@ impl Layout {
         Ok(Self { rnn: *rnn, size, regions })
     }
 
-    /// The stack.
+    /// Settings of the stack.
     pub const fn rnn(&self) -> &Rnn {
         &self.rnn
     }
 
-    /// Elements of the weight space.
+    /// Number of elements of the weight space.
     pub const fn params_size(&self) -> usize {
         self.size
     }
 
-    /// Every part and where it lies.
+    /// All parts with their positions.
     pub fn regions(&self) -> impl Iterator<Item = (Part, Region)> {
         parts(&self.rnn).zip(&self.regions).map(|((part, _), &region)| (part, region))
     }
 
-    /// The blocks of a side, gate by gate; none where the pseudo-layer does not have them.
+    /// The blocks of a side, gate by gate. Empty if the pseudo-layer has none.
     pub fn side(&self, pseudo_layer: usize, side: Side, kind: Kind) -> Vec<Region> {
         let ids = lin_layer_ids(&self.rnn, side);
         let is =

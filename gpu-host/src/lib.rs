@@ -1,8 +1,4 @@
-//! Training, and the way out of cuDNN. cuDNN keeps the parameters of a whole network in one opaque buffer, whose layout
-//! may change from version to version; what leaves this crate are canonical weights, which `tidegate pack` reads.
-//!
-//! Nothing that `tidegate`, `tidegate-fused` or the command line need is in here.
-
+#![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 
 mod checkpoint;
@@ -12,19 +8,15 @@ pub mod device;
 pub mod keras;
 pub mod layout;
 #[cfg(feature = "cudnn")]
-pub mod library;
+mod library;
 pub mod network;
-pub mod record;
-#[cfg(feature = "cudnn")]
-pub mod recorder;
 pub mod rnn;
 pub mod saveable;
 #[cfg(feature = "cudnn")]
 pub mod status;
 #[cfg(feature = "cudnn")]
+#[doc(hidden)]
 pub mod sys;
 pub mod tensorflow;
-#[cfg(feature = "cudnn")]
-pub mod timing;
 pub mod train;
 pub mod weights;

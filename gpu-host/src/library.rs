@@ -1,34 +1,30 @@
-//! Libraries that are found when the program runs. A machine without them is a machine like any other: what is missing
-//! is an error value that says which files were looked for.
+//! NVIDIA's libraries, loaded at run time. A missing library is an error value that names the files that were tried.
 #![allow(unsafe_code)]
 
 use libloading::Library;
 
-use crate::status::GpuError;
-
-/// What this crate calls of NVIDIA's, by the stems of the libraries' file names.
+/// A library that this crate calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needed {
-    /// The driver, which comes with the graphics card.
+    /// CUDA's driver, which is installed with the graphics card.
     Driver,
-    /// cuDNN, which finds cuBLAS by itself.
+    /// cuDNN, which loads cuBLAS itself.
     Cudnn,
     /// NCCL, for several GPUs.
     Nccl,
 }
 
 impl Needed {
-    /// What a person can do.
+    /// How to install the library.
     const fn advice(self) -> &'static str {
         match self {
             Self::Driver => "install NVIDIA's driver, or train on the CPU",
-            Self::Cudnn => "install cuDNN 9 and put its folder into LD_LIBRARY_PATH",
-            Self::Nccl => "install NCCL 2.14 or later and put its folder into LD_LIBRARY_PATH",
+            Self::Cudnn => "install cuDNN 9 and add its folder to LD_LIBRARY_PATH",
+            Self::Nccl => "install NCCL 2.14 or later and add its folder to LD_LIBRARY_PATH",
         }
     }
 
-    /// The file names that it may have, in the order in which they are tried. (The driver's are among those by which `cudarc`
-    /// looks for it.)
+    /// File names of the library in the order in which they are tried. Those of the driver are also tried by `cudarc`.
     pub fn files(self) -> Vec<String> {
         let names: &[&str] = match (self, cfg!(windows)) {
             (Self::Driver, false) => &["libcuda.so.1", "libcuda.so"],
@@ -42,24 +38,31 @@ impl Needed {
     }
 }
 
-/// A library that is not on this machine.
+/// A library is not installed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("none of these libraries can be loaded: {}; {}", .files.join(", "), .needed.advice())]
+#[error("cannot load any of {}; {}", .files.join(", "), .needed.advice())]
 pub struct LibraryMissing {
-    /// Which.
+    /// The library.
     pub needed: Needed,
-    /// The files that were looked for.
+    /// The files that were tried.
     pub files: Vec<String>,
 }
 
-/// Opens the first of these files that there is, and says which.
-///
-/// # Errors
-/// If there is none.
-pub fn open(needed: Needed, files: Vec<String>) -> Result<(Library, String), LibraryMissing> {
+/// A library lacks a function: it is too old or too new.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{library} has no function {symbol}: cuDNN 9 is required and, for several GPUs, NCCL 2.14")]
+pub struct SymbolMissing {
+    /// The file.
+    pub library: String,
+    /// The function.
+    pub symbol: &'static str,
+}
+
+/// Opens the first of these files that can be loaded. Returns the library and its file name.
+pub(crate) fn open(needed: Needed, files: Vec<String>) -> Result<(Library, String), LibraryMissing> {
     for file in &files {
-        // SAFETY: loading a library runs its initializers. These are NVIDIA's, which have no preconditions; a file that
-        // bears one of their names on the loader's path is trusted to be one, as by every other program here.
+        // SAFETY: loading a library runs its initializers. NVIDIA's have no preconditions. A file with one of these
+        // names on the loader's path is trusted to be NVIDIA's, as in every other program.
         if let Ok(library) = unsafe { Library::new(file) } {
             return Ok((library, file.clone()));
         }
@@ -67,55 +70,73 @@ pub fn open(needed: Needed, files: Vec<String>) -> Result<(Library, String), Lib
     Err(LibraryMissing { needed, files })
 }
 
-/// A function of a library.
+/// Finds a function of a library.
 ///
 /// # Safety
-/// `F` must be the type of a function pointer, and that of the function `symbol`. It must not be called after
-/// `library` is closed.
-///
-/// # Errors
-/// If the library has no such function.
-pub unsafe fn symbol<F: Copy>(library: &Library, file: &str, symbol: &'static str) -> Result<F, GpuError> {
-    // SAFETY: the caller knows the type.
+/// `F` must be the function pointer type of the function `symbol`. The function must not be called after `library` is
+/// closed.
+pub(crate) unsafe fn symbol<F: Copy>(library: &Library, file: &str, symbol: &'static str) -> Result<F, SymbolMissing> {
+    // SAFETY: the caller guarantees the type.
     match unsafe { library.get::<F>(symbol.as_bytes()) } {
         Ok(found) => Ok(*found),
-        Err(_) => Err(GpuError::SymbolMissing { library: file.to_owned(), symbol }),
+        Err(_) => Err(SymbolMissing { library: file.to_owned(), symbol }),
     }
 }
+
+/// Declares functions of a library: a struct of pointers with the functions' names, and how to load them all.
+macro_rules! functions {
+    ($(#[$doc:meta])* struct $name:ident; $(fn $symbol:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {
+        $(#[$doc])*
+        #[expect(non_snake_case, reason = "the names are those of the C header")]
+        struct $name {
+            $($symbol: unsafe extern "C" fn($($arg: $type),*) -> $result,)*
+        }
+
+        impl $name {
+            /// # Safety
+            /// The types must be those of the library's header. No function must be called after `library` is closed.
+            unsafe fn load(library: &libloading::Library, file: &str) -> Result<Self, $crate::library::SymbolMissing> {
+                // SAFETY: the caller guarantees the types.
+                unsafe { Ok(Self { $($symbol: $crate::library::symbol(library, file, stringify!($symbol))?,)* }) }
+            }
+        }
+    };
+}
+pub(crate) use functions;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_says_which_files_were_looked_for() {
+    fn a_missing_library_names_the_files_that_were_tried() {
         let files = ["libtidegate_none.so", "libtidegate_none.so.9"].map(str::to_owned).to_vec();
         let error = open(Needed::Cudnn, files).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "none of these libraries can be loaded: libtidegate_none.so, libtidegate_none.so.9; install cuDNN 9 and put \
-             its folder into LD_LIBRARY_PATH"
+            "cannot load any of libtidegate_none.so, libtidegate_none.so.9; install cuDNN 9 and add its folder to \
+             LD_LIBRARY_PATH"
         );
     }
 
-    /// Else `cudarc` would panic where this has found the driver.
+    /// Otherwise `cudarc` would panic on a machine where [`open`] has found the driver.
     #[test]
-    fn cudarc_looks_for_the_driver_under_the_same_names() {
+    fn cudarc_tries_the_same_names_for_the_driver() {
         let theirs: Vec<String> =
             ["cuda", "nvcuda"].iter().flat_map(|stem| cudarc::get_lib_name_candidates(stem)).collect();
         assert!(Needed::Driver.files().iter().all(|file| theirs.contains(file)), "{theirs:?}");
     }
 
-    /// A library that is there but is another: the C library has none of cuDNN's functions.
+    /// The C library loads, but has none of cuDNN's functions.
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_library_without_a_function_says_which() {
+    fn a_missing_function_is_named() {
         let (library, file) = open(Needed::Cudnn, vec!["libc.so.6".to_owned()]).unwrap();
-        // SAFETY: it is not called.
+        // SAFETY: the function is not called.
         let found = unsafe { symbol::<unsafe extern "C" fn()>(&library, &file, "cudnnCreate") };
         assert_eq!(
             found.unwrap_err().to_string(),
-            "libc.so.6 has no function cudnnCreate: cuDNN 9 and, for several GPUs, NCCL 2.14 are needed"
+            "libc.so.6 has no function cudnnCreate: cuDNN 9 is required and, for several GPUs, NCCL 2.14"
         );
     }
 }

@@ -1,19 +1,21 @@
-//! What cuDNN can run: the settings of a stack of recurrent layers, checked once. What its parameters look like in
-//! memory is in [`layout`](crate::layout).
+//! Settings of a stack of recurrent layers that cuDNN can run, checked once. [`layout`](crate::layout) describes its
+//! parameters in memory.
 
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
-use tidegate::gate::{self, Gate};
+use tidegate::internals::{
+    activation::Activation,
+    cell::CellKind,
+    gate::{self, Gate},
+};
 
-/// Most features, units and layers: cuDNN counts in 32 bits, images in 16.
+/// Largest input size, hidden size and number of layers: cuDNN counts in 32 bits, images in 16.
 const MAX_SIZE: usize = 65_535;
 
-/// cuDNN's four kinds of cells.
+/// The four cells of cuDNN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// `CUDNN_LSTM`: without peepholes.
+    /// `CUDNN_LSTM`, an LSTM without peepholes.
     Lstm,
-    /// `CUDNN_GRU`: the reset gate comes after the recurrent product.
+    /// `CUDNN_GRU`, a GRU whose reset gate is applied after the recurrent product.
     Gru,
     /// `CUDNN_RNN_TANH`
     RnnTanh,
@@ -22,10 +24,10 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// All of them.
+    /// All cells.
     pub const ALL: [Self; 4] = [Self::Lstm, Self::Gru, Self::RnnTanh, Self::RnnRelu];
 
-    /// The canonical cell that computes the same.
+    /// The equivalent cell of Tidegate.
     pub const fn kind(self) -> CellKind {
         match self {
             Self::Lstm => CellKind::Lstm,
@@ -34,7 +36,7 @@ impl Cell {
         }
     }
 
-    /// Its activation where the canonical cell has one to choose.
+    /// The activation, if Tidegate's cell has a choice.
     pub const fn activation(self) -> Option<Activation> {
         match self {
             Self::Lstm | Self::Gru => None,
@@ -43,11 +45,11 @@ impl Cell {
         }
     }
 
-    /// The gates in the order of cuDNN's `linLayerID`, which counts those of the input, then those of the recurrent
-    /// side. Empty for a cell without gates, which has one matrix a side.
+    /// The gates in the order of cuDNN's `linLayerID`, which counts the input side first and then the recurrent side.
+    /// Empty for a cell without gates, which has one matrix per side.
     ///
-    /// (Keras 2 hands cuDNN its matrices as i f c o and r z h: `cudnn_recurrent.py`, `_process_batch`. PyTorch hands it
-    /// its own, which are in the same orders: `aten/src/ATen/native/cudnn/RNN.cpp`.)
+    /// (Keras 2 passes its matrices to cuDNN as i f c o and r z h: `cudnn_recurrent.py`, `_process_batch`. PyTorch
+    /// passes its own, which have the same orders: `aten/src/ATen/native/cudnn/RNN.cpp`.)
     pub const fn gates(self) -> &'static [Gate] {
         match self {
             Self::Lstm => &gate::LSTM,
@@ -56,24 +58,24 @@ impl Cell {
         }
     }
 
-    /// Matrices of one side: the gates, or one.
+    /// Number of matrices per side: the number of gates, or one.
     pub const fn blocks(self) -> usize {
         let gates = self.gates().len();
         if gates == 0 { 1 } else { gates }
     }
 }
 
-/// How many passes over the sequence.
+/// Directions in which a layer reads the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// One, forward in time.
+    /// Forward in time.
     Unidirectional,
-    /// Two, whose outputs are one after the other.
+    /// Forward and backward; the two outputs are concatenated.
     Bidirectional,
 }
 
 impl Direction {
-    /// Passes: cuDNN calls each of them a pseudo-layer.
+    /// Number of directions. cuDNN calls each direction of a layer a pseudo-layer.
     pub const fn count(self) -> usize {
         match self {
             Self::Unidirectional => 1,
@@ -85,69 +87,76 @@ impl Direction {
 /// How the first layer reads its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputMode {
-    /// Through weights.
+    /// Through input weights.
     Linear,
-    /// As it is, so it has as many features as there are units: the first layer has no input weights.
+    /// Directly: the first layer has no input weights, and the input size equals the hidden size.
     Skip,
 }
 
-impl InputMode {
-    /// What TensorFlow calls `auto_select`: as it is where the sizes are equal.
-    pub const fn auto(input_size: usize, hidden_size: usize) -> Self {
-        if input_size == hidden_size { Self::Skip } else { Self::Linear }
-    }
-}
-
-/// Which biases there are.
+/// The biases of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bias {
-    /// None.
+    /// No bias.
     None,
-    /// With the input weights.
+    /// A bias of the input side.
     Input,
-    /// With the recurrent weights. Only in a GRU's candidate is that another place.
+    /// A bias of the recurrent side. It differs from one of the input side only in the candidate of a GRU.
     Recurrent,
-    /// With both.
+    /// A bias of each side.
     Both,
 }
 
-/// How exact products are on a GPU.
+/// Precision of matrix products on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Math {
-    /// f32, in fused multiply-adds.
+    /// f32, with fused multiply-adds.
     #[default]
     F32,
-    /// Tensor cores may round what they multiply to tf32.
+    /// Tensor cores may round the factors to tf32.
     Tf32,
-    /// Everything is kept in bf16, sums in f32.
+    /// All values are bf16; sums are f32.
     Bf16,
 }
 
-/// What a stack of layers is made of.
+impl Math {
+    /// All precisions.
+    pub const ALL: [Self; 3] = [Self::F32, Self::Tf32, Self::Bf16];
+
+    /// Name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// Settings of a stack of layers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Its cell.
+    /// Cell of every layer.
     pub cell: Cell,
-    /// Layers, one on the other.
+    /// Number of layers.
     pub layers: usize,
-    /// Features of the first layer's input.
+    /// Input size of the first layer.
     pub input_size: usize,
-    /// Units of each layer in each direction.
+    /// Hidden size of each layer and direction.
     pub hidden_size: usize,
-    /// Features of each output, where an LSTM projects them.
+    /// Output size of each layer and direction, for an LSTM with a projection.
     pub projected_size: Option<usize>,
-    /// Forward, or both ways.
+    /// One or both directions.
     pub direction: Direction,
-    /// How the first layer reads.
+    /// How the first layer reads its input.
     pub input_mode: InputMode,
-    /// Which biases.
+    /// The biases.
     pub bias: Bias,
-    /// An LSTM's cell states stay within plus and minus this; no gradient goes through what it cuts off.
+    /// Limit of the absolute cell state of an LSTM. The gradient of a clipped state is zero.
     pub cell_clip: Option<f32>,
 }
 
 impl Settings {
-    /// One layer, forward, that reads through weights and has both biases.
+    /// One unidirectional layer with input weights and both biases.
     pub const fn new(cell: Cell, input_size: usize, hidden_size: usize) -> Self {
         Self {
             cell,
@@ -167,46 +176,27 @@ impl Settings {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rnn(Settings);
 
-/// Why cuDNN has no such stack.
+/// Why cuDNN cannot run a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum RnnError {
-    /// A size is zero, or more than an image can have.
-    #[error("its {what} is {found}, but must be 1 to {MAX_SIZE}")]
-    Size {
-        /// Which.
-        what: &'static str,
-        /// What it is.
-        found: usize,
-    },
-    /// An input that is read as it is has another size than the layer.
-    #[error("its input has {input_size} features, but an input that skips its weights must have {hidden_size}")]
-    Skip {
-        /// What there is.
-        input_size: usize,
-        /// What is needed.
-        hidden_size: usize,
-    },
-    /// Only LSTMs have cell states.
-    #[error("a cell_clip needs an LSTM and must be a number above 0")]
+    #[error("its {what} is {found}, but must be from 1 to {MAX_SIZE}")]
+    Size { what: &'static str, found: usize },
+    #[error("its input_size is {input_size}, but without input weights it must equal the hidden_size, {hidden_size}")]
+    Skip { input_size: usize, hidden_size: usize },
+    #[error("cell_clip requires an LSTM and a number above 0")]
     Clip,
-    /// Only LSTMs project.
-    #[error("a projection needs an LSTM")]
+    #[error("a projection requires an LSTM")]
     Projection,
-    /// A projection makes less of an output, not more.
-    #[error("its projection has {projected_size} features, but must have fewer than its {hidden_size} units")]
-    Widening {
-        /// What there is.
-        projected_size: usize,
-        /// What it is a projection of.
-        hidden_size: usize,
-    },
+    #[error("its projected_size is {projected_size}, but must be less than its hidden_size, {hidden_size}")]
+    Widening { projected_size: usize, hidden_size: usize },
 }
 
 impl Rnn {
     /// Checks the settings.
     ///
     /// # Errors
-    /// If cuDNN has no such layers, or no image could hold them.
+    /// If cuDNN cannot run such layers or an image cannot hold them.
     pub fn new(settings: Settings) -> Result<Self, RnnError> {
         let Settings { cell, layers, input_size, hidden_size, projected_size, input_mode, cell_clip, .. } = settings;
         let sizes = [("number of layers", layers), ("input_size", input_size), ("hidden_size", hidden_size)];
@@ -233,23 +223,23 @@ impl Rnn {
         Ok(Self(settings))
     }
 
-    /// What it is made of.
+    /// The settings.
     pub const fn settings(&self) -> &Settings {
         &self.0
     }
 
-    /// Passes over the sequence, all layers together. Number `k` is layer `k / directions` and, of two directions,
-    /// backward where `k` is odd.
+    /// Number of pseudo-layers, which are the directions of all layers. Pseudo-layer `k` belongs to layer `k /
+    /// directions`; with two directions, odd ones run backward.
     pub const fn pseudo_layers(&self) -> usize {
         self.0.layers * self.0.direction.count()
     }
 
-    /// Features of one direction's output: what its recurrent weights read, too.
+    /// Output size of one direction, which is also the number of columns of its recurrent weights.
     pub fn output_size(&self) -> usize {
         self.0.projected_size.unwrap_or(self.0.hidden_size)
     }
 
-    /// Features that a pseudo-layer reads.
+    /// Input size of a pseudo-layer.
     pub fn input_size(&self, pseudo_layer: usize) -> usize {
         let directions = self.0.direction.count();
         if pseudo_layer < directions { self.0.input_size } else { directions * self.output_size() }
@@ -280,8 +270,16 @@ mod tests {
         assert_eq!(sizes, [3, 3, 8, 8]);
     }
 
+    /// A new cell of Tidegate is not trained until it is added to [`Cell`].
     #[test]
-    fn what_cudnn_lacks_is_refused() {
+    fn lstm_gru_and_elman_cells_are_trained() {
+        let trained = |kind: &CellKind| Cell::ALL.iter().any(|cell| cell.kind() == *kind);
+        let found: Vec<CellKind> = CellKind::ALL.iter().copied().filter(trained).collect();
+        assert_eq!(found, [CellKind::Elman, CellKind::Lstm, CellKind::Gru]);
+    }
+
+    #[test]
+    fn settings_that_cudnn_lacks_are_refused() {
         let refused = |settings| Rnn::new(settings).unwrap_err();
         assert_eq!(refused(Settings { layers: 0, ..SETTINGS }), RnnError::Size { what: "number of layers", found: 0 });
         let found = MAX_SIZE + 1;

@@ -1,56 +1,39 @@
-//! What TensorFlow called a `Saveable`: the weights of a stack as a canonical model, which any machine restores and
+//! What TensorFlow called a `Saveable`: conversion of the weights of a stack to and from a canonical model, which
 //! `tidegate pack` reads.
 //!
-//! Skipped input weights are written as what they compute, the identity; a layer that a stack reads back skips them
-//! only where they are that.
+//! A first layer without input weights is saved with the identity as input weights, which is equivalent. It is restored
+//! only from the identity.
 
 use std::collections::BTreeSet;
 
-use tidegate::cell::CellKind;
-use tidegate_tools::canonical::{Canonical, Node, Tensor};
-use tidegate_tools::error::{ImportError, Shape};
-use tidegate_tools::format::{self, Layer, Network, Source};
+use tidegate::internals::cell::CellKind;
+use tidegate_model::canonical::{Canonical, Node, Tensor};
+use tidegate_model::error::{ImportError, Shape};
+use tidegate_model::format::{self, Layer, Network, Source};
 
 use crate::rnn::{self, Cell, Rnn};
 use crate::weights::{LayerWeights, WeightsError, check, tensors};
 
 /// Why a stack cannot be saved or restored.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum SaveError {
-    /// The weights are not the stack's.
+    /// The weights do not fit the stack.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// The network is no valid model.
+    /// The network is not a valid model.
     #[error(transparent)]
     Model(#[from] ImportError),
-    /// Two directions look at a sequence of known length.
-    #[error("a bidirectional network needs the number of steps that it looks at")]
+    #[error("a bidirectional network needs a sequence length")]
     NeedsWindow,
-    /// The model has other layers.
-    #[error("the model's recurrent layers are {found}, but must be {needed}")]
-    Layers {
-        /// Cells of the model.
-        found: String,
-        /// Cells of the stack.
-        needed: String,
-    },
-    /// A layer has something that cuDNN, or the framework that it is written for, does not compute.
-    #[error("layer {node:?} of the model has {what}: there is no such layer")]
-    Foreign {
-        /// Which.
-        node: String,
-        /// What.
-        what: String,
-    },
-    /// An input that is to be skipped has weights.
+    #[error("the recurrent layers of the model are {found}, but must be {needed}")]
+    Layers { found: String, needed: String },
+    #[error("layer {node:?} of the model has {what}, which is not supported")]
+    Foreign { node: String, what: String },
     #[error("layer {node:?} of the model has input weights that are not the identity")]
-    NotSkipped {
-        /// Which.
-        node: String,
-    },
+    NotSkipped { node: String },
 }
 
-/// The canonical layer of a pseudo-layer.
 fn layer(rnn: &Rnn, pseudo_layer: usize, weights: &LayerWeights) -> Layer {
     let settings = rnn.settings();
     let mut layer = Layer::new(settings.cell.kind(), rnn.input_size(pseudo_layer), settings.hidden_size);
@@ -70,14 +53,14 @@ fn layer(rnn: &Rnn, pseudo_layer: usize, weights: &LayerWeights) -> Layer {
     linear(rnn, pseudo_layer, weights).into_iter().fold(layer, |layer, (name, tensor)| layer.tensor(name, tensor))
 }
 
-/// Every gate sees the input as it is.
+/// Input weights that are equivalent to none: the identity for every gate.
 fn skipped(rnn: &Rnn) -> Tensor {
     let (blocks, size) = (rnn.settings().cell.blocks(), rnn.settings().hidden_size);
     let row = |row: usize| (0..size).map(move |col| if row % size == col { 1.0 } else { 0.0 });
     Tensor { shape: vec![blocks * size, size], data: (0..blocks * size).flat_map(row).collect() }
 }
 
-/// The same weights where the input is not skipped but goes through weights that leave it as it is.
+/// Adds the identity as input weights to a layer without input weights.
 pub(crate) fn linear(rnn: &Rnn, pseudo_layer: usize, weights: &LayerWeights) -> LayerWeights {
     let mut weights = weights.clone();
     if !rnn.has_input_weights(pseudo_layer) {
@@ -86,16 +69,10 @@ pub(crate) fn linear(rnn: &Rnn, pseudo_layer: usize, weights: &LayerWeights) -> 
     weights
 }
 
-/// The weights of a pseudo-layer from a layer of an importer, which `node` names.
-pub(crate) fn of_layer(rnn: &Rnn, pseudo_layer: usize, layer: Layer, node: &str) -> Result<LayerWeights, SaveError> {
-    take(rnn, pseudo_layer, node, |name| layer.tensors.get(name))
-}
-
-/// Adds the stack to a network that goes on behind it; what it gives are the outputs of its last layer, one for each
-/// direction.
+/// Adds a stack to a network. Returns the outputs of its last layer, one per direction.
 ///
 /// # Errors
-/// If the weights are not the stack's, or a bidirectional stack does not read rows of a window.
+/// If the weights do not fit the stack, or the input of a bidirectional stack is not a window.
 pub fn add(rnn: &Rnn, layers: &[LayerWeights], network: &mut Network, input: Source) -> Result<Vec<Source>, SaveError> {
     check(rnn, layers)?;
     let directions = rnn.settings().direction.count();
@@ -115,11 +92,11 @@ pub fn add(rnn: &Rnn, layers: &[LayerWeights], network: &mut Network, input: Sou
     Ok(sources)
 }
 
-/// The stack alone as a canonical model: input port `input`, output port `output`. A bidirectional one looks at windows
-/// of so many steps.
+/// Converts a stack to a canonical model with the input port `input` and the output port `output`. A bidirectional
+/// stack runs over windows of `window` steps.
 ///
 /// # Errors
-/// As [`add`]; and if the network is no valid model.
+/// The errors of [`add`], or if the network is not a valid model.
 pub fn save(rnn: &Rnn, layers: &[LayerWeights], window: Option<usize>, source: String) -> Result<Canonical, SaveError> {
     let mut network = Network::new();
     let input = network.input("input", rnn.settings().input_size);
@@ -133,31 +110,38 @@ pub fn save(rnn: &Rnn, layers: &[LayerWeights], window: Option<usize>, source: S
     Ok(network.model(source)?)
 }
 
-/// The weights of the stack from a canonical model, whoever made it: its recurrent layers, in their order, must be the
-/// stack's. A bias that the model does not have is zero; one that the stack does not have is refused unless it is
-/// zero, and so is any option that cuDNN does not compute.
+/// The cell of a recurrent layer of a model.
+fn cell(node: &Node) -> Option<Cell> {
+    let kind = CellKind::from_name(&node.cell)?;
+    let relu = node.activations.get("activation").is_some_and(|found| found == "relu");
+    match Cell::ALL.into_iter().find(|cell| cell.kind() == kind)? {
+        Cell::RnnTanh if relu => Some(Cell::RnnRelu),
+        cell => Some(cell),
+    }
+}
+
+fn is_backward(node: &Node) -> bool {
+    node.unroll.is_some_and(|unroll| unroll.read_backwards)
+}
+
+/// Reads the weights of a stack from any canonical model whose recurrent layers are those of the stack, in the same
+/// order. A bias that the model lacks is zero. A bias that the stack lacks must be zero in the model. Options that
+/// cuDNN does not support are refused.
 ///
 /// # Errors
-/// If the model's recurrent layers are others.
+/// If the recurrent layers of the model are not those of the stack.
 pub fn restore(rnn: &Rnn, model: &Canonical) -> Result<Vec<LayerWeights>, SaveError> {
-    let recurrent = |node: &&Node| {
-        CellKind::from_name(&node.cell).is_some_and(|kind| Cell::ALL.iter().any(|cell| cell.kind() == kind))
+    let nodes: Vec<&Node> = model.architecture.nodes.iter().filter(|node| cell(node).is_some()).collect();
+    let words = |cell: &str, [input, hidden, output]: [usize; 3], backward: bool| {
+        format!("{cell} {input}x{hidden}x{output}{}", if backward { " backward" } else { "" })
     };
-    let nodes: Vec<&Node> = model.architecture.nodes.iter().filter(recurrent).collect();
-    let words = |node: &&Node| {
-        let backwards = node.unroll.is_some_and(|unroll| unroll.read_backwards);
-        let direction = if backwards { " backward" } else { "" };
-        format!("{} {}x{}x{}{direction}", node.cell, node.input_size, node.hidden_size, node.output_size)
+    let own = |k| {
+        let (settings, sizes) = (rnn.settings(), [rnn.input_size(k), rnn.settings().hidden_size, rnn.output_size()]);
+        words(settings.cell.kind().spec().name, sizes, k % settings.direction.count() == 1)
     };
-    let directions = rnn.settings().direction.count();
-    let needed: Vec<String> = (0..rnn.pseudo_layers())
-        .map(|k| {
-            let direction = if k % directions == 1 { " backward" } else { "" };
-            let (cell, input) = (rnn.settings().cell.kind().spec().name, rnn.input_size(k));
-            format!("{cell} {input}x{}x{}{direction}", rnn.settings().hidden_size, rnn.output_size())
-        })
-        .collect();
-    let found: Vec<String> = nodes.iter().map(words).collect();
+    let of = |node: &&Node| words(&node.cell, [node.input_size, node.hidden_size, node.output_size], is_backward(node));
+    let needed: Vec<String> = (0..rnn.pseudo_layers()).map(own).collect();
+    let found: Vec<String> = nodes.iter().map(of).collect();
     if found != needed {
         return Err(SaveError::Layers { found: found.join(", "), needed: needed.join(", ") });
     }
@@ -194,8 +178,8 @@ fn read(rnn: &Rnn, pseudo_layer: usize, node: &Node, model: &Canonical) -> Resul
     take(rnn, pseudo_layer, &node.name, |name| model.tensors.get(&format!("{}.{name}", node.name)))
 }
 
-/// Tensors by their canonical names as the weights of a pseudo-layer.
-fn take<'t>(
+/// Collects the tensors of a pseudo-layer by their canonical names. Errors name it `node`.
+pub(crate) fn take<'t>(
     rnn: &Rnn,
     pseudo_layer: usize,
     node: &str,
@@ -210,10 +194,9 @@ fn take<'t>(
         let found = tensor(name).cloned().unwrap_or_else(zeros);
         if found.shape != shape {
             let (found, needed) = (Shape(found.shape), format!("it must be {}", Shape(shape)));
-            Err(ImportError::Shape { tensor: format!("{node}.{name}"), found, needed })?;
-        } else {
-            layer.insert(name, found);
+            return Err(ImportError::Shape { tensor: format!("{node}.{name}"), found, needed }.into());
         }
+        layer.insert(name, found);
     }
     for name in ["input_bias", "recurrent_bias"] {
         let is_left = |tensor: &Tensor| !layer.contains_key(name) && tensor.data.iter().any(|&value| value != 0.0);
@@ -224,27 +207,17 @@ fn take<'t>(
     Ok(layer)
 }
 
-/// The settings of a stack whose weights a canonical model holds, if its recurrent layers are of one kind and size, as
-/// cuDNN's are: with both biases, and reading its input through weights.
+/// The settings of a stack that can hold the recurrent layers of a canonical model. As in cuDNN, these must have the
+/// same cell and size. The stack has both biases and input weights.
 ///
 /// # Errors
-/// If they are not.
+/// If there is no such stack.
 pub fn settings(model: &Canonical) -> Result<Rnn, SaveError> {
-    let of_kind = |node: &&Node| match CellKind::from_name(&node.cell)? {
-        CellKind::Lstm => Some(Cell::Lstm),
-        CellKind::Gru => Some(Cell::Gru),
-        CellKind::Elman if node.activations.get("activation").is_some_and(|found| found == "relu") => {
-            Some(Cell::RnnRelu)
-        }
-        CellKind::Elman => Some(Cell::RnnTanh),
-        _ => None,
-    };
     let nodes: Vec<(&Node, Cell)> =
-        model.architecture.nodes.iter().filter_map(|node| Some((node, of_kind(&node)?))).collect();
+        model.architecture.nodes.iter().filter_map(|node| Some((node, cell(node)?))).collect();
     let none = || SaveError::Layers { found: "none".into(), needed: "at least one".into() };
     let &(first, cell) = nodes.first().ok_or_else(none)?;
-    let backward = |node: &Node| node.unroll.is_some_and(|unroll| unroll.read_backwards);
-    let both = nodes.iter().any(|(node, _)| backward(node));
+    let both = nodes.iter().any(|(node, _)| is_backward(node));
     let direction = if both { rnn::Direction::Bidirectional } else { rnn::Direction::Unidirectional };
     let settings = rnn::Settings {
         layers: nodes.len() / direction.count(),

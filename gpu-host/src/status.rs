@@ -1,42 +1,39 @@
-//! What a call into cuDNN comes back with, and everything that can go wrong between here and a device.
+//! Status codes of cuDNN and the errors of everything that runs on a GPU.
 
 use crate::layout::LayoutError;
-use crate::library::LibraryMissing;
+pub use crate::library::{LibraryMissing, Needed, SymbolMissing};
 use crate::rnn::RnnError;
 use crate::weights::WeightsError;
 
-/// What a cuDNN function returns. A number, not an enum: a newer cuDNN may have codes that this build does not know.
+/// Return value of a cuDNN function. A number, not an enum: a newer cuDNN may return codes that this build does not
+/// know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Status(pub u32);
-
-/// cuDNN 9's codes by their thousands; the rest of the digits says more. (`cudnn_graph.h`)
-const CATEGORIES: [(u32, &str); 6] = [
-    (0, "success"),
-    (1, "not initialized, or parts of different versions"),
-    (2, "bad parameter"),
-    (3, "not supported"),
-    (4, "internal error"),
-    (5, "execution failed"),
-];
 
 impl Status {
     /// `CUDNN_STATUS_SUCCESS`
     pub const SUCCESS: Self = Self(0);
 
-    /// Whether it says that a combination of settings is not there.
+    /// Whether cuDNN does not support a combination of settings.
     pub const fn is_unsupported(self) -> bool {
         self.0 / 1000 == 3
     }
 
-    /// What kind of code it is.
-    pub fn category(self) -> &'static str {
-        let known =
-            CATEGORIES.iter().find(|(thousands, _)| self.0 / 1000 == *thousands && (self.0 == 0 || *thousands > 0));
-        known.map_or("unknown", |(_, words)| words)
+    /// Category of the code in words: its thousands; the other digits give details. (`cudnn_graph.h`)
+    pub const fn category(self) -> &'static str {
+        match (self.0 / 1000, self.0) {
+            (_, 0) => "success",
+            (1, _) => "not initialized, or parts of different versions",
+            (2, _) => "bad parameter",
+            (3, _) => "not supported",
+            (4, _) => "internal error",
+            (5, _) => "execution failed",
+            _ => "unknown",
+        }
     }
 
-    /// The error of the function `call`, if it is one.
+    /// Turns the status of the function `call` into a result.
     ///
     /// # Errors
     /// If the status is not success.
@@ -51,111 +48,47 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// Why nothing runs on a GPU.
+/// Why something cannot run on a GPU.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 #[non_exhaustive]
 pub enum GpuError {
-    /// A library is not on this machine.
     #[error(transparent)]
     LibraryMissing(#[from] LibraryMissing),
-    /// A library is there but lacks a function: it is too old, or too new.
-    #[error("{library} has no function {symbol}: cuDNN 9 and, for several GPUs, NCCL 2.14 are needed")]
-    SymbolMissing {
-        /// The file.
-        library: String,
-        /// The function.
-        symbol: &'static str,
-    },
-    /// A cuDNN whose statuses mean something else.
-    #[error("{library} has the version {found}: cuDNN 9 is needed")]
-    Version {
-        /// The file.
-        library: String,
-        /// `CUDNN_VERSION`
-        found: usize,
-    },
-    /// A function of the driver refused.
-    #[error("{call}: {}", told(.source))]
-    Cuda {
-        /// Its name.
-        call: &'static str,
-        /// What it returned.
-        source: cudarc::driver::DriverError,
-    },
-    /// There is no such GPU.
-    #[error("GPU {number} (LOCAL_RANK) is wanted, but there are {count} (CUDA_VISIBLE_DEVICES)")]
-    Number {
-        /// Its number, from 0.
-        number: usize,
-        /// How many there are.
-        count: usize,
-    },
-    /// An NCCL function refused.
-    #[error("{call}: {reason} (NCCL_DEBUG=INFO says more)")]
-    Nccl {
-        /// Its name.
-        call: &'static str,
-        /// What NCCL calls it.
-        reason: String,
-    },
-    /// A cuDNN function refused.
+    #[error(transparent)]
+    SymbolMissing(#[from] SymbolMissing),
+    #[error("{library} has version {found}: cuDNN 9 is required")]
+    Version { library: String, found: usize },
+    #[error("{call}: {}", described(.source))]
+    Cuda { call: &'static str, source: cudarc::driver::DriverError },
+    #[error("GPU {number} (LOCAL_RANK) does not exist: {count} found (CUDA_VISIBLE_DEVICES)")]
+    Number { number: usize, count: usize },
+    #[error("{call}: {reason} (NCCL_DEBUG=INFO prints more)")]
+    Nccl { call: &'static str, reason: String },
     #[error("{call}: {status}")]
-    Cudnn {
-        /// Its name.
-        call: &'static str,
-        /// What it returned.
-        status: Status,
-    },
-    /// Where cuDNN says that its parameters lie.
+    Cudnn { call: &'static str, status: Status },
     #[error("cudnnGetRNNWeightParams: {0}")]
     Layout(#[from] LayoutError),
-    /// Where cuDNN says that its parameters lie makes no sense in numbers.
     #[error("cudnnGetRNNWeightParams: {what} is {found}")]
-    Report {
-        /// Which of its answers.
-        what: &'static str,
-        /// What it is.
-        found: i64,
-    },
-    /// A number that is beyond what cuDNN counts with.
-    #[error("{what} is {found}, more than cuDNN can count")]
-    Count {
-        /// Which.
-        what: &'static str,
-        /// What it is.
-        found: usize,
-    },
-    /// The lengths of sequences are not those of a batch.
-    #[error("a sequence of {found} steps in a batch of at most {longest}")]
-    Length {
-        /// What there is.
-        found: usize,
-        /// Most steps.
-        longest: usize,
-    },
-    /// Memory of the device is not as long as it must be, or belongs to another device or stream.
-    #[error("{what}: {found} elements, but {needed} are needed, on the stream of the device")]
-    Buffer {
-        /// Of what.
-        what: &'static str,
-        /// What there is.
-        found: usize,
-        /// What is needed.
-        needed: usize,
-    },
-    /// A way back was asked for where nothing was kept for it.
-    #[error("a plan that only runs has no way back")]
+    Report { what: &'static str, found: i64 },
+    #[error("{what} is {found}, which is too large for cuDNN")]
+    Count { what: &'static str, found: usize },
+    #[error("a sequence has {found} steps, but the batch takes 1 to {longest}")]
+    Length { found: usize, longest: usize },
+    #[error("{what}: {found} elements given, {needed} required, on the stream of the device")]
+    Buffer { what: &'static str, found: usize, needed: usize },
+    #[error("a batch for inference has no backward pass")]
     NotTraining,
-    /// A stack is none.
+    /// The settings of the stack are invalid.
     #[error(transparent)]
     Rnn(#[from] RnnError),
-    /// Weights are not those of the stack.
+    /// The weights do not fit the stack.
     #[error(transparent)]
     Weights(#[from] WeightsError),
 }
 
-/// What the driver says of its error, and the error's name.
-fn told(error: &cudarc::driver::DriverError) -> String {
+/// The driver's text and name for its error.
+fn described(error: &cudarc::driver::DriverError) -> String {
     match error.error_string() {
         Ok(text) => format!("{} ({:?})", text.to_string_lossy(), error.0),
         Err(_) => format!("{:?}", error.0),
@@ -167,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_an_error_with_the_name_of_its_call() {
+    fn an_error_names_the_call_and_its_status() {
         Status::SUCCESS.of("cudnnCreate").unwrap();
         let text = |code| Status(code).of("cudnnCreate").unwrap_err().to_string();
         assert_eq!(text(2002), "cudnnCreate: status 2002 (bad parameter)");

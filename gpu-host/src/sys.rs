@@ -1,7 +1,24 @@
-//! cuDNN's RNN functions, and what is made of it owned by types. Functions are loaded once, in [`Cudnn::load`]; after
-//! that nothing can be missing. Argument types are `cudarc`'s, whose own functions panic where a library or a symbol is
-//! missing and whose status is an enum that a newer cuDNN could leave. Descriptors are in `sys/descriptors.rs`, what computes in `sys/compute.rs`.
+//! cuDNN's RNN functions, and owning types for its objects. [`Cudnn::load`] loads all functions at once, so none can be
+//! missing later. The argument types are those of `cudarc`. Its own functions are not used: they panic if a library or
+//! a symbol is missing, and their status is an enum, which a newer cuDNN could violate. Descriptors are in
+//! `sys/descriptors.rs`, the forward and backward pass in `sys/compute.rs`.
 #![allow(unsafe_code)]
+
+/// Calls [`Owned::new`].
+macro_rules! create {
+    ($cudnn:expr, $create:ident, $destroy:ident) => {{
+        let functions = $cudnn.functions();
+        // SAFETY: by its type, the first function creates an object, and the second one destroys such an object.
+        unsafe { Owned::new($cudnn, stringify!($create), null_mut(), functions.$create, functions.$destroy) }
+    }};
+}
+
+/// Calls a function of cuDNN and checks its status. The lines of the arguments are those of the declaration.
+macro_rules! call {
+    ($cudnn:expr, $name:ident($($arg:expr),* $(,)?)) => {
+        ($cudnn.functions().$name)($($arg),*).of(stringify!($name))
+    };
+}
 
 pub(crate) mod compute;
 mod descriptors;
@@ -12,178 +29,133 @@ use std::ffi::{c_int, c_ulonglong, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::cudnn::sys::{
-    cudaStream_t, cudnnDataType_t, cudnnDirectionMode_t, cudnnDropoutDescriptor_t, cudnnForwardMode_t, cudnnHandle_t,
-    cudnnMathType_t, cudnnRNNAlgo_t, cudnnRNNBiasMode_t, cudnnRNNClipMode_t, cudnnRNNDataDescriptor_t,
-    cudnnRNNDataLayout_t, cudnnRNNDescriptor_t, cudnnRNNInputMode_t, cudnnRNNMode_t, cudnnTensorDescriptor_t,
-};
+use cudarc::cudnn::sys::*;
 use cudarc::driver::CudaStream;
 use libloading::Library;
 
-pub use descriptors::{Algorithm, Dropout, RnnData, RnnDescriptor};
+pub use descriptors::{Algorithm, RnnData, RnnDescriptor};
 pub(crate) use memory::{Element, Values, failed};
 
-use crate::library::{Needed, open, symbol};
+use crate::library::{Needed, functions, open};
 use crate::status::{GpuError, Status};
 
-/// `CUDNN_VERSION` of the first cuDNN 9. Its predecessor has these functions too, but other statuses.
+/// `CUDNN_VERSION` of the first cuDNN 9. cuDNN 8 has the same functions, but other status codes.
 const OLDEST: usize = 90_000;
 
+type Result<T, E = GpuError> = std::result::Result<T, E>;
 type Create<T> = unsafe extern "C" fn(*mut T) -> Status;
 type Destroy<T> = unsafe extern "C" fn(T) -> Status;
-type SetDropout =
-    unsafe extern "C" fn(cudnnDropoutDescriptor_t, cudnnHandle_t, f32, *mut c_void, usize, c_ulonglong) -> Status;
-type SetRnn = unsafe extern "C" fn(
-    cudnnRNNDescriptor_t,
-    cudnnRNNAlgo_t,
-    cudnnRNNMode_t,
-    cudnnRNNBiasMode_t,
-    cudnnDirectionMode_t,
-    cudnnRNNInputMode_t,
-    cudnnDataType_t,
-    cudnnDataType_t,
-    cudnnMathType_t,
-    i32,
-    i32,
-    i32,
-    i32,
-    cudnnDropoutDescriptor_t,
-    u32,
-) -> Status;
-type SetClip = unsafe extern "C" fn(cudnnRNNDescriptor_t, cudnnRNNClipMode_t, f64, f64) -> Status;
-type SetRnnData = unsafe extern "C" fn(
-    cudnnRNNDataDescriptor_t,
-    cudnnDataType_t,
-    cudnnRNNDataLayout_t,
-    c_int,
-    c_int,
-    c_int,
-    *const c_int,
-    *mut c_void,
-) -> Status;
-type SetStream = unsafe extern "C" fn(cudnnHandle_t, cudaStream_t) -> Status;
-type SetTensor =
-    unsafe extern "C" fn(cudnnTensorDescriptor_t, cudnnDataType_t, c_int, *const c_int, *const c_int) -> Status;
-type GetTensor = unsafe extern "C" fn(
-    cudnnTensorDescriptor_t,
-    c_int,
-    *mut cudnnDataType_t,
-    *mut c_int,
-    *mut c_int,
-    *mut c_int,
-) -> Status;
-type GetWeightSpaceSize = unsafe extern "C" fn(cudnnHandle_t, cudnnRNNDescriptor_t, *mut usize) -> Status;
-type GetWeightParams = unsafe extern "C" fn(
-    cudnnHandle_t,
-    cudnnRNNDescriptor_t,
-    i32,
-    usize,
-    *const c_void,
-    i32,
-    cudnnTensorDescriptor_t,
-    *mut *mut c_void,
-    cudnnTensorDescriptor_t,
-    *mut *mut c_void,
-) -> Status;
-type GetTempSpaceSizes = unsafe extern "C" fn(
-    cudnnHandle_t,
-    cudnnRNNDescriptor_t,
-    cudnnForwardMode_t,
-    cudnnRNNDataDescriptor_t,
-    *mut usize,
-    *mut usize,
-) -> Status;
 
-/// The functions, and the library that keeps them in memory.
-struct Functions {
-    get_version: unsafe extern "C" fn() -> usize,
-    create: Create<cudnnHandle_t>,
-    destroy: Destroy<cudnnHandle_t>,
-    set_stream: SetStream,
-    create_tensor: Create<cudnnTensorDescriptor_t>,
-    destroy_tensor: Destroy<cudnnTensorDescriptor_t>,
-    set_tensor: SetTensor,
-    get_tensor: GetTensor,
-    create_dropout: Create<cudnnDropoutDescriptor_t>,
-    destroy_dropout: Destroy<cudnnDropoutDescriptor_t>,
-    set_dropout: SetDropout,
-    create_rnn: Create<cudnnRNNDescriptor_t>,
-    destroy_rnn: Destroy<cudnnRNNDescriptor_t>,
-    set_rnn: SetRnn,
-    set_clip: SetClip,
-    create_rnn_data: Create<cudnnRNNDataDescriptor_t>,
-    destroy_rnn_data: Destroy<cudnnRNNDataDescriptor_t>,
-    set_rnn_data: SetRnnData,
-    get_weight_space_size: GetWeightSpaceSize,
-    get_weight_params: GetWeightParams,
-    get_temp_space_sizes: GetTempSpaceSizes,
-    forward: compute::RnnForward,
-    backward_data: compute::RnnBackwardData,
-    backward_weights: compute::RnnBackwardWeights,
-    _library: Library,
+functions! {
+    /// The functions of cuDNN 9 that are called. `cudnnStatus_t` is a C enum and thus a 32-bit number.
+    struct Functions;
+    fn cudnnGetVersion() -> usize;
+    fn cudnnCreate(handle: *mut cudnnHandle_t) -> Status;
+    fn cudnnDestroy(handle: cudnnHandle_t) -> Status;
+    fn cudnnSetStream(handle: cudnnHandle_t, stream: cudaStream_t) -> Status;
+    fn cudnnCreateTensorDescriptor(tensor: *mut cudnnTensorDescriptor_t) -> Status;
+    fn cudnnDestroyTensorDescriptor(tensor: cudnnTensorDescriptor_t) -> Status;
+    fn cudnnSetTensorNdDescriptor(
+        tensor: cudnnTensorDescriptor_t, data_type: cudnnDataType_t,
+        rank: c_int, dims: *const c_int, strides: *const c_int,
+    ) -> Status;
+    fn cudnnGetTensorNdDescriptor(
+        tensor: cudnnTensorDescriptor_t, asked: c_int, data_type: *mut cudnnDataType_t,
+        rank: *mut c_int, dims: *mut c_int, strides: *mut c_int,
+    ) -> Status;
+    fn cudnnCreateDropoutDescriptor(dropout: *mut cudnnDropoutDescriptor_t) -> Status;
+    fn cudnnDestroyDropoutDescriptor(dropout: cudnnDropoutDescriptor_t) -> Status;
+    fn cudnnSetDropoutDescriptor(
+        dropout: cudnnDropoutDescriptor_t, handle: cudnnHandle_t, probability: f32,
+        states: *mut c_void, states_bytes: usize, seed: c_ulonglong,
+    ) -> Status;
+    fn cudnnCreateRNNDescriptor(rnn: *mut cudnnRNNDescriptor_t) -> Status;
+    fn cudnnDestroyRNNDescriptor(rnn: cudnnRNNDescriptor_t) -> Status;
+    fn cudnnSetRNNDescriptor_v8(
+        rnn: cudnnRNNDescriptor_t, algorithm: cudnnRNNAlgo_t, mode: cudnnRNNMode_t, bias: cudnnRNNBiasMode_t,
+        direction: cudnnDirectionMode_t, input: cudnnRNNInputMode_t,
+        data_type: cudnnDataType_t, precision: cudnnDataType_t, math: cudnnMathType_t,
+        input_size: i32, hidden_size: i32, projected_size: i32, layers: i32,
+        dropout: cudnnDropoutDescriptor_t, flags: u32,
+    ) -> Status;
+    fn cudnnRNNSetClip_v9(rnn: cudnnRNNDescriptor_t, mode: cudnnRNNClipMode_t, least: f64, most: f64) -> Status;
+    fn cudnnCreateRNNDataDescriptor(data: *mut cudnnRNNDataDescriptor_t) -> Status;
+    fn cudnnDestroyRNNDataDescriptor(data: cudnnRNNDataDescriptor_t) -> Status;
+    fn cudnnSetRNNDataDescriptor(
+        data: cudnnRNNDataDescriptor_t, data_type: cudnnDataType_t, layout: cudnnRNNDataLayout_t,
+        longest: c_int, sequences: c_int, features: c_int, lengths: *const c_int, fill: *mut c_void,
+    ) -> Status;
+    fn cudnnGetRNNWeightSpaceSize(handle: cudnnHandle_t, rnn: cudnnRNNDescriptor_t, bytes: *mut usize) -> Status;
+    fn cudnnGetRNNWeightParams(
+        handle: cudnnHandle_t, rnn: cudnnRNNDescriptor_t, pseudo_layer: i32,
+        weight_bytes: usize, weights: *const c_void, lin_layer_id: i32,
+        matrix: cudnnTensorDescriptor_t, matrix_address: *mut *mut c_void,
+        bias: cudnnTensorDescriptor_t, bias_address: *mut *mut c_void,
+    ) -> Status;
+    fn cudnnGetRNNTempSpaceSizes(
+        handle: cudnnHandle_t, rnn: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t, x: cudnnRNNDataDescriptor_t,
+        work_bytes: *mut usize, reserve_bytes: *mut usize,
+    ) -> Status;
+    fn cudnnRNNForward(
+        handle: cudnnHandle_t, rnn: cudnnRNNDescriptor_t, mode: cudnnForwardMode_t, lengths: *const i32,
+        x_data: cudnnRNNDataDescriptor_t, x: *const c_void, y_data: cudnnRNNDataDescriptor_t, y: *mut c_void,
+        hidden: cudnnTensorDescriptor_t, hidden_begin: *const c_void, hidden_end: *mut c_void,
+        cell: cudnnTensorDescriptor_t, cell_begin: *const c_void, cell_end: *mut c_void,
+        weight_bytes: usize, weights: *const c_void,
+        work_bytes: usize, work: *mut c_void, reserve_bytes: usize, reserve: *mut c_void,
+    ) -> Status;
+    fn cudnnRNNBackwardData_v8(
+        handle: cudnnHandle_t, rnn: cudnnRNNDescriptor_t, lengths: *const i32,
+        y_data: cudnnRNNDataDescriptor_t, y: *const c_void, to_y: *const c_void,
+        x_data: cudnnRNNDataDescriptor_t, to_x: *mut c_void,
+        hidden: cudnnTensorDescriptor_t, hidden_begin: *const c_void, to_hidden_end: *const c_void,
+        to_hidden_begin: *mut c_void,
+        cell: cudnnTensorDescriptor_t, cell_begin: *const c_void, to_cell_end: *const c_void,
+        to_cell_begin: *mut c_void,
+        weight_bytes: usize, weights: *const c_void,
+        work_bytes: usize, work: *mut c_void, reserve_bytes: usize, reserve: *mut c_void,
+    ) -> Status;
+    fn cudnnRNNBackwardWeights_v8(
+        handle: cudnnHandle_t, rnn: cudnnRNNDescriptor_t, mode: cudnnWgradMode_t, lengths: *const i32,
+        x_data: cudnnRNNDataDescriptor_t, x: *const c_void,
+        hidden: cudnnTensorDescriptor_t, hidden_begin: *const c_void,
+        y_data: cudnnRNNDataDescriptor_t, y: *const c_void,
+        weight_bytes: usize, to_weights: *mut c_void,
+        work_bytes: usize, work: *mut c_void, reserve_bytes: usize, reserve: *mut c_void,
+    ) -> Status;
 }
 
-/// A cuDNN that is loaded.
+/// A loaded cuDNN.
 #[derive(Clone)]
-pub struct Cudnn(Arc<Functions>);
+pub struct Cudnn(Arc<(Functions, Library)>);
 
 impl Cudnn {
-    /// Loads cuDNN and finds every function that this crate calls.
-    ///
-    /// # Errors
-    /// If there is no cuDNN, or it is older than cuDNN 9 or lacks a function.
-    pub fn load() -> Result<Self, GpuError> {
+    /// Loads cuDNN and all functions that this crate calls.
+    pub fn load() -> Result<Self> {
         Self::load_from(Needed::Cudnn.files())
     }
 
-    /// As [`load`](Self::load), from the first of these files that there is.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load).
-    pub fn load_from(files: Vec<String>) -> Result<Self, GpuError> {
+    /// Loads cuDNN from the first of these files that can be loaded.
+    fn load_from(files: Vec<String>) -> Result<Self> {
         let (library, file) = open(Needed::Cudnn, files)?;
-        // SAFETY: the types above are those of cuDNN 9's headers, with `cudnnStatus_t` as the 32-bit number that a C enum
-        // of its values is. The functions and their library are kept together and neither is given away.
-        let functions = unsafe {
-            Functions {
-                get_version: symbol(&library, &file, "cudnnGetVersion")?,
-                create: symbol(&library, &file, "cudnnCreate")?,
-                destroy: symbol(&library, &file, "cudnnDestroy")?,
-                set_stream: symbol(&library, &file, "cudnnSetStream")?,
-                create_tensor: symbol(&library, &file, "cudnnCreateTensorDescriptor")?,
-                destroy_tensor: symbol(&library, &file, "cudnnDestroyTensorDescriptor")?,
-                set_tensor: symbol(&library, &file, "cudnnSetTensorNdDescriptor")?,
-                get_tensor: symbol(&library, &file, "cudnnGetTensorNdDescriptor")?,
-                create_dropout: symbol(&library, &file, "cudnnCreateDropoutDescriptor")?,
-                destroy_dropout: symbol(&library, &file, "cudnnDestroyDropoutDescriptor")?,
-                set_dropout: symbol(&library, &file, "cudnnSetDropoutDescriptor")?,
-                create_rnn: symbol(&library, &file, "cudnnCreateRNNDescriptor")?,
-                destroy_rnn: symbol(&library, &file, "cudnnDestroyRNNDescriptor")?,
-                set_rnn: symbol(&library, &file, "cudnnSetRNNDescriptor_v8")?,
-                set_clip: symbol(&library, &file, "cudnnRNNSetClip_v9")?,
-                create_rnn_data: symbol(&library, &file, "cudnnCreateRNNDataDescriptor")?,
-                destroy_rnn_data: symbol(&library, &file, "cudnnDestroyRNNDataDescriptor")?,
-                set_rnn_data: symbol(&library, &file, "cudnnSetRNNDataDescriptor")?,
-                get_weight_space_size: symbol(&library, &file, "cudnnGetRNNWeightSpaceSize")?,
-                get_weight_params: symbol(&library, &file, "cudnnGetRNNWeightParams")?,
-                get_temp_space_sizes: symbol(&library, &file, "cudnnGetRNNTempSpaceSizes")?,
-                forward: symbol(&library, &file, "cudnnRNNForward")?,
-                backward_data: symbol(&library, &file, "cudnnRNNBackwardData_v8")?,
-                backward_weights: symbol(&library, &file, "cudnnRNNBackwardWeights_v8")?,
-                _library: library,
-            }
-        };
-        let (cudnn, library) = (Self(Arc::new(functions)), file);
+        // SAFETY: the types are those of cuDNN 9's headers. The functions are stored with their library, and neither
+        // leaves this type.
+        let functions = unsafe { Functions::load(&library, &file) }?;
+        let cudnn = Self(Arc::new((functions, library)));
         match cudnn.version() {
-            found @ ..OLDEST => Err(GpuError::Version { library, found }),
+            found @ ..OLDEST => Err(GpuError::Version { library: file, found }),
             _ => Ok(cudnn),
         }
     }
 
-    /// `CUDNN_VERSION`: 91201 is 9.12.1.
+    fn functions(&self) -> &Functions {
+        &self.0.0
+    }
+
+    /// `CUDNN_VERSION`, for example 91201 for 9.12.1.
     pub fn version(&self) -> usize {
-        // SAFETY: it has no preconditions.
-        unsafe { (self.0.get_version)() }
+        // SAFETY: the function has no preconditions.
+        unsafe { (self.functions().cudnnGetVersion)() }
     }
 }
 
@@ -193,7 +165,7 @@ impl std::fmt::Debug for Cudnn {
     }
 }
 
-/// Something of cuDNN's that is destroyed with this.
+/// A cuDNN object, which is destroyed on drop.
 struct Owned<T: Copy> {
     raw: T,
     destroy: Destroy<T>,
@@ -202,52 +174,40 @@ struct Owned<T: Copy> {
 
 impl<T: Copy> Owned<T> {
     /// # Safety
-    /// `create` must fill in what it is given when it succeeds, and `destroy` take exactly that.
-    unsafe fn new(
-        cudnn: &Cudnn,
-        call: &'static str,
-        mut raw: T,
-        create: Create<T>,
-        destroy: Destroy<T>,
-    ) -> Result<Self, GpuError> {
-        // SAFETY: the caller knows the functions; `raw` outlives the call.
+    /// When `create` succeeds, it must have initialized its argument, and `destroy` must accept that value.
+    unsafe fn new(of: &Cudnn, call: &'static str, mut raw: T, create: Create<T>, destroy: Destroy<T>) -> Result<Self> {
+        // SAFETY: the caller guarantees the functions; `raw` outlives the call.
         unsafe { create(&mut raw) }.of(call)?;
-        Ok(Self { raw, destroy, cudnn: cudnn.clone() })
+        Ok(Self { raw, destroy, cudnn: of.clone() })
     }
 }
 
 impl<T: Copy> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: `create` made it and nobody else destroys it; the library is still loaded, as `cudnn` lives. What it
-        // returns can only say that the device is gone already.
+        // SAFETY: `create` made the object and nothing else destroys it; `cudnn` keeps the library loaded. An error
+        // could only mean that the device is already gone.
         let _ = unsafe { (self.destroy)(self.raw) };
     }
 }
 
-/// A cuDNN on a stream: what it is asked for happens there, one thing after the other.
+/// A cuDNN handle on a stream, where all work runs in order.
 pub struct Handle {
     owned: Owned<cudnnHandle_t>,
     stream: Arc<CudaStream>,
 }
 
 impl Handle {
-    /// On a stream, whose context becomes the thread's.
-    ///
-    /// # Errors
-    /// If cuDNN refuses: there is no memory, or the driver is too old for it.
-    pub fn new(cudnn: &Cudnn, stream: &Arc<CudaStream>) -> Result<Self, GpuError> {
+    /// Creates a handle on a stream and makes the stream's context current for this thread.
+    pub fn new(cudnn: &Cudnn, stream: &Arc<CudaStream>) -> Result<Self> {
         stream.context().bind_to_thread().map_err(failed("cuCtxSetCurrent"))?;
-        let (create, destroy) = (cudnn.0.create, cudnn.0.destroy);
-        // SAFETY: `cudnnCreate` and `cudnnDestroy` belong together.
-        let owned = unsafe { Owned::new(cudnn, "cudnnCreate", null_mut(), create, destroy) }?;
-        // SAFETY: both are alive, and the stream stays so as long as the handle: fields are dropped in their order.
-        unsafe { (cudnn.0.set_stream)(owned.raw, stream.cu_stream().cast()) }.of("cudnnSetStream")?;
+        let owned = create!(cudnn, cudnnCreate, cudnnDestroy)?;
+        // SAFETY: both are alive. The stream outlives the handle, as fields are dropped in order of declaration.
+        unsafe { call!(cudnn, cudnnSetStream(owned.raw, stream.cu_stream().cast())) }?;
         Ok(Self { owned, stream: stream.clone() })
     }
 
-    /// Its stream.
-    pub const fn stream(&self) -> &Arc<CudaStream> {
-        &self.stream
+    pub(crate) const fn raw(&self) -> (&Cudnn, cudnnHandle_t) {
+        (&self.owned.cudnn, self.owned.raw)
     }
 }
 

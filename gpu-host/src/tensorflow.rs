@@ -1,5 +1,5 @@
-//! TensorFlow 1's canonical variables of `CudnnLSTM`, `CudnnGRU` and their kin: those of the cells that compute the same,
-//! one for each layer and direction.
+//! TensorFlow 1's canonical variables of `CudnnLSTM`, `CudnnGRU` and the like: those of the equivalent cells, one per
+//! layer and direction.
 //!
 //! ```text
 //! <scope>/rnn/multi_rnn_cell/cell_<layer>/<cell>/...
@@ -12,26 +12,26 @@
 //! | `cudnn_compatible_gru_cell` | `gates/{kernel,bias}` of r and u, `candidate/input_projection/{kernel,bias}`, `candidate/hidden_projection/{kernel,bias}` |
 //! | `basic_rnn_cell` | `kernel` `[input + hidden, hidden]`, `bias` |
 //!
-//! These cells have one bias where cuDNN has two, but in a GRU's candidate: what is written is their sum, what is read
-//! is the input side's. (tensorflow/contrib/cudnn_rnn/python/ops/cudnn_rnn_ops.py)
+//! These cells have one bias where cuDNN has two, except in the candidate of a GRU. The sum of both is written; it is
+//! read as the bias of the input side. (tensorflow/contrib/cudnn_rnn/python/ops/cudnn_rnn_ops.py)
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use tidegate::activation::Activation;
-use tidegate::gate::{LSTM, LSTM_TF1, permutation};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::DataError;
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::Layer;
-use tidegate_tools::format::tf1::cells;
+use tidegate::internals::{
+    activation::Activation,
+    gate::{LSTM, LSTM_TF1, permutation},
+};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::Layer;
+use tidegate_model::format::tf1::cells;
 
-use crate::checkpoint;
+pub use crate::checkpoint::write_checkpoint;
 use crate::rnn::{Cell, Rnn, Settings};
-use crate::saveable::{SaveError, linear, of_layer};
+use crate::saveable::{SaveError, linear, take};
 use crate::weights::{LayerWeights, check};
 
-/// Where the variables of a pseudo-layer are.
+/// Prefix of the variable names of a pseudo-layer.
 fn prefix(rnn: &Rnn, scope: &str, pseudo_layer: usize) -> String {
     let cell = match rnn.settings().cell {
         Cell::Lstm => "cudnn_compatible_lstm_cell",
@@ -48,20 +48,17 @@ fn prefix(rnn: &Rnn, scope: &str, pseudo_layer: usize) -> String {
     format!("{scope}{separator}stack_bidirectional_rnn/cell_{layer}/bidirectional_rnn/{side}/{cell}")
 }
 
-/// The variables of a stack by their names.
+/// Converts the weights of a stack to named variables.
 ///
 /// # Errors
-/// If the weights are not the stack's, or it has a projection or a clip, which these cells have not.
+/// If the weights do not fit the stack, or it has a projection or a clip, which these cells lack.
 pub fn to_variables(rnn: &Rnn, layers: &[LayerWeights], scope: &str) -> Result<BTreeMap<String, Tensor>, SaveError> {
     check(rnn, layers)?;
     refuse_others(rnn, scope)?;
     let mut variables = BTreeMap::new();
     for (pseudo_layer, layer) in layers.iter().enumerate() {
-        let layer = linear(rnn, pseudo_layer, layer);
-        let prefix = prefix(rnn, scope, pseudo_layer);
-        for (name, tensor) in cell(rnn, &layer) {
-            variables.insert(format!("{prefix}/{name}"), tensor);
-        }
+        let (prefix, layer) = (prefix(rnn, scope, pseudo_layer), linear(rnn, pseudo_layer, layer));
+        variables.extend(cell(rnn, &layer).into_iter().map(|(name, tensor)| (format!("{prefix}/{name}"), tensor)));
     }
     Ok(variables)
 }
@@ -75,7 +72,7 @@ fn refuse_others(rnn: &Rnn, scope: &str) -> Result<(), SaveError> {
     }
 }
 
-/// The variables of one cell.
+/// Variables of one cell.
 fn cell(rnn: &Rnn, layer: &LayerWeights) -> Vec<(&'static str, Tensor)> {
     let hidden = rnn.settings().hidden_size;
     let rows = rnn.settings().cell.blocks() * hidden;
@@ -109,7 +106,7 @@ fn cell(rnn: &Rnn, layer: &LayerWeights) -> Vec<(&'static str, Tensor)> {
     }
 }
 
-/// Rows of matrices as columns, those of one matrix below those of another.
+/// Transposes the rows of several matrices into one matrix, stacked along the first axis.
 fn kernel(matrices: &[&Tensor], rows: &[usize]) -> Tensor {
     let mut kernel = Tensor { shape: vec![0, rows.len()], data: Vec::new() };
     for matrix in matrices {
@@ -120,10 +117,10 @@ fn kernel(matrices: &[&Tensor], rows: &[usize]) -> Tensor {
     kernel
 }
 
-/// The weights of a stack from variables of these names. Other variables are not looked at.
+/// Converts named variables to the weights of a stack. Other variables are ignored.
 ///
 /// # Errors
-/// If one is missing or of another shape.
+/// If a variable is missing or has another shape.
 pub fn from_variables(
     rnn: &Rnn,
     variables: &BTreeMap<String, Tensor>,
@@ -150,15 +147,7 @@ pub fn from_variables(
             Cell::RnnTanh => cells::basic_rnn(variable("kernel")?, variable("bias")?, Activation::Tanh)?,
             Cell::RnnRelu => cells::basic_rnn(variable("kernel")?, variable("bias")?, Activation::Relu)?,
         };
-        of_layer(rnn, pseudo_layer, found, &prefix)
+        take(rnn, pseudo_layer, &prefix, |name| found.tensors.get(name))
     };
     (0..rnn.pseudo_layers()).map(layer).collect()
-}
-
-/// Writes a checkpoint that TensorFlow and `tidegate import` read: `<prefix>.index` and `<prefix>.data-00000-of-00001`.
-///
-/// # Errors
-/// If the files cannot be written.
-pub fn write_checkpoint(prefix: &Path, variables: &BTreeMap<String, Tensor>) -> Result<(), DataError> {
-    checkpoint::write(prefix, variables)
 }

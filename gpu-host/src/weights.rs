@@ -1,72 +1,43 @@
-//! Parameters by name on the one side, cuDNN's weight space on the other, through a [`Layout`].
+//! Conversion between named parameters and cuDNN's weight space, through a [`Layout`].
 
 use std::collections::BTreeMap;
 
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::error::Shape;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::error::Shape;
 
 use crate::layout::{Kind, Layout, Region, Side};
 use crate::rnn::{Bias, Rnn};
 
-/// The tensors of one pseudo-layer by their canonical names: the gates' blocks of rows one below the other, in the order
-/// of [`gate`](tidegate::gate), which is cuDNN's.
+/// Tensors of one pseudo-layer by their canonical names. The blocks of the gates are stacked as rows in the order of
+/// [`gate`](tidegate::internals::gate), which is also cuDNN's.
 ///
-/// | name | shape | there |
+/// | name | shape | present |
 /// |---|---|---|
-/// | `input_weights` | `[gates * hidden, input]` | not where the input skips them |
+/// | `input_weights` | `[gates * hidden, input]` | not in a first layer without input weights |
 /// | `recurrent_weights` | `[gates * hidden, output]` | always |
-/// | `input_bias` | `[gates * hidden]` | as [`Bias`] says |
-/// | `recurrent_bias` | `[gates * hidden]` | as [`Bias`] says |
+/// | `input_bias` | `[gates * hidden]` | depends on [`Bias`] |
+/// | `recurrent_bias` | `[gates * hidden]` | depends on [`Bias`] |
 /// | `projection_weights` | `[output, hidden]` | with a projection |
 pub type LayerWeights = BTreeMap<&'static str, Tensor>;
 
-/// Why weights and a weight space do not go together.
+/// Why weights do not fit a stack or a weight space.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum WeightsError {
-    /// Not as many pseudo-layers as the stack has.
-    #[error("{found} pseudo-layers are given, but the stack has {needed}")]
-    Layers {
-        /// What there are.
-        found: usize,
-        /// What is needed.
-        needed: usize,
-    },
-    /// A tensor is missing, left over or of another shape.
+    #[error("{found} pseudo-layers given, but the stack has {needed}")]
+    Layers { found: usize, needed: usize },
     #[error("{tensor} of pseudo-layer {pseudo_layer} is {found}, but must be {needed}")]
-    Tensor {
-        /// Whose.
-        pseudo_layer: usize,
-        /// Its canonical name.
-        tensor: String,
-        /// What there is.
-        found: Found,
-        /// What is needed.
-        needed: Found,
-    },
-    /// The weight space has another size.
-    #[error("{found} elements of a weight space are given, but it has {needed}")]
-    Params {
-        /// What there are.
-        found: usize,
-        /// What is needed.
-        needed: usize,
-    },
+    Tensor { pseudo_layer: usize, tensor: String, found: String, needed: String },
+    #[error("a weight space of {found} elements given, but the layout has {needed}")]
+    Params { found: usize, needed: usize },
 }
 
-/// A shape, or that there is no tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found(Option<Vec<usize>>);
-
-impl std::fmt::Display for Found {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Some(shape) => Shape(shape.clone()).fmt(f),
-            None => f.write_str("absent"),
-        }
-    }
+/// A shape in words, or the absence of a tensor.
+fn words(shape: Option<&Vec<usize>>) -> String {
+    shape.map_or_else(|| "absent".to_owned(), |shape| Shape(shape.clone()).to_string())
 }
 
-/// The tensors that a pseudo-layer has: name, which part of the weight space, shape.
+/// Tensors of a pseudo-layer: name, side and kind in the weight space, shape.
 pub fn tensors(rnn: &Rnn, pseudo_layer: usize) -> impl Iterator<Item = (&'static str, Side, Kind, Vec<usize>)> {
     let settings = rnn.settings();
     let rows = settings.cell.blocks() * settings.hidden_size;
@@ -84,10 +55,10 @@ pub fn tensors(rnn: &Rnn, pseudo_layer: usize) -> impl Iterator<Item = (&'static
     all.into_iter().filter_map(|(name, side, kind, shape)| Some((name, side, kind, shape?)))
 }
 
-/// Checks that these are the weights of the stack.
+/// Checks that weights fit a stack.
 ///
 /// # Errors
-/// If a pseudo-layer or tensor is missing, left over or of another shape.
+/// If a pseudo-layer or tensor is missing, is not one of the stack's, or has another shape.
 pub fn check(rnn: &Rnn, layers: &[LayerWeights]) -> Result<(), WeightsError> {
     let (found, needed) = (layers.len(), rnn.pseudo_layers());
     if found != needed {
@@ -97,8 +68,8 @@ pub fn check(rnn: &Rnn, layers: &[LayerWeights]) -> Result<(), WeightsError> {
         let refuse = |tensor: &str, found: Option<&Tensor>, needed: Option<&Vec<usize>>| WeightsError::Tensor {
             pseudo_layer,
             tensor: tensor.to_owned(),
-            found: Found(found.map(|found| found.shape.clone())),
-            needed: Found(needed.cloned()),
+            found: words(found.map(|found| &found.shape)),
+            needed: words(needed),
         };
         for (name, _, _, needed) in tensors(rnn, pseudo_layer) {
             let found = layer.get(name);
@@ -115,10 +86,10 @@ pub fn check(rnn: &Rnn, layers: &[LayerWeights]) -> Result<(), WeightsError> {
     Ok(())
 }
 
-/// Writes weights into a weight space. What lies between its parts stays as it is.
+/// Writes weights into a weight space. Padding is not written.
 ///
 /// # Errors
-/// If the weights are not the stack's, or `params` has another size than the weight space.
+/// If the weights do not fit the stack, or the size of `params` is not the layout's.
 pub fn canonical_to_params(layout: &Layout, layers: &[LayerWeights], params: &mut [f32]) -> Result<(), WeightsError> {
     check(layout.rnn(), layers)?;
     check_size(layout, params.len())?;
@@ -133,10 +104,10 @@ pub fn canonical_to_params(layout: &Layout, layers: &[LayerWeights], params: &mu
     Ok(())
 }
 
-/// Reads weights out of a weight space.
+/// Reads weights from a weight space.
 ///
 /// # Errors
-/// If `params` has another size than the weight space.
+/// If the size of `params` is not the layout's.
 pub fn params_to_canonical(layout: &Layout, params: &[f32]) -> Result<Vec<LayerWeights>, WeightsError> {
     check_size(layout, params.len())?;
     let layer = |pseudo_layer| {

@@ -1,4 +1,4 @@
-//! TensorFlow's and Keras's variables against what these frameworks made themselves, and through the importers.
+//! Compares TensorFlow's and Keras's variables with those that the frameworks wrote, and with the importers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use tidegate_gpu::rnn::{Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::saveable::restore;
 use tidegate_gpu::weights::{LayerWeights, tensors};
 use tidegate_gpu::{keras, tensorflow};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::format::golden::from_case;
-use tidegate_tools::format::{Description, Options, import_with};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::read_tensors;
+
+use tidegate_model::format::{Description, Options, import_with};
+use tidegate_tests::golden::from_case;
 
 fn rnn(cell: Cell, input_size: usize, hidden_size: usize) -> Rnn {
     Rnn::new(Settings::new(cell, input_size, hidden_size)).unwrap()
@@ -24,7 +25,7 @@ fn case(name: &str) -> (HashMap<String, String>, BTreeMap<String, Tensor>) {
     (header.metadata().clone().unwrap(), read_tensors(&path).unwrap())
 }
 
-/// The canonical weights of cuDNN's own tensors: one for each gate and side.
+/// Canonical weights from cuDNN's tensors, of which there is one per gate and side.
 fn of_gates(gates: &[&str], tensors: &BTreeMap<String, Tensor>) -> LayerWeights {
     let stacked = |side: &str| {
         let blocks: Vec<&Tensor> = gates.iter().map(|gate| &tensors[&format!("cudnn/{side}_{gate}")]).collect();
@@ -40,9 +41,9 @@ fn of_gates(gates: &[&str], tensors: &BTreeMap<String, Tensor>) -> LayerWeights 
     ])
 }
 
-/// `CudnnParamsFormatConverter` of TensorFlow 1.15 made the variables that the cases hold.
+/// The variables of the cases were written by `CudnnParamsFormatConverter` of TensorFlow 1.15.
 #[test]
-fn variables_are_those_that_tensorflow_makes() {
+fn variables_equal_those_of_tensorflow() {
     let cases: [(_, _, &[&str], _); 3] = [
         ("lstm_i5h7t9b3", rnn(Cell::Lstm, 5, 7), &["i", "f", "c", "o"], "cudnn_compatible_lstm_cell"),
         ("gru_i3h8t12b1", rnn(Cell::Gru, 3, 8), &["r", "u", "c"], "cudnn_compatible_gru_cell"),
@@ -63,9 +64,9 @@ fn variables_are_those_that_tensorflow_makes() {
     }
 }
 
-/// The importer reads the case by its own code, and compares it with the layer that Keras loads it into.
+/// The importer reads the case with code of its own and compares it with the layer that Keras loads.
 #[test]
-fn variables_are_those_of_keras_2() {
+fn variables_equal_those_of_keras_2() {
     for (name, cell, input, hidden) in
         [("CuDNNLSTM__i5h7t9b3", Cell::Lstm, 5, 7), ("CuDNNGRU__i6h9t11b3", Cell::Gru, 6, 9)]
     {
@@ -80,7 +81,7 @@ fn variables_are_those_of_keras_2() {
     }
 }
 
-/// Multiples of 1/64: their sums are exact.
+/// Multiples of 1/64, whose sums are exact.
 fn weights(rnn: &Rnn) -> Vec<LayerWeights> {
     let mut number = 0_u32;
     let mut next = || {
@@ -91,7 +92,8 @@ fn weights(rnn: &Rnn) -> Vec<LayerWeights> {
     (0..rnn.pseudo_layers()).map(|k| tensors(rnn, k).map(|(name, _, _, shape)| (name, of(shape))).collect()).collect()
 }
 
-/// As these cells have them: the recurrent bias is part of the input's, but in a GRU's candidate.
+/// Weights as these cells store them: the recurrent bias is added to that of the input, except in the candidate of a
+/// GRU.
 fn summed(rnn: &Rnn, layers: &[LayerWeights]) -> Vec<LayerWeights> {
     let hidden = rnn.settings().hidden_size;
     let apart = if rnn.settings().cell == Cell::Gru { hidden } else { 0 };
@@ -137,7 +139,7 @@ fn a_checkpoint_is_read_by_the_importer() {
                     }],
                 }))
                 .unwrap();
-                // Of LSTMs and GRUs the names tell all.
+                // The names of LSTM and GRU variables identify the cell.
                 let told = matches!(cell, Cell::Lstm | Cell::Gru);
                 let options = Options {
                     description: (!told).then_some(description),
@@ -152,7 +154,7 @@ fn a_checkpoint_is_read_by_the_importer() {
 }
 
 #[test]
-fn a_skipped_input_is_the_identity_in_tensorflow() {
+fn missing_input_weights_are_the_identity_in_tensorflow() {
     let skip = Rnn::new(Settings { input_mode: InputMode::Skip, ..*rnn(Cell::Gru, 4, 4).settings() }).unwrap();
     let given = summed(&skip, &weights(&skip));
     let mut variables = tensorflow::to_variables(&skip, &given, "").unwrap();
@@ -165,11 +167,11 @@ fn a_skipped_input_is_the_identity_in_tensorflow() {
 }
 
 #[test]
-fn what_these_layers_lack_is_refused() {
+fn settings_that_these_layers_lack_are_refused() {
     let lstm = rnn(Cell::Lstm, 3, 4);
     let projected = Rnn::new(Settings { projected_size: Some(2), ..*lstm.settings() }).unwrap();
     let refused = tensorflow::to_variables(&projected, &weights(&projected), "scope").unwrap_err().to_string();
-    assert_eq!(refused, "layer \"scope\" of the model has a projection: there is no such layer");
+    assert_eq!(refused, "layer \"scope\" of the model has a projection, which is not supported");
     let clipped = Rnn::new(Settings { cell_clip: Some(1.0), ..*lstm.settings() }).unwrap();
     assert!(tensorflow::to_variables(&clipped, &weights(&clipped), "scope").is_err());
     let two = Rnn::new(Settings { layers: 2, ..*lstm.settings() }).unwrap();

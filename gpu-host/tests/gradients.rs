@@ -1,5 +1,5 @@
-//! The CPU path against PyTorch: scores, loss and gradients that `tests/frameworks/torch_gradients.py` has recorded, and
-//! `torch_fake_quantize.py` where 16 bits count values; and the model that is exported.
+//! Compares the CPU path with PyTorch: scores, loss and gradients recorded by `tests/frameworks/torch_gradients.py`,
+//! and by `torch_fake_quantize.py` for values rounded to 16 bits. Also tests the exported model.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,14 +10,15 @@ use tidegate::{ImageBytes, Model, Numeric};
 use tidegate_gpu::cpu::count::Units;
 use tidegate_gpu::cpu::{Batch, Stack};
 use tidegate_gpu::layout::Layout;
-use tidegate_gpu::network::{Draws, Learned, Lesson, Network, Scaling, best};
+use tidegate_gpu::network::{Cpu, Draws, Learned, Lesson, Network, Scaling};
 use tidegate_gpu::rnn::{Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::weights::{canonical_to_params, params_to_canonical};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::format::Description;
-use tidegate_tools::load::packed;
-use tidegate_tools::runner::run;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::read_tensors;
+use tidegate_model::format::Description;
+use tidegate_model::load::packed;
+use tidegate_model::runner::run;
+use tidegate_model::score::best;
 
 const FEATURES: usize = 3;
 const CLASSES: usize = 4;
@@ -29,7 +30,7 @@ struct Case {
     params: Vec<f32>,
     lengths: Vec<usize>,
     classes: Vec<usize>,
-    /// Where values are counted, what units are worth.
+    /// Scales, if values are rounded.
     units: Option<Vec<Vec<Units>>>,
 }
 
@@ -83,7 +84,8 @@ fn recorded(folder: &str, count: usize) -> Vec<Case> {
     found
 }
 
-/// The largest difference as a share of the largest number, but of no less than a thousandth: some gradients are zero.
+/// The largest difference relative to the largest value, or to 0.001 if all values are smaller: some gradients are
+/// zero.
 fn distance(found: &[f32], needed: &[f32]) -> f32 {
     assert_eq!(found.len(), needed.len());
     let largest = needed.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
@@ -92,31 +94,31 @@ fn distance(found: &[f32], needed: &[f32]) -> f32 {
 }
 
 #[test]
-fn scores_loss_and_gradients_are_pytorch_s() {
+fn scores_loss_and_gradients_equal_pytorch_s() {
     for case in cases() {
-        is_pytorch_s(&case, 0.0);
+        compare(&case, 0.0);
     }
 }
 
-/// Gradients go straight through what is rounded, and nowhere through what is cut off or clipped. Where units are so small that values
-/// are cut off, sums in another order may round to the next one: 1 of 32,767 to the end.
+/// Gradients pass through rounding unchanged and are zero for saturated and clipped values. If scales are so small that
+/// values saturate, sums in another order may round to the next integer, one of 32,767.
 #[test]
-fn gradients_through_counted_values_are_pytorch_s() {
+fn gradients_through_rounded_values_equal_pytorch_s() {
     for case in recorded("counted", 10) {
-        is_pytorch_s(&case, if case.name.ends_with("cut") { 1.0 / 32_767.0 } else { 0.0 });
+        compare(&case, if case.name.ends_with("cut") { 1.0 / 32_767.0 } else { 0.0 });
     }
 }
 
-fn is_pytorch_s(case: &Case, more: f32) {
+fn compare(case: &Case, more: f32) {
     let name = &case.name;
     let units = case.units.as_deref();
-    let scores = case.network.scores(&case.params, case.batch(), None, units).0;
+    let Ok((scores, _)) = case.network.scores(&mut Cpu, &case.params, case.batch(), None, units);
     assert!(distance(&scores, &case.dict["scores"].data) < 1e-5 + more, "{name}");
     let mut gradient = vec![0.0; case.network.params_size()];
     let count = case.classes.len();
     let draws = Draws::new(vec![(ChaCha8Rng::seed_from_u64(0), count)]);
     let lesson = Lesson { batch: case.batch(), classes: &case.classes, sequences: count, from: None, units };
-    let Learned { loss, right, .. } = case.network.learn(&case.params, lesson, draws, &mut gradient);
+    let Ok(Learned { loss, right, .. }) = case.network.learn(&mut Cpu, &case.params, lesson, draws, &mut gradient);
     assert!((loss as f32 - case.dict["loss"].data[0]).abs() < 1e-5 + more, "{name}: {loss}");
     let rows = scores.chunks(CLASSES).zip(&case.classes);
     assert_eq!(right, rows.filter(|(row, class)| best(row) == **class).count(), "{name}");
@@ -129,14 +131,15 @@ fn is_pytorch_s(case: &Case, more: f32) {
     }
 }
 
-/// Gradients of several batches add up, and the parts of a batch give what the whole gives.
+/// Gradients are accumulated, and the parts of a batch have the gradient of the whole batch.
 #[test]
 fn a_batch_in_parts_has_the_same_gradient() {
     for case in cases() {
         let learn = |batch, classes: &[usize], into: &mut [f32]| {
             let draws = Draws::new(vec![(ChaCha8Rng::seed_from_u64(0), classes.len())]);
             let lesson = Lesson { batch, classes, sequences: 5, from: None, units: None };
-            case.network.learn(&case.params, lesson, draws, into)
+            let Ok(learned) = case.network.learn(&mut Cpu, &case.params, lesson, draws, into);
+            learned
         };
         let mut whole = vec![0.0; case.network.params_size()];
         let mut parts = whole.clone();
@@ -149,7 +152,6 @@ fn a_batch_in_parts_has_the_same_gradient() {
     }
 }
 
-/// Weights under PyTorch's names come back as they were.
 #[test]
 fn a_state_dict_is_read_back() {
     for case in cases() {
@@ -163,9 +165,9 @@ fn a_state_dict_is_read_back() {
     }
 }
 
-/// The exported model reads features as they were before they were scaled for training.
+/// The exported model reads unscaled features.
 #[test]
-fn the_exported_model_computes_what_was_trained() {
+fn the_exported_model_computes_the_trained_scores() {
     let scaling = Scaling { mean: vec![5.0, -2.0, 0.5], deviation: vec![10.0, 0.25, 2.0] };
     let clipped = recorded("counted", 10).into_iter().filter(|case| case.units.is_none());
     for case in cases().into_iter().chain(clipped).filter(|case| case.name != "gru_without_bias") {
@@ -174,7 +176,7 @@ fn the_exported_model_computes_what_was_trained() {
         let longest = *case.lengths.iter().max().unwrap();
         let scores = &case.dict["scores"].data;
         for (k, rows) in case.sequences().into_iter().enumerate() {
-            // What looks at a window looks at a whole one.
+            // A model with a window runs only over whole windows.
             let windowed = model.architecture.nodes.iter().any(|node| node.unroll.is_some());
             if windowed && rows.len() < longest * FEATURES {
                 continue;
@@ -190,7 +192,7 @@ fn the_exported_model_computes_what_was_trained() {
 }
 
 #[test]
-fn scaling_needs_a_bias_to_go_into() {
+fn scaling_requires_a_bias() {
     let case = cases().into_iter().find(|case| case.name == "gru_without_bias").unwrap();
     let scaling = Scaling { mean: vec![1.0; 3], deviation: vec![1.0; 3] };
     let error = case.network.model(&case.params, &scaling, "").unwrap_err().to_string();
@@ -198,9 +200,9 @@ fn scaling_needs_a_bias_to_go_into() {
     case.network.model(&case.params, &Scaling::none(3), "").unwrap();
 }
 
-/// A skipped input is one through weights that leave it as it is, on the way back too.
+/// Forward and backward, missing input weights are equivalent to the identity.
 #[test]
-fn a_skipped_input_is_the_identity() {
+fn missing_input_weights_are_the_identity() {
     for cell in Cell::ALL {
         let settings = Settings { layers: 2, direction: Direction::Bidirectional, ..Settings::new(cell, 4, 4) };
         let linear = Rnn::new(settings).unwrap();
@@ -239,17 +241,17 @@ fn a_skipped_input_is_the_identity() {
     }
 }
 
-/// Sequences that go on where they have ended are as if they had not ended.
+/// Two halves of a sequence with a carried state are equivalent to the whole sequence.
 #[test]
-fn a_state_that_is_carried_makes_one_sequence_of_two() {
+fn a_carried_state_joins_two_sequences() {
     for case in cases().iter().filter(|case| case.network.goes_on()) {
         for rows in case.sequences().into_iter().filter(|rows| rows.len() > FEATURES) {
             let batch =
                 |rows: &[f32]| Batch { data: rows.to_vec(), lengths: vec![rows.len() / FEATURES], features: FEATURES };
             let (first, second) = rows.split_at(rows.len() / FEATURES / 2 * FEATURES);
-            let (_, carried) = case.network.scores(&case.params, batch(first), None, None);
-            let (parts, end) = case.network.scores(&case.params, batch(second), Some(&carried), None);
-            let (whole, whole_end) = case.network.scores(&case.params, batch(rows), None, None);
+            let Ok((_, carried)) = case.network.scores(&mut Cpu, &case.params, batch(first), None, None);
+            let Ok((parts, end)) = case.network.scores(&mut Cpu, &case.params, batch(second), Some(&carried), None);
+            let Ok((whole, whole_end)) = case.network.scores(&mut Cpu, &case.params, batch(rows), None, None);
             assert_eq!((parts, end), (whole, whole_end), "{}", case.name);
         }
     }

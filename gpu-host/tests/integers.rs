@@ -1,25 +1,24 @@
-//! What a training that is to end in integers takes for the weights is what the packer keeps of them.
+//! Quantization-aware training uses the weights that the packer stores.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use tidegate::Numeric;
-use tidegate::image::Layout;
+use tidegate::{Layout, Numeric};
 use tidegate_gpu::cpu::count::{count, stop};
 use tidegate_gpu::network::{Integers, Network, Scaling};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::format::Description;
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::{Kept, KeptWeight, Ranges};
-use tidegate_tools::runner::run;
+use tidegate_model::canonical::Canonical;
+use tidegate_model::format::Description;
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::{Kept, KeptWeight, Ranges};
+use tidegate_model::runner::run;
 
 const STEPS: usize = 40;
 const NUMERICS: [Numeric; 2] = [Numeric::I8x16, Numeric::I4x16];
 
-/// Networks of every layer that is trained.
+/// Networks with every layer that can be trained.
 fn networks() -> Vec<(&'static str, Network)> {
     let layer = |class: &str, args: serde_json::Value| serde_json::json!({"name": "rnn", "class": class, "args": args, "take": "last"});
     let all = [
@@ -45,7 +44,7 @@ fn networks() -> Vec<(&'static str, Network)> {
     all.into_iter().map(network).collect()
 }
 
-/// Scaled as speech is: the mean and the reach of features differ.
+/// A scaling like that of speech: the means and ranges of the features differ.
 fn scaling() -> Scaling {
     Scaling {
         mean: (0..7).map(|k| k as f32 - 2.0).collect(),
@@ -74,9 +73,9 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()))
 }
 
-/// In f32 the rounded weights give what the integers give, but for the 16 bits of values, and the others do not.
+/// In f32, the rounded weights give the image's results up to the 16 bits of values; the original weights do not.
 #[test]
-fn rounded_weights_are_those_of_the_image() {
+fn rounded_weights_equal_those_of_the_image() {
     for (name, network) in networks() {
         let params: Vec<f32> =
             network.initial(&mut ChaCha8Rng::seed_from_u64(3)).iter().map(|weight| 3.0 * weight).collect();
@@ -95,9 +94,9 @@ fn rounded_weights_are_those_of_the_image() {
     }
 }
 
-/// Every weight becomes the nearest number that its row or group has, or is cut off.
+/// Every weight is rounded to the nearest value of its row or group, or saturates.
 #[test]
-fn weights_move_by_half_a_step_or_are_cut_off() {
+fn weights_move_by_half_a_step_or_saturate() {
     for (name, network) in networks() {
         let params = network.initial(&mut ChaCha8Rng::seed_from_u64(4));
         let model = network.model(&params, &Scaling::none(7), "").unwrap();
@@ -118,9 +117,10 @@ fn weights_move_by_half_a_step_or_are_cut_off() {
     }
 }
 
-/// `greatest` is that of the row.
+/// `greatest` is the largest absolute weight of the row.
 fn in_steps(kept: &[KeptWeight], before: &[f32], greatest: f32) {
-    // Numbers are whole steps apart, or all 0: then a step is less than what 4 bits make of the greatest of the row.
+    // Values are multiples of a step. If all are 0, the step is bounded by that of 4 bits for the largest weight of the
+    // row.
     let mut numbers: Vec<f32> = kept.iter().map(|kept| kept.value).chain([0.0]).collect();
     numbers.sort_by(f32::total_cmp);
     let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 1e-3 * greatest);
@@ -134,7 +134,7 @@ fn in_steps(kept: &[KeptWeight], before: &[f32], greatest: f32) {
 }
 
 #[test]
-fn what_is_cut_off_lets_no_gradient_through() {
+fn saturated_values_have_no_gradient() {
     let mut values = [0.0, 0.24, -0.26, 32_767.4, 32_767.6, -1e6, 1.5, -0.5, f32::MIN_POSITIVE];
     let cut = count(&mut values, 1.0);
     assert_eq!(values, [0.0, 0.0, -0.0, 32_767.0, 32_767.0, -32_767.0, 2.0, -0.0, 0.0]);
@@ -145,9 +145,9 @@ fn what_is_cut_off_lets_no_gradient_through() {
     assert_eq!(gradient.iter().sum::<f32>(), 7.0);
 }
 
-/// So is the recipe of the docs.
+/// The recipe of docs/training.md works with integers too.
 #[test]
-fn the_spotter_is_trained_in_integers() {
+fn the_keyword_spotter_is_trained_in_integers() {
     let recipes = Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
     let network = Network::new(&Description::read(&recipes.join("keywords.json")).unwrap()).unwrap();
     let integers = Integers::new(&network, Numeric::I8x16, &Scaling::none(20)).unwrap();

@@ -1,4 +1,4 @@
-//! The weight space as it is described, over every configuration that cuDNN has.
+//! The described weight space, for every configuration that cuDNN supports.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -6,13 +6,13 @@ use tidegate_gpu::layout::{Kind, Layout, LayoutError, Part, Region, Side, parts}
 use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 use tidegate_gpu::saveable::{SaveError, restore, save, settings};
 use tidegate_gpu::weights::{LayerWeights, WeightsError, canonical_to_params, params_to_canonical, tensors};
-use tidegate_tools::canonical::{Canonical, Tensor};
+use tidegate_model::canonical::{Canonical, Tensor};
 
 const HIDDEN: usize = 4;
 const WINDOW: usize = 3;
 
-/// Every cell, 1 to 3 layers, both directions, inputs smaller than, equal to and larger than the layer, both ways of
-/// reading them, with and without a projection, all biases.
+/// Every cell, 1 to 3 layers, both directions, inputs narrower than, as wide as and wider than the layer, with and
+/// without input weights and projection, and all biases.
 fn configurations() -> Vec<Rnn> {
     let mut found = Vec::new();
     for cell in Cell::ALL {
@@ -39,12 +39,12 @@ fn configurations() -> Vec<Rnn> {
             }
         }
     }
-    // Skipped inputs are of one size, projections of one cell.
+    // Only one input size is valid without input weights, and only one cell has projections.
     assert_eq!(found.len(), (4 + 1) * 3 * 2 * (3 + 1) * 4);
     found
 }
 
-/// Numbers that are all different.
+/// Weights that are all different.
 fn weights(rnn: &Rnn, seed: u64) -> Vec<LayerWeights> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut next = || (random.next_u32() >> 8) as f32 / (1 << 24) as f32 - 0.5;
@@ -58,7 +58,7 @@ fn weights(rnn: &Rnn, seed: u64) -> Vec<LayerWeights> {
     (0..rnn.pseudo_layers()).map(layer).collect()
 }
 
-/// As a cuDNN might have it that pads, orders otherwise and keeps its matrices transposed.
+/// A layout with padding, another order and transposed matrices.
 fn strange(rnn: &Rnn) -> Layout {
     let mut places = Vec::new();
     let mut size = 5;
@@ -71,7 +71,7 @@ fn strange(rnn: &Rnn) -> Layout {
 }
 
 #[test]
-fn weights_go_into_a_weight_space_and_come_out_as_they_were() {
+fn weights_are_read_back_from_a_weight_space() {
     for (seed, rnn) in configurations().iter().enumerate() {
         let given = weights(rnn, seed as u64);
         let count: usize = given.iter().flat_map(LayerWeights::values).map(|tensor| tensor.data.len()).sum();
@@ -99,14 +99,14 @@ fn a_saved_stack_is_restored_from_its_file() {
     }
 }
 
-/// Offsets written down by hand, from the references that the module names.
+/// Offsets computed by hand from the references in the module's documentation.
 #[test]
-fn matrices_are_first_and_every_pseudo_layer_has_its_input_side_first() {
+fn matrices_come_before_biases_and_the_input_side_before_the_recurrent_side() {
     let direction = Direction::Bidirectional;
     let rnn = Rnn::new(Settings { layers: 2, direction, ..Settings::new(Cell::Gru, 3, 2) }).unwrap();
     let layout = Layout::described(&rnn);
     let first = |pseudo_layer, side, kind| layout.side(pseudo_layer, side, kind)[0].offset;
-    // A forward layer: 3 gates of 2 x 3, then 3 of 2 x 2; the second layer reads 4 features.
+    // A direction of the first layer: 3 gates of 2 x 3, then 3 of 2 x 2. The second layer has 4 input features.
     assert_eq!(first(0, Side::Input, Kind::Matrix), 0);
     assert_eq!(first(0, Side::Recurrent, Kind::Matrix), 18);
     assert_eq!(first(1, Side::Input, Kind::Matrix), 30);
@@ -123,7 +123,7 @@ fn matrices_are_first_and_every_pseudo_layer_has_its_input_side_first() {
 }
 
 #[test]
-fn a_projection_follows_its_pseudo_layer_and_a_skipped_input_has_no_matrices() {
+fn a_projection_follows_its_pseudo_layer_and_a_skipped_input_has_no_weights() {
     let given = Settings {
         layers: 2,
         projected_size: Some(2),
@@ -142,7 +142,7 @@ fn a_projection_follows_its_pseudo_layer_and_a_skipped_input_has_no_matrices() {
 }
 
 #[test]
-fn what_cudnn_reports_is_checked() {
+fn a_reported_layout_is_checked() {
     let rnn = configurations()[0];
     let described = Layout::described(&rnn);
     let known = |part: Part| described.regions().find(|(known, _)| *known == part).map(|(_, region)| region);
@@ -167,7 +167,7 @@ fn what_cudnn_reports_is_checked() {
 }
 
 #[test]
-fn weights_that_are_not_the_stack_s_are_refused() {
+fn weights_that_do_not_fit_the_stack_are_refused() {
     let rnn = *configurations().last().unwrap();
     let (layout, given) = (Layout::described(&rnn), weights(&rnn, 1));
     let size = layout.params_size();
@@ -190,7 +190,7 @@ fn weights_that_are_not_the_stack_s_are_refused() {
 }
 
 #[test]
-fn a_model_that_cudnn_does_not_compute_is_not_restored() {
+fn a_model_that_cudnn_cannot_compute_is_not_restored() {
     let rnn = Rnn::new(Settings { bias: Bias::None, ..Settings::new(Cell::Lstm, HIDDEN, HIDDEN) }).unwrap();
     let given = weights(&rnn, 3);
     let model = save(&rnn, &given, None, String::new()).unwrap();
@@ -199,7 +199,7 @@ fn a_model_that_cudnn_does_not_compute_is_not_restored() {
         change(&mut model);
         restore(rnn, &model).unwrap_err().to_string()
     };
-    let node = |change: fn(&mut tidegate_tools::canonical::Node)| {
+    let node = |change: fn(&mut tidegate_model::canonical::Node)| {
         refused(&rnn, &|model| change(&mut model.architecture.nodes[0]))
     };
     assert!(node(|node| node.options.push("peephole".into())).contains("has option peephole"));

@@ -1,15 +1,14 @@
-//! Several processes that train one network, on CPUs.
-
-mod lesson;
+//! Several processes train one network on CPUs.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use lesson::{Lesson, json};
-use tidegate_tools::data::read_tensors;
+use tidegate_model::data::read_tensors;
 
-/// The command as so many processes, at a port that is free.
+use crate::lesson::{Lesson, json};
+
+/// Starts `size` processes of the command on a free port.
 fn start(lesson: &Lesson, size: usize, out: &str, more: &[&[&str]]) -> Vec<Child> {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let process = |rank: usize| {
@@ -20,7 +19,7 @@ fn start(lesson: &Lesson, size: usize, out: &str, more: &[&[&str]]) -> Vec<Child
     (0..size).map(process).collect()
 }
 
-/// As torchrun tells a process.
+/// Sets the variables that torchrun sets.
 fn place(command: &mut Command, rank: usize, size: usize, port: u16) {
     let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("MASTER_PORT", port.into())];
     command.envs(numbers.map(|(name, number)| (name, number.to_string()))).env("MASTER_ADDR", "127.0.0.1");
@@ -30,10 +29,10 @@ fn ended(processes: Vec<Child>) -> Vec<Output> {
     processes.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
 }
 
-/// Two processes with a part each take the same steps as one with both: of two numbers there is one sum. Three sum in another
-/// order. Only rank 0 writes and reports.
+/// Two processes with one part each take the same steps as one with both: a sum of two numbers does not depend on the
+/// order. Three processes sum in another order. Only rank 0 writes and reports.
 #[test]
-fn several_processes_learn_what_one_learns() {
+fn several_processes_learn_the_same_as_one() {
     let lesson = Lesson::new(8);
     let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
     let more = ["--epochs", "6", "--batch", "64", "--noise", "0.2", "--json"];
@@ -47,8 +46,8 @@ fn several_processes_learn_what_one_learns() {
     assert_eq!(json(&ended(start(&lesson, 2, "two.safetensors", &[&more]))[0])["accuracy"], alone["accuracy"]);
     assert_eq!(bytes("two.safetensors"), bytes("one.safetensors"));
 
-    // In another order sums of some 600 numbers are up to 600 * 2^-24 apart; of that a step of Adam moves a weight by the rate,
-    // 0.002, six times: 4e-7. Where terms of a gradient cancel it is more: twenty times.
+    // Sums of about 600 numbers in another order differ by up to 600 * 2^-24. Six steps of Adam at a rate of 0.002 turn
+    // that into 4e-7. Where the terms of a gradient cancel, the error is up to twenty times larger.
     let more = |out| ["--epochs", "6", "--batch", "96", "--carry", "--json", "--state-dict", out];
     let alone = json(&lesson.train("one.safetensors", &more("one.state.safetensors")));
     let three = ended(start(&lesson, 3, "three.safetensors", &[&more("three.state.safetensors")]));
@@ -62,9 +61,9 @@ fn several_processes_learn_what_one_learns() {
     }
 }
 
-/// All go on from what rank 0 has kept.
+/// All processes resume from the checkpoint of rank 0.
 #[test]
-fn several_processes_go_on_where_they_were() {
+fn several_processes_resume_their_training() {
     let lesson = Lesson::new(8);
     let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
     let more = ["--epochs", "300", "--batch", "64", "--json"];
@@ -77,14 +76,13 @@ fn several_processes_go_on_where_they_were() {
     let first = ended(processes).swap_remove(0);
     let error = String::from_utf8(first.stderr).unwrap();
     assert_eq!(first.status.code(), Some(1), "it has ended before it could be killed");
-    assert!(error.starts_with("tidegate-gpu: rank 1 is gone") && error.lines().count() == 1, "{error}");
+    assert!(error.starts_with("tidegate-gpu: lost rank 1") && error.lines().count() == 1, "{error}");
     assert!(!lesson.path("killed.safetensors").exists());
     let again = ended(start(&lesson, 2, "killed.safetensors", &[&more]));
     assert!(json(&again[0])["resumed"].as_u64().unwrap() > 0);
     assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
 }
 
-/// Nobody learns beside a process that learns something else.
 #[test]
 fn processes_with_other_settings_are_refused() {
     let lesson = Lesson::new(4);

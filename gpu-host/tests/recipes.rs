@@ -1,10 +1,10 @@
-//! The recipes of docs/training.md are there, and can be trained.
+//! The recipes of docs/training.md exist and can be trained.
 
 use std::path::{Path, PathBuf};
 
 use tidegate_gpu::network::Network;
-use tidegate_tools::format::Description;
-use tidegate_tools::load::read_front_end;
+use tidegate_model::format::Description;
+use tidegate_model::load::read_front_end;
 
 const PAGE: &str = include_str!("../../docs/training.md");
 
@@ -13,16 +13,16 @@ fn recipes() -> PathBuf {
 }
 
 #[test]
-fn the_page_shows_and_names_what_is_there() {
+fn the_page_names_every_recipe() {
     assert!(PAGE.contains(&format!("```json\n{}```", include_str!("../recipes/keywords.json"))));
     for entry in std::fs::read_dir(recipes()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(PAGE.contains(&name), "{name} is not in the page");
+        assert!(PAGE.contains(&name), "docs/training.md does not name {name}");
     }
 }
 
 #[test]
-fn every_architecture_is_trained() {
+fn every_architecture_can_be_trained() {
     for (name, features, classes) in [("keywords", 20, 12), ("japanese_vowels", 12, 9), ("mnist_rows", 28, 10)] {
         let description = Description::read(&recipes().join(name).with_extension("json")).unwrap();
         let network = Network::new(&description).unwrap();

@@ -1,27 +1,24 @@
-//! The command: it trains, it goes on after it was killed, and it says what is wrong.
-
-mod lesson;
+//! The command `train`: its results, resuming after it was killed, and its error messages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use tidegate::image::Layout;
-use tidegate::{ImageBytes, Model, Numeric};
+use tidegate::{ImageBytes, Layout, Model, Numeric};
 use tidegate_gpu::train::streams;
-use tidegate_tools::canonical::{Canonical, Schedule, Tensor};
-use tidegate_tools::data::{Clip, read_audio_at, read_index, read_tensors, write_tensors};
-use tidegate_tools::load::{ImageBuffer, packed};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::{classify, run, run_part};
+use tidegate_model::canonical::{Canonical, Schedule, Tensor};
+use tidegate_model::data::{Clip, read_audio_at, read_index, read_tensors, write_tensors};
+use tidegate_model::load::{ImageBuffer, packed};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
+use tidegate_model::runner::{classify, run, run_part};
 
-use lesson::{FEATURES, Lesson, STEPS, json, sequences};
+use crate::lesson::{FEATURES, Lesson, STEPS, json, sequences};
 
-/// The decisions of the model that was written are those that the training counted.
+/// The written model makes the decisions that the reported accuracy counts.
 #[test]
-fn what_is_written_decides_as_it_was_counted() {
+fn the_written_model_has_the_reported_accuracy() {
     let lesson = Lesson::new(12);
     let report = json(&lesson.train("model.safetensors", &["--epochs", "30", "--lr", "0.01", "--json"]));
     let model = Canonical::load(&lesson.path("model.safetensors")).unwrap();
@@ -39,12 +36,12 @@ fn what_is_written_decides_as_it_was_counted() {
     assert!(right >= 29, "{right} of 30");
     assert_eq!((report["epochs"].as_u64(), report["steps"].as_u64()), (Some(30), Some(90)));
     let plot = std::fs::read_to_string(lesson.path("model.svg")).unwrap();
-    assert!(plot.contains("right of what is held out") && plot.contains("on the CPU"));
+    assert!(plot.contains("accuracy, held out") && plot.contains("on the CPU"));
     assert!(!lesson.path("model.checkpoint").exists());
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
+fn equal_seeds_give_equal_bytes_and_different_ones_do_not() {
     let lesson = Lesson::new(6);
     let bytes = |out: &str, seed: &str| {
         let more = ["--epochs", "3", "--seed", seed, "--noise", "0.1", "--batch", "80", "--weight-decay", "0.01"];
@@ -55,9 +52,9 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
     assert_ne!(bytes("a.safetensors", "1"), bytes("c.safetensors", "2"));
 }
 
-/// Killed twenty times at moments that nobody has chosen, it ends with the weights of a run that was left alone.
+/// Killed twenty times at random moments, a training ends with the weights of an uninterrupted one.
 #[test]
-fn a_training_that_is_killed_goes_on_to_the_same_weights() {
+fn a_killed_training_resumes_to_the_same_weights() {
     let lesson = Lesson::new(32);
     let more = ["--epochs", "160", "--noise", "0.2", "--lr-end", "0.1", "--json"];
     let started = Instant::now();
@@ -68,12 +65,12 @@ fn a_training_that_is_killed_goes_on_to_the_same_weights() {
     while kills < 20 {
         let mut child = lesson.command("killed.safetensors", &more).stdout(Stdio::null()).spawn().unwrap();
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // Twenty of them come to about two thirds of the whole.
+        // Twenty of these shares add up to about two thirds of a training.
         let share = f64::from(random >> 8) / f64::from(1 << 24) / 15.0;
         std::thread::sleep(whole.mul_f64(share) + Duration::from_millis(5));
         child.kill().unwrap();
         if child.wait().unwrap().success() {
-            // It was faster than that: all over again.
+            // The training finished before it was killed: start over.
             assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
             std::fs::remove_file(lesson.path("killed.safetensors")).unwrap();
             continue;
@@ -87,12 +84,12 @@ fn a_training_that_is_killed_goes_on_to_the_same_weights() {
     println!("killed {kills} times, {} epochs were done before the last run", report["resumed"]);
 }
 
-/// What is learned in integers and packed so decides as the training counted.
+/// The packed integer image makes the decisions that the reported accuracy counts.
 #[test]
-fn what_is_learned_in_integers_decides_packed_as_it_was_counted() {
+fn the_packed_integer_model_has_the_reported_accuracy() {
     let lesson = Lesson::new(12);
     let mut data = read_tensors(&lesson.path("data.npz")).unwrap();
-    // Weights of 4 bits have no room for features of which one is two thousand times the other.
+    // 4-bit weights cannot represent features whose ranges differ by a factor of two thousand.
     for name in ["x_train", "x_test"] {
         data.get_mut(name).unwrap().data.iter_mut().skip(1).step_by(2).for_each(|x| *x *= 1000.0);
     }
@@ -124,9 +121,9 @@ fn what_is_learned_in_integers_decides_packed_as_it_was_counted() {
     }
 }
 
-/// Killed behind its first checkpoint, a training in integers ends with the weights of one that was left alone.
+/// Killed after its first checkpoint, quantization-aware training ends with the weights of an uninterrupted one.
 #[test]
-fn a_training_in_integers_goes_on_to_the_same_weights() {
+fn quantization_aware_training_resumes_to_the_same_weights() {
     let lesson = Lesson::new(8);
     let more = ["--epochs", "40", "--noise", "0.2", "--quantize-aware", "i4x16", "--json"];
     assert_eq!(json(&lesson.train("whole.safetensors", &more))["resumed"], 0);
@@ -140,15 +137,15 @@ fn a_training_in_integers_goes_on_to_the_same_weights() {
     assert!(ended || resumed > 0, "{resumed}");
     let bytes = |name: &str| std::fs::read(lesson.path(name)).unwrap();
     assert_eq!(bytes("killed.safetensors"), bytes("whole.safetensors"));
-    // It is not the training in f32.
+    // A training in f32 has another result.
     let more: Vec<&str> = more.into_iter().filter(|word| !["--quantize-aware", "i4x16"].contains(word)).collect();
     assert!(lesson.train("float.safetensors", &more).status.success());
     assert_ne!(bytes("float.safetensors"), bytes("whole.safetensors"));
 }
 
-/// Its features, read again, are what was trained on.
+/// Training on the written features gives the same weights.
 #[test]
-fn features_that_are_written_are_what_was_trained_on() {
+fn written_features_are_those_that_were_trained_on() {
     let lesson = Lesson::new(4);
     let more = ["--epochs", "2", "--features", "features.safetensors"];
     assert!(lesson.train("a.safetensors", &more).status.success());
@@ -158,13 +155,13 @@ fn features_that_are_written_are_what_was_trained_on() {
     assert!(lesson.train("c.safetensors", &["--epochs", "2", "--state-dict", "c.state.safetensors"]).status.success());
     let [b, c] = ["b", "c"].map(|name| read_tensors(&lesson.path(&format!("{name}.state.safetensors"))).unwrap());
     assert_eq!(b, c);
-    assert!(lesson.refused(&["--features", "data.npz"]).contains("another name"));
+    assert!(lesson.refused(&["--features", "data.npz"]).contains("different name"));
 }
 
 #[test]
-fn a_checkpoint_of_something_else_is_refused() {
+fn a_checkpoint_of_another_training_is_refused() {
     let lesson = Lesson::new(4);
-    // What was trained is written to a folder that is not there: the checkpoint stays.
+    // The model cannot be written, as its folder does not exist, so the checkpoint stays.
     let more = ["--epochs", "2", "--checkpoint", "kept"];
     let output = lesson.train("none/model.safetensors", &more);
     assert_eq!(output.status.code(), Some(1));
@@ -173,7 +170,7 @@ fn a_checkpoint_of_something_else_is_refused() {
     let whole = std::fs::read(lesson.path("kept")).unwrap();
     for len in (0..whole.len()).step_by(97) {
         std::fs::write(lesson.path("kept"), &whole[..len]).unwrap();
-        assert!(lesson.refused(&more).contains("delete it to begin anew"), "{len} bytes");
+        assert!(lesson.refused(&more).contains("delete it to start over"), "{len} bytes");
     }
     std::fs::write(lesson.path("kept"), &whole).unwrap();
     let report = json(&lesson.train("model.safetensors", &[&more[..], &["--json"]].concat()));
@@ -181,20 +178,20 @@ fn a_checkpoint_of_something_else_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_line() {
+fn an_error_is_reported_in_one_line() {
     let lesson = Lesson::new(4);
     let says = |more: &[&str], words: &[&str]| {
         let found = lesson.refused(more);
-        assert!(words.iter().all(|word| found.contains(word)), "{words:?} are not in {found}");
+        assert!(words.iter().all(|word| found.contains(word)), "{words:?} missing from {found}");
     };
     says(&["--data", "none.ts"], &["none.ts"]);
     says(&["--front-end", "precise"], &["arch.json", "13 features"]);
     let front_end = r#"{"sample_rate": 16000, "window_len": 512, "stride_len": 256, "fft_len": 512, "mel_bands": 20,
         "lower_hz": 20, "upper_hz": 7600, "coefficients": 2, "log_floor": 1e-12}"#;
     std::fs::write(lesson.path("mfcc.json"), front_end).unwrap();
-    says(&["--front-end", "mfcc.json"], &["data.npz", "no index"]);
+    says(&["--front-end", "mfcc.json"], &["data.npz", "not an index"]);
     says(&["--front-end", "arch.json"], &["arch.json", "not a front end"]);
-    says(&["--plot", "arch.json"], &["arch.json", "another name"]);
+    says(&["--plot", "arch.json"], &["arch.json", "different name"]);
     says(&["--lr", "1e60", "--epochs", "1"], &["--lr"]);
     std::fs::write(lesson.path("list.csv"), "file,label,split\n").unwrap();
     says(&["--data", "list.csv"], &["list.csv", "--front-end"]);
@@ -210,28 +207,28 @@ fn what_is_wrong_is_said_in_one_line() {
         tensors.get_mut(name).unwrap().data[1] = before;
         says(&["--data", "bad.npz"], words);
     };
-    with("y_train", 0.5, &["y_train has 0.5"]);
-    with("y_train", -1.0, &["y_train has -1"]);
+    with("y_train", 0.5, &["y_train contains 0.5"]);
+    with("y_train", -1.0, &["y_train contains -1"]);
     with("y_train", 4.0, &["5 classes", "has 3"]);
-    with("y_test", 3.0, &["class held out"]);
-    with("lengths_train", 0.0, &["lengths_train has 0"]);
-    with("x_test", f32::NAN, &["x_test has NaN"]);
+    with("y_test", 3.0, &["held-out class"]);
+    with("lengths_train", 0.0, &["lengths_train contains 0"]);
+    with("x_test", f32::NAN, &["x_test contains NaN"]);
     let only = BTreeMap::from([("x".to_owned(), tensors["x_train"].clone())]);
     write_tensors(&lesson.path("bad.npz"), &only).unwrap();
-    says(&["--data", "bad.npz"], &["nothing held out"]);
-    says(&["--data", "bad.npz", "--test", "bad.npz"], &["no tensor `y`"]);
+    says(&["--data", "bad.npz"], &["no held-out data"]);
+    says(&["--data", "bad.npz", "--test", "bad.npz"], &["no tensor y"]);
     write_tensors(&lesson.path("init.safetensors"), &only).unwrap();
     says(&["--init", "init.safetensors"], &["init.safetensors", "needs a tensor"]);
 }
 
 #[test]
-fn an_architecture_that_is_not_trained_names_its_layer() {
+fn an_architecture_that_cannot_be_trained_names_its_layer() {
     let lesson = Lesson::new(4);
     let says = |layers: serde_json::Value, words: &[&str]| {
         let arch = serde_json::json!({"framework": "torch", "inputs": [{"name": "x", "size": 2}], "layers": layers});
         std::fs::write(lesson.path("bad.json"), arch.to_string()).unwrap();
         let found = lesson.refused(&["--arch", "bad.json"]);
-        assert!(words.iter().all(|word| found.contains(word)), "{words:?} are not in {found}");
+        assert!(words.iter().all(|word| found.contains(word)), "{words:?} missing from {found}");
     };
     let gru = serde_json::json!({"name": "gru", "class": "GRU", "args": {"hidden_size": 4}, "take": "last"});
     let with = |name: &str, value: serde_json::Value| {
@@ -241,19 +238,19 @@ fn an_architecture_that_is_not_trained_names_its_layer() {
     };
     says(serde_json::json!([{"name": "gru", "class": "GRU", "args": {"hidden_size": 4}}]), &["\"take\": \"last\""]);
     says(serde_json::json!([{"name": "l", "class": "LayerNorm"}]), &["\"l\"", "LayerNorm"]);
-    says(serde_json::json!([{"name": "gru", "class": "GRU", "take": "last"}]), &["hidden_size is needed"]);
+    says(serde_json::json!([{"name": "gru", "class": "GRU", "take": "last"}]), &["hidden_size is required"]);
     says(with("hidden_size", 0.into()), &["\"gru\"", "hidden_size is 0"]);
     says(with("hidden_size", (1_u64 << 60).into()), &["hidden_size is"]);
     says(with("hidden_size", 65_535.into()), &["weights"]);
     says(with("num_layers", 65_535.into()), &["num_layers is 65535"]);
     says(with("num_layers", 0.into()), &["number of layers is 0"]);
-    says(with("proj_size", 2.into()), &["a projection needs an LSTM"]);
-    says(with("cell_clip", 1.into()), &["a cell_clip needs an LSTM"]);
+    says(with("proj_size", 2.into()), &["a projection requires an LSTM"]);
+    says(with("cell_clip", 1.into()), &["cell_clip requires an LSTM"]);
     says(with("dropout", 1.into()), &["dropout"]);
     says(with("input_size", 3.into()), &["input_size is 3"]);
-    says(with("units", 3.into()), &["units is not known"]);
+    says(with("units", 3.into()), &["unknown argument units"]);
     says(with("bidirectional", true.into()), &["bad.json"]);
-    says(serde_json::json!([gru, {"name": "b", "class": "GRU", "args": {"hidden_size": 4}}]), &["\"b\"", "one row"]);
+    says(serde_json::json!([gru, {"name": "b", "class": "GRU", "args": {"hidden_size": 4}}]), &["\"b\"", "single row"]);
     says(serde_json::json!([{"name": "s", "class": "Softmax"}, gru]), &["\"s\"", "last layer"]);
     says(
         serde_json::json!([gru, {"name": "fc", "class": "Linear", "inputs": ["x"], "args": {"out_features": 3}}]),
@@ -261,10 +258,10 @@ fn an_architecture_that_is_not_trained_names_its_layer() {
     );
 }
 
-/// Sixty steps of AdamW that `tests/frameworks/torch_training.py` has recorded, from the same weights on the same batches:
-/// the weights behind them are PyTorch's.
+/// Sixty steps of AdamW lead to the weights that PyTorch computed from the same initial weights and batches, as
+/// recorded by `tests/frameworks/torch_training.py`.
 #[test]
-fn a_training_is_pytorch_s() {
+fn training_matches_pytorch() {
     let lesson = Lesson::new(4);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/training");
     for name in ["data.npz", "arch.json", "init.safetensors"] {
@@ -286,9 +283,9 @@ fn a_training_is_pytorch_s() {
     }
 }
 
-/// What was trained to go on without an end is counted as it runs: as streams.
+/// With `--carry`, the accuracy is that of the endless model on streams.
 #[test]
-fn what_is_carried_decides_as_it_was_counted() {
+fn a_model_with_a_carried_state_has_the_reported_accuracy() {
     let lesson = Lesson::new(12);
     let tensors = [("train", 96), ("test", 80)].into_iter().flat_map(|(suffix, count)| {
         let (x, y, lengths) = sequences(count);
@@ -326,12 +323,12 @@ fn what_is_carried_decides_as_it_was_counted() {
     let arch = std::fs::read_to_string(lesson.path("arch.json")).unwrap();
     let both = arch.replace("\"num_layers\"", "\"bidirectional\":true,\"num_layers\"");
     std::fs::write(lesson.path("both.json"), both).unwrap();
-    assert!(lesson.refused(&["--arch", "both.json", "--carry"]).contains("looks both ways"));
+    assert!(lesson.refused(&["--arch", "both.json", "--carry"]).contains("backward direction"));
 }
 
-/// Sounds go through the device's front end, and the model hears as it was counted.
+/// Sounds are run through the front end of the device, and the model has the reported accuracy on them.
 #[test]
-fn what_is_written_hears_as_it_was_counted() {
+fn a_model_for_sounds_has_the_reported_accuracy() {
     let lesson = Lesson::new(4);
     let labels = ["_silence_", "stop", "yes"];
     let all = read_index(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/speech_commands/index.csv")).unwrap();
@@ -368,7 +365,7 @@ fn what_is_written_hears_as_it_was_counted() {
     assert!(lesson.refused(&[&more[..], &["--background", "rain"]].concat()).contains("\"rain\""));
 }
 
-/// A lesson on real data, if there are any.
+/// Runs a test on real data, if they are available.
 fn with_data(lesson: impl FnOnce(&Path)) {
     match std::env::var_os("TIDEGATE_DATA_DIR") {
         Some(folder) => lesson(Path::new(&folder)),
@@ -376,8 +373,8 @@ fn with_data(lesson: impl FnOnce(&Path)) {
     }
 }
 
-/// Digits row by row through 32 units, with Adam at 0.01 and batches of 128: the first experiment that most people make with
-/// a recurrent network. Every fifth digit is held out.
+/// Digits row by row, hidden size 32, Adam at 0.01 and batches of 128: a common first experiment with recurrent
+/// networks. Every fifth digit is held out.
 #[test]
 fn mnist_by_rows_reaches_a_batch_of_90_percent() {
     with_data(|folder| {
@@ -401,7 +398,7 @@ fn mnist_by_rows_reaches_a_batch_of_90_percent() {
     });
 }
 
-/// Classes are speakers. At least 95 % of what is held out are told apart.
+/// The classes are speakers. At least 95 % of the held-out sequences are classified correctly.
 #[test]
 fn japanese_vowels_reach_95_percent() {
     with_data(|folder| {

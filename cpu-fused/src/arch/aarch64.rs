@@ -1,4 +1,4 @@
-//! AArch64: NEON, which has vectors of four.
+//! AArch64: NEON, with vectors of four.
 
 #![expect(unsafe_code, reason = "instructions that only some CPUs have: every block says why this one has them")]
 
@@ -7,9 +7,9 @@ use std::arch::is_aarch64_feature_detected;
 
 use half::f16;
 
-use crate::simd::{Simd, Task};
+use crate::simd::{Instructions, Simd, Task};
 
-/// Bytes that lie side by side are taken for wider numbers.
+/// Adjacent bytes are loaded as wider numbers.
 const _: () = assert!(cfg!(target_endian = "little"), "there are no kernels for big-endian AArch64");
 
 /// Proof that this CPU has NEON: only [`detect`](Self::detect) makes one.
@@ -17,7 +17,7 @@ const _: () = assert!(cfg!(target_endian = "little"), "there are no kernels for 
 pub struct Neon(());
 
 impl Neon {
-    /// Asks the CPU.
+    /// Checks the CPU.
     pub fn detect() -> Option<Self> {
         is_aarch64_feature_detected!("neon").then_some(Self(()))
     }
@@ -34,7 +34,7 @@ fn apart_neon<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
-/// One expression of instructions that a token proves.
+/// An expression of instructions that `self` proves.
 macro_rules! proven {
     ($of:expr) => {{
         // SAFETY: `self` exists, so `detect` has seen NEON on this CPU; none of these instructions touches memory.
@@ -44,15 +44,7 @@ macro_rules! proven {
 
 mod integers;
 
-impl Simd for Neon {
-    type Lanes = [f32; 4];
-    type Halves = [f16; 4];
-    type F32 = float32x4_t;
-    type Parts = float32x4_t;
-    const LANES: usize = 4;
-    // 24 sums, four vectors of weights and what they are multiplied with: 29 registers of 32.
-    const ROWS: usize = 6;
-
+impl Instructions for Neon {
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
@@ -64,6 +56,16 @@ impl Simd for Neon {
         // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
         unsafe { apart_neon(task) }
     }
+}
+
+impl Simd for Neon {
+    type Lanes = [f32; 4];
+    type Halves = [f16; 4];
+    type F32 = float32x4_t;
+    type Parts = float32x4_t;
+    const LANES: usize = 4;
+    // 24 sums, four vectors of weights and one operand: 29 of 32 registers.
+    const ROWS: usize = 6;
 
     #[inline(always)]
     fn splat(self, value: f32) -> float32x4_t {
@@ -155,7 +157,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn min(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
-        // Its own minimum is not a number if either is none.
+        // The NEON minimum is NaN if either operand is.
         proven!(vbslq_f32(vcltq_f32(a, b), a, b))
     }
 

@@ -1,4 +1,4 @@
-//! What is for one architecture only: proofs that the CPU has an instruction set, and what takes one. All the unsafe code
+//! Instruction sets of each architecture: types that prove that the CPU has one, and their operations. All unsafe code
 //! of the crate is here.
 
 #[cfg(target_arch = "aarch64")]

@@ -6,14 +6,14 @@ use core::arch::x86_64::*;
 
 use half::f16;
 
-use crate::simd::{Simd, Task};
+use crate::simd::{Instructions, Simd, Task};
 
 /// Proof that this CPU has AVX2, FMA and F16C: only [`detect`](Self::detect) makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx2(());
 
 impl Avx2 {
-    /// Asks the CPU.
+    /// Checks the CPU.
     pub fn detect() -> Option<Self> {
         let has =
             is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
@@ -21,12 +21,13 @@ impl Avx2 {
     }
 }
 
-/// Proof that this CPU has AVX-512 F, BW, VL, DQ and VNNI, and what [`Avx2`] proves: only [`detect`](Self::detect) makes one.
+/// Proof that this CPU has AVX-512 F, BW, VL, DQ and VNNI, and what [`Avx2`] proves: only [`detect`](Self::detect)
+/// makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Avx512(());
 
 impl Avx512 {
-    /// Asks the CPU.
+    /// Checks the CPU.
     pub fn detect() -> Option<Self> {
         let has = Avx2::detect().is_some()
             && is_x86_feature_detected!("avx512f")
@@ -60,7 +61,7 @@ fn apart_avx512<T: Task>(task: T) -> T::Output {
     task.run()
 }
 
-/// One expression of instructions that a token proves.
+/// An expression of instructions that `self` proves.
 macro_rules! proven {
     ($of:expr) => {{
         // SAFETY: `self` exists, so `detect` has seen these instructions on this CPU; none of them touches memory.
@@ -72,7 +73,7 @@ mod integers_avx2;
 mod integers_avx512;
 mod tanh_avx512;
 
-/// Of eight lanes, the first so many.
+/// Slices of it select the first lanes of eight.
 const FIRST: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Avx2 {
@@ -85,14 +86,7 @@ impl Avx2 {
     }
 }
 
-impl Simd for Avx2 {
-    type Lanes = [f32; 8];
-    type Halves = [f16; 8];
-    type F32 = __m256;
-    type Parts = __m256;
-    const LANES: usize = 8;
-    const ROWS: usize = 3;
-
+impl Instructions for Avx2 {
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
@@ -104,6 +98,15 @@ impl Simd for Avx2 {
         // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
         unsafe { apart_avx2(task) }
     }
+}
+
+impl Simd for Avx2 {
+    type Lanes = [f32; 8];
+    type Halves = [f16; 8];
+    type F32 = __m256;
+    type Parts = __m256;
+    const LANES: usize = 8;
+    const ROWS: usize = 3;
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m256 {
@@ -231,13 +234,13 @@ impl Avx512 {
         ((1_u32 << len.min(16)) - 1) as u16
     }
 
-    /// With zeros for the lowest bits.
+    /// `x` with its lowest bits set to zero.
     #[inline(always)]
     fn without_low_bits<const BITS: u32>(self, x: __m512) -> __m512 {
         proven!(_mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(-1 << BITS))))
     }
 
-    /// Of each table of 32, the number that five bits of `of` say, those above its lowest.
+    /// Looks up each table of 32 numbers with the five bits of `of` above its lowest `BITS`.
     #[inline(always)]
     fn picked<const BITS: u32, const N: usize>(self, tables: &[[[f32; 16]; 2]; N], of: __m512) -> [__m512; N] {
         let index = proven!(_mm512_srli_epi32::<BITS>(_mm512_castps_si512(of)));
@@ -250,14 +253,7 @@ impl Avx512 {
     }
 }
 
-impl Simd for Avx512 {
-    type Lanes = [f32; 16];
-    type Halves = [f16; 16];
-    type F32 = __m512;
-    type Parts = [__m256; 2];
-    const LANES: usize = 16;
-    const ROWS: usize = 6;
-
+impl Instructions for Avx512 {
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
         // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
@@ -269,6 +265,15 @@ impl Simd for Avx512 {
         // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
         unsafe { apart_avx512(task) }
     }
+}
+
+impl Simd for Avx512 {
+    type Lanes = [f32; 16];
+    type Halves = [f16; 16];
+    type F32 = __m512;
+    type Parts = [__m256; 2];
+    const LANES: usize = 16;
+    const ROWS: usize = 6;
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
@@ -303,7 +308,7 @@ impl Simd for Avx512 {
         proven!(_mm512_insertf32x8::<1>(_mm512_castps256_ps512(low), high))
     }
 
-    /// In vectors of eight: they are widened at twice the speed, where sixteen take two turns and a permutation.
+    /// Vectors of eight are widened at twice the speed: sixteen take two operations and a permutation.
     #[inline(always)]
     fn fma_halves(self, a: &[f16; 16], b: __m512, [low, high]: [__m256; 2]) -> [__m256; 2] {
         let [a, c]: &[[f16; 8]; 2] = bytemuck::must_cast_ref(a);
@@ -316,7 +321,7 @@ impl Simd for Avx512 {
         }
     }
 
-    // Whole vectors without a mask: what a masked store wrote cannot be forwarded to a load.
+    // Whole vectors need no mask: a masked store cannot be forwarded to a load.
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> __m512 {
         match from.first_chunk() {
@@ -395,11 +400,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn sum(self, a: __m512) -> f32 {
-        let eight = proven!(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a)));
-        proven!({
-            let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
-            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
-        })
+        // What this proves includes AVX2.
+        Avx2(()).sum(proven!(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a))))
     }
 }

@@ -1,18 +1,18 @@
-//! Convolutions of one group with any activation: what `core/src/cell/conv/integer.rs` computes.
+//! Convolutions of one group with any activation, in integers.
 
-use tidegate::node::Node;
-use tidegate::quant::MAX;
+use tidegate::internals::{node::Node, quant::MAX};
 
 use super::curve::{Activation, clamp};
 use super::panels::{Gate, Panels, operand, units};
 use super::sequence::ROWS;
 use super::sums::Blocks;
 use super::{Integers, Names};
-use crate::node::{Io, Kernel, Path, has_one_group};
+use crate::layer::{Io, Layer};
+use crate::patch::{Path, has_one_group};
 use crate::simd::Task;
 
-/// A packed node.
-pub(super) struct Conv<'m, S> {
+/// A packed convolution of one group.
+pub struct Conv<'m, S> {
     simd: S,
     path: Path,
     panels: Panels,
@@ -20,7 +20,7 @@ pub(super) struct Conv<'m, S> {
 }
 
 impl<'m, S: Integers> Conv<'m, S> {
-    /// None if it has groups.
+    /// Packs a node; `None` if it has several groups.
     pub fn new(node: &Node<'m>, simd: S) -> Option<Self> {
         let (names, path) = (Names::of(node)?, Path::of(node));
         if !has_one_group(node) {
@@ -32,7 +32,7 @@ impl<'m, S: Integers> Conv<'m, S> {
     }
 }
 
-impl<S: Integers> Kernel<i16> for Conv<'_, S> {
+impl<S: Integers> Layer<i16> for Conv<'_, S> {
     fn work_len(&self, _: usize) -> usize {
         let patch = self.path.patch_len();
         patch + self.path.positions() * Panels::operand_len::<S>(patch)
@@ -84,7 +84,7 @@ impl<S: Integers> Task for Step<'_, '_, S> {
 }
 
 impl<S: Integers> Conv<'_, S> {
-    /// What comes out of sums.
+    /// Outputs of a block of filters from their sums.
     #[inline(always)]
     fn give(&self, [sum]: [S::Vector; 1], y: &mut [i16]) {
         self.simd.narrow(clamp(self.simd, self.activation.apply(self.simd, sum), -MAX, MAX), y);

@@ -1,27 +1,26 @@
-//! The dense layer with any activation: what `core/src/cell/dense/integer.rs` computes.
+//! The dense layer with any activation, in integers.
 
-use tidegate::node::Node;
-use tidegate::quant::MAX;
+use tidegate::internals::{node::Node, quant::MAX};
 
 use super::curve::{Activation, clamp};
 use super::panels::{Gate, Panels, operand, turn, units};
 use super::sums::{Blocks, Nothing};
 use super::{Integers, Names};
-use crate::node::{Io, Kernel};
+use crate::layer::{Io, Layer};
 use crate::simd::Task;
 
-/// Chains of sums: as many as hide how long a product takes.
+/// Independent chains of sums, enough to hide the latency of a product.
 const CHAINS: usize = 4;
 
-/// A packed node.
-pub(super) struct Dense<'m, S> {
+/// A packed dense layer.
+pub struct Dense<'m, S> {
     simd: S,
     panels: Panels,
     activation: Activation<'m>,
 }
 
 impl<'m, S: Integers> Dense<'m, S> {
-    /// Of any dense node.
+    /// Packs a node.
     pub fn new(node: &Node<'m>, simd: S) -> Option<Self> {
         let names = Names::of(node)?;
         let rows = Gate::all::<1>(&["weights"], &["rows"]);
@@ -30,7 +29,7 @@ impl<'m, S: Integers> Dense<'m, S> {
     }
 }
 
-impl<S: Integers> Kernel<i16> for Dense<'_, S> {
+impl<S: Integers> Layer<i16> for Dense<'_, S> {
     fn work_len(&self, _: usize) -> usize {
         self.panels.operands_len::<S>()
     }

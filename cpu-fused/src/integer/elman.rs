@@ -1,21 +1,20 @@
-//! The Elman cell with any activation: what `core/src/cell/elman/integer.rs` computes.
+//! The Elman cell with any activation, in integers.
 
-use tidegate::node::Node;
-use tidegate::quant::MAX;
+use tidegate::internals::{node::Node, quant::MAX};
 
 use super::curve::{Activation, clamp};
 use super::panels::{Gate, Panels, turn, units};
 use super::sequence::{Cell, Rest, Run, before, of_input};
 use super::sums::{Blocks, Nothing};
 use super::{Integers, Names, has};
-use crate::node::{Io, Kernel, Span};
+use crate::layer::{Io, Layer, Span};
 use crate::simd::Task;
 
-/// Chains of sums: as many as hide how long a product takes.
+/// Independent chains of sums, enough to hide the latency of a product.
 const CHAINS: usize = 4;
 
-/// A packed node.
-pub(super) struct Elman<'m, S> {
+/// A packed Elman cell.
+pub struct Elman<'m, S> {
     simd: S,
     panels: Panels,
     masked: bool,
@@ -23,7 +22,7 @@ pub(super) struct Elman<'m, S> {
 }
 
 impl<'m, S: Integers> Elman<'m, S> {
-    /// Of any node.
+    /// Packs a node.
     pub fn new(node: &Node<'m>, simd: S) -> Option<Self> {
         let (names, columns) = (Names::of(node)?, [node.input_size, node.hidden_size]);
         let rows = Gate::all::<1>(&["input_weights", "recurrent_weights"], &["rows"]);
@@ -32,14 +31,14 @@ impl<'m, S: Integers> Elman<'m, S> {
         Some(Self { simd, panels, masked: has(node, "masked"), activation })
     }
 
-    /// h' of the sums of a block.
+    /// h' of a block of units from its sums.
     #[inline(always)]
     fn update(&self, sum: S::Vector, h: &mut [i16]) {
         self.simd.narrow(clamp(self.simd, self.activation.apply(self.simd, sum), -MAX, MAX), h);
     }
 }
 
-impl<S: Integers> Kernel<i16> for Elman<'_, S> {
+impl<S: Integers> Layer<i16> for Elman<'_, S> {
     fn work_len(&self, steps: usize) -> usize {
         let one = self.panels.operands_len::<S>();
         one.max(Run::<S, Self>::work_len(self, steps))

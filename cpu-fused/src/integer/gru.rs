@@ -1,49 +1,51 @@
-//! The GRU, the reset before or after the product: what `core/src/cell/gru/integer.rs` computes.
+//! The GRU, with the reset before or after the product, in integers.
 
-use tidegate::node::Node;
-use tidegate::quant::{MAX, ONE};
+use tidegate::internals::{
+    node::Node,
+    quant::{MAX, ONE},
+};
 
 use super::curve::{Activation, clamp, from_q15, sigmoid, tanh};
 use super::panels::{Gate, Panels, turn, units};
 use super::sequence::{Cell, ROWS, Rest, Run, before, of_input};
 use super::sums::{Beside, Blocks, Nothing, Sums, at_once, here};
 use super::{Integers, Names, has};
-use crate::node::{Io, Kernel, Span};
+use crate::layer::{Io, Layer, Span};
 use crate::simd::Task;
 
-/// The weights of r and z, and their rows.
+/// Tensors of r and z: weights, and the numbers of their rows.
 const GATE_PARTS: &[&str] = &["gate_input_weights", "gate_recurrent_weights"];
 const GATE_ROWS: &[&str] = &["gate_rows"];
-/// The weights of n, and its rows with the reset before and after.
+/// Tensors of n: weights, and the numbers of its rows with the reset before and after the product.
 const NEW_PARTS: &[&str] = &["new_input_weights", "new_recurrent_weights"];
 const NEW_ROWS: &[&str] = &["new_rows"];
 const NEW_ROWS_APART: &[&str] = &["new_input_rows", "new_recurrent_rows"];
 
-/// Rows of a unit: r, z and n with the reset after; r and z, then n with the reset before.
+/// Rows per unit: r, z and n with the reset after the product; r and z, then n with the reset before it.
 const AFTER: usize = 3;
 const GATES: usize = 2;
 const NEW: usize = 1;
 
-/// Chains of sums of the rows of r and z, and of n: as many as hide how long a product takes.
+/// Independent chains of sums for r and z, and for n, enough to hide the latency of a product.
 const GATE_CHAINS: usize = 2;
 const NEW_CHAINS: usize = 4;
 
-/// A packed node.
-pub(super) struct Gru<'m, S> {
+/// A packed GRU.
+pub struct Gru<'m, S> {
     simd: S,
-    /// r, z and with the reset after n.
+    /// r and z; also n with the reset after the product.
     gates: Panels,
-    /// n with the reset before.
+    /// n with the reset before the product.
     new: Option<Panels>,
     masked: bool,
-    /// σ and tanh, and nothing else.
+    /// Whether the activations are σ and tanh.
     is_plain: bool,
     gate: Activation<'m>,
     candidate: Activation<'m>,
 }
 
 impl<'m, S: Integers> Gru<'m, S> {
-    /// Of any node.
+    /// Packs a node.
     pub fn new(node: &Node<'m>, simd: S) -> Option<Self> {
         let (hidden, columns, names) = (node.hidden_size, [node.input_size, node.hidden_size], Names::of(node)?);
         let [r, z] = Gate::all(GATE_PARTS, GATE_ROWS);
@@ -65,37 +67,36 @@ impl<'m, S: Integers> Gru<'m, S> {
         Some(Self { simd, gates, new, masked: has(node, "masked"), is_plain, gate, candidate })
     }
 
-    /// A gate of its sums, from 0 to 1.
+    /// A gate from its sums, from 0 to 1.
     #[inline(always)]
     fn opened<const PLAIN: bool>(&self, sum: S::Vector) -> S::Vector {
         if PLAIN { sigmoid(self.simd, sum) } else { clamp(self.simd, self.gate.apply(self.simd, sum), 0, ONE) }
     }
 
-    /// n of its sums.
+    /// n from its sums.
     #[inline(always)]
     fn suggested<const PLAIN: bool>(&self, sum: S::Vector) -> S::Vector {
         if PLAIN { tanh(self.simd, sum) } else { clamp(self.simd, self.candidate.apply(self.simd, sum), -MAX, MAX) }
     }
 
-    /// Elements of scratch with the reset before: r ⊙ h as it is, and as it is multiplied, and z.
+    /// Elements of scratch with the reset before the product: r ⊙ h, z, and r ⊙ h as an operand.
     fn before_len(&self) -> usize {
         let hidden = self.gates.units;
         if self.new.is_some() { 2 * hidden + Panels::operand_len::<S>(hidden) } else { 0 }
     }
 }
 
-impl<S: Integers> Kernel<i16> for Gru<'_, S> {
+impl<S: Integers> Layer<i16> for Gru<'_, S> {
     fn work_len(&self, steps: usize) -> usize {
         let one = 2 * self.gates.operands_len::<S>() + self.before_len();
         one.max(Run::<S, Self>::work_len(self, steps))
     }
 
     fn step(&self, io: Io<'_, i16>) {
-        if self.is_plain {
-            self.simd.vectorize(Step::<S, true> { gru: self, io });
-        } else {
-            self.simd.vectorize(Step::<S, false> { gru: self, io });
+        if const { S::INTERLEAVED } && self.is_plain {
+            return self.simd.vectorize(Step::<S, true> { gru: self, io });
         }
+        self.simd.vectorize(Step::<S, false> { gru: self, io });
     }
 
     fn run(&self, span: &mut Span<'_, i16>) {
@@ -103,7 +104,7 @@ impl<S: Integers> Kernel<i16> for Gru<'_, S> {
     }
 }
 
-/// What is made of the sums of a block with the reset after: h' in place of h.
+/// The update of a block with the reset after the product: replaces h by h'.
 struct After<'s, 'm, S: Integers, const PLAIN: bool> {
     gru: &'s Gru<'m, S>,
     sums: Sums<S::Vector, AFTER>,
@@ -127,7 +128,7 @@ impl<S: Integers, const PLAIN: bool> Beside for After<'_, '_, S, PLAIN> {
         let [r, z, of_hidden] = self.sums.gates;
         match PART {
             0 => {
-                // 17 bits, so that the product fits.
+                // 17 bits, so that the product does not overflow.
                 const MOST: i32 = (1 << 16) - 1;
                 let carried = clamp(simd, of_hidden, !MOST, MOST);
                 let carried = from_q15(simd, simd.mul(gru.opened::<PLAIN>(r), carried));
@@ -147,7 +148,7 @@ fn between<S: Integers>(simd: S, z: S::Vector, h: S::Vector, n: S::Vector) -> S:
     from_q15(simd, simd.add(simd.mul(z, h), simd.mul(simd.sub(simd.splat(ONE), z), n)))
 }
 
-/// What is made of the sums of r and z with the reset before: r ⊙ h in place of r.
+/// The gates of a block with the reset before the product: replaces r by r ⊙ h.
 struct Open<'s, 'm, S: Integers, const PLAIN: bool> {
     gru: &'s Gru<'m, S>,
     r: S::Vector,
@@ -168,7 +169,7 @@ impl<S: Integers, const PLAIN: bool> Beside for Open<'_, '_, S, PLAIN> {
     }
 }
 
-/// What is made of the sums of n with the reset before: h' in place of h.
+/// The update of a block with the reset before the product: replaces h by h'.
 struct Close<'s, 'm, S: Integers, const PLAIN: bool> {
     gru: &'s Gru<'m, S>,
     n: S::Vector,
@@ -182,7 +183,7 @@ impl<S: Integers, const PLAIN: bool> Beside for Close<'_, '_, S, PLAIN> {
         let simd = self.gru.simd;
         match PART {
             0 => self.n = here(self.gru.suggested::<PLAIN>(self.n)),
-            // z is unsigned, for 1 has its 16 bits.
+            // z is unsigned: 1 needs 16 bits.
             1 => self.z = simd.and(self.z, simd.splat(0xffff)),
             2 => self.h = between(simd, self.z, self.h, self.n),
             _ => {}
@@ -217,12 +218,19 @@ impl<S: Integers, const PLAIN: bool> Task for Step<'_, '_, S, PLAIN> {
 }
 
 impl<S: Integers> Gru<'_, S> {
-    /// h to h' with the reset after.
+    /// Replaces h by h', with the reset after the product.
     #[inline(always)]
     fn after<const PLAIN: bool>(&self, columns: &[S::Columns], h: &mut [i16], odd: bool) {
         let (simd, hidden) = (self.simd, self.gates.units);
         let blocks = Blocks::<S, AFTER, 1, true>::new(simd, &self.gates);
         let mut turn = turn(self.gates.blocks::<S>(), odd);
+        if const { !PLAIN } {
+            for block in turn {
+                let sums = blocks.sums(block, columns, &mut Nothing);
+                self.after_block::<PLAIN>(sums, &mut h[units::<S>(block, hidden)]);
+            }
+            return;
+        }
         let Some(mut at) = turn.next() else { return };
         let mut sums = blocks.sums(at, columns, &mut Nothing);
         for block in turn {
@@ -235,15 +243,15 @@ impl<S: Integers> Gru<'_, S> {
         self.after_block::<PLAIN>(sums, &mut h[units::<S>(at, hidden)]);
     }
 
-    /// The units of a block.
+    /// Updates the units of a block.
     #[inline(always)]
     fn after_block<const PLAIN: bool>(&self, sums: Sums<S::Vector, AFTER>, h: &mut [i16]) {
-        let mut update = After::<S, PLAIN>::new(self, sums, self.simd.widen(h));
-        at_once(&mut update);
+        let update = After::<S, PLAIN>::new(self, sums, self.simd.widen(h));
+        let update = at_once::<S, _, PLAIN>(self.simd, update);
         self.simd.narrow(update.h, h);
     }
 
-    /// h to h' with the reset before.
+    /// Replaces h by h', with the reset before the product.
     #[inline(always)]
     fn before<const PLAIN: bool>(
         &self,
@@ -259,23 +267,37 @@ impl<S: Integers> Gru<'_, S> {
         let (update, work) = work.split_at_mut(hidden);
         let blocks = Blocks::<S, GATES, GATE_CHAINS, false>::new(simd, &self.gates);
         let all = turn(self.gates.blocks::<S>(), odd);
-        let mut turn = all.clone();
-        let Some(mut at) = turn.next() else { return };
-        let mut sums = blocks.sums(at, columns, &mut Nothing);
-        for block in turn {
+        if const { PLAIN } {
+            let mut turn = all.clone();
+            let Some(mut at) = turn.next() else { return };
+            let mut sums = blocks.sums(at, columns, &mut Nothing);
+            for block in turn {
+                let now = units::<S>(at, hidden);
+                let [r, z] = sums.gates;
+                let mut open = Open::<S, PLAIN> { gru: self, r, z, h: simd.widen(&h[now.clone()]) };
+                sums = blocks.sums(block, columns, &mut open);
+                simd.narrow(open.r, &mut reset[now.clone()]);
+                simd.narrow(open.z, &mut update[now]);
+                at = block;
+            }
             let now = units::<S>(at, hidden);
-            let [r, z] = sums.gates;
-            let mut open = Open::<S, PLAIN> { gru: self, r, z, h: simd.widen(&h[now.clone()]) };
-            sums = blocks.sums(block, columns, &mut open);
-            simd.narrow(open.r, &mut reset[now.clone()]);
-            simd.narrow(open.z, &mut update[now]);
-            at = block;
+            self.open_block::<PLAIN>(sums, &h[now.clone()], &mut reset[now.clone()], &mut update[now]);
+        } else {
+            for block in all.clone() {
+                let (now, sums) = (units::<S>(block, hidden), blocks.sums(block, columns, &mut Nothing));
+                self.open_block::<PLAIN>(sums, &h[now.clone()], &mut reset[now.clone()], &mut update[now]);
+            }
         }
-        let now = units::<S>(at, hidden);
-        self.open_block::<PLAIN>(sums, &h[now.clone()], &mut reset[now.clone()], &mut update[now]);
         let columns = new.operands(simd, x, reset, work);
         let blocks = Blocks::<S, NEW, NEW_CHAINS, false>::new(simd, new);
         let mut turn = all;
+        if const { !PLAIN } {
+            for block in turn {
+                let (now, sums) = (units::<S>(block, hidden), blocks.sums(block, columns, &mut Nothing));
+                self.close_block::<PLAIN>(sums, &update[now.clone()], &mut h[now]);
+            }
+            return;
+        }
         let Some(mut at) = turn.next() else { return };
         let mut sums = blocks.sums(at, columns, &mut Nothing);
         for block in turn {
@@ -290,7 +312,7 @@ impl<S: Integers> Gru<'_, S> {
         self.close_block::<PLAIN>(sums, &update[now.clone()], &mut h[now]);
     }
 
-    /// r ⊙ h and z of the units of a block.
+    /// Writes r ⊙ h and z of a block of units.
     #[inline(always)]
     fn open_block<const PLAIN: bool>(
         &self,
@@ -300,18 +322,18 @@ impl<S: Integers> Gru<'_, S> {
         update: &mut [i16],
     ) {
         let [r, z] = sums.gates;
-        let mut open = Open::<S, PLAIN> { gru: self, r, z, h: self.simd.widen(h) };
-        at_once(&mut open);
+        let open = Open::<S, PLAIN> { gru: self, r, z, h: self.simd.widen(h) };
+        let open = at_once::<S, _, PLAIN>(self.simd, open);
         self.simd.narrow(open.r, reset);
         self.simd.narrow(open.z, update);
     }
 
-    /// h' of the units of a block.
+    /// Writes h' of a block of units.
     #[inline(always)]
     fn close_block<const PLAIN: bool>(&self, sums: Sums<S::Vector, NEW>, update: &[i16], h: &mut [i16]) {
         let ([n], z) = (sums.gates, self.simd.widen(update));
-        let mut close = Close::<S, PLAIN> { gru: self, n, z, h: self.simd.widen(h) };
-        at_once(&mut close);
+        let close = Close::<S, PLAIN> { gru: self, n, z, h: self.simd.widen(h) };
+        let close = at_once::<S, _, PLAIN>(self.simd, close);
         self.simd.narrow(close.h, h);
     }
 }
@@ -352,11 +374,15 @@ impl<S: Integers> Cell<S> for Gru<'_, S> {
 
     #[inline(always)]
     fn step_all(&self, rest: Rest<'_, S>) {
-        match (&self.new, self.is_plain) {
-            (None, true) => self.all_after::<true>(rest),
-            (None, false) => self.all_after::<false>(rest),
-            (Some(new), true) => self.all_before::<true>(new, rest),
-            (Some(new), false) => self.all_before::<false>(new, rest),
+        if const { S::INTERLEAVED } && self.is_plain {
+            return match &self.new {
+                None => self.all_after::<true>(rest),
+                Some(new) => self.all_before::<true>(new, rest),
+            };
+        }
+        match &self.new {
+            None => self.all_after::<false>(rest),
+            Some(new) => self.all_before::<false>(new, rest),
         }
     }
 }

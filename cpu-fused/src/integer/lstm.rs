@@ -1,61 +1,63 @@
-//! The LSTM without normalizations: what `core/src/cell/lstm/integer.rs` computes.
+//! The LSTM without normalizations, in integers.
 
-use tidegate::curve::Curve;
-use tidegate::node::Node;
-use tidegate::quant::{MAX, ONE};
+use tidegate::internals::{
+    curve::Curve,
+    node::Node,
+    quant::{MAX, ONE},
+};
 
 use super::curve::{Activation, clamp, from_q15, sigmoid, tanh, tanh_of_cell};
 use super::panels::{Gate, Panels, operand, turn, units};
 use super::sequence::{Cell, ROWS, Rest, Run, before, of_input};
 use super::sums::{Beside, Blocks, Nothing, Sums, at_once, here};
 use super::{Integers, Names, has};
+use crate::layer::{Io, Layer, Span};
 use crate::lines::Lines;
-use crate::node::{Io, Kernel, Span};
 use crate::simd::Task;
 
 /// i, f, g, o
 const GATES: usize = 4;
 
-/// Chains of sums of each row of a projection: as many as hide how long a product takes.
+/// Independent chains of sums of a projection, enough to hide the latency of a product.
 const CHAINS: usize = 4;
 
-/// A packed node.
-pub(super) struct Lstm<'m, S> {
+/// A packed LSTM.
+pub struct Lstm<'m, S> {
     simd: S,
     panels: Panels,
     projection: Option<Projection>,
-    /// Elements of h in a state, filled up.
+    /// Elements of h in a state, including padding.
     padded: usize,
     masked: bool,
     mix: Mix<'m>,
 }
 
-/// What makes h of m.
+/// The projection of m to h.
 struct Projection {
     panels: Panels,
     clip: i32,
 }
 
-/// How the units are brought together.
+/// Parameters of the update.
 struct Mix<'m> {
-    /// σ for the gates, tanh for candidate and output, and nothing else.
+    /// Whether the gates are σ, candidate and output tanh, and no other option is set.
     is_plain: bool,
     gate: Activation<'m>,
     candidate: Activation<'m>,
     output: Activation<'m>,
-    /// The fraction bits that a candidate has more than a cell state.
+    /// Additional fraction bits of a candidate compared with a cell state.
     candidate_shift: u32,
-    /// From a cell state to what the output's activation takes.
+    /// Left shift from a cell state to the argument of the output activation.
     lift: u32,
-    /// The least and the most of a cell state.
+    /// Range of a cell state.
     clip: [i32; 2],
     coupled: bool,
-    /// p_i, p_f, p_o, each filled up to whole vectors, and the shift of their products.
+    /// p_i, p_f, p_o, padded to whole vectors, and the shift of their products.
     peepholes: Option<([Lines<i16>; 3], u32)>,
 }
 
 impl<'m, S: Integers> Lstm<'m, S> {
-    /// None if the node has normalizations.
+    /// Packs a node; `None` if it has normalizations.
     pub fn new(node: &Node<'m>, simd: S) -> Option<Self> {
         if ["gate_norm", "joint_norm", "cell_norm", "output_norm"].into_iter().any(|norm| has(node, norm)) {
             return None;
@@ -70,7 +72,7 @@ impl<'m, S: Integers> Lstm<'m, S> {
         } else {
             None
         };
-        // That of one step, however many its slots have rows for.
+        // The padding of one step, even if the slots of an unrolled node have several rows.
         let mut of_one_step = *node;
         of_one_step.unroll = None;
         let padded = of_one_step.padded_output();
@@ -91,7 +93,7 @@ impl<'m> Mix<'m> {
         let gate = curve(0, "gate_table", "gate_table_shift", preact_bits)?;
         let candidate = curve(1, "cell_table", "cell_table_shift", preact_bits)?;
         let output = curve(2, "output_table", "output_table_shift", 15)?;
-        // The identity and ReLU keep the unit.
+        // The identity and ReLU keep the scale of their argument.
         let most = if output.curve.keeps_unit() { bits("memory_bits")? } else { 15 };
         let lift = most.saturating_sub(bits("cell_bits")?);
         let peepholes = if has(node, "peephole") {
@@ -128,18 +130,17 @@ impl<'m> Mix<'m> {
     }
 }
 
-impl<S: Integers> Kernel<i16> for Lstm<'_, S> {
+impl<S: Integers> Layer<i16> for Lstm<'_, S> {
     fn work_len(&self, steps: usize) -> usize {
         let one = self.panels.operands_len::<S>() + self.projected_len();
         one.max(Run::<S, Self>::work_len(self, steps))
     }
 
     fn step(&self, io: Io<'_, i16>) {
-        if self.mix.is_plain {
-            self.simd.vectorize(Step::<S, true> { lstm: self, io });
-        } else {
-            self.simd.vectorize(Step::<S, false> { lstm: self, io });
+        if const { S::INTERLEAVED } && self.mix.is_plain {
+            return self.simd.vectorize(Step::<S, true> { lstm: self, io });
         }
+        self.simd.vectorize(Step::<S, false> { lstm: self, io });
     }
 
     fn run(&self, span: &mut Span<'_, i16>) {
@@ -147,7 +148,7 @@ impl<S: Integers> Kernel<i16> for Lstm<'_, S> {
     }
 }
 
-/// What is made of the sums of a block of units.
+/// The update of a block of units.
 struct Update<'s, 'm, S: Integers, const PLAIN: bool> {
     lstm: &'s Lstm<'m, S>,
     block: usize,
@@ -164,7 +165,7 @@ impl<'s, 'm, S: Integers, const PLAIN: bool> Update<'s, 'm, S, PLAIN> {
         Self { lstm, block, sums: sums.gates, c, entering: zero, m: zero }
     }
 
-    /// A gate of its sum, from 0 to 1.
+    /// A gate from its sum, from 0 to 1.
     #[inline(always)]
     fn gate<const GATE: usize>(&self, peephole: usize) -> S::Vector {
         let (simd, mix) = (self.lstm.simd, &self.lstm.mix);
@@ -242,25 +243,30 @@ impl<S: Integers, const PLAIN: bool> Task for Step<'_, '_, S, PLAIN> {
         }
         let (columns, work) = work.split_at_mut(lstm.panels.operands_len::<S>());
         let columns = lstm.panels.operands(lstm.simd, x, h, columns);
-        match &lstm.projection {
-            None => lstm.stepped::<PLAIN>(columns, c, h, odd),
-            Some(projection) => {
-                let (m, work) = work.split_at_mut(hidden);
-                lstm.stepped::<PLAIN>(columns, c, m, odd);
-                projection.project(lstm.simd, m, work, h);
-            }
+        let (m, work) = work.split_at_mut(lstm.projected_len().min(hidden));
+        lstm.stepped::<PLAIN>(columns, c, if m.is_empty() { &mut *h } else { &mut *m }, odd);
+        if let Some(projection) = &lstm.projection {
+            lstm.simd.call(Project { projection, simd: lstm.simd, m, work, h });
         }
         y.copy_from_slice(h);
     }
 }
 
 impl<S: Integers> Lstm<'_, S> {
-    /// c to c', and m.
+    /// Replaces c by c', and writes m.
     #[inline(always)]
     fn stepped<const PLAIN: bool>(&self, columns: &[S::Columns], c: &mut [i16], m: &mut [i16], odd: bool) {
         let (simd, hidden) = (self.simd, self.panels.units);
         let blocks = Blocks::<S, GATES, 1, false>::new(simd, &self.panels);
         let mut turn = turn(self.panels.blocks::<S>(), odd);
+        if const { !PLAIN } {
+            for block in turn {
+                let sums = blocks.sums(block, columns, &mut Nothing);
+                let units = units::<S>(block, hidden);
+                self.updated::<PLAIN, true>(block, sums, &mut c[units.clone()], &mut m[units]);
+            }
+            return;
+        }
         let Some(mut at) = turn.next() else { return };
         let mut sums = blocks.sums(at, columns, &mut Nothing);
         for block in turn {
@@ -271,14 +277,20 @@ impl<S: Integers> Lstm<'_, S> {
             simd.narrow(update.m, &mut m[now]);
             at = block;
         }
-        self.updated::<PLAIN>(at, sums, &mut c[units::<S>(at, hidden)], &mut m[units::<S>(at, hidden)]);
+        self.updated::<PLAIN, PLAIN>(at, sums, &mut c[units::<S>(at, hidden)], &mut m[units::<S>(at, hidden)]);
     }
 
-    /// The units of a block.
+    /// Updates the units of a block. [`at_once`] says what `INLINED` does.
     #[inline(always)]
-    fn updated<const PLAIN: bool>(&self, block: usize, sums: Sums<S::Vector, GATES>, c: &mut [i16], m: &mut [i16]) {
-        let mut update = Update::<S, PLAIN>::new(self, block, sums, self.simd.widen(c));
-        at_once(&mut update);
+    fn updated<const PLAIN: bool, const INLINED: bool>(
+        &self,
+        block: usize,
+        sums: Sums<S::Vector, GATES>,
+        c: &mut [i16],
+        m: &mut [i16],
+    ) {
+        let update = Update::<S, PLAIN>::new(self, block, sums, self.simd.widen(c));
+        let update = at_once::<S, _, INLINED>(self.simd, update);
         self.simd.narrow(update.c, c);
         self.simd.narrow(update.m, m);
     }
@@ -312,12 +324,15 @@ impl<S: Integers> Cell<S> for Lstm<'_, S> {
 
     #[inline(always)]
     fn step_all(&self, rest: Rest<'_, S>) {
-        if self.mix.is_plain { self.all_stepped::<true>(rest) } else { self.all_stepped::<false>(rest) }
+        if const { S::INTERLEAVED } && self.mix.is_plain {
+            return self.all_stepped::<true>(rest);
+        }
+        self.all_stepped::<false>(rest);
     }
 }
 
 impl<S: Integers> Lstm<'_, S> {
-    /// Elements of scratch of a projection: m, and m as it is multiplied.
+    /// Elements of scratch of a projection: m, and m as an operand.
     const fn projected_len(&self) -> usize {
         match self.projection {
             Some(_) => self.panels.units + Panels::operand_len::<S>(self.panels.units),
@@ -334,7 +349,8 @@ impl<S: Integers> Lstm<'_, S> {
         let carried: &[S::Columns] = bytemuck::cast_slice(Rest::<S>::operands(simd, active, states, output, carried));
         let columns = |index: usize| &carried[index * stride / S::COLUMNS..(index + 1) * stride / S::COLUMNS];
         let vectors = Cell::vectors(self);
-        if let &[(state, row)] = active {
+        let alone = if PLAIN { active } else { &[] };
+        if let &[(state, row)] = alone {
             let (h, c) = states[state..].split_at_mut(self.padded);
             let m = if self.projection.is_some() { &mut scratch[..hidden] } else { &mut h[..hidden] };
             let mut turn = turn(self.panels.blocks::<S>(), odd);
@@ -349,9 +365,9 @@ impl<S: Integers> Lstm<'_, S> {
                 simd.narrow(update.m, &mut m[units]);
                 at = block;
             }
-            self.updated::<PLAIN>(at, now, &mut c[units::<S>(at, hidden)], &mut m[units::<S>(at, hidden)]);
+            self.updated::<PLAIN, PLAIN>(at, now, &mut c[units::<S>(at, hidden)], &mut m[units::<S>(at, hidden)]);
         }
-        let together = if active.len() > 1 { active } else { &[] };
+        let together = if alone.len() == 1 { &[] } else { active };
         for block in turn(self.panels.blocks::<S>(), odd) {
             let at = block * GATES;
             let (pairs, rest) = together.as_chunks::<ROWS>();
@@ -372,11 +388,11 @@ impl<S: Integers> Lstm<'_, S> {
         let Some(projection) = &self.projection else { return };
         for (&(state, _), scratch) in active.iter().zip(scratch.chunks_exact_mut(self.projected_len())) {
             let (m, work) = scratch.split_at_mut(hidden);
-            projection.project(simd, m, work, &mut states[state..state + output]);
+            simd.call(Project { projection, simd, m, work, h: &mut states[state..state + output] });
         }
     }
 
-    /// The units of a block of a sequence: c to c', and m to where a projection finds it, or to h.
+    /// Updates the units of a block of a sequence. m goes to the scratch of the projection, or to h without one.
     #[inline(always)]
     fn one_updated<const PLAIN: bool>(
         &self,
@@ -390,19 +406,30 @@ impl<S: Integers> Lstm<'_, S> {
         let projected = self.projected_len();
         let m = if projected > 0 { &mut scratch[index * projected..][..hidden] } else { h };
         let units = units::<S>(block, hidden);
-        self.updated::<PLAIN>(block, sums, &mut c[units.clone()], &mut m[units]);
+        self.updated::<PLAIN, PLAIN>(block, sums, &mut c[units.clone()], &mut m[units]);
     }
 }
 
-impl Projection {
-    /// h = clip(P m)
+/// h = clip(P m)
+struct Project<'s, S> {
+    projection: &'s Projection,
+    simd: S,
+    m: &'s [i16],
+    work: &'s mut [i16],
+    h: &'s mut [i16],
+}
+
+impl<S: Integers> Task for Project<'_, S> {
+    type Output = ();
+
     #[inline(always)]
-    fn project<S: Integers>(&self, simd: S, m: &[i16], work: &mut [i16], h: &mut [i16]) {
+    fn run(self) {
+        let Self { projection: Projection { panels, clip }, simd, m, work, h } = self;
         let m = operand(simd, m, work);
-        let blocks = Blocks::<S, 1, CHAINS, false>::new(simd, &self.panels);
-        for block in 0..self.panels.blocks::<S>() {
+        let blocks = Blocks::<S, 1, CHAINS, false>::new(simd, panels);
+        for block in 0..panels.blocks::<S>() {
             let [sum] = blocks.sums(block, m, &mut Nothing).gates;
-            simd.narrow(clamp(simd, sum, -self.clip, self.clip), &mut h[units::<S>(block, self.panels.units)]);
+            simd.narrow(clamp(simd, sum, -clip, *clip), &mut h[units::<S>(block, panels.units)]);
         }
     }
 }

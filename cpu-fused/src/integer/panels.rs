@@ -1,54 +1,54 @@
-//! The rows of an integer layer, as vectors read them.
+//! The rows of an integer layer, in the order in which the kernels read them.
 //!
-//! Rows belong to units: one for each gate. A block has as many units as a vector has lanes, and one stream of weights:
-//! `[block][part][columns][gate][lane][column of these]`, the finer part of a row first. Beside them lies what the sums of a
-//! row [are brought to 16 bits with](tidegate::quant): `[block][gate][what][lane]`.
+//! Each unit has one row for each gate. A block has as many units as a vector has lanes, and contiguous weights:
+//! `[block][part][columns][gate][lane][column]`. A row has up to two parts, over the input and over h; the part with
+//! the finer scale comes first. The numbers that [scale the sums to 16 bits](tidegate::internals::quant) are
+//! `[block][gate][number][lane]`.
 
-use tidegate::node::Node;
+use tidegate::internals::node::Node;
 
 use super::{Integers, Names};
 use crate::lines::Lines;
 
-/// What belongs to the sums of a row. Over both parts: what those over the finer part start from, what is added to them when
-/// they have been shifted, their shift, and what all is multiplied with. Of parts that are kept apart: what each starts from,
-/// and what each is multiplied with.
+/// Numbers per row. For a sum over both parts: initial value of the finer part, addend after its shift, its shift, and
+/// multiplier. For separate parts: initial values of both, and multipliers of both.
 pub(super) const NUMBERS: usize = 4;
 
 /// Rows of a node.
 #[derive(Debug)]
 pub(super) struct Panels {
     pub gates: usize,
-    /// Units.
+    /// Number of units.
     pub units: usize,
-    /// Columns of the parts, of what comes in and of what is carried.
+    /// Columns over the input and over h.
     pub columns: [usize; 2],
-    /// Whether the finer part, which is first, is the one over what is carried.
+    /// Whether the finer part, which comes first, is the one over h.
     pub swapped: bool,
     pub weights: Lines<i8>,
     pub numbers: Lines<i32>,
 }
 
-/// Which tensors make the rows of a gate.
+/// The tensors of the rows of a gate.
 #[derive(Clone, Copy)]
 pub(super) struct Gate {
-    /// The weights over what comes in and over what is carried, by name.
+    /// Names of the weights over the input and over h.
     pub parts: &'static [&'static str],
-    /// The tensor of rows, or one for each part, which is then kept apart.
+    /// Name of the tensor of row numbers; two names if the parts have separate sums.
     pub rows: &'static [&'static str],
-    /// The row of each unit among so many.
+    /// Row of the gate among the rows of a unit, and rows per unit.
     pub row: (usize, usize),
 }
 
 impl Gate {
-    /// The gates of a tensor that has so many rows of each unit.
+    /// The gates of a tensor with `GATES` rows per unit.
     pub fn all<const GATES: usize>(parts: &'static [&'static str], rows: &'static [&'static str]) -> [Self; GATES] {
         core::array::from_fn(|gate| Self { parts, rows, row: (gate, GATES) })
     }
 }
 
 impl Panels {
-    /// Packs them. `columns` are those of the parts; `first` is the number that says whether the second of them is the finer
-    /// one. None if the node has no such tensors.
+    /// Packs the rows of `gates`. `columns` are the columns of each part; `first` names the number that is nonzero if
+    /// the second part is the finer one. `None` if a tensor is missing.
     pub fn new<S: Integers>(
         node: &Node<'_>,
         _: S,
@@ -94,7 +94,7 @@ impl Panels {
                     *excess = sum.wrapping_mul(S::EXCESS);
                     start += groups * group;
                 }
-                let numbers_of = |rows: &[tidegate::quant::RowBlock]| {
+                let numbers_of = |rows: &[tidegate::internals::quant::RowBlock]| {
                     let &[a, b, c, d, m, n, o, p, shifts] = rows.get(row / 4)?;
                     let shift = i32::from(shifts.to_le_bytes()[row % 4] & 31);
                     Some(([a, b, c, d][row % 4], shift, [m, n, o, p][row % 4]))
@@ -117,19 +117,18 @@ impl Panels {
         Some(Self { gates: gates.len(), units, columns, swapped, weights, numbers })
     }
 
-    /// Elements of scratch that [`operand`] has for so many values.
+    /// Elements that [`operand`] writes for `values` values.
     pub const fn operand_len<S: Integers>(values: usize) -> usize {
         values.div_ceil(S::COLUMNS) * S::COLUMNS
     }
 
-    /// Elements of scratch that [`operands`](Self::operands) have.
+    /// Elements that [`operands`](Self::operands) writes.
     pub const fn operands_len<S: Integers>(&self) -> usize {
         let [input, carried] = self.columns;
         Self::operand_len::<S>(input) + Self::operand_len::<S>(carried)
     }
 
-    /// What comes in and what is carried, as all weights of a row are multiplied with it: to `to`, which is
-    /// [`operands_len`](Self::operands_len).
+    /// Writes the input and h to `to`, of [`operands_len`](Self::operands_len) elements, as the operand of whole rows.
     #[inline(always)]
     pub fn operands<'w, S: Integers>(&self, simd: S, x: &[i16], h: &[i16], to: &'w mut [i16]) -> &'w [S::Columns] {
         let to = &mut to[..self.operands_len::<S>()];
@@ -140,14 +139,13 @@ impl Panels {
         bytemuck::cast_slice(to)
     }
 
-    /// Blocks of units.
+    /// Number of blocks of units.
     pub const fn blocks<S: Integers>(&self) -> usize {
         self.units.div_ceil(S::LANES)
     }
 }
 
-/// What weights are multiplied with, in the form that they are: written to `to`, which is
-/// [`operand_len`](Panels::operand_len).
+/// Writes `x` to `to`, of [`operand_len`](Panels::operand_len) elements, as an operand.
 #[inline(always)]
 pub(super) fn operand<'w, S: Integers>(simd: S, x: &[i16], to: &'w mut [i16]) -> &'w [S::Columns] {
     let to = bytemuck::cast_slice_mut(&mut to[..Panels::operand_len::<S>(x.len())]);
@@ -161,8 +159,8 @@ pub(super) fn units<S: Integers>(block: usize, units: usize) -> core::ops::Range
     block * S::LANES..units.min((block + 1) * S::LANES)
 }
 
-/// The blocks in the order of a step: every other one goes through the weights from the end, so that of those that do not
-/// fit a cache the last ones are still there.
+/// The blocks in the order of a step. Every other step walks the weights from the end, where it finds the last ones of
+/// the previous step in the cache.
 #[inline(always)]
 pub(super) fn turn(blocks: usize, odd: bool) -> impl Iterator<Item = usize> + Clone {
     (0..blocks).map(move |block| if odd { blocks - 1 - block } else { block })

@@ -1,17 +1,16 @@
-//! Plain Rust, on every machine: the reference of the others.
+//! Portable Rust, the reference for all instruction sets.
 
 use core::array::from_fn;
 
-use tidegate::curve::TANH_HALF;
-use tidegate::quant;
+use tidegate::internals::{curve::TANH_HALF, quant};
 
 use super::simd::Integers;
-use crate::simd::{Scalar, Task};
+use crate::simd::Scalar;
 
-/// What compilers make vectors of where they know no more.
+/// Compilers turn four numbers into a vector on every common target.
 const LANES: usize = 4;
 
-/// Lane by lane.
+/// Applies `f` to each lane.
 #[inline(always)]
 fn zip(a: [i32; LANES], b: [i32; LANES], f: impl Fn(i32, i32) -> i32) -> [i32; LANES] {
     from_fn(|lane| f(a[lane], b[lane]))
@@ -28,11 +27,7 @@ impl Integers for Scalar {
     const LANES: usize = LANES;
     const COLUMNS: usize = 2;
     const EXCESS: i32 = 0;
-
-    #[inline(always)]
-    fn vectorize<T: Task>(self, task: T) -> T::Output {
-        task.run()
-    }
+    const INTERLEAVED: bool = false;
 
     #[inline(always)]
     fn load(self, lanes: &[i32; LANES]) -> [i32; LANES] {

@@ -1,51 +1,50 @@
-//! Steps of several sequences: what a cell makes of all that comes in is one product of matrices, and the sequences go
-//! through the recurrent weights together.
+//! Steps of several sequences: the products with the inputs of all steps are computed first, and the sequences share
+//! each pass over the recurrent weights.
 
 use super::Integers;
 use super::panels::{Panels, operand};
 use super::sums::Blocks;
-use crate::node::Span;
+use crate::layer::Span;
 use crate::simd::Task;
 
-/// Steps, or sequences, that are multiplied with the same weights at once: their sums have room in registers.
+/// Steps or sequences that are multiplied with the same weights at once: their sums fit the registers.
 pub(super) const ROWS: usize = 2;
 
-/// A recurrent cell whose rows are over what comes in and what is carried.
+/// A recurrent cell with weights over the input and over h.
 pub(super) trait Cell<S: Integers> {
-    /// What its kernels are made of.
+    /// Instruction set of the cell.
     fn simd(&self) -> S;
-    /// Columns over what comes in, and over what is carried.
+    /// Columns over the input and over h.
     fn columns(&self) -> [usize; 2];
-    /// Vectors of sums over what comes in, of a step.
+    /// Vectors of sums over the input, per step.
     fn vectors(&self) -> usize;
-    /// Elements of scratch of a sequence.
+    /// Elements of scratch per sequence.
     fn scratch(&self) -> usize;
-    /// Whether a step whose last feature is zero does not count.
+    /// Whether steps whose last feature is 0 are skipped.
     fn is_masked(&self) -> bool;
-    /// The sums over what comes in, of all steps: `x` has so many vectors of columns a step.
+    /// Computes the sums over the input for all steps. `x` has `stride` operands per step.
     fn of_input(&self, x: &[S::Columns], stride: usize, before: &mut [S::Lanes]);
-    /// A step of several sequences.
+    /// Runs a step of several sequences.
     fn step_all(&self, rest: Rest<'_, S>);
 }
 
 /// A step of several sequences.
 pub(super) struct Rest<'s, S: Integers> {
-    /// Where the states of the sequences begin, and which sums over what comes in are theirs.
+    /// For each sequence, the offset of its state and the index of its sums over the input.
     pub active: &'s [(usize, usize)],
     pub states: &'s mut [i16],
-    /// Room for what is carried in the form that weights are multiplied with, of every sequence.
+    /// Memory for h of every sequence as an operand.
     pub carried: &'s mut [i16],
-    /// [`Cell::scratch`] of every sequence.
+    /// [`Cell::scratch`] elements for every sequence.
     pub scratch: &'s mut [i16],
-    /// The sums over what comes in, of all steps.
+    /// The sums over the input, of all steps.
     pub before: &'s [S::Lanes],
-    /// Whether blocks are gone through from the end.
+    /// Whether the step walks the blocks from the end.
     pub odd: bool,
 }
 
 impl<'s, S: Integers> Rest<'s, S> {
-    /// Brings what every sequence carries, so much of it from the start of its state, to the form that weights are
-    /// multiplied with.
+    /// Writes h of every sequence, the first `len` elements of its state, as operands.
     #[inline(always)]
     pub fn operands<'w>(
         simd: S,
@@ -62,7 +61,7 @@ impl<'s, S: Integers> Rest<'s, S> {
     }
 }
 
-/// The sums of a block over what comes in.
+/// Loads the sums of a block over the input.
 #[inline(always)]
 pub(super) fn before<S: Integers, const GATES: usize>(simd: S, sums: &[S::Lanes], at: usize) -> [S::Vector; GATES] {
     let mut all = [simd.splat(0); GATES];
@@ -72,7 +71,8 @@ pub(super) fn before<S: Integers, const GATES: usize>(simd: S, sums: &[S::Lanes]
     all
 }
 
-/// The sums of panels over what comes in of all steps: to `before`, `vectors` a step, from vector `first` of these on.
+/// Computes the sums over the input for all steps. Each step has `vectors` vectors in `before`; those of `panels` start
+/// at `first`.
 #[inline(always)]
 pub(super) fn of_input<S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool>(
     simd: S,
@@ -111,12 +111,12 @@ pub(super) struct Run<'s, 'a, S, C> {
 }
 
 impl<'s, 'a, S: Integers, C: Cell<S>> Run<'s, 'a, S, C> {
-    /// All that a span has.
+    /// Runs all steps of a span.
     pub fn new(cell: &'s C, span: &'s mut Span<'a, i16>) -> Self {
         Self { simd: cell.simd(), cell, span }
     }
 
-    /// Elements of scratch for so many steps.
+    /// Elements of scratch for `steps` steps.
     pub fn work_len(cell: &C, steps: usize) -> usize {
         let sums = cell.vectors() * size_of::<S::Lanes>() / size_of::<i16>();
         let operands: usize = cell.columns().map(Panels::operand_len::<S>).iter().sum();
@@ -140,7 +140,7 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
         let (before, rest) = work.split_at_mut(sums);
         let before: &mut [S::Lanes] = bytemuck::cast_slice_mut(before);
         let (xs, rest) = rest.split_at_mut(steps * x_len);
-        // Those that have a step.
+        // Only sequences that have a step.
         let most = sequences.min(steps);
         let (carried, rest) = rest.split_at_mut(most * h_len);
         let scratch = &mut rest[..most * cell.scratch()];
@@ -170,7 +170,7 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
             }
             let odd = time % 2 == 1;
             cell.step_all(Rest { active: &rows, states: span.states, carried, scratch, before, odd });
-            // Of a step that does not count, too: what went out before.
+            // Skipped steps repeat the previous output.
             for sequence in 0..sequences {
                 if time < span.len(sequence) {
                     let (y, state) = (span.y(sequence, time), span.state_start(sequence));

@@ -1,82 +1,82 @@
-//! What the integer kernels need of an instruction set.
+//! Vector operations of the integer kernels.
 
 use bytemuck::Pod;
 
-use crate::simd::Task;
+use crate::simd::Instructions;
 
-/// Vectors of [`LANES`](Self::LANES) numbers of 32 bits, which wrap. A value of it proves that the CPU has them.
+/// Vectors of [`LANES`](Self::LANES) wrapping 32-bit integers.
 ///
-/// Weights are 8 bits wide: those of `LANES` rows and [`COLUMNS`](Self::COLUMNS) columns are read at once, a row's side by
-/// side. Everything is inlined into the [`Task`] that is run.
-pub trait Integers: Copy + Send + Sync + 'static {
-    /// `LANES` numbers.
+/// Weights have 8 bits. One load reads the weights of `LANES` rows and [`COLUMNS`](Self::COLUMNS) columns; the columns
+/// of a row are adjacent. All operations are inlined into the [`Task`](crate::simd::Task) that runs.
+pub trait Integers: Instructions {
+    /// A vector in a register.
     type Vector: Copy;
-    /// The same in memory.
+    /// A vector in memory.
     type Lanes: Pod + Send + Sync;
-    /// Weights of as many rows, `COLUMNS` of each.
+    /// Weights of `LANES` rows, `COLUMNS` of each.
     type Weights: Pod + Send + Sync;
-    /// What they are multiplied with, one for all rows, in the form that [`columns`](Self::columns) writes.
+    /// Operand of `COLUMNS` columns, the same for all rows, in the form that [`columns`](Self::columns) writes.
     type Columns: Pod;
-    /// The same in registers.
+    /// The operand in registers.
     type Spread: Copy;
-    /// Sums that have begun, a row a lane.
+    /// Unfinished sums, one row per lane.
     type Sums: Copy;
 
-    /// Numbers of a vector.
+    /// Number of lanes.
     const LANES: usize;
     /// Columns that are multiplied at once.
     const COLUMNS: usize;
-    /// What is added to everything that weights are multiplied with: [`Panels`](super::panels::Panels) subtract its products.
+    /// Added to every element of an operand; [`Panels`](super::panels::Panels) subtract the products with it.
     const EXCESS: i32;
 
-    /// Runs a task, compiled for these instructions.
-    fn vectorize<T: Task>(self, task: T) -> T::Output;
+    /// Whether the update of a block of units is interleaved with the products of the next one.
+    const INTERLEAVED: bool = true;
 
-    /// A vector as it lies in memory.
+    /// Loads a vector.
     fn load(self, lanes: &Self::Lanes) -> Self::Vector;
-    /// The same number in all lanes.
+    /// A vector with the same number in all lanes.
     fn splat(self, value: i32) -> Self::Vector;
-    /// As many as there are, at most `LANES`, and zeros behind them.
+    /// Loads a slice of at most `LANES` values and widens them; the other lanes are 0.
     fn widen(self, values: &[i16]) -> Self::Vector;
-    /// The lower halves, as many as there is room for, at most `LANES`.
+    /// Stores the lower halves of the first lanes, at most `LANES`, to a slice.
     fn narrow(self, vector: Self::Vector, to: &mut [i16]);
-    /// To memory.
+    /// Stores a vector.
     fn store(self, vector: Self::Vector) -> Self::Lanes;
 
     /// a + b
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// a - b
     fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The low word of a · b
+    /// Low word of a · b
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The high word of a · b: [`mulh`](tidegate::quant::mulh)
+    /// High word of a · b: [`mulh`](tidegate::internals::quant::mulh)
     fn mulh(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The lower of both
+    /// The smaller of both
     fn min(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// The greater of both
     fn max(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Bits that both have
+    /// Bitwise and
     fn and(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// a · 2^by, by at most 31
     fn shl(self, a: Self::Vector, by: u32) -> Self::Vector;
     /// ⌊a / 2^by⌋, by at most 31
     fn shr(self, a: Self::Vector, by: u32) -> Self::Vector;
-    /// ⌊a / 2^by⌋, each lane by its own, 0 to 31
+    /// ⌊a / 2^by⌋ with a shift of 0 to 31 for each lane
     fn shr_each(self, a: Self::Vector, by: Self::Vector) -> Self::Vector;
-    /// The product of the lower halves of a and b, as numbers of 16 bits, plus that of the upper ones
+    /// The product of the lower halves of a and b, as 16-bit integers, plus the product of the upper halves
     fn mul_halves(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// The value of [`TANH_HALF`](tidegate::curve::TANH_HALF) `index` steps from its middle, -512 to 511 (beyond, the
-    /// nearest of these), in the lower half and the next one in the upper
+    /// The value of [`TANH_HALF`](tidegate::internals::curve::TANH_HALF) `index` steps from its middle in the lower half, and the
+    /// next value in the upper half. `index` saturates at -512 and 511
     fn tanh_half(self, index: Self::Vector) -> Self::Vector;
 
-    /// Writes what is multiplied, `x` and zeros behind it, to `to`: an element for each `COLUMNS` of `x`.
+    /// Writes `x`, padded with zeros, to `to` as operands: one element for each `COLUMNS` values.
     fn columns(self, x: &[i16], to: &mut [Self::Columns]);
-    /// Brings columns to where all rows find them.
+    /// Loads an operand for all rows.
     fn spread(self, x: &Self::Columns) -> Self::Spread;
-    /// No products yet.
+    /// Begins sums.
     fn begin(self, start: Self::Vector) -> Self::Sums;
-    /// Adds the products of a few columns.
+    /// Adds the products of `COLUMNS` columns.
     fn accumulate(self, sums: Self::Sums, weights: &Self::Weights, x: Self::Spread) -> Self::Sums;
-    /// What has been summed.
+    /// The finished sums.
     fn total(self, sums: Self::Sums) -> Self::Vector;
 }

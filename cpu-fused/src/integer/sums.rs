@@ -1,32 +1,48 @@
-//! The sums of a block of units: over all columns at once, or first over what comes in and later over what is carried.
+//! The sums of a block of units: over all columns at once, or first over the input and later over h.
 
 use super::Integers;
 use super::panels::{NUMBERS, Panels};
+use crate::simd::Task;
 
-/// What is computed in between the products of a block, in parts: products wait for weights and are many, what is made of
-/// the sums of the block before waits for itself.
+/// Work in five parts that is interleaved with the products of a block: there are many products, which wait for
+/// weights, while the update of the previous block has few operations that wait for each other.
 pub(super) trait Beside {
-    /// A part of it, from 0 to 4.
+    /// Whether there is any work.
+    const IS_NEEDED: bool = true;
+
+    /// Runs one part, 0 to 4.
     fn part<const PART: usize>(&mut self);
 }
 
-/// Where a part ends: compilers would move what only a later part needs behind all products.
+/// Marks the end of a part. Otherwise compilers move operations that only a later part needs behind all products.
 #[inline(always)]
 pub(super) fn here<V>(value: V) -> V {
     core::hint::black_box(value)
 }
 
-/// Nothing is.
+/// No work.
 pub(super) struct Nothing;
 
 impl Beside for Nothing {
+    const IS_NEEDED: bool = false;
+
     #[inline(always)]
     fn part<const PART: usize>(&mut self) {}
 }
 
-/// All parts of something.
+/// Runs all parts: inlined if `INLINED`, otherwise by a call, of which there is one copy for all callers.
 #[inline(always)]
-pub(super) fn at_once(beside: &mut impl Beside) {
+pub(super) fn at_once<S: Integers, B: Beside, const INLINED: bool>(simd: S, mut beside: B) -> B {
+    if const { INLINED && S::INTERLEAVED } {
+        all_parts(&mut beside);
+        beside
+    } else {
+        simd.call(AtOnce(beside))
+    }
+}
+
+#[inline(always)]
+fn all_parts(beside: &mut impl Beside) {
     beside.part::<0>();
     beside.part::<1>();
     beside.part::<2>();
@@ -34,19 +50,31 @@ pub(super) fn at_once(beside: &mut impl Beside) {
     beside.part::<4>();
 }
 
-/// The sums of the gates of a block, brought to 16 bits. Where parts are kept apart, the last gate is over what is carried.
+struct AtOnce<B>(B);
+
+impl<B: Beside> Task for AtOnce<B> {
+    type Output = B;
+
+    #[inline(always)]
+    fn run(mut self) -> B {
+        all_parts(&mut self.0);
+        self.0
+    }
+}
+
+/// The sums of the gates of a block, scaled to 16 bits. With separate parts, the last gate holds the sums over h.
 #[derive(Clone, Copy)]
 pub(super) struct Sums<V, const GATES: usize> {
     pub gates: [V; GATES],
-    /// The last gate over what comes in, where parts are kept apart.
+    /// Sums of the last gate over the input, with separate parts.
     pub of_input: V,
 }
 
-/// The blocks of units of a layer that has so many gates. Chains of sums are kept apart, `CHAINS` of each gate, so that one
-/// need not wait for the other. `APART` says that the last gate's parts are.
+/// The blocks of units of a layer with `GATES` gates. Each gate has `CHAINS` independent chains of sums. `APART` gives
+/// the last gate separate sums for its two parts.
 pub(super) struct Blocks<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool> {
     simd: S,
-    /// Columns of the parts, finer and coarser, in vectors.
+    /// Operands of the finer and of the coarser part.
     fine: usize,
     coarse: usize,
     swapped: bool,
@@ -54,14 +82,14 @@ pub(super) struct Blocks<'x, S: Integers, const GATES: usize, const CHAINS: usiz
     numbers: &'x [[[S::Lanes; NUMBERS]; GATES]],
 }
 
-/// Weights of a part of a block, a vector of rows for each gate.
+/// Weights of one part of a block, a vector of rows for each gate.
 type Weights<'x, S, const GATES: usize> = &'x [[<S as Integers>::Weights; GATES]];
 
-/// Sums that have begun.
+/// Unfinished sums.
 type Chains<S, const GATES: usize, const CHAINS: usize> = [[<S as Integers>::Sums; GATES]; CHAINS];
 
 impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool> Blocks<'x, S, GATES, CHAINS, APART> {
-    /// Of these panels.
+    /// The blocks of `panels`.
     #[inline(always)]
     pub fn new(simd: S, panels: &'x Panels) -> Self {
         debug_assert_eq!(GATES, panels.gates, "a layer has as many gates as its cell");
@@ -73,26 +101,26 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         Self { simd, fine, coarse, swapped: panels.swapped, weights, numbers }
     }
 
-    /// The weights of a block, those of the finer part first.
+    /// The weights of a block over the finer and the coarser part.
     #[inline(always)]
     fn weights(&self, block: usize) -> (Weights<'x, S, GATES>, Weights<'x, S, GATES>) {
         let all = self.fine + self.coarse;
         self.weights[block * all..(block + 1) * all].split_at(self.fine)
     }
 
-    /// What the sums over the finer part start from.
+    /// Initial sums of the finer part.
     #[inline(always)]
     fn starts(&self, block: usize) -> [S::Vector; GATES] {
         self.numbers_of::<0>(block)
     }
 
-    /// What is added to sums over the coarser part, or what they start from.
+    /// Addend after the finer part, or initial sums of the coarser part.
     #[inline(always)]
     fn behind(&self, block: usize) -> [S::Vector; GATES] {
         self.numbers_of::<1>(block)
     }
 
-    // Loops, here and below: closures that are not inlined would be compiled without the instructions.
+    // Loops here and below: a closure that is not inlined would be compiled without the instruction set.
     #[inline(always)]
     fn numbers_of<const WHICH: usize>(&self, block: usize) -> [S::Vector; GATES] {
         let mut all = [self.simd.splat(0); GATES];
@@ -102,8 +130,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         all
     }
 
-    /// Sums over the finer part, as they are added to those over the coarser one; where parts are kept apart, as they come
-    /// out.
+    /// Shifts the sums of the finer part to the scale of the coarser one; scales them to 16 bits for separate parts.
     #[inline(always)]
     fn shifted(&self, block: usize, sums: [S::Vector; GATES]) -> [S::Vector; GATES] {
         let simd = self.simd;
@@ -115,7 +142,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         all
     }
 
-    /// Sums as they come out.
+    /// Scales sums to 16 bits.
     #[inline(always)]
     fn scaled(&self, block: usize, sums: [S::Vector; GATES]) -> [S::Vector; GATES] {
         let mut all = sums;
@@ -125,7 +152,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         all
     }
 
-    /// a + b; where parts are kept apart, the last gate of `b`.
+    /// a + b, except that the last gate is `b` with separate parts.
     #[inline(always)]
     fn joined(&self, a: [S::Vector; GATES], b: [S::Vector; GATES]) -> [S::Vector; GATES] {
         let mut all = b;
@@ -137,17 +164,21 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         all
     }
 
-    /// The sums of a block over all columns, [`operands`](Panels::operands).
+    /// The sums of a block over all columns of `x`, which [`operands`](Panels::operands) wrote.
     #[inline(always)]
     pub fn sums<B: Beside>(&self, block: usize, x: &[S::Columns], beside: &mut B) -> Sums<S::Vector, GATES> {
         let simd = self.simd;
         let (fine, coarse) = self.weights(block);
         let (x_fine, x_coarse) = x.split_at(self.fine);
         let mut chains = begin::<S, GATES, CHAINS>(simd, self.starts(block));
-        let half = self.fine / 2;
-        chains = products(simd, chains, &fine[..half], &x_fine[..half]);
-        beside.part::<0>();
-        chains = products(simd, chains, &fine[half..], &x_fine[half..]);
+        if const { B::IS_NEEDED } {
+            let half = self.fine / 2;
+            chains = products(simd, chains, &fine[..half], &x_fine[..half]);
+            beside.part::<0>();
+            chains = products(simd, chains, &fine[half..], &x_fine[half..]);
+        } else {
+            chains = products(simd, chains, fine, x_fine);
+        }
         let first = self.shifted(block, total::<S, GATES, CHAINS>(simd, chains));
         chains = begin::<S, GATES, CHAINS>(simd, self.joined(first, self.behind(block)));
         beside.part::<1>();
@@ -160,7 +191,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         Sums { gates, of_input }
     }
 
-    /// The products of a part, with the last three parts of what is computed beside.
+    /// The products of a part, interleaved with the last three parts of `beside`.
     #[inline(always)]
     fn in_parts<B: Beside>(
         &self,
@@ -170,6 +201,9 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         beside: &mut B,
     ) -> Chains<S, GATES, CHAINS> {
         let simd = self.simd;
+        if const { !B::IS_NEEDED } {
+            return products(simd, chains, weights, x);
+        }
         let (third, thirds) = (x.len() / 3, x.len() / 3 * 2);
         chains = products(simd, chains, &weights[..third], &x[..third]);
         beside.part::<2>();
@@ -180,7 +214,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         chains
     }
 
-    /// What comes in of several steps: sums that [`of_carried`](Self::of_carried) goes on with.
+    /// The sums over the input for several steps, which [`of_carried`](Self::of_carried) continues.
     #[inline(always)]
     pub fn of_input<const ROWS: usize>(&self, block: usize, x: [&[S::Columns]; ROWS]) -> [[S::Vector; GATES]; ROWS] {
         let (fine, coarse) = self.weights(block);
@@ -204,13 +238,13 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         rows
     }
 
-    /// The sums of a step over what comes in, where nothing is carried.
+    /// The complete sums of a layer without recurrent weights.
     #[inline(always)]
     pub fn whole(&self, block: usize, of_input: [S::Vector; GATES]) -> [S::Vector; GATES] {
         self.scaled(block, of_input)
     }
 
-    /// The sums of several steps over what is carried, from those over what comes in on.
+    /// Continues sums over the input with h, for several sequences.
     #[inline(always)]
     pub fn of_carried<const ROWS: usize>(
         &self,
@@ -231,7 +265,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         ended
     }
 
-    /// The same of one step, with something beside.
+    /// [`of_carried`](Self::of_carried) for one sequence, interleaved with `beside`.
     #[inline(always)]
     pub fn of_carried_beside<B: Beside>(
         &self,
@@ -244,16 +278,21 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         let (fine, coarse) = self.weights(block);
         let weights = if self.swapped { fine } else { coarse };
         let mut chains = begin::<S, GATES, CHAINS>(simd, self.carried_start(block, before));
-        let (fifth, fifths) = (h.len() / 5, h.len() / 5 * 2);
-        chains = products(simd, chains, &weights[..fifth], &h[..fifth]);
-        beside.part::<0>();
-        chains = products(simd, chains, &weights[fifth..fifths], &h[fifth..fifths]);
-        beside.part::<1>();
+        let fifths = if const { B::IS_NEEDED } {
+            let (fifth, fifths) = (h.len() / 5, h.len() / 5 * 2);
+            chains = products(simd, chains, &weights[..fifth], &h[..fifth]);
+            beside.part::<0>();
+            chains = products(simd, chains, &weights[fifth..fifths], &h[fifth..fifths]);
+            beside.part::<1>();
+            fifths
+        } else {
+            0
+        };
         chains = self.in_parts(chains, &weights[fifths..], &h[fifths..], beside);
         self.carried_end(block, total::<S, GATES, CHAINS>(simd, chains), before)
     }
 
-    /// What sums over what is carried start from.
+    /// Initial sums over h.
     #[inline(always)]
     fn carried_start(&self, block: usize, before: [S::Vector; GATES]) -> [S::Vector; GATES] {
         if self.swapped {
@@ -266,7 +305,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         start
     }
 
-    /// The sums as they come out.
+    /// The complete sums.
     #[inline(always)]
     fn carried_end(
         &self,
@@ -287,7 +326,7 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
     }
 }
 
-/// Chains of sums of which the first starts there.
+/// Begins chains of sums; the first starts from `start`.
 #[inline(always)]
 fn begin<S: Integers, const GATES: usize, const CHAINS: usize>(
     simd: S,
@@ -300,7 +339,7 @@ fn begin<S: Integers, const GATES: usize, const CHAINS: usize>(
     chains
 }
 
-/// What chains come to.
+/// The total of all chains.
 #[inline(always)]
 fn total<S: Integers, const GATES: usize, const CHAINS: usize>(
     simd: S,
@@ -316,7 +355,7 @@ fn total<S: Integers, const GATES: usize, const CHAINS: usize>(
     totals
 }
 
-/// Adds the products of some columns with a vector of rows for each gate.
+/// Adds the products of some columns, with a vector of rows for each gate.
 #[inline(always)]
 fn products<S: Integers, const GATES: usize, const CHAINS: usize>(
     simd: S,
@@ -343,7 +382,7 @@ fn products<S: Integers, const GATES: usize, const CHAINS: usize>(
     chains
 }
 
-/// The products of several rows of columns, each from its own start.
+/// The sums of several operands, each with its own start.
 #[inline(always)]
 fn products_of_rows<S: Integers, const GATES: usize, const ROWS: usize>(
     simd: S,

@@ -1,17 +1,18 @@
-//! A dense layer of one group ([`tidegate::cell::dense`]) in f32.
+//! The dense layer of one group ([`tidegate::internals::cell::dense`]) in floats.
 
 use tidegate::Numeric;
-use tidegate::activation::Activation;
-use tidegate::node::Node;
+use tidegate::internals::{activation::Activation, node::Node};
 
-use super::{Io, Kernel, Span, tensor};
-use crate::curves;
+use super::tensor;
+use crate::curves::activate;
+use crate::layer::{Io, Layer, Span};
 use crate::lines::Lines;
-use crate::panels::{Panels, Rows, WIDTH, per_row, unit};
-use crate::simd::{Simd, Task};
-use crate::sums::{Way, many, one};
+use crate::panels::{Panels, Rows, per_unit};
+use crate::simd::Simd;
+use crate::sums::{Way, many, one_activated};
 use crate::weight::Weight;
 
+/// A packed dense layer.
 pub struct Dense<S, W> {
     s: S,
     weights: Panels<W>,
@@ -20,76 +21,41 @@ pub struct Dense<S, W> {
 }
 
 impl<S: Simd, W: Weight> Dense<S, W> {
+    /// Packs a node; `None` if it has several groups.
     pub fn pack(node: &Node<'_>, numeric: Numeric, s: S) -> Option<Self> {
         if node.extent(0) != 1 {
             return None;
         }
-        let vectors = node.output_size.div_ceil(S::LANES);
         let matrix = Rows::of(node, numeric, tensor(node, "weights"), node.input_size);
-        let bias = node.elements(tensor(node, "bias"));
-        let row = |vector, lane| unit(s, vector, lane, node.output_size);
         Some(Self {
             s,
-            weights: Panels::new(s, &[matrix], (WIDTH, vectors), |vector, lane| row(vector, lane).map(|row| (0, row))),
-            bias: per_row(s, vectors, |vector, lane| {
-                row(vector, lane).and_then(|row| bias.get(row).copied()).unwrap_or(0.0)
-            }),
+            weights: Panels::in_order(S::LANES, matrix, node.output_size),
+            bias: per_unit(S::LANES, node.output_size, node.elements(tensor(node, "bias"))),
             activation: node.activation(0),
         })
     }
-
-    #[inline(always)]
-    fn finish(&self, sums: &[f32], y: &mut [f32]) {
-        for (sums, y) in sums.chunks(S::LANES).zip(y.chunks_mut(S::LANES)) {
-            self.s.store_part(curves::apply(self.s, self.activation, self.s.load_part(sums)), y);
-        }
-    }
 }
 
-impl<S: Simd, W: Weight> Kernel<f32> for Dense<S, W> {
+impl<S: Simd, W: Weight> Layer<f32> for Dense<S, W> {
     fn work_len(&self, steps: usize) -> usize {
         steps * self.bias.len()
     }
 
-    fn step(&self, mut io: Io<'_, f32>) {
-        self.s.vectorize(Step(self, &mut io));
+    fn step(&self, Io { x, work, y, odd, .. }: Io<'_, f32>) {
+        let sums = &mut work[..self.bias.len()];
+        let then = ((self.activation, 0.0), y);
+        one_activated(self.s, &[(&self.weights, x)], self.bias.get(), sums, Way::of(odd), then);
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {
-        self.s.vectorize(Run(self, span));
-    }
-}
-
-struct Step<'k, 's, 'e, S, W>(&'k Dense<S, W>, &'s mut Io<'e, f32>);
-
-impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(dense, Io { x, work, y, odd, .. }) = self;
-        let sums = &mut work[..dense.bias.len()];
-        one(dense.s, [(&dense.weights, x)], Some(dense.bias.get()), sums, Way::of(*odd));
-        dense.finish(sums, y);
-    }
-}
-
-struct Run<'k, 'r, 's, S, W>(&'k Dense<S, W>, &'r mut Span<'s, f32>);
-
-impl<S: Simd, W: Weight> Task for Run<'_, '_, '_, S, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self(dense, span) = self;
-        let len = dense.bias.len();
+        let len = self.bias.len();
         span.rows_of_inputs(len, false);
         let x = span.source.unwrap_or(span.memory);
-        many(dense.s, &dense.weights, x, Some(dense.bias.get()), span.work, span.rows, Way::Up);
+        many(self.s, &self.weights, x, Some(self.bias.get()), span.work, span.rows, Way::Up);
         for sequence in 0..span.lens.len() {
             for time in 0..span.len(sequence) {
                 let (of, y) = ((sequence * span.time + time) * len, span.y(sequence, time));
-                dense.finish(&span.work[of..of + len], &mut span.memory[y]);
+                activate(self.s, self.activation, 0.0, &span.work[of..of + len], &mut span.memory[y]);
             }
         }
     }

@@ -1,20 +1,23 @@
-//! Layer normalization ([`tidegate::cell::layer_norm`]) in f32, of all features or of groups.
+//! Layer normalization ([`tidegate::internals::cell::layer_norm`]) in f32, over all features or over groups.
 
-use tidegate::node::Node;
+use tidegate::internals::node::Node;
 
 use super::norm::{Affine, Rows};
-use super::{Io, Kernel, tensor};
+use super::tensor;
+use crate::layer::{Io, Layer};
 use crate::simd::{Simd, Task};
 
+/// A packed layer normalization.
 pub struct LayerNorm<S> {
     s: S,
     size: usize,
     rows: Rows,
-    /// One a group.
+    /// One for each group.
     affines: Vec<Affine>,
 }
 
 impl<S: Simd> LayerNorm<S> {
+    /// Packs a node.
     pub fn pack(node: &Node<'_>, s: S) -> Self {
         let groups = node.extent(0);
         let size = node.input_size / groups;
@@ -26,12 +29,12 @@ impl<S: Simd> LayerNorm<S> {
             s,
             size,
             rows: Rows::new(size, node.param(0)),
-            affines: (0..groups).map(|group| Affine::new(s, size, &of(gain, group), &of(bias, group))).collect(),
+            affines: (0..groups).map(|group| Affine::new(S::LANES, size, &of(gain, group), &of(bias, group))).collect(),
         }
     }
 }
 
-impl<S: Simd> Kernel<f32> for LayerNorm<S> {
+impl<S: Simd> Layer<f32> for LayerNorm<S> {
     fn work_len(&self, _: usize) -> usize {
         0
     }

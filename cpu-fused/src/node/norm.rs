@@ -1,19 +1,19 @@
-//! Layer normalization: means and variances over the units of a row, as [`tidegate::norm`] has them but for the order of
-//! the sums, which is one for streams and batches: lane by lane over the blocks of units, then over the gates, where they
-//! are normalized together, then over the lanes.
+//! Layer normalization: mean and variance over the units of a row, as in [`tidegate::norm`] except for the order of the
+//! sums. Streams and batches use the same order: each lane over the blocks of units, then over the gates if they are
+//! normalized together, then over the lanes.
 
 use crate::lines::Lines;
 use crate::panels::{per_row, unit};
 use crate::simd::Simd;
 
-/// Rows of so many units, in blocks of as many as lanes; the last block may have fewer, and zeros in its other lanes.
+/// Rows of `units` units in blocks of one vector. Unused lanes of the last block hold zeros.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     units: usize,
     epsilon: f32,
 }
 
-/// What normalizes a row, in every lane.
+/// Mean and scale of a row, in every lane.
 #[derive(Clone, Copy)]
 pub struct Moments<S: Simd> {
     mean: S::F32,
@@ -29,12 +29,12 @@ impl<S: Simd> Moments<S> {
 }
 
 impl Rows {
-    /// Of so many units; epsilon is added to their variance.
+    /// `epsilon` is added to the variance.
     pub fn new(units: usize, epsilon: f32) -> Self {
         Self { units, epsilon }
     }
 
-    /// Of a row of `G` vectors a block, each by itself.
+    /// Moments of each of `G` interleaved rows.
     #[inline(always)]
     pub fn each<S: Simd, const G: usize>(&self, s: S, row: &[f32]) -> [Moments<S>; G] {
         let mut means: [S::F32; G] = self.sums(s, row);
@@ -48,7 +48,7 @@ impl Rows {
         moments
     }
 
-    /// Of rows of `G` vectors a block, which are normalized together: side by side, since a sum waits for the one before.
+    /// Joint moments of `G` interleaved rows, for two such groups at once, since each sum waits for the previous one.
     #[inline(always)]
     pub fn joint<S: Simd, const G: usize>(&self, s: S, [one, other]: [&[f32]; 2]) -> [Moments<S>; 2] {
         let sums: [[S::F32; G]; 2] = [self.sums(s, one), self.sums(s, other)];
@@ -58,14 +58,14 @@ impl Rows {
         [Moments { mean: means[0], scale: scales[0] }, Moments { mean: means[1], scale: scales[1] }]
     }
 
-    /// Of one number of each unit.
+    /// Moments of a row of one number per unit.
     #[inline(always)]
     pub fn of<S: Simd>(&self, s: S, row: &[f32]) -> Moments<S> {
         let [moments] = self.each(s, row);
         moments
     }
 
-    /// From lanes that sum up `of` numbers of each unit.
+    /// The mean from the sums of each lane, over `of` numbers per unit.
     #[inline(always)]
     fn mean<S: Simd>(&self, s: S, sums: S::F32, of: usize) -> S::F32 {
         s.splat(s.sum(sums) / (of * self.units) as f32)
@@ -76,7 +76,7 @@ impl Rows {
         s.splat(1.0 / (s.sum(squares) / (of * self.units) as f32 + self.epsilon).sqrt())
     }
 
-    /// Of `G` vectors a block: the blocks in which every lane has a unit, and what is behind them.
+    /// The full blocks of `G` vectors, and the remaining elements.
     #[inline(always)]
     fn blocks<'r, S: Simd, const G: usize>(&self, _: S, row: &'r [f32]) -> (&'r [[S::Lanes; G]], &'r [f32]) {
         let (whole, part) = row.split_at(self.units / S::LANES * G * S::LANES);
@@ -97,7 +97,7 @@ impl Rows {
         sums
     }
 
-    /// Sums of (x - mean)², without the lanes that have no unit.
+    /// Sums of (x - mean)², over the lanes that hold a unit.
     #[inline(always)]
     fn squares<S: Simd, const G: usize>(&self, s: S, row: &[f32], means: [S::F32; G]) -> [S::F32; G] {
         let ((blocks, part), mut sums) = (self.blocks::<S, G>(s, row), [s.splat(0.0); G]);
@@ -116,10 +116,10 @@ impl Rows {
     }
 }
 
-/// Lanes of the longest vectors.
+/// Lanes of the longest vector.
 const MOST_LANES: usize = 16;
 
-/// The sum of vectors, halves first.
+/// The sum of vectors, added in halves.
 #[inline(always)]
 fn folded<S: Simd, const G: usize>(s: S, mut vectors: [S::F32; G]) -> S::F32 {
     let mut len = G;
@@ -133,7 +133,7 @@ fn folded<S: Simd, const G: usize>(s: S, mut vectors: [S::F32; G]) -> S::F32 {
     vectors[0]
 }
 
-/// A gain and a bias for each unit.
+/// Gain and bias of each unit.
 #[derive(Debug)]
 pub struct Affine {
     gain: Lines<f32>,
@@ -141,17 +141,17 @@ pub struct Affine {
 }
 
 impl Affine {
-    /// Of so many units; without elements the gain is 1 and the bias 0. Lanes without a unit have zeros.
-    pub fn new<S: Simd>(s: S, units: usize, gain: &[f32], bias: &[f32]) -> Self {
+    /// Packs gain and bias of `units` units; the defaults are 1 and 0. Lanes without a unit hold zeros.
+    pub fn new(lanes: usize, units: usize, gain: &[f32], bias: &[f32]) -> Self {
         let by_unit = |elements: &[f32], default: f32| {
-            per_row(s, units.div_ceil(S::LANES), |block, lane| {
-                unit(s, block, lane, units).map_or(0.0, |unit| elements.get(unit).copied().unwrap_or(default))
+            per_row(lanes, units.div_ceil(lanes), &|block, lane| {
+                unit(lanes, block, lane, units).map_or(0.0, |unit| elements.get(unit).copied().unwrap_or(default))
             })
         };
         Self { gain: by_unit(gain, 1.0), bias: by_unit(bias, 0.0) }
     }
 
-    /// A block of units: x · gain + bias.
+    /// x · gain + bias for a block of units.
     #[inline(always)]
     pub fn apply<S: Simd>(&self, s: S, block: usize, x: S::F32) -> S::F32 {
         let from = block * S::LANES;

@@ -1,24 +1,25 @@
-//! One step of a cell for one sequence, forward and backward. What cuDNN computes, in `core`'s words and with its
-//! activations.
+//! One step of a cell for one sequence, forward and backward: cuDNN's arithmetic with the activations of `tidegate`.
 
-use tidegate::activation::{relu, sigmoid, tanh};
+use tidegate::internals::activation::{relu, sigmoid, tanh};
 
 use super::count::counted;
 use crate::rnn::Cell;
 
-/// What a step reads and leaves, for one sequence.
+/// Values that a step reads and writes, for one sequence.
 pub struct Row<'a> {
-    /// Before the step: what the input side gives, biases and all, `[gates, hidden]`; behind it: the gates.
+    /// Before the step: the preactivations of the input side with biases, `[gates, hidden]`. After it: the activated
+    /// gates.
     pub gates: &'a mut [f32],
-    /// Of a GRU what the recurrent side gives for its candidate; of an LSTM tanh of the cell state behind the step. `[hidden]`
+    /// After the step, `[hidden]`: for a GRU the recurrent part of its candidate, for an LSTM the tanh of its new cell
+    /// state.
     pub kept: &'a mut [f32],
-    /// How far an LSTM's cell state goes, and what a unit of it is worth where 16 bits count it.
+    /// Limits of an LSTM's cell state.
     pub limits: Limits,
-    /// Which of it was cut off, `[hidden]`; empty without limits.
+    /// Receives the marks of limited cell states, `[hidden]`; empty without limits.
     pub cut: &'a mut [bool],
 }
 
-/// What an LSTM's cell state is kept to.
+/// Limits of an LSTM's cell state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// [`cell_clip`](crate::rnn::Settings::cell_clip).
@@ -28,7 +29,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The cell state within them, and whether that is another.
+    /// The limited cell state, and whether it was limited.
     fn within(self, state: f32) -> (f32, bool) {
         let clipped = self.clip.map_or(state, |clip| state.clamp(-clip, clip));
         let (near, over) = self.unit.map_or((clipped, false), |unit| counted(clipped, unit));
@@ -41,8 +42,8 @@ impl Limits {
     }
 }
 
-/// A step forward. `recurrent` is what the recurrent side gives, `state` an LSTM's cell state, `hidden` what the step
-/// makes of the hidden state before it, both in place.
+/// Runs a step forward. `recurrent` holds the preactivations of the recurrent side. `state`, the cell state of an LSTM,
+/// and `hidden` are updated in place.
 ///
 /// ```text
 /// LSTM  c' = clip(σ(f) ⊙ c + σ(i) ⊙ tanh(g)),  h' = σ(o) ⊙ tanh(c')
@@ -91,31 +92,32 @@ pub fn forward(cell: Cell, row: Row<'_>, recurrent: &[f32], state: &mut [f32], h
     }
 }
 
-/// What a step left behind and what was before it.
+/// Values of a forward step that the backward step reads.
 pub struct Seen<'a> {
-    /// [`Row::gates`] behind the step.
+    /// [`Row::gates`] after the step.
     pub gates: &'a [f32],
-    /// [`Row::kept`] behind the step.
+    /// [`Row::kept`] after the step.
     pub kept: &'a [f32],
-    /// Before the step: an LSTM's cell state, a GRU's hidden state.
+    /// State before the step: the cell state of an LSTM, the hidden state of a GRU.
     pub before: &'a [f32],
-    /// Of an LSTM's cell state; empty without limits.
+    /// Marks of limited cell states of an LSTM; empty without limits.
     pub cut: &'a [bool],
 }
 
-/// What goes back through a step.
+/// Gradients that a backward step reads and writes.
 pub struct Gradients<'a> {
-    /// To what the input side gave.
+    /// Receives the gradient of the preactivations of the input side.
     pub input: &'a mut [f32],
-    /// To what the recurrent side gave.
+    /// Receives the gradient of the preactivations of the recurrent side.
     pub recurrent: &'a mut [f32],
-    /// To an LSTM's cell state: from behind the step to before it.
+    /// Gradient of the cell state of an LSTM: read after the step, written before it.
     pub state: &'a mut [f32],
-    /// To the hidden state: from behind the step to before it, without what goes through the recurrent side.
+    /// Gradient of the hidden state: read after the step, written before it, without the part through the recurrent
+    /// side.
     pub hidden: &'a mut [f32],
 }
 
-/// The same step backward.
+/// Runs the same step backward.
 pub fn backward(cell: Cell, seen: &Seen<'_>, gradients: Gradients<'_>) {
     let Gradients { input, recurrent, state, hidden } = gradients;
     let size = hidden.len();
@@ -164,7 +166,7 @@ pub fn backward(cell: Cell, seen: &Seen<'_>, gradients: Gradients<'_>) {
     }
 }
 
-/// One slice for each gate.
+/// Splits a row into one slice per gate.
 fn blocks<const N: usize>(gates: &mut [f32], size: usize) -> [&mut [f32]; N] {
     let mut blocks = gates.chunks_exact_mut(size);
     std::array::from_fn(|_| blocks.next().unwrap_or_default())

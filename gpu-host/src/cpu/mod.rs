@@ -1,8 +1,8 @@
-//! Recurrent layers forward and backward on the CPU: what cuDNN does on a device, over the same weight space, as it is
-//! [described](Layout::described).
+//! Recurrent layers on the CPU, forward and backward: what cuDNN computes on a device, over the same weight space in
+//! the [described](Layout::described) layout.
 //!
-//! A batch is `[steps, sequences, features]` with each sequence at the front and padding behind it. Where a sequence
-//! has ended outputs are zero, and the backward direction begins with its last step.
+//! A batch is `[steps, sequences, features]`. Shorter sequences are padded at the end. After the end of a sequence
+//! outputs are zero; the backward direction starts at its last step.
 
 mod cell;
 pub mod count;
@@ -17,25 +17,39 @@ use crate::rnn::{Cell, Rnn};
 use cell::{Gradients, Limits, Row, Seen};
 use count::{Units, count, stop};
 
-/// Numbers of a batch.
+/// A batch of sequences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// `[steps, sequences, features]`
     pub data: Vec<f32>,
-    /// Steps of each sequence; the longest has all of them.
+    /// Length of each sequence; the longest has all steps.
     pub lengths: Vec<usize>,
-    /// Of a step.
+    /// Features per step.
     pub features: usize,
 }
 
 impl Batch {
-    /// Steps of the longest sequence.
+    /// Length of the longest sequence.
     pub fn steps(&self) -> usize {
-        self.lengths.iter().copied().max().unwrap_or(0)
+        longest(&self.lengths)
     }
 }
 
-/// Where a pseudo-layer has its parameters.
+/// Length of the longest sequence.
+pub fn longest(lengths: &[usize]) -> usize {
+    lengths.iter().copied().max().unwrap_or(0)
+}
+
+/// Fills the values after the end of each sequence of `[steps, sequences, features]`.
+pub fn fill_padding(values: &mut [f32], lengths: &[usize], features: usize, fill: f32) {
+    let features = features.max(1);
+    for (step, rows) in values.chunks_exact_mut((lengths.len() * features).max(1)).enumerate() {
+        let ended = rows.chunks_exact_mut(features).zip(lengths).filter(|(_, length)| step >= **length);
+        ended.for_each(|(row, _)| row.fill(fill));
+    }
+}
+
+/// Positions of the parameters of a pseudo-layer.
 struct Places {
     input: Option<Range<usize>>,
     recurrent: Range<usize>,
@@ -46,7 +60,7 @@ struct Places {
 
 impl Places {
     fn new(layout: &Layout, pseudo_layer: usize) -> Self {
-        // As described, the blocks of a side follow each other without a gap.
+        // In the described layout, the blocks of a side follow each other without gaps.
         let side = |side, kind| {
             let regions = layout.side(pseudo_layer, side, kind);
             let len = regions.iter().map(|region| region.rows * region.cols).sum::<usize>();
@@ -62,81 +76,82 @@ impl Places {
     }
 }
 
-/// A stack of layers.
+/// A stack of recurrent layers.
 pub struct Stack {
     rnn: Rnn,
     size: usize,
     places: Vec<Places>,
 }
 
-/// What a stack keeps on its way forward.
+/// Values of a forward pass that the backward pass needs.
 pub struct Tape {
     lengths: Vec<usize>,
     passes: Vec<Pass>,
-    /// What the outputs of each layer but the last were multiplied by; empty without dropout.
+    /// Dropout masks of the outputs of each layer but the last; empty without dropout.
     masks: Vec<Vec<f32>>,
 }
 
-/// What a pseudo-layer keeps.
+/// Values of the forward pass of one pseudo-layer.
 struct Pass {
-    /// What it read, `[steps, sequences, input]`.
+    /// Input, `[steps, sequences, input]`.
     input: Vec<f32>,
-    /// `[steps, sequences, gates * hidden]`
+    /// Activated gates, `[steps, sequences, gates * hidden]`.
     gates: Vec<f32>,
     /// [`Row::kept`], `[steps, sequences, hidden]`.
     kept: Vec<f32>,
-    /// What each step found: the hidden state `[steps, sequences, output]`, an LSTM's cell state.
+    /// State before each step: the hidden state `[steps, sequences, output]`, and the cell state of an LSTM.
     hidden_before: Vec<f32>,
     state_before: Vec<f32>,
-    /// What is projected, `[steps, sequences, hidden]`; empty where nothing is.
+    /// Input of the projection, `[steps, sequences, hidden]`; empty without one.
     made: Vec<f32>,
-    /// What a clip or 16 bits have cut off; empty without them.
+    /// Values that a clip or the 16-bit range has limited; empty without limits.
     cut: Cut,
 }
 
-/// What was cut off.
+/// Marks of limited values.
 #[derive(Default)]
 struct Cut {
-    /// Of an LSTM's cell state, `[steps, sequences, hidden]`.
+    /// Cell state of an LSTM, `[steps, sequences, hidden]`.
     cell: Vec<bool>,
-    /// Of what the cell gives, `[steps, sequences, hidden]`.
+    /// Output of the cell, `[steps, sequences, hidden]`.
     made: Vec<bool>,
-    /// Of what a projection gives, `[steps, sequences, output]`.
+    /// Output of the projection, `[steps, sequences, output]`.
     projected: Vec<bool>,
 }
 
-/// Where a stack is behind a batch, of every pseudo-layer: the hidden state `[sequences, output]` and an LSTM's cell state.
+/// States of every pseudo-layer after a batch: the hidden state `[sequences, output]` and the cell state of an LSTM.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct States(pub Vec<[Vec<f32>; 2]>);
 
-/// Numbers that outputs between layers are multiplied by while a network is trained: so many of them.
+/// Draws a dropout mask of the given length for the outputs between two layers.
 pub type Dropout<'a> = &'a mut dyn FnMut(usize) -> Vec<f32>;
 
 impl Stack {
-    /// A stack over the weight space of this size.
+    /// A stack with these settings.
     pub fn new(rnn: &Rnn) -> Self {
         let layout = Layout::described(rnn);
         let places = (0..rnn.pseudo_layers()).map(|k| Places::new(&layout, k)).collect();
         Self { rnn: *rnn, size: layout.params_size(), places }
     }
 
-    /// What it is a stack of.
+    /// Settings of the stack.
     pub const fn rnn(&self) -> &Rnn {
         &self.rnn
     }
 
-    /// Elements of its weight space.
+    /// Number of elements of the weight space.
     pub const fn params_size(&self) -> usize {
         self.size
     }
 
-    /// From zero states, or where another batch has ended: that of the same sequences, or of these and more behind them.
-    /// Gives the outputs, those of both directions side by side, what [`backward`](Self::backward) needs, and the states
-    /// behind each sequence's last step. Only while a network is trained is there a `dropout`, between layers. With `units`,
-    /// one for each pseudo-layer, states and outputs are as 16 bits count them.
+    /// Runs the stack from zero states, or from the final states of another batch. That batch must have the same
+    /// sequences, or these and more after them. Returns the outputs (those of both directions side by side), the values
+    /// that [`backward`](Self::backward) needs, and the states after the last step of each sequence. `dropout` applies
+    /// between layers and is given only in training. With `units`, one per pseudo-layer, states and outputs are rounded
+    /// to 16 bits.
     ///
     /// # Panics
-    /// If `params`, the batch or the states have other sizes than the stack.
+    /// If `params`, the batch or the states do not fit the stack.
     pub fn forward(
         &self,
         params: &[f32],
@@ -174,12 +189,11 @@ impl Stack {
         (Batch { data: input, lengths: batch.lengths.clone(), features }, tape, states)
     }
 
-    /// Where a pseudo-layer has its recurrent weights.
+    /// Position of the recurrent weights of a pseudo-layer.
     pub fn recurrent(&self, pseudo_layer: usize) -> Range<usize> {
         self.places[pseudo_layer].recurrent.clone()
     }
 
-    /// What a pseudo-layer begins with.
     fn state(&self, k: usize, rows: usize, from: Option<&States>) -> [Vec<f32>; 2] {
         let sizes = [self.rnn.output_size(), self.rnn.settings().hidden_size];
         match from {
@@ -188,7 +202,6 @@ impl Stack {
         }
     }
 
-    /// One pseudo-layer forward; its state is carried on.
     fn pass(
         &self,
         k: usize,
@@ -198,7 +211,7 @@ impl Stack {
         [h, c]: &mut [Vec<f32>; 2],
     ) -> (Vec<f32>, Pass) {
         let reverse = k % self.rnn.settings().direction.count() == 1;
-        let Sizes { rows, steps, hidden, output, gates } = self.sizes(lengths);
+        let (rows, steps, [hidden, output, gates]) = (lengths.len(), longest(lengths), self.sizes());
         let (cell, places) = (self.rnn.settings().cell, &self.places[k]);
         let of = |range: &Option<Range<usize>>| range.as_ref().map(|range| &params[range.clone()]);
         let input_size = self.rnn.input_size(k);
@@ -221,7 +234,7 @@ impl Stack {
                 let shape = [steps * rows, input_size, gates];
                 product(&mut pass.gates, shape, (&pass.input, false), (weights, true), 0.0);
             }
-            // Every gate sees the input as it is.
+            // Without input weights every gate receives the input directly.
             None => pass.gates.chunks_exact_mut(gates).zip(pass.input.chunks_exact(input_size)).for_each(|(row, x)| {
                 row.chunks_exact_mut(hidden).for_each(|block| block.copy_from_slice(x));
             }),
@@ -278,10 +291,11 @@ impl Stack {
         (outputs, pass)
     }
 
-    /// From the gradient to the outputs to that to the inputs; that to the parameters is added to `into`.
+    /// Returns the gradient of the input for the gradient of the outputs, and adds the gradient of the parameters to
+    /// `into`.
     ///
     /// # Panics
-    /// If `params`, `into` or `outputs` have other sizes than on the way forward.
+    /// If `params`, `into` or `outputs` do not fit the forward pass.
     pub fn backward(&self, params: &[f32], tape: &Tape, outputs: &[f32], into: &mut [f32]) -> Vec<f32> {
         assert_eq!((params.len(), into.len()), (self.size, self.size));
         let directions = self.rnn.settings().direction.count();
@@ -294,7 +308,7 @@ impl Stack {
             for direction in 0..directions {
                 let k = layer * directions + direction;
                 let own = side(&gradient, self.rnn.output_size(), directions, direction);
-                let found = self.pass_back(k, params, &tape.passes[k], &own, &tape.lengths, into);
+                let found = self.pass_back(k, params, tape, &own, into);
                 match &mut inputs {
                     Some(inputs) => add(inputs, &found),
                     None => inputs = Some(found),
@@ -305,17 +319,9 @@ impl Stack {
         gradient
     }
 
-    /// One pseudo-layer backward.
-    fn pass_back(
-        &self,
-        k: usize,
-        params: &[f32],
-        pass: &Pass,
-        outputs: &[f32],
-        lengths: &[usize],
-        into: &mut [f32],
-    ) -> Vec<f32> {
-        let Sizes { rows, steps, hidden, output, gates } = self.sizes(lengths);
+    fn pass_back(&self, k: usize, params: &[f32], tape: &Tape, outputs: &[f32], into: &mut [f32]) -> Vec<f32> {
+        let (pass, lengths) = (&tape.passes[k], &tape.lengths);
+        let (rows, steps, [hidden, output, gates]) = (lengths.len(), longest(lengths), self.sizes());
         let (cell, places) = (self.rnn.settings().cell, &self.places[k]);
         let reverse = k % self.rnn.settings().direction.count() == 1;
         let input_size = self.rnn.input_size(k);
@@ -326,21 +332,15 @@ impl Stack {
         for step in order(steps, !reverse) {
             let at = |size: usize| step * rows * size..(step + 1) * rows * size;
             let own = outputs[at(output)].chunks_exact(output).zip(lengths);
-            for (d_h, (own, &length)) in d_h.chunks_exact_mut(output).zip(own) {
-                if step < length {
-                    add(d_h, own);
-                }
-            }
+            let live = d_h.chunks_exact_mut(output).zip(own).filter(|(_, (_, length))| step < **length);
+            live.for_each(|(d_h, (own, _))| add(d_h, own));
             stop(&mut d_h, step_of(&pass.cut.projected, at(output)));
             let mut d_made = match &places.projection {
                 None => d_h.clone(),
                 Some(projection) => {
                     let all = to_outputs[at(output)].chunks_exact_mut(output).zip(lengths);
-                    for (d_h, (kept, &length)) in d_h.chunks_exact(output).zip(all) {
-                        if step < length {
-                            kept.copy_from_slice(d_h);
-                        }
-                    }
+                    let live = d_h.chunks_exact(output).zip(all).filter(|(_, (_, length))| step < **length);
+                    live.for_each(|(d_h, (kept, _))| kept.copy_from_slice(d_h));
                     let mut d_made = vec![0.0; rows * hidden];
                     let weights = &params[projection.clone()];
                     product(&mut d_made, [rows, output, hidden], (&d_h, false), (weights, false), 0.0);
@@ -374,7 +374,7 @@ impl Stack {
             for row in (0..rows).filter(|&row| step < lengths[row]) {
                 let of = row * output..(row + 1) * output;
                 d_h[of.clone()].copy_from_slice(&through[of.clone()]);
-                // A projection lies between: nothing goes past it.
+                // With a projection, the whole gradient of h passes through it.
                 if places.projection.is_none() {
                     add(&mut d_h[of.clone()], &d_made[of]);
                 }
@@ -409,49 +409,34 @@ impl Stack {
         to_x
     }
 
-    fn sizes(&self, lengths: &[usize]) -> Sizes {
+    /// Hidden size, output size, and number of gates times hidden size.
+    fn sizes(&self) -> [usize; 3] {
         let settings = self.rnn.settings();
-        Sizes {
-            rows: lengths.len(),
-            steps: lengths.iter().copied().max().unwrap_or(0),
-            hidden: settings.hidden_size,
-            output: self.rnn.output_size(),
-            gates: settings.cell.blocks() * settings.hidden_size,
-        }
+        [settings.hidden_size, self.rnn.output_size(), settings.cell.blocks() * settings.hidden_size]
     }
 }
 
-struct Sizes {
-    rows: usize,
-    steps: usize,
-    hidden: usize,
-    output: usize,
-    gates: usize,
-}
-
-/// Those of a step, or of a row; none where there are none.
+/// Marks of a step or of a row; empty if there are none.
 fn step_of(cut: &[bool], range: Range<usize>) -> &[bool] {
     cut.get(range).unwrap_or_default()
 }
 
-/// Steps in the order in which they are made.
+/// Steps in the order of execution.
 fn order(steps: usize, reverse: bool) -> impl Iterator<Item = usize> {
     (0..steps).map(move |step| if reverse { steps - 1 - step } else { step })
 }
 
-/// Rows of several, side by side.
+/// Concatenates the rows of several outputs.
 fn beside(parts: &[Vec<f32>], size: usize) -> Vec<f32> {
-    let [part] = parts else {
-        let rows = parts.first().map_or(0, |part| part.len() / size);
-        return (0..rows)
-            .flat_map(|row| parts.iter().flat_map(move |p| &p[row * size..(row + 1) * size]))
-            .copied()
-            .collect();
-    };
-    part.clone()
+    if let [part] = parts {
+        return part.clone();
+    }
+    let rows = parts.first().map_or(0, |part| part.len() / size);
+    let row = |row| parts.iter().flat_map(move |part| &part[row * size..(row + 1) * size]);
+    (0..rows).flat_map(row).copied().collect()
 }
 
-/// One of what was put side by side.
+/// The reverse of [`beside`]: one of the concatenated outputs.
 fn side(all: &[f32], size: usize, parts: usize, part: usize) -> Vec<f32> {
     all.chunks_exact(size * parts).flat_map(|row| &row[part * size..(part + 1) * size]).copied().collect()
 }
@@ -461,17 +446,18 @@ pub fn add(to: &mut [f32], from: &[f32]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
 }
 
-/// `out = a b + keep * out` of row-major matrices, `[m, k]` and `[k, n]`; what is marked is stored transposed.
+/// `out = a b + keep * out` for row-major matrices `[m, k]` and `[k, n]`. A flag marks a matrix that is stored
+/// transposed.
 ///
 /// # Panics
-/// If a slice has another length than its shape.
+/// If the length of a slice differs from its shape.
 pub fn product(out: &mut [f32], [m, k, n]: [usize; 3], a: (&[f32], bool), b: (&[f32], bool), keep: f32) {
-    let mut out = ArrayViewMut2::from_shape((m, n), out).expect("a matrix has as many numbers as its shape");
+    let mut out = ArrayViewMut2::from_shape((m, n), out).expect("the length of a matrix fits its shape");
     general_mat_mul(1.0, &view(a, m, k), &view(b, k, n), keep, &mut out);
 }
 
 fn view((data, transposed): (&[f32], bool), rows: usize, cols: usize) -> ArrayView2<'_, f32> {
     let shape = if transposed { (cols, rows) } else { (rows, cols) };
-    let view = ArrayView2::from_shape(shape, data).expect("a matrix has as many numbers as its shape");
+    let view = ArrayView2::from_shape(shape, data).expect("the length of a matrix fits its shape");
     if transposed { view.reversed_axes() } else { view }
 }

@@ -1,8 +1,8 @@
-//! The stacks of a network on a GPU, for training: what [`Cpu`](crate::network::Cpu) is on the CPU.
+//! The stacks of a network on a GPU, for training: the counterpart of [`Cpu`](crate::network::Cpu).
 //!
-//! A network's parameters lie as [described](Layout::described), those of a stack where cuDNN has them; they go to the device
-//! with each batch, and their gradients come back. Between the layers of a stack with dropout outputs come back too, and are
-//! multiplied by the same numbers as on the CPU.
+//! The parameters of a network are in the [described](Layout::described) layout, those on the device in cuDNN's. They
+//! are copied to the device with each batch, and their gradients are copied back. The layers of a stack with dropout
+//! run one by one: the outputs between them are copied to the host, which applies the same masks as on the CPU.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use crate::rnn::{InputMode, Rnn, Settings};
 use crate::status::GpuError;
 use crate::weights::tensors;
 
-/// All stacks of a network.
+/// All stacks of a network, on a device.
 pub struct Layers {
-    device: Device,
-    math: Math,
-    /// By the layer of the network, and whether its layers are apart.
+    pub(crate) device: Device,
+    pub(crate) math: Math,
+    /// Stacks by the number of their layer in the network, and by whether they are split into single layers.
     stacks: BTreeMap<(usize, bool), Vec<Level>>,
 }
 
-/// A stack on the device: a whole one, or a layer of it.
+/// A stack on the device: a whole one, or one layer of it.
 struct Level {
     stack: GpuStack,
-    /// Pairs of places: of the device's parameters and of the whole stack's as they are described.
+    /// Pairs of positions of each parameter: on the device, and in the described layout of the whole stack.
     places: Vec<(usize, usize)>,
-    /// Of the whole stack.
+    /// Its pseudo-layers in the whole stack.
     pseudo_layers: std::ops::Range<usize>,
-    /// Memory of the batch before, which may serve again.
+    /// Memory of the previous batch, for reuse, and whether it is for training.
     spare: Option<(GpuBatch, bool)>,
 }
 
-/// What a stack keeps on its way forward: a batch for each of its levels, and what their outputs were multiplied by.
+/// Values of a forward pass that the backward pass needs: a batch for each level, and the dropout masks between them.
 pub struct Tape {
     apart: bool,
     batches: Vec<GpuBatch>,
@@ -41,22 +41,12 @@ pub struct Tape {
 }
 
 impl Layers {
-    /// On a device.
+    /// Prepares a device; stacks are created when they first run.
     pub fn new(device: &Device, math: Math) -> Self {
         Self { device: device.clone(), math, stacks: BTreeMap::new() }
     }
 
-    /// How exact their products are.
-    pub const fn math(&self) -> Math {
-        self.math
-    }
-
-    /// Where they are.
-    pub const fn device(&self) -> &Device {
-        &self.device
-    }
-
-    /// Those of a layer of the network, made where they are not there yet.
+    /// The levels of a layer of the network, which are created on first use.
     fn levels(&mut self, (number, stack): (usize, &Stack), apart: bool) -> Result<&mut [Level], GpuError> {
         let levels = match self.stacks.remove(&(number, apart)) {
             Some(levels) => levels,
@@ -72,7 +62,6 @@ impl Layers {
 }
 
 impl Level {
-    /// Some layers of a stack.
     fn new(device: &Device, math: Math, whole: &Rnn, layers: std::ops::Range<usize>) -> Result<Self, GpuError> {
         let settings = whole.settings();
         let directions = settings.direction.count();
@@ -95,7 +84,7 @@ impl Level {
         Ok(Self { stack, places, pseudo_layers, spare: None })
     }
 
-    /// Sets its parameters, from those of the whole stack.
+    /// Writes its parameters from those of the whole stack.
     fn set_params(&mut self, whole: &[f32]) -> Result<(), GpuError> {
         let mut params = vec![0.0; self.stack.layout().params_size()];
         self.places.iter().for_each(|&(own, theirs)| params[own] = whole[theirs]);
@@ -109,7 +98,7 @@ impl Level {
         Ok(())
     }
 
-    /// Memory for sequences of these lengths.
+    /// Allocates or reuses memory for sequences of these lengths.
     fn batch(&mut self, lengths: &[usize], learning: bool) -> Result<GpuBatch, GpuError> {
         match self.spare.take() {
             Some((batch, learned)) if batch.lengths == lengths && learned == learning => Ok(batch),

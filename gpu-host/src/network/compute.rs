@@ -1,4 +1,4 @@
-//! What computes the stacks of a network, and the random numbers that a batch is learned with: the same wherever that is.
+//! Backends for the stacks of a network, and the random numbers of dropout, which do not depend on the backend.
 
 use std::convert::Infallible;
 
@@ -6,25 +6,19 @@ use rand_chacha::ChaCha8Rng;
 
 use super::uniform;
 use crate::cpu::count::Units;
-use crate::cpu::{Batch, Dropout, Stack, States, Tape};
+use crate::cpu::{Batch, Dropout, Stack, States, Tape, longest};
 
-/// What computes stacks: [`Cpu`], or a device.
+/// A backend that runs stacks: [`Cpu`] or a device.
 pub trait Stacks {
-    /// What is kept on the way forward.
+    /// Values of a forward pass that the backward pass needs.
     type Tape;
-    /// Why there is no result.
+    /// Error of the backend.
     type Error;
 
-    /// As [`Stack::forward`].
-    ///
-    /// # Errors
-    /// If the device fails, or has no such stack.
+    /// Runs [`Stack::forward`].
     fn forward(&mut self, given: Given<'_, '_>) -> Result<(Batch, Self::Tape, States), Self::Error>;
 
-    /// As [`Stack::backward`], of the stack that is the layer of this number.
-    ///
-    /// # Errors
-    /// If the device fails.
+    /// Runs [`Stack::backward`] for the stack that is the layer of this number.
     fn backward(
         &mut self,
         numbered: (usize, &Stack),
@@ -35,27 +29,27 @@ pub trait Stacks {
     ) -> Result<Vec<f32>, Self::Error>;
 }
 
-/// What a stack is given on the way forward: the arguments of [`Stack::forward`].
+/// Arguments of [`Stacks::forward`], which are those of [`Stack::forward`] and the layer.
 pub struct Given<'a, 'd> {
-    /// Which layer of the network it is.
+    /// Number of the layer in the network.
     pub number: usize,
     /// The stack.
     pub stack: &'a Stack,
-    /// Its parameters, as [described](crate::layout::Layout::described).
+    /// Its parameters, in the [described](crate::layout::Layout::described) layout.
     pub params: &'a [f32],
-    /// What it reads.
+    /// The input.
     pub batch: &'a Batch,
-    /// What it begins with.
+    /// Initial states; zero if `None`.
     pub from: Option<&'a States>,
     /// Dropout between layers.
     pub dropout: Option<Dropout<'d>>,
     /// Whether [`Stacks::backward`] follows.
     pub learning: bool,
-    /// Of values as integers count them.
+    /// Scales for rounding values to integers.
     pub units: Option<&'a [Units]>,
 }
 
-/// The CPU, which has no failures.
+/// The CPU, which cannot fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu;
 
@@ -79,25 +73,24 @@ impl Stacks for Cpu {
     }
 }
 
-/// Random numbers of dropout. Each part of a batch has its own, so that they are the same whether parts are computed one by
-/// one or together.
+/// Random numbers for dropout. Each part of a batch has its own generator, so that the numbers do not depend on whether
+/// parts are computed one by one or together.
 pub struct Draws(Vec<(ChaCha8Rng, usize)>);
 
 impl Draws {
-    /// Of parts with so many sequences each, which stand behind each other in the batch.
+    /// Generators of the parts, each with the number of its sequences, in the order of the batch.
     pub const fn new(parts: Vec<(ChaCha8Rng, usize)>) -> Self {
         Self(parts)
     }
 
-    /// What `len` numbers of a batch, `[steps, sequences, features]`, are multiplied by: 0 for a share of `p`, else what keeps
-    /// the mean. Behind a part's longest sequence nothing is drawn.
+    /// Draws a mask for `len` values of a batch `[steps, sequences, features]`: 0 with probability `p`, otherwise `1 /
+    /// (1 - p)`, which preserves the mean. Nothing is drawn after the longest sequence of a part.
     pub(super) fn mask(&mut self, p: f32, lengths: &[usize], len: usize) -> Vec<f32> {
-        let steps_of = |lengths: &[usize]| lengths.iter().copied().max().unwrap_or(0);
-        let features = len / (steps_of(lengths) * lengths.len()).max(1);
+        let features = len / (longest(lengths) * lengths.len()).max(1);
         let mut mask = vec![1.0; len];
         let mut first = 0;
         for (random, sequences) in &mut self.0 {
-            for step in 0..steps_of(&lengths[first..first + *sequences]) {
+            for step in 0..longest(&lengths[first..first + *sequences]) {
                 let from = (step * lengths.len() + first) * features;
                 let own = &mut mask[from..from + *sequences * features];
                 own.fill_with(|| if uniform(random) < p { 0.0 } else { 1.0 / (1.0 - p) });

@@ -1,8 +1,8 @@
-//! What was trained under PyTorch's names, back again, and as a canonical model.
+//! Conversion of trained parameters from and to PyTorch's names, and to a canonical model.
 
 use std::collections::BTreeMap;
 
-use tidegate_tools::canonical::{Canonical, Tensor};
+use tidegate_model::canonical::{Canonical, Tensor};
 
 use super::{Kind, Layer, Network, NetworkError};
 use crate::layout::Layout;
@@ -10,32 +10,30 @@ use crate::rnn::Rnn;
 use crate::weights::{canonical_to_params, params_to_canonical, tensors};
 
 impl Network {
-    /// The parameters under PyTorch's names.
+    /// The parameters as tensors under PyTorch's names.
     ///
     /// # Panics
-    /// If they are not as many as the network has.
+    /// If the number of parameters is not the network's.
     pub fn state_dict(&self, params: &[f32]) -> BTreeMap<String, Tensor> {
         assert_eq!(params.len(), self.size);
         let mut dict = BTreeMap::new();
         for layer in &self.layers {
             let params = &params[layer.params.clone()];
-            let prefix = if layer.prefix.is_empty() { String::new() } else { format!("{}.", layer.prefix) };
             match &layer.kind {
                 Kind::Stack { stack, .. } => {
                     let layout = Layout::described(stack.rnn());
-                    let weights = params_to_canonical(&layout, params).expect("the range has the layout's size");
+                    let weights = params_to_canonical(&layout, params).expect("the range has the size of the layout");
                     for (k, weights) in weights.into_iter().enumerate() {
-                        for (name, tensor) in weights {
-                            dict.insert(format!("{prefix}{}", torch_name(stack.rnn(), k, name)), tensor);
-                        }
+                        let name = |name| layer.tensor_name(&torch_name(stack.rnn(), k, name));
+                        dict.extend(weights.into_iter().map(|(own, tensor)| (name(own), tensor)));
                     }
                 }
                 Kind::Linear { input, output, bias } => {
                     let (weights, rest) = params.split_at(input * output);
                     let tensor = |shape: Vec<usize>, data: &[f32]| Tensor { shape, data: data.to_vec() };
-                    dict.insert(format!("{prefix}weight"), tensor(vec![*output, *input], weights));
+                    dict.insert(layer.tensor_name("weight"), tensor(vec![*output, *input], weights));
                     if *bias {
-                        dict.insert(format!("{prefix}bias"), tensor(vec![*output], rest));
+                        dict.insert(layer.tensor_name("bias"), tensor(vec![*output], rest));
                     }
                 }
                 Kind::Activation(_) | Kind::Dropout(_) => {}
@@ -44,26 +42,25 @@ impl Network {
         dict
     }
 
-    /// Parameters from tensors under PyTorch's names; the reverse of [`state_dict`](Self::state_dict).
+    /// Parameters from tensors under PyTorch's names: the reverse of [`state_dict`](Self::state_dict).
     ///
     /// # Errors
-    /// If a tensor is missing or of another shape.
+    /// If a tensor is missing or has another shape.
     pub fn params(&self, dict: &BTreeMap<String, Tensor>) -> Result<Vec<f32>, NetworkError> {
         let mut params = vec![0.0; self.size];
         let needed = self.state_dict(&params);
         if let Some((name, needed)) = needed.iter().find(|(name, needed)| {
             dict.get(*name).is_none_or(|found| found.shape != needed.shape || found.data.len() != needed.data.len())
         }) {
-            let shape = dict.get(name).map(|found| found.shape.clone());
-            return Err(NetworkError::Whole(format!("needs a tensor {name} of {:?}: it is {shape:?}", needed.shape)));
+            let (needed, found) = (&needed.shape, dict.get(name).map(|found| &found.shape));
+            return Err(NetworkError::Whole(format!("needs a tensor {name} of shape {needed:?}, found {found:?}")));
         }
         for layer in &self.layers {
             let params = &mut params[layer.params.clone()];
-            let prefix = if layer.prefix.is_empty() { String::new() } else { format!("{}.", layer.prefix) };
             match &layer.kind {
                 Kind::Stack { stack, .. } => {
                     let of = |k| {
-                        let tensor = |name| dict[&format!("{prefix}{}", torch_name(stack.rnn(), k, name))].clone();
+                        let tensor = |name| dict[&layer.tensor_name(&torch_name(stack.rnn(), k, name))].clone();
                         tensors(stack.rnn(), k).map(|(name, ..)| (name, tensor(name))).collect()
                     };
                     let weights: Vec<_> = (0..stack.rnn().pseudo_layers()).map(of).collect();
@@ -71,9 +68,9 @@ impl Network {
                 }
                 Kind::Linear { input, output, .. } => {
                     let (weights, rest) = params.split_at_mut(input * output);
-                    weights.copy_from_slice(&dict[&format!("{prefix}weight")].data);
+                    weights.copy_from_slice(&dict[&layer.tensor_name("weight")].data);
                     if !rest.is_empty() {
-                        rest.copy_from_slice(&dict[&format!("{prefix}bias")].data);
+                        rest.copy_from_slice(&dict[&layer.tensor_name("bias")].data);
                     }
                 }
                 Kind::Activation(_) | Kind::Dropout(_) => {}
@@ -82,11 +79,11 @@ impl Network {
         Ok(params)
     }
 
-    /// The canonical model of what was trained on features less their `mean` and divided by their `deviation`: both are
-    /// taken into the first layer's weights, so that the model reads features as they are.
+    /// The canonical model. Its features were scaled in training; the scaling is folded into the weights of the first
+    /// layer, so that the model reads unscaled features.
     ///
     /// # Errors
-    /// If the first layer with weights has no bias to take them in, or the importer refuses the model.
+    /// If the first layer has no weights and bias to fold the scaling into, or the importer refuses the model.
     pub fn model(&self, params: &[f32], scaling: &Scaling, source: &str) -> Result<Canonical, NetworkError> {
         let mut dict = self.state_dict(params);
         self.take_in(&mut dict, scaling)?;
@@ -97,10 +94,6 @@ impl Network {
         if *scaling == Scaling::none(self.features) {
             return Ok(());
         }
-        let fail = |layer: &Layer, reason: &str| NetworkError::Layer {
-            layer: layer.prefix.clone(),
-            reason: reason.to_owned(),
-        };
         let first = self.layers.iter().find(|layer| !matches!(layer.kind, Kind::Dropout(_)));
         let Some(first) = first else { return Ok(()) };
         let pairs: &[[&str; 2]] = match &first.kind {
@@ -110,10 +103,8 @@ impl Network {
         };
         let mut done = false;
         for [weight, bias] in pairs {
-            let name =
-                |name: &str| if first.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", first.prefix) };
-            let Some(mut weights) = dict.remove(&name(weight)) else { continue };
-            let Some(bias) = dict.get_mut(&name(bias)) else { break };
+            let Some(mut weights) = dict.remove(&first.tensor_name(weight)) else { continue };
+            let Some(bias) = dict.get_mut(&first.tensor_name(bias)) else { break };
             for (row, bias) in weights.data.chunks_exact_mut(self.features).zip(&mut bias.data) {
                 let mut moved = f64::from(*bias);
                 for ((weight, mean), deviation) in row.iter_mut().zip(&scaling.mean).zip(&scaling.deviation) {
@@ -123,32 +114,42 @@ impl Network {
                 }
                 *bias = moved as f32;
             }
-            dict.insert(name(weight), weights);
+            dict.insert(first.tensor_name(weight), weights);
             done = true;
         }
+        if done {
+            return Ok(());
+        }
         let reason =
-            "it must have weights and a bias, which take in how features are scaled: or leave them as they are";
-        if done { Ok(()) } else { Err(fail(first, reason)) }
+            "it must have weights and a bias to fold the feature scaling into: add a bias, or train with --no-scale";
+        Err(NetworkError::Layer { layer: first.prefix.clone(), reason: reason.to_owned() })
     }
 }
 
-/// How features are scaled for training.
+impl Layer {
+    /// Full name of a tensor of this layer in a state dict.
+    fn tensor_name(&self, name: &str) -> String {
+        if self.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", self.prefix) }
+    }
+}
+
+/// Scaling of features for training: `(x - mean) / deviation`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
-    /// Of each feature.
+    /// Mean of each feature.
     pub mean: Vec<f32>,
-    /// Of each feature; never 0.
+    /// Standard deviation of each feature; never 0.
     pub deviation: Vec<f32>,
 }
 
 impl Scaling {
-    /// As they are.
+    /// The identity.
     pub fn none(features: usize) -> Self {
         Self { mean: vec![0.0; features], deviation: vec![1.0; features] }
     }
 
-    /// The mean and the standard deviation of each feature over rows. One that hardly changes is not blown up: its
-    /// deviation counts as a hundredth of the widest.
+    /// Computes the mean and the standard deviation of each feature over all rows. The deviation is at least a
+    /// hundredth of the largest one, so that nearly constant features are not amplified.
     pub fn of<'a>(features: usize, rows: impl Iterator<Item = &'a [f32]>) -> Self {
         let (mut count, mut sum, mut squares) = (0.0_f64, vec![0.0_f64; features], vec![0.0_f64; features]);
         for row in rows {
@@ -169,7 +170,7 @@ impl Scaling {
         }
     }
 
-    /// Scales a row.
+    /// Scales a row in place.
     pub fn apply(&self, row: &mut [f32]) {
         for ((x, mean), deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
             *x = (*x - mean) / deviation;
@@ -184,7 +185,6 @@ impl Scaling {
     }
 }
 
-/// What PyTorch calls a tensor of a pseudo-layer.
 fn torch_name(rnn: &Rnn, pseudo_layer: usize, canonical: &str) -> String {
     let name = match canonical {
         "input_weights" => "weight_ih",

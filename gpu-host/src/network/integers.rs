@@ -1,38 +1,39 @@
-//! A network as its integers will count it: what `tidegate pack` keeps of its weights, and the units of its values.
+//! A network with integer weights and values: the weights that `tidegate pack` would store, and the scales of its
+//! values.
 
 use std::collections::BTreeMap;
 
 use tidegate::Numeric;
-use tidegate::cell::CellKind;
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::quantize::{Kept, QuantizeError, Ranges};
+use tidegate::internals::cell::CellKind;
+use tidegate_model::canonical::Canonical;
+use tidegate_model::quantize::{Kept, QuantizeError, Ranges};
 
 use super::{Kind, Layer, Network, NetworkError, Scaling};
 use crate::cpu::count::Units;
 
-/// Whole numbers that an f32 holds.
+/// Largest count that f32 represents exactly.
 const MOST_PARAMS: usize = 1 << f32::MANTISSA_DIGITS;
 
-/// Where the weights of a network are in its canonical model.
+/// Positions of the weights of a network in its canonical model.
 pub struct Integers {
     numeric: Numeric,
     scaling: Scaling,
-    /// Of each weight of a tensor: which parameter it is, and how much of it is in the model.
+    /// Origin of each weight of a tensor: the index of its parameter and the factor between the two.
     places: BTreeMap<String, Vec<(usize, f32)>>,
-    /// The nodes of each layer: one for each pseudo-layer of a stack.
+    /// Node names of each layer: one per pseudo-layer of a stack.
     nodes: Vec<Vec<String>>,
 }
 
-/// A network whose weights were rounded.
+/// A network with rounded weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounded {
-    /// What its integers stand for; biases, which have 32 bits, are as they were.
+    /// The values of the integer weights. Biases, which have 32 bits, are not rounded.
     pub params: Vec<f32>,
-    /// Which of them are beyond the integers.
+    /// Marks of saturated weights.
     pub cut: Vec<bool>,
-    /// What a unit of what it reads is worth, before it is scaled.
+    /// Scale of the unscaled input.
     pub input: f32,
-    /// What units of its values are worth, of each layer.
+    /// Scales of the values of each layer.
     pub units: Vec<Vec<Units>>,
 }
 
@@ -42,23 +43,23 @@ pub enum RoundError {
     /// A node has no integer form.
     #[error(transparent)]
     Quantize(#[from] QuantizeError),
-    /// What was rounded is no valid model.
+    /// The rounded network is not a valid model.
     #[error(transparent)]
     Network(#[from] NetworkError),
 }
 
 impl Integers {
-    /// In `i8x16` or `i4x16`, of a network that reads features less their mean and divided by their deviation.
+    /// Locates the weights for `i8x16` or `i4x16`. `scaling` is the scaling of the network's features in training.
     ///
     /// # Errors
-    /// If it has more than 2^24 parameters, or no canonical model.
+    /// If the network has more than 2^24 parameters or no canonical model.
     pub fn new(network: &Network, numeric: Numeric, scaling: &Scaling) -> Result<Self, NetworkError> {
         let size = network.size;
         if size > MOST_PARAMS {
-            let reason = format!("has {size} parameters: with integers at most {MOST_PARAMS} are trained");
+            let reason = format!("has {size} parameters: at most {MOST_PARAMS} can be trained with integers");
             return Err(NetworkError::Whole(reason));
         }
-        // Weights go into the model one by one: numbered, each tells where it has gone.
+        // The model is built once from the indices of the parameters, which shows where each parameter ends up.
         let numbers: Vec<f32> = (0..size).map(|number| number as f32).collect();
         let numbered = network.model(&numbers, &Scaling::none(network.features), "")?;
         let shares = network.model(&vec![1.0; size], scaling, "")?.tensors;
@@ -87,15 +88,14 @@ impl Integers {
                 Kind::Activation(_) => activations.next().map(|node| vec![node]),
                 Kind::Dropout(_) => Some(Vec::new()),
             };
-            let reason = "its values are not in the canonical model: leave --quantize-aware out".to_owned();
+            let reason = "its values are not in the canonical model: remove --quantize-aware".to_owned();
             found.ok_or_else(|| NetworkError::Layer { layer: prefix.clone(), reason })
         };
         let nodes = network.layers.iter().map(of).collect::<Result<_, _>>()?;
         Ok(Self { numeric, scaling: scaling.clone(), places, nodes })
     }
 
-    /// Rounds `params` of the network as `tidegate pack` rounds `model`, which was made of them, where values reach as far as
-    /// `ranges` say.
+    /// Rounds `params` as `tidegate pack` rounds `model`, which was made of them, for values within `ranges`.
     ///
     /// # Errors
     /// If a node has no integer form.
@@ -114,7 +114,7 @@ impl Integers {
                 cut[param] = weight.cut;
             }
         }
-        // Biases of the model hold means times weights that were not rounded: so must those that go with rounded ones.
+        // Biases of the model include means times unrounded weights. Correct them for the rounded weights.
         let again = network.model(&rounded, &self.scaling, "")?.tensors;
         for (name, now) in again.iter().filter(|(name, _)| !kept.weights.contains_key(*name)) {
             let (Some(before), Some(places)) = (model.tensors.get(name), self.places.get(name)) else { continue };

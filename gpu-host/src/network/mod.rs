@@ -1,13 +1,13 @@
-//! A network to be trained: layers one after the other, in PyTorch's words, as `--arch` has them
-//! ([`Description`]); their parameters in one slice; forward to scores for classes and backward to gradients.
+//! A network to train: a chain of layers in PyTorch's terms, as `--arch` describes it ([`Description`]). Its parameters
+//! are one slice. The forward pass returns scores for classes; the backward pass computes gradients.
 //!
-//! | class | arguments that are needed, and others |
+//! | class | arguments: required; optional |
 //! |---|---|
-//! | `LSTM`, `GRU`, `RNN` | `hidden_size`; `num_layers`, `bias`, `bidirectional`, `dropout` between layers, `proj_size`, `nonlinearity`; `take` of the last of them says which output counts |
+//! | `LSTM`, `GRU`, `RNN` | `hidden_size`; `num_layers`, `bias`, `bidirectional`, `dropout` between layers, `proj_size`, `nonlinearity`; `take` of the last of these layers selects the output step |
 //! | `Linear` | `out_features`; `bias` |
 //! | `ReLU`, `Tanh`, `Sigmoid` | |
 //! | `Dropout` | `p` |
-//! | `Softmax` | the last layer, if any: what is trained are the scores before it |
+//! | `Softmax` | only as the last layer; training uses the scores before it |
 
 mod compute;
 mod export;
@@ -18,13 +18,13 @@ use std::ops::Range;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
-use tidegate::activation::{relu, sigmoid, tanh};
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::Description;
-use tidegate_tools::format::description::{Size, Take};
+use tidegate_model::error::ImportError;
+use tidegate_model::format::Description;
+use tidegate_model::format::description::{Size, Take};
+use tidegate_model::score::best;
 
 use crate::cpu::count::{Units, count, stop};
-use crate::cpu::{Batch, Stack, States, add, product};
+use crate::cpu::{Batch, Stack, States, add, longest, product};
 use crate::rnn::{Direction, Rnn, RnnError};
 use crate::weights::WeightsError;
 pub use compute::{Cpu, Draws, Given, Stacks};
@@ -34,35 +34,22 @@ use words::{Wrong, kind};
 
 /// Why an architecture cannot be trained.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum NetworkError {
-    /// A layer is not one that is trained here, or its arguments are not.
     #[error("layer {layer:?}: {reason}")]
-    Layer {
-        /// Which.
-        layer: String,
-        /// Why.
-        reason: String,
-    },
-    /// A stack is none.
+    Layer { layer: String, reason: String },
     #[error("layer {layer:?}: {source}")]
-    Rnn {
-        /// Which.
-        layer: String,
-        /// Why.
-        source: RnnError,
-    },
-    /// The architecture as a whole.
+    Rnn { layer: String, source: RnnError },
     #[error("the architecture {0}")]
     Whole(String),
-    /// Weights to begin with are others.
+    /// The initial weights do not fit.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// What was trained is no valid model.
+    /// The trained network is not a valid model.
     #[error(transparent)]
     Model(#[from] ImportError),
 }
 
-/// A layer and where its parameters are.
 struct Layer {
     prefix: String,
     kind: Kind,
@@ -76,14 +63,13 @@ enum Kind {
     Dropout(f32),
 }
 
-#[derive(Clone, Copy)]
-enum Function {
-    Relu,
-    Tanh,
-    Sigmoid,
+/// An activation, and its slope as a function of its result.
+struct Function {
+    apply: fn(f32) -> f32,
+    slope: fn(f32) -> f32,
 }
 
-/// A network to be trained.
+/// A network to train.
 pub struct Network {
     description: Description,
     layers: Vec<Layer>,
@@ -92,52 +78,52 @@ pub struct Network {
     classes: usize,
 }
 
-/// Where the stacks of a network are behind a batch.
+/// States of a network's stacks after a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Carried(Vec<States>);
 
-/// What is learned from at once.
+/// A batch to learn from.
 pub struct Lesson<'a> {
-    /// Sequences.
+    /// The sequences.
     pub batch: Batch,
-    /// Their classes.
+    /// Class of each sequence.
     pub classes: &'a [usize],
-    /// What the loss is a mean over: these sequences, and those of other parts of the batch.
+    /// Number of sequences that the loss is averaged over, including those of the other parts of the batch.
     pub sequences: usize,
-    /// Where the sequences before these have ended; zero states where there are none. Nothing is learned of them.
+    /// Initial states; zero if `None`. No gradient is propagated to them.
     pub from: Option<&'a Carried>,
-    /// What units are worth, where values are as integers count them.
+    /// Scales for rounding values to integers.
     pub units: Option<&'a LayerUnits>,
 }
 
-/// What units of the values of each layer are worth: one for each pseudo-layer of a stack, one for a `Linear` or an
-/// activation, or none: then its values stay as they are.
+/// Scales of the values of each layer: one per pseudo-layer of a stack, one for a `Linear` or an activation. If there
+/// is none, the values of the layer are not rounded.
 pub type LayerUnits = [Vec<Units>];
 
-/// What came out.
+/// Result of a training pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learned {
-    /// The part of the mean cross-entropy, in nats.
+    /// This part's contribution to the mean cross-entropy, in nats.
     pub loss: f64,
-    /// Decisions that are right.
+    /// Number of correct decisions.
     pub right: usize,
-    /// Where the sequences have ended.
+    /// Final states.
     pub carried: Carried,
 }
 
-/// Numbers between two layers: of every step, or of one.
+/// Values between two layers, for every step or for one.
 struct Value {
     batch: Batch,
-    /// Whether there is one row for each sequence, whatever `lengths` says.
+    /// Whether there is one row per sequence, whatever `lengths` says.
     vector: bool,
 }
 
-/// Scores, what each layer keeps, and where the stacks are.
+/// Scores, the values that each layer keeps, and the final states.
 type Passed<T> = (Vec<f32>, Vec<Kept<T>>, Carried);
 
-/// What a layer keeps on its way forward.
+/// Values that a layer keeps for the backward pass.
 enum Kept<T> {
-    /// Of a stack also the steps of each sequence.
+    /// A stack also keeps the length of each sequence.
     Stack(T, Vec<usize>, Take),
     Input(Vec<f32>, Vec<bool>),
     Output(Vec<f32>, Vec<bool>),
@@ -145,22 +131,21 @@ enum Kept<T> {
 }
 
 impl Network {
-    /// A network of an architecture.
+    /// Builds the network of an architecture.
     ///
     /// # Errors
-    /// If it is not a chain of the layers above that ends in one row of scores for each sequence.
+    /// If the architecture is not a chain of the layers above that ends in one row of scores per sequence.
     pub fn new(description: &Description) -> Result<Self, NetworkError> {
         let whole = |reason: &str| Err(NetworkError::Whole(reason.to_owned()));
         if !matches!(description.framework.as_str(), "" | "torch") {
-            return whole("must be in PyTorch's words: \"framework\": \"torch\"");
+            return whole("must be in PyTorch's terms: \"framework\": \"torch\"");
         }
-        let [input] = description.inputs.as_slice() else { return whole("must have one input") };
-        let features = match &input.size {
-            Size::One(size) => *size,
-            Size::Shape(_) => return whole("must have an input whose size is one number"),
+        let [input] = description.inputs.as_slice() else { return whole("must have exactly one input") };
+        let Size::One(features) = input.size else {
+            return whole("must have an input whose size is a single number");
         };
         if input.vector {
-            return whole("must have an input over time");
+            return whole("must have an input over time, not a vector");
         }
         let mut network = Self { description: description.clone(), layers: vec![], size: 0, features, classes: 0 };
         let (mut size, mut vector) = (features, false);
@@ -168,11 +153,12 @@ impl Network {
         for (number, layer) in description.layers.iter().enumerate() {
             let fail = |reason: String| NetworkError::Layer { layer: layer.name.clone(), reason };
             if !(layer.inputs.is_empty() || layer.inputs.as_slice() == [before]) {
-                return Err(fail("only a chain is trained: it must read the layer before it".into()));
+                return Err(fail("only a chain can be trained: it must read the previous layer".into()));
             }
             before = &layer.name;
             if !layer.tensors.is_empty() || layer.stateful || !layer.framework.is_empty() {
-                return Err(fail("\"tensors\", \"stateful\" and \"framework\" of a layer are not for training".into()));
+                let reason = "\"tensors\", \"stateful\" and \"framework\" cannot be set for a layer that is trained";
+                return Err(fail(reason.into()));
             }
             if layer.class == "Softmax" {
                 if number + 1 != description.layers.len() {
@@ -193,28 +179,28 @@ impl Network {
             size = output;
         }
         if !vector {
-            return whole("must end in one row for each sequence: give its last recurrent layer \"take\": \"last\"");
+            return whole("must end in one row per sequence: set \"take\": \"last\" for its last recurrent layer");
         }
         network.classes = size;
         Ok(network)
     }
 
-    /// Numbers that are trained.
+    /// Number of parameters.
     pub const fn params_size(&self) -> usize {
         self.size
     }
 
-    /// Of a step of its input.
+    /// Input features per step.
     pub const fn features(&self) -> usize {
         self.features
     }
 
-    /// Scores for each sequence.
+    /// Number of classes.
     pub const fn classes(&self) -> usize {
         self.classes
     }
 
-    /// Parameters to begin with, as PyTorch draws them: uniform within ±1/√units, ±1/√inputs of a `Linear`.
+    /// Draws initial parameters as PyTorch does: uniform within ±1/√hidden, or ±1/√inputs for a `Linear`.
     pub fn initial(&self, random: &mut ChaCha8Rng) -> Vec<f32> {
         let mut params = Vec::with_capacity(self.size);
         for layer in &self.layers {
@@ -229,7 +215,7 @@ impl Network {
         params
     }
 
-    /// Whether it can go on where other sequences have ended: it looks one way.
+    /// Whether the network can continue from the final states of other sequences, that is, has no backward direction.
     pub fn goes_on(&self) -> bool {
         self.layers.iter().all(|layer| match &layer.kind {
             Kind::Stack { stack, .. } => stack.rnn().settings().direction == Direction::Unidirectional,
@@ -237,24 +223,12 @@ impl Network {
         })
     }
 
-    /// Scores for classes, `[sequences, classes]`, as the network runs from zero states, or where others have ended; and
-    /// where these have. With `units` values are as integers count them.
-    pub fn scores(
-        &self,
-        params: &[f32],
-        batch: Batch,
-        from: Option<&Carried>,
-        units: Option<&LayerUnits>,
-    ) -> (Vec<f32>, Carried) {
-        let Ok(found) = self.scores_on(&mut Cpu, params, batch, from, units);
-        found
-    }
-
-    /// [`scores`](Self::scores), with stacks computed elsewhere.
+    /// Returns the scores for classes, `[sequences, classes]`, and the final states. The network starts from zero
+    /// states or from `from`. With `units`, values are rounded to integers.
     ///
     /// # Errors
-    /// As [`Stacks::forward`].
-    pub fn scores_on<S: Stacks>(
+    /// The errors of [`Stacks::forward`].
+    pub fn scores<S: Stacks>(
         &self,
         stacks: &mut S,
         params: &[f32],
@@ -266,23 +240,14 @@ impl Network {
         Ok((scores, carried))
     }
 
-    /// Learns from a lesson: the gradient to the parameters is added to `into`.
-    ///
-    /// # Panics
-    /// If a class is none of the network's, or sizes differ.
-    pub fn learn(&self, params: &[f32], lesson: Lesson<'_>, draws: Draws, into: &mut [f32]) -> Learned {
-        let Ok(learned) = self.learn_on(&mut Cpu, params, lesson, draws, into);
-        learned
-    }
-
-    /// [`learn`](Self::learn), with stacks computed elsewhere.
+    /// Runs a training pass and adds the gradient of the parameters to `into`.
     ///
     /// # Errors
-    /// As [`Stacks`]' functions.
+    /// The errors of [`Stacks`].
     ///
     /// # Panics
-    /// As [`learn`](Self::learn).
-    pub fn learn_on<S: Stacks>(
+    /// If a class is out of range or sizes differ.
+    pub fn learn<S: Stacks>(
         &self,
         stacks: &mut S,
         params: &[f32],
@@ -349,12 +314,7 @@ impl Network {
                     Kept::Input(std::mem::replace(data, out), cut)
                 }
                 Kind::Activation(function) => {
-                    let apply = match function {
-                        Function::Relu => relu,
-                        Function::Tanh => tanh,
-                        Function::Sigmoid => sigmoid,
-                    };
-                    data.iter_mut().for_each(|value| *value = apply(*value));
+                    data.iter_mut().for_each(|value| *value = (function.apply)(*value));
                     let output = data.clone();
                     Kept::Output(output, cut(data))
                 }
@@ -402,54 +362,45 @@ impl Network {
                 }
                 (Kind::Activation(function), Kept::Output(y, cut)) => {
                     stop(&mut gradient, &cut);
-                    let slope = |y: f32| match function {
-                        Function::Relu => f32::from(y > 0.0),
-                        Function::Tanh => 1.0 - y * y,
-                        Function::Sigmoid => y * (1.0 - y),
-                    };
-                    gradient.iter_mut().zip(&y).for_each(|(gradient, &y)| *gradient *= slope(y));
+                    gradient.iter_mut().zip(&y).for_each(|(gradient, &y)| *gradient *= (function.slope)(y));
                 }
                 (Kind::Dropout(_), Kept::Mask(mask)) => {
                     gradient.iter_mut().zip(&mask).for_each(|(gradient, mask)| *gradient *= mask);
                 }
-                _ => unreachable!("a layer keeps what is of its own kind"),
+                _ => unreachable!("a layer keeps the values of its own kind"),
             }
         }
         Ok(())
     }
 }
 
-/// Where the row that counts is, of each sequence and direction.
+/// Row of the step that `take` selects, for each sequence and direction.
 fn counts(rnn: &Rnn, lengths: &[usize], take: Take) -> impl Fn(usize, usize) -> usize {
-    let lengths = lengths.to_vec();
-    let rows = lengths.len();
     let both = rnn.settings().direction == Direction::Bidirectional;
-    // The backward direction gives the first step last.
+    // The last output of the backward direction belongs to the first step.
     move |sequence, direction| match take {
         Take::Final if both && direction == 1 => sequence,
-        _ => (lengths[sequence].max(1) - 1) * rows + sequence,
+        _ => (lengths[sequence].max(1) - 1) * lengths.len() + sequence,
     }
 }
 
-/// `[sequences, features]` of `[steps, sequences, features]`.
+/// Selects `[sequences, features]` from `[steps, sequences, features]`.
 fn taken(rnn: &Rnn, batch: &Batch, take: Take) -> Vec<f32> {
     let size = rnn.output_size();
     let at = counts(rnn, &batch.lengths, take);
     let directions = rnn.settings().direction.count();
-    let part = |sequence, direction| {
+    let part = &|sequence, direction| {
         let from = at(sequence, direction) * batch.features + direction * size;
         &batch.data[from..from + size]
     };
     let row = |sequence| (0..directions).flat_map(move |direction| part(sequence, direction));
-    let mut all = Vec::with_capacity(batch.lengths.len() * batch.features);
-    (0..batch.lengths.len()).for_each(|sequence| all.extend(row(sequence)));
-    all
+    (0..batch.lengths.len()).flat_map(row).copied().collect()
 }
 
-/// The reverse of [`taken`]: zeros where nothing was taken.
+/// The reverse of [`taken`], with zeros elsewhere.
 fn spread(rnn: &Rnn, lengths: &[usize], gradient: &[f32], take: Take) -> Vec<f32> {
     let (size, directions) = (rnn.output_size(), rnn.settings().direction.count());
-    let steps = lengths.iter().copied().max().unwrap_or(0);
+    let steps = longest(lengths);
     let features = size * directions;
     let mut all = vec![0.0; steps * lengths.len() * features];
     let at = counts(rnn, lengths, take);
@@ -462,7 +413,7 @@ fn spread(rnn: &Rnn, lengths: &[usize], gradient: &[f32], take: Take) -> Vec<f32
     all
 }
 
-/// From scores to their gradient, in place; the loss and how many are right.
+/// Replaces scores by their gradient. Returns the loss and the number of correct decisions.
 fn cross_entropy(scores: &mut [f32], classes: usize, wanted: &[usize], sequences: usize) -> (f64, usize) {
     let (mut loss, mut right) = (0.0, 0);
     for (row, &class) in scores.chunks_exact_mut(classes).zip(wanted) {
@@ -478,18 +429,7 @@ fn cross_entropy(scores: &mut [f32], classes: usize, wanted: &[usize], sequences
     (loss, right)
 }
 
-/// The first of the highest scores.
-pub fn best(scores: &[f32]) -> usize {
-    let mut best = 0;
-    for (k, score) in scores.iter().enumerate() {
-        if *score > scores[best] {
-            best = k;
-        }
-    }
-    best
-}
-
-/// From 0 to less than 1.
+/// A uniform random number from 0 to less than 1.
 pub fn uniform(random: &mut ChaCha8Rng) -> f32 {
     (random.next_u32() >> 8) as f32 / (1 << 24) as f32
 }

@@ -1,4 +1,4 @@
-//! Memory of the device, on the stream of a handle; what fails bears the name of the driver's function.
+//! Device memory on the stream of a handle. Errors name the driver's function.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use cudarc::cudnn::sys::cudnnDataType_t;
 use cudarc::driver::{CudaSlice, DeviceRepr, DriverError, ValidAsZeroBits};
 use half::bf16;
 
-use super::Handle;
+use super::{Handle, Result};
 use crate::rnn::Math;
 use crate::status::GpuError;
 
-/// The error of a function of the driver.
+/// Converts the driver's error for the function `call`.
 pub(crate) fn failed(call: &'static str) -> impl FnOnce(DriverError) -> GpuError {
     move |source| GpuError::Cuda { call, source }
 }
 
-/// What a number is kept in.
+/// Element type of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     F32,
@@ -38,7 +38,6 @@ impl Element {
         }
     }
 
-    /// By cuDNN's name.
     pub const fn data_type(self) -> cudnnDataType_t {
         match self {
             Self::F32 => cudnnDataType_t::CUDNN_DATA_FLOAT,
@@ -46,7 +45,7 @@ impl Element {
         }
     }
 
-    /// Numbers as the device has them.
+    /// Values in the device's representation.
     fn encoded(self, values: &[f32]) -> Cow<'_, [u8]> {
         match self {
             Self::F32 => Cow::Borrowed(cast_slice(values)),
@@ -55,54 +54,50 @@ impl Element {
     }
 }
 
-/// Numbers on the device.
 pub(crate) struct Values {
     pub bytes: CudaSlice<u8>,
     element: Element,
 }
 
 impl Values {
-    /// How many.
     pub fn len(&self) -> usize {
         self.bytes.len() / self.element.bytes()
     }
 }
 
 impl Handle {
-    /// So many zeros.
-    pub(crate) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<CudaSlice<T>, GpuError> {
-        // SAFETY: all of it is written before it is read.
-        let mut zeros = unsafe { self.stream().alloc(len) }.map_err(failed("cuMemAllocAsync"))?;
-        self.stream().memset_zeros(&mut zeros).map_err(failed("cuMemsetD8Async"))?;
+    pub(crate) fn zeros<T: DeviceRepr + ValidAsZeroBits>(&self, len: usize) -> Result<CudaSlice<T>> {
+        // SAFETY: all elements are written before they are read.
+        let mut zeros = unsafe { self.stream.alloc(len) }.map_err(failed("cuMemAllocAsync"))?;
+        self.stream.memset_zeros(&mut zeros).map_err(failed("cuMemsetD8Async"))?;
         Ok(zeros)
     }
 
-    /// These, in memory of their own.
-    pub(crate) fn copied<T: DeviceRepr>(&self, all: &[T]) -> Result<CudaSlice<T>, GpuError> {
-        // SAFETY: all of it is written before it is read.
-        let mut copy = unsafe { self.stream().alloc(all.len()) }.map_err(failed("cuMemAllocAsync"))?;
-        self.stream().memcpy_htod(all, &mut copy).map_err(failed("cuMemcpyHtoDAsync"))?;
+    /// Copies values to newly allocated memory.
+    pub(crate) fn copied<T: DeviceRepr>(&self, all: &[T]) -> Result<CudaSlice<T>> {
+        // SAFETY: all elements are written before they are read.
+        let mut copy = unsafe { self.stream.alloc(all.len()) }.map_err(failed("cuMemAllocAsync"))?;
+        self.stream.memcpy_htod(all, &mut copy).map_err(failed("cuMemcpyHtoDAsync"))?;
         Ok(copy)
     }
 
-    /// So many numbers, zeros.
-    pub(crate) fn values(&self, element: Element, len: usize) -> Result<Values, GpuError> {
+    pub(crate) fn values(&self, element: Element, len: usize) -> Result<Values> {
         Ok(Values { bytes: self.zeros(len * element.bytes())?, element })
     }
 
-    /// Writes numbers to the front of memory for at least as many.
-    pub(crate) fn write(&self, what: &'static str, values: &[f32], to: &mut Values) -> Result<(), GpuError> {
+    /// Writes values to the start of `to`, which may be longer.
+    pub(crate) fn write(&self, what: &'static str, values: &[f32], to: &mut Values) -> Result<()> {
         let (found, needed) = (values.len(), to.len());
         if found > needed {
             return Err(GpuError::Buffer { what, found, needed });
         }
         let bytes = to.element.encoded(values);
-        self.stream().memcpy_htod(bytes.as_ref(), &mut to.bytes).map_err(failed("cuMemcpyHtoDAsync"))
+        self.stream.memcpy_htod(bytes.as_ref(), &mut to.bytes).map_err(failed("cuMemcpyHtoDAsync"))
     }
 
-    /// What memory has when all is computed that was asked for.
-    pub(crate) fn read(&self, from: &Values) -> Result<Vec<f32>, GpuError> {
-        let copy = |to: &mut [u8]| self.stream().memcpy_dtoh(&from.bytes, to).map_err(failed("cuMemcpyDtoHAsync"));
+    /// Reads all values after pending work is done.
+    pub(crate) fn read(&self, from: &Values) -> Result<Vec<f32>> {
+        let copy = |to: &mut [u8]| self.stream.memcpy_dtoh(&from.bytes, to).map_err(failed("cuMemcpyDtoHAsync"));
         let mut values = vec![0.0; from.len()];
         match from.element {
             Element::F32 => {
@@ -119,18 +114,15 @@ impl Handle {
         Ok(values)
     }
 
-    /// Sets numbers to zero.
-    pub(crate) fn clear(&self, values: &mut Values) -> Result<(), GpuError> {
-        self.stream().memset_zeros(&mut values.bytes).map_err(failed("cuMemsetD8Async"))
+    pub(crate) fn clear(&self, values: &mut Values) -> Result<()> {
+        self.stream.memset_zeros(&mut values.bytes).map_err(failed("cuMemsetD8Async"))
     }
 
-    /// Waits until all is computed that was asked for.
-    pub(crate) fn wait(&self) -> Result<(), GpuError> {
-        self.stream().synchronize().map_err(failed("cuStreamSynchronize"))
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.stream.synchronize().map_err(failed("cuStreamSynchronize"))
     }
 
-    /// Makes the device the thread's.
-    pub(crate) fn bind(&self) -> Result<(), GpuError> {
-        self.stream().context().bind_to_thread().map_err(failed("cuCtxSetCurrent"))
+    pub(crate) fn bind(&self) -> Result<()> {
+        self.stream.context().bind_to_thread().map_err(failed("cuCtxSetCurrent"))
     }
 }

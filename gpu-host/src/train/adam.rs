@@ -1,14 +1,13 @@
-//! Adam (Kingma and Ba 2015), with decoupled weight decay (AdamW, Loshchilov and Hutter 2019), after the gradient as a
-//! whole is clipped (Pascanu, Mikolov and Bengio 2013).
+//! Adam (Kingma and Ba 2015) with decoupled weight decay (AdamW, Loshchilov and Hutter 2019). The gradient is clipped
+//! by its norm first (Pascanu, Mikolov and Bengio 2013).
 
-/// Rates.
+/// Hyperparameters of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rates {
-    /// Of a step.
     pub(super) learning: f64,
-    /// What parameters lose of themselves for each unit of `learning`; 0 is plain Adam.
+    /// Weight decay per unit of `learning`; 0 is plain Adam.
     pub(super) decay: f64,
-    /// Longest gradient, by its Euclidean norm.
+    /// Maximum Euclidean norm of the gradient.
     pub(super) clip: f64,
 }
 
@@ -16,7 +15,7 @@ pub(super) struct Rates {
 const MOMENTS: [f64; 2] = [0.9, 0.999];
 const EPSILON: f64 = 1e-8;
 
-/// The moments, and how many steps were made.
+/// The moments and the number of steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Adam {
     pub(super) first: Vec<f32>,
@@ -29,10 +28,9 @@ impl Adam {
         Self { first: vec![0.0; size], second: vec![0.0; size], steps: 0 }
     }
 
-    /// One step down the gradient.
     pub(super) fn step(&mut self, rates: &Rates, params: &mut [f32], gradient: &[f32]) {
         let norm = gradient.iter().map(|&g| f64::from(g).powi(2)).sum::<f64>().sqrt();
-        // PyTorch's `clip_grad_norm_` adds the same.
+        // 1e-6 as in PyTorch's `clip_grad_norm_`.
         let scale = (rates.clip / (norm + 1e-6)).min(1.0);
         self.steps = self.steps.saturating_add(1);
         let steps = f64::from(self.steps);
@@ -55,7 +53,7 @@ impl Adam {
 mod tests {
     use super::*;
 
-    /// Without bias the first step is as long as the rate, whatever the gradient.
+    /// With bias correction, the first step has the size of the learning rate for any gradient.
     #[test]
     fn the_first_step_is_the_rate() {
         let rates = Rates { learning: 0.5, decay: 0.0, clip: f64::INFINITY };
@@ -67,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn decay_is_beside_the_gradient_and_a_long_gradient_is_cut() {
+    fn decay_is_decoupled_and_a_long_gradient_is_clipped() {
         let mut params = [2.0];
         Adam::new(1).step(&Rates { learning: 0.1, decay: 0.5, clip: 1.0 }, &mut params, &[0.0]);
         assert!((params[0] - 1.9).abs() < 1e-6);

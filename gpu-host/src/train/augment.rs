@@ -1,29 +1,24 @@
-//! Sounds as they might have been: said faster or slower, earlier or later, louder or softer, with noise.
+//! Augmentation of sounds: changes of speed, position and volume, and added noise.
 
 use rand_chacha::ChaCha8Rng;
 
 use crate::network::uniform;
 
-/// A voice is up to so much faster or slower, and higher or lower with it.
+/// Largest relative change of speed, which also changes the pitch.
 const SPEED: f32 = 0.12;
-/// Seconds that a word is earlier or later.
+/// Largest shift in seconds.
 const SHIFT_SECONDS: f32 = 0.1;
-/// Decibels that it is louder or softer.
+/// Largest change of volume in decibels.
 const GAIN_DB: f32 = 6.0;
-/// Decibels of the sound above the noise, from and to.
+/// Range of the signal-to-noise ratio in decibels.
 const NOISE_DB: [f32; 2] = [6.0, 40.0];
 
-/// A changed copy of a sound, as long as it is. Where there are `backgrounds`, the noise is a part of one of them; else it
-/// is white.
-pub(super) fn changed(
-    samples: &[i16],
-    sample_rate: u32,
-    backgrounds: &[Vec<i16>],
-    random: &mut ChaCha8Rng,
-) -> Vec<i16> {
+/// Returns an augmented copy of a sound, of the same length. The noise is a part of one of the `backgrounds`, or white
+/// if there are none.
+pub(super) fn changed(samples: &[i16], rate: u32, backgrounds: &[Vec<i16>], random: &mut ChaCha8Rng) -> Vec<i16> {
     let mut between = |low: f32, high: f32| low + (high - low) * uniform(random);
     let speed = between(1.0 - SPEED, 1.0 + SPEED);
-    let shift = between(-SHIFT_SECONDS, SHIFT_SECONDS) * sample_rate as f32;
+    let shift = between(-SHIFT_SECONDS, SHIFT_SECONDS) * rate as f32;
     let gain = 10.0_f32.powf(between(-GAIN_DB, GAIN_DB) / 20.0);
     let noise_db = between(NOISE_DB[0], NOISE_DB[1]);
     let pick = between(0.0, 1.0);
@@ -39,16 +34,16 @@ pub(super) fn changed(
         _ => (0..samples.len()).map(|_| between(-1.0, 1.0)).collect(),
     };
     let (heard, noisy) = (power(&sound), power(&noise));
-    // A background of silence is none.
+    // A silent background adds no noise.
     if noisy > 0.0 {
         let level = (heard / noisy / 10.0_f32.powf(noise_db / 10.0)).sqrt();
         sound.iter_mut().zip(&noise).for_each(|(sample, noise)| *sample += noise * level);
     }
-    // `as` saturates: a sound that is too loud is cut, as by a microphone.
+    // `as` saturates: a sound that is too loud is clipped, as by a microphone.
     sound.iter().map(|sample| sample.round() as i16).collect()
 }
 
-/// The sound between two samples, silence where there is none.
+/// Linear interpolation between two samples; 0 outside of the sound.
 fn at(samples: &[i16], place: f32) -> f32 {
     let whole = place.floor();
     let sample = |k: f32| match k {
@@ -59,7 +54,6 @@ fn at(samples: &[i16], place: f32) -> f32 {
     sample(whole) * (1.0 - part) + sample(whole + 1.0) * part
 }
 
-/// The mean square.
 fn power(sound: &[f32]) -> f32 {
     sound.iter().map(|sample| sample * sample).sum::<f32>() / sound.len().max(1) as f32
 }
@@ -70,7 +64,7 @@ mod tests {
     use rand_chacha::rand_core::SeedableRng;
 
     #[test]
-    fn a_copy_is_as_long_and_seeded() {
+    fn a_copy_has_the_same_length_and_depends_on_the_seed() {
         let sound: Vec<i16> = (0..16_000).map(|k| ((k as f32 * 0.2).sin() * 9000.0) as i16).collect();
         let copy = |seed| changed(&sound, 16_000, &[], &mut ChaCha8Rng::seed_from_u64(seed));
         assert_eq!(copy(1).len(), sound.len());
@@ -79,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_as_far_below_the_sound_as_it_is_meant_to_be() {
+    fn the_noise_has_the_chosen_level() {
         let sound: Vec<i16> = (0..16_000).map(|k| ((k as f32 * 0.2).sin() * 9000.0) as i16).collect();
         let none = vec![vec![0_i16; 10]];
         for seed in 0..20 {
@@ -95,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_no_sound_at_all_stay_what_they_are() {
+    fn silence_and_empty_sounds_are_unchanged() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         assert!(changed(&[0; 100], 16_000, &[], &mut random).iter().all(|&sample| sample == 0));
         assert!(changed(&[], 16_000, &[vec![]], &mut random).is_empty());

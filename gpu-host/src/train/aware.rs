@@ -1,43 +1,39 @@
-//! Training that is to end in integers: each step learns with weights and values as `tidegate pack` would round them now.
+//! Quantization-aware training: each step uses the weights and values as `tidegate pack` would round them.
 
 use std::path::Path;
 
 use tidegate::Numeric;
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::load::LoadError;
-use tidegate_tools::pack::PackError;
-use tidegate_tools::quantize::Ranges;
+use tidegate_model::canonical::Canonical;
+use tidegate_model::load::LoadError;
+use tidegate_model::pack::PackError;
+use tidegate_model::quantize::Ranges;
 
-use super::TrainError;
 use super::data::Data;
+use super::{Result, TrainError};
 use crate::cpu::Batch;
 use crate::cpu::count::counted;
 use crate::network::{Integers, Network, NetworkError, RoundError, Rounded, Scaling};
 
-/// Sequences, evenly spaced among those that are trained on, over which ranges are measured.
+/// Number of sequences, evenly spaced in the training data, over which ranges are measured.
 const CALIBRATION: usize = 128;
 
-/// Makes the canonical model of parameters.
-pub(super) type Make<'a> = &'a (dyn Fn(&[f32]) -> Result<Canonical, TrainError> + Sync);
+/// Makes the canonical model for parameters.
+pub(super) type Make<'a> = &'a (dyn Fn(&[f32]) -> Result<Canonical> + Sync);
 
-/// A training as its integers count it.
+/// Rounding of a training's weights and values.
 pub(super) struct Aware<'a> {
     network: &'a Network,
     integers: Integers,
     scaling: &'a Scaling,
     arch: &'a Path,
     make: Make<'a>,
-    /// Not scaled.
     calibration: Vec<Vec<f32>>,
-    /// As they were when the epoch began.
+    /// Ranges at the start of the epoch.
     ranges: Ranges,
 }
 
 impl<'a> Aware<'a> {
-    /// `data` are scaled.
-    ///
-    /// # Errors
-    /// As [`Integers::new`].
+    /// `data` must be scaled.
     pub(super) fn new(
         (network, arch): (&'a Network, &'a Path),
         numeric: Numeric,
@@ -56,11 +52,8 @@ impl<'a> Aware<'a> {
         Ok(Self { network, integers, scaling, arch, make, calibration, ranges: Ranges::default() })
     }
 
-    /// Measures how far values reach now.
-    ///
-    /// # Errors
-    /// If the model does not run.
-    pub(super) fn measure(&mut self, params: &[f32]) -> Result<(), TrainError> {
+    /// Measures the ranges of values with the current parameters.
+    pub(super) fn measure(&mut self, params: &[f32]) -> Result<()> {
         let sequences: Vec<[&[f32]; 1]> = self.calibration.iter().map(|rows| [rows.as_slice()]).collect();
         let measured = Ranges::measure(&(self.make)(params)?, sequences.iter().map(<[_; 1]>::as_slice));
         let failed = |source| LoadError::Ranges { path: self.arch.to_owned(), source: Box::new(source) };
@@ -68,11 +61,8 @@ impl<'a> Aware<'a> {
         Ok(())
     }
 
-    /// The parameters as integers keep them, and units.
-    ///
-    /// # Errors
-    /// If a layer has no integer form.
-    pub(super) fn rounded(&self, params: &[f32]) -> Result<Rounded, TrainError> {
+    /// The rounded parameters, and the scales of values.
+    pub(super) fn rounded(&self, params: &[f32]) -> Result<Rounded> {
         let model = (self.make)(params)?;
         let path = self.arch.to_owned();
         self.integers.rounded(self.network, params, &model, &self.ranges).map_err(|error| match error {
@@ -81,7 +71,7 @@ impl<'a> Aware<'a> {
         })
     }
 
-    /// What is read, as 16 bits count it.
+    /// Rounds the input to 16 bits.
     pub(super) fn count_input(&self, batch: &mut Batch, unit: f32) {
         for row in batch.data.chunks_exact_mut(batch.features) {
             self.scaling.undo(row);

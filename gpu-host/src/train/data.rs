@@ -1,58 +1,46 @@
-//! What a network is trained on: sequences of features with a class, from an index of sounds, a `.ts` file, or tensors.
+//! Training data: sequences of features with a class, from an index of sounds, a `.ts` file or tensors.
 //!
-//! | file | what is read | held out |
+//! | file | content | held-out data |
 //! |---|---|---|
-//! | index `.csv` | columns `file`, `label`: WAV and FLAC through the front end | rows whose column `split` is not `train`, or another index |
+//! | index `.csv` | columns `file`, `label`: WAV and FLAC files, run through the front end | rows whose column `split` is not `train`, or another index |
 //! | `.ts` | cases and their classes | another `.ts` |
-//! | `.npz`, `.safetensors` | `x` `[n, steps, features]`, `y` `[n]` whole numbers from 0, `lengths` `[n]` where sequences are shorter | `x_test`, `y_test`, `lengths_test`, then beside `x_train` ..., or another file |
+//! | `.npz`, `.safetensors` | `x` `[n, steps, features]`, `y` `[n]` integers from 0, and `lengths` `[n]` for shorter sequences | `x_test`, `y_test`, `lengths_test`, in which case the training tensors are `x_train` and so on, or another file |
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tidegate::Schedule;
 use tidegate::front_end::Mfcc;
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{Clip, DataError, read_audio_at, read_bytes, read_index, read_index_splits, read_tensors};
-use tidegate_tools::progress::{Progress, bar};
-use tidegate_tools::runner::heard_features;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{Clip, DataError, read_audio_at, read_bytes, read_index, read_index_splits, read_tensors};
+use tidegate_model::runner::heard_features;
+use tidegate_tools::progress::bar;
 
-use super::{Purpose, TrainError, augment, random, ts};
+use super::{Purpose, Result, TrainError, augment, random, ts};
 
-/// Most classes: scores of a batch are kept for each.
+/// Largest number of classes: a score per class is kept for each sequence of a batch.
 const MAX_CLASSES: usize = 65_535;
 
-/// One sequence.
+/// A sequence with its class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// `[steps, features]`: as it is, and changed copies of it.
+    /// The sequence and its augmented copies, `[steps, features]` each.
     pub variants: Vec<Vec<f32>>,
-    /// Its class.
     pub class: usize,
 }
 
-/// What is wrong with a file, and in which line.
-#[derive(Debug)]
-pub(super) struct DataProblem {
-    pub(super) line: Option<u64>,
-    pub(super) reason: String,
-}
-
-/// Sequences to train on and others to check with.
+/// Training and held-out sequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Data {
-    /// Names of the classes.
     pub labels: Vec<String>,
-    /// Of a step.
     pub features: usize,
-    /// To train on.
     pub train: Vec<Example>,
-    /// To check with.
     pub held_out: Vec<Example>,
 }
 
 impl Data {
-    /// As tensors that [`read`] reads, each variant a sequence of its own, behind the sequence that it is of; shorter
-    /// ones are filled up with zeros.
+    /// The data as tensors that [`read`] reads. Each variant becomes a sequence, right after the one that it was made
+    /// from. Shorter sequences are padded with zeros.
     pub fn tensors(&self) -> BTreeMap<String, Tensor> {
         let part = |examples: &[Example], suffix: &str| {
             let each = || examples.iter().flat_map(|example| example.variants.iter().map(move |rows| (rows, example)));
@@ -73,67 +61,61 @@ impl Data {
     }
 }
 
-/// How sounds become sequences.
+/// How sounds are turned into sequences.
 pub struct Hearing<'a> {
-    /// The front end.
     pub mfcc: &'a Mfcc<'a>,
-    /// How the network hears a clip.
+    /// Schedule by which the network runs over a clip.
     pub schedule: Schedule,
-    /// Changed copies of each sound to train on.
+    /// Number of augmented copies of each training sound.
     pub copies: usize,
-    /// Clips of this label are the noise of the copies.
+    /// Label of the clips used as noise for the copies.
     pub background: Option<&'a str>,
-    /// Of the copies.
     pub seed: u64,
 }
 
-/// Whether a file lists sounds.
-pub fn is_index(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"))
-}
-
-/// Reads what is to be trained on from `data`, and what is held out from there or from `test`.
-///
-/// # Errors
-/// If a file cannot be read or nothing is held out; the error names file and reason.
-pub fn read(data: &Path, test: Option<&Path>, hearing: Option<&Hearing<'_>>) -> Result<Data, TrainError> {
+/// Reads the training data from `data`, and the held-out data from there or from `test`.
+pub fn read(data: &Path, test: Option<&Path>, hearing: Option<&Hearing<'_>>) -> Result<Data> {
     let fail = |path: &Path, reason: &str| Err(TrainError::from(DataError::new(path, reason)));
-    let is_ts = |path: &Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ts"));
+    let is = |wanted: &str| data.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted));
     let all = match hearing {
-        Some(hearing) if is_index(data) => sounds(data, test, hearing)?,
-        _ if is_index(data) => return fail(data, "lists sounds: give the --front-end that they go through"),
-        Some(_) => return fail(data, "is no index of sounds (.csv): leave --front-end out"),
-        None if is_ts(data) => {
-            let Some(test) = test else { return fail(data, "has nothing held out: give --test FILE.ts") };
+        Some(hearing) if is("csv") => sounds(data, test, hearing)?,
+        _ if is("csv") => return fail(data, "is an index of sounds, which needs a front end: add --front-end"),
+        Some(_) => return fail(data, "is not an index of sounds (.csv): remove --front-end"),
+        None if is("ts") => {
+            let Some(test) = test else { return fail(data, "has no held-out data: add --test FILE.ts") };
             let (train, held_out) = (series(data)?, series(test)?);
             if train.labels != held_out.labels {
-                return fail(test, "has other classes than what is trained on");
+                return fail(test, "has other classes than the training data");
             }
             if train.features != held_out.features {
-                return fail(test, "has another number of dimensions than what is trained on");
+                return fail(test, "has another number of dimensions than the training data");
             }
-            let ts::Series { labels, examples, features } = train;
-            Data { labels, features, train: examples, held_out: held_out.examples }
+            let examples = |cases: Vec<(Vec<f32>, usize)>| {
+                cases.into_iter().map(|(rows, class)| Example { variants: vec![rows], class }).collect()
+            };
+            let ts::Series { labels, cases, features } = train;
+            Data { labels, features, train: examples(cases), held_out: examples(held_out.cases) }
         }
         None => tensors(data, test)?,
     };
     if all.train.is_empty() || all.held_out.is_empty() {
-        let what = if all.train.is_empty() { "to train on" } else { "held out" };
-        return fail(data, &format!("has nothing {what}: its column `split` says `train` or another word"));
+        let what = if all.train.is_empty() { "training" } else { "held-out" };
+        let reason = format!("has no {what} data: its column `split` must have rows with `train` and rows without");
+        return fail(data, &reason);
     }
     Ok(all)
 }
 
-fn series(path: &Path) -> Result<ts::Series, TrainError> {
+fn series(path: &Path) -> Result<ts::Series> {
     let bytes = read_bytes(path)?;
     let text = String::from_utf8(bytes).map_err(|_| DataError::new(path, "is not text"))?;
-    Ok(ts::parse(&text).map_err(|DataProblem { line, reason }| match line {
+    Ok(ts::parse(&text).map_err(|ts::Problem { line, reason }| match line {
         Some(line) => DataError::at_line(path, line, reason),
         None => DataError::new(path, reason),
     })?)
 }
 
-fn sounds(data: &Path, test: Option<&Path>, hearing: &Hearing<'_>) -> Result<Data, TrainError> {
+fn sounds(data: &Path, test: Option<&Path>, hearing: &Hearing<'_>) -> Result<Data> {
     let (train, held_out): (Vec<Clip>, Vec<Clip>) = match test {
         Some(test) => (read_index(data)?, read_index(test)?),
         None => {
@@ -147,68 +129,56 @@ fn sounds(data: &Path, test: Option<&Path>, hearing: &Hearing<'_>) -> Result<Dat
         train.iter().map(|clip| clip.label.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     let class = |clip: &Clip| {
         labels.iter().position(|label| *label == clip.label).ok_or_else(|| {
-            DataError::new(&clip.path, format!("is of class {:?}, of which nothing is trained on", clip.label))
+            DataError::new(&clip.path, format!("has class {:?}, which no training clip has", clip.label))
         })
     };
     let classes = |clips: &[Clip]| clips.iter().map(class).collect::<Result<Vec<_>, _>>();
     let (of_train, of_held_out) = (classes(&train)?, classes(&held_out)?);
     let background = hearing.background.map(|label| labels.iter().position(|known| known == label).ok_or(label));
     let background = background.transpose().map_err(|label| {
-        DataError::new(data, format!("has no class {label:?} to be the background; it has {}", labels.join(", ")))
+        DataError::new(data, format!("has no class {label:?} for --background; its classes are {}", labels.join(", ")))
     })?;
-    let paths = |clips: &[Clip]| clips.iter().map(|clip| clip.path.clone()).collect::<Vec<PathBuf>>();
     let shown = bar((train.len() + held_out.len()) as u64, "hearing");
-    let sound = |paths: &[PathBuf]| {
-        let rate = hearing.mfcc.settings().sample_rate;
-        paths.iter().map(|path| Ok(read_audio_at(path, rate)?.samples)).collect::<Result<Vec<_>, DataError>>()
-    };
-    let (heard, checked) = (sound(&paths(&train))?, sound(&paths(&held_out))?);
+    let rate = hearing.mfcc.settings().sample_rate;
+    let sound = |clip: &Clip| Ok(read_audio_at(&clip.path, rate)?.samples);
+    let sounds = |clips: &[Clip]| clips.iter().map(sound).collect::<Result<Vec<_>, DataError>>();
+    let (heard, checked) = (sounds(&train)?, sounds(&held_out)?);
     let noise: Vec<Vec<i16>> =
         heard.iter().zip(&of_train).filter(|(_, class)| Some(**class) == background).map(|(s, _)| s.clone()).collect();
-    let train = variants(hearing, &heard, &of_train, &noise, hearing.copies, &shown)?;
-    let held_out = variants(hearing, &checked, &of_held_out, &noise, 0, &shown)?;
+    // The features of sounds and of their augmented copies. Each copy has its own random numbers, so that they do not
+    // depend on the number of threads.
+    let examples = |sounds: &[Vec<i16>], classes: &[usize], copies: usize| {
+        let example = |number: usize| {
+            let sound = &sounds[number];
+            let features = |sound: &[i16]| heard_features(hearing.schedule, hearing.mfcc, sound);
+            let mut variants = vec![features(sound)?];
+            for copy in 0..copies {
+                let mut random = random(hearing.seed, Purpose::Copies, number as u64, copy as u64);
+                variants.push(features(&augment::changed(sound, rate, &noise, &mut random))?);
+            }
+            shown.advance(1);
+            Ok(Example { variants, class: classes[number] })
+        };
+        super::machine::in_parallel(sounds.len(), example).into_iter().collect::<Result<Vec<_>>>()
+    };
+    let (train, held_out) = (examples(&heard, &of_train, hearing.copies)?, examples(&checked, &of_held_out, 0)?);
     Ok(Data { labels, features: hearing.mfcc.settings().coefficients as usize, train, held_out })
 }
 
-/// The features of sounds and of changed copies of them. Each copy has numbers of its own, however many threads there
-/// are.
-fn variants(
-    hearing: &Hearing<'_>,
-    sounds: &[Vec<i16>],
-    classes: &[usize],
-    noise: &[Vec<i16>],
-    copies: usize,
-    shown: &Progress,
-) -> Result<Vec<Example>, TrainError> {
-    let rate = hearing.mfcc.settings().sample_rate;
-    let example = |number: usize| {
-        let sound = &sounds[number];
-        let features = |sound: &[i16]| heard_features(hearing.schedule, hearing.mfcc, sound);
-        let mut variants = vec![features(sound)?];
-        for copy in 0..copies {
-            let mut random = random(hearing.seed, Purpose::Copies, number as u64, copy as u64);
-            variants.push(features(&augment::changed(sound, rate, noise, &mut random))?);
-        }
-        shown.advance(1);
-        Ok(Example { variants, class: classes[number] })
-    };
-    super::machine::in_parallel(sounds.len(), example).into_iter().collect()
-}
-
-fn tensors(data: &Path, test: Option<&Path>) -> Result<Data, TrainError> {
+fn tensors(data: &Path, test: Option<&Path>) -> Result<Data> {
     let own = read_tensors(data)?;
     let (train, held_out) = match test {
         Some(test) => (examples(data, &own, "")?, examples(test, &read_tensors(test)?, "")?),
         None if own.contains_key("x_test") => (examples(data, &own, "_train")?, examples(data, &own, "_test")?),
-        None => return Err(DataError::new(data, "has nothing held out: no x_test in it, and no --test FILE").into()),
+        None => return Err(DataError::new(data, "has no held-out data: add a tensor x_test, or --test FILE").into()),
     };
     if train.0 != held_out.0 {
-        let reason = format!("has {} features held out, but {} to train on", held_out.0, train.0);
+        let reason = format!("has held-out data with {} features, but training data with {}", held_out.0, train.0);
         return Err(DataError::new(test.unwrap_or(data), reason).into());
     }
     let classes = train.1.iter().map(|example| example.class + 1).max().unwrap_or(0);
     if held_out.1.iter().any(|example| example.class >= classes) {
-        let reason = format!("has a class held out beyond the {classes} that are trained");
+        let reason = format!("has a held-out class that is not among the {classes} training classes");
         return Err(DataError::new(test.unwrap_or(data), reason).into());
     }
     let labels = (0..classes).map(|class| class.to_string()).collect();
@@ -218,21 +188,24 @@ fn tensors(data: &Path, test: Option<&Path>) -> Result<Data, TrainError> {
 fn examples(path: &Path, tensors: &BTreeMap<String, Tensor>, suffix: &str) -> Result<(usize, Vec<Example>), DataError> {
     let fail = |reason: String| DataError::new(path, reason);
     let tensor = |name: &str| tensors.get(&format!("{name}{suffix}"));
-    let needed = |name: &str| tensor(name).ok_or_else(|| fail(format!("has no tensor `{name}{suffix}`")));
+    let needed = |name: &str| tensor(name).ok_or_else(|| fail(format!("has no tensor {name}{suffix}")));
     let (x, y) = (needed("x")?, needed("y")?);
     let &[count, steps, features] = x.shape.as_slice() else {
-        return Err(fail(format!("x{suffix} must be [n, steps, features]; it is {:?}", x.shape)));
+        return Err(fail(format!("x{suffix} must be [n, steps, features], but is {:?}", x.shape)));
     };
     if count == 0 || steps == 0 || features == 0 {
         return Err(fail(format!("x{suffix} is empty")));
     }
     let whole = |name: &str, tensor: &Tensor, least: usize, most: usize| {
         if tensor.data.len() != count {
-            return Err(fail(format!("{name}{suffix} has {} numbers, x{suffix} {count} sequences", tensor.data.len())));
+            let found = tensor.data.len();
+            return Err(fail(format!("{name}{suffix} has {found} numbers, but x{suffix} {count} sequences")));
         }
+        let refuse =
+            |value| format!("{name}{suffix} contains {value}, but must contain integers from {least} to {most}");
         let number = |&value: &f32| match value {
             _ if value.fract() == 0.0 && (least as f32..=most as f32).contains(&value) => Ok(value as usize),
-            _ => Err(fail(format!("{name}{suffix} has {value}; it must hold whole numbers from {least} to {most}"))),
+            _ => Err(fail(refuse(value))),
         };
         tensor.data.iter().map(number).collect::<Result<Vec<usize>, _>>()
     };
@@ -242,7 +215,7 @@ fn examples(path: &Path, tensors: &BTreeMap<String, Tensor>, suffix: &str) -> Re
         None => vec![steps; count],
     };
     if let Some(value) = x.data.iter().find(|value| !value.is_finite()) {
-        return Err(fail(format!("x{suffix} has {value}")));
+        return Err(fail(format!("x{suffix} contains {value}")));
     }
     let all = x.data.chunks_exact(steps * features).zip(lengths).zip(classes);
     let example = |((rows, length), class): ((&[f32], usize), usize)| Example {

@@ -1,7 +1,9 @@
-//! One epoch: every sequence once, in batches whose parts are learned side by side, then what is held out.
+//! One epoch: a pass over the training set in batches, whose parts run in parallel, then an evaluation on the held-out
+//! data.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
+use tidegate_model::score::best;
 
 use super::adam::Rates;
 use super::aware::Aware;
@@ -9,17 +11,17 @@ use super::data::{Data, Example};
 use super::machine::{Machine, in_parallel};
 use super::resume::Progress;
 use super::world::World;
-use super::{Purpose, Settings, TrainError, random};
+use super::{Purpose, Result, Settings, TrainError, random};
 use crate::cpu::count::stop;
-use crate::cpu::{Batch, add};
-use crate::network::{Carried, Cpu, Draws, Learned, Lesson, Network, Rounded, Stacks, best, uniform};
+use crate::cpu::{Batch, add, longest};
+use crate::network::{Carried, Cpu, Draws, LayerUnits, Learned, Lesson, Network, Rounded, Stacks, uniform};
 
-/// Sequences of a part of a batch, whose random numbers belong together. Each thread computes one by itself.
+/// Sequences per part of a batch. A part has its own random numbers, and one thread computes it.
 const PART: usize = 32;
-/// Gradients of so many parts are in memory at once.
+/// Number of parts whose gradients are in memory at the same time.
 const WAVE: usize = 16;
 
-/// What is trained, and by what.
+/// A training and the device and processes that run it.
 pub(super) struct Course<'a> {
     pub(super) settings: &'a Settings,
     pub(super) network: &'a Network,
@@ -28,29 +30,42 @@ pub(super) struct Course<'a> {
     pub(super) world: &'a mut World,
 }
 
-/// One batch.
-struct Step<'a> {
+/// A pass over training or held-out data with fixed parameters.
+struct Pass<'a> {
     settings: &'a Settings,
     network: &'a Network,
     data: &'a Data,
     params: &'a [f32],
     aware: Option<(&'a Aware<'a>, &'a Rounded)>,
-    /// Of the epoch, and in it.
-    numbers: [u64; 2],
-    sequences: usize,
 }
 
-impl Step<'_> {
-    /// The gradient of some of its parts, `(number, sequences)`.
+impl<'a> Pass<'a> {
+    /// With `aware`, the pass uses the `rounded` parameters.
+    fn new(course: &Course<'a>, params: &'a [f32], aware: Option<&'a Aware<'a>>, rounded: Option<&'a Rounded>) -> Self {
+        let Course { settings, network, data, .. } = *course;
+        let params = rounded.map_or(params, |rounded| &rounded.params);
+        Self { settings, network, data, params, aware: aware.zip(rounded) }
+    }
+
+    /// Rounds the input of a batch, if values are rounded, and returns the scales of the other values.
+    fn round(&self, batch: &mut Batch) -> Option<&'a LayerUnits> {
+        let (aware, rounded) = self.aware?;
+        aware.count_input(batch, rounded.input);
+        Some(&rounded.units)
+    }
+
+    /// Computes the gradient of some of the parts, given as `(number, sequences)`, of a step on `sequences` sequences.
+    /// `numbers` are those of the epoch and of the step in it.
     fn learn<S: Stacks>(
         &self,
         stacks: &mut S,
+        (numbers, sequences): ([u64; 2], usize),
         parts: &[(usize, &[usize])],
         from: Option<&Carried>,
     ) -> Result<(Learned, Vec<f32>), S::Error> {
         let (mut batches, mut classes, mut dropout) = (Vec::new(), Vec::new(), Vec::new());
         for &(part, chosen) in parts {
-            let [epoch, step] = self.numbers;
+            let [epoch, step] = numbers;
             let draw = |purpose| random(self.settings.seed, purpose, epoch, step << 16 | part as u64);
             let mut variants = draw(Purpose::Variants);
             let examples: Vec<&Example> = chosen.iter().map(|&k| &self.data.train[k]).collect();
@@ -64,19 +79,47 @@ impl Step<'_> {
             dropout.push((draw(Purpose::Dropout), chosen.len()));
         }
         let mut batch = together(batches);
-        if let Some((aware, rounded)) = self.aware {
-            aware.count_input(&mut batch, rounded.input);
-        }
+        let units = self.round(&mut batch);
         let mut gradient = vec![0.0; self.network.params_size()];
-        let units = self.aware.map(|(_, rounded)| rounded.units.as_slice());
         let from = from.filter(|_| self.settings.carry);
-        let lesson = Lesson { batch, classes: &classes, sequences: self.sequences, from, units };
-        let learned = self.network.learn_on(stacks, self.params, lesson, Draws::new(dropout), &mut gradient)?;
+        let lesson = Lesson { batch, classes: &classes, sequences, from, units };
+        let learned = self.network.learn(stacks, self.params, lesson, Draws::new(dropout), &mut gradient)?;
         Ok((learned, gradient))
+    }
+
+    /// Loss and number of correct decisions for some sequences, and their final states.
+    fn score<S: Stacks>(
+        &self,
+        stacks: &mut S,
+        chosen: &[usize],
+        from: Option<&Carried>,
+    ) -> Result<([f64; 2], Carried), S::Error> {
+        let examples = &self.data.held_out;
+        let first = chosen.iter().filter_map(|&k| examples[k].variants.first());
+        let mut batch = gather(first.map(Vec::as_slice), self.data.features);
+        let units = self.round(&mut batch);
+        let (scores, carried) = self.network.scores(stacks, self.params, batch, from, units)?;
+        let rows = scores.chunks_exact(self.network.classes()).zip(chosen);
+        let found = rows.fold([0.0, 0.0], |[loss, right], (row, &k)| {
+            let class = examples[k].class;
+            let sum: f64 = row.iter().map(|&score| f64::from(score - row[class]).exp()).sum();
+            [loss + sum.ln(), right + f64::from(u8::from(best(row) == class))]
+        });
+        Ok((found, carried))
+    }
+
+    /// Evaluates the parts in order; each continues from the final states of the previous one.
+    fn one_by_one<S: Stacks>(&self, stacks: &mut S, parts: &[Vec<usize>]) -> Result<Vec<[f64; 2]>, S::Error> {
+        let mut before = None;
+        let one = |part: &Vec<usize>| {
+            let (found, carried) = self.score(stacks, part, before.as_ref())?;
+            before = Some(carried);
+            Ok(found)
+        };
+        parts.iter().map(one).collect()
     }
 }
 
-/// What parts of a batch have given.
 struct Sum {
     loss: f64,
     right: usize,
@@ -93,12 +136,8 @@ impl Sum {
     }
 }
 
-/// Goes through all sequences once, and then through what is held out.
-pub(super) fn epoch(
-    course: &mut Course<'_>,
-    aware: &mut Option<Aware<'_>>,
-    progress: &mut Progress,
-) -> Result<(), TrainError> {
+/// Runs one pass over the training set, then evaluates the held-out data.
+pub(super) fn epoch(course: &mut Course<'_>, aware: &mut Option<Aware<'_>>, progress: &mut Progress) -> Result<()> {
     let Course { settings, network, data, .. } = *course;
     let number = progress.epochs;
     let mut order: Vec<usize> = (0..data.train.len()).collect();
@@ -110,27 +149,20 @@ pub(super) fn epoch(
         decay: settings.weight_decay,
         clip: settings.clip,
     };
-    // Of what is learned together: its rows are streams, of which the next batch has the next sequence.
+    // Final states of each part. With `carry`, the next batch continues from them row by row.
     let mut carried: Vec<Carried> = Vec::new();
     for (step, batch) in order.chunks(settings.batch).enumerate() {
         let rounded = aware.as_ref().map(|aware| aware.rounded(&progress.params)).transpose()?;
-        let step = Step {
-            settings,
-            network,
-            data,
-            params: rounded.as_ref().map_or(&progress.params, |rounded| &rounded.params),
-            aware: aware.as_ref().zip(rounded.as_ref()),
-            numbers: [number as u64, step as u64],
-            sequences: batch.len(),
-        };
+        let pass = Pass::new(course, &progress.params, aware.as_ref(), rounded.as_ref());
+        let step = ([number as u64, step as u64], batch.len());
         let parts: Vec<(usize, &[usize])> = course.world.own(batch.chunks(PART).enumerate()).collect();
         let mut sum = Sum { loss: 0.0, right: 0, gradient: vec![0.0; network.params_size()], ends: Vec::new() };
         match course.machine {
-            // In the order of the parts, whichever thread was first: sums have one result.
+            // In the order of the parts, not of the threads, so that sums are reproducible.
             Machine::Cpu => {
                 for (wave, parts) in parts.chunks(WAVE).enumerate() {
                     let learn = |k: usize| {
-                        let Ok(learned) = step.learn(&mut Cpu, &parts[k..=k], carried.get(wave * WAVE + k));
+                        let Ok(learned) = pass.learn(&mut Cpu, step, &parts[k..=k], carried.get(wave * WAVE + k));
                         learned
                     };
                     in_parallel(parts.len(), learn).into_iter().for_each(|learned| sum.add(learned));
@@ -139,7 +171,7 @@ pub(super) fn epoch(
             #[cfg(feature = "cudnn")]
             Machine::Gpu(_) if parts.is_empty() => {}
             #[cfg(feature = "cudnn")]
-            Machine::Gpu(gpu) => sum.add(step.learn(&mut gpu.layers, &parts, carried.first())?),
+            Machine::Gpu(gpu) => sum.add(pass.learn(&mut gpu.layers, step, &parts, carried.first())?),
         }
         carried = sum.ends;
         let mut gradient = sum.gradient;
@@ -160,7 +192,7 @@ pub(super) fn epoch(
     if !checked[0].is_finite() {
         return Err(TrainError::Diverged { epoch: number + 1 });
     }
-    // Of two that are as often right the surer one.
+    // Of two equal accuracies, the lower loss is better.
     let better =
         |[loss, accuracy]: [f32; 2], [than, before]: [f32; 2]| accuracy > before || accuracy == before && loss < than;
     if progress.held_out.get(progress.best_epoch).is_none_or(|&best| better(checked, best)) {
@@ -172,34 +204,29 @@ pub(super) fn epoch(
     Ok(())
 }
 
-/// Mean loss and share of right decisions on what is held out: each sequence by itself, or as [`streams`].
-fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> Result<[f32; 2], TrainError> {
-    let Course { settings, network, data, .. } = *course;
-    let rounded = aware.map(|aware| Ok::<_, TrainError>((aware, aware.rounded(params)?))).transpose()?;
-    let held_out = HeldOut {
-        network,
-        data,
-        params: rounded.as_ref().map_or(params, |(_, rounded)| &rounded.params),
-        aware: rounded.as_ref().map(|(aware, rounded)| (*aware, rounded)),
-    };
+/// Mean loss and accuracy on the held-out data: each sequence by itself, or as [`streams`].
+fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> Result<[f32; 2]> {
+    let Course { settings, data, .. } = *course;
+    let rounded = aware.map(|aware| aware.rounded(params)).transpose()?;
+    let pass = Pass::new(course, params, aware, rounded.as_ref());
     let count = data.held_out.len();
     let order = if settings.carry { streams(count) } else { (0..count).collect() };
     let parts = own_parts(&order, settings.carry, course.world);
     let found = match course.machine {
         Machine::Cpu if settings.carry => {
-            let Ok(found) = held_out.one_by_one(&mut Cpu, &parts);
+            let Ok(found) = pass.one_by_one(&mut Cpu, &parts);
             found
         }
         Machine::Cpu => in_parallel(parts.len(), |part| {
-            let Ok((found, _)) = held_out.score(&mut Cpu, &parts[part], None);
+            let Ok((found, _)) = pass.score(&mut Cpu, &parts[part], None);
             found
         }),
         #[cfg(feature = "cudnn")]
-        Machine::Gpu(gpu) if settings.carry => held_out.one_by_one(&mut gpu.layers, &parts)?,
+        Machine::Gpu(gpu) if settings.carry => pass.one_by_one(&mut gpu.layers, &parts)?,
         #[cfg(feature = "cudnn")]
         Machine::Gpu(gpu) => {
-            let score = |parts: &[Vec<usize>]| Ok(held_out.score(&mut gpu.layers, &parts.concat(), None)?.0);
-            parts.chunks(WAVE).map(score).collect::<Result<_, TrainError>>()?
+            let score = |parts: &[Vec<usize>]| Ok(pass.score(&mut gpu.layers, &parts.concat(), None)?.0);
+            parts.chunks(WAVE).map(score).collect::<Result<_>>()?
         }
     };
     let sum = found.iter().fold([0.0, 0.0], |sum, part| [sum[0] + part[0], sum[1] + part[1]]);
@@ -208,7 +235,7 @@ fn check(course: &mut Course<'_>, params: &[f32], aware: Option<&Aware<'_>>) -> 
     Ok([(loss / count) as f32, (right / count) as f32])
 }
 
-/// A process's own of what is held out: parts, or of each part its streams.
+/// The share of the held-out data of this process: whole parts, or streams of each part.
 fn own_parts(order: &[usize], carry: bool, world: &World) -> Vec<Vec<usize>> {
     let parts = order.chunks(PART);
     if !carry {
@@ -218,64 +245,19 @@ fn own_parts(order: &[usize], carry: bool, world: &World) -> Vec<Vec<usize>> {
     streams.filter(|part: &Vec<usize>| !part.is_empty()).collect()
 }
 
-/// What is held out.
-struct HeldOut<'a> {
-    network: &'a Network,
-    data: &'a Data,
-    params: &'a [f32],
-    aware: Option<(&'a Aware<'a>, &'a Rounded)>,
-}
-
-impl HeldOut<'_> {
-    /// Loss and right decisions of some of it, and where these have ended.
-    fn score<S: Stacks>(
-        &self,
-        stacks: &mut S,
-        chosen: &[usize],
-        from: Option<&Carried>,
-    ) -> Result<([f64; 2], Carried), S::Error> {
-        let examples = &self.data.held_out;
-        let first = chosen.iter().filter_map(|&k| examples[k].variants.first());
-        let mut batch = gather(first.map(Vec::as_slice), self.data.features);
-        if let Some((aware, Rounded { input, .. })) = self.aware {
-            aware.count_input(&mut batch, *input);
-        }
-        let units = self.aware.map(|(_, rounded)| rounded.units.as_slice());
-        let (scores, carried) = self.network.scores_on(stacks, self.params, batch, from, units)?;
-        let rows = scores.chunks_exact(self.network.classes()).zip(chosen);
-        let found = rows.fold([0.0, 0.0], |[loss, right], (row, &k)| {
-            let class = examples[k].class;
-            let sum: f64 = row.iter().map(|&score| f64::from(score - row[class]).exp()).sum();
-            [loss + sum.ln(), right + f64::from(u8::from(best(row) == class))]
-        });
-        Ok((found, carried))
-    }
-
-    /// Each part goes on where the one before it has ended.
-    fn one_by_one<S: Stacks>(&self, stacks: &mut S, parts: &[Vec<usize>]) -> Result<Vec<[f64; 2]>, S::Error> {
-        let mut before = None;
-        let one = |part: &Vec<usize>| {
-            let (found, carried) = self.score(stacks, part, before.as_ref())?;
-            before = Some(carried);
-            Ok(found)
-        };
-        parts.iter().map(one).collect()
-    }
-}
-
-/// The order in which `count` sequences that are held out are heard as streams: the first 32 begin a stream each, the next
-/// 32 go on behind them, and so on. It is the same for every seed.
+/// The order in which `count` held-out sequences are evaluated as streams: the first 32 start one stream each, the next
+/// 32 continue them, and so on. It does not depend on the seed.
 pub fn streams(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     shuffle(&mut order, &mut random(0, Purpose::Streams, 0, 0));
     order
 }
 
-/// Sequences side by side, padding behind the shorter ones.
+/// Makes a batch of sequences, padded at the end.
 fn gather<'a>(rows: impl Iterator<Item = &'a [f32]>, features: usize) -> Batch {
     let all: Vec<&[f32]> = rows.collect();
     let lengths: Vec<usize> = all.iter().map(|rows| rows.len() / features).collect();
-    let steps = lengths.iter().copied().max().unwrap_or(0);
+    let steps = longest(&lengths);
     let mut data = vec![0.0; steps * all.len() * features];
     for (sequence, rows) in all.iter().enumerate() {
         for (step, row) in rows.chunks_exact(features).enumerate() {
@@ -286,14 +268,13 @@ fn gather<'a>(rows: impl Iterator<Item = &'a [f32]>, features: usize) -> Batch {
     Batch { data, lengths, features }
 }
 
-/// Batches as one.
 fn together(mut parts: Vec<Batch>) -> Batch {
     if parts.len() == 1 {
         return parts.swap_remove(0);
     }
     let lengths: Vec<usize> = parts.iter().flat_map(|part| &part.lengths).copied().collect();
     let features = parts.first().map_or(0, |part| part.features);
-    let steps = lengths.iter().copied().max().unwrap_or(0);
+    let steps = longest(&lengths);
     let mut data = vec![0.0; steps * lengths.len() * features];
     let mut first = 0;
     for part in &parts {
@@ -309,7 +290,7 @@ fn together(mut parts: Vec<Batch>) -> Batch {
 
 fn add_noise(batch: &mut Batch, deviation: f32, random: &mut ChaCha8Rng) {
     for value in &mut batch.data {
-        // Box and Muller.
+        // Box-Muller transform.
         let radius = (-2.0 * (1.0 - uniform(random)).ln()).sqrt();
         *value += deviation * radius * (std::f32::consts::TAU * uniform(random)).cos();
     }
@@ -321,7 +302,7 @@ fn shuffle(order: &mut [usize], random: &mut ChaCha8Rng) {
     }
 }
 
-/// A number below `count`, each as likely as any other up to 1 in 2^32.
+/// A random number below `count`; all are equally likely up to 1 in 2^32.
 fn below(random: &mut ChaCha8Rng, count: usize) -> usize {
     ((u64::from(random.next_u32()) * count as u64) >> 32) as usize
 }
@@ -331,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_has_everything_once_and_each_purpose_its_own_numbers() {
+    fn a_shuffle_is_a_permutation_that_depends_on_its_purpose() {
         let shuffled = |purpose, epoch| {
             let mut order: Vec<usize> = (0..100).collect();
             shuffle(&mut order, &mut random(3, purpose, epoch, 0));
@@ -345,9 +326,9 @@ mod tests {
         assert_eq!(sorted, (0..100).collect::<Vec<_>>());
     }
 
-    /// None waits while another goes through everything, and a stream goes on where it has ended.
+    /// Every process has something to do, and a stream stays in one process.
     #[test]
-    fn each_process_has_its_own_of_what_is_held_out() {
+    fn the_held_out_data_are_divided_among_the_processes() {
         let order: Vec<usize> = (0..70).rev().collect();
         for (carry, size) in [(false, 1), (false, 3), (true, 1), (true, 3), (true, 32)] {
             let all: Vec<_> = (0..size).map(|rank| own_parts(&order, carry, &World::one_of(rank, size))).collect();

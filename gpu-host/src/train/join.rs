@@ -1,23 +1,22 @@
-//! How the processes of a training meet: all others come to rank 0 and say who they are, and it answers each. Whoever says, or
-//! answers, something else is another program.
+//! How the processes of a training connect: all others connect to rank 0 and send a greeting, which it answers. A peer
+//! with another greeting or answer is another program.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use super::world::{Place, SILENCE, WorldError, lost};
+use super::place::{Place, SILENCE, WorldError, lost};
 
-/// Processes begin apart: some have to be started first, or read their data more slowly.
+/// Time limit for all processes to connect. Some start later or read their data more slowly.
 pub(super) const JOIN: Duration = Duration::from_secs(600);
-/// Who is no process of the training does not keep it waiting.
+/// Time limit for a greeting, so that a stranger does not block rank 0.
 const HELLO: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a process that comes begins with.
 const MAGIC: [u8; 8] = *b"tidegate";
-/// What rank 0 begins with. (A process that looks for a port of its own machine may reach itself.)
+/// First bytes of the answer. They differ from a greeting's, as a process may connect to itself by accident.
 const ANSWER: [u8; 8] = *b"etagedit";
 
-/// What rank 0 answers, behind [`ANSWER`].
+/// Verdict of rank 0, sent after [`ANSWER`].
 const OTHER: u8 = 0;
 const WELCOME: u8 = 1;
 const TAKEN: u8 = 2;
@@ -25,8 +24,8 @@ const TAKEN: u8 = 2;
 type Hello = [u8; 20];
 
 impl Place {
-    /// The others, who must have the same `fingerprint` and come within this time: of rank 0 all, in their order, of another
-    /// rank 0.
+    /// Connects to the other processes within `limit`; they must have the same `fingerprint`. Rank 0 gets all others in
+    /// order of their ranks, all others get rank 0.
     pub(super) fn meet(&self, fingerprint: &str, limit: Duration) -> Result<Vec<TcpStream>, WorldError> {
         let hello = self.hello(fingerprint);
         match (self.size, self.rank) {
@@ -46,8 +45,9 @@ impl Place {
         hello
     }
 
-    /// Where rank 0 listens, the first that can be had: at an address that is a machine's for itself, or at all it has. (Its own
-    /// name is often such an address on the machine itself, and another one elsewhere.)
+    /// Addresses for rank 0 to listen on; the first one that works is used. They are the given address if it is a
+    /// loopback address, otherwise all addresses of the machine. (The name of a machine often resolves to a loopback
+    /// address on the machine itself, and to another one elsewhere.)
     fn listens_at(&self) -> Vec<SocketAddr> {
         let found = (self.address.as_str(), self.port).to_socket_addrs();
         let found: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Place {
         all.map(|ip| SocketAddr::new(ip, self.port)).collect()
     }
 
-    /// Rank 0: all others, in their order.
+    /// Rank 0: accepts all others and returns them in order.
     fn listen(&self, hello: &Hello, limit: Duration) -> Result<Vec<TcpStream>, WorldError> {
         let places = self.listens_at();
         let failed = |source| WorldError::Listen { at: places[0], source };
@@ -81,7 +81,7 @@ impl Place {
         Ok(peers.into_iter().flatten().collect())
     }
 
-    /// Any other: rank 0.
+    /// All others: connects to rank 0.
     fn connect(&self, hello: &Hello, limit: Duration) -> Result<TcpStream, WorldError> {
         let until = Instant::now() + limit;
         loop {
@@ -89,7 +89,7 @@ impl Place {
                 Ok((stream, WELCOME)) => return Ok(stream),
                 Ok((_, OTHER)) => return Err(WorldError::Different { rank: 0 }),
                 Ok((_, TAKEN)) => return Err(WorldError::Taken { rank: self.rank }),
-                Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "another program answers"),
+                Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "another program answered"),
                 Err(source) => source,
             };
             if Instant::now() > until {
@@ -99,7 +99,7 @@ impl Place {
         }
     }
 
-    /// What rank 0 answers, if it is rank 0.
+    /// Sends a greeting and returns the verdict of rank 0.
     fn ask(&self, hello: &Hello, until: Instant) -> io::Result<(TcpStream, u8)> {
         let mut stream = talking(TcpStream::connect((self.address.as_str(), self.port))?)?;
         stream.write_all(hello)?;
@@ -111,9 +111,9 @@ impl Place {
     }
 }
 
-/// Rank 0: one that has come.
+/// Rank 0: answers one connection.
 fn welcome(mut stream: TcpStream, own: &Hello, peers: &mut [Option<TcpStream>]) -> Result<(), WorldError> {
-    // Who says something else, or nothing, is none of us.
+    // Ignore a peer that sends another greeting or none: it is another program.
     let Some((rank, same)) = greeted(&stream, own) else { return Ok(()) };
     let place = peers.get_mut(rank.wrapping_sub(1)).filter(|_| same);
     let verdict = match &place {
@@ -130,7 +130,7 @@ fn welcome(mut stream: TcpStream, own: &Hello, peers: &mut [Option<TcpStream>]) 
     Ok(())
 }
 
-/// Who it is that has come, if it is one of us; and whether it trains the same.
+/// Reads a greeting. Returns the rank of the peer, and whether it trains the same.
 fn greeted(stream: &TcpStream, own: &Hello) -> Option<(usize, bool)> {
     let mut hello = [0; 20];
     stream.set_nonblocking(false).ok()?;
@@ -139,7 +139,7 @@ fn greeted(stream: &TcpStream, own: &Hello) -> Option<(usize, bool)> {
     (hello[..8] == MAGIC).then_some((rank as usize, hello[12..] == own[12..]))
 }
 
-/// Reads all of it by then, however slowly it comes.
+/// Fills `bytes` before the deadline, even if they arrive slowly.
 fn read_by(mut stream: &TcpStream, mut bytes: &mut [u8], until: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
@@ -157,7 +157,7 @@ fn read_by(mut stream: &TcpStream, mut bytes: &mut [u8], until: Instant) -> io::
     Ok(())
 }
 
-/// Whether a process that had come has gone.
+/// Whether a process that had connected is gone.
 fn is_gone(stream: &TcpStream) -> bool {
     let seen = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
     let blocks = stream.set_nonblocking(false).is_ok();
@@ -183,7 +183,7 @@ mod tests {
         Place { rank, size: 2, local_rank: 0, address: address.to_owned(), port }
     }
 
-    /// Rank 0, and what `other` does meanwhile.
+    /// Runs rank 0 beside `other`.
     fn beside<T: Send>(
         port: u16,
         limit: Duration,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_meet_at_any_address_of_the_machine() {
+    fn processes_connect_at_any_address_of_the_machine() {
         for address in ["127.0.0.1", "127.0.1.1", "localhost", "::1", "0.0.0.0"] {
             if cfg!(not(target_os = "linux")) && address == "127.0.1.1" {
                 continue;
@@ -221,9 +221,9 @@ mod tests {
         assert_eq!(at("2001:db8::1"), ["[::]:1", "0.0.0.0:1"]);
     }
 
-    /// What comes again and again does not put the end off.
+    /// Repeated connections do not extend the time limit.
     #[test]
-    fn strangers_do_not_keep_rank_0_waiting() {
+    fn strangers_do_not_delay_rank_0() {
         let port = free();
         let strangers = || {
             let started = Instant::now();
@@ -232,18 +232,18 @@ mod tests {
             }
         };
         let (first, took, ()) = beside(port, Duration::from_millis(300), strangers);
-        assert!(first.err().unwrap().to_string().starts_with("after 0 s rank 1 has not come"));
+        assert!(first.err().unwrap().to_string().starts_with("rank 1 has not connected after 0 s"));
         assert!(took < Duration::from_secs(4), "{took:?}");
     }
 
     #[test]
-    fn a_hello_that_comes_too_slowly_is_none() {
+    fn a_greeting_that_arrives_too_slowly_is_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                // Until nobody listens any more.
+                // Until the connection is closed.
                 while slow.write_all(&[0]).is_ok() {
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -255,7 +255,7 @@ mod tests {
         });
     }
 
-    /// A stranger's words are not taken for an answer, nor are its own, if it has reached itself.
+    /// Neither a stranger's bytes nor its own greeting count as an answer.
     #[test]
     fn another_program_at_the_port_is_not_rank_0() {
         let limit = Duration::from_millis(300);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_of_a_rank_is_told_so() {
+    fn a_second_process_of_the_same_rank_is_refused() {
         let port = free();
         let three = |rank| Place { size: 3, ..place(rank, "127.0.0.1", port) };
         std::thread::scope(|scope| {
@@ -281,8 +281,8 @@ mod tests {
             let first = scope.spawn(join(0));
             let one = join(1)().unwrap();
             let error = join(1)().err().unwrap().to_string();
-            assert_eq!(error, "another process is rank 1: give each a RANK of its own");
-            // Where it has gone its place is free.
+            assert_eq!(error, "another process is already rank 1: give each process its own RANK");
+            // The place of a process that is gone is free again.
             drop(one);
             let (one, two) = (join(1)().unwrap(), join(2)().unwrap());
             first.join().unwrap().unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_trains_something_else_is_named() {
+    fn a_process_that_trains_something_else_is_named() {
         let port = free();
         let other = Place { rank: 5, size: 9, ..place(1, "127.0.0.1", port) };
         for (other, fingerprint) in [(place(1, "127.0.0.1", port), "other"), (other, "same")] {

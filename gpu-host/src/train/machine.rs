@@ -1,39 +1,39 @@
-//! What computes a training: all cores of the CPU, or a GPU.
+//! The device that runs a training: all cores of the CPU, or a GPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::TrainError;
-#[cfg(feature = "cudnn")]
-use super::world::SILENCE;
+use super::Result;
 use super::world::World;
-#[cfg(feature = "cudnn")]
-use crate::device::layers::Layers;
 use crate::rnn::Math;
 #[cfg(feature = "cudnn")]
-use crate::sys::nccl::{Library, Nccl, UniqueId};
+use {
+    super::place::SILENCE,
+    crate::device::layers::Layers,
+    crate::sys::nccl::{Library, Nccl, UniqueId},
+};
 
-/// Where a training may run.
+/// Device that a training may run on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// On a GPU if there is one, else on the CPU.
+    /// A GPU if there is one, otherwise the CPU.
     #[default]
     Auto,
-    /// On the CPU.
+    /// The CPU.
     Cpu,
-    /// On a GPU, with layers in cuDNN.
+    /// A GPU, with the layers in cuDNN.
     Cuda,
 }
 
-/// Where it runs.
+/// Device that a training runs on.
 pub enum Machine {
-    /// On all cores of the CPU.
+    /// All cores of the CPU.
     Cpu,
-    /// On a GPU.
+    /// A GPU.
     #[cfg(feature = "cudnn")]
     Gpu(Box<Gpu>),
 }
 
-/// A GPU, and the other processes' where there are some.
+/// A GPU and its connection to those of other processes.
 #[cfg(feature = "cudnn")]
 pub struct Gpu {
     pub(super) layers: Layers,
@@ -41,13 +41,12 @@ pub struct Gpu {
 }
 
 impl Machine {
-    /// The machine that is wanted, of several GPUs the one of this number; and why it is the CPU where it could have been
-    /// another.
+    /// Opens the wanted device; `number` selects one of several GPUs. Also returns why `Auto` chose the CPU.
     ///
     /// # Errors
-    /// If a GPU is wanted and there is none.
+    /// If a GPU is wanted and cannot be opened.
     #[cfg(feature = "cudnn")]
-    pub fn find(wanted: Wanted, number: usize, math: Math) -> Result<(Self, Option<String>), TrainError> {
+    pub fn find(wanted: Wanted, number: usize, math: Math) -> Result<(Self, Option<String>)> {
         if wanted == Wanted::Cpu {
             return Ok((Self::Cpu, None));
         }
@@ -58,46 +57,38 @@ impl Machine {
         }
     }
 
-    /// The machine that is wanted; and why it is the CPU where it could have been another.
+    /// Opens the wanted device. Also returns why `Auto` chose the CPU.
     ///
     /// # Errors
     /// If a GPU is wanted: this build has no cuDNN.
     #[cfg(not(feature = "cudnn"))]
-    pub fn find(wanted: Wanted, _: usize, _: Math) -> Result<(Self, Option<String>), TrainError> {
+    pub fn find(wanted: Wanted, _: usize, _: Math) -> Result<(Self, Option<String>)> {
         match wanted {
             Wanted::Cpu => Ok((Self::Cpu, None)),
-            Wanted::Auto => Ok((Self::Cpu, Some("this build has no cuDNN".to_owned()))),
-            Wanted::Cuda => Err(TrainError::WithoutCudnn),
+            Wanted::Auto => Ok((Self::Cpu, Some("built without cuDNN".to_owned()))),
+            Wanted::Cuda => Err(super::TrainError::WithoutCudnn),
         }
     }
 
-    /// GPUs add up gradients by themselves.
-    ///
-    /// # Errors
-    /// If there is no NCCL, or it fails.
+    /// Connects the GPUs of all processes, so that they sum gradients directly.
     #[cfg(feature = "cudnn")]
-    pub(super) fn join(&mut self, world: &mut World) -> Result<(), TrainError> {
+    pub(super) fn join(&mut self, world: &mut World) -> Result<()> {
         let Self::Gpu(gpu) = self else { return Ok(()) };
-        if world.is_alone() {
+        if world.size == 1 {
             return Ok(());
         }
         let library = Library::load()?;
-        let id = if world.is_first() { library.unique_id()?.bytes().to_vec() } else { Vec::new() };
+        let id = if world.rank == 0 { library.unique_id()?.0.to_vec() } else { Vec::new() };
         let id = UniqueId::of(&world.share(id)?)?;
-        // All have NCCL: it would wait for one that has not.
+        // Continue only if all processes have NCCL: it would wait for one without.
         world.sum([0.0])?;
-        gpu.nccl = Some(Nccl::new(library, gpu.layers.device(), world.rank_of(), id, SILENCE)?);
+        gpu.nccl = Some(Nccl::new(library, &gpu.layers.device, (world.rank, world.size), id, SILENCE)?);
         Ok(())
     }
 
-    /// The sum of gradients over all processes, in place, and of two counts.
-    pub(super) fn add_up(
-        &mut self,
-        world: &mut World,
-        gradient: &mut [f32],
-        counts: [f64; 2],
-    ) -> Result<[f64; 2], TrainError> {
-        // First the counts: who is gone is known before GPUs wait for it.
+    /// Sums gradients, in place, and two counts over all processes.
+    pub(super) fn add_up(&mut self, world: &mut World, gradient: &mut [f32], counts: [f64; 2]) -> Result<[f64; 2]> {
+        // The counts come first, so that a lost process is noticed before a GPU waits for it.
         let sums = world.sum(counts)?;
         #[cfg(feature = "cudnn")]
         if let Self::Gpu(gpu) = self
@@ -110,26 +101,27 @@ impl Machine {
         Ok(sums)
     }
 
-    /// What must be the same in every process: a CPU sums otherwise than a GPU, and tf32 otherwise than f32.
+    /// Identifies the arithmetic, which must be the same in every process: the CPU and GPUs, f32 and tf32 sum
+    /// differently.
     pub(super) fn kind(&self) -> String {
         match self {
             Self::Cpu => "cpu".to_owned(),
             #[cfg(feature = "cudnn")]
-            Self::Gpu(gpu) => format!("cuda {:?}", gpu.layers.math()),
+            Self::Gpu(gpu) => format!("cuda {:?}", gpu.layers.math),
         }
     }
 
-    /// In reports.
+    /// Name in reports.
     pub fn name(&self) -> &str {
         match self {
             Self::Cpu => "the CPU",
             #[cfg(feature = "cudnn")]
-            Self::Gpu(gpu) => gpu.layers.device().name(),
+            Self::Gpu(gpu) => gpu.layers.device.name(),
         }
     }
 }
 
-/// `work(0)`, `work(1)`, ... on all cores, in their order.
+/// Computes `work(0)`, `work(1)`, ... on all cores, and returns the results in order.
 pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
     if threads <= 1 {
@@ -137,14 +129,9 @@ pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Syn
     }
     let next = AtomicUsize::new(0);
     let run = || {
-        let mut done = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return done;
-            }
-            done.push((number, work(number)));
-        }
+        let numbers =
+            std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|&number| number < count);
+        numbers.map(|number| (number, work(number))).collect::<Vec<_>>()
     };
     let mut all: Vec<(usize, T)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
@@ -163,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_done_once_each_and_in_order() {
+    fn every_item_is_computed_once_and_in_order() {
         let count = AtomicUsize::new(0);
         let done = in_parallel(1000, |k| {
             count.fetch_add(1, Ordering::Relaxed);

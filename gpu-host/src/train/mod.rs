@@ -1,14 +1,16 @@
-//! Training: data, epochs, and what comes out of them. On a machine the same data, settings and seed give the same weights,
-//! however many threads there are and however often it was stopped.
+//! Training: data, epochs and the resulting model. On one machine, the same data, settings and seed give the same
+//! weights, regardless of the number of threads and of interruptions.
 
 mod adam;
 mod augment;
 mod aware;
-pub mod data;
+mod data;
 mod epoch;
 mod join;
 mod machine;
+mod place;
 mod resume;
+mod settings;
 mod ts;
 mod world;
 
@@ -18,12 +20,12 @@ use std::time::Instant;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tidegate::Numeric;
-use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule};
-use tidegate_tools::data::{DataError, read_tensors, write_tensors};
-use tidegate_tools::format::Description;
-use tidegate_tools::load::{LoadError, packed};
+use tidegate_model::canonical::{Canonical, Detector, Mfcc, Schedule};
+use tidegate_model::data::{DataError, read_tensors, write_tensors};
+use tidegate_model::format::Description;
+use tidegate_model::load::{LoadError, packed};
+use tidegate_model::runner::RunError;
 use tidegate_tools::progress::bar;
-use tidegate_tools::runner::RunError;
 
 use crate::network::{Network, NetworkError, Scaling};
 use adam::Adam;
@@ -32,126 +34,71 @@ use data::{Data, Hearing};
 pub use epoch::streams;
 use epoch::{Course, epoch};
 pub use machine::{Machine, Wanted};
+pub use place::{Place, WorldError};
 use resume::Progress;
-pub use world::{Place, WorldError};
+pub use settings::Settings;
 
-/// Why nothing was trained.
+/// Why training failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum TrainError {
-    /// A file.
+    /// A file cannot be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The front end's file, or that the network cannot be packed.
+    /// The front end cannot be read, or the network cannot be packed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Sounds that are too long.
+    /// A sound is too long.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The architecture.
     #[error("{}: {source}", path.display())]
-    Network {
-        /// Its file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: NetworkError,
-    },
-    /// Other processes.
+    Network { path: PathBuf, source: NetworkError },
+    /// The processes cannot train together.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// The GPU.
+    /// The GPU failed.
     #[cfg(feature = "cudnn")]
     #[error(transparent)]
     Gpu(#[from] crate::status::GpuError),
-    /// A GPU is wanted.
-    #[error("this build has no cuDNN: build it with cargo build --release -p tidegate-gpu --features cudnn")]
+    #[error("built without cuDNN: build it with cargo build --release -p tidegate-gpu --features cudnn")]
     WithoutCudnn,
-    /// A GPU is wanted for what has to be rounded between its steps.
-    #[error("--quantize-aware rounds every state, which cuDNN does not: leave --device cuda out")]
+    #[error("--quantize-aware rounds every state, which cuDNN cannot do: remove --device cuda")]
     Rounding,
-    /// Numbers ran away.
-    #[error("the loss is no number any more in epoch {epoch}: give a smaller --lr")]
-    Diverged {
-        /// When, counted from 1.
-        epoch: usize,
-    },
+    #[error("the loss is not finite in epoch {epoch}: lower --lr")]
+    Diverged { epoch: usize },
 }
 
-/// What is to be trained, and how.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Sequences, or an index of sounds.
-    pub data: PathBuf,
-    /// What is held out, where `data` does not say.
-    pub test: Option<PathBuf>,
-    /// The architecture, in PyTorch's words.
-    pub arch: PathBuf,
-    /// A front end's name or JSON file, for sounds.
-    pub front_end: Option<PathBuf>,
-    /// Changed copies of each sound.
-    pub copies: usize,
-    /// Label of the clips that are the noise of these copies.
-    pub background: Option<String>,
-    /// Weights to begin with, under PyTorch's names.
-    pub init: Option<PathBuf>,
-    /// The integers that weights and values are counted in while it is trained: `i8x16` or `i4x16`.
-    pub quantize_aware: Option<Numeric>,
-    /// Where what is trained on goes, as tensors.
-    pub features: Option<PathBuf>,
-    /// Times that all sequences are gone through.
-    pub epochs: usize,
-    /// Epochs without a better one before it ends; then, and only then, the best epoch's weights count.
-    pub patience: Option<usize>,
-    /// Sequences of a step.
-    pub batch: usize,
-    /// Of Adam.
-    pub learning_rate: f64,
-    /// What it is at the end as a share of what it was, along a half cosine.
-    pub end_rate: f64,
-    /// Of AdamW.
-    pub weight_decay: f64,
-    /// Longest gradient.
-    pub clip: f64,
-    /// Standard deviation of noise that is added to scaled features.
-    pub noise: f32,
-    /// Whether features are scaled to mean 0 and deviation 1, which goes into the first layer's weights.
-    pub scale: bool,
-    /// Whether each sequence goes on where the one before it in the batch's row has ended, as in a stream.
-    pub carry: bool,
-    /// Of everything random.
-    pub seed: u64,
-    /// Where the training is kept.
-    pub checkpoint: PathBuf,
-}
+type Result<T, E = TrainError> = std::result::Result<T, E>;
 
-/// What was trained.
+/// Result of a training.
 #[derive(Clone, Debug)]
 pub struct Trained {
-    /// The model, to be packed.
+    /// The model, ready to be packed.
     pub model: Canonical,
-    /// The weights under PyTorch's names, for features that are scaled as in training.
-    pub state_dict: std::collections::BTreeMap<String, tidegate_tools::canonical::Tensor>,
-    /// Loss, and share of right decisions, of each step.
+    /// The weights under PyTorch's names, for features scaled as in training.
+    pub state_dict: std::collections::BTreeMap<String, tidegate_model::canonical::Tensor>,
+    /// Loss and accuracy of each step.
     pub steps: Vec<[f32; 2]>,
-    /// The same of what is held out, after each epoch.
+    /// Loss and accuracy on the held-out data after each epoch.
     pub held_out: Vec<[f32; 2]>,
-    /// The epoch whose weights these are, counted from 1.
+    /// The epoch of these weights, counted from 1.
     pub epoch: usize,
-    /// Sequences held out.
+    /// Number of held-out sequences.
     pub checked: usize,
-    /// Spent on training, over all runs.
+    /// Training time over all runs.
     pub seconds: f64,
-    /// Epochs that were done before this run.
+    /// Number of epochs completed by earlier runs.
     pub resumed: usize,
 }
 
 impl Trained {
-    /// Right decisions on what is held out.
+    /// Accuracy on the held-out data.
     pub fn accuracy(&self) -> f32 {
         self.held_out.get(self.epoch.saturating_sub(1)).map_or(0.0, |[_, accuracy]| *accuracy)
     }
 }
 
-/// What random numbers are for: each has its own.
+/// Purpose of random numbers; each has its own generator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Weights,
@@ -162,7 +109,7 @@ pub(crate) enum Purpose {
     Streams,
 }
 
-/// Numbers of a purpose that depend on nothing that was drawn before.
+/// A generator that depends only on its arguments.
 pub(crate) fn random(seed: u64, purpose: Purpose, a: u64, b: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     for (to, from) in key.as_chunks_mut::<8>().0.iter_mut().zip([seed, purpose as u64, a, b]) {
@@ -171,12 +118,13 @@ pub(crate) fn random(seed: u64, purpose: Purpose, a: u64, b: u64) -> ChaCha8Rng 
     ChaCha8Rng::from_seed(key)
 }
 
-/// Trains a network on a machine, or on several with one process each, and gives its model.
+/// Trains a network on one machine, or together with other processes, and returns its model. The state of an
+/// unfinished training is in the file `checkpoint`.
 ///
 /// # Errors
-/// If a file cannot be read or written, the network cannot be trained or packed, the loss runs away, the device fails, or
-/// another process does.
-pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Result<Trained, TrainError> {
+/// If a file cannot be read or written, the network cannot be trained or packed, the loss diverges, the device fails,
+/// or another process does.
+pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, place: &Place) -> Result<Trained> {
     if settings.quantize_aware.is_some() && !matches!(machine, Machine::Cpu) {
         return Err(TrainError::Rounding);
     }
@@ -184,7 +132,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
     let of_arch = |source: NetworkError| TrainError::Network { path: settings.arch.clone(), source };
     let network = Network::new(&description).map_err(of_arch)?;
     if settings.carry && !network.goes_on() {
-        let reason = "looks both ways, so nothing goes on where it has ended: leave --carry out".to_owned();
+        let reason = "has a backward direction, which cannot continue from another sequence: remove --carry".to_owned();
         return Err(of_arch(NetworkError::Whole(reason)));
     }
     let mut initial = network.initial(&mut random(settings.seed, Purpose::Weights, 0, 0));
@@ -192,7 +140,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
         let failed = |source| TrainError::Network { path: path.clone(), source };
         initial = network.params(&read_tensors(path)?).map_err(failed)?;
     }
-    let front_end = settings.front_end.as_deref().map(tidegate_tools::load::read_front_end).transpose()?;
+    let front_end = settings.front_end.as_deref().map(tidegate_model::load::read_front_end).transpose()?;
     let front_end = front_end.map(|(mfcc, _)| mfcc);
     let source = format!("trained by tidegate-gpu {} on {}", env!("CARGO_PKG_VERSION"), machine.name());
     let make = |params: &[f32], scaling: &Scaling, labels: &[String]| {
@@ -203,7 +151,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
         finish(&mut model, front_end.as_ref(), labels);
         Ok::<_, TrainError>(model)
     };
-    // Before anything takes long: it can be packed, and the front end is the device's own.
+    // Pack the model before the long part starts. The packed image also provides the front end as the device runs it.
     let untrained = make(&initial, &Scaling::none(network.features()), &[])?;
     let image = packed(&settings.arch, &untrained, Numeric::F32)?;
     let model = image.model().map_err(|source| LoadError::Image { path: settings.arch.clone(), source })?;
@@ -217,7 +165,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
     let mut data = data::read(&settings.data, settings.test.as_deref(), hearing.as_ref())?;
     let fits = [(data.features, network.features(), "features"), (data.labels.len(), network.classes(), "classes")];
     if let Some((found, needed, what)) = fits.into_iter().find(|(found, needed, _)| found != needed) {
-        let reason = format!("has {found} {what}, the architecture {} has {needed}", settings.arch.display());
+        let reason = format!("has {found} {what}, but the architecture {} has {needed}", settings.arch.display());
         return Err(DataError::new(&settings.data, reason).into());
     }
     let scaling = scale(&mut data, settings.scale);
@@ -226,7 +174,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
     }
     let fingerprint = fingerprint(settings, &description, &data, &initial);
     let unlabeled = |params: &[f32]| make(params, &scaling, &[]);
-    // It can be packed as it will be written, before anything takes long.
+    // Check that the final model can be packed before the long part starts.
     unlabeled(&initial)?;
     let aware = settings
         .quantize_aware
@@ -241,8 +189,8 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
     let mut world = place.join(&format!("{fingerprint} {}", machine.kind()))?;
     #[cfg(feature = "cudnn")]
     machine.join(&mut world)?;
-    let kept = if place.is_first() { Progress::read(&settings.checkpoint)? } else { Vec::new() };
-    let found = Progress::parse(&world.share(kept)?, &settings.checkpoint, &fingerprint, network.params_size())?;
+    let kept = if place.is_first() { Progress::read(checkpoint)? } else { Vec::new() };
+    let found = Progress::parse(&world.share(kept)?, checkpoint, &fingerprint, network.params_size())?;
     let mut progress = found.unwrap_or_else(fresh);
     let resumed = progress.epochs;
     if let Some(aware) = &mut aware {
@@ -258,7 +206,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
         course.world.agree(digest(0, &progress.params), progress.epochs)?;
         progress.seconds += started.elapsed().as_secs_f64();
         if place.is_first() {
-            progress.save(&settings.checkpoint, &fingerprint)?;
+            progress.save(checkpoint, &fingerprint)?;
         }
         show(1);
     }
@@ -277,7 +225,7 @@ pub fn train(settings: &Settings, machine: &mut Machine, place: &Place) -> Resul
     })
 }
 
-/// What the architecture does not say.
+/// Adds the settings that the architecture does not contain.
 fn finish(model: &mut Canonical, front_end: Option<&Mfcc>, labels: &[String]) {
     let architecture = &mut model.architecture;
     if let Some(mfcc) = front_end {
@@ -294,7 +242,7 @@ fn finish(model: &mut Canonical, front_end: Option<&Mfcc>, labels: &[String]) {
     }
 }
 
-/// Scales all features as those that are trained on are.
+/// Scales all features by the statistics of the training data.
 fn scale(data: &mut Data, wanted: bool) -> Scaling {
     if !wanted {
         return Scaling::none(data.features);
@@ -311,7 +259,7 @@ fn given_up(settings: &Settings, progress: &Progress) -> bool {
     settings.patience.is_some_and(|patience| progress.epochs > progress.best_epoch + patience)
 }
 
-/// Of these numbers, behind others.
+/// Extends a CRC by these values.
 fn digest(before: u32, values: &[f32]) -> u32 {
     values.chunks(1024).fold(before, |digest, values| {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -319,38 +267,25 @@ fn digest(before: u32, values: &[f32]) -> u32 {
     })
 }
 
-/// What must be the same for a training to go on.
+/// Everything that must be equal for a training to be resumed.
 fn fingerprint(settings: &Settings, description: &Description, data: &Data, initial: &[f32]) -> String {
     let mut seen = digest(0, initial);
     for example in data.train.iter().chain(&data.held_out) {
         seen = example.variants.iter().fold(seen, |seen, rows| digest(seen, rows));
         seen = digest(seen, &[example.class as f32]);
     }
-    let Settings {
-        epochs,
-        patience,
-        batch,
-        learning_rate,
-        end_rate,
-        weight_decay,
-        clip,
-        noise,
-        scale,
-        carry,
-        seed,
-        quantize_aware,
-        ..
-    } = settings;
-    let integers = quantize_aware.map_or("", Numeric::name);
+    let integers = settings.quantize_aware.map_or("", Numeric::name);
+    let Settings { epochs, patience, batch, seed, .. } = settings;
+    let Settings { learning_rate, end_rate, weight_decay, clip, noise, scale, carry, .. } = settings;
     let rates = format!("{learning_rate} {end_rate} {weight_decay} {clip} {noise} {scale} {carry} {integers}");
     let network = serde_json::to_string(description).unwrap_or_default();
     format!("1 {seen:08x} {epochs} {patience:?} {batch} {rates} {seed} {network}")
 }
 
-/// Deletes the checkpoint: what was trained is kept elsewhere.
+/// Deletes the checkpoint of a finished training.
 ///
 /// # Errors
-/// If it is there and cannot be deleted.
+/// If it exists and cannot be deleted.
 pub fn forget(checkpoint: &Path) -> Result<(), DataError> {
     match std::fs::remove_file(checkpoint) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(DataError::io(checkpoint, "deleted", error)),

@@ -1,67 +1,72 @@
-//! `.ts` files, as the archive of time series classification has them: a header of `@` lines, then a case a line, its
-//! dimensions apart by `:`, the values of each by `,`, its class behind the last `:`.
+//! `.ts` files of the Time Series Classification archive: a header of `@` lines, then one case per line. A case has its
+//! dimensions separated by `:`, the values of a dimension separated by `,`, and its class after the last `:`.
 
-use super::data::{DataProblem, Example};
-
-/// Labels and cases of a file. Dimensions become features.
+/// Labels and cases of a file. Its dimensions are features.
 pub(super) struct Series {
     pub(super) labels: Vec<String>,
-    pub(super) examples: Vec<Example>,
+    /// Values, `[steps, features]`, and class of each case.
+    pub(super) cases: Vec<(Vec<f32>, usize)>,
     pub(super) features: usize,
 }
 
-/// Parses the text of a file.
-pub(super) fn parse(text: &str) -> Result<Series, DataProblem> {
-    let mut series = Series { labels: Vec::new(), examples: Vec::new(), features: 0 };
+/// An error in a file, and its line.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) line: Option<u64>,
+    pub(super) reason: String,
+}
+
+pub(super) fn parse(text: &str) -> Result<Series, Problem> {
+    let mut series = Series { labels: Vec::new(), cases: Vec::new(), features: 0 };
     let mut in_data = false;
     for (number, line) in text.lines().enumerate() {
-        let problem = |reason: String| DataProblem { line: Some(number as u64 + 1), reason };
+        let problem = |reason: String| Problem { line: Some(number as u64 + 1), reason };
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if in_data {
-            let example = case(line, &series.labels).map_err(problem)?;
-            let (features, example) = example;
+            let (features, case) = case(line, &series.labels).map_err(problem)?;
             if series.features != 0 && series.features != features {
-                return Err(problem(format!("has {features} dimensions, but those above have {}", series.features)));
+                let before = series.features;
+                return Err(problem(format!("has {features} dimensions, but the cases above have {before}")));
             }
             series.features = features;
-            series.examples.push(example);
+            series.cases.push(case);
             continue;
         }
         let mut words = line.split_whitespace();
         match words.next().map(str::to_ascii_lowercase).as_deref() {
             Some("@data") => in_data = true,
             Some("@classlabel") if words.next() == Some("true") => series.labels = words.map(str::to_owned).collect(),
-            Some("@classlabel") => return Err(problem("says that there are no classes".into())),
+            Some("@classlabel") => return Err(problem("has no classes".into())),
             Some("@timestamps") if words.next() == Some("true") => {
-                return Err(problem("has time stamps, which are not read".into()));
+                return Err(problem("has time stamps, which are not supported".into()));
             }
             Some(word) if word.starts_with('@') => {}
-            _ => return Err(problem("is neither a line of the header nor behind @data".into())),
+            _ => return Err(problem("is neither a header line nor a case after @data".into())),
         }
     }
-    let problem = |reason: &str| Err(DataProblem { line: None, reason: reason.to_owned() });
+    let problem = |reason: &str| Err(Problem { line: None, reason: reason.to_owned() });
     if series.labels.is_empty() {
-        return problem("has no @classLabel true with its classes: it is no .ts file of classes");
+        return problem("has no `@classLabel true` line with the class names");
     }
-    if series.examples.is_empty() {
-        return problem("has no cases behind @data");
+    if series.cases.is_empty() {
+        return problem("has no cases after @data");
     }
     Ok(series)
 }
 
-fn case(line: &str, labels: &[String]) -> Result<(usize, Example), String> {
+fn case(line: &str, labels: &[String]) -> Result<(usize, (Vec<f32>, usize)), String> {
     let mut dimensions: Vec<&str> = line.split(':').collect();
     let label = dimensions.pop().unwrap_or_default().trim();
     let class = labels.iter().position(|known| known == label);
-    let class = class.ok_or_else(|| format!("is of class {label:?}, which @classLabel does not name"))?;
+    let class = class.ok_or_else(|| format!("has class {label:?}, which @classLabel does not list"))?;
     let mut columns: Vec<Vec<f32>> = Vec::new();
     for dimension in &dimensions {
         let number = |text: &str| match text.trim().parse::<f32>() {
             Ok(value) if value.is_finite() => Ok(value),
-            _ => Err(format!("has {:?}, which is not a number", text.chars().take(20).collect::<String>())),
+            _ => Err(format!("contains {:?}, which is not a finite number", text.chars().take(20).collect::<String>())),
         };
         columns.push(dimension.split(',').map(number).collect::<Result<_, _>>()?);
     }
@@ -70,7 +75,7 @@ fn case(line: &str, labels: &[String]) -> Result<(usize, Example), String> {
         return Err("has dimensions of different lengths".into());
     }
     let rows = (0..steps).flat_map(|step| columns.iter().map(move |column| column[step])).collect();
-    Ok((columns.len(), Example { variants: vec![rows], class }))
+    Ok((columns.len(), (rows, class)))
 }
 
 #[cfg(test)]
@@ -83,24 +88,24 @@ mod tests {
     fn dimensions_become_features() {
         let series = parse(&format!("{HEADER}1,2,3:4,5,6:b\n7:8:a\n")).unwrap();
         assert_eq!((series.features, series.labels), (2, vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(series.examples[0].variants, [[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]]);
-        let classes: Vec<usize> = series.examples.iter().map(|example| example.class).collect();
+        assert_eq!(series.cases[0].0, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        let classes: Vec<usize> = series.cases.iter().map(|(_, class)| *class).collect();
         assert_eq!(classes, [1, 0]);
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn an_error_names_its_line() {
         let refused = |text: &str| parse(text).err().map(|problem| (problem.line, problem.reason)).unwrap();
         let line = |case: &str| refused(&format!("{HEADER}1,2:3,4:a\n{case}\n"));
-        assert_eq!(line("1:2:c"), (Some(7), "is of class \"c\", which @classLabel does not name".into()));
-        assert_eq!(line("1,x:2,3:a"), (Some(7), "has \"x\", which is not a number".into()));
-        assert_eq!(line("1,NaN:2,3:a"), (Some(7), "has \"NaN\", which is not a number".into()));
+        assert_eq!(line("1:2:c"), (Some(7), "has class \"c\", which @classLabel does not list".into()));
+        assert_eq!(line("1,x:2,3:a"), (Some(7), "contains \"x\", which is not a finite number".into()));
+        assert_eq!(line("1,NaN:2,3:a"), (Some(7), "contains \"NaN\", which is not a finite number".into()));
         assert_eq!(line("1,2:3:a"), (Some(7), "has dimensions of different lengths".into()));
-        assert_eq!(line("1,2:a"), (Some(7), "has 1 dimensions, but those above have 2".into()));
+        assert_eq!(line("1,2:a"), (Some(7), "has 1 dimensions, but the cases above have 2".into()));
         assert_eq!(line(":a").0, Some(7));
         assert_eq!(refused("@timeStamps true").0, Some(1));
         assert_eq!(refused("1,2:a").0, Some(1));
-        assert_eq!(refused(HEADER).1, "has no cases behind @data");
+        assert_eq!(refused(HEADER).1, "has no cases after @data");
         assert!(refused("@data\n").1.contains("@classLabel"));
     }
 }

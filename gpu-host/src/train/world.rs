@@ -1,227 +1,52 @@
-//! Several processes that train one network: each learns its part of every batch, gradients are added up, and all take the same
-//! step. They are told of each other as `torchrun` tells: `WORLD_SIZE`, `RANK`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`.
+//! Several processes that train one network. Each computes its part of every batch; gradients are summed, and all
+//! processes take the same step.
 //!
-//! They meet at rank 0 over TCP, which is enough for CPUs; GPUs add up through NCCL. There is no secret and nothing is
-//! encrypted: that network must be trusted.
+//! All processes connect to rank 0 over TCP, which is fast enough for CPUs; GPUs sum through NCCL. There is no
+//! authentication and no encryption: the network must be trusted.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::net::TcpStream;
 
 use super::join::JOIN;
+use super::place::{Place, WorldError, lost};
 
-/// No step takes so long.
-pub(super) const SILENCE: Duration = Duration::from_secs(600);
-/// Most bytes that are shared at once: more than any checkpoint.
+/// Largest size of shared bytes, which exceeds any checkpoint.
 const MOST: u64 = 1 << 34;
 
-/// Why processes do not train together.
-#[derive(Debug, thiserror::Error)]
-pub enum WorldError {
-    /// A variable of the environment.
-    #[error("{name} is {found:?}, but must be {needed}: start it with torchrun, or set it")]
-    Variable {
-        /// Which.
-        name: &'static str,
-        /// What it is; nothing if it is not set.
-        found: String,
-        /// What is needed.
-        needed: &'static str,
-    },
-    /// Rank 0 cannot listen.
-    #[error("rank 0 cannot listen at {at}: {source}; set MASTER_PORT to a port that is free")]
-    Listen {
-        /// Where.
-        at: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// Rank 0 is not there.
-    #[error("rank 0 does not answer at {address}:{port}: {source}; see MASTER_ADDR and MASTER_PORT")]
-    Join {
-        /// Its address.
-        address: String,
-        /// Its port.
-        port: u16,
-        /// Why.
-        source: io::Error,
-    },
-    /// Others have not come.
-    #[error("after {seconds} s rank {missing} has not come: start as many processes as WORLD_SIZE says")]
-    Absent {
-        /// The first of them.
-        missing: usize,
-        /// Waited.
-        seconds: u64,
-    },
-    /// Another process trains something else.
-    #[error(
-        "rank {rank} has other settings, data, weights or devices: start all with the same command on the same files"
-    )]
-    Different {
-        /// Which.
-        rank: usize,
-    },
-    /// Another process is this rank.
-    #[error("another process is rank {rank}: give each a RANK of its own")]
-    Taken {
-        /// Which.
-        rank: usize,
-    },
-    /// Another process has learned something else from the same sums.
-    #[error(
-        "after epoch {epoch} rank {rank} has other weights than rank 0: \
-         start all again, with the same program on the same system and kind of processor"
-    )]
-    Apart {
-        /// The first of them.
-        rank: usize,
-        /// Counted from 1.
-        epoch: usize,
-    },
-    /// Another process says nothing.
-    #[error("rank {rank} has said nothing for {seconds} s: see what it does, and start all again")]
-    Silent {
-        /// Which.
-        rank: usize,
-        /// Waited.
-        seconds: u64,
-    },
-    /// Another process is gone.
-    #[error("rank {rank} is gone ({source}): see what it said, and start all again")]
-    Lost {
-        /// Which.
-        rank: usize,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// Which of the processes this is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub(super) rank: usize,
-    pub(super) size: usize,
-    pub(super) local_rank: usize,
-    pub(super) address: String,
-    pub(super) port: u16,
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self { rank: 0, size: 1, local_rank: 0, address: String::new(), port: 0 }
-    }
-}
-
 impl Place {
-    /// What the environment says; the only process where it says nothing.
-    ///
-    /// # Errors
-    /// If a variable is missing or not a number in its range.
-    pub fn from_env() -> Result<Self, WorldError> {
-        Self::told(|name| std::env::var(name).ok())
-    }
-
-    fn told(variable: impl Fn(&str) -> Option<String>) -> Result<Self, WorldError> {
-        let wrong = |name, needed| WorldError::Variable { name, found: variable(name).unwrap_or_default(), needed };
-        let number = |name: &'static str, needed, least: usize, most: usize| {
-            let found = variable(name).and_then(|text| text.trim().parse().ok());
-            found.filter(|number| (least..=most).contains(number)).ok_or_else(|| wrong(name, needed))
-        };
-        if variable("WORLD_SIZE").is_none() {
-            return Ok(Self::default());
-        }
-        let size = number("WORLD_SIZE", "a number from 1 to 65536", 1, 1 << 16)?;
-        if size == 1 {
-            return Ok(Self::default());
-        }
-        let rank = number("RANK", "a number below WORLD_SIZE", 0, size - 1)?;
-        let local_rank = match variable("LOCAL_RANK") {
-            Some(_) => number("LOCAL_RANK", "the number of a GPU, from 0", 0, 1 << 10)?,
-            None => 0,
-        };
-        let address = variable("MASTER_ADDR").filter(|address| !address.is_empty());
-        let address = address.ok_or_else(|| wrong("MASTER_ADDR", "the name or address of rank 0's machine"))?;
-        let port = number("MASTER_PORT", "a port from 1 to 65534", 1, 65_534)? as u16;
-        // Then torchrun itself listens at it.
-        let taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|text| text == "True");
-        Ok(Self { rank, size, local_rank, address, port: port + u16::from(taken) })
-    }
-
-    /// Whether it is rank 0, which writes the files.
-    pub const fn is_first(&self) -> bool {
-        self.rank == 0
-    }
-
-    /// Processes of the training.
-    pub const fn size(&self) -> usize {
-        self.size
-    }
-
-    /// The GPU of its machine that is its own.
-    pub const fn local_rank(&self) -> usize {
-        self.local_rank
-    }
-
-    /// Meets the others, who must have the same `fingerprint`.
+    /// Connects to the other processes, which must have the same `fingerprint`.
     pub(super) fn join(&self, fingerprint: &str) -> Result<World, WorldError> {
         Ok(World { rank: self.rank, size: self.size, peers: self.meet(fingerprint, JOIN)? })
     }
 }
 
-/// That a process is gone, or says nothing.
-pub(super) fn lost(rank: usize) -> impl Fn(io::Error) -> WorldError {
-    move |source| match source.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => WorldError::Silent { rank, seconds: SILENCE.as_secs() },
-        io::ErrorKind::UnexpectedEof => WorldError::Lost { rank, source: io::Error::other("its connection is closed") },
-        _ => WorldError::Lost { rank, source },
-    }
-}
-
-/// The processes of a training, one of which this is.
+/// The processes of a training, seen from one of them.
 pub(super) struct World {
-    rank: usize,
-    size: usize,
-    /// Rank 0 has all others, the others have rank 0.
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    /// Rank 0 has all others, the others have only rank 0.
     peers: Vec<TcpStream>,
 }
 
 impl World {
-    /// A process that the others have left.
+    /// A process without connections.
     #[cfg(test)]
     pub(super) const fn one_of(rank: usize, size: usize) -> Self {
         Self { rank, size, peers: Vec::new() }
     }
 
-    /// Whether it is rank 0.
-    pub(super) const fn is_first(&self) -> bool {
-        self.rank == 0
-    }
-
-    /// Whether there are no others.
-    pub(super) const fn is_alone(&self) -> bool {
-        self.size == 1
-    }
-
-    /// Its number, and how many there are.
-    #[cfg(feature = "cudnn")]
-    pub(super) const fn rank_of(&self) -> (usize, usize) {
-        (self.rank, self.size)
-    }
-
-    /// What is this process's of what is numbered.
+    /// Selects this process's share of numbered items.
     pub(super) fn own<T>(&self, all: impl Iterator<Item = (usize, T)>) -> impl Iterator<Item = (usize, T)> {
         let (rank, size) = (self.rank, self.size);
         all.filter(move |(number, _)| number % size == rank)
     }
 
-    /// The sums over all processes, the same in each.
     pub(super) fn sum<const N: usize>(&mut self, mut values: [f64; N]) -> Result<[f64; N], WorldError> {
         self.sum_all(&mut values, f64::to_le_bytes, f64::from_le_bytes)?;
         Ok(values)
     }
 
-    /// Sees that all have the same weights, by their digest.
+    /// Checks that all processes have the same weights, by a digest.
     pub(super) fn agree(&mut self, digest: u32, epoch: usize) -> Result<(), WorldError> {
         let mut all = vec![0.0; self.size];
         all[self.rank] = f64::from(digest);
@@ -232,9 +57,9 @@ impl World {
         }
     }
 
-    /// The sum of gradients, in place. They are f32 on the way, which is what they are before and behind it, and f64 in the sum.
+    /// Sums gradients in place. They are sent as f32, which they are before and after, and added as f64.
     pub(super) fn add_up(&mut self, gradient: &mut [f32]) -> Result<(), WorldError> {
-        if self.is_alone() {
+        if self.size == 1 {
             return Ok(());
         }
         let mut sums: Vec<f64> = gradient.iter().copied().map(f64::from).collect();
@@ -244,7 +69,7 @@ impl World {
         Ok(())
     }
 
-    /// The sums, in place, of numbers that are `N` bytes each on the way.
+    /// Sums numbers in place; they are sent as `N` bytes each.
     fn sum_all<const N: usize>(
         &mut self,
         values: &mut [f64],
@@ -255,14 +80,14 @@ impl World {
         let own = |values: &[f64], bytes: &mut [u8]| {
             bytes.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, &value)| *to = write(value));
         };
-        if self.is_first() {
+        if self.rank == 0 {
             for (peer, stream) in self.peers.iter_mut().enumerate() {
                 stream.read_exact(&mut bytes).map_err(lost(peer + 1))?;
                 let theirs = bytes.as_chunks().0.iter().map(|&bytes| read(bytes));
                 values.iter_mut().zip(theirs).for_each(|(value, theirs)| *value += theirs);
             }
             own(values, &mut bytes);
-            return self.tell(&bytes);
+            return self.broadcast(&bytes);
         }
         own(values, &mut bytes);
         for stream in &mut self.peers {
@@ -272,11 +97,11 @@ impl World {
         Ok(())
     }
 
-    /// Rank 0's bytes, in each process.
+    /// Returns rank 0's bytes in every process.
     pub(super) fn share(&mut self, bytes: Vec<u8>) -> Result<Vec<u8>, WorldError> {
-        if self.is_first() {
-            self.tell(&(bytes.len() as u64).to_le_bytes())?;
-            self.tell(&bytes)?;
+        if self.rank == 0 {
+            self.broadcast(&(bytes.len() as u64).to_le_bytes())?;
+            self.broadcast(&bytes)?;
             return Ok(bytes);
         }
         let mut shared = Vec::new();
@@ -292,8 +117,7 @@ impl World {
         Ok(shared)
     }
 
-    /// Rank 0 tells all others.
-    fn tell(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
+    fn broadcast(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
         for (peer, stream) in self.peers.iter_mut().enumerate() {
             stream.write_all(bytes).map_err(lost(peer + 1))?;
         }
@@ -304,44 +128,11 @@ impl World {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::time::Duration;
 
     use super::*;
 
-    fn told(variables: &[(&str, &str)]) -> Result<Place, WorldError> {
-        Place::told(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
-    }
-
-    #[test]
-    fn the_environment_says_which_process_it_is() {
-        assert_eq!(told(&[]).unwrap(), Place::default());
-        assert_eq!(told(&[("WORLD_SIZE", "1"), ("RANK", "0")]).unwrap(), Place::default());
-        let all = [
-            ("WORLD_SIZE", "4"),
-            ("RANK", "3"),
-            ("LOCAL_RANK", "1"),
-            ("MASTER_ADDR", "node0"),
-            ("MASTER_PORT", "29500"),
-            ("TORCHELASTIC_USE_AGENT_STORE", "True"),
-        ];
-        let place = told(&all).unwrap();
-        assert_eq!((place.rank, place.size, place.local_rank, place.port), (3, 4, 1, 29_501));
-        assert_eq!(told(&all[..5]).unwrap().port, 29_500);
-        let message = |at: usize, value| {
-            let mut changed = all;
-            changed[at].1 = value;
-            told(&changed).unwrap_err().to_string()
-        };
-        assert_eq!(
-            message(1, "4"),
-            "RANK is \"4\", but must be a number below WORLD_SIZE: start it with torchrun, or set it"
-        );
-        assert!(message(0, "0").starts_with("WORLD_SIZE is \"0\""));
-        assert!(message(3, "").starts_with("MASTER_ADDR is \"\""));
-        assert!(message(4, "65535").starts_with("MASTER_PORT"));
-        assert!(told(&all[..4]).unwrap_err().to_string().starts_with("MASTER_PORT is \"\""));
-    }
-
-    /// So many processes at a free port, as threads.
+    /// Runs `work` in `size` processes on a free port, as threads.
     fn together<T: Send>(size: usize, work: impl Fn(World) -> T + Sync) -> Vec<T> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let place = |rank| Place { rank, size, local_rank: 0, address: "127.0.0.1".into(), port };
@@ -354,10 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_the_same_everywhere_and_all_have_what_rank_0_has() {
+    fn sums_and_shared_bytes_are_equal_in_all_processes() {
         let work = |mut world: World| {
             let mut gradient: Vec<f32> = (0..70_000).map(|k| (k * (world.rank + 1)) as f32).collect();
-            // In f32 the 1 would be gone.
+            // A sum in f32 would lose the 1.
             gradient[0] = [1e8, 1.0, -1e8][world.rank];
             world.add_up(&mut gradient).unwrap();
             let counts = world.sum([world.rank as f64, 1.0]).unwrap();
@@ -373,13 +164,13 @@ mod tests {
         }
     }
 
-    /// Four bytes of a gradient go to rank 0, and four come back.
+    /// A gradient takes four bytes to rank 0, and four back.
     #[test]
-    fn gradients_are_f32_on_the_way() {
+    fn gradients_are_sent_as_f32() {
         let work = |mut world: World| {
             world.peers[0].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             let mut sums = [[1.5_f32, 1e-30], [2.0, 1.0]][world.rank];
-            if world.is_first() {
+            if world.rank == 0 {
                 world.add_up(&mut sums).unwrap();
             } else {
                 let bytes = sums.map(f32::to_le_bytes);
@@ -394,34 +185,34 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_weights_is_named_everywhere() {
+    fn every_process_names_the_one_with_other_weights() {
         let work = |mut world: World| {
             world.agree(u32::MAX, 1).unwrap();
             world.agree(u32::MAX - u32::from(world.rank == 2), 2).unwrap_err().to_string()
         };
         for error in together(3, work) {
             assert!(
-                error.starts_with("after epoch 2 rank 2 has other weights than rank 0: start all again"),
+                error.starts_with("after epoch 2 the weights of rank 2 differ from those of rank 0: restart all ranks"),
                 "{error}"
             );
         }
     }
 
     #[test]
-    fn who_is_gone_or_says_nothing_is_named() {
-        let leave = |mut world: World| if world.is_first() { Some(world.sum([1.0]).unwrap_err()) } else { None };
+    fn a_lost_or_silent_process_is_named() {
+        let leave = |mut world: World| if world.rank == 0 { Some(world.sum([1.0]).unwrap_err()) } else { None };
         let found = together(2, leave);
-        assert!(found[0].as_ref().unwrap().to_string().starts_with("rank 1 is gone ("));
+        assert!(found[0].as_ref().unwrap().to_string().starts_with("lost rank 1 ("));
 
         let ended = std::sync::Barrier::new(2);
         let wait = |mut world: World| {
             let limit = Some(Duration::from_millis(50));
             world.peers.iter().for_each(|peer| peer.set_read_timeout(limit).unwrap());
-            let error = world.is_first().then(|| world.sum([1.0]).unwrap_err().to_string());
+            let error = (world.rank == 0).then(|| world.sum([1.0]).unwrap_err().to_string());
             ended.wait();
             error
         };
         let found = together(2, wait);
-        assert!(found[0].as_ref().unwrap().starts_with("rank 1 has said nothing for"), "{found:?}");
+        assert!(found[0].as_ref().unwrap().starts_with("no reply from rank 1 for"), "{found:?}");
     }
 }

@@ -1,38 +1,26 @@
-//! cuDNN's RNN calls, by the CPU path, which gives no gradient to the states that sequences begin with: there is not-a-number, and
-//! a gradient to those that they end with is not supported unless it is zero.
-#![expect(unsafe_code, reason = "what C calls has an unmangled name")]
+//! cuDNN's RNN calls, computed on the CPU. It computes no gradient of the initial states, so that is NaN. A gradient of
+//! the final states is not supported unless it is zero.
+#![expect(unsafe_code, reason = "exported functions have unmangled names")]
 
 use std::ffi::{c_uint, c_void};
 
-use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
-use crate::machine::machine;
-use crate::run::{BACKWARD, CELL, FORWARD, HIDDEN, OUTPUTS, PARAMS, Reserve, Run, SHAPES, is_training, steps, sum_of};
-use crate::{Code, Opaque, call, space};
+use tidegate_gpu::cpu::longest;
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnRNNForward(
-    handle: Opaque,
-    rnn: Opaque,
-    mode: c_uint,
-    lengths: *const i32,
-    x_descriptor: Opaque,
-    x: *const c_void,
-    y_descriptor: Opaque,
-    y: *mut c_void,
-    hidden_descriptor: Opaque,
-    hidden: *const c_void,
-    hidden_end: *mut c_void,
-    cell_descriptor: Opaque,
-    cell: *const c_void,
-    cell_end: *mut c_void,
-    weight_bytes: usize,
-    weights: *const c_void,
-    work_bytes: usize,
-    work: *mut c_void,
-    reserve_bytes: usize,
-    reserve: *mut c_void,
-) -> Code {
-    call("cudnnRNNForward", || {
+use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
+use crate::layout::places;
+use crate::machine::machine;
+use crate::run::{BACKWARD, CELL, FORWARD, HIDDEN, OUTPUTS, PARAMS, Reserve, Run, SHAPES, is_training, sum_of};
+use crate::{Opaque, need};
+
+export! {
+    fn cudnnRNNForward(
+        handle: Opaque, rnn: Opaque, mode: c_uint, lengths: *const i32,
+        x_descriptor: Opaque, x: *const c_void, y_descriptor: Opaque, y: *mut c_void,
+        hidden_descriptor: Opaque, hidden: *const c_void, hidden_end: *mut c_void,
+        cell_descriptor: Opaque, cell: *const c_void, cell_end: *mut c_void,
+        weight_bytes: usize, weights: *const c_void,
+        work_bytes: usize, work: *mut c_void, reserve_bytes: usize, reserve: *mut c_void,
+    ) {
         let training = is_training(mode)?;
         let mut machine = machine();
         let spaces = [(work_bytes, work), (reserve_bytes, reserve)];
@@ -55,35 +43,16 @@ pub(crate) extern "C" fn cudnnRNNForward(
         }
         let fill = run.y.fill.unwrap_or(f32::NAN);
         run.put_batch(&run.y.clone(), y, outputs.data, fill)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnRNNBackwardData_v8(
-    handle: Opaque,
-    rnn: Opaque,
-    lengths: *const i32,
-    y_descriptor: Opaque,
-    y: *const c_void,
-    to_y: *const c_void,
-    x_descriptor: Opaque,
-    to_x: *mut c_void,
-    hidden_descriptor: Opaque,
-    hidden: *const c_void,
-    to_hidden_end: *const c_void,
-    to_hidden: *mut c_void,
-    cell_descriptor: Opaque,
-    cell: *const c_void,
-    to_cell_end: *const c_void,
-    to_cell: *mut c_void,
-    weight_bytes: usize,
-    weights: *const c_void,
-    work_bytes: usize,
-    work: *mut c_void,
-    reserve_bytes: usize,
-    reserve: *mut c_void,
-) -> Code {
-    call("cudnnRNNBackwardData_v8", || {
+    fn cudnnRNNBackwardData_v8(
+        handle: Opaque, rnn: Opaque, lengths: *const i32,
+        y_descriptor: Opaque, y: *const c_void, to_y: *const c_void, x_descriptor: Opaque, to_x: *mut c_void,
+        hidden_descriptor: Opaque, hidden: *const c_void, to_hidden_end: *const c_void, to_hidden: *mut c_void,
+        cell_descriptor: Opaque, cell: *const c_void, to_cell_end: *const c_void, to_cell: *mut c_void,
+        weight_bytes: usize, weights: *const c_void,
+        work_bytes: usize, work: *mut c_void, reserve_bytes: usize, reserve: *mut c_void,
+    ) {
         let mut machine = machine();
         let spaces = [(work_bytes, work), (reserve_bytes, reserve)];
         let mut run = Run::new(&mut machine, [handle, rnn, x_descriptor, y_descriptor], lengths, spaces)?;
@@ -92,19 +61,11 @@ pub(crate) extern "C" fn cudnnRNNBackwardData_v8(
         let params = run.params(weight_bytes, weights)?;
         let (y, to_y) = (run.batch(&run.y.clone(), y)?, run.batch(&run.y.clone(), to_y)?);
         let (hidden, cell) = (run.state(0, hidden)?, run.state(1, cell)?);
-        let sums = [
-            (SHAPES, run.shapes()),
-            (PARAMS, sum_of(&params)),
-            (HIDDEN, sum_of(&hidden)),
-            (CELL, sum_of(&cell)),
-            (OUTPUTS, sum_of(&y)),
-        ];
-        run.check_kept(FORWARD, &sums)?;
+        run.check_kept(FORWARD, &[(SHAPES, run.shapes()), (PARAMS, sum_of(&params)), (OUTPUTS, sum_of(&y))])?;
+        run.check_kept(FORWARD, &[(HIDDEN, sum_of(&hidden)), (CELL, sum_of(&cell))])?;
         let to_ends = [run.state(0, to_hidden_end)?, run.state(1, to_cell_end)?].concat();
-        if to_ends.iter().any(|&value| value != 0.0) {
-            return Err(NOT_SUPPORTED);
-        }
-        let x_len = steps(&run.x) * run.x.lengths.len() * run.x.features;
+        need(to_ends.iter().all(|&value| value == 0.0), NOT_SUPPORTED)?;
+        let x_len = longest(&run.x.lengths) * run.x.lengths.len() * run.x.features;
         let x = run.reserve()?.x[..x_len].to_vec();
         let states = run.states(&hidden, &cell);
         let (_, tape, _) = run.stack.forward(&params, &run.given(x), Some(&states), None, None);
@@ -116,35 +77,19 @@ pub(crate) extern "C" fn cudnnRNNBackwardData_v8(
         for (part, to) in [to_hidden, to_cell].into_iter().enumerate() {
             run.put_state(part, to, &vec![f32::NAN; run.state_len(part)])?;
         }
-        // Only of outputs is it said what is behind the end of a sequence.
+        // Only for outputs are the values after the end of a sequence documented.
         run.put_batch(&run.x.clone(), to_x, found, f32::NAN)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnRNNBackwardWeights_v8(
-    handle: Opaque,
-    rnn: Opaque,
-    mode: c_uint,
-    lengths: *const i32,
-    x_descriptor: Opaque,
-    x: *const c_void,
-    hidden_descriptor: Opaque,
-    hidden: *const c_void,
-    y_descriptor: Opaque,
-    y: *const c_void,
-    weight_bytes: usize,
-    to_weights: *mut c_void,
-    work_bytes: usize,
-    work: *mut c_void,
-    reserve_bytes: usize,
-    reserve: *mut c_void,
-) -> Code {
-    call("cudnnRNNBackwardWeights_v8", || {
-        // `CUDNN_WGRAD_MODE_ADD` is the only one that there is.
-        if mode != 0 {
-            return Err(NOT_SUPPORTED);
-        }
+    fn cudnnRNNBackwardWeights_v8(
+        handle: Opaque, rnn: Opaque, mode: c_uint, lengths: *const i32,
+        x_descriptor: Opaque, x: *const c_void, hidden_descriptor: Opaque, hidden: *const c_void,
+        y_descriptor: Opaque, y: *const c_void,
+        weight_bytes: usize, to_weights: *mut c_void,
+        work_bytes: usize, work: *mut c_void, reserve_bytes: usize, reserve: *mut c_void,
+    ) {
+        // `CUDNN_WGRAD_MODE_ADD` is the only mode.
+        need(mode == 0, NOT_SUPPORTED)?;
         let mut machine = machine();
         let spaces = [(work_bytes, work), (reserve_bytes, reserve)];
         let mut run = Run::new(&mut machine, [handle, rnn, x_descriptor, y_descriptor], lengths, spaces)?;
@@ -155,12 +100,10 @@ pub(crate) extern "C" fn cudnnRNNBackwardWeights_v8(
         run.check_kept(BACKWARD, &sums)?;
         let Reserve { x: kept, gradient, .. } = run.reserve()?;
         let gradient = gradient.to_vec();
-        if sum_of(&kept[..x.len()]) != sum_of(&x) || weight_bytes < run.element.bytes() * run.layout.params_size() {
-            return Err(BAD_PARAM);
-        }
+        let same = sum_of(&kept[..x.len()]) == sum_of(&x);
+        need(same && weight_bytes >= run.element.bytes() * run.layout.params_size(), BAD_PARAM)?;
         let mut all = run.read(to_weights, run.layout.params_size())?;
-        let places = space::places(&run.layout).into_iter().zip(gradient);
-        places.for_each(|(place, value)| all[place] += value);
+        places(&run.layout).into_iter().zip(gradient).for_each(|(place, value)| all[place] += value);
         run.write(to_weights, &all)
-    })
+    }
 }

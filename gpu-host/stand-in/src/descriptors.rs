@@ -1,5 +1,5 @@
 //! cuDNN's handle and descriptors.
-#![expect(unsafe_code, reason = "what C calls has an unmangled name and is given arrays")]
+#![expect(unsafe_code, reason = "exported functions have unmangled names and take arrays")]
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
@@ -8,84 +8,73 @@ use tidegate_gpu::rnn::{Bias, Cell, Direction, InputMode, Rnn, Settings};
 
 use crate::cudnn::{BAD_PARAM, NOT_INITIALIZED, NOT_SUPPORTED};
 use crate::machine::{Data, Described, Element, Machine, Object, Tensor, machine};
-use crate::{Code, Opaque, Out, asked, call, number, put};
+use crate::{Code, Opaque, Out, asked, need, number, put};
 
-/// 9.99.0, which is nobody's.
+/// 9.99.0, which does not exist.
 const VERSION: usize = 99_900;
-/// `CUDNN_DATA_FLOAT`, in which everything is summed.
+/// `CUDNN_DATA_FLOAT`, the only supported type for sums.
 const FLOAT: c_uint = 0;
 /// `CUDNN_RNN_ALGO_STANDARD`
 const STANDARD: c_uint = 0;
-/// `CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H`, the last there is.
+/// `CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H`, the last algorithm.
 const LAST_ALGORITHM: c_uint = 3;
 /// `CUDNN_RNN_CLIP_MINMAX`
 const CLIP_MINMAX: c_uint = 1;
 /// `CUDNN_RNN_PADDED_IO_ENABLED`
 const PADDED_IO: u32 = 1;
-/// Most dimensions of a tensor (`CUDNN_DIM_MAX`).
+/// Largest number of dimensions of a tensor (`CUDNN_DIM_MAX`).
 const MOST_DIMS: usize = 8;
 
 impl Machine {
-    /// The device that a handle is on.
     pub fn handle(&self, handle: Opaque) -> Result<c_int, Code> {
-        match self.object(handle) {
-            Some(Object::Handle(device)) => Ok(*device),
-            _ => Err(BAD_PARAM),
-        }
+        let Some(Object::Handle(device)) = self.object(handle) else { return Err(BAD_PARAM) };
+        Ok(*device)
     }
 
-    /// A stack that was described, whose dropout descriptor is still there.
+    /// The stack of a descriptor that is set and whose dropout descriptor is alive.
     pub fn rnn(&self, descriptor: Opaque) -> Result<Described, Code> {
-        match self.object(descriptor) {
-            Some(Object::Rnn(Some(described))) if self.is_dropout(described.dropout) => Ok(*described),
-            _ => Err(BAD_PARAM),
-        }
+        let Some(Object::Rnn(Some(described))) = self.object(descriptor) else { return Err(BAD_PARAM) };
+        need(self.is_dropout(described.dropout), BAD_PARAM).map(|()| *described)
     }
 
-    /// Whether this is a dropout descriptor that was set.
+    /// Whether this is a dropout descriptor that is set.
     fn is_dropout(&self, handle: usize) -> bool {
         matches!(self.object(std::ptr::without_provenance_mut(handle)), Some(Object::Dropout(true)))
     }
 
-    /// A batch that was described.
+    /// The batch of a descriptor that is set.
     pub fn data(&self, descriptor: Opaque) -> Result<&Data, Code> {
-        match self.object(descriptor) {
-            Some(Object::Data(Some(data))) => Ok(data),
-            _ => Err(BAD_PARAM),
-        }
+        let Some(Object::Data(Some(data))) = self.object(descriptor) else { return Err(BAD_PARAM) };
+        Ok(data)
     }
 
-    /// A tensor that was described.
+    /// The tensor of a descriptor that is set.
     pub fn tensor(&self, descriptor: Opaque) -> Result<&Tensor, Code> {
-        match self.object(descriptor) {
-            Some(Object::Tensor(Some(tensor))) => Ok(tensor),
-            _ => Err(BAD_PARAM),
-        }
+        let Some(Object::Tensor(Some(tensor))) = self.object(descriptor) else { return Err(BAD_PARAM) };
+        Ok(tensor)
     }
 }
 
-/// A size that is not negative.
+/// Converts a size, which must not be negative.
 pub fn size(size: c_int) -> Result<usize, Code> {
     usize::try_from(size).map_err(|_| BAD_PARAM)
 }
 
-fn create(name: &str, made: Out<'_, Opaque>, object: Object) -> Code {
-    call(name, || put(made, machine().create(object), BAD_PARAM))
+fn create(made: Out<'_, Opaque>, object: Object) -> Result<(), Code> {
+    put(made, machine().create(object), BAD_PARAM)
 }
 
-fn destroy(name: &str, made: Opaque, is: impl FnOnce(&Object) -> bool) -> Code {
-    call(name, || machine().destroy(made, is).ok_or(BAD_PARAM))
+fn destroy(made: Opaque, is: impl FnOnce(&Object) -> bool) -> Result<(), Code> {
+    machine().destroy(made, is).ok_or(BAD_PARAM)
 }
 
-/// Copies an array of C's.
+/// Copies a C array.
 ///
 /// # Safety
-/// It has `len` elements.
+/// `values` must be null or valid for reads of `len` elements.
 unsafe fn array(values: *const c_int, len: usize) -> Result<Vec<c_int>, Code> {
-    if values.is_null() {
-        return Err(BAD_PARAM);
-    }
-    // SAFETY: it has `len` elements, which nobody changes during a call.
+    need(!values.is_null(), BAD_PARAM)?;
+    // SAFETY: the caller guarantees `len` elements, which nothing changes during the call.
     Ok(unsafe { std::slice::from_raw_parts(values, len) }.to_vec())
 }
 
@@ -94,167 +83,49 @@ pub(crate) extern "C" fn cudnnGetVersion() -> usize {
     number("TIDEGATE_STAND_IN_VERSION").unwrap_or(VERSION)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnCreate(made: Out<'_, Opaque>) -> Code {
-    call("cudnnCreate", || {
+export! {
+    fn cudnnCreate(made: Out<'_, Opaque>) {
         let mut machine = machine();
         let device = machine.current_device().map_err(|_| NOT_INITIALIZED)?;
         put(made, machine.create(Object::Handle(device)), BAD_PARAM)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnDestroy(made: Opaque) -> Code {
-    destroy("cudnnDestroy", made, |object| matches!(object, Object::Handle(_)))
-}
+    fn cudnnDestroy(made: Opaque) { destroy(made, |object| matches!(object, Object::Handle(_))) }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnSetStream(handle: Opaque, stream: Opaque) -> Code {
-    call("cudnnSetStream", || {
+    fn cudnnSetStream(handle: Opaque, stream: Opaque) {
         let machine = machine();
         machine.handle(handle)?;
-        if machine.is_stream(stream) { Ok(()) } else { Err(BAD_PARAM) }
-    })
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnCreateTensorDescriptor(made: Out<'_, Opaque>) -> Code {
-    create("cudnnCreateTensorDescriptor", made, Object::Tensor(None))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnDestroyTensorDescriptor(made: Opaque) -> Code {
-    destroy("cudnnDestroyTensorDescriptor", made, |object| matches!(object, Object::Tensor(_)))
-}
-
-/// # Safety
-/// `dims` and `strides` have `rank` elements.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cudnnSetTensorNdDescriptor(
-    descriptor: Opaque,
-    data_type: c_uint,
-    rank: c_int,
-    dims: *const c_int,
-    strides: *const c_int,
-) -> Code {
-    call("cudnnSetTensorNdDescriptor", || {
-        let rank = size(rank)?;
-        let element = Element::of(data_type).ok_or(NOT_SUPPORTED)?;
-        if !(3..=MOST_DIMS).contains(&rank) {
-            return Err(NOT_SUPPORTED);
-        }
-        // SAFETY: both have `rank` elements.
-        let (dims, strides) = unsafe { (array(dims, rank)?, array(strides, rank)?) };
-        if dims.iter().chain(&strides).any(|&value| value <= 0) {
-            return Err(BAD_PARAM);
-        }
-        set_tensor(&mut machine(), descriptor, Tensor { element, dims, strides })
-    })
-}
-
-/// Describes a tensor.
-pub fn set_tensor(machine: &mut Machine, descriptor: Opaque, tensor: Tensor) -> Result<(), Code> {
-    match machine.object_mut(descriptor) {
-        Some(Object::Tensor(own)) => *own = Some(tensor),
-        _ => return Err(BAD_PARAM),
+        need(machine.is_stream(stream), BAD_PARAM)
     }
-    Ok(())
-}
 
-/// # Safety
-/// `dims` and `strides` have room for `asked` elements.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cudnnGetTensorNdDescriptor(
-    descriptor: Opaque,
-    asked: c_int,
-    data_type: Out<'_, c_uint>,
-    rank: Out<'_, c_int>,
-    dims: *mut c_int,
-    strides: *mut c_int,
-) -> Code {
-    call("cudnnGetTensorNdDescriptor", || {
-        let (machine, asked) = (machine(), size(asked)?);
-        let tensor = machine.tensor(descriptor)?;
-        put(data_type, tensor.element.data_type(), BAD_PARAM)?;
-        put(rank, tensor.dims.len() as c_int, BAD_PARAM)?;
-        if dims.is_null() || strides.is_null() {
-            return Err(BAD_PARAM);
-        }
-        let count = asked.min(tensor.dims.len());
-        // SAFETY: both have room for `asked` elements, which are no fewer; the descriptor's own are not what was given.
-        unsafe {
-            dims.copy_from_nonoverlapping(tensor.dims.as_ptr(), count);
-            strides.copy_from_nonoverlapping(tensor.strides.as_ptr(), count);
-        }
-        Ok(())
-    })
-}
+    fn cudnnCreateTensorDescriptor(made: Out<'_, Opaque>) { create(made, Object::Tensor(None)) }
+    fn cudnnDestroyTensorDescriptor(made: Opaque) { destroy(made, |object| matches!(object, Object::Tensor(_))) }
+    fn cudnnCreateDropoutDescriptor(made: Out<'_, Opaque>) { create(made, Object::Dropout(false)) }
+    fn cudnnDestroyDropoutDescriptor(made: Opaque) { destroy(made, |object| matches!(object, Object::Dropout(_))) }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnCreateDropoutDescriptor(made: Out<'_, Opaque>) -> Code {
-    create("cudnnCreateDropoutDescriptor", made, Object::Dropout(false))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnDestroyDropoutDescriptor(made: Opaque) -> Code {
-    destroy("cudnnDestroyDropoutDescriptor", made, |object| matches!(object, Object::Dropout(_)))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnSetDropoutDescriptor(
-    descriptor: Opaque,
-    handle: Opaque,
-    dropout: f32,
-    _states: *mut c_void,
-    _states_bytes: usize,
-    _seed: c_ulonglong,
-) -> Code {
-    call("cudnnSetDropoutDescriptor", || {
+    fn cudnnSetDropoutDescriptor(
+        descriptor: Opaque, handle: Opaque, dropout: f32,
+        _states: *mut c_void, _states_bytes: usize, _seed: c_ulonglong,
+    ) {
         let mut machine = machine();
         machine.handle(handle)?;
-        match machine.object_mut(descriptor) {
-            Some(Object::Dropout(_)) if dropout != 0.0 => return Err(NOT_SUPPORTED),
-            Some(Object::Dropout(set)) => *set = true,
-            _ => return Err(BAD_PARAM),
-        }
+        let Some(Object::Dropout(set)) = machine.object_mut(descriptor) else { return Err(BAD_PARAM) };
+        need(dropout == 0.0, NOT_SUPPORTED)?;
+        *set = true;
         Ok(())
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnCreateRNNDescriptor(made: Out<'_, Opaque>) -> Code {
-    create("cudnnCreateRNNDescriptor", made, Object::Rnn(None))
-}
+    fn cudnnCreateRNNDescriptor(made: Out<'_, Opaque>) { create(made, Object::Rnn(None)) }
+    fn cudnnDestroyRNNDescriptor(made: Opaque) { destroy(made, |object| matches!(object, Object::Rnn(_))) }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnDestroyRNNDescriptor(made: Opaque) -> Code {
-    destroy("cudnnDestroyRNNDescriptor", made, |object| matches!(object, Object::Rnn(_)))
-}
-
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
-    descriptor: Opaque,
-    algorithm: c_uint,
-    mode: c_uint,
-    bias: c_uint,
-    direction: c_uint,
-    input_mode: c_uint,
-    data_type: c_uint,
-    precision: c_uint,
-    _math: c_uint,
-    input_size: i32,
-    hidden_size: i32,
-    projected_size: i32,
-    layers: i32,
-    dropout: Opaque,
-    flags: u32,
-) -> Code {
-    call("cudnnSetRNNDescriptor_v8", || {
+    fn cudnnSetRNNDescriptor_v8(
+        descriptor: Opaque, algorithm: c_uint, mode: c_uint, bias: c_uint, direction: c_uint, input_mode: c_uint,
+        data_type: c_uint, precision: c_uint, _math: c_uint,
+        input_size: i32, hidden_size: i32, projected_size: i32, layers: i32, dropout: Opaque, flags: u32,
+    ) {
         let mut machine = machine();
         let dropout = dropout.addr();
-        if algorithm > LAST_ALGORITHM || !machine.is_dropout(dropout) {
-            return Err(BAD_PARAM);
-        }
+        need(algorithm <= LAST_ALGORITHM && machine.is_dropout(dropout), BAD_PARAM)?;
         let element = Element::of(data_type).filter(|_| precision == FLOAT).ok_or(NOT_SUPPORTED)?;
         let (hidden, projected) = (size(hidden_size)?, size(projected_size)?);
         let settings = Settings {
@@ -270,87 +141,99 @@ pub(crate) extern "C" fn cudnnSetRNNDescriptor_v8(
         };
         let rnn = Rnn::new(settings).map_err(|_| BAD_PARAM)?;
         let old = asked("TIDEGATE_STAND_IN_ALGORITHMS", "standard");
-        // Algorithms that keep weights in multiprocessors have no projection.
-        if algorithm != STANDARD && (old || settings.projected_size.is_some()) {
-            return Err(NOT_SUPPORTED);
-        }
-        match machine.object_mut(descriptor) {
-            Some(Object::Rnn(own)) => {
-                *own = Some(Described { element, rnn, algorithm, padded: flags & PADDED_IO != 0, dropout });
-            }
-            _ => return Err(BAD_PARAM),
-        }
+        // Persistent algorithms do not support projections.
+        need(algorithm == STANDARD || !(old || settings.projected_size.is_some()), NOT_SUPPORTED)?;
+        let Some(Object::Rnn(own)) = machine.object_mut(descriptor) else { return Err(BAD_PARAM) };
+        *own = Some(Described { element, rnn, algorithm, padded: flags & PADDED_IO != 0, dropout });
         Ok(())
-    })
+    }
+
+    /// Supports only clips that are symmetric about zero.
+    fn cudnnRNNSetClip_v9(descriptor: Opaque, mode: c_uint, least: f64, most: f64) {
+        let mut machine = machine();
+        let Some(Object::Rnn(Some(described))) = machine.object_mut(descriptor) else { return Err(BAD_PARAM) };
+        need(mode == CLIP_MINMAX, BAD_PARAM)?;
+        need(-least == most, NOT_SUPPORTED)?;
+        let settings = Settings { cell_clip: Some(most as f32), ..*described.rnn.settings() };
+        described.rnn = Rnn::new(settings).map_err(|_| BAD_PARAM)?;
+        Ok(())
+    }
+
+    fn cudnnCreateRNNDataDescriptor(made: Out<'_, Opaque>) { create(made, Object::Data(None)) }
+    fn cudnnDestroyRNNDataDescriptor(made: Opaque) { destroy(made, |object| matches!(object, Object::Data(_))) }
 }
 
-/// Of clips only those to plus and minus a number are there.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnRNNSetClip_v9(descriptor: Opaque, mode: c_uint, least: f64, most: f64) -> Code {
-    call("cudnnRNNSetClip_v9", || match machine().object_mut(descriptor) {
-        Some(Object::Rnn(Some(described))) if mode == CLIP_MINMAX => {
-            if -least != most {
-                return Err(NOT_SUPPORTED);
-            }
-            let settings = Settings { cell_clip: Some(most as f32), ..*described.rnn.settings() };
-            described.rnn = Rnn::new(settings).map_err(|_| BAD_PARAM)?;
-            Ok(())
-        }
-        _ => Err(BAD_PARAM),
-    })
+pub fn set_tensor(machine: &mut Machine, descriptor: Opaque, tensor: Tensor) -> Result<(), Code> {
+    let Some(Object::Tensor(own)) = machine.object_mut(descriptor) else { return Err(BAD_PARAM) };
+    *own = Some(tensor);
+    Ok(())
 }
 
-/// The variant of a C enum.
+/// Variant of a C enum with this number.
 fn pick<T: Copy, const N: usize>(all: [T; N], number: c_uint) -> Result<T, Code> {
     all.get(number as usize).copied().ok_or(BAD_PARAM)
 }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnCreateRNNDataDescriptor(made: Out<'_, Opaque>) -> Code {
-    create("cudnnCreateRNNDataDescriptor", made, Object::Data(None))
-}
+export! {
+    /// # Safety
+    /// `dims` and `strides` must be valid for reads of `rank` elements.
+    unsafe fn cudnnSetTensorNdDescriptor(
+        descriptor: Opaque, data_type: c_uint, rank: c_int, dims: *const c_int, strides: *const c_int,
+    ) {
+        let rank = size(rank)?;
+        let element = Element::of(data_type).ok_or(NOT_SUPPORTED)?;
+        need((3..=MOST_DIMS).contains(&rank), NOT_SUPPORTED)?;
+        // SAFETY: the caller guarantees `rank` elements.
+        let (dims, strides) = unsafe { (array(dims, rank)?, array(strides, rank)?) };
+        need(dims.iter().chain(&strides).all(|&value| value > 0), BAD_PARAM)?;
+        set_tensor(&mut machine(), descriptor, Tensor { element, dims, strides })
+    }
 
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cudnnDestroyRNNDataDescriptor(made: Opaque) -> Code {
-    destroy("cudnnDestroyRNNDataDescriptor", made, |object| matches!(object, Object::Data(_)))
-}
+    /// # Safety
+    /// `dims` and `strides` must be valid for writes of `asked` elements.
+    unsafe fn cudnnGetTensorNdDescriptor(
+        descriptor: Opaque, asked: c_int, data_type: Out<'_, c_uint>, rank: Out<'_, c_int>, dims: *mut c_int,
+        strides: *mut c_int,
+    ) {
+        let (machine, asked) = (machine(), size(asked)?);
+        let tensor = machine.tensor(descriptor)?;
+        put(data_type, tensor.element as c_uint, BAD_PARAM)?;
+        put(rank, tensor.dims.len() as c_int, BAD_PARAM)?;
+        need(!dims.is_null() && !strides.is_null(), BAD_PARAM)?;
+        let count = asked.min(tensor.dims.len());
+        // SAFETY: both are valid for `asked` elements, which is at least `count`, and do not overlap the descriptor's.
+        unsafe {
+            dims.copy_from_nonoverlapping(tensor.dims.as_ptr(), count);
+            strides.copy_from_nonoverlapping(tensor.strides.as_ptr(), count);
+        }
+        Ok(())
+    }
 
-/// # Safety
-/// `lengths` has `sequences` elements; `fill` is null or a number of the data's type.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cudnnSetRNNDataDescriptor(
-    descriptor: Opaque,
-    data_type: c_uint,
-    layout: c_uint,
-    longest: c_int,
-    sequences: c_int,
-    features: c_int,
-    lengths: *const c_int,
-    fill: *const c_void,
-) -> Code {
-    call("cudnnSetRNNDataDescriptor", || {
-        // `CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED` is the only one that is asked for.
+    /// # Safety
+    /// `lengths` must be valid for reads of `sequences` elements; `fill` must be null or point to a value of the data type.
+    unsafe fn cudnnSetRNNDataDescriptor(
+        descriptor: Opaque, data_type: c_uint, layout: c_uint, longest: c_int, sequences: c_int, features: c_int,
+        lengths: *const c_int, fill: *const c_void,
+    ) {
+        // `tidegate-gpu` only uses `CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED`.
         let element = Element::of(data_type).filter(|_| layout == 0).ok_or(NOT_SUPPORTED)?;
         let (longest, features) = (size(longest)?, size(features)?);
-        // SAFETY: it has `sequences` elements.
+        // SAFETY: the caller guarantees `sequences` elements.
         let lengths = unsafe { array(lengths, size(sequences)?)? };
         let lengths = lengths.into_iter().map(size).collect::<Result<Vec<_>, _>>()?;
         let sizes = [longest, features, lengths.len()];
-        // By the documentation a sequence may be without steps; with this cuDNN's first versions it may not.
-        if sizes.contains(&0) || lengths.iter().any(|length| !(1..=longest).contains(length)) {
-            return Err(BAD_PARAM);
-        }
-        // SAFETY: it is null or a number of this type, whose bits are copied.
+        // The documentation allows empty sequences, but the first versions of cuDNN 9 do not.
+        need(!sizes.contains(&0) && lengths.iter().all(|length| (1..=longest).contains(length)), BAD_PARAM)?;
+        // SAFETY: the caller guarantees that `fill` is null or points to a value of this type.
         let fill = unsafe {
             match element {
                 Element::F32 => fill.cast::<f32>().as_ref().copied(),
                 Element::Bf16 => fill.cast::<bf16>().as_ref().map(|fill| fill.to_f32()),
             }
         };
-        match machine().object_mut(descriptor) {
-            Some(Object::Data(own)) => *own = Some(Data { element, longest, features, lengths, fill }),
-            _ => return Err(BAD_PARAM),
-        }
+        let mut machine = machine();
+        let Some(Object::Data(own)) = machine.object_mut(descriptor) else { return Err(BAD_PARAM) };
+        *own = Some(Data { element, longest, features, lengths, fill });
         Ok(())
-    })
+    }
 }

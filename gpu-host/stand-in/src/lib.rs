@@ -1,29 +1,48 @@
-//! One shared library that stands in for three of NVIDIA's, so that the host's side of `tidegate-gpu` runs where there is no
-//! GPU: descriptors, buffers and their sizes, layouts, the order of states and calls. It goes by their names (`libcuda.so.1`,
-//! `libcudnn.so.9`, `libnccl.so.2`), keeps the device's memory in the host's, and computes cuDNN's RNN calls with
-//! [`tidegate_gpu::cpu::Stack`].
+//! A shared library that replaces CUDA's driver, cuDNN and NCCL, so that the host side of `tidegate-gpu` can be tested
+//! without a GPU: descriptors, buffers and their sizes, layouts, and the order of states and calls. Programs load it
+//! under the names of the three libraries (`libcuda.so.1`, `libcudnn.so.9`, `libnccl.so.2`). Device memory is host
+//! memory, and cuDNN's RNN calls are computed by [`tidegate_gpu::cpu::Stack`].
 //!
-//! **It proves nothing about cuDNN**: it does what cuDNN's documentation says, by our reading, and only what `tidegate-gpu` asks
-//! for. Where the documentation leaves something undefined it gives not-a-number, where it forbids something it refuses, and it
-//! refuses more than a device would: addresses beyond an allocation or of one that was freed, descriptors that were destroyed, and
-//! gradients of other numbers than those that went forward.
+//! **It proves nothing about cuDNN.** It implements cuDNN's documentation as we read it, and only the calls of
+//! `tidegate-gpu`. Values that the documentation leaves undefined are NaN, and what it forbids is refused. Some checks
+//! are stricter than a device's: addresses outside of an allocation or in a freed one, destroyed descriptors, and
+//! backward passes with other values than the forward pass had are refused.
 //!
-//! | environment variable | value | then |
+//! | environment variable | value | effect |
 //! |---|---|---|
-//! | `TIDEGATE_STAND_IN_DEVICES` | a number | there are so many devices; without it one |
-//! | `TIDEGATE_STAND_IN_LAYOUT` | `apart` | parameters lie elsewhere than [described](tidegate_gpu::layout) |
-//! | `TIDEGATE_STAND_IN_ALGORITHMS` | `standard` | no other algorithm is there, as on an old device |
-//! | `TIDEGATE_STAND_IN_VERSION` | a `CUDNN_VERSION` | that is what it says of itself |
-//! | `TIDEGATE_STAND_IN_SUMS` | `apart` | NCCL's sums here are a little off those elsewhere |
-//! | `TIDEGATE_STAND_IN_FAIL` | a function | it always fails |
+//! | `TIDEGATE_STAND_IN_DEVICES` | a number | number of devices; the default is one |
+//! | `TIDEGATE_STAND_IN_LAYOUT` | `apart` | parameters have another layout than [described](tidegate_gpu::layout) |
+//! | `TIDEGATE_STAND_IN_ALGORITHMS` | `standard` | only the standard algorithm is supported, as on an old device |
+//! | `TIDEGATE_STAND_IN_VERSION` | a `CUDNN_VERSION` | version of cuDNN that is reported |
+//! | `TIDEGATE_STAND_IN_SUMS` | `apart` | NCCL's sums in this process are slightly wrong |
+//! | `TIDEGATE_STAND_IN_FAIL` | a function | this function always fails |
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
-// What C calls has the name and as many arguments as its header says.
+// Exported functions have the names and arguments of the C headers.
 #![allow(non_snake_case, clippy::too_many_arguments)]
+
+/// Exports functions under their names in the C headers. They return zero or the error code of their body.
+macro_rules! export {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {
+        $($(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name($($arg: $type),*) -> $crate::Code {
+            $crate::call(stringify!($name), || $body)
+        })*
+    };
+    ($($(#[$doc:meta])* unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) $body:block)*) => {
+        $($(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $crate::Code {
+            $crate::call(stringify!($name), || $body)
+        })*
+    };
+}
 
 mod compute;
 mod descriptors;
 mod driver;
+mod layout;
 mod machine;
 mod nccl;
 mod run;
@@ -35,14 +54,14 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::str::FromStr;
 
-/// What a function returns: zero, or a code of its library.
+/// Return value of a function: zero, or an error code of its library.
 type Code = c_int;
-/// What only this library looks into: a number, never an address of the host.
+/// A handle that only this library interprets: a number, never a host address.
 type Opaque = *mut c_void;
-/// Where a result goes; `None` is C's null.
+/// Pointer to a result; `None` is a null pointer.
 type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
 
-/// Codes of the driver, which end in the names that `cuda.h` has.
+/// Error codes of the driver, named as in `cuda.h`.
 mod cuda {
     use super::Code;
 
@@ -55,7 +74,7 @@ mod cuda {
     pub const LAUNCH_FAILED: Code = 719;
 }
 
-/// Codes of cuDNN 9 (`cudnn_graph.h`).
+/// Error codes of cuDNN 9 (`cudnn_graph.h`).
 mod cudnn {
     use super::Code;
 
@@ -65,7 +84,7 @@ mod cudnn {
     pub const EXECUTION_FAILED: Code = 5000;
 }
 
-/// Runs what a function does, unless it is to fail.
+/// Runs the body of a function, unless it is set to fail.
 fn call(name: &str, body: impl FnOnce() -> Result<(), Code>) -> Code {
     if asked("TIDEGATE_STAND_IN_FAIL", name) {
         return match name {
@@ -78,17 +97,20 @@ fn call(name: &str, body: impl FnOnce() -> Result<(), Code>) -> Code {
     body().err().unwrap_or(0)
 }
 
-/// Whether an environment variable has a value.
 fn asked(variable: &str, value: &str) -> bool {
     std::env::var_os(variable).is_some_and(|found| found == value)
 }
 
-/// The number that an environment variable has.
 fn number<T: FromStr>(variable: &str) -> Option<T> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Writes a result, if there is a place for it.
+/// Refuses a call with this code unless the condition holds.
+fn need(holds: bool, code: Code) -> Result<(), Code> {
+    if holds { Ok(()) } else { Err(code) }
+}
+
+/// Writes a result. A null pointer is the error `null`.
 fn put<T>(out: Out<'_, T>, value: T, null: Code) -> Result<(), Code> {
     out.ok_or(null)?.write(value);
     Ok(())

@@ -1,7 +1,7 @@
-//! NCCL between processes of one machine: every rank has a socket to rank 0, which adds up in the order of ranks and gives all the
-//! same bits. Nobody waits longer than [`LIMIT`]. Calls that wait for others come back at once, as those of a communicator that
-//! does not block, and are done behind that.
-#![expect(unsafe_code, reason = "what C calls has an unmangled name")]
+//! NCCL between processes of one machine: every rank has a socket to rank 0, which sums in the order of ranks and sends
+//! the same bits to all. No wait exceeds [`LIMIT`]. Calls that wait for other ranks return immediately, like those of a
+//! non-blocking communicator, and finish on another thread.
+#![expect(unsafe_code, reason = "exported functions have unmangled names")]
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::machine::{Element, machine};
-use crate::{Code, Opaque, Out, asked, call, put};
+use crate::{Code, Opaque, Out, asked, need, put};
 
 /// `ncclUnhandledCudaError`
 const CUDA_ERROR: Code = 1;
@@ -27,43 +27,46 @@ const INVALID_ARGUMENT: Code = 4;
 const INVALID_USAGE: Code = 5;
 /// `ncclInProgress`
 const IN_PROGRESS: Code = 7;
-/// 2.99.0, which is nobody's.
+/// 2.99.0, which does not exist.
 const VERSION: c_int = 29_900;
 /// `ncclFloat32`
 const FLOAT: c_uint = 7;
 /// `ncclSum`
 const SUM: c_uint = 0;
-/// How long a rank waits for another.
+/// Time limit for other ranks.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Between two looks for another that is not there yet.
+/// Pause between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// `ncclUniqueId`: the path of rank 0's socket, zeros behind it.
+/// `ncclUniqueId`: the path of rank 0's socket, padded with zeros.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct UniqueId([u8; 128]);
+pub struct UniqueId([u8; 128]);
 
 /// `ncclConfig_t` of NCCL 2.14.
+#[derive(PartialEq)]
 #[repr(C)]
-struct Config {
+pub struct Config {
     size: usize,
     magic: c_uint,
     version: c_uint,
     blocking: c_int,
 }
 
-/// A rank's way to the others.
+/// The only supported configuration: calls return immediately.
+const CONFIG: Config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: 21_400, blocking: 0 };
+
+/// A communicator: a rank's connections to the others.
 struct Comm {
     device: c_int,
     is_first: bool,
-    /// Of rank 0 all others, in their order; of another rank 0 alone.
+    /// Rank 0 has all others in order, each of the others only rank 0.
     peers: Mutex<Vec<UnixStream>>,
-    /// What has come of the last call.
     state: AtomicI32,
 }
 
 impl Comm {
-    /// Begins what waits for others.
+    /// Starts work that waits for other ranks.
     fn begin(self: Arc<Self>, work: impl FnOnce(&Self) -> Result<(), Code> + Send + 'static) -> Result<(), Code> {
         self.state.store(IN_PROGRESS, Ordering::Release);
         std::thread::spawn(move || self.state.store(work(&self).err().unwrap_or(0), Ordering::Release));
@@ -71,10 +74,9 @@ impl Comm {
     }
 }
 
-/// Ways to others, or why rank 0 will have none of them.
+/// Connections to other ranks, or the verdict of rank 0 against them.
 type Peers = Result<Vec<UnixStream>, Code>;
 
-/// By their handles.
 static COMMS: Mutex<BTreeMap<usize, Arc<Comm>>> = Mutex::new(BTreeMap::new());
 
 fn comm(handle: Opaque) -> Result<Arc<Comm>, Code> {
@@ -85,20 +87,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks again and again, for so long.
+/// Repeats `look` until it succeeds or the time limit is exceeded.
 fn wait_for<T>(mut look: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    use ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
+
     let started = Instant::now();
     loop {
         match look() {
             Err(error) if started.elapsed() > LIMIT => return Err(error),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::WouldBlock
-                ) =>
-            {
-                sleep(PAUSE);
-            }
+            Err(error) if matches!(error.kind(), NotFound | ConnectionRefused | WouldBlock) => sleep(PAUSE),
             found => return found,
         }
     }
@@ -111,7 +108,8 @@ fn limited(stream: UnixStream) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Rank 0: everybody tells its rank and device, and is told whether all is well. No two ranks may have the same device.
+/// Rank 0: receives the rank and device of every other rank, and answers whether all are valid. No two may use the same
+/// device.
 fn gather(path: &Path, ranks: usize, device: c_int) -> io::Result<Peers> {
     let listener = UnixListener::bind(path)?;
     let found = meet(&listener, ranks, device);
@@ -139,7 +137,7 @@ fn meet(listener: &UnixListener, ranks: usize, device: c_int) -> io::Result<Peer
     Ok(if verdict == 0 { Ok(peers.into_values().collect()) } else { Err(verdict) })
 }
 
-/// Another rank.
+/// All other ranks: connects to rank 0.
 fn join(path: &Path, rank: c_int, device: c_int) -> io::Result<Peers> {
     let mut first = limited(wait_for(|| UnixStream::connect(path))?)?;
     first.write_all([rank.to_le_bytes(), device.to_le_bytes()].as_flattened())?;
@@ -154,7 +152,7 @@ fn send(to: &mut UnixStream, values: &[f32]) -> io::Result<()> {
     to.write_all(bytemuck::cast_slice(values))
 }
 
-/// As many as there are here, or nothing.
+/// Receives exactly as many values as this rank has.
 fn receive(from: &mut UnixStream, values: &mut [f32]) -> io::Result<()> {
     let mut len = [0; 8];
     from.read_exact(&mut len)?;
@@ -164,7 +162,7 @@ fn receive(from: &mut UnixStream, values: &mut [f32]) -> io::Result<()> {
     from.read_exact(bytemuck::cast_slice_mut(values))
 }
 
-/// The sum of all ranks' values, in place.
+/// Sums the values of all ranks, in place.
 fn reduce(comm: &Comm, values: &mut [f32]) -> io::Result<()> {
     let mut peers = lock(&comm.peers);
     if !comm.is_first {
@@ -179,36 +177,21 @@ fn reduce(comm: &Comm, values: &mut [f32]) -> io::Result<()> {
     peers.iter_mut().try_for_each(|peer| send(peer, values))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclGetVersion(version: Out<'_, c_int>) -> Code {
-    call("ncclGetVersion", || put(version, VERSION, INVALID_ARGUMENT))
-}
+export! {
+    fn ncclGetVersion(version: Out<'_, c_int>) { put(version, VERSION, INVALID_ARGUMENT) }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclGetUniqueId(id: Out<'_, UniqueId>) -> Code {
-    call("ncclGetUniqueId", || {
+    fn ncclGetUniqueId(id: Out<'_, UniqueId>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = std::env::temp_dir().join(format!("tidegate-{}-{now}", std::process::id()));
         let (bytes, mut own) = (path.as_os_str().as_bytes(), [0; 128]);
         own.get_mut(..bytes.len()).ok_or(SYSTEM_ERROR)?.copy_from_slice(bytes);
         put(id, UniqueId(own), INVALID_ARGUMENT)
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclCommInitRankConfig(
-    made: Out<'_, usize>,
-    ranks: c_int,
-    id: UniqueId,
-    rank: c_int,
-    config: Option<&Config>,
-) -> Code {
-    call("ncclCommInitRankConfig", || {
-        let known = (size_of::<Config>(), 0xcafe_beef, 21_400, 0);
-        let config = config.map(|config| (config.size, config.magic, config.version, config.blocking));
-        if !(0..ranks).contains(&rank) || config != Some(known) {
-            return Err(INVALID_ARGUMENT);
-        }
+    fn ncclCommInitRankConfig(
+        made: Out<'_, usize>, ranks: c_int, id: UniqueId, rank: c_int, config: Option<&Config>,
+    ) {
+        need((0..ranks).contains(&rank) && config == Some(&CONFIG), INVALID_ARGUMENT)?;
         let device = machine().current_device().map_err(|_| CUDA_ERROR)?;
         let (peers, state) = (Mutex::default(), AtomicI32::new(0));
         let comm = Arc::new(Comm { device, is_first: rank == 0, peers, state });
@@ -226,33 +209,20 @@ extern "C" fn ncclCommInitRankConfig(
             *lock(&comm.peers) = peers.map_err(|_| SYSTEM_ERROR)??;
             Ok(())
         })
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclCommGetAsyncError(of: Opaque, state: Out<'_, Code>) -> Code {
-    call("ncclCommGetAsyncError", || put(state, comm(of)?.state.load(Ordering::Acquire), INVALID_ARGUMENT))
-}
+    fn ncclCommGetAsyncError(of: Opaque, state: Out<'_, Code>) {
+        put(state, comm(of)?.state.load(Ordering::Acquire), INVALID_ARGUMENT)
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclAllReduce(
-    from: *const c_void,
-    to: *mut c_void,
-    count: usize,
-    data_type: c_uint,
-    operation: c_uint,
-    of: Opaque,
-    stream: Opaque,
-) -> Code {
-    call("ncclAllReduce", || {
+    fn ncclAllReduce(
+        from: *const c_void, to: *mut c_void, count: usize, data_type: c_uint, operation: c_uint,
+        of: Opaque, stream: Opaque,
+    ) {
         let (comm, from, to) = (comm(of)?, from.addr() as u64, to.addr() as u64);
-        if (data_type, operation) != (FLOAT, SUM) || !machine().is_stream(stream) {
-            return Err(INVALID_ARGUMENT);
-        }
-        // Whoever asks for something before the last is done is refused.
-        if comm.state.load(Ordering::Acquire) != 0 {
-            return Err(INVALID_USAGE);
-        }
+        need((data_type, operation) == (FLOAT, SUM) && machine().is_stream(stream), INVALID_ARGUMENT)?;
+        // A call before the last one is finished is refused.
+        need(comm.state.load(Ordering::Acquire) == 0, INVALID_USAGE)?;
         let values = machine().floats(Element::F32, from, count, comm.device);
         let mut values = values.ok_or(INVALID_ARGUMENT)?;
         machine().words(to, count, comm.device).ok_or(INVALID_ARGUMENT)?;
@@ -263,17 +233,10 @@ extern "C" fn ncclAllReduce(
             }
             machine().put_floats(Element::F32, to, &values, comm.device).ok_or(INVALID_ARGUMENT)
         })
-    })
-}
+    }
 
-#[unsafe(no_mangle)]
-extern "C" fn ncclCommDestroy(comm: Opaque) -> Code {
-    call("ncclCommDestroy", || lock(&COMMS).remove(&comm.addr()).map(drop).ok_or(INVALID_ARGUMENT))
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn ncclCommAbort(comm: Opaque) -> Code {
-    call("ncclCommAbort", || lock(&COMMS).remove(&comm.addr()).map(drop).ok_or(INVALID_ARGUMENT))
+    fn ncclCommDestroy(comm: Opaque) { lock(&COMMS).remove(&comm.addr()).map(drop).ok_or(INVALID_ARGUMENT) }
+    fn ncclCommAbort(comm: Opaque) { lock(&COMMS).remove(&comm.addr()).map(drop).ok_or(INVALID_ARGUMENT) }
 }
 
 #[unsafe(no_mangle)]
@@ -295,12 +258,12 @@ mod tests {
     use std::mem::MaybeUninit;
     use std::ptr::{null_mut, without_provenance, without_provenance_mut};
 
-    /// What comes of what is in progress.
+    /// Waits for the result of the last call.
     fn end(comm: Opaque) -> Code {
         let mut state = MaybeUninit::new(IN_PROGRESS);
         loop {
             assert_eq!(ncclCommGetAsyncError(comm, Some(&mut state)), 0);
-            // SAFETY: it was written to before.
+            // SAFETY: `state` was initialized above.
             match unsafe { state.assume_init() } {
                 IN_PROGRESS => sleep(PAUSE),
                 code => return code,
@@ -308,15 +271,13 @@ mod tests {
         }
     }
 
-    /// The code of a rank's last call, and what came of its values; it goes without a sum if it has none.
+    /// Runs a rank. Returns the code of its last call and its sums. Without values it leaves before the sum.
     fn rank(id: UniqueId, rank: c_int, device: c_int, values: &[f32]) -> (Code, Vec<f32>) {
         let context = machine().retain(device);
         machine().set_current(context).unwrap();
         let mut comm = MaybeUninit::new(0);
-        let config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: 21_400, blocking: 0 };
-        let code = ncclCommInitRankConfig(Some(&mut comm), 3, id, rank, Some(&config));
-        assert_eq!(code, IN_PROGRESS);
-        // SAFETY: it was written to before.
+        assert_eq!(ncclCommInitRankConfig(Some(&mut comm), 3, id, rank, Some(&CONFIG)), IN_PROGRESS);
+        // SAFETY: `comm` was initialized above.
         let comm = without_provenance_mut(unsafe { comm.assume_init() });
         let code = end(comm);
         if code != 0 || values.is_empty() {
@@ -336,26 +297,25 @@ mod tests {
         (code, machine().floats(Element::F32, address, values.len(), device).unwrap())
     }
 
-    /// Device and values of each rank.
+    /// Runs three ranks with these devices and values.
     fn all(of: [(c_int, &[f32]); 3]) -> [(Code, Vec<f32>); 3] {
         let mut id = MaybeUninit::new(UniqueId([0; 128]));
         assert_eq!(ncclGetUniqueId(Some(&mut id)), 0);
-        // SAFETY: it was written to.
+        // SAFETY: `id` was initialized above.
         let id = unsafe { id.assume_init() };
         std::thread::scope(|scope| {
-            let mut number = 0;
+            let mut numbers = 0..;
             let run = of.map(|(device, values)| {
-                let own = number;
-                number += 1;
-                scope.spawn(move || rank(id, own, device, values))
+                let number = numbers.next().unwrap();
+                scope.spawn(move || rank(id, number, device, values))
             });
             run.map(|run| run.join().unwrap())
         })
     }
 
-    /// Another order of ranks would give another sum.
+    /// The values are such that another order gives another sum.
     #[test]
-    fn all_ranks_have_the_same_sum_in_the_order_of_ranks() {
+    fn all_ranks_get_the_sum_in_the_order_of_ranks() {
         let (big, small): (f32, f32) = (1e8, 1.0);
         let needed = vec![(big + small) - big, 7.0];
         assert_ne!(needed[0], (big - big) + small);
@@ -364,13 +324,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_rank_that_has_gone() {
+    fn a_rank_that_leaves_does_not_block_the_others() {
         let found = all([(0, &[1.0]), (1, &[]), (2, &[1.0])]).map(|(code, _)| code);
         assert_eq!(found, [SYSTEM_ERROR, 0, SYSTEM_ERROR]);
     }
 
     #[test]
-    fn two_ranks_of_one_device_are_refused() {
+    fn two_ranks_on_one_device_are_refused() {
         let found = all([(0, &[1.0]), (1, &[1.0]), (1, &[1.0])]).map(|(code, _)| code);
         assert_eq!(found, [INVALID_USAGE; 3]);
     }

@@ -1,27 +1,28 @@
-//! What cuDNN's three RNN calls have in common: what they are given, checked, and the reserve, which keeps what the way back needs:
-//! sums of all that went forward, the input, and between the two calls of the way back the gradient to the parameters.
+//! Common code of cuDNN's three RNN calls: their checked arguments, and the reserve. It holds hashes of the values of
+//! the forward pass, the input, and, between the two backward calls, the gradient of the parameters.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use tidegate_gpu::cpu::{Batch, Stack, States};
+use tidegate_gpu::cpu::{Batch, Stack, States, fill_padding, longest};
 use tidegate_gpu::layout::Layout;
 use tidegate_gpu::rnn::{Cell, Rnn};
 
 use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
+use crate::layout::{layout, places};
 use crate::machine::{Data, Described, Element, Machine};
-use crate::{Code, Opaque, space};
+use crate::{Code, Opaque, need};
 
 /// `CUDNN_RNN_ALGO_STANDARD`
 const STANDARD: c_uint = 0;
-/// What a reserve begins with once something went forward, and what follows: how far it came, and [`Sums`], 64 bits each.
+/// First word of a reserve after a forward pass. The stage and [`Sums`], of 64 bits each, follow.
 const TAG: u32 = 0x7469_6465;
 const HEADER: usize = 2 + 2 * SUMS;
 const SUMS: usize = 5;
 pub const FORWARD: u32 = 1;
 pub const BACKWARD: u32 = 2;
 
-/// Sums of what went forward: of the shapes, the parameters, both states and the outputs.
+/// Hashes of a forward pass: shapes, parameters, both states and outputs.
 pub type Sums = [u64; SUMS];
 pub const SHAPES: usize = 0;
 pub const PARAMS: usize = 1;
@@ -29,25 +30,18 @@ pub const HIDDEN: usize = 2;
 pub const CELL: usize = 3;
 pub const OUTPUTS: usize = 4;
 
-/// Whether a `cudnnForwardMode_t` is that of training.
+/// Whether a `cudnnForwardMode_t` is the one for training.
 pub fn is_training(mode: c_uint) -> Result<bool, Code> {
-    match mode {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(BAD_PARAM),
-    }
+    need(mode <= 1, BAD_PARAM).map(|()| mode == 1)
 }
 
-/// Whether a stack runs such sequences: shorter ones need padding, and the standard algorithm.
+/// Checks that a stack supports these sequences: different lengths require padding and the standard algorithm.
 pub fn check(described: &Described, x: &Data) -> Result<(), Code> {
     let even = x.lengths.iter().all(|&length| length == x.longest);
-    match even || (described.padded && described.algorithm == STANDARD) {
-        true => Ok(()),
-        false => Err(NOT_SUPPORTED),
-    }
+    need(even || (described.padded && described.algorithm == STANDARD), NOT_SUPPORTED)
 }
 
-/// Bytes of work space and of a reserve.
+/// Sizes of the work space and the reserve in bytes.
 pub fn spaces(rnn: &Rnn, x: &Data) -> [usize; 2] {
     let rows = x.longest * x.lengths.len();
     let params = Layout::described(rnn).params_size();
@@ -65,16 +59,15 @@ pub fn sum_of(values: &[f32]) -> u64 {
     sum(bytemuck::cast_slice::<f32, u32>(values))
 }
 
-/// What a reserve holds.
 pub struct Reserve<'m> {
     pub header: &'m mut [u32],
-    /// `[longest, sequences, features]`, no more than the steps that there are.
+    /// Input, `[longest, sequences, features]`; only existing steps are used.
     pub x: &'m mut [f32],
-    /// To the parameters, in the CPU path's order.
+    /// Gradient of the parameters, in the CPU's order.
     pub gradient: &'m mut [f32],
 }
 
-/// What is the same in all three calls.
+/// Arguments that all three calls have.
 pub struct Run<'m> {
     machine: &'m mut Machine,
     device: c_int,
@@ -84,7 +77,6 @@ pub struct Run<'m> {
     pub layout: Layout,
     pub x: Data,
     pub y: Data,
-    work: [u64; 2],
     reserve: [u64; 2],
 }
 
@@ -104,20 +96,14 @@ impl<'m> Run<'m> {
         let on_device = machine.words(lengths.addr() as u64, x.lengths.len(), device).ok_or(BAD_PARAM)?;
         let same = on_device.iter().map(|&length| length as usize).eq(x.lengths.iter().copied());
         let types = x.element == element && y.element == element;
-        if !types || !shapes || y.features != outputs || !same {
-            return Err(BAD_PARAM);
-        }
-        let (stack, layout) = (Stack::new(&rnn), space::layout(&rnn));
+        need(types && shapes && y.features == outputs && same, BAD_PARAM)?;
+        let (stack, layout) = (Stack::new(&rnn), layout(&rnn));
         let [work, reserve] = [work, reserve].map(|(bytes, address)| [address.addr() as u64, bytes as u64]);
-        let run = Self { machine, device, rnn, element, stack, layout, x, y, work, reserve };
-        // It holds nothing from one call to the next.
-        let [work_bytes, _] = spaces(&run.rnn, &run.x);
-        let [address, given] = run.work;
-        if given < work_bytes as u64 {
-            return Err(BAD_PARAM);
-        }
-        run.machine.words(address, work_bytes / 4, device).ok_or(BAD_PARAM)?.fill(u32::MAX);
-        Ok(run)
+        // Fill the work space: nothing in it may be used by a later call.
+        let ([bytes, _], [address, given]) = (spaces(&rnn, &x), work);
+        need(given >= bytes as u64, BAD_PARAM)?;
+        machine.words(address, bytes / 4, device).ok_or(BAD_PARAM)?.fill(u32::MAX);
+        Ok(Self { machine, device, rnn, element, stack, layout, x, y, reserve })
     }
 
     pub fn read(&mut self, from: *const c_void, len: usize) -> Result<Vec<f32>, Code> {
@@ -128,38 +114,38 @@ impl<'m> Run<'m> {
         self.machine.put_floats(self.element, to.addr() as u64, values, self.device).ok_or(BAD_PARAM)
     }
 
-    /// The parameters, in the CPU path's order.
+    /// Reads the parameters, in the CPU's order.
     pub fn params(&mut self, bytes: usize, from: *const c_void) -> Result<Vec<f32>, Code> {
-        if bytes < self.element.bytes() * self.layout.params_size() {
-            return Err(BAD_PARAM);
-        }
+        need(bytes >= self.element.bytes() * self.layout.params_size(), BAD_PARAM)?;
         let all = self.read(from, self.layout.params_size())?;
-        Ok(space::places(&self.layout).into_iter().map(|place| all[place]).collect())
+        Ok(places(&self.layout).into_iter().map(|place| all[place]).collect())
     }
 
-    /// A batch, `[longest, sequences, features]`: zeros behind the end of a sequence, up to the longest that there is.
+    /// Reads a batch, `[longest, sequences, features]`, with zeros after the end of each sequence and without unused
+    /// steps.
     pub fn batch(&mut self, data: &Data, from: *const c_void) -> Result<Vec<f32>, Code> {
         let mut values = self.read(from, data.longest * data.lengths.len() * data.features)?;
-        pad(&mut values, data, 0.0);
-        values.truncate(steps(data) * data.lengths.len() * data.features);
+        fill_padding(&mut values, &data.lengths, data.features, 0.0);
+        values.truncate(longest(&data.lengths) * data.lengths.len() * data.features);
         Ok(values)
     }
 
-    /// Writes a batch, with this behind the end of a sequence.
+    /// Writes a batch, with `fill` after the end of each sequence.
     pub fn put_batch(&mut self, data: &Data, to: *mut c_void, mut values: Vec<f32>, fill: f32) -> Result<(), Code> {
         values.resize(data.longest * data.lengths.len() * data.features, 0.0);
-        pad(&mut values, data, fill);
+        fill_padding(&mut values, &data.lengths, data.features, fill);
         self.write(to, &values)
     }
 
-    /// Numbers of the hidden or the cell state, `[pseudo-layers, sequences, ...]`: none of a cell state that there is not.
+    /// Number of elements of the hidden or cell state, `[pseudo-layers, sequences, ...]`; zero if the cell has no cell
+    /// state.
     pub fn state_len(&self, part: usize) -> usize {
         let sizes = [self.rnn.output_size(), self.rnn.settings().hidden_size];
         let there = part == 0 || self.rnn.settings().cell == Cell::Lstm;
         usize::from(there) * self.rnn.pseudo_layers() * self.x.lengths.len() * sizes[part]
     }
 
-    /// Whether a state's descriptor is what it must be: it may be null where there is no cell state.
+    /// Checks the descriptor of a state. It may be null if there is no cell state.
     pub fn check_state(&self, part: usize, descriptor: Opaque) -> Result<(), Code> {
         let len = self.state_len(part);
         if len == 0 {
@@ -169,32 +155,25 @@ impl<'m> Run<'m> {
         let size = len / (layers * rows);
         let tensor = self.machine.tensor(descriptor)?;
         let is = |found: &[c_int], needed: [usize; 3]| found.iter().map(|&value| value as usize).eq(needed);
-        match tensor.element == self.element
-            && is(&tensor.dims, [layers, rows, size])
-            && is(&tensor.strides, [rows * size, size, 1])
-        {
-            true => Ok(()),
-            false => Err(BAD_PARAM),
-        }
+        let shaped = is(&tensor.dims, [layers, rows, size]) && is(&tensor.strides, [rows * size, size, 1]);
+        need(tensor.element == self.element && shaped, BAD_PARAM)
     }
 
-    /// A state or a gradient to one; null is zeros.
+    /// Reads a state or its gradient; null means zeros.
     pub fn state(&mut self, part: usize, from: *const c_void) -> Result<Vec<f32>, Code> {
         let len = self.state_len(part);
         if from.is_null() || len == 0 { Ok(vec![0.0; len]) } else { self.read(from, len) }
     }
 
-    /// Writes a state, if there is one and it is asked for.
     pub fn put_state(&mut self, part: usize, to: *mut c_void, values: &[f32]) -> Result<(), Code> {
         if to.is_null() || self.state_len(part) == 0 { Ok(()) } else { self.write(to, values) }
     }
 
-    /// What the sequences begin with, as the CPU path has it.
+    /// The initial states in the CPU's form.
     pub fn states(&self, hidden: &[f32], cell: &[f32]) -> States {
         let (layers, rows) = (self.rnn.pseudo_layers(), self.x.lengths.len());
-        let each = |all: &[f32], k: usize, size: usize| match all.chunks_exact(rows * size).nth(k) {
-            Some(own) => own.to_vec(),
-            None => vec![0.0; rows * size],
+        let each = |all: &[f32], k, size| {
+            all.chunks_exact(rows * size).nth(k).map_or_else(|| vec![0.0; rows * size], <[f32]>::to_vec)
         };
         let (output, units) = (self.rnn.output_size(), self.rnn.settings().hidden_size);
         States((0..layers).map(|k| [each(hidden, k, output), each(cell, k, units)]).collect())
@@ -208,12 +187,9 @@ impl<'m> Run<'m> {
         sum((format!("{:?}", self.rnn), &self.x.lengths, self.x.longest))
     }
 
-    /// The reserve, if it is as long as it must be.
     pub fn reserve(&mut self) -> Result<Reserve<'_>, Code> {
         let ([_, bytes], [address, given]) = (spaces(&self.rnn, &self.x), self.reserve);
-        if given < bytes as u64 {
-            return Err(BAD_PARAM);
-        }
+        need(given >= bytes as u64, BAD_PARAM)?;
         let x_len = self.x.longest * self.x.lengths.len() * self.x.features;
         let words = self.machine.words(address, bytes / 4, self.device).ok_or(BAD_PARAM)?;
         let (header, rest) = words.split_at_mut(HEADER);
@@ -221,7 +197,7 @@ impl<'m> Run<'m> {
         Ok(Reserve { header, x, gradient })
     }
 
-    /// Keeps what went forward.
+    /// Stores the hashes and input of a forward pass.
     pub fn keep(&mut self, sums: Sums, given: &[f32]) -> Result<(), Code> {
         let Reserve { header, x, gradient } = self.reserve()?;
         let words = sums.iter().flat_map(|&sum| [sum as u32, (sum >> 32) as u32]);
@@ -231,24 +207,11 @@ impl<'m> Run<'m> {
         Ok(())
     }
 
-    /// Whether these went forward into this reserve, and the way back came so far.
+    /// Checks that the reserve is that of the same forward pass, and that the passes have reached `stage`.
     pub fn check_kept(&mut self, stage: u32, sums: &[(usize, u64)]) -> Result<(), Code> {
         let header = self.reserve()?.header;
         let kept = |which: usize| u64::from(header[2 + 2 * which]) | u64::from(header[3 + 2 * which]) << 32;
         let same = sums.iter().all(|&(which, sum)| kept(which) == sum);
-        if header[0] == TAG && header[1] >= stage && same { Ok(()) } else { Err(BAD_PARAM) }
-    }
-}
-
-/// Steps of the longest sequence that there is.
-pub fn steps(data: &Data) -> usize {
-    data.lengths.iter().copied().max().unwrap_or(0)
-}
-
-/// Fills what lies behind the end of a sequence.
-fn pad(values: &mut [f32], data: &Data, fill: f32) {
-    for (step, rows) in values.chunks_exact_mut(data.lengths.len() * data.features).enumerate() {
-        let ended = rows.chunks_exact_mut(data.features).zip(&data.lengths).filter(|(_, length)| step >= **length);
-        ended.for_each(|(row, _)| row.fill(fill));
+        need(header[0] == TAG && header[1] >= stage && same, BAD_PARAM)
     }
 }

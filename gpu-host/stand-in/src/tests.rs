@@ -1,54 +1,59 @@
-//! What must be refused is refused: a stand-in that takes everything would prove nothing.
-#![expect(unsafe_code, reason = "it calls what C calls")]
+//! Tests that invalid calls are refused: a stand-in that accepts everything would prove nothing.
+#![expect(unsafe_code, reason = "the tests call exported functions")]
 
 use std::mem::MaybeUninit;
-use std::ptr::{null_mut, without_provenance as at, without_provenance_mut as at_mut};
+use std::ptr::{null_mut, without_provenance_mut as at};
 
 use crate::cudnn::{BAD_PARAM, NOT_SUPPORTED};
 use crate::descriptors::*;
 use crate::driver::*;
 use crate::machine::{Element, machine};
 use crate::space::*;
-use crate::{Code, Opaque, compute, cuda};
+use crate::{Code, Opaque, compute, cuda, need};
 
-/// What a call gives through its argument.
+/// Calls one of cuDNN's RNN functions. The lines of the arguments are those of the declaration.
+macro_rules! call {
+    ($name:ident($($arg:expr),* $(,)?)) => { compute::$name($($arg),*) };
+}
+
+/// Result that a call writes through its argument.
 fn given<T>(call: impl FnOnce(Option<&mut MaybeUninit<T>>) -> Code) -> T {
     let mut out = MaybeUninit::uninit();
     assert_eq!(call(Some(&mut out)), 0);
-    // SAFETY: the call has succeeded, so it has written the result.
+    // SAFETY: the call succeeded, so it has written the result.
     unsafe { out.assume_init() }
 }
 
-/// The first device is the thread's from here on.
+/// Makes the first device current for the thread.
 fn bind() {
     assert_eq!(cuInit(0), 0);
     let context = given(|out| cuDevicePrimaryCtxRetain(out, 0));
-    assert_eq!(cuCtxSetCurrent(at_mut(context)), 0);
+    assert_eq!(cuCtxSetCurrent(at(context)), 0);
 }
 
-fn alloc(bytes: usize) -> u64 {
-    given(|out| cuMemAllocAsync(out, bytes, null_mut()))
+fn alloc(bytes: usize) -> Opaque {
+    at(given(|out| cuMemAllocAsync(out, bytes, null_mut())) as usize)
 }
 
-fn upload<T>(values: &[T]) -> u64 {
+fn upload<T>(values: &[T]) -> Opaque {
     let bytes = size_of_val(values);
     let address = alloc(bytes);
-    // SAFETY: the values have so many bytes.
-    assert_eq!(unsafe { cuMemcpyHtoDAsync_v2(address, values.as_ptr().cast(), bytes, null_mut()) }, 0);
+    // SAFETY: `values` has this many bytes.
+    assert_eq!(unsafe { cuMemcpyHtoDAsync_v2(address.addr() as u64, values.as_ptr().cast(), bytes, null_mut()) }, 0);
     address
 }
 
-fn floats(address: u64, len: usize) -> Vec<f32> {
-    machine().floats(Element::F32, address, len, 0).unwrap()
+fn floats(address: Opaque, len: usize) -> Vec<f32> {
+    machine().floats(Element::F32, address.addr() as u64, len, 0).unwrap()
 }
 
 #[test]
-fn memory_is_only_what_was_asked_for_and_not_given_back() {
+fn memory_is_accessible_only_within_live_allocations() {
     assert_eq!(cuMemAllocAsync(Some(&mut MaybeUninit::uninit()), 4, null_mut()), cuda::INVALID_CONTEXT);
     bind();
-    let address = alloc(10);
+    let address = alloc(10).addr() as u64;
     let mut host = [0_u8; 11];
-    // SAFETY: there is room for so many bytes.
+    // SAFETY: `host` has room for 11 bytes.
     let mut download =
         |address, bytes| unsafe { cuMemcpyDtoHAsync_v2(host.as_mut_ptr().cast(), address, bytes, null_mut()) };
     assert_eq!(download(address, 10), 0);
@@ -56,9 +61,9 @@ fn memory_is_only_what_was_asked_for_and_not_given_back() {
     for (address, bytes) in [(address, 11), (address + 4, 7), (address + 10, 1), (address - 1, 1), (0, 1)] {
         assert_eq!(download(address, bytes), cuda::INVALID_VALUE, "{bytes} at {address}");
     }
-    assert_eq!(host[..10], [0xff; 10], "nobody has written there");
+    assert_eq!(host[..10], [0xff; 10], "uninitialized");
     assert_eq!(cuMemsetD8Async(address, 0, 11, null_mut()), cuda::INVALID_VALUE);
-    assert_eq!(cuMemsetD8Async(address, 0, 10, at_mut(0x999)), cuda::INVALID_HANDLE);
+    assert_eq!(cuMemsetD8Async(address, 0, 10, at(0x999)), cuda::INVALID_HANDLE);
     assert_eq!(cuMemFreeAsync(address + 4, null_mut()), cuda::INVALID_VALUE);
     assert_eq!(cuMemFreeAsync(address, null_mut()), 0);
     assert_eq!(cuMemFreeAsync(address, null_mut()), cuda::INVALID_VALUE);
@@ -67,11 +72,11 @@ fn memory_is_only_what_was_asked_for_and_not_given_back() {
 }
 
 #[test]
-fn a_descriptor_serves_only_as_what_it_is_and_while_it_lives() {
+fn a_descriptor_is_accepted_only_for_its_type_and_while_it_is_alive() {
     bind();
     let (handle, rnn) = (given(|out| cudnnCreate(out)), given(|out| cudnnCreateRNNDescriptor(out)));
     let bytes = |rnn| cudnnGetRNNWeightSpaceSize(handle, rnn, Some(&mut MaybeUninit::uninit()));
-    assert_eq!(bytes(rnn), BAD_PARAM, "it was not set");
+    assert_eq!(bytes(rnn), BAD_PARAM, "not set");
     assert_eq!(bytes(handle), BAD_PARAM);
     assert_eq!(cudnnDestroyTensorDescriptor(rnn), BAD_PARAM);
     assert_eq!(cudnnDestroyRNNDescriptor(rnn), 0);
@@ -83,12 +88,13 @@ fn a_descriptor_serves_only_as_what_it_is_and_while_it_lives() {
     assert_eq!(cudnnSetRNNDescriptor_v8(rnn, 0, 2, 2, 0, 0, 0, 0, 3, 3, 4, 4, 1, dropout, 1), 0);
     assert_eq!(bytes(rnn), 0);
     assert_eq!(cudnnDestroyDropoutDescriptor(dropout), 0);
-    assert_eq!(bytes(rnn), BAD_PARAM, "its dropout is gone");
+    assert_eq!(bytes(rnn), BAD_PARAM, "dropout descriptor destroyed");
     assert_eq!(cudnnDestroy(handle), 0);
     assert_eq!(set(0.0), BAD_PARAM);
 }
 
-/// A GRU of two layers, three features and four units, over sequences of three steps and one.
+/// A GRU with two layers, input size 3 and hidden size 4, for sequences of three steps and one step.
+#[derive(Clone, Copy)]
 struct Gru {
     handle: Opaque,
     rnn: Opaque,
@@ -104,19 +110,19 @@ const X_LEN: usize = 3 * 2 * 3;
 const Y_LEN: usize = 3 * 2 * 4;
 const STATE_LEN: usize = 2 * 2 * 4;
 
-/// Addresses of a batch.
+/// Device addresses of a batch.
 #[derive(Clone, Copy)]
 struct Batch {
-    lengths: u64,
-    weights: u64,
-    x: u64,
-    y: u64,
-    /// What all but the outputs' is.
-    to_end: u64,
-    work: u64,
-    reserve: u64,
-    /// The gradient to the outputs, and what is made of it: to the input, to the state and to the weights.
-    gradients: [u64; 4],
+    lengths: Opaque,
+    weights: Opaque,
+    x: Opaque,
+    y: Opaque,
+    /// Gradient of the final states.
+    to_end: Opaque,
+    work: Opaque,
+    reserve: Opaque,
+    /// Gradients: of the outputs (read), of the input, of the initial states and of the weights (written).
+    gradients: [Opaque; 4],
 }
 
 impl Gru {
@@ -129,7 +135,7 @@ impl Gru {
         let data = |features| {
             let data = given(|out| cudnnCreateRNNDataDescriptor(out));
             let fill = (&raw const FILL).cast();
-            // SAFETY: there are two lengths, and the filling is there.
+            // SAFETY: there are two lengths, and `fill` points to a value.
             let set = unsafe { cudnnSetRNNDataDescriptor(data, 0, 0, 3, 2, features, LENGTHS.as_ptr(), fill) };
             assert_eq!(set, 0);
             data
@@ -140,11 +146,9 @@ impl Gru {
             assert_eq!(cudnnSetTensorNdDescriptor(state, 0, 3, [2, 2, 4].as_ptr(), [8, 4, 1].as_ptr()), 0);
         }
         let (mut work, mut reserve) = (MaybeUninit::new(0), MaybeUninit::new(0));
-        match cudnnGetRNNTempSpaceSizes(handle, rnn, 1, x, Some(&mut work), Some(&mut reserve)) {
-            0 => {}
-            code => return Err(code),
-        }
-        // SAFETY: both were written to before.
+        let code = cudnnGetRNNTempSpaceSizes(handle, rnn, 1, x, Some(&mut work), Some(&mut reserve));
+        need(code == 0, code)?;
+        // SAFETY: both were initialized above.
         let (work, reserve) = unsafe { (work.assume_init(), reserve.assume_init()) };
         let sizes = [given(|out| cudnnGetRNNWeightSpaceSize(handle, rnn, out)), work, reserve];
         Ok(Self { handle, rnn, x, y, state, sizes })
@@ -166,88 +170,35 @@ impl Gru {
         }
     }
 
-    /// From zero states, which null is.
+    /// From zero states, which are null.
     fn forward(&self, b: &Batch) -> Code {
-        let [weights, work, reserve] = self.sizes;
-        let [own_x, own_y] = [b.x, b.y].map(|address| at_mut(address as usize));
-        compute::cudnnRNNForward(
-            self.handle,
-            self.rnn,
-            1,
-            at(b.lengths as usize),
-            self.x,
-            own_x,
-            self.y,
-            own_y,
-            self.state,
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            weights,
-            at(b.weights as usize),
-            work,
-            at_mut(b.work as usize),
-            reserve,
-            at_mut(b.reserve as usize),
-        )
+        let (Self { handle, rnn, x, y, state, sizes: [weights, work, reserve] }, null) = (*self, null_mut());
+        call! { cudnnRNNForward(
+            handle, rnn, 1, b.lengths.cast(), x, b.x, y, b.y, state, null, null, null, null, null,
+            weights, b.weights, work, b.work, reserve, b.reserve,
+        ) }
     }
 
     fn backward_data(&self, b: &Batch) -> Code {
-        let [weights, work, reserve] = self.sizes;
-        let [to_y, to_x, to_state, _] = b.gradients.map(|address| at_mut(address as usize));
-        compute::cudnnRNNBackwardData_v8(
-            self.handle,
-            self.rnn,
-            at(b.lengths as usize),
-            self.y,
-            at(b.y as usize),
-            to_y,
-            self.x,
-            to_x,
-            self.state,
-            null_mut(),
-            at(b.to_end as usize),
-            to_state,
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            null_mut(),
-            weights,
-            at(b.weights as usize),
-            work,
-            at_mut(b.work as usize),
-            reserve,
-            at_mut(b.reserve as usize),
-        )
+        let (Self { handle, rnn, x, y, state, sizes: [weights, work, reserve] }, null) = (*self, null_mut());
+        let [to_y, to_x, to_state, _] = b.gradients;
+        call! { cudnnRNNBackwardData_v8(
+            handle, rnn, b.lengths.cast(), y, b.y, to_y, x, to_x, state, null, b.to_end, to_state, null, null, null, null,
+            weights, b.weights, work, b.work, reserve, b.reserve,
+        ) }
     }
 
     fn backward_weights(&self, b: &Batch, mode: u32) -> Code {
-        let [weights, work, reserve] = self.sizes;
-        compute::cudnnRNNBackwardWeights_v8(
-            self.handle,
-            self.rnn,
-            mode,
-            at(b.lengths as usize),
-            self.x,
-            at(b.x as usize),
-            self.state,
-            null_mut(),
-            self.y,
-            at(b.y as usize),
-            weights,
-            at_mut(b.gradients[3] as usize),
-            work,
-            at_mut(b.work as usize),
-            reserve,
-            at_mut(b.reserve as usize),
-        )
+        let Self { handle, rnn, x, y, state, sizes: [weights, work, reserve] } = *self;
+        call! { cudnnRNNBackwardWeights_v8(
+            handle, rnn, mode, b.lengths.cast(), x, b.x, state, null_mut(), y, b.y,
+            weights, b.gradients[3], work, b.work, reserve, b.reserve,
+        ) }
     }
 }
 
 #[test]
-fn what_is_undefined_is_no_number_and_gradients_are_added() {
+fn undefined_values_are_nan_and_gradients_are_added() {
     let gru = Gru::new(0).unwrap();
     let batch = gru.batch();
     assert_eq!((gru.forward(&batch), gru.backward_data(&batch), gru.backward_weights(&batch, 0)), (0, 0, 0));
@@ -267,17 +218,17 @@ fn what_is_undefined_is_no_number_and_gradients_are_added() {
 }
 
 #[test]
-fn the_way_back_is_that_of_what_went_forward() {
+fn a_backward_pass_must_match_its_forward_pass() {
     let gru = Gru::new(0).unwrap();
     let batch = gru.batch();
-    assert_eq!(gru.backward_data(&batch), BAD_PARAM, "nothing went forward");
+    assert_eq!(gru.backward_data(&batch), BAD_PARAM, "no forward pass yet");
     assert_eq!(gru.forward(&batch), 0);
-    assert_eq!(gru.backward_weights(&batch, 0), BAD_PARAM, "the data's comes first");
-    let changed = |address: u64, back: &dyn Fn() -> Code| {
-        let before = floats(address, 1);
-        machine().put_floats(Element::F32, address, &[before[0] + 0.5], 0).unwrap();
+    assert_eq!(gru.backward_weights(&batch, 0), BAD_PARAM, "no backward pass for the data yet");
+    let changed = |address: Opaque, back: &dyn Fn() -> Code| {
+        let (place, before) = (address.addr() as u64, floats(address, 1));
+        machine().put_floats(Element::F32, place, &[before[0] + 0.5], 0).unwrap();
         let code = back();
-        machine().put_floats(Element::F32, address, &before, 0).unwrap();
+        machine().put_floats(Element::F32, place, &before, 0).unwrap();
         code
     };
     let data = || gru.backward_data(&batch);
@@ -291,7 +242,7 @@ fn the_way_back_is_that_of_what_went_forward() {
 }
 
 #[test]
-fn a_buffer_that_is_too_small_or_of_other_lengths_is_refused() {
+fn invalid_buffers_are_refused() {
     let gru = Gru::new(0).unwrap();
     let batch = gru.batch();
     let short = alloc(4);
@@ -303,12 +254,12 @@ fn a_buffer_that_is_too_small_or_of_other_lengths_is_refused() {
         Batch { y: short, ..batch },
         Batch { work: short, ..batch },
         Batch { reserve: short, ..batch },
-        Batch { x: batch.x + 4, ..batch },
-        Batch { x: 0, ..batch },
+        Batch { x: batch.x.wrapping_byte_add(4), ..batch },
+        Batch { x: null_mut(), ..batch },
     ];
     assert_eq!(wrong.map(|batch| gru.forward(&batch)), [BAD_PARAM; 9]);
     assert_eq!(gru.forward(&batch), 0);
     assert_eq!(gru.forward(&Batch { weights: alloc(gru.sizes[0]), ..batch }), 0);
-    assert!(floats(batch.y, 4).into_iter().all(f32::is_nan), "weights that nobody has written show");
-    assert_eq!(Gru::new(3).err(), Some(NOT_SUPPORTED), "of sequences of other lengths");
+    assert!(floats(batch.y, 4).into_iter().all(f32::is_nan), "uninitialized weights must show");
+    assert_eq!(Gru::new(3).err(), Some(NOT_SUPPORTED), "sequences of different lengths");
 }

@@ -1,15 +1,14 @@
-//! Four integers of 32 bits. Weights are widened to 16 bits as they are read; the products of a row's columns are summed in
-//! lanes of their own.
+//! Vectors of four 32-bit integers. Weights are widened to 16 bits as they are loaded; each row has four lanes for the
+//! products of its columns.
 
 use core::arch::aarch64::*;
 
-use tidegate::curve::TANH_HALF;
+use tidegate::internals::curve::TANH_HALF;
 
-use super::{Neon, with_neon};
-use crate::integer::Integers;
-use crate::simd::Task;
+use super::Neon;
+use crate::integer::simd::Integers;
 
-/// Steps of the table to either side.
+/// Entries of the table on either side of its middle.
 const REACH: i32 = (TANH_HALF.len() / 2) as i32;
 const _: () = assert!(TANH_HALF.len() == 2 * REACH as usize + 1);
 
@@ -20,18 +19,12 @@ impl Integers for Neon {
     type Columns = [i16; 4];
     /// The four columns, twice.
     type Spread = int16x8_t;
-    /// Of each row the sums of its four columns.
+    /// For each row, the sums of its four columns.
     type Sums = [int32x4_t; 4];
 
     const LANES: usize = 4;
     const COLUMNS: usize = 4;
     const EXCESS: i32 = 0;
-
-    #[inline(always)]
-    fn vectorize<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
-        unsafe { with_neon(task) }
-    }
 
     #[inline(always)]
     fn load(self, lanes: &[i32; 4]) -> int32x4_t {
@@ -119,7 +112,7 @@ impl Integers for Neon {
 
     #[inline(always)]
     fn shr(self, a: int32x4_t, by: u32) -> int32x4_t {
-        // To the left by less than nothing.
+        // A left shift by a negative amount is a right shift.
         proven!(vshlq_s32(a, vdupq_n_s32(-by.cast_signed())))
     }
 
@@ -141,8 +134,8 @@ impl Integers for Neon {
         let index = self.add(self.max(self.min(index, self.splat(REACH - 1)), self.splat(-REACH)), self.splat(REACH));
         let mut lanes = self.store(index);
         for lane in &mut lanes {
-            // SAFETY: every index is 0 to 2 REACH - 1, and the four bytes that are read are that value of the table and the
-            // next one: it has 2 REACH + 1. They need not be aligned.
+            // SAFETY: every index is 0 to 2 REACH - 1, and the four bytes that are read are that value of the table and
+            // the next one: it has 2 REACH + 1. They need not be aligned.
             *lane = unsafe { TANH_HALF.as_ptr().add(*lane as usize).cast::<i32>().read_unaligned() };
         }
         self.load(&lanes)

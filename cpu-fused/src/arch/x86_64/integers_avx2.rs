@@ -1,18 +1,17 @@
-//! Eight integers of 32 bits. Weights are widened to 16 bits as they are read.
+//! Vectors of eight 32-bit integers. Weights are widened to 16 bits as they are loaded.
 
 use core::arch::x86_64::*;
 
-use tidegate::curve::TANH_HALF;
+use tidegate::internals::curve::TANH_HALF;
 
-use super::{Avx2, with_avx2};
-use crate::integer::Integers;
-use crate::simd::Task;
+use super::Avx2;
+use crate::integer::simd::Integers;
 
-/// Steps of the table to either side.
+/// Entries of the table on either side of its middle.
 const REACH: i32 = (TANH_HALF.len() / 2) as i32;
 const _: () = assert!(TANH_HALF.len() == 2 * REACH as usize + 1);
 
-/// Of each lane of 32 bits the lower half, in the first eight bytes of each 16.
+/// Moves the lower half of each 32-bit lane to the first eight bytes of each 16.
 #[rustfmt::skip]
 const LOWER_HALVES: [i8; 32] = [
     0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1, 0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,
@@ -29,12 +28,6 @@ impl Integers for Avx2 {
     const LANES: usize = 8;
     const COLUMNS: usize = 2;
     const EXCESS: i32 = 0;
-
-    #[inline(always)]
-    fn vectorize<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
-        unsafe { with_avx2(task) }
-    }
 
     #[inline(always)]
     fn load(self, lanes: &[i32; 8]) -> __m256i {
@@ -142,8 +135,8 @@ impl Integers for Avx2 {
     #[inline(always)]
     fn tanh_half(self, index: __m256i) -> __m256i {
         let index = self.add(self.max(self.min(index, self.splat(REACH - 1)), self.splat(-REACH)), self.splat(REACH));
-        // SAFETY: `self` proves AVX2; every index is 0 to 2 REACH - 1, and with 2 bytes a step the four that are read are
-        // that value of the table and the next one: it has 2 REACH + 1.
+        // SAFETY: `self` proves AVX2; every index is 0 to 2 REACH - 1, and with 2 bytes a step the four that are read
+        // are that value of the table and the next one: it has 2 REACH + 1.
         unsafe { _mm256_i32gather_epi32::<2>(TANH_HALF.as_ptr().cast(), index) }
     }
 

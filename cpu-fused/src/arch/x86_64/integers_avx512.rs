@@ -1,26 +1,25 @@
-//! Sixteen integers of 32 bits. Of what weights are multiplied with, 2^15 is added, so that both bytes are unsigned: VNNI
-//! multiplies such with signed ones, four of a row at once.
+//! Vectors of sixteen 32-bit integers. 2^15 is added to every operand, so that both of its bytes are unsigned: VNNI
+//! multiplies unsigned bytes with signed ones, four of a row at once.
 
 use core::arch::x86_64::*;
 
-use tidegate::curve::TANH_HALF;
+use tidegate::internals::curve::TANH_HALF;
 
-use super::{Avx512, with_avx512};
-use crate::integer::Integers;
-use crate::simd::Task;
+use super::Avx512;
+use crate::integer::simd::Integers;
 
-/// Steps of the table to either side.
+/// Entries of the table on either side of its middle.
 const REACH: i32 = (TANH_HALF.len() / 2) as i32;
 const _: () = assert!(TANH_HALF.len() == 2 * REACH as usize + 1);
 
-/// The lower bytes of four numbers of 16 bits, and behind them the upper ones.
+/// Groups the lower bytes of four 16-bit numbers, followed by the upper bytes.
 #[rustfmt::skip]
 const APART: [i8; 64] = [
     0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15,
     0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15,
 ];
 
-/// The first `len` of 32.
+/// Mask of the first `len` of 32 elements.
 const fn first(len: usize) -> __mmask32 {
     if len < 32 { (1 << len) - 1 } else { !0 }
 }
@@ -30,20 +29,14 @@ impl Integers for Avx512 {
     type Lanes = [i32; 16];
     type Weights = [i8; 64];
     type Columns = [i16; 4];
-    /// The lower bytes, and the upper ones.
+    /// Lower bytes and upper bytes.
     type Spread = [__m512i; 2];
-    /// The sums of products with these.
+    /// Sums of products with the lower and with the upper bytes.
     type Sums = [__m512i; 2];
 
     const LANES: usize = 16;
     const COLUMNS: usize = 4;
     const EXCESS: i32 = 1 << 15;
-
-    #[inline(always)]
-    fn vectorize<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
-        unsafe { with_avx512(task) }
-    }
 
     #[inline(always)]
     fn load(self, lanes: &[i32; 16]) -> __m512i {
@@ -139,8 +132,8 @@ impl Integers for Avx512 {
     #[inline(always)]
     fn tanh_half(self, index: __m512i) -> __m512i {
         let index = self.add(self.max(self.min(index, self.splat(REACH - 1)), self.splat(-REACH)), self.splat(REACH));
-        // SAFETY: `self` proves AVX-512; every index is 0 to 2 REACH - 1, and with 2 bytes a step the four that are read are
-        // that value of the table and the next one: it has 2 REACH + 1.
+        // SAFETY: `self` proves AVX-512; every index is 0 to 2 REACH - 1, and with 2 bytes a step the four that are
+        // read are that value of the table and the next one: it has 2 REACH + 1.
         unsafe { _mm512_i32gather_epi32::<2>(index, TANH_HALF.as_ptr().cast()) }
     }
 
@@ -160,7 +153,7 @@ impl Integers for Avx512 {
 
     #[inline(always)]
     fn spread(self, x: &[i16; 4]) -> [__m512i; 2] {
-        // Each half by itself: both come from memory, where one number of 64 bits would go through other registers.
+        // Both halves are broadcast from memory; a single 64-bit number would pass through general registers.
         let [low, high]: &[[u8; 4]; 2] = bytemuck::must_cast_ref(x);
         [self.splat(i32::from_ne_bytes(*low)), self.splat(i32::from_ne_bytes(*high))]
     }

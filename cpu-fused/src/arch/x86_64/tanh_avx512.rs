@@ -1,15 +1,15 @@
-//! tanh without a division: a polynomial for each of 32 segments, its coefficients picked out of registers.
+//! tanh without a division: a polynomial for each of 32 segments, with coefficients looked up in registers.
 
 use core::arch::x86_64::*;
 
 use super::Avx512;
 use crate::simd::Simd;
 
-/// Here tanh rounds to 1.
+/// Above this, tanh rounds to 1.
 const LIMIT: f32 = 9.23;
-/// The octaves of 13/8 |x| + 1 are as wide as they may be: four reach to the limit.
+/// The largest scale for which four octaves of 13/8 |x| + 1 reach the limit.
 const SCALE: f32 = 1.625;
-/// Bits of f32 below the three that say which segment of its octave.
+/// Bits of f32 below the three that select the segment of an octave.
 const BELOW: u32 = 20;
 /// Coefficients of t⁰ to t⁴ of each segment, t = 13/8 |x| + 1 - its left edge: from `tests/fit/tanh_table.py`.
 const TABLE: [[[f32; 16]; 2]; 5] = [

@@ -1,95 +1,92 @@
-//! What a backend makes of a matrix of small stacks: its parameter buffer, outputs and gradients. A device writes them down
-//! once, and machines without one compare them with the layout as it is described and with the CPU path.
+//! A matrix of small stacks, and the files with the results of a backend for it: parameter buffers, outputs and
+//! gradients. A GPU writes them once; tests on machines without one compare them with the described layout and with the
+//! CPU.
 //!
-//! Weights, inputs and the gradient to the outputs follow from a stack's number in the matrix, so that files hold only what
-//! was made.
+//! Weights, inputs and the gradient of the outputs are drawn from the number of a stack in the matrix, so the files
+//! hold only results.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
-use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{DataError, read_bytes, read_tensors};
-use tidegate_tools::output::write_atomically;
+use tidegate_gpu::cpu::{Batch, Stack, fill_padding};
+use tidegate_gpu::layout::Layout;
+use tidegate_gpu::network::uniform;
+use tidegate_gpu::rnn::{Cell, Direction, InputMode, Rnn, Settings};
+use tidegate_gpu::weights::{LayerWeights, canonical_to_params, tensors};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{DataError, read_bytes, read_tensors, write_tensors};
+use tidegate_model::output::write_atomically;
 
-use crate::cpu::{Batch, Stack};
-use crate::layout::Layout;
-use crate::network::uniform;
-use crate::rnn::{Cell, Direction, InputMode, Rnn, Settings};
-use crate::weights::{LayerWeights, canonical_to_params, tensors};
-
-/// Units of every stack.
 const HIDDEN: usize = 5;
-/// Features that its projections have.
+/// Output size of the stacks with a projection.
 const PROJECTED: usize = 3;
-/// Of cell states, about a third of which it cuts off.
+/// Limit of the cell states; it clips about a third of them.
 const CLIP: f32 = 0.3;
-/// Steps of each sequence: padding must not count.
+/// Length of each sequence. They differ, so that padding is tested.
 const LENGTHS: [usize; 3] = [6, 4, 1];
-/// Under which a file says what made it.
-const MADE_BY: &str = "made_by";
+/// File with the name of the backend.
+const MADE_BY: &str = "made_by.txt";
 const PARTS: [&str; 4] = ["params", "outputs", "to_input", "to_params"];
 
-/// A stack and all that it is given.
+/// A stack with its weights and inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// In files: cell, layers, direction and how the input is read.
+    /// Name in the files: cell, number of layers, direction and kind of input.
     pub name: String,
-    /// The stack.
+    /// Settings of the stack.
     pub rnn: Rnn,
-    /// Of each pseudo-layer.
+    /// Weights of each pseudo-layer.
     pub weights: Vec<LayerWeights>,
-    /// `[steps, sequences, input]`
+    /// Input, `[steps, sequences, input]`.
     pub batch: Batch,
-    /// The gradient to the outputs, `[steps, sequences, outputs]`; zeros behind the end of a sequence.
+    /// Gradient of the outputs, `[steps, sequences, outputs]`; zero after the end of a sequence.
     pub to_outputs: Vec<f32>,
 }
 
-/// What was made of it.
+/// A backend's results for a [`Task`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Made {
-    /// The parameter buffer.
+    /// Parameter buffer.
     pub params: Vec<f32>,
-    /// `[steps, sequences, outputs]`
+    /// Outputs, `[steps, sequences, outputs]`.
     pub outputs: Vec<f32>,
-    /// The gradient to the input, `[steps, sequences, input]`.
+    /// Gradient of the input, `[steps, sequences, input]`.
     pub to_input: Vec<f32>,
-    /// The gradient to the parameters, in their buffer's order.
+    /// Gradient of the parameters, in the order of their buffer.
     pub to_params: Vec<f32>,
 }
 
 impl Made {
-    /// In the order of [`PARTS`].
+    /// The four parts in the order of [`PARTS`].
     fn parts(&self) -> [&Vec<f32>; 4] {
         [&self.params, &self.outputs, &self.to_input, &self.to_params]
     }
 }
 
-/// How far two of [`Made`] are apart.
+/// Differences between two results.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Apart {
-    /// Whether the parameter buffers are the same.
+pub struct Difference {
+    /// Whether the parameter buffers are equal.
     pub params: bool,
-    /// The largest difference of outputs.
+    /// Largest difference of the outputs.
     pub outputs: f32,
-    /// The largest difference of gradients to the input, by the largest of these.
+    /// Largest difference of the input gradients, relative to the largest of them.
     pub to_input: f32,
-    /// Of gradients to the parameters, likewise.
+    /// Largest difference of the parameter gradients, relative to the largest of them.
     pub to_params: f32,
 }
 
-impl Apart {
-    /// The bars of the layers: outputs in f32 within 2e-5, gradients within 1e-3 of the largest.
-    pub const OUTPUTS: f32 = 2e-5;
-    /// See [`OUTPUTS`](Self::OUTPUTS).
-    pub const GRADIENTS: f32 = 1e-3;
+impl Difference {
+    /// Largest difference of outputs that passes, in f32.
+    pub const MAX_OUTPUTS: f32 = 2e-5;
+    /// Largest relative difference of gradients that passes.
+    pub const MAX_GRADIENTS: f32 = 1e-3;
 
-    /// Of what was found and what should be.
-    pub fn of(found: &Made, needed: &Made) -> Self {
-        // A gradient of zeros has nothing to be compared with.
+    /// Compares `found` with `needed`.
+    pub fn between(found: &Made, needed: &Made) -> Self {
+        // The lower bound avoids a division by zero where all gradients are zero.
         let gradient = |a: &[f32], b: &[f32]| {
             let largest = b.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
             farthest(a, b) / largest.max(1e-3)
@@ -102,20 +99,20 @@ impl Apart {
         }
     }
 
-    /// What is too far apart, if anything is.
-    pub fn broken(&self) -> Option<&'static str> {
+    /// The first part that differs too much.
+    pub fn failed(&self) -> Option<&'static str> {
         let holds = [
             self.params,
-            self.outputs <= Self::OUTPUTS,
-            self.to_input <= Self::GRADIENTS,
-            self.to_params <= Self::GRADIENTS,
+            self.outputs <= Self::MAX_OUTPUTS,
+            self.to_input <= Self::MAX_GRADIENTS,
+            self.to_params <= Self::MAX_GRADIENTS,
         ];
-        // In the order of the files' parts.
+        // In the order of `PARTS`.
         PARTS.into_iter().zip(holds).find(|(_, holds)| !holds).map(|(part, _)| part)
     }
 }
 
-/// The largest difference; infinite where there are not as many numbers, not a number where one is none.
+/// The largest difference: infinity if the lengths differ, NaN if a difference is NaN.
 fn farthest(a: &[f32], b: &[f32]) -> f32 {
     if a.len() != b.len() {
         return f32::INFINITY;
@@ -124,17 +121,17 @@ fn farthest(a: &[f32], b: &[f32]) -> f32 {
     far.fold(0.0, |most: f32, far| if far > most || far.is_nan() { far } else { most })
 }
 
-/// What a backend made of every task.
+/// A backend's results for every task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {
-    /// The backend, its version and the device.
+    /// Backend, version and device.
     pub made_by: String,
-    /// In the order of [`tasks`].
+    /// Tasks and results in the order of [`tasks`].
     pub made: Vec<(Task, Made)>,
 }
 
-/// All cells, one to three layers, one way and both, inputs that are narrower, as wide and wider than a layer or skip their
-/// weights, and LSTMs that project or clip.
+/// All stacks of the matrix: every cell, one to three layers, one and both directions, inputs narrower than, as wide as
+/// and wider than a layer or without input weights, and LSTMs with a projection or a clipped cell state.
 pub fn tasks() -> Vec<Task> {
     let mut found = Vec::new();
     let cells = [(Cell::Lstm, "lstm"), (Cell::Gru, "gru"), (Cell::RnnTanh, "tanh"), (Cell::RnnRelu, "relu")];
@@ -161,7 +158,7 @@ pub fn tasks() -> Vec<Task> {
                         cell_clip,
                         ..Settings::new(cell, input_size, HIDDEN)
                     };
-                    // Only LSTMs project.
+                    // Only LSTMs have a projection.
                     if let Ok(rnn) = Rnn::new(settings) {
                         found.push(task(found.len(), format!("{cell_name}_{layers}_{way}_{input}"), rnn));
                     }
@@ -187,11 +184,7 @@ fn task(number: usize, name: String, rnn: Rnn) -> Task {
     let steps = LENGTHS.into_iter().max().unwrap_or(0);
     let mut padded = |features: usize| {
         let mut rows: Vec<f32> = numbers(steps * LENGTHS.len() * features, 1.0);
-        for (at, row) in rows.chunks_exact_mut(features).enumerate() {
-            if at / LENGTHS.len() >= LENGTHS[at % LENGTHS.len()] {
-                row.fill(0.0);
-            }
-        }
+        fill_padding(&mut rows, &LENGTHS, features, 0.0);
         rows
     };
     let features = rnn.settings().input_size;
@@ -200,69 +193,45 @@ fn task(number: usize, name: String, rnn: Rnn) -> Task {
     Task { name, rnn, weights, batch, to_outputs }
 }
 
-/// What the CPU path makes of a task, over the weight space as it is described.
+/// The CPU's results for a task, in the described parameter layout.
 pub fn on_cpu(task: &Task) -> Made {
     let (layout, stack) = (Layout::described(&task.rnn), Stack::new(&task.rnn));
     let mut params = vec![0.0; layout.params_size()];
-    canonical_to_params(&layout, &task.weights, &mut params).expect("a task has the weights of its stack");
+    canonical_to_params(&layout, &task.weights, &mut params).expect("the weights of a task fit its stack");
     let (outputs, tape, _) = stack.forward(&params, &task.batch, None, None, None);
     let mut to_params = vec![0.0; params.len()];
     let to_input = stack.backward(&params, &tape, &task.to_outputs, &mut to_params);
     Made { params, outputs: outputs.data, to_input, to_params }
 }
 
-/// Writes a recording, to one file for each cell.
-///
-/// # Errors
-/// If a file cannot be written.
+/// Writes a recording: one file per cell, and the name of the backend.
 pub fn write(folder: &Path, Recording { made_by, made }: &Recording) -> Result<(), DataError> {
-    let mut files: BTreeMap<&str, Vec<&(Task, Made)>> = BTreeMap::new();
-    for one in made {
-        files.entry(cell(&one.0)).or_default().push(one);
-    }
-    for (cell, made) in files {
-        let path = file(folder, cell);
-        let invalid = |error: safetensors::SafeTensorError| DataError::new(&path, format!("cannot be made: {error}"));
-        let bytes = made.iter().flat_map(|(task, made)| {
-            let named = PARTS.into_iter().zip(made.parts());
-            named.map(|(part, data)| {
-                (
-                    format!("{}.{part}", task.name),
-                    data.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>(),
-                )
-            })
+    let mut files: BTreeMap<&str, BTreeMap<String, Tensor>> = BTreeMap::new();
+    for (task, made) in made {
+        let named = PARTS.into_iter().zip(made.parts());
+        let tensors = named.map(|(part, data)| {
+            (format!("{}.{part}", task.name), Tensor { shape: vec![data.len()], data: data.clone() })
         });
-        let bytes: Vec<(String, Vec<u8>)> = bytes.collect();
-        let views = bytes
-            .iter()
-            .map(|(name, bytes)| Ok((name.as_str(), TensorView::new(Dtype::F32, vec![bytes.len() / 4], bytes)?)));
-        let views = views.collect::<Result<Vec<_>, _>>().map_err(invalid)?;
-        let metadata = HashMap::from([(MADE_BY.to_owned(), made_by.clone())]);
-        let data = safetensors::serialize(views, Some(metadata)).map_err(invalid)?;
-        write_atomically(&path, |out| out.write_all(&data))?;
+        files.entry(cell(task)).or_default().extend(tensors);
     }
-    Ok(())
+    for (cell, tensors) in &files {
+        write_tensors(&file(folder, cell), tensors)?;
+    }
+    write_atomically(&folder.join(MADE_BY), |out| out.write_all(made_by.as_bytes()))
 }
 
-/// Reads a recording; `None` where the folder has none of its files.
-///
-/// # Errors
-/// If a file cannot be read, or has not all of its tasks.
+/// Reads a recording. Returns `None` if the folder has none of its files.
 pub fn read(folder: &Path) -> Result<Option<Recording>, DataError> {
     let tasks = tasks();
     if !tasks.iter().any(|task| file(folder, cell(task)).exists()) {
         return Ok(None);
     }
+    let made_by = String::from_utf8_lossy(&read_bytes(&folder.join(MADE_BY))?).into_owned();
     let mut files: BTreeMap<PathBuf, BTreeMap<String, Tensor>> = BTreeMap::new();
-    let mut all = Vec::new();
-    let mut made_by = String::new();
+    let mut made = Vec::new();
     for task in tasks {
         let path = file(folder, cell(&task));
         if !files.contains_key(&path) {
-            let bytes = read_bytes(&path)?;
-            let (_, metadata) = SafeTensors::read_metadata(&bytes)
-                .map_err(|error| DataError::new(&path, format!("is no safetensors file: {error}")))?;
-            made_by = metadata.metadata().as_ref().and_then(|data| data.get(MADE_BY)).cloned().unwrap_or_default();
             files.insert(path.clone(), read_tensors(&path)?);
         }
         let part = |part: &str| {
@@ -271,10 +240,9 @@ pub fn read(folder: &Path) -> Result<Option<Recording>, DataError> {
             tensor.map(|tensor| tensor.data.clone()).ok_or_else(|| DataError::new(&path, format!("has no {name}")))
         };
         let [params, outputs, to_input, to_params] = PARTS.map(part);
-        let made = Made { params: params?, outputs: outputs?, to_input: to_input?, to_params: to_params? };
-        all.push((task, made));
+        made.push((task, Made { params: params?, outputs: outputs?, to_input: to_input?, to_params: to_params? }));
     }
-    Ok(Some(Recording { made_by, made: all }))
+    Ok(Some(Recording { made_by, made }))
 }
 
 fn cell(task: &Task) -> &str {

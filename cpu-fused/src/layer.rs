@@ -1,27 +1,69 @@
-//! Steps of several sequences of one node, wherever their rows lie: one in each of many arenas, or one behind the other in
-//! the slots of a window, from either end.
+//! The interface between a packed layer and the code that runs it: [`Layer`], the slices of one step ([`Io`]), and the
+//! steps of several sequences ([`Span`]).
 
 use core::ops::Range;
 
-use super::{Io, is_masked};
+/// Largest number of sequences that run together: enough rows to pay for weights that do not fit the third-level cache,
+/// and few enough for many steps at once.
+pub const SEQUENCES: usize = 24;
 
-/// Where the rows of a slot lie: one for each step of each sequence.
+/// A node, packed for one instruction set.
+///
+/// [`step`](Self::step) and [`run`](Self::run) give the same bits.
+pub trait Layer<E: Copy + Default>: Send + Sync {
+    /// Elements of scratch for `steps` steps at once.
+    fn work_len(&self, steps: usize) -> usize;
+
+    /// Runs one step.
+    fn step(&self, io: Io<'_, E>);
+
+    /// Runs the steps of several sequences.
+    fn run(&self, span: &mut Span<'_, E>) {
+        for sequence in 0..span.lens.len() {
+            for time in 0..span.len(sequence) {
+                span.step(sequence, time, |io| self.step(io));
+            }
+        }
+    }
+}
+
+/// The slices of one step.
+pub struct Io<'s, E> {
+    /// Input, `[input]`.
+    pub x: &'s [E],
+    /// The node's state, laid out as in `tidegate`.
+    pub state: &'s mut [E],
+    /// Scratch of [`Layer::work_len`] elements.
+    pub work: &'s mut [E],
+    /// Output, `[output]`.
+    pub y: &'s mut [E],
+    /// Whether this step reads the weights from the end: every other one does.
+    pub odd: bool,
+}
+
+/// Whether a step is skipped: the last feature of a masked node is 0. State and output stay as they were.
+#[inline(always)]
+pub fn is_masked(masked: bool, x: &[f32]) -> bool {
+    masked && x.last() == Some(&0.0)
+}
+
+/// The rows of a slot: one for each step of each sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Where the first row of the first sequence begins.
+    /// Offset of the first row of the first sequence.
     pub start: usize,
-    /// From a sequence to the next.
+    /// Elements from one sequence to the next.
     pub sequence: usize,
-    /// From a row to the next.
+    /// Elements from one row to the next.
     pub row: usize,
-    /// Elements of a row.
+    /// Elements in a row.
     pub len: usize,
-    /// The first step has the last row that counts.
+    /// Whether the steps run backwards, from the last valid row.
     pub mirrored: bool,
 }
 
 impl Line {
-    /// Where the row of a step lies, of sequences of which so many steps count.
+    /// The row of a step. `lens` holds the number of valid steps of each sequence.
     #[inline(always)]
     pub fn at(&self, lens: &[usize], sequence: usize, time: usize) -> Range<usize> {
         let row = if self.mirrored { lens[sequence] - 1 - time } else { time };
@@ -32,83 +74,83 @@ impl Line {
 
 /// Steps of several sequences of one node.
 pub struct Span<'s, E> {
-    /// What is read, where that is not `memory` too.
+    /// Memory that the node reads, if it is not `memory`.
     pub source: Option<&'s [E]>,
-    /// What is written.
+    /// Memory that the node writes.
     pub memory: &'s mut [E],
-    /// Where the node reads.
+    /// Input rows.
     pub input: Line,
-    /// Where it writes.
+    /// Output rows.
     pub output: Line,
-    /// Steps of each sequence at most.
+    /// Largest number of steps of each sequence in this run.
     pub time: usize,
-    /// How many steps of each sequence count from here on; those beyond `time` are not run yet.
+    /// Valid steps of each sequence from here on; steps beyond `time` are left for a later run.
     pub lens: &'s [usize],
-    /// Before which steps the state goes back to zero, `[sequence][resets_time]`; empty: never.
+    /// Whether the state is reset before a step, `[sequence][resets_time]`; empty for never.
     pub resets: &'s [bool],
-    /// Flags of a sequence.
+    /// Flags per sequence in `resets`.
     pub resets_time: usize,
     /// The states of all sequences.
     pub states: &'s mut [E],
     /// Elements from one state to the next.
     pub state_stride: usize,
-    /// The node's own in a state.
+    /// The node's part of a state.
     pub state: Range<usize>,
-    /// Scratch of [`Kernel::work_len`](super::Kernel::work_len) of all steps.
+    /// Scratch of [`Layer::work_len`] elements for all steps.
     pub work: &'s mut [E],
-    /// Where the rows of a block lie, scratch.
+    /// Scratch for the offsets of the rows of a block.
     pub rows: &'s mut Vec<(usize, usize)>,
 }
 
 impl<E: Copy + Default> Span<'_, E> {
-    /// What is read.
+    /// The memory that the node reads.
     #[inline(always)]
     pub fn read(&self) -> &[E] {
         self.source.unwrap_or(self.memory)
     }
 
-    /// Steps of a sequence.
+    /// Number of steps of a sequence in this run.
     #[inline(always)]
     pub fn len(&self, sequence: usize) -> usize {
         self.lens[sequence].min(self.time)
     }
 
-    /// Where what comes in lies at a step.
+    /// Input row of a step.
     #[inline(always)]
     pub fn x(&self, sequence: usize, time: usize) -> Range<usize> {
         self.input.at(self.lens, sequence, time)
     }
 
-    /// Where what goes out lies at a step.
+    /// Output row of a step.
     #[inline(always)]
     pub fn y(&self, sequence: usize, time: usize) -> Range<usize> {
         self.output.at(self.lens, sequence, time)
     }
 
-    /// Where the node's state begins.
+    /// Offset of the node's state.
     #[inline(always)]
     pub fn state_start(&self, sequence: usize) -> usize {
         sequence * self.state_stride + self.state.start
     }
 
-    /// Which sequence has its state there.
+    /// The sequence whose state has this offset.
     #[inline(always)]
     pub fn sequence_of(&self, state: usize) -> usize {
         (state - self.state.start) / self.state_stride
     }
 
-    /// Whether the state goes back to zero before a step.
+    /// Whether the state is reset before a step.
     pub fn is_reset(&self, sequence: usize, time: usize) -> bool {
         self.resets.get(sequence * self.resets_time + time) == Some(&true)
     }
 
-    /// Zeros the state of a sequence.
+    /// Resets the state of a sequence.
     pub fn reset(&mut self, sequence: usize) {
         let start = self.state_start(sequence);
         self.states[start..start + self.state.len()].fill(E::default());
     }
 
-    /// One step by itself.
+    /// Runs one step of one sequence.
     pub fn step(&mut self, sequence: usize, time: usize, step: impl FnOnce(Io<'_, E>)) {
         if self.is_reset(sequence, time) {
             self.reset(sequence);
@@ -125,7 +167,8 @@ impl<E: Copy + Default> Span<'_, E> {
 }
 
 impl Span<'_, f32> {
-    /// Rows of all steps but the masked: of what comes in, and of sums of so many elements each, `[sequence][time]`.
+    /// Collects the rows of all steps except masked ones: offset of the input, and offset of its `sums` sums in
+    /// `[sequence][time]` order.
     pub fn rows_of_inputs(&mut self, sums: usize, masked: bool) {
         self.rows.clear();
         for sequence in 0..self.lens.len() {
@@ -138,8 +181,8 @@ impl Span<'_, f32> {
         }
     }
 
-    /// Rows of the sequences that step at `time`, those that go back to zero after they have: where their states lie, and
-    /// which they are. What comes in masked gives what went out before.
+    /// Collects the sequences that step at `time`, after the resets that are due: offset of the state, and index of the
+    /// sequence. A masked step repeats the previous output.
     pub fn rows_at(&mut self, time: usize, masked: bool) {
         self.rows.clear();
         for sequence in 0..self.lens.len() {
@@ -159,7 +202,7 @@ impl Span<'_, f32> {
         }
     }
 
-    /// [`rows_at`](Self::rows_at), with where their sums lie instead, of so many elements.
+    /// [`rows_at`](Self::rows_at) with the offset of the `sums` sums of the step instead of the sequence.
     pub fn rows_of_states(&mut self, time: usize, sums: usize, masked: bool) {
         self.rows_at(time, masked);
         for row in self.rows.iter_mut() {
@@ -168,7 +211,7 @@ impl Span<'_, f32> {
     }
 }
 
-/// Two slots, which do not overlap: the first to read, the second to write.
+/// Borrows two slots that do not overlap, the first to read and the second to write.
 #[inline(always)]
 pub fn apart<'s, E>(memory: &'s mut [E], from: &Range<usize>, to: &Range<usize>) -> (&'s [E], &'s mut [E]) {
     if from.start < to.start {

@@ -1,31 +1,30 @@
-//! What a device has written down of the matrix of stacks, against the described layout and the CPU path.
+//! Compares the recorded results of a GPU with the described layout and the CPU.
 
 use std::path::Path;
 
-use tidegate_gpu::record::{Apart, Made, Recording, Task, on_cpu, read, tasks, write};
+use tidegate_gpu_measure::record::{Difference, Made, Recording, Task, on_cpu, read, tasks, write};
 
 fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |most, value| most.max(value.abs()))
 }
 
-/// What differs, if anything does.
+/// The first part of the results that differs too much from the CPU's.
 fn differs((task, found): &(Task, Made)) -> Option<String> {
-    Apart::of(found, &on_cpu(task)).broken().map(|part| format!("{}.{part}", task.name))
+    Difference::between(found, &on_cpu(task)).failed().map(|part| format!("{}.{part}", task.name))
 }
 
 #[test]
-fn what_a_device_has_made_is_what_is_made_here() {
+fn recorded_results_of_a_gpu_equal_those_of_the_cpu() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     match read(&folder).unwrap() {
         Some(Recording { made_by, made }) => {
             println!("{} stacks of {made_by}", made.len());
             assert_eq!(made.iter().filter_map(differs).collect::<Vec<_>>(), Vec::<String>::new());
         }
-        None => println!("SKIP no device has written tests/recorded"),
+        None => println!("SKIP no GPU has written gpu-host/measure/tests/recorded"),
     }
 }
 
-/// Each stack by itself, and all of what the issue of the layers asks for.
 #[test]
 fn the_matrix_has_every_stack_once() {
     let tasks = tasks();
@@ -42,11 +41,11 @@ fn the_matrix_has_every_stack_once() {
 }
 
 #[test]
-fn what_is_written_is_read_back_and_a_change_is_seen() {
+fn a_recording_is_read_back_and_a_change_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(read(folder.path()).unwrap(), None);
     let made = tasks().into_iter().map(|task| (task.clone(), on_cpu(&task))).collect();
-    let recording = Recording { made_by: "the CPU path".to_owned(), made };
+    let recording = Recording { made_by: "the CPU".to_owned(), made };
     write(folder.path(), &recording).unwrap();
     let size: u64 = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     println!("{size} bytes");

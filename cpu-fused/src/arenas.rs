@@ -1,20 +1,12 @@
-//! How a node that has a kernel goes over several sequences: over the steps of their arenas, or over the rows of the window
-//! that each has in one.
+//! The arenas of several sequences, and how a packed node runs over them: over the steps of each sequence, or over the
+//! rows of a window of each.
 
-use crate::model::Packed;
-use crate::node::{Kernel, Line, Span};
+use crate::layer::{Layer, Line, Span};
+use crate::plan::{Packed, rows_at_once};
 
-/// Steps that are run together, of all sequences: their sums stay in the second cache.
-pub(crate) const STEPS: usize = 128;
-
-/// Rows of the windows of so many sequences that are run together, of each.
-pub(crate) fn rows_at_once(batch: usize) -> usize {
-    (STEPS / batch.max(1)).max(1)
-}
-
-/// The arenas and the states of several sequences.
-pub(crate) struct Field<'s, E> {
-    /// Arenas, `[sequence][time][stride]`; from `spare` on, room for rows that are gathered.
+/// Arenas and states of several sequences.
+pub(crate) struct Arenas<'s, E> {
+    /// Arenas, `[sequence][time][stride]`, and from `spare` on memory for gathered rows.
     pub memory: &'s mut [E],
     pub spare: usize,
     /// Elements of an arena.
@@ -25,31 +17,31 @@ pub(crate) struct Field<'s, E> {
     pub states: &'s mut [E],
     /// Elements from one state to the next.
     pub state_stride: usize,
-    /// Where the first node's begins in a state: behind the clock, if that is there.
+    /// Offset of the first node in a state: behind the clock, if there is one.
     pub first: usize,
-    /// Scratch of kernels.
+    /// Scratch of the kernels.
     pub work: &'s mut [E],
-    /// Where rows lie, scratch.
+    /// Scratch for offsets of rows.
     pub rows: &'s mut Vec<(usize, usize)>,
 }
 
-impl<E: Copy + Default> Field<'_, E> {
-    /// The arena of a step.
+impl<E: Copy + Default> Arenas<'_, E> {
+    /// Offset of the arena of a step.
     pub fn arena(&self, sequence: usize, time: usize) -> usize {
         (sequence * self.time + time) * self.stride
     }
 
-    /// Where a node's own begins in the state of a sequence.
+    /// Offset of a node's state in the states of all sequences.
     pub fn state(&self, node: &Packed<'_, E>, sequence: usize) -> usize {
         sequence * self.state_stride + self.first + node.state.start
     }
 
-    /// A node that is not unrolled, over so many steps of each sequence; flags say before which its state goes back to zero,
-    /// `flags` to a sequence.
+    /// Runs a node that is not unrolled over the first `lens` steps of each sequence. `resets` holds `flags` flags per
+    /// sequence: whether the state is reset before a step.
     pub fn steps(
         &mut self,
         node: &Packed<'_, E>,
-        kernel: &dyn Kernel<E>,
+        layer: &dyn Layer<E>,
         lens: &[usize],
         (resets, flags): (&[bool], usize),
     ) {
@@ -68,12 +60,12 @@ impl<E: Copy + Default> Field<'_, E> {
             None => line(self.spare, node.node.padded_input(), node.node.padded_input()),
         };
         let output = line(node.output.start, self.stride, node.output.len());
-        self.run(node, kernel, (input, output), (self.time, lens), (resets, flags));
+        self.run(node, layer, (input, output), (self.time, lens), (resets, flags));
     }
 
-    /// An unrolled node, over the windows in the arenas of one step; of each as many rows as `lens` says count, none where a
-    /// sequence has no window now. `lens` is used up.
-    pub fn windows(&mut self, node: &Packed<'_, E>, kernel: &dyn Kernel<E>, time: usize, lens: &mut [usize]) {
+    /// Runs an unrolled node over the windows in the arenas of one step. `lens` holds the valid rows of each window, 0
+    /// for a sequence without one, and is consumed.
+    pub fn windows(&mut self, node: &Packed<'_, E>, layer: &dyn Layer<E>, time: usize, lens: &mut [usize]) {
         let Some(unroll) = node.node.unroll else { return };
         let size = node.node.output_size;
         for (sequence, &len) in lens.iter().enumerate().filter(|&(_, &len)| len > 0) {
@@ -88,7 +80,7 @@ impl<E: Copy + Default> Field<'_, E> {
         while left(lens) > 0 {
             let rows = left(lens).min(most);
             let start = self.arena(0, time);
-            // Of a line that goes forward, the rows that were run before lie behind us.
+            // A forward line skips the rows of earlier blocks.
             let line = |start, row: usize, len, mirrored| {
                 let start = start + if mirrored { 0 } else { first * row };
                 Line { start, sequence: self.time * self.stride, row, len, mirrored }
@@ -107,13 +99,13 @@ impl<E: Copy + Default> Field<'_, E> {
                     }
                 }
             }
-            self.run(node, kernel, (input, output), (rows, lens), (&[], 0));
+            self.run(node, layer, (input, output), (rows, lens), (&[], 0));
             lens.iter_mut().for_each(|len| *len = len.saturating_sub(rows));
             first += rows;
         }
     }
 
-    /// Row `row` of all slots that a node reads in an arena, one behind the other, to place `to` of the room for them.
+    /// Gathers row `row` of all slots that a node reads into gathered row `to`.
     fn gather(&mut self, node: &Packed<'_, E>, arena: usize, row: usize, to: usize) {
         let padded = node.node.padded_input();
         let (mut at, end) = (self.spare + to * padded, self.spare + (to + 1) * padded);
@@ -128,12 +120,12 @@ impl<E: Copy + Default> Field<'_, E> {
     fn run(
         &mut self,
         node: &Packed<'_, E>,
-        kernel: &dyn Kernel<E>,
+        layer: &dyn Layer<E>,
         (input, output): (Line, Line),
         (time, lens): (usize, &[usize]),
         (resets, resets_time): (&[bool], usize),
     ) {
-        kernel.run(&mut Span {
+        layer.run(&mut Span {
             source: None,
             memory: self.memory,
             input,

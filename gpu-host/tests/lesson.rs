@@ -1,17 +1,16 @@
-//! Sequences that are easily told apart, for the command `train`.
-#![allow(dead_code, reason = "each test takes what it needs")]
+//! A small data set that is easy to learn, for the command `train`.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::write_tensors;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::write_tensors;
 
 pub const STEPS: usize = 6;
 pub const FEATURES: usize = 2;
 
-/// A folder with data that are easily told apart, and an architecture.
+/// A folder with data that are easy to learn, and an architecture.
 pub struct Lesson(TempDir);
 
 impl Lesson {
@@ -70,7 +69,7 @@ impl Lesson {
     }
 }
 
-/// Waves of three frequencies, with a little that differs.
+/// Waves of three frequencies with small variations.
 pub fn sequences(count: usize) -> (Tensor, Tensor, Tensor) {
     let mut x = Vec::new();
     let (mut y, mut lengths) = (Vec::new(), Vec::new());

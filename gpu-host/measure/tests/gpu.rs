@@ -1,17 +1,17 @@
-//! The commands that need a GPU, on a machine that has none or a build without cuDNN: one line says what to do, and nothing is
-//! written.
+//! Without a GPU or without the feature `cudnn`, every command fails with one line that says what to do, and writes
+//! nothing.
 
 use std::process::Command;
 
 #[test]
-fn without_a_gpu_the_commands_say_in_one_line_what_to_do() {
+fn without_a_gpu_every_command_says_in_one_line_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("recorded");
     for command in [&["record", "--out", out.to_str().unwrap()][..], &["time"], &["time", "--serve"]] {
-        let done = Command::new(env!("CARGO_BIN_EXE_tidegate-gpu")).args(command).output().unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_tidegate-gpu-measure")).args(command).output().unwrap();
         let error = String::from_utf8(done.stderr).unwrap();
         if done.status.success() {
-            println!("SKIP a GPU is here");
+            println!("SKIP this machine has a GPU");
             continue;
         }
         assert_eq!(done.status.code(), Some(1), "{command:?}: {error}");

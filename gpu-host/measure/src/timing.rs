@@ -1,4 +1,4 @@
-//! What a forward pass and a training step take on a GPU: the command `tidegate-gpu time`.
+//! Times a forward pass and a training step on a GPU: the command `time`.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -7,45 +7,45 @@ use std::time::Instant;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::{Value, json};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{DataError, read_tensors, write_tensors};
+use tidegate_gpu::device::{Algorithm, Device, GpuBatch, GpuStack, Math};
+use tidegate_gpu::layout::Layout;
+use tidegate_gpu::network::uniform;
+use tidegate_gpu::rnn::{Cell, Direction, Rnn, RnnError, Settings};
+use tidegate_gpu::status::GpuError;
+use tidegate_gpu::weights::{canonical_to_params, params_to_canonical};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{DataError, read_tensors, write_tensors};
 
-use crate::device::{Algorithm, Device, GpuBatch, GpuStack, Math};
-use crate::layout::Layout;
-use crate::network::uniform;
-use crate::rnn::{Cell, Direction, Rnn, RnnError, Settings};
-use crate::status::GpuError;
-use crate::weights::{canonical_to_params, params_to_canonical};
-
-/// Batch, steps, features and units that are timed.
-pub const SIZES: [[usize; 4]; 4] = [[1, 70, 512, 512], [64, 1000, 256, 126], [64, 1000, 256, 128], [128, 28, 28, 32]];
-/// Calls before any is timed: kernels are loaded at the first.
+/// Sizes that are timed: batch, steps, input size and hidden size.
+const SIZES: [[usize; 4]; 4] = [[1, 70, 512, 512], [64, 1000, 256, 126], [64, 1000, 256, 128], [128, 28, 28, 32]];
+const DIRECTIONS: [Direction; 2] = [Direction::Unidirectional, Direction::Bidirectional];
+/// Calls before the first timed one: the first call of each mode loads kernels.
 const WARM: usize = 3;
-/// One round takes at least so long, so that a clock and waiting for the device count for little.
+/// Shortest duration of a round, so that reading the clock and synchronizing cost little of it.
 const ROUND_MS: f64 = 20.0;
 const ROUNDS: usize = 15;
 
-/// A stack of LSTM layers and its batch.
+/// A stack of LSTM layers and the size of its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Batch, steps, features and units.
+    /// Batch, steps, input size and hidden size.
     pub sizes: [usize; 4],
-    /// Layers, one on the other.
+    /// Number of layers.
     pub layers: usize,
-    /// Forward, or both ways.
+    /// One or both directions.
     pub direction: Direction,
-    /// How exact products are.
+    /// Precision of products.
     pub math: Math,
 }
 
 impl Shape {
-    /// All that are timed.
+    /// All shapes that are timed.
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for math in [Math::F32, Math::Tf32] {
             for sizes in SIZES {
                 for layers in [1, 2] {
-                    for direction in [Direction::Unidirectional, Direction::Bidirectional] {
+                    for direction in DIRECTIONS {
                         all.push(Self { sizes, layers, direction, math });
                     }
                 }
@@ -54,24 +54,15 @@ impl Shape {
         all
     }
 
-    /// Of seven words: batch, steps, features, units, layers, directions and `f32`, `tf32` or `bf16`.
+    /// Parses seven words: batch, steps, input size, hidden size, layers, directions and `f32`, `tf32` or `bf16`.
     fn parse(words: &[&str]) -> Option<Self> {
         let [batch, steps, input, hidden, layers, directions, math] = words else { return None };
         let number = |word: &&str| word.parse::<usize>().ok().filter(|&number| number > 0);
         Some(Self {
             sizes: [number(batch)?, number(steps)?, number(input)?, number(hidden)?],
             layers: number(layers)?,
-            direction: match *directions {
-                "1" => Direction::Unidirectional,
-                "2" => Direction::Bidirectional,
-                _ => return None,
-            },
-            math: match *math {
-                "f32" => Math::F32,
-                "tf32" => Math::Tf32,
-                "bf16" => Math::Bf16,
-                _ => return None,
-            },
+            direction: DIRECTIONS.into_iter().find(|direction| direction.count().to_string() == *directions)?,
+            math: Math::ALL.into_iter().find(|known| known.name() == *math)?,
         })
     }
 
@@ -82,20 +73,20 @@ impl Shape {
     }
 }
 
-/// What is timed.
+/// The operation that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Forward, nothing learned.
+    /// Forward pass for inference.
     Forward,
-    /// Gradient to zero, forward, backward to the input and to the parameters.
+    /// Clearing the gradient, forward pass, and backward pass to the input and the parameters.
     Training,
 }
 
 impl Mode {
-    /// Both.
+    /// Both modes.
     pub const ALL: [Self; 2] = [Self::Forward, Self::Training];
 
-    /// In reports and requests.
+    /// Name in reports and requests.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Forward => "forward",
@@ -104,29 +95,30 @@ impl Mode {
     }
 }
 
-/// Why nothing was timed.
+/// Why timing failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TimeError {
-    /// The device.
+    /// The device failed.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// A file.
+    /// A file cannot be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The shape.
+    /// cuDNN has no such stack.
     #[error(transparent)]
     Rnn(#[from] RnnError),
-    /// A request that is none.
+    /// A request cannot be parsed.
     #[error(
-        "{0:?} is no request: run|check BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32|bf16, then forward|training CALLS or IN OUT"
+        "cannot parse request {0:?}: expected run|check BATCH STEPS INPUT HIDDEN LAYERS DIRECTIONS f32|tf32|bf16, \
+         then forward|training CALLS or IN OUT"
     )]
     Request(String),
-    /// Standard input or output.
+    /// Standard input or output failed.
     #[error("standard input or output: {0}")]
     Io(#[from] std::io::Error),
 }
 
-/// A stack that is ready to be timed, and its batches.
+/// A stack on the device and its batches, one for each mode.
 struct Ready<'d> {
     device: &'d Device,
     shape: Shape,
@@ -159,27 +151,30 @@ impl<'d> Ready<'d> {
         Ok(ready)
     }
 
-    /// Milliseconds of a call, over so many of them.
-    fn run(&mut self, mode: Mode, calls: usize) -> Result<f64, GpuError> {
+    fn call(&mut self, mode: Mode) -> Result<(), GpuError> {
         let [running, learning] = &mut self.batches;
+        if mode == Mode::Forward {
+            return self.stack.forward(running);
+        }
+        self.stack.clear_gradient()?;
+        self.stack.forward(learning)?;
+        self.stack.backward(learning)
+    }
+
+    /// Runs `calls` calls and returns the milliseconds that one takes.
+    fn run(&mut self, mode: Mode, calls: usize) -> Result<f64, GpuError> {
         self.device.wait()?;
         let started = Instant::now();
         for _ in 0..calls {
-            match mode {
-                Mode::Forward => self.stack.forward(running)?,
-                Mode::Training => {
-                    self.stack.clear_gradient()?;
-                    self.stack.forward(learning)?;
-                    self.stack.backward(learning)?;
-                }
-            }
+            self.call(mode)?;
         }
         self.device.wait()?;
         Ok(started.elapsed().as_secs_f64() * 1e3 / calls as f64)
     }
 
-    /// Runs `params` (in the order that is [described](Layout::described)), `x` and `to_outputs` of a file; writes `outputs`,
-    /// `to_input` and `to_params`, and `inference` where nothing is learned.
+    /// Reads `params` (in the [described](Layout::described) layout), `x` and `to_outputs` from a file and writes
+    /// `outputs`, `to_input` and `to_params` of a training step and `inference`, the outputs of a forward pass for
+    /// inference.
     fn check(&mut self, from: &Path, to: &Path) -> Result<(), TimeError> {
         let tensors = read_tensors(from)?;
         let tensor = |name: &str| {
@@ -192,10 +187,8 @@ impl<'d> Ready<'d> {
         self.stack.set_input(running, tensor("x")?)?;
         self.stack.set_input(learning, tensor("x")?)?;
         self.stack.set_to_outputs(learning, tensor("to_outputs")?)?;
-        self.stack.forward(running)?;
-        self.stack.clear_gradient()?;
-        self.stack.forward(learning)?;
-        self.stack.backward(learning)?;
+        Mode::ALL.into_iter().try_for_each(|mode| self.call(mode))?;
+        let [running, learning] = &self.batches;
         let gradient = params_to_canonical(self.stack.layout(), &self.stack.gradient()?).map_err(GpuError::from)?;
         let mut to_params = vec![0.0; described.params_size()];
         canonical_to_params(&described, &gradient, &mut to_params).map_err(GpuError::from)?;
@@ -211,11 +204,8 @@ impl<'d> Ready<'d> {
     }
 }
 
-/// Times every shape: medians of synchronized rounds. With `algorithms` every algorithm that cuDNN has for it, else the one
-/// that is used.
-///
-/// # Errors
-/// If the device fails.
+/// Times every shape and returns medians of synchronized rounds. Calls `done` after each shape. With `algorithms` it
+/// times every algorithm that cuDNN has for the shape, otherwise the one that training uses.
 pub fn time(device: &Device, algorithms: bool, mut done: impl FnMut()) -> Result<Value, TimeError> {
     let mut runs = Vec::new();
     let wanted = if algorithms { Algorithm::ALL.map(Some).to_vec() } else { vec![None] };
@@ -227,7 +217,7 @@ pub fn time(device: &Device, algorithms: bool, mut done: impl FnMut()) -> Result
                         runs.push(timed(&mut ready, mode)?);
                     }
                 }
-                // cuDNN does not have it.
+                // cuDNN lacks this algorithm for this shape.
                 Err(TimeError::Gpu(GpuError::Cudnn { status, .. })) if algorithms && status.is_unsupported() => {}
                 Err(error) => return Err(error),
             }
@@ -249,7 +239,7 @@ fn timed(ready: &mut Ready<'_>, mode: Mode) -> Result<Value, GpuError> {
         "hidden": hidden,
         "layers": layers,
         "directions": direction.count(),
-        "math": match math { Math::F32 => "f32", Math::Tf32 => "tf32", Math::Bf16 => "bf16" },
+        "math": math.name(),
         "mode": mode.name(),
         "algorithm": ready.batches[mode as usize].algorithm().name(),
         "calls": calls,
@@ -258,17 +248,14 @@ fn timed(ready: &mut Ready<'_>, mode: Mode) -> Result<Value, GpuError> {
     }))
 }
 
-/// Answers requests, one a line with one line each, so that another program can take turns on the same device:
+/// Answers requests from `input`, one line each, so that another program can take turns on the same device:
 ///
-/// ```text
-/// run BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32 forward|training CALLS    milliseconds of a call
-/// check BATCH STEPS FEATURES UNITS LAYERS DIRECTIONS f32|tf32 IN OUT                  the algorithms of both modes
-/// ```
+/// | request | answer |
+/// |---|---|
+/// | `run BATCH STEPS INPUT HIDDEN LAYERS DIRECTIONS f32\|tf32\|bf16 forward\|training CALLS` | milliseconds that one call takes |
+/// | `check BATCH STEPS INPUT HIDDEN LAYERS DIRECTIONS f32\|tf32\|bf16 IN OUT` | the algorithms of both modes |
 ///
-/// The last shape stays ready. An answer that begins with `error` says why there is no other.
-///
-/// # Errors
-/// If input or output fails.
+/// The last shape stays on the device. A request that fails is answered with `error: ` and the reason.
 pub fn serve(device: &Device, input: impl BufRead, mut output: impl Write) -> Result<(), TimeError> {
     let mut ready: Option<Ready<'_>> = None;
     for line in input.lines() {
@@ -289,7 +276,7 @@ fn answer<'d>(device: &'d Device, kept: &mut Option<Ready<'d>>, line: &str) -> R
     let ready = match kept.take() {
         Some(ready) if ready.shape == shape => kept.insert(ready),
         before => {
-            // The memory of the one before is given back first.
+            // Free the memory of the previous stack first.
             drop(before);
             kept.insert(Ready::new(device, shape, None)?)
         }
@@ -314,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shape_is_told_in_seven_words() {
+    fn a_shape_is_parsed_from_seven_words() {
         let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
         let shape = Shape::parse(&words("1 70 512 512 2 2 tf32")).unwrap();
         let (direction, math) = (Direction::Bidirectional, Math::Tf32);

@@ -1,0 +1,175 @@
+//! The plan of a model: its nodes with their packed layers and the places that they read and write.
+
+use core::ops::Range;
+
+use tidegate::internals::{backend::Pass, node::Node};
+use tidegate::{Model, Values};
+
+use crate::layer::Layer;
+
+/// Steps of all sequences that run together: their sums stay in the second-level cache.
+pub(crate) const STEPS: usize = 128;
+
+/// Rows of each window that run together when `batch` sequences have one.
+pub(crate) fn rows_at_once(batch: usize) -> usize {
+    (STEPS / batch.max(1)).max(1)
+}
+
+/// The nodes by the type of their slots.
+pub(crate) enum Plan<'m> {
+    Float(Nodes<'m, f32>),
+    Integer(Nodes<'m, i16>),
+}
+
+impl Plan<'_> {
+    /// [`Nodes::single`]
+    pub fn single(&self, inputs: &[Port], outputs: &[Port]) -> Option<[usize; 2]> {
+        match self {
+            Self::Float(nodes) => nodes.single(inputs, outputs),
+            Self::Integer(nodes) => nodes.single(inputs, outputs),
+        }
+    }
+}
+
+/// The nodes in execution order.
+pub(crate) struct Nodes<'m, E> {
+    pub all: Vec<Packed<'m, E>>,
+    /// Number of nodes up to the last one with a state.
+    pub stateful: usize,
+}
+
+/// A decoded node.
+pub(crate) struct Packed<'m, E> {
+    pub node: Node<'m>,
+    /// Whether a step may end without an output.
+    pub is_window: bool,
+    /// `None` if `tidegate` steps the node.
+    pub layer: Option<Box<dyn Layer<E> + 'm>>,
+    /// The node's part of a state.
+    pub state: Range<usize>,
+    /// The slot that it reads (of an unrolled node, the first row), if it reads only one.
+    pub input: Option<Range<usize>>,
+    /// The elements that it writes (of an unrolled node, all rows).
+    pub output: Range<usize>,
+    /// End of the slot that it writes, including padding.
+    pub output_end: usize,
+}
+
+/// An input or output of the model.
+pub(crate) struct Port {
+    pub place: Range<usize>,
+    /// End of its slot, including padding.
+    pub end: usize,
+    pub scale: f32,
+}
+
+impl<'m, E: Copy + Default> Nodes<'m, E> {
+    /// Lengths of input and output of a model that is a single layer with a kernel.
+    fn single(&self, inputs: &[Port], outputs: &[Port]) -> Option<[usize; 2]> {
+        let ([input], [output], [node]) = (inputs, outputs, self.all.as_slice()) else { return None };
+        let direct = node.node.unroll.is_none()
+            && node.layer.is_some()
+            && node.input == Some(input.place.start..input.end)
+            && node.output == output.place;
+        direct.then_some([input.place.len(), output.place.len()])
+    }
+
+    /// Packs the nodes of a model.
+    pub fn new(model: &Model<'m>, pack: impl Fn(&Node<'m>) -> Option<Box<dyn Layer<E> + 'm>>) -> Self {
+        let mut start = 0;
+        let packed = |node: Node<'m>| {
+            let state = start..start + node.state_elements();
+            start = state.end;
+            let input = match (node.slot(0), node.gathered_elements()) {
+                (Some((start, elements)), 0) => Some(start..start + elements.max(node.padded_input())),
+                _ => None,
+            };
+            let output = node.output();
+            let is_window = node.kind.is_buffered();
+            Packed {
+                layer: pack(&node),
+                is_window,
+                state,
+                input,
+                output_end: output.start + node.padded_output(),
+                output,
+                node,
+            }
+        };
+        Self { all: model.nodes().map(packed).collect(), stateful: model.stateful_nodes().count() }
+    }
+
+    /// Largest needs of any kernel for `steps` steps of `batch` sequences at once: elements of scratch, elements of
+    /// gathered rows, and rows.
+    pub fn most(&self, batch: usize, steps: usize) -> [usize; 3] {
+        self.all.iter().filter_map(|node| node.needs(batch, steps)).fold([0; 3], |most, needs| {
+            let [(a, b), (c, d), (e, f)] = [0, 1, 2].map(|index| (most[index], needs[index]));
+            [a.max(b), c.max(d), e.max(f)]
+        })
+    }
+}
+
+impl<E: Copy + Default> Packed<'_, E> {
+    fn needs(&self, batch: usize, steps: usize) -> Option<[usize; 3]> {
+        let layer = self.layer.as_ref()?;
+        // Windows run one after the other, their rows together.
+        let rows = batch * self.node.unroll.map_or(steps, |unroll| rows_at_once(batch).min(unroll.steps as usize));
+        let gathered = self.node.gathered_elements();
+        // A single step gathers in the scratch of the kernel.
+        Some([gathered + layer.work_len(rows), gathered * rows, rows])
+    }
+}
+
+/// Element type of a slot.
+pub(crate) trait Element: bytemuck::Pod + Default + Send + Sync {
+    /// Steps a node with `tidegate`.
+    fn step_by_core(
+        node: &Node<'_>,
+        pass: &mut Pass,
+        state: &mut [Self],
+        slots: &mut [Self],
+        work: &mut [Self],
+    ) -> bool;
+    /// The values passed to the observer.
+    fn values(values: &[Self]) -> Values<'_>;
+    /// Reads a count from a state.
+    fn count(self) -> usize;
+    /// Encodes a count for a state.
+    fn of_count(count: usize) -> Self;
+}
+
+impl Element for f32 {
+    fn step_by_core(node: &Node<'_>, pass: &mut Pass, state: &mut [f32], slots: &mut [f32], work: &mut [f32]) -> bool {
+        node.run_f32(pass, state, slots, work)
+    }
+
+    fn values(values: &[f32]) -> Values<'_> {
+        Values::F32(values)
+    }
+
+    fn count(self) -> usize {
+        self as usize
+    }
+
+    fn of_count(count: usize) -> f32 {
+        count as f32
+    }
+}
+
+impl Element for i16 {
+    fn step_by_core(node: &Node<'_>, pass: &mut Pass, state: &mut [i16], slots: &mut [i16], work: &mut [i16]) -> bool {
+        node.run_i16(pass, state, slots, work)
+    }
+
+    fn values(values: &[i16]) -> Values<'_> {
+        Values::I16(values)
+    }
+
+    fn count(self) -> usize {
+        self.max(0).unsigned_abs().into()
+    }
+
+    fn of_count(count: usize) -> i16 {
+        count as i16
+    }
+}
