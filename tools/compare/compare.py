@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs Tidegate and its peers side by side, and says which bars are met. README.md beside this file has the rest."""
+"""Benchmarks Tidegate beside other runtimes, and compares the results with bars. See README.md in this folder."""
 
 import argparse
 import datetime
@@ -17,12 +17,12 @@ HERE = Path(__file__).resolve().parent
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("work", type=Path, help="folder for the virtual environment, builds and cases (about 2 GB)")
-    parser.add_argument("--quick", action="store_true", help="one small case of each kind: seconds, and no bars")
-    parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="cases whose names begin so, as in stream-lstm w1")
-    parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural, with its submodules; else SKIP")
-    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core that all are pinned to")
-    parser.add_argument("--seconds", type=float, default=10, help="time for the turns of a case, at least 3 quiet ones each")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where all figures go")
+    parser.add_argument("--quick", action="store_true", help="run one small case of each kind for some seconds, without bars")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="run only cases whose names start with a PREFIX, as in stream-lstm w1")
+    parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural with its submodules [default: skip RTNeural]")
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that all drivers are pinned to")
+    parser.add_argument("--seconds", type=float, default=10, help="time per case; extended until each driver has 3 quiet turns")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file to write all figures to")
     parser.add_argument("--record", action="store_true", help="write results/DATE-CPU.md and .json beside this file")
     return parser.parse_args()
 
@@ -34,7 +34,7 @@ def main():
     if Path(sys.prefix).resolve() != (given.work / "venv").resolve():
         os.execv(python, [str(python), __file__, *sys.argv[1:]])
 
-    # From here on what requirements.txt pins is there.
+    # This process has the packages of requirements.txt.
     import export
     import measure
     import networks
@@ -44,7 +44,7 @@ def main():
     every = workloads.QUICK if given.quick else workloads.CASES
     cases = [case for case in every if case.name.startswith(tuple(given.only))]
     if not cases:
-        raise SystemExit(f"no case begins so; there are {', '.join(case.name for case in every)}")
+        raise SystemExit(f"no case starts with that prefix; the cases are {', '.join(case.name for case in every)}")
     command, tidegate = install.drivers(given.work.resolve(), cases, given.rtneural and given.rtneural.resolve())
     library = next((given.work.resolve() / "venv").glob("lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
     seconds, turn = (0.2, 0.005) if given.quick else (given.seconds, 0.05)
@@ -58,7 +58,7 @@ def main():
         try:
             export.write(network, folder, tidegate)
         except RuntimeError as error:
-            # The others are worth their half hour.
+            # The other cases still run.
             record["results"][case.name] = {run: {"failed": str(error)} for run in case.runs}
             continue
         want = network.outputs()
@@ -73,7 +73,7 @@ def main():
         cpu = "-".join(record["machine"]["cpu"].replace("(R)", "").lower().split()) + f"-{record['machine']['model']}"
         for suffix, text in ((".md", page), (".json", figures)):
             (HERE / "results" / f"{record['date']}-{cpu}{suffix}").write_text(text)
-    # Times may be what they are; wrong answers and drivers that fail are not.
+    # Only wrong results and failed drivers count as a failure, not slow times.
     runs = [figures for results in record["results"].values() for figures in results.values()]
     return any("failed" in run or run.get("right") is False for run in runs)
 

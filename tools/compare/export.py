@@ -1,4 +1,4 @@
-"""A network as the files that the drivers read."""
+"""Writes a network as the files that the drivers read."""
 
 import json
 import logging
@@ -11,12 +11,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from networks import EPSILON, GATES
 
-# Blocks of our rows in the order of ONNX: LSTM i o f g, GRU z r n.
+# Indices of our gates in the order of ONNX: LSTM i o f g, GRU z r n.
 ONNX_ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
 
 
 def write(network, folder, tidegate):
-    """Writes all files of a case; `tidegate` is the command line that packs images."""
+    """Writes all files of a case. `tidegate` is the path of the command that packs images."""
     case = network.case
     folder.mkdir(parents=True, exist_ok=True)
     fields = {
@@ -36,10 +36,10 @@ def write(network, folder, tidegate):
     onnx.checker.check_model(model)
     onnx.save(model, folder / "model.onnx")
     if any(run == "onnxruntime int8" for run in case.runs):
-        # Its own quantizer: per tensor weights, activations scaled at run time.
+        # ONNX Runtime's quantizer: one scale per weight tensor, activations scaled at run time.
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        # It recommends a step that would take the LSTM apart.
+        # Its warning recommends a preprocessing step that would split the LSTM into small operators.
         logging.disable(logging.WARNING)
         quantize_dynamic(folder / "model.onnx", folder / "model-int8.onnx", weight_type=QuantType.QInt8)
     (folder / "model.safetensors").write_bytes(canonical(network))
@@ -88,7 +88,7 @@ def _attributes(case):
 
 
 def onnx_stream(network):
-    """One step: x, and the states in and out."""
+    """A graph of one step, with states as inputs and outputs."""
     case = network.case
     states = ["h", "c"][: 2 if case.cell == "lstm" else 1]
     node = helper.make_node(case.cell.upper(), ["x", "W", "R", "B", "", *(s + "0" for s in states)],
@@ -106,7 +106,7 @@ def onnx_sequence(network):
     for index, layer in enumerate(network.layers):
         prefix, out = f"l{index}", "y" if index + 1 == case.layers else f"y{index}"
         constants += _onnx_layer(network, layer, prefix)
-        # Its output is [time, directions, batch, hidden].
+        # The output is [time, directions, batch, hidden].
         nodes.append(helper.make_node(case.cell.upper(), [last, prefix + "W", prefix + "R", prefix + "B"],
                                       [prefix + "Y"], name=prefix, **_attributes(case)))
         if case.bidirectional:
@@ -120,7 +120,7 @@ def onnx_sequence(network):
 
 
 def onnx_normed(network):
-    """Layer norm and masks are in no runtime's LSTM: a Scan over the steps, the input's part before it at once."""
+    """A Scan over the steps, because no runtime's LSTM has layer normalization and masks. The input product comes before it."""
     case, t = network.case, network.layers[0][0]
     float_port = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
     norm = lambda x, gain, bias, y: helper.make_node("LayerNormalization", [x, gain, bias], [y], axis=-1, epsilon=EPSILON)
@@ -190,7 +190,7 @@ def canonical(network):
             names.append(name)
             for tensor, value in side.items():
                 if tensor == "input_weights" and case.masked:
-                    # The mask comes in as one more feature, which no gate sees.
+                    # The mask is an additional feature, with zero weights for all gates.
                     value = np.pad(value, ((0, 0), (0, 1)))
                 tensors[f"{name}.{tensor}"] = value
         sources, features = names, case.output

@@ -1,4 +1,4 @@
-"""Installs the peers below one folder, and builds the drivers there. Standard library only: it makes the environment."""
+"""Installs the other runtimes in a folder and builds the drivers there. Uses only the standard library."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# AVX-512 where the machine has it. GCC prefers 256 bits otherwise.
+# With AVX-512 if the machine has it; by default GCC prefers vectors of 256 bits.
 CPP = ["-std=c++17", "-O3", "-march=native", "-mprefer-vector-width=512", "-DNDEBUG"]
 
 
@@ -17,7 +17,7 @@ def run(*command, **more):
 
 
 def environment(work):
-    """The Python of a virtual environment that has what requirements.txt pins."""
+    """The Python of a virtual environment with the packages of requirements.txt."""
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         run(sys.executable, "-m", "venv", work / "venv")
@@ -29,7 +29,7 @@ def environment(work):
 
 
 def drivers(work, cases, rtneural):
-    """Builds all; a function from a case and what is run of it to the command, or None where there is no such driver."""
+    """Builds all drivers. Returns a function from case and run to the command, or None for a missing driver."""
     venv, target = work / "venv", work / "target"
     cargo_environment = os.environ | {"CARGO_TARGET_DIR": str(target)}
     for manifest, what in ((HERE / "drivers" / "Cargo.toml", ["--workspace"]), (ROOT / "Cargo.toml", ["--bin", "tidegate"])):

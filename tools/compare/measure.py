@@ -1,4 +1,4 @@
-"""Runs the drivers of one case in turns, pinned, and keeps what each took."""
+"""Runs the drivers of a case in turns on pinned cores, and records their times."""
 
 import math
 import os
@@ -12,22 +12,22 @@ import numpy as np
 from workloads import TOLERANCE
 
 
-# A core of a virtual machine may be half of a real one. What the other half does slows it up to twofold, and shows nowhere:
-# turns count at whose ends the same work takes no longer than this, times the least it ever took; and in which the driver waited
-# for its core no longer than this share of the time.
+# A core of a virtual machine may be half of a real core. Load on the other half is invisible and slows a driver up to twofold.
+# A turn counts only if the reference loop before and after it takes at most QUIET times its minimum, and if the driver waits for
+# its core at most WAITED of the time.
 QUIET = 1.25
 WAITED = 0.02
-# Quiet turns of each driver, at least, and how many times as long as it should take they are waited for.
+# Minimum number of quiet turns for each driver, and the factor by which a case may exceed its time to get them.
 LEAST_TURNS = 3
 PATIENCE = 6
 
 
-# Before this process takes one for itself.
+# The available cores, read before this process is pinned.
 CORES = os.sched_getaffinity(0)
 
 
 class Probe:
-    """The same work, some tenths of a millisecond of it, on the core of its process."""
+    """The reference loop: a fixed amount of work, some tenths of a millisecond, on the core of this process."""
 
     least_ns = math.inf
 
@@ -48,7 +48,7 @@ class Probe:
 
 
 class Driver:
-    """A driver's process, which waits on its standard input unless it is told to run."""
+    """A driver process. It waits for commands on its standard input."""
 
     def __init__(self, command, variant, folder, cores, library):
         threads = len(cores)
@@ -58,13 +58,13 @@ class Driver:
             text=True, env=os.environ | more, preexec_fn=lambda: os.sched_setaffinity(0, cores))
         words = self._line().split(" ", 3)
         if words[0] != "ready":
-            raise RuntimeError(f"it says {' '.join(words)!r}")
+            raise RuntimeError(f"the driver printed {' '.join(words)!r} instead of ready")
         self.load_ns, self.first_ns, self.description = int(words[1]), int(words[2]), words[3]
 
     def _line(self):
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(self.process.stderr.read().strip().splitlines()[-1:] or "it ended without a word")
+            raise RuntimeError(self.process.stderr.read().strip().splitlines()[-1:] or "the driver ended without output")
         return line.strip()
 
     def ask(self, line):
@@ -73,11 +73,11 @@ class Driver:
         return self._line()
 
     def run(self, calls):
-        """Nanoseconds a call."""
+        """Nanoseconds per call."""
         return int(self.ask(f"run {calls}")) / calls
 
     def waited(self):
-        """Nanoseconds that its main thread has wanted a core that something else had."""
+        """Nanoseconds that its main thread has waited for a core."""
         return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[1])
 
     def close(self):
@@ -90,16 +90,16 @@ def tolerance(run):
 
 
 def cores_of(run, core):
-    """The one core, or with more threads than one as many as there are threads."""
+    """One core for each thread of a run."""
     threads = int(run.rpartition("-")[2].removesuffix("threads")) if run.endswith("threads") else 1
     others = [other for other in sorted(CORES, reverse=True) if other != core]
     if threads - 1 > len(others):
-        raise RuntimeError(f"it needs {threads} cores")
+        raise RuntimeError(f"the run needs {threads} cores")
     return {core, *others[: threads - 1]}
 
 
 def case(case, folder, want, command, library, core, seconds, turn_seconds, probe):
-    """`{what runs: figures}`; a driver that fails has `failed` instead."""
+    """`{run: figures}`. A failed driver has `failed` instead of figures."""
     results, live = {}, {}
     os.sched_setaffinity(0, {core})
     for run in case.runs:
@@ -116,7 +116,7 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds, prob
             error = float(np.abs(values.reshape(want.shape) - want).max())
             results[run] = {"description": driver.description, "load_ns": driver.load_ns, "first_ns": driver.first_ns,
                             "max_error": error if math.isfinite(error) else None, "right": error <= tolerance(run), "turns": []}
-            # One call says how many make a turn, roughly; so many say it well.
+            # One call gives a rough number of calls per turn, and that many calls a precise one.
             calls = max(1, round(turn_seconds * 1e9 / driver.run(1)))
             live[run] = driver, calls if calls == 1 else max(1, round(turn_seconds * 1e9 / driver.run(calls)))
         except (OSError, RuntimeError, ValueError) as error:
@@ -124,10 +124,10 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds, prob
     begin, turn = time.monotonic(), 0
     order = list(live)
     while order and goes_on(results, order, probe, time.monotonic() - begin, seconds):
-        # Another one begins each time, so that none is always behind the same other.
+        # The order rotates, so that no driver always runs after the same one.
         for run in order[turn % len(order):] + order[: turn % len(order)]:
             driver, calls = live[run]
-            # What the others left in the caches is not part of a step.
+            # Warm-up, because the other drivers have filled the caches.
             if calls > 1:
                 driver.run(calls // 10 + 1)
             before, waited, start = probe(), driver.waited(), time.monotonic_ns()
@@ -151,7 +151,7 @@ def quiet_times(turns, probe):
 
 
 def goes_on(results, order, probe, elapsed, seconds):
-    """Until the time is over, and longer where drivers have too few quiet turns."""
+    """Whether to run another turn: until the time is over, or longer if a driver has too few quiet turns."""
     turns = [results[run]["turns"] for run in order]
     if elapsed < seconds or min(map(len, turns)) < LEAST_TURNS:
         return True
@@ -159,7 +159,7 @@ def goes_on(results, order, probe, elapsed, seconds):
 
 
 def machine():
-    """What the figures belong to."""
+    """The machine that the figures are from."""
     info = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines() if ":" in line)
     info = {name.strip(): value.strip() for name, value in info.items()}
     flags = [flag for flag in info.get("flags", "").split() if flag.startswith(("avx", "fma", "amx"))]

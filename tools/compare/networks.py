@@ -1,6 +1,6 @@
-"""The weights and inputs of a case, seeded by its name, and its outputs in f64: the one source of all that is compared.
+"""Weights, inputs and f64 outputs of a case, from a seed made of its name. All files of the case are written from them.
 
-Gates stand in the order of PyTorch and of Tidegate: LSTM i f g o, GRU r z n (reset after the product).
+The gates are in the order of PyTorch and Tidegate: LSTM i f g o, GRU r z n (reset after the product).
 """
 
 import zlib
@@ -9,7 +9,7 @@ import numpy as np
 
 GATES = {"lstm": 4, "gru": 3}
 EPSILON = 1e-5
-# With 1, a normalized LSTM is chaotic: every f32 run leaves the f64 one.
+# With a gain of 1 a normalized LSTM is chaotic: every f32 run diverges from f64.
 RECURRENT_GAIN = 0.3
 KEPT = 0.9
 
@@ -19,7 +19,7 @@ def sigmoid(x):
 
 
 class Network:
-    """`layers[l][d]`: input_weights, recurrent_weights, input_bias, recurrent_bias, and gains where it is normed."""
+    """`layers[l][d]`: input_weights, recurrent_weights, input_bias, recurrent_bias, and gains if the network is normalized."""
 
     def __init__(self, case):
         self.case = case
@@ -43,7 +43,7 @@ class Network:
                                 "cell_gain": near(1.0, case.hidden), "cell_bias": uniform(case.hidden)}
                 self.layers[-1].append(tensors)
         self.x = self._input(random)
-        # What integers are scaled by: another stretch of the same input.
+        # Calibration data for integers, drawn like the input.
         self.calibration = self._input(random)
         shape = (case.time, case.batch, 1)
         self.mask = (random.random(shape) < KEPT).astype(np.float32) if case.masked else None

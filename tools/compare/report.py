@@ -1,4 +1,4 @@
-"""The table and the bars, out of what was measured."""
+"""Formats the results and judges the bars."""
 
 from measure import LEAST_TURNS
 from workloads import BARS, ELSEWHERE, LOADING_SECONDS, NORMED_TO_PLAIN, SIZES
@@ -8,9 +8,9 @@ COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8
 
 
 def stand_in(case, results):
-    """Where RTNeural has not run: its times of another machine, times how the others of that machine do here.
+    """Estimates RTNeural if it has not run: its time on another machine, scaled by the ratio of a peer between the machines.
 
-    LSTM figures of the others scale its GRU too, as theirs are not known. The faster estimate counts.
+    The GRU is scaled by LSTM times too, because the peers' GRU times on that machine are unknown. The faster estimate counts.
     """
     if not case.stream or "skipped" not in results[case.name].get("rtneural", {}) or case.hidden not in SIZES:
         return None
@@ -25,7 +25,7 @@ def stand_in(case, results):
 
 
 def bars(cases, results):
-    """Every bar whose case has run: `{row, case, ours, against, ratio, bar, verdict}`."""
+    """Judges every bar whose case has run: `{row, case, ours, against, ratio, bar, verdict}`."""
     known, rows = {case.name: case for case in cases}, []
     for bar in BARS:
         if bar.case in known:
@@ -99,23 +99,23 @@ def _cell(case, name, results):
 
 
 def _quiet(results):
-    """How much the machine had to do besides."""
+    """The number of turns without other load on the machine."""
     runs = [figures for runs in results.values() for figures in runs.values() if "turns" in figures]
     quiet, turns = (sum(figures[name] for figures in runs) for name in ("quiet_turns", "turns"))
     loud = sum(figures["quiet_turns"] < LEAST_TURNS for figures in runs)
-    text = f"{quiet} of {turns} turns were quiet, and counted"
-    return text + (f"; {loud} of {len(runs)} cells had too few: all of theirs count, and mean nothing." if loud else ".")
+    text = f"{quiet} of {turns} turns were quiet and counted"
+    return text + (f"; {loud} of {len(runs)} cells had too few, so all of their turns count, and their figures are meaningless." if loud else ".")
 
 
 def markdown(record, cases):
-    """The page that is printed and recorded."""
+    """The results page."""
     results, machine = record["results"], record["machine"]
     columns = [name for name in COLUMNS if any(name in results[case.name] for case in cases)]
     lines = [
         f"# {record['date']}, {machine['cpu']}",
         "",
         f"{machine['cores']} cores, {' '.join(machine['flags'])}. {_quiet(results)}",
-        f"{record['commit']}. Medians of a call (a step of a stream, else the whole batch), and the worst difference from f64.",
+        f"{record['commit']}. Medians of a call (a step of a stream, or the whole batch), and the largest difference from f64.",
         "",
         "| | workload | " + " | ".join(columns) + " |",
         "|---" * (len(columns) + 2) + "|",
@@ -140,6 +140,6 @@ def markdown(record, cases):
             else:
                 names.setdefault(run, figures["description"])
     if any("SKIP (≈" in line for line in lines):
-        lines.append("≈: not measured. Figures of another machine, scaled by how tract or ONNX Runtime do here: the faster of the two.")
+        lines.append("≈: not measured. Times of another machine, scaled by the ratio of tract or ONNX Runtime between the machines, whichever is faster.")
     lines += ["", *(f"- {run}: {description}" for run, description in sorted(names.items())), ""]
     return "\n".join(lines)

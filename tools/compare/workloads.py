@@ -1,11 +1,11 @@
-"""The workloads, who runs each, and the bars that Tidegate has set itself. Data only."""
+"""The workloads, the runtimes for each, and the bars for Tidegate. Data only."""
 
 from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Case:
-    """One network over one input. `time` steps; one call is a step of a stream, or the whole batch of sequences."""
+    """A network and its input of `time` steps. A call is a step of a stream, or the whole batch of sequences."""
 
     name: str
     row: str
@@ -33,14 +33,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Bar:
-    """`ours` has to be at least `factor` times as fast as the fastest of `against`, in the case `case`."""
+    """In the case `case`, `ours` must be at least `factor` times as fast as the fastest of `against`."""
 
     row: str
     case: str
     ours: str
     against: tuple
     factor: float
-    # The error must be below that of all others, too.
+    # Whether the error must also be below that of all others.
     more_exact: bool = False
 
 
@@ -72,7 +72,7 @@ CASES = (
     *(Case(f"w7-{size}", "W7", input=size, hidden=size, stream=True, runs=_INT8) for size in (64, 128, 256)),
 )
 
-# One of each kind, small: what `--quick` runs. Bars are those of the full sizes, so none applies.
+# The small cases of `--quick`, one of each kind. They have no bars.
 QUICK = (
     Case("quick-lstm", "S2", input=64, hidden=64, stream=True, runs=OURS + STREAM_PEERS),
     Case("quick-gru", "S4", "gru", input=64, hidden=64, stream=True, runs=OURS + STREAM_PEERS),
@@ -111,7 +111,7 @@ BARS = (
     Bar("W2", "w2", "tidegate f32", ("openvino", "onednn"), 1.1),
     Bar("W2", "w2", "tidegate f32-2threads", ("tidegate f32",), 1.8),
     Bar("W2n", "w2-normed", "tidegate f32", ("openvino",), 1.5),
-    # Against plain W2 and for loading: `report.py`.
+    # The bars against plain W2 and for loading are in `report.py`.
     Bar("W3", "w3", "tidegate f32", ("onednn", "openvino"), 1.2),
     Bar("W6", "w6", "tidegate f32", ("onnxruntime",), 1.2),
     Bar("W7", "w7-64", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 4.0, more_exact=True),
@@ -119,17 +119,16 @@ BARS = (
     Bar("W7", "w7-256", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 2.0, more_exact=True),
 )
 
-# W2 with layer norm and masks: the most that it may take, times our plain W2, and the most that loading and the first
-# call may take beyond the median call.
+# Bars of W2 with layer normalization and masks: maximum time relative to our plain W2, and maximum time of loading and the
+# first call beyond a median call.
 NORMED_TO_PLAIN = 1.25
 LOADING_SECONDS = 0.050
 
-# What counts as the same answer: the worst difference from the reference in f64, by what is run. A driver beyond it is
-# wrong, and what it takes is not compared.
+# Maximum difference from the reference in f64. Beyond it a result is wrong, and its time is not compared.
 TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "i8x16": 2e-2, "int8": 2e-1}
 
-# Microseconds a step of another machine (Cascade Lake, 2.5 GHz, AVX-512), by size: what stands in for RTNeural, times
-# how much slower or faster the other two are here, where it is not given.
+# Microseconds per step on another machine (Cascade Lake, 2.5 GHz, AVX-512), by size. They replace RTNeural if it is not
+# installed, scaled by the times of the other two on this machine.
 ELSEWHERE = {
     "rtneural lstm": (0.163, 0.471, 1.75, 6.5, 90.4, 378),
     "rtneural gru": (0.143, 0.371, 1.38, 4.7, 60.5, 274),

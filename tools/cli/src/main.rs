@@ -1,4 +1,4 @@
-//! `tidegate`: from a trained network to a flash image, and what it hears.
+//! `tidegate`: the command line.
 
 mod command;
 
@@ -6,17 +6,16 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidegate_tools::data::hide_guarded_panics;
+use tidegate_model::data::hide_guarded_panics;
 
 #[derive(Parser)]
 #[command(name = "tidegate", version, about, long_about = None, arg_required_else_help = true)]
-#[command(after_help = "A first look:  tidegate demo\nExit codes:    0 done, 1 bad input, 2 bad use")]
+#[command(after_help = "Start here:    tidegate demo\nExit codes:    0 success, 1 bad input, 2 wrong arguments")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
-/// Takes a recurrent network from where it was trained to a flash image, and runs that image.
 #[derive(Subcommand)]
 enum Command {
     Demo(command::demo::Args),
@@ -48,7 +47,7 @@ fn main() -> ExitCode {
     let done = done.and_then(|()| Ok(out.flush()?));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has had enough: `tidegate inspect FILE | head -1`.
+        // The reader has closed the pipe, as in `tidegate inspect FILE | head -1`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("tidegate: {failure}");

@@ -1,30 +1,25 @@
-//! A bar for long work: on standard error, and only where a person is watching.
+//! Progress bars on standard error, shown only on a terminal.
 
 use std::io::{IsTerminal, stderr};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
-/// A bar that goes away when it is dropped.
+/// A progress bar, which is removed when it is dropped.
 #[derive(Debug)]
 pub struct Progress(ProgressBar);
 
-/// A bar of `len` parts; `what` names the work ("scoring").
+/// A bar for `len` parts of the work `what`, as in "scoring".
 pub fn bar(len: u64, what: &str) -> Progress {
     let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style =
         ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
-    Progress(ProgressBar::with_draw_target(Some(len), target).with_style(style).with_message(what.to_owned()))
+    let bar = ProgressBar::with_draw_target(Some(len), target).with_style(style).with_finish(ProgressFinish::AndClear);
+    Progress(bar.with_message(what.to_owned()))
 }
 
 impl Progress {
-    /// `parts` more are done.
+    /// Adds finished parts.
     pub fn advance(&self, parts: u64) {
         self.0.inc(parts);
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }

@@ -1,5 +1,5 @@
-// oneDNN: its LSTM primitive, f32, or int8 (u8 activations, s8 weights with a scale a row, f32 cell state). A stream of
-// int8 takes f32 and gives f32, as the others do: the driver quantizes the frame, and h stays u8 from step to step.
+// oneDNN: its LSTM primitive in f32 or int8 (u8 activations, s8 weights with a scale per row, f32 cell state). A stream in
+// int8 has f32 input and output like the others: the driver quantizes the frame, and h stays u8 between steps.
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 memory::desc plain(memory::dims dims, Type type, Tag tag) { return {dims, type, tag}; }
 
-// One layer of the network: oneDNN stacks layers only where all have the same width.
+// One layer of the network, because oneDNN only stacks layers of the same width.
 struct Layer {
     lstm_forward primitive;
     std::unordered_map<int, memory> arguments;
@@ -31,7 +31,7 @@ public:
           sides_(c.number("directions")), frames_(c.floats("x.f32")) {
         if (c.text("cell") != "lstm") throw std::runtime_error("only LSTMs");
         steps_ = stream_ ? 1 : time_;
-        // u8 holds [-1, 1] of h and what the calibration's x reaches.
+        // u8 covers [-1, 1] for h and the range of the calibration input.
         scale_ = 127.0f / std::max(1.0f, std::stof(c.text("scale")));
         const std::vector<float> weights = c.floats("weights.f32");
         const float* next = weights.data();
@@ -54,7 +54,7 @@ public:
         for (Layer& layer : layers_) layer.primitive.execute(queue_, layer.arguments);
         queue_.wait();
         if (!stream_) return;
-        // The state that was written is the one that is read next.
+        // The next call reads the state that this call has written.
         Layer& layer = layers_[0];
         std::swap(layer.arguments[DNNL_ARG_SRC_ITER], layer.arguments[DNNL_ARG_DST_ITER]);
         std::swap(layer.arguments[DNNL_ARG_SRC_ITER_C], layer.arguments[DNNL_ARG_DST_ITER_C]);
@@ -96,7 +96,7 @@ private:
         auto* to_b = static_cast<float*>(b.get_data_handle());
         const memory::dim rows = gates * hidden_;
         std::vector<float> scales(static_cast<size_t>(rows), 0.0f);
-        // Rows are [gate, unit] in our order, which is its order too; it wants columns first.
+        // Our rows are [gate, unit], in its order. It needs columns first.
         for (memory::dim side = 0; side < sides_; ++side) {
             auto transpose = [&](float* to, memory::dim columns) {
                 for (memory::dim row = 0; row < rows; ++row)

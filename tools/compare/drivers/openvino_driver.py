@@ -1,4 +1,4 @@
-"""OpenVINO: LSTMs as its own sequence operation, batch first as it wants them; the normed one from ONNX."""
+"""OpenVINO: its LSTM sequence operation with the batch first, or the ONNX model for layer normalization."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset8 as ops
 
-# Blocks of our rows in its order: f i g o.
+# Indices of our gates in its order: f i g o.
 ORDER = (1, 0, 2, 3)
 
 

@@ -1,5 +1,5 @@
-// What the drivers in C++ share: a case from its folder, and the orders that come in on standard input. The same as
-// `protocol/src/lib.rs`; `../README.md` has the protocol.
+// The common part of the drivers in C++: reads a case from its folder and executes the commands on standard input, as
+// `protocol/src/lib.rs` does. `../README.md` describes the protocol.
 
 #pragma once
 

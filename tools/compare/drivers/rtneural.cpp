@@ -1,4 +1,4 @@
-// RTNeural with sizes that are known when it is compiled: CELL_LSTM or CELL_GRU, and SIZE for inputs and units.
+// RTNeural with sizes known at compile time: CELL_LSTM or CELL_GRU, and SIZE for inputs and units.
 
 #include <RTNeural/RTNeural.h>
 
@@ -11,7 +11,7 @@ namespace {
 #ifdef CELL_GRU
 constexpr int GATES = 3;
 using Cell = RTNeural::GRULayerT<float, SIZE, SIZE>;
-// Its blocks are z r n.
+// Indices of our gates in its order: z r n.
 constexpr int ORDER[] = {1, 0, 2};
 #else
 constexpr int GATES = 4;
@@ -37,7 +37,7 @@ public:
         }
         auto& cell = model_.template get<0>();
         const float* next = weights.data();
-        // Ours are [gate, unit, column], its own [column][gate, unit].
+        // From our [gate, unit, column] to [column][gate, unit].
         auto transposed = [&] {
             Rows rows(SIZE, std::vector<float>(GATES * SIZE));
             for (int gate = 0; gate < GATES; ++gate)

@@ -1,4 +1,4 @@
-//! Firmware in workspaces of its own, for chips that have a HAL: a board that a person holds, which is built, and the
+//! Firmware for chips with a HAL, each in its own workspace: a Nucleo board, for which it is only built, and the
 //! micro:bit, which QEMU simulates with its serial line.
 
 use std::fs;
@@ -7,9 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::shell::{self, cargo};
-use crate::{Failure, firmware, qemu};
+use crate::{Failure, firmware, record};
 
-/// A folder of `firmware-examples`, which is a workspace.
+/// A workspace in `firmware-examples`.
 #[derive(Debug)]
 struct Board {
     name: &'static str,
@@ -21,7 +21,7 @@ const MICROBIT: Board = Board { name: "microbit", folder: "firmware-examples/mic
 const ALL: [Board; 2] =
     [Board { name: "board", folder: "firmware-examples/board", target: "thumbv7em-none-eabihf" }, MICROBIT];
 
-/// It answers to three hundred frames within seconds on an idle machine.
+/// The micro:bit answers three hundred frames within seconds on an idle machine.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 impl Board {
@@ -44,7 +44,7 @@ impl Board {
     }
 }
 
-/// Format, clippy and build of each.
+/// Checks the format of each workspace, runs clippy, and builds it.
 pub fn check() -> Result<(), Failure> {
     for board in &ALL {
         let name = board.name;
@@ -56,24 +56,16 @@ pub fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the micro:bit says to the lines that are recorded, up to its restart.
-fn answers() -> Result<String, Failure> {
+/// Sends the recorded lines to the micro:bit, and compares its answers up to its restart with the record, or records
+/// them.
+pub fn microbit(overwrite_expected: bool) -> Result<(), Failure> {
     MICROBIT.build()?;
     let lines = MICROBIT.expected("in");
-    let lines = fs::File::open(&lines).map_err(|error| format!("{}: {error}", lines.display()))?;
+    let lines = fs::File::open(&lines).map_err(shell::about(&lines))?;
     let mut qemu = Command::new("qemu-system-arm");
     qemu.args(["-machine", MICROBIT.name, "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"])
         .arg("-kernel")
         .arg(MICROBIT.elf());
-    shell::output_from(qemu, lines.into(), TIME_LIMIT)
-}
-
-/// Compares that with the record, or records it.
-pub fn microbit(overwrite_expected: bool) -> Result<(), Failure> {
-    let (path, found) = (MICROBIT.expected("run"), answers()?);
-    if overwrite_expected {
-        eprintln!("    recording {}", path.display());
-        return fs::write(&path, found).map_err(|error| format!("{}: {error}", path.display()));
-    }
-    qemu::same_text(MICROBIT.name, &path, &found)
+    let found = shell::output_from(qemu, lines.into(), TIME_LIMIT)?;
+    record::output(MICROBIT.name, &MICROBIT.expected("run"), &found, overwrite_expected)
 }

@@ -1,5 +1,5 @@
-//! The library for C: its header in both languages, what it does with a host's calls, good and bad, and the example in
-//! C, which hears what `kws_stream_f32` hears and must print the same posteriors.
+//! The library for C: the header compiles as C and C++, calls from C give the right results and errors, and the example
+//! in C prints the same posteriors as `kws_stream_f32`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,14 @@ use std::process::Command;
 
 use crate::firmware::{self, MPS2_AN386, Output};
 use crate::shell::{self, cargo, run as run_command, step};
-use crate::{Failure, install, size};
+use crate::{Failure, install, record};
 
-/// A build of the example on the machine.
+/// A build of the example for the simulated machine.
 #[derive(Debug)]
 pub struct Example {
     pub name: &'static str,
-    /// The image is in the library, with the code of its cells; else it is parsed, and every cell is there.
+    /// Whether the library contains the image, and code for its cells only. Otherwise the program parses the image, and
+    /// the library contains every cell.
     built_in: bool,
 }
 
@@ -21,19 +22,19 @@ pub struct Example {
 pub const ALL: [Example; 2] =
     [Example { name: "kws_c", built_in: false }, Example { name: "kws_c_built_in", built_in: true }];
 
-/// What it is in Rust.
+/// The same program in Rust.
 const RUST: &str = "kws_stream_f32";
 
-const WARNINGS: [&str; 5] = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 const MACHINE: [&str; 4] = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"];
-/// What Rust's library needs of a host that is Linux.
+/// Libraries that Rust's standard library needs on Linux.
 const LIBRARIES: [&str; 3] = ["-lm", "-lpthread", "-ldl"];
 const SOURCES: [&str; 3] = ["kws.c", "console.c", "recording.c"];
 
-/// What this page builds.
+/// The path of a file that this module builds.
 fn made(name: &str) -> Result<PathBuf, Failure> {
     let folder = firmware::workspace_target_dir().join("c");
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(shell::about(&folder))?;
     Ok(folder.join(name))
 }
 
@@ -41,16 +42,30 @@ fn include(folder: &Path) -> String {
     format!("-I{}", folder.display())
 }
 
-/// The header, and the compiler's flags for it.
-fn compiler(name: &str) -> Command {
+/// A compiler with its flags and the folder of the header.
+fn compiler(name: &str, standard: &str) -> Command {
     let mut command = Command::new(name);
-    command.current_dir(shell::root()).args(WARNINGS).arg(include(Path::new("core/capi/include")));
+    command.current_dir(shell::root()).arg(standard).args(WARNINGS).arg(include(Path::new("core/capi/include")));
     command
 }
 
-/// What the firmware's build script has made: the image, its header, the recording.
+/// Compiles a program for the host, links it with the library, and returns its path.
+fn host_program(
+    name: &str,
+    mut compiler: Command,
+    library: &Path,
+    inputs: impl FnOnce(&mut Command),
+) -> Result<PathBuf, Failure> {
+    let program = made(name)?;
+    inputs(&mut compiler);
+    compiler.arg(library).args(LIBRARIES).arg("-o").arg(&program);
+    run_command(&format!("{name} compiles for the host"), compiler)?;
+    Ok(program)
+}
+
+/// The output folder of the firmware's build script: the image, its header, the recording.
 fn assets() -> Result<PathBuf, Failure> {
-    // Of the library alone: programs without these kernels would take the place of those that are measured.
+    // Only the library: building the programs without kernels would overwrite those that are measured.
     let build = ["build", "--lib", "--release", "--locked", "--message-format=json-render-diagnostics", "--features"];
     let mut build = firmware::cargo_in_workspace(&build);
     build.args([MPS2_AN386.kernels, "--target", MPS2_AN386.target]);
@@ -65,7 +80,7 @@ fn assets() -> Result<PathBuf, Failure> {
     found.filter(|_| built).ok_or_else(|| "the firmware's build script has not run".to_owned())
 }
 
-/// Builds the library; returns where it is.
+/// Builds the library and returns its path.
 fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<PathBuf, Failure> {
     let mut build = cargo(".", &["build", "--package", "tidegate-c", "--locked", "--profile", profile]);
     let mut folder = firmware::workspace_target_dir();
@@ -80,62 +95,59 @@ fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<
     Ok(folder.join(profile).join("libtidegate_c.a"))
 }
 
-/// What the example must print: what [`RUST`] printed, without its LED.
-fn expected() -> Result<String, Failure> {
-    let path = firmware::expected_dir().join(format!("{RUST}.run"));
-    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let lines = text.lines().filter(|line| !line.starts_with("led "));
-    Ok(lines.map(|line| format!("{}\n", line.split_once(", ").map_or(line, |(event, _)| event))).collect())
-}
-
-/// Fails with the first line that differs.
+/// Compares the output of the example with that of [`RUST`], which also prints its LED.
 fn compare(printed: &str) -> Result<(), Failure> {
-    let expected = expected()?;
-    let pairs = expected.lines().zip(printed.lines().chain(std::iter::repeat("(nothing)")));
-    if let Some((wanted, found)) = pairs.into_iter().find(|(wanted, found)| wanted != found) {
-        return Err(format!("the example in C printed\n  {found}\nwhere {RUST} printed\n  {wanted}"));
-    }
-    let (wanted, found) = (expected.lines().count(), printed.lines().count());
-    if wanted != found {
-        return Err(format!("the example in C printed {found} lines, {RUST} {wanted}"));
-    }
-    let posteriors = expected.lines().filter(|line| line.starts_with("clip ") || line.starts_with("at ")).count();
-    eprintln!("    {posteriors} lines of posteriors as {RUST} prints them, to the bit");
-    Ok(())
+    let text = shell::read(&firmware::expected_dir().join(format!("{RUST}.run")))?;
+    let lines = text.lines().filter(|line| !line.starts_with("led "));
+    let expected: String =
+        lines.map(|line| format!("{}\n", line.split_once(", ").map_or(line, |(event, _)| event))).collect();
+    record::same("the example in C", printed, &format!("the output of {RUST}"), &expected)
 }
 
-/// The header compiles as C and as C++, the library takes every misuse, and the example on the host prints what it should.
+/// Tests the library on the host: the header, calls from C, the page, and the example.
 pub fn host() -> Result<(), Failure> {
     let assets = assets()?;
     let library = library("release", None, None)?;
-    let api = made("api")?;
-    let mut cc = compiler("cc");
-    cc.args(["-g", "core/capi/tests/api.c"]).arg(&library).args(LIBRARIES).arg("-o").arg(&api);
-    run_command("core/capi/tests/api.c compiles", cc)?;
+    let c = || compiler("cc", "-std=c99");
+    let api = host_program("api", c(), &library, |cc| {
+        cc.args(["-g", "core/capi/tests/api.c"]);
+    })?;
     let mut test = Command::new(&api);
     test.args(["kws_f32.tgi", "api_i8x16.tgi", "hello.tgi", "api_ports.tgi"].map(|name| assets.join(name)));
-    run_command("calls from C, good and bad", test)?;
+    run_command("calls from C, valid and invalid", test)?;
 
-    match install::answers("c++", &["--version"]) {
-        true => in_c_plus_plus(&library)?,
-        false => eprintln!("SKIP the header in C++: there is no c++"),
+    if install::answers("c++", &["--version"]) {
+        let source = made("header.cc")?;
+        let text = "#include \"tidegate.h\"\nint main() { return tidegate_version() == TIDEGATE_VERSION ? 0 : 1; }\n";
+        shell::write(&source, text)?;
+        let program = host_program("header", compiler("c++", "-std=c++11"), &library, |cc| {
+            cc.arg(&source);
+        })?;
+        run_command("C++ calls the library", Command::new(program))?;
+    } else {
+        eprintln!("SKIP the header in C++: there is no c++");
     }
-    page(&library, &assets)?;
-    let example = made("kws_host")?;
-    let mut cc = compiler("cc");
-    sources(&mut cc, &assets, &["host.c", "image.S"]);
-    cc.arg(&library).args(LIBRARIES).arg("-o").arg(&example);
-    run_command("the example compiles for the host", cc)?;
+
+    let text = page_text()?;
+    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let source = made("page.c")?;
+    shell::write(&source, blocks.collect::<String>())?;
+    let page = host_program("page", c(), &library, |cc| {
+        cc.arg(include(&assets)).arg(&source).arg(assets.join("kws.c"));
+    })?;
+    run_command(&format!("the program on {PAGE} runs"), Command::new(&page))?;
+
+    let example = host_program("kws_host", c(), &library, |cc| sources(cc, &assets, &["host.c", "image.S"]))?;
     compare(&shell::output_within(Command::new(&example), firmware::TIME_LIMIT)?)
 }
 
 const PAGE: &str = "docs/c.md";
 
 fn page_text() -> Result<String, Failure> {
-    fs::read_to_string(shell::root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))
+    shell::read(&shell::root().join(PAGE))
 }
 
-/// Every row of the page's table of cores: the library is checked for that target with those features.
+/// Checks the library for each row of the page's table of cores: its target and its features.
 pub fn check() -> Result<(), Failure> {
     let text = page_text()?;
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('|').collect()).collect();
@@ -157,34 +169,6 @@ pub fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The program on docs/c.md compiles and runs, with the image as an array.
-fn page(library: &Path, assets: &Path) -> Result<(), Failure> {
-    let text = page_text()?;
-    let blocks = text.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let (program, source) = (made("page")?, made("page.c")?);
-    fs::write(&source, blocks.collect::<String>()).map_err(|error| format!("{}: {error}", source.display()))?;
-    let mut cc = compiler("cc");
-    cc.arg(include(assets)).arg(&source).arg(assets.join("kws.c")).arg(library);
-    run_command(&format!("the program on {PAGE} compiles"), {
-        cc.args(LIBRARIES).arg("-o").arg(&program);
-        cc
-    })?;
-    run_command(&format!("the program on {PAGE} runs"), Command::new(&program))
-}
-
-/// The header is C++ too.
-fn in_c_plus_plus(library: &Path) -> Result<(), Failure> {
-    let plus = made("header.cc")?;
-    let text = "#include \"tidegate.h\"\nint main() { return tidegate_version() == TIDEGATE_VERSION ? 0 : 1; }\n";
-    fs::write(&plus, text).map_err(|error| format!("{}: {error}", plus.display()))?;
-    let mut compile = Command::new("c++");
-    compile.current_dir(shell::root()).args(["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-    compile.arg(include(Path::new("core/capi/include"))).arg(&plus).arg(library);
-    compile.args(LIBRARIES).arg("-o").arg(made("header")?);
-    run_command("the header is C++ too", compile)?;
-    run_command("C++ calls the library", Command::new(made("header")?))
-}
-
 fn sources(command: &mut Command, assets: &Path, more: &[&str]) {
     command.args(["-Os", "-g", "-ffunction-sections", "-fdata-sections"]).arg(include(assets));
     command.arg(format!("-Wa,-I{}", assets.display()));
@@ -198,7 +182,7 @@ pub fn build() -> Result<(), Failure> {
     for example in &ALL {
         let image = assets.join("kws_f32.tgi");
         let library = library("firmware", Some(MPS2_AN386.target), example.built_in.then_some(&image))?;
-        let mut gcc = compiler("arm-none-eabi-gcc");
+        let mut gcc = compiler("arm-none-eabi-gcc", "-std=c99");
         gcc.args(MACHINE);
         sources(&mut gcc, &assets, if example.built_in { &["mps2.c"] } else { &["mps2.c", "image.S"] });
         if example.built_in {
@@ -212,28 +196,24 @@ pub fn build() -> Result<(), Failure> {
 }
 
 impl Example {
-    /// The program as `build` leaves it.
+    /// The program that [`build`] has linked.
     pub fn elf(&self) -> Result<PathBuf, Failure> {
         made(&format!("{}.elf", self.name))
     }
 
-    /// Under QEMU it prints what [`RUST`] printed.
+    /// Compares its output under QEMU with that of [`RUST`].
     pub fn compare(&self) -> Result<(), Failure> {
         compare(&self.run()?.text)
     }
 
-    fn run(&self) -> Result<Output, Failure> {
+    /// Runs it under QEMU.
+    pub fn run(&self) -> Result<Output, Failure> {
         let printed = shell::output_within(MPS2_AN386.qemu(&self.elf()?), firmware::TIME_LIMIT)?;
         Output::of(self.name, &printed)
     }
-
-    /// Its flash, RAM and stack.
-    pub fn measure(&self) -> Result<size::Size, Failure> {
-        size::of(&MPS2_AN386, self.name, &self.elf()?, &self.run()?)
-    }
 }
 
-/// Everything, one after the other.
+/// Checks, builds and runs everything.
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;

@@ -1,9 +1,12 @@
-//! Everything that needs no run: format, clippy, docs, feature sets, targets, firmware builds.
+//! Everything that needs no run: format, clippy, docs, packages, public items, feature sets, targets, firmware builds.
+//!
+//! All builds are in the release profile, so that procedural macros and build scripts are compiled once for the checks
+//! and the tests.
 
 use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, CORE_TARGETS};
-use crate::shell::{cargo, root, run as run_command, shown, step};
-use crate::{Failure, boards, c};
+use crate::shell::{cargo, root, run as run_command, step};
+use crate::{Failure, boards, c, circles, package, public};
 
 /// Stops at the first failure.
 pub fn run() -> Result<(), Failure> {
@@ -15,46 +18,41 @@ pub fn run() -> Result<(), Failure> {
         }
         run_command(&format!("format of {folder}"), cargo(folder, &["fmt", "--all", "--check"]))?;
     }
-    let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    step("no circles of files", circles::check)?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--release", "--locked", "--", "-D", "warnings"];
     run_command("clippy", cargo(".", &clippy))?;
-    for machine in &firmware::MACHINES {
+    // One machine for each architecture and memory map. The kernels of every core are linted with the library for C.
+    for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "m55", "rv32"].contains(&machine.core)) {
         let (target, kernels) = (machine.target, machine.kernels);
         let clippy =
             ["clippy", "--release", "--locked", "--target", target, "--features", kernels, "--", "-D", "warnings"];
         run_command(&format!("clippy of the firmware for {target}"), cargo_in_workspace(&clippy))?;
     }
-    let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--locked"]);
+    let mut doc = cargo(".", &["doc", "--workspace", "--no-deps", "--release", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command("docs", doc)?;
+    public::run(false)?;
+    package::check()?;
     features()?;
+    // The firmware below generates code for all of them but the browser.
     for target in CORE_TARGETS {
-        let build = ["build", "--package", "tidegate", "--release", "--locked", "--target", target];
-        run_command(&format!("core for {target}"), cargo(".", &build))?;
+        let check = ["check", "--package", "tidegate", "--release", "--locked", "--target", target];
+        run_command(&format!("core for {target}"), cargo(".", &check))?;
     }
     c::check()?;
     firmware::build()?;
     boards::check()
 }
 
-/// Feature sets: of the core, which with neither library must say what to do, and of what trains.
+/// Feature sets of the core, of which the empty one is for models in integers, and of the crates that train.
 fn features() -> Result<(), Failure> {
-    const CORE: [&str; 5] = ["clippy", "--package", "tidegate", "--locked", "--no-default-features"];
-    for set in ["libm", "micromath", "libm,defmt", "libm,micromath"] {
+    const CORE: [&str; 6] = ["clippy", "--package", "tidegate", "--release", "--locked", "--no-default-features"];
+    for set in ["", "libm", "micromath", "libm,defmt", "libm,micromath"] {
         let mut clippy = cargo(".", &CORE);
         clippy.args(["--features", set, "--", "-D", "warnings"]);
-        run_command(&format!("core with {set}"), clippy)?;
+        run_command(&format!("core with the features {set:?}"), clippy)?;
     }
-    let mut cudnn = cargo(".", &["clippy", "--workspace", "--all-targets", "--locked"]);
-    cudnn.args(["--features", "tidegate-gpu/cudnn", "--", "-D", "warnings"]);
-    run_command("tidegate-gpu with cudnn", cudnn)?;
-    step("core without libm or micromath is refused", || {
-        let mut clippy = cargo(".", &CORE);
-        let output = clippy.output().map_err(|error| format!("`{}`: {error}", shown(&clippy)))?;
-        let told = String::from_utf8_lossy(&output.stderr).contains("enable the feature `libm`");
-        match (output.status.success(), told) {
-            (false, true) => Ok(()),
-            (true, _) => Err(format!("`{}` succeeded", shown(&clippy))),
-            (false, false) => Err(format!("`{}` failed without naming the features", shown(&clippy))),
-        }
-    })
+    let mut cudnn = cargo(".", &["clippy", "--workspace", "--all-targets", "--release", "--locked"]);
+    cudnn.args(["--features", "tidegate-gpu-measure/cudnn", "--", "-D", "warnings"]);
+    run_command("tidegate-gpu with cudnn", cudnn)
 }

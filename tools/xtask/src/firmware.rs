@@ -1,4 +1,4 @@
-//! The firmware: which programs for which machine, built and run.
+//! The firmware: which program runs on which machine, and how to build and run it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,111 +7,82 @@ use std::time::Duration;
 use crate::Failure;
 use crate::shell::{self, cargo};
 
-/// A machine that QEMU simulates. `firmware-examples/.cargo/config.toml` has one of each target for `cargo run`.
+/// A machine that QEMU simulates. `firmware-examples/.cargo/config.toml` has one for each target, for `cargo run`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Machine {
     /// QEMU's name.
     pub name: &'static str,
-    /// What the core is called in figures.
+    /// Name of the core in figures.
     pub core: &'static str,
     pub target: &'static str,
-    /// The feature with its kernels; empty: it needs none.
+    /// The feature with kernels for the core, or an empty string.
     pub kernels: &'static str,
-    /// How the weights lie that they read.
+    /// Weight layout of these kernels.
     pub layout: &'static str,
-    qemu: &'static str,
-    arguments: &'static [&'static str],
+    cpu: &'static str,
 }
 
-const ARM: &str = "qemu-system-arm";
-
-/// Every machine. QEMU has no board with a Cortex-M0+: a Cortex-M3 runs its code.
+/// Every machine. QEMU has no board with a Cortex-M0+, so a Cortex-M3 runs its code.
 pub const MACHINES: [Machine; 6] = [
-    Machine {
-        name: "mps2-an385",
-        core: "m0plus",
-        target: "thumbv6m-none-eabi",
-        kernels: "",
-        layout: "cortex-m0",
-        qemu: ARM,
-        arguments: &["-cpu", "cortex-m3"],
-    },
-    Machine {
-        name: "mps2-an385",
-        core: "m3",
-        target: "thumbv7m-none-eabi",
-        kernels: "thumb2",
-        layout: "portable",
-        qemu: ARM,
-        arguments: &["-cpu", "cortex-m3"],
-    },
+    machine("mps2-an385", "m0plus", "thumbv6m-none-eabi", "", "cortex-m0", "cortex-m3"),
+    machine("mps2-an385", "m3", "thumbv7m-none-eabi", "thumb2", "portable", "cortex-m3"),
     MPS2_AN386,
-    Machine {
-        name: "mps2-an500",
-        core: "m7",
-        target: "thumbv7em-none-eabihf",
-        kernels: "dsp",
-        layout: "cortex-m4",
-        qemu: ARM,
-        arguments: &["-cpu", "cortex-m7"],
-    },
-    Machine {
-        name: "mps3-an547",
-        core: "m55",
-        target: "thumbv8m.main-none-eabihf",
-        kernels: "mve",
-        layout: "cortex-m55",
-        qemu: ARM,
-        arguments: &["-cpu", "cortex-m55"],
-    },
-    Machine {
-        name: "virt",
-        core: "rv32",
-        target: "riscv32imac-unknown-none-elf",
-        kernels: "",
-        layout: "portable",
-        qemu: "qemu-system-riscv32",
-        arguments: &["-cpu", "rv32", "-bios", "none"],
-    },
+    machine("mps2-an500", "m7", "thumbv7em-none-eabihf", "dsp", "cortex-m4", "cortex-m7"),
+    machine("mps3-an547", "m55", "thumbv8m.main-none-eabihf", "mve", "cortex-m55", "cortex-m55"),
+    machine("virt", "rv32", "riscv32imac-unknown-none-elf", "", "portable", "rv32"),
 ];
 
-pub const MPS2_AN386: Machine = Machine {
-    name: "mps2-an386",
-    core: "m4",
-    target: "thumbv7em-none-eabihf",
-    kernels: "dsp",
-    layout: "cortex-m4",
-    qemu: ARM,
-    arguments: &["-cpu", "cortex-m4"],
-};
+pub const MPS2_AN386: Machine = machine("mps2-an386", "m4", "thumbv7em-none-eabihf", "dsp", "cortex-m4", "cortex-m4");
+
+const fn machine(
+    name: &'static str,
+    core: &'static str,
+    target: &'static str,
+    kernels: &'static str,
+    layout: &'static str,
+    cpu: &'static str,
+) -> Machine {
+    Machine { name, core, target, kernels, layout, cpu }
+}
 
 impl Machine {
-    /// Whether its target computes floats in instructions.
+    /// Whether the target has instructions for floats.
     pub fn has_fpu(&self) -> bool {
         self.target.ends_with("eabihf")
     }
+
+    /// QEMU that runs a program.
+    pub fn qemu(&self, elf: &Path) -> Command {
+        let is_arm = self.target.starts_with("thumb");
+        let mut command = Command::new(if is_arm { "qemu-system-arm" } else { "qemu-system-riscv32" });
+        command.args(["-machine", self.name, "-cpu", self.cpu]);
+        if !is_arm {
+            command.args(["-bios", "none"]);
+        }
+        command.args(["-nographic", "-semihosting-config", "enable=on,target=native", "-kernel"]).arg(elf);
+        command
+    }
 }
 
-/// Each program, whether it has the kernels of the core, and the cores that run it; all if there is none.
+/// Each program, whether it uses the kernels of the core, and the cores that run it. An empty list means all cores.
 const PROGRAMS: [(&str, bool, &[&str]); 8] = [
     // Without a network.
     ("bare", false, &["m4"]),
-    // As small as it can be.
+    // The smallest program.
     ("hello_step", false, &[]),
     ("hello_integer", true, &[]),
-    // The cell whose step needs the most stack.
+    // The cell with the highest stack use.
     ("hello_gru", true, &[]),
-    // Every cell there is.
+    // Every cell.
     ("hello_any", false, &["m4"]),
     ("kws_stream", true, &[]),
-    // For the FPU; its image does not fit the instruction memory of the M55.
+    // Need an FPU. The images do not fit into the instruction memory of the M55.
     ("kws_stream_f32", true, &["m4", "m7"]),
-    // The same.
     ("vad", true, &["m4", "m7"]),
 ];
-/// What `tidegate-gpu train` has trained; cores with each kind of kernels run it.
+/// The model trained by `tidegate-gpu train`. One core for each kind of kernels runs it.
 const TRAINED: (&str, &[&str]) = ("kws_trained", &["m0plus", "m4", "m55", "rv32"]);
-/// Runs on every machine; what it must print depends on the [`bundles`].
+/// Runs on every machine. Its expected output depends on the [`bundles`].
 pub const SAME_BITS: &str = "same_bits";
 
 /// A program on a machine.
@@ -121,27 +92,27 @@ pub struct Firmware {
     pub machine: &'static Machine,
 }
 
-/// Every program on every machine that has it.
+/// Every program on every machine that runs it.
 pub fn all() -> impl Iterator<Item = Firmware> {
     let pairs = MACHINES.iter().flat_map(|machine| PROGRAMS.iter().map(move |program| (machine, program)));
     let pairs = pairs.filter(|(machine, (.., cores))| cores.is_empty() || cores.contains(&machine.core));
     pairs.map(|(machine, &(name, ..))| Firmware { name, machine })
 }
 
-/// What was trained here, whose size says nothing that those of the others do not.
+/// The trained model on its machines. Its size is not measured, because it has the cells of other programs.
 pub fn trained() -> impl Iterator<Item = Firmware> {
     let (name, cores) = TRAINED;
     MACHINES.iter().filter(|machine| cores.contains(&machine.core)).map(|machine| Firmware { name, machine })
 }
 
 const FOLDER: &str = "firmware-examples";
-/// The spotter needs up to 10 s on an idle core.
+/// The keyword spotter needs up to 10 s on an idle core.
 pub const TIME_LIMIT: Duration = Duration::from_secs(300);
-/// What the programs print of the stack that was used. It depends on the compiler, so it is a size, not output.
+/// Starts of the lines with the stack use. It depends on the compiler, so it counts as a size, not as output.
 const STACK: &str = "stack ";
 const STACK_OF_STEP: &str = "stack of step ";
 
-/// Its own folder, as the workspace is: builds of both do not wait for each other.
+/// The build folder of the firmware. Builds of the firmware and of the main workspace do not wait for each other.
 pub fn target_dir() -> PathBuf {
     workspace_target_dir().join("firmware")
 }
@@ -151,14 +122,14 @@ pub fn workspace_target_dir() -> PathBuf {
     shell::root().join(shared)
 }
 
-/// Arguments of cargo that name the workspace's build folder.
+/// Cargo in the firmware's workspace, with its build folder.
 pub fn cargo_in_workspace(arguments: &[&str]) -> Command {
     let mut command = cargo(FOLDER, arguments);
     command.env("CARGO_TARGET_DIR", target_dir());
     command
 }
 
-/// The targets, each once.
+/// The targets of all machines, without duplicates.
 pub fn targets() -> Vec<&'static str> {
     let mut targets: Vec<_> = MACHINES.iter().map(|machine| machine.target).collect();
     targets.sort_unstable();
@@ -166,9 +137,14 @@ pub fn targets() -> Vec<&'static str> {
     targets
 }
 
-/// How a build is made: small, as the workspace's profile has it; fast; or with all checks.
+/// Cargo's arguments for the tests of the workspace. Every release build of the workspace uses them, because with
+/// another set of features cargo would compile everything again.
+pub const WORKSPACE_TESTS: [&str; 6] =
+    ["test", "--workspace", "--release", "--locked", "--features", "tidegate-gpu-measure/cudnn"];
+
+/// A small build, as the profile of the workspace defines it.
 const SMALL: &[&str] = &["--release"];
-/// What is not counted is small: every cell has to fit the instruction memory of the M55.
+/// A fast build. Code that is not counted is small, so that all cells fit into the instruction memory of the M55.
 pub const FAST: &[&str] = &[
     "--release",
     "--config",
@@ -178,9 +154,25 @@ pub const FAST: &[&str] = &[
     "--config",
     "profile.release.package.firmware-examples.opt-level='s'",
 ];
-const DEBUG: &[&str] = &[];
+/// A build with all checks and without optimization. It is not the dev profile, for which the packer in the build script
+/// would be compiled again.
+const DEBUG: &[&str] = &[
+    "--release",
+    "--config",
+    "profile.release.opt-level=0",
+    "--config",
+    "profile.release.lto='off'",
+    "--config",
+    "profile.release.debug-assertions=true",
+    "--config",
+    "profile.release.overflow-checks=true",
+    "--config",
+    "profile.release.build-override.debug-assertions=false",
+    "--config",
+    "profile.release.build-override.overflow-checks=false",
+];
 
-/// Builds every program in release, for every target.
+/// Builds every program for every target.
 pub fn build() -> Result<(), Failure> {
     targets().into_iter().try_for_each(|target| {
         let programs = all().chain(trained()).filter(|firmware| firmware.machine.target == target);
@@ -208,27 +200,27 @@ pub fn build_for(target: &str, how: &[&str], programs: impl Iterator<Item = &'st
     Ok(())
 }
 
-/// Those that are built without optimization too: the programs of one machine.
+/// The programs that are also built without optimization: those of one machine.
 pub fn debug() -> impl Iterator<Item = Firmware> {
     all().filter(|firmware| *firmware.machine == MPS2_AN386)
 }
 
-/// Builds them.
+/// Builds the programs of [`debug`].
 pub fn build_debug() -> Result<(), Failure> {
     build_for(MPS2_AN386.target, DEBUG, debug().map(|firmware| firmware.name))
 }
 
-/// Has the host write what `same_bits` and `icount` read: a folder for each layout.
+/// Has the host write the networks for `same_bits` and `icount`, a folder for each layout.
 pub fn bundles() -> Result<(), Failure> {
-    // Built with the tests, so that features are as in theirs and nothing is built twice.
-    let build = ["test", "--release", "--locked", "--workspace", "--test", "firmware_twin", "--no-run"];
-    shell::run("building what writes networks for the firmware", cargo(".", &build))?;
+    let mut build = cargo(".", &WORKSPACE_TESTS);
+    build.args(["--test", "repository", "--no-run"]);
+    shell::run("building the program that writes networks for the firmware", build)?;
     let mut write = Command::new(workspace_target_dir().join("release/bundles"));
     write.arg(bundles_dir());
     shell::run("writing networks for the firmware", write)
 }
 
-/// The [`bundles`] of a layout.
+/// The folder with the [`bundles`] of a layout.
 pub fn bundle_dir(layout: &str) -> PathBuf {
     bundles_dir().join(layout)
 }
@@ -237,35 +229,35 @@ fn bundles_dir() -> PathBuf {
     target_dir().join("bundles")
 }
 
-/// What a run printed.
+/// The output of a run.
 #[derive(Debug)]
 pub struct Output {
-    /// All of it but the lines about the stack.
+    /// All lines except those about the stack.
     pub text: String,
     pub stack_bytes: u32,
-    /// Of a step alone, where the program tells it.
+    /// Stack use of a step, if the program prints it.
     pub stack_of_step: Option<u32>,
 }
 
 impl Firmware {
-    /// For people.
+    /// A description for people.
     pub fn what(&self) -> String {
         format!("{} on {} ({})", self.name, self.machine.name, self.machine.core)
     }
 
-    /// The program as it was built last, in `release` or `debug`.
-    pub fn elf(&self, folder: &str) -> PathBuf {
-        target_dir().join(self.machine.target).join(folder).join(self.name)
+    /// The program as last built.
+    pub fn elf(&self) -> PathBuf {
+        target_dir().join(self.machine.target).join("release").join(self.name)
     }
 
-    /// What it must print, on every machine.
+    /// The expected output, the same on every machine.
     pub fn expected(&self) -> PathBuf {
         expected_dir().join(format!("{}.run", self.name))
     }
 
-    /// QEMU that runs it, in the folder of its [`bundles`] if they are there.
+    /// QEMU that runs the program, in the folder of its [`bundles`] if that exists.
     pub fn qemu(&self) -> Command {
-        let mut command = self.machine.qemu(&self.elf("release"));
+        let mut command = self.machine.qemu(&self.elf());
         let layout = self.machine.layout;
         if bundle_dir(layout).is_dir() {
             command.current_dir(bundle_dir(layout));
@@ -273,32 +265,19 @@ impl Firmware {
         command
     }
 
-    /// What such a command prints.
+    /// Runs such a command and returns its output.
     pub fn printed(&self, qemu: Command) -> Result<String, Failure> {
         shell::output_within(qemu, TIME_LIMIT)
     }
 
-    /// Runs it under QEMU.
+    /// Runs the program under QEMU.
     pub fn run(&self) -> Result<Output, Failure> {
         Output::of(self.name, &self.printed(self.qemu())?)
     }
 }
 
-impl Machine {
-    /// QEMU that runs a program.
-    pub fn qemu(&self, elf: &Path) -> Command {
-        let mut command = Command::new(self.qemu);
-        command
-            .args(["-machine", self.name])
-            .args(self.arguments)
-            .args(["-nographic", "-semihosting-config", "enable=on,target=native", "-kernel"])
-            .arg(elf);
-        command
-    }
-}
-
 impl Output {
-    /// Of what a program printed.
+    /// Splits the output of a program.
     pub fn of(name: &str, printed: &str) -> Result<Self, Failure> {
         let figure = |line: &str, head: &str| {
             let digits = line.strip_prefix(head)?;
@@ -320,7 +299,7 @@ impl Output {
     }
 }
 
-/// Where the recorded outputs and sizes are.
+/// The folder of the recorded outputs and sizes.
 pub fn expected_dir() -> PathBuf {
     shell::root().join(FOLDER).join("expected")
 }

@@ -1,7 +1,8 @@
-//! Instructions of a time step of one layer, on every machine, against the record in `firmware-examples/expected/icount.json`.
+//! Instructions per time step of one layer on every machine, compared with the record in
+//! `firmware-examples/expected/icount.json`.
 //!
-//! QEMU counts them (`-icount shift=0`, the core's timer, several steps at a time); cycles come from a trace of one step and
-//! the tables in `timing`. QEMU models neither pipelines nor memories: instructions are no cycles.
+//! QEMU counts the instructions of several steps (`-icount shift=0`, the core's timer). Cycles come from a trace of one
+//! step and the tables in `timing`, because QEMU models neither pipelines nor memories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,16 +14,15 @@ use object::{Object, ObjectSymbol};
 use serde::{Deserialize, Serialize};
 
 use crate::firmware::{self, FAST, Firmware, MACHINES, Machine};
-use crate::shell::{shown, step};
+use crate::record::{self, GROWTH_PERCENT, outgrown};
+use crate::shell::{self, about, shown, step};
 use crate::timing::{self, Table};
 use crate::trace::Trace;
 use crate::{Failure, install};
 
 const PROGRAM: &str = "icount";
-/// A count may grow by so much before the record must change with it.
-const GROWTH_PERCENT: f64 = 3.0;
 
-/// What a step of one layer costs on one core.
+/// Cost of a step of one layer on one core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Figure {
     machine: String,
@@ -39,7 +39,7 @@ struct Figure {
     modelled_cycles: Option<u64>,
 }
 
-/// All figures, and who compiled the code.
+/// All figures, and the compiler of the code.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     compiler: String,
@@ -55,21 +55,19 @@ pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
     }
     print!("{}", table(&figures));
     if !overwrite_expected {
-        return compare(&figures, &record()?);
+        return compare(&figures, &recorded()?);
     }
-    let path = record_path();
-    eprintln!("    recording {}", path.display());
     let compiler = serde_json::to_string(&compiler()?).expect("a version is JSON");
     let text = format!("{{\"compiler\": {compiler}, \"figures\": {}}}\n", lines(&figures));
-    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    record::write(&record_path(), &text)
 }
 
-/// Counts instructions, without the traces, which take long, and compares.
+/// Counts instructions and compares. Leaves out the cycles, because traces take long.
 pub fn check() -> Result<(), Failure> {
-    compare(&figures(false)?, &record()?)
+    compare(&figures(false)?, &recorded()?)
 }
 
-/// One line each.
+/// The figures as JSON, each on a line.
 fn lines(figures: &[Figure]) -> String {
     let line = |figure| serde_json::to_string(figure).expect("figures and names are JSON");
     format!("[\n{}\n]", figures.iter().map(line).collect::<Vec<_>>().join(",\n"))
@@ -79,11 +77,11 @@ fn record_path() -> PathBuf {
     firmware::expected_dir().join("icount.json")
 }
 
-fn record() -> Result<Record, Failure> {
+fn recorded() -> Result<Record, Failure> {
     let path = record_path();
-    let missing = |error| format!("{}: {error}. cargo xtask icount --overwrite-expected makes it", path.display());
-    let text = fs::read_to_string(&path).map_err(missing)?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    let text =
+        shell::read(&path).map_err(|error| format!("{error}. Record it: cargo xtask icount --overwrite-expected"))?;
+    serde_json::from_str(&text).map_err(about(&path))
 }
 
 fn compiler() -> Result<String, Failure> {
@@ -114,21 +112,21 @@ fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
     Ok(all)
 }
 
-/// What each case of the bundle is: cell, numeric, layout, size, multiply-accumulates.
+/// The cases of the bundle: cell, numeric, layout, size, multiply-accumulates.
 fn cases(machine: &Machine) -> Result<Vec<[String; 5]>, Failure> {
     let path = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.txt"));
-    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = shell::read(&path)?;
     let case = |line: &str| <[String; 5]>::try_from(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
     text.lines().map(|line| case(line).map_err(|_| format!("{}: {line}", path.display()))).collect()
 }
 
-/// What each network gave first: the others, in another layout or on another core, must give the same.
+/// The first output of each network. Other layouts and other cores must give the same output.
 type Outputs = BTreeMap<(String, String, u64), String>;
 
 fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Failure> {
     let machine = firmware.machine;
     let bundle = firmware::bundle_dir(machine.layout).join(format!("{PROGRAM}.bin"));
-    let bytes = fs::read(&bundle).map_err(|error| format!("{}: {error}", bundle.display()))?;
+    let bytes = fs::read(&bundle).map_err(about(&bundle))?;
     let steps = bytes.first_chunk().map_or(0, |&bytes| u32::from_le_bytes(bytes));
     let mut qemu = firmware.qemu();
     qemu.args(["-icount", "shift=0"]);
@@ -164,23 +162,24 @@ fn counted(firmware: &Firmware, outputs: &mut Outputs) -> Result<Vec<Figure>, Fa
     Ok(figures)
 }
 
-/// The cycles of a step of each, by the core's table. The traces must have as many instructions as QEMU counted.
+/// Cycles of a step of each network, by the core's table. Fails if the traces have a different number of instructions
+/// than QEMU has counted.
 fn modelled(firmware: &Firmware, table: Table, figures: &[Figure]) -> Result<Vec<u64>, Failure> {
-    let path = firmware.elf("release");
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = fs::read(&path).map_err(|error| failed(&error))?;
-    let elf = object::File::parse(bytes.as_slice()).map_err(|error| failed(&error))?;
+    let path = firmware.elf();
+    let bytes = fs::read(&path).map_err(about(&path))?;
+    let elf = object::File::parse(bytes.as_slice()).map_err(about(&path))?;
     let mut symbols = elf.symbols();
     // In Rust's mangling the length of the name stands before it.
     let begin = symbols.find(|symbol| symbol.name().is_ok_and(|name| name.contains("11traced_step")));
-    let begin = begin.ok_or_else(|| failed(&"has no `traced_step`"))?.address();
+    let begin = begin.ok_or_else(|| about(&path)("has no `traced_step`"))?.address();
 
-    // The same networks; none measured, but for the step that is traced.
-    let (from, to) = (firmware::bundle_dir(firmware.machine.layout), firmware::bundle_dir("traced"));
-    let mut bundle = fs::read(from.join(format!("{PROGRAM}.bin"))).map_err(|error| error.to_string())?;
+    // The same bundle, with zero steps to count: the program only runs the traced step.
+    let file = format!("{PROGRAM}.bin");
+    let (from, to) = (firmware::bundle_dir(firmware.machine.layout).join(&file), firmware::bundle_dir("traced"));
+    let mut bundle = fs::read(&from).map_err(about(&from))?;
     bundle.iter_mut().take(4).for_each(|byte| *byte = 0);
-    fs::create_dir_all(&to).map_err(|error| error.to_string())?;
-    fs::write(to.join(format!("{PROGRAM}.bin")), bundle).map_err(|error| error.to_string())?;
+    fs::create_dir_all(&to).map_err(about(&to))?;
+    shell::write(&to.join(file), bundle)?;
 
     let mut qemu = firmware.qemu();
     qemu.args(["-d", "in_asm,exec,nochain"]).current_dir(&to);
@@ -209,7 +208,7 @@ fn modelled(firmware: &Firmware, table: Table, figures: &[Figure]) -> Result<Vec
 }
 
 impl Figure {
-    /// What it is of.
+    /// Identifies the network and the core.
     fn key(&self) -> [String; 6] {
         let Self { core, cell, numeric, layout, input, hidden, .. } = self;
         [core.clone(), cell.clone(), numeric.clone(), layout.clone(), input.to_string(), hidden.to_string()]
@@ -220,7 +219,7 @@ impl Figure {
     }
 }
 
-/// Fails where a figure has outgrown its record, or has none.
+/// Fails if a figure has outgrown its record or has none.
 fn compare(found: &[Figure], record: &Record) -> Result<(), Failure> {
     let recorded: BTreeMap<_, _> = record.figures.iter().map(|figure| (figure.key(), figure)).collect();
     let mut grown = Vec::new();
@@ -232,29 +231,29 @@ fn compare(found: &[Figure], record: &Record) -> Result<(), Failure> {
         let cycles = figure.modelled_cycles.zip(recorded.modelled_cycles).map(|pair| ("cycles", pair));
         let instructions = ("instructions", (figure.instructions_per_step, recorded.instructions_per_step));
         for (what, (found, recorded)) in [instructions].into_iter().chain(cycles) {
-            if found as f64 > recorded as f64 * (1.0 + GROWTH_PERCENT / 100.0) {
-                grown.push(format!("{}: {found} {what}, recorded are {recorded}", figure.what()));
+            if outgrown(found, recorded) {
+                grown.push(format!("{}: {found} {what}, the record has {recorded}", figure.what()));
             }
         }
     }
     if found.len() != record.figures.len() {
-        grown.push(format!("{} figures, {} are recorded", found.len(), record.figures.len()));
+        grown.push(format!("{} figures, but the record has {}", found.len(), record.figures.len()));
     }
     if grown.is_empty() {
         eprintln!("    {} figures, none more than {GROWTH_PERCENT} % above its record", found.len());
         return Ok(());
     }
     Err(format!(
-        "counts have outgrown their records ({}; this is {}). If that is meant: cargo xtask icount --overwrite-expected\n{}",
+        "counts have outgrown their records ({}; this is {}). If this is intended: cargo xtask icount --overwrite-expected\n{}",
         record.compiler,
         compiler()?,
         grown.join("\n")
     ))
 }
 
-/// What issue 6 asks of an LSTM with as many inputs as units: core, numeric, layout, instructions a step of 16, 32, 64 and
-/// 128 units.
-const BARS: [(&str, &str, &str, [u64; 4]); 5] = [
+/// Upper bounds of issue 6 for an LSTM with as many inputs as units: core, numeric, layout, and instructions per step of
+/// 16, 32, 64 and 128 units.
+const BOUNDS: [(&str, &str, &str, [u64; 4]); 5] = [
     ("m0plus", "i8x16", "cortex-m0", [20_000, 62_000, 200_000, 720_000]),
     ("m3", "i8x16", "portable", [12_000, 33_000, 105_000, 370_000]),
     ("m4", "i8x16", "cortex-m4", [6_000, 15_500, 51_000, 180_000]),
@@ -262,14 +261,14 @@ const BARS: [(&str, &str, &str, [u64; 4]); 5] = [
     ("m4f", "f32", "portable", [9_500, 33_000, 125_000, 480_000]),
 ];
 
-/// For people: a line for each layer on each core, a column for each size.
+/// A table for people: a line for each layer on each core, a column for each size.
 fn table(figures: &[Figure]) -> String {
     let mut rows: BTreeMap<[&str; 4], Vec<&Figure>> = BTreeMap::new();
     for figure in figures {
         rows.entry([&figure.core, &figure.numeric, &figure.layout, &figure.cell]).or_default().push(figure);
     }
     let mut text = String::from(
-        "Instructions a step (and a multiply-accumulate), cycles by the core's table where there is one; input = hidden\n",
+        "Instructions per step (per multiply-accumulate), and cycles by the core's table if there is one; input = hidden\n",
     );
     for ([core, numeric, layout, cell], figures) in &rows {
         text += &format!("{core:7} {numeric:6} {layout:11} {cell:16}");
@@ -280,11 +279,12 @@ fn table(figures: &[Figure]) -> String {
         }
         text += "\n";
     }
-    text += "\nBars: an LSTM of 16, 32, 64, 128 units; a GRU at most 0.8 of it\n";
-    for (core, numeric, layout, bars) in BARS {
+    text += "\nBounds: an LSTM of 16, 32, 64, 128 units; a GRU at most 0.8 of the LSTM\n";
+    for (core, numeric, layout, bounds) in BOUNDS {
         let row = |cell: &'static str| rows.get(&[core, numeric, layout, cell]).map_or(&[][..], Vec::as_slice);
         let found: Vec<u64> = row("lstm").iter().map(|figure| figure.instructions_per_step).collect();
-        let lstm = found.iter().zip(bars).map(|(found, bar)| verdict(&format!("{found} of {bar}"), *found <= bar));
+        let lstm =
+            found.iter().zip(bounds).map(|(found, bound)| verdict(&format!("{found} of {bound}"), *found <= bound));
         text += &format!("{core:7} {numeric:6} lstm {}\n", lstm.collect::<Vec<_>>().join(", "));
         for cell in ["gru", "gru_reset_after"] {
             let gru = row(cell).iter().zip(&found).map(|(gru, &lstm)| {
@@ -326,23 +326,23 @@ mod tests {
     }
 
     #[test]
-    fn three_percent_more_is_the_most() {
+    fn a_count_may_grow_by_three_percent() {
         assert_eq!(compared(&[figure(1030, Some(2060))], figure(1000, Some(2000))), Ok(()));
         assert_eq!(compared(&[figure(900, None)], figure(1000, Some(2000))), Ok(()));
         let grown = compared(&[figure(1031, Some(2000))], figure(1000, Some(2000))).unwrap_err();
-        assert!(grown.contains("m4 lstm i8x16 cortex-m4 16 16: 1031 instructions, recorded are 1000"), "{grown}");
+        assert!(grown.contains("m4 lstm i8x16 cortex-m4 16 16: 1031 instructions, the record has 1000"), "{grown}");
         assert!(compared(&[figure(1000, Some(2061))], figure(1000, Some(2000))).unwrap_err().contains("2061 cycles"));
     }
 
     #[test]
-    fn what_is_missing_on_either_side_is_said() {
+    fn a_figure_missing_on_either_side_is_reported() {
         let other = Figure { cell: "gru".into(), ..figure(10, None) };
         assert!(compared(&[figure(10, None), other.clone()], figure(10, None)).unwrap_err().contains("gru"));
-        assert!(compared(&[], figure(10, None)).unwrap_err().contains("0 figures, 1 are recorded"));
+        assert!(compared(&[], figure(10, None)).unwrap_err().contains("0 figures, but the record has 1"));
     }
 
     #[test]
-    fn the_json_has_the_fields_that_stay() {
+    fn the_json_has_stable_fields() {
         let value: serde_json::Value = serde_json::from_str(&lines(&[figure(1, None)])).unwrap();
         let mut names: Vec<&String> = value[0].as_object().unwrap().keys().collect();
         names.sort();

@@ -1,4 +1,4 @@
-//! What a fresh machine lacks: Rust targets and QEMU. What is installed is said.
+//! Installs missing tools: Rust targets, QEMU and C compilers. Prints what it installs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::Failure;
 use crate::shell;
 
-/// Where the core must build: M0+, M3, M4F, M33, RISC-V, the browser.
+/// Targets for which the core must build: M0+, M3, M4F, M33, RISC-V, the browser.
 pub const CORE_TARGETS: [&str; 6] = [
     "thumbv6m-none-eabi",
     "thumbv7m-none-eabi",
@@ -21,10 +21,10 @@ pub fn targets() -> Result<(), Failure> {
     add_targets(&CORE_TARGETS)
 }
 
-/// What NEON is tested with: the Rust target, a linker with the C library, and QEMU's user mode. Installs what is missing
-/// where this may be done; else says how.
+/// Installs the tools for the NEON tests, or returns how to: the Rust target, a linker with the C library, and QEMU's user
+/// mode.
 pub fn arm64() -> Result<(), Failure> {
-    packages("what NEON is tested with", &ARM64)?;
+    packages("AArch64 tools", &ARM64)?;
     add_targets(&["aarch64-unknown-linux-gnu"])
 }
 
@@ -47,29 +47,29 @@ fn add_targets(targets: &[&str]) -> Result<(), Failure> {
     shell::run(&format!("installing the Rust targets {}", missing.join(", ")), rustup)
 }
 
-/// Each program and Debian's package with it.
+/// Each program and its Debian package.
 const QEMU: [(&str, &str); 2] = [("qemu-system-arm", "qemu-system-arm"), ("qemu-system-riscv32", "qemu-system-misc")];
-/// The same for AArch64 with Linux.
+/// Programs and packages for AArch64 Linux.
 const ARM64: [(&str, &str); 3] = [
     ("qemu-aarch64", "qemu-user"),
     ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("aarch64-linux-gnu-gcc", "libc6-dev-arm64-cross"),
 ];
-/// The C compiler of Cortex-M, and its library with it.
+/// The C compiler for Cortex-M, and its library.
 const ARM_GCC: [(&str, &str); 2] =
     [("arm-none-eabi-gcc", "gcc-arm-none-eabi"), ("arm-none-eabi-gcc", "libnewlib-arm-none-eabi")];
 
-/// Installs QEMU where it is missing and this may be done; else says how.
+/// Installs QEMU, or returns how to.
 pub fn qemu() -> Result<(), Failure> {
     packages("QEMU", &QEMU)
 }
 
-/// The same for the C compiler of Cortex-M, with its library.
+/// Installs the C compiler for Cortex-M, or returns how to.
 pub fn arm_gcc() -> Result<(), Failure> {
     packages("arm-none-eabi-gcc", &ARM_GCC)
 }
 
-/// Debian's packages of programs.
+/// Installs the Debian packages of missing programs. Without root or apt, the error is the command to run.
 fn packages(what: &str, programs: &[(&str, &str)]) -> Result<(), Failure> {
     let missing = programs.iter().filter(|(program, _)| !answers(program, &["--version"]));
     let packages: Vec<&str> = missing.map(|&(_, package)| package).collect();
@@ -91,7 +91,7 @@ fn packages(what: &str, programs: &[(&str, &str)]) -> Result<(), Failure> {
     shell::run(&format!("installing {}", packages.join(", ")), install)
 }
 
-/// Whether there is such a program.
+/// Whether a program exists and runs.
 pub fn answers(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

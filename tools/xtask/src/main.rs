@@ -1,13 +1,17 @@
-//! Every task that CI or a person runs. `cargo xtask --help` names them.
+//! The tasks of the repository. `cargo xtask --help` lists them.
 
 mod boards;
 mod c;
 mod check;
+mod circles;
 mod firmware;
 mod hosts;
 mod icount;
 mod install;
+mod package;
+mod public;
 mod qemu;
+mod record;
 mod shell;
 mod size;
 mod symbols;
@@ -17,12 +21,13 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
-/// Why a task did not succeed: a sentence that names the command or the file.
+/// Why a task failed: a sentence that names the command or the file.
 type Failure = String;
 
-/// Tidegate's tasks. Whatever is missing (Rust targets, QEMU) is installed where that is allowed, and said.
+/// Checks, tests and measures Tidegate. Installs missing tools (Rust targets, QEMU) where possible, and prints what it
+/// installs.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
 struct Arguments {
@@ -36,57 +41,68 @@ Examples:
   cargo xtask test                        all tests; the last line is the total
   cargo xtask qemu --overwrite-expected   after a change of the firmware's output; git diff shows it
   cargo xtask size --json                 flash, RAM and stack of every firmware
-  cargo xtask icount                      instructions a step on every core, and the bars";
+  cargo xtask icount                      instructions per step on every core, and their upper bounds";
 
 #[derive(Subcommand)]
 enum Task {
-    /// Format, clippy, docs, feature sets, core for every target, firmware builds
+    /// Check format, clippy, docs, feature sets, the core for every target, and firmware builds
     Check,
-    /// Every test: workspace, documentation, firmware under QEMU, its symbols and sizes
+    /// Find circles of files that use each other
+    Circles,
+    /// Pack the published crates and compile the packages
+    Package,
+    /// List the public items of `tidegate` and compare them with core/public-items.txt
+    Public(Record),
+    /// Run every test: workspace, documentation, firmware under QEMU, its symbols and sizes
     Test,
-    /// The kernels for hosts beyond this machine's tests: NEON under QEMU, Miri, the thread sanitizer
+    /// Test the host kernels with NEON under QEMU, Miri and the thread sanitizer
     Hosts,
-    /// Run the firmware under QEMU and compare what it prints with firmware-examples/expected
-    Qemu {
-        /// Record what it prints instead
-        #[arg(long)]
-        overwrite_expected: bool,
-    },
-    /// Count the instructions of a step on every core, model its cycles, and compare with firmware-examples/expected/icount.json
-    Icount {
-        /// Print one JSON array on standard output, and nothing else there
-        #[arg(long, conflicts_with = "overwrite_expected")]
-        json: bool,
-        /// Record the figures instead
-        #[arg(long)]
-        overwrite_expected: bool,
-    },
+    /// Run the firmware under QEMU and compare its output with firmware-examples/expected
+    Qemu(Record),
+    /// Count the instructions of a step on every core, model its cycles, and compare with
+    /// firmware-examples/expected/icount.json
+    Icount(Figures),
     /// Build the library for C, its tests and its example, and run them on the host and under QEMU
     C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
-    Size {
-        /// Print one JSON array on standard output, and nothing else there
-        #[arg(long, conflicts_with = "overwrite_expected")]
-        json: bool,
-        /// Record the figures instead
-        #[arg(long)]
-        overwrite_expected: bool,
-    },
+    Size(Figures),
+}
+
+#[derive(Args)]
+struct Record {
+    /// Overwrite the record instead of comparing with it
+    #[arg(long)]
+    overwrite_expected: bool,
+}
+
+#[derive(Args)]
+struct Figures {
+    /// Print one JSON array on standard output
+    #[arg(long, conflicts_with = "overwrite_expected")]
+    json: bool,
+    #[command(flatten)]
+    record: Record,
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = public::rustdoc() {
+        return code;
+    }
     let done = match Arguments::parse().task {
         Task::Check => check::run(),
+        Task::Circles => circles::check(),
+        Task::Package => package::check(),
+        Task::Public(record) => public::run(record.overwrite_expected),
         Task::Test => test::run(),
         Task::Hosts => test::hosts(),
-        Task::Qemu { overwrite_expected } => qemu::run(overwrite_expected),
-        Task::Icount { json, overwrite_expected } => icount::run(json, overwrite_expected),
+        Task::Qemu(record) => qemu::run(record.overwrite_expected),
+        Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),
-        Task::Size { json, overwrite_expected } => size::run(json, overwrite_expected),
+        Task::Size(Figures { json, record }) => size::run(json, record.overwrite_expected),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // The tests' total stays the last line.
+        // `cargo xtask test` has already printed its total as the last line.
         Err(failure) if failure.is_empty() => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("error: {failure}");

@@ -1,24 +1,22 @@
-//! The firmware under QEMU: what it prints is compared with the record, and the record with the host.
+//! The firmware under QEMU: its output is compared with the record, and the record with the host.
 
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use crate::firmware::{self, Firmware};
-use crate::shell::{cargo, run as run_command, step};
-use crate::{Failure, boards, install};
+use crate::shell::{self, cargo, run as run_command, step};
+use crate::{Failure, boards, install, record};
 
-/// Every program, then the host's twin of the keyword spotter.
+/// Runs every program on every machine, then compares the keyword spotter with the host.
 pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     install::targets()?;
     install::qemu()?;
     firmware::build()?;
     firmware::bundles()?;
-    let mut recorded = Vec::new();
+    let mut recorded = BTreeSet::new();
     for firmware in firmware::all().chain(firmware::trained()) {
-        // One record for all machines.
-        let records = overwrite_expected && !recorded.contains(&firmware.name);
-        recorded.push(firmware.name);
-        step(&firmware.what(), || if records { record(&firmware) } else { compare(&firmware) })?;
+        // All machines share one record. The first one writes it, and the others are compared.
+        let overwrite = overwrite_expected && recorded.insert(firmware.name);
+        step(&firmware.what(), || check(&firmware, overwrite))?;
     }
     for firmware in same_bits() {
         step(&firmware.what(), || compare_with_host(&firmware))?;
@@ -32,10 +30,10 @@ pub fn same_bits() -> impl Iterator<Item = Firmware> {
     firmware::MACHINES.iter().map(|machine| Firmware { name: firmware::SAME_BITS, machine })
 }
 
-/// Fails with the first network whose hash is not the host's.
+/// Fails with the first network whose hash differs from the host's.
 pub fn compare_with_host(firmware: &Firmware) -> Result<(), Failure> {
     let path = firmware::bundle_dir(firmware.machine.layout).join(format!("{}.txt", firmware.name));
-    let host = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let host = shell::read(&path)?;
     let found = firmware.run()?.text;
     let (mut found, mut same) = (found.lines(), 0);
     for line in host.lines() {
@@ -49,40 +47,18 @@ pub fn compare_with_host(firmware: &Firmware) -> Result<(), Failure> {
     if same > 0 { Ok(()) } else { Err(format!("{} has no networks", path.display())) }
 }
 
-/// Fails with the first line that differs.
+/// Fails with the first line of the output that differs from the record.
 pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
-    same_text(firmware.name, &firmware.expected(), &firmware.run()?.text)
+    check(firmware, false)
 }
 
-/// Fails with the first line that is not the record's.
-pub fn same_text(name: &str, path: &Path, found: &str) -> Result<(), Failure> {
-    let expected = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    if found == expected {
-        eprintln!("    {} lines as expected", expected.lines().count());
-        return Ok(());
-    }
-    let same = found.lines().zip(expected.lines()).take_while(|(found, expected)| found == expected).count();
-    let line = |text: &str| text.lines().nth(same).unwrap_or("(nothing)").to_owned();
-    Err(format!(
-        "{name} printed, on line {},\n  {}\nwhere {} has\n  {}\nIf that is meant: cargo xtask qemu --overwrite-expected",
-        same + 1,
-        line(found),
-        path.display(),
-        line(&expected)
-    ))
+fn check(firmware: &Firmware, overwrite: bool) -> Result<(), Failure> {
+    record::output(firmware.name, &firmware.expected(), &firmware.run()?.text, overwrite)
 }
 
-fn record(firmware: &Firmware) -> Result<(), Failure> {
-    let path = firmware.expected();
-    let text = firmware.run()?.text;
-    fs::create_dir_all(path.parent().expect("the record lies in a folder")).map_err(|error| error.to_string())?;
-    eprintln!("    recording {}", path.display());
-    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// Shows on how many words host and firmware agree.
+/// Shows how many words of output host and firmware have in common.
 pub fn twin() -> Result<(), Failure> {
-    // The whole workspace, so that features are as in its own tests and nothing is built twice.
-    let test = ["test", "--release", "--workspace", "--test", "firmware_twin", "--", "--nocapture"];
-    run_command("the host computes what the firmware printed", cargo(".", &test))
+    let mut test = cargo(".", &firmware::WORKSPACE_TESTS);
+    test.args(["--test", "repository", "firmware_twin", "--", "--nocapture"]);
+    run_command("the host computes what the firmware printed", test)
 }

@@ -1,6 +1,8 @@
-//! Running commands: what is done is said before, how long it took after. All of that goes to standard error.
+//! Commands and files. Every command is printed before it runs and its time after it, all on standard error.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,15 +11,30 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 
-/// The repository.
+/// The root folder of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders deep").to_owned()
+}
+
+/// Makes an error message of an error in a file.
+pub fn about<E: Display>(path: &Path) -> impl Fn(E) -> Failure {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// Reads a text file.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(about(path))
+}
+
+/// Writes a file.
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    fs::write(path, content).map_err(about(path))
 }
 
 /// `cargo` with arguments, in a folder of the repository.
 pub fn cargo(folder: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Cargo sets these for xtask itself; they are no business of what it starts.
+    // Cargo sets these variables for xtask itself.
     for (name, _) in std::env::vars_os() {
         let of_xtask = name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR");
         if of_xtask {
@@ -28,7 +45,7 @@ pub fn cargo(folder: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// How a person would type it.
+/// The command as a person would type it.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = [program].into_iter().chain(command.get_args()).map(OsStr::to_string_lossy);
@@ -41,7 +58,7 @@ pub fn shown(command: &Command) -> String {
     }
 }
 
-/// Says what is done, does it, says how long it took.
+/// Prints the name of a step, runs it, and prints its result and time.
 pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     eprintln!("==> {what}");
     let start = Instant::now();
@@ -55,30 +72,30 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<
 pub fn run(what: &str, mut command: Command) -> Result<(), Failure> {
     step(what, || {
         eprintln!("    {}", shown(&command));
-        // Standard output belongs to the task's own result.
+        // Standard output is reserved for the result of the task.
         let status = command.stdout(std::io::stderr()).status().map_err(|error| cannot_start(&command, &error))?;
         if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(&command))) }
     })
 }
 
-/// Runs a command to its end; every line of its standard output is passed on. Returns whether it succeeded.
+/// Runs a command and passes every line of its standard output to `line`. Returns whether the command succeeded.
 pub fn stream(mut command: Command, mut line: impl FnMut(&str)) -> Result<bool, Failure> {
     eprintln!("    {}", shown(&command));
+    let name = shown(&command);
+    let failed = |error| format!("`{name}`: {error}");
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(&command, &error))?;
     for text in BufReader::new(child.stdout.take().expect("it was piped")).split(b'\n') {
-        let text = text.map_err(|error| format!("`{}`: {error}", shown(&command)))?;
-        line(&String::from_utf8_lossy(&text));
+        line(&String::from_utf8_lossy(&text.map_err(failed)?));
     }
-    let status = child.wait().map_err(|error| format!("`{}`: {error}", shown(&command)))?;
-    Ok(status.success())
+    Ok(child.wait().map_err(failed)?.success())
 }
 
-/// Runs a command that must succeed within a time; returns its standard output.
+/// Runs a command that must succeed within a time limit. Returns its standard output.
 pub fn output_within(command: Command, limit: Duration) -> Result<String, Failure> {
     output_from(command, Stdio::null(), limit)
 }
 
-/// The same of a command that reads.
+/// [`output_within`] with a standard input.
 pub fn output_from(mut command: Command, input: Stdio, limit: Duration) -> Result<String, Failure> {
     eprintln!("    {}", shown(&command));
     let mut child =

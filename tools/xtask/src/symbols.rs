@@ -1,4 +1,5 @@
-//! No panic and no heap in the smallest firmware, and every image only once: symbols and bytes are read.
+//! Checks of linked programs: no panics and no heap in the smallest firmware, no floats without an FPU, and only one copy
+//! of the image.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +8,10 @@ use object::{Object, ObjectSymbol};
 
 use crate::Failure;
 use crate::firmware::Firmware;
+use crate::shell::about;
 
-/// In Rust's mangling, old and new, the length of a name stands before it. Every panic of `core` goes through the
-/// module `panicking`; an allocation through one of these functions or the crate `alloc`.
+/// Parts of unwanted symbols. In Rust's mangling, old and new, the length of a name stands before it. Every panic of
+/// `core` goes through the module `panicking`, and every allocation through one of these functions or the crate `alloc`.
 const UNWANTED: [(&str, &str); 5] = [
     ("4core9panicking", "panics"),
     ("rust_begin_unwind", "panics"),
@@ -18,39 +20,29 @@ const UNWANTED: [(&str, &str); 5] = [
     ("5alloc5alloc", "allocates"),
 ];
 
-/// What computes in floats on a core without an FPU: the run-time ABI of Arm (IHI 0043, 5.1.2), and the names that
-/// compilers have everywhere, `__addsf3`.
-const FLOAT_ABI: [&str; 9] = [
-    "__aeabi_f",
-    "__aeabi_d",
-    "__aeabi_cf",
-    "__aeabi_cd",
-    "__aeabi_i2",
-    "__aeabi_ui2",
-    "__aeabi_l2",
-    "__aeabi_ul2",
-    "__aeabi_h",
-];
+/// Starts of the float functions in Arm's run-time ABI (IHI 0043, 5.1.2).
+const FLOAT_ABI: &str =
+    "__aeabi_f __aeabi_d __aeabi_cf __aeabi_cd __aeabi_i2 __aeabi_ui2 __aeabi_l2 __aeabi_ul2 __aeabi_h";
+/// Ends of the float functions that compilers have for every target, such as `__addsf3`, without the digit.
 const FLOAT_NAMES: [&str; 4] = ["sf", "df", "hf", "tf"];
 
-/// Fails with the symbols that should not be there.
+/// Fails if the program has symbols of panics or allocations.
 pub fn neither_panics_nor_allocates(name: &str, path: &Path) -> Result<(), Failure> {
     lacks(name, path, "panics or allocates", reproach)
 }
 
-/// Fails with the symbols that compute in floats. For targets without an FPU: there every operation is a call.
+/// Fails if the program has float functions. Only for targets without an FPU, where every float operation is a call.
 pub fn has_no_floats(name: &str, path: &Path) -> Result<(), Failure> {
     lacks(name, path, "computes in floats", |symbol| is_float(symbol).then_some("floats"))
 }
 
 fn lacks(name: &str, path: &Path, what: &str, reproach: fn(&str) -> Option<&'static str>) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| failed(&error))?;
-    let elf = object::File::parse(bytes.as_slice()).map_err(|error| failed(&error))?;
+    let bytes = fs::read(path).map_err(about(path))?;
+    let elf = object::File::parse(bytes.as_slice()).map_err(about(path))?;
     let names: Vec<&str> = elf.symbols().filter_map(|symbol| symbol.name().ok()).collect();
     // A stripped program would pass.
     if !names.iter().any(|name| ["main", "Reset_Handler"].contains(name)) {
-        return Err(failed(&"has no symbol of its start: is it stripped?"));
+        return Err(about(path)("has no symbol of its start: is it stripped?"));
     }
     let found: Vec<String> =
         names.iter().filter_map(|name| reproach(name).map(|does| format!("{name} ({does})"))).collect();
@@ -61,10 +53,11 @@ fn lacks(name: &str, path: &Path, what: &str, reproach: fn(&str) -> Option<&'sta
     Err(format!("{name} has {}", found.join(", ")))
 }
 
-/// Fails unless the debug build holds the image once: with a `const` in place of its `static`, `kws_stream` has it twice.
+/// Fails unless the debug build contains the image exactly once. With a `const` instead of the `static`, `kws_stream`
+/// would contain it twice.
 pub fn image_is_there_once(firmware: &Firmware) -> Result<(), Failure> {
-    let path = firmware.elf("debug");
-    let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let path = firmware.elf();
+    let bytes = fs::read(&path).map_err(about(&path))?;
     // Magic and format version.
     match bytes.windows(6).filter(|window| *window == b"TGIM\x01\x00").count() {
         1 => Ok(()),
@@ -77,14 +70,14 @@ fn reproach(symbol: &str) -> Option<&'static str> {
     UNWANTED.iter().find(|(part, _)| symbol.contains(part)).map(|&(_, does)| does)
 }
 
-/// `__aeabi_fadd`, `__mulsf3`, `__floatsisf`, `__fixsfsi`; by these names a builtin is called, mangled or not.
+/// Whether a symbol is a float function, such as `__aeabi_fadd`, `__mulsf3`, `__floatsisf` or `__fixsfsi`.
 fn is_float(symbol: &str) -> bool {
     let named = |name: &str| {
         let Some(rest) = name.strip_prefix("__") else { return false };
         let digit = rest.trim_end_matches(|c: char| c.is_ascii_digit());
         FLOAT_NAMES.iter().any(|float| digit.ends_with(float)) || rest.starts_with("float") || rest.starts_with("fix")
     };
-    FLOAT_ABI.iter().any(|start| symbol.starts_with(start))
+    FLOAT_ABI.split(' ').any(|start| symbol.starts_with(start))
         || named(symbol)
         || symbol.contains("17compiler_builtins5float")
 }
@@ -95,35 +88,15 @@ mod tests {
 
     #[test]
     fn floats_are_known_by_their_symbols() {
-        for symbol in [
-            "__aeabi_fadd",
-            "__aeabi_dmul",
-            "__aeabi_i2f",
-            "__aeabi_ui2d",
-            "__aeabi_cfcmple",
-            "__addsf3",
-            "__mulsf3",
-            "__gtsf2",
-            "__floatsisf",
-            "__fixunssfsi",
-            "__extendsfdf2",
-            "_ZN17compiler_builtins5float3add17h0123456789abcdefE",
-        ] {
+        let floats = "__aeabi_fadd __aeabi_dmul __aeabi_i2f __aeabi_ui2d __aeabi_cfcmple __addsf3 __mulsf3 \
+            __gtsf2 __floatsisf __fixunssfsi __extendsfdf2 \
+            _ZN17compiler_builtins5float3add17h0123456789abcdefE";
+        for symbol in floats.split(' ') {
             assert!(is_float(symbol), "{symbol}");
         }
-        for symbol in [
-            "__aeabi_memclr4",
-            "__aeabi_uidiv",
-            "__aeabi_idivmod",
-            "__aeabi_lmul",
-            "__aeabi_llsl",
-            "__divsi3",
-            "__muldi3",
-            "_ZN17firmware_examples7Console3hex17h8f23f03c060b2478E",
-            "__stack_chk",
-            "memcpy",
-            "main",
-        ] {
+        let others = "__aeabi_memclr4 __aeabi_uidiv __aeabi_idivmod __aeabi_lmul __aeabi_llsl __divsi3 \
+            __muldi3 _ZN17firmware_examples7Console3hex17h8f23f03c060b2478E __stack_chk memcpy main";
+        for symbol in others.split(' ') {
             assert!(!is_float(symbol), "{symbol}");
         }
     }

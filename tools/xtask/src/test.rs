@@ -3,19 +3,17 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::shell::{cargo, output_within, shown, step, stream};
+use crate::shell::{cargo, output_within, root, shown, step, stream};
 use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
 
-/// Far beyond what the demo takes: with builds about two minutes.
+/// Far beyond what the demo takes: with the firmware's builds about two minutes.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
 /// Goes on after a failure, so that the total is one.
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     let mut total = Total::default();
-    let with_cudnn = ["--features", "tidegate-gpu/cudnn"];
-    let workspace = ["test", "--workspace", "--release", "--locked", "--no-fail-fast"];
-    total.cargo_test("tests of the workspace", &[&workspace[..], &with_cudnn].concat())?;
+    total.cargo_test("tests of the workspace", &[&firmware::WORKSPACE_TESTS[..], &["--no-fail-fast"]].concat())?;
     // In the debug profile, where the activations are sampled: all of them take minutes with this library.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
@@ -30,13 +28,13 @@ pub fn run() -> Result<(), Failure> {
         total.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware)?));
         if firmware.name.starts_with("hello") {
             total.check(&format!("{what} neither panics nor allocates"), || {
-                symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf("release"))
+                symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())
             });
         }
         // Where floats would be calls: the integer chain has none.
         if firmware.name == "kws_stream" && !firmware.machine.has_fpu() {
             total.check(&format!("{what} has no code for floats"), || {
-                symbols::has_no_floats(firmware.name, &firmware.elf("release"))
+                symbols::has_no_floats(firmware.name, &firmware.elf())
             });
         }
     }
@@ -48,10 +46,6 @@ pub fn run() -> Result<(), Failure> {
         total.check("microbit answers as recorded", || boards::microbit(false));
         total.check("the demo of README runs to its end, firmware and all", demo);
     }
-    total.check("every firmware holds its image once in a debug build", || {
-        firmware::build_debug()?;
-        firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
-    });
     total.check("the library for C on the host: calls, good and bad, and the example", c::host);
     let ready = ready && total.check("the example in C is built", c::build);
     for example in c::ALL.iter().filter(|_| ready) {
@@ -61,6 +55,11 @@ pub fn run() -> Result<(), Failure> {
         let what = format!("{name} neither panics nor allocates");
         total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
     }
+    // Last, because the debug builds take the place of the others.
+    total.check("every firmware holds its image once in a debug build", || {
+        firmware::build_debug()?;
+        firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
+    });
     // Counted among the workspace's tests; here it shows its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");
@@ -89,9 +88,12 @@ pub fn hosts() -> Result<(), Failure> {
     total.end()
 }
 
-/// README's second command. It leaves the firmware out where QEMU is missing, which is here.
+/// README's demo, with the program that the tests have built. `cargo run` would compile it again for the features that the
+/// tests do not need. The demo leaves the firmware out if QEMU is missing; here it is installed.
 fn demo() -> Result<(), Failure> {
-    let printed = output_within(cargo(".", &["run", "--release", "--locked", "--", "demo"]), DEMO_LIMIT)?;
+    let mut demo = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
+    demo.current_dir(root()).arg("demo");
+    let printed = output_within(demo, DEMO_LIMIT)?;
     match printed.lines().last() {
         Some(line) if line.starts_with("firmware") && line.ends_with("lines have the recorded bits") => Ok(()),
         _ => Err(format!("its last line should say that the firmware has the recorded bits:\n{printed}")),

@@ -1,15 +1,18 @@
-//! Cycles of instructions by the tables that Arm publishes, with zero wait states, in the Technical Reference Manuals of the
-//! Cortex-M0+ (DDI 0484C, table 3-1, with the fast multiplier), Cortex-M3 (100165, table 3-1) and Cortex-M4 (DDI 0439D,
-//! tables 3-1, 3-2 and 7-1). There is none for the M7 and the M55, which issue two instructions at a time, and none for
-//! RV32IMAC, which is no core.
+//! Cycles of instructions with zero wait states, from the tables in Arm's Technical Reference Manuals: Cortex-M0+ (DDI
+//! 0484C, table 3-1, with the fast multiplier), Cortex-M3 (100165, table 3-1) and Cortex-M4 (DDI 0439D, tables 3-1, 3-2
+//! and 7-1). The M7 and the M55 have no table, because they issue two instructions at a time.
 //!
-//! Where a table has a range or a condition: a refill of the pipeline takes 2 cycles of 1 to 3 (1 on the M0+, as its table
-//! has it), a division and what changes state the most, a long multiplication on the M3 the most; an instruction in an IT
-//! block takes what it takes when its condition holds. On the M3 and M4, by the section "Load/store timings": a store to an
-//! immediate offset takes one cycle; another load or store behind a load one cycle less, unless it needs the result for its
-//! address; one more where the address is the result of the data operation just before. A load relative to the program
-//! counter that waits for the fetch unit is not counted. On the M4 what a float instruction gives costs the next
-//! instruction a cycle if that one reads it, but not as what it adds to.
+//! Where a table has a range or a condition, the model is as follows:
+//!
+//! - A pipeline refill takes 2 cycles (1 on the M0+).
+//! - Divisions, instructions that change the processor state, and long multiplications on the M3 take their maximum.
+//! - An instruction in an IT block takes the cycles of a passed condition.
+//! - On the M3 and M4, by the section "Load/store timings": a store to an immediate offset takes one cycle. Another load
+//!   or store directly after a load takes one cycle less, unless its address needs the loaded value. A load or store
+//!   takes one cycle more if its address is the result of the data operation directly before.
+//! - A load relative to the program counter never waits for the fetch unit.
+//! - On the M4, an instruction that reads the result of the float instruction directly before takes one cycle more,
+//!   except if it only accumulates into it.
 
 use std::rc::Rc;
 
@@ -25,7 +28,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// That of a core as figures call it.
+    /// The table of a core by its name in figures.
     pub fn of(core: &str) -> Option<Self> {
         match core {
             "m0plus" => Some(Self::M0Plus),
@@ -35,16 +38,13 @@ impl Table {
         }
     }
 
-    /// What a refill of the pipeline adds.
+    /// Cycles of a pipeline refill.
     fn refill(self) -> u64 {
-        match self {
-            Self::M0Plus => 1,
-            Self::M3 | Self::M4 => 2,
-        }
+        if self == Self::M0Plus { 1 } else { 2 }
     }
 }
 
-/// Instructions and cycles of blocks that were executed one after the other.
+/// Instructions and cycles of consecutive blocks.
 pub fn cycles(table: Table, blocks: &[Rc<[Instruction]>]) -> Result<(u64, u64), Failure> {
     let (mut instructions, mut cycles) = (0, 0);
     let mut before: Option<(&Instruction, Kind)> = None;
@@ -52,18 +52,22 @@ pub fn cycles(table: Table, blocks: &[Rc<[Instruction]>]) -> Result<(u64, u64), 
     while let Some(instruction) = executed.next() {
         let kind = Kind::of(table, instruction)
             .ok_or_else(|| format!("no cycles are known of `{} {}`", instruction.mnemonic, instruction.operands))?;
-        let goes_on = instruction.address + instruction.bytes;
-        let jumps = executed.peek().is_some_and(|next| next.address != goes_on);
-        cycles += kind.cycles(table, instruction, jumps);
+        let next = instruction.address + instruction.bytes;
+        let jumps = executed.peek().is_some_and(|following| following.address != next);
+        cycles += match kind {
+            Kind::Fixed(cycles) | Kind::Data(cycles) | Kind::Memory(cycles) | Kind::Float(cycles) => cycles,
+            Kind::Branch(cycles) => cycles + if jumps { table.refill() } else { 0 },
+            Kind::Load | Kind::IndexedStore => 2,
+        };
         if let Some((before, kind_before)) = before {
             match (kind_before, kind) {
                 (Kind::Load, Kind::Load | Kind::IndexedStore) => {
                     cycles -= u64::from(!addresses(instruction, destination(before)));
                 }
-                (Kind::Data(_), memory) if table != Table::M0Plus && memory.is_memory() => {
+                (Kind::Data(_), Kind::Load | Kind::IndexedStore | Kind::Memory(_)) if table != Table::M0Plus => {
                     cycles += u64::from(results(before).any(|result| addresses(instruction, result)));
                 }
-                (Kind::Float { .. }, _) => cycles += u64::from(reads(instruction, destination(before))),
+                (Kind::Float(_), _) => cycles += u64::from(reads(instruction, destination(before))),
                 _ => {}
             }
         }
@@ -73,31 +77,21 @@ pub fn cycles(table: Table, blocks: &[Rc<[Instruction]>]) -> Result<(u64, u64), 
     Ok((instructions, cycles))
 }
 
-/// What the tables tell apart.
+/// Kinds of instructions that the tables distinguish, with their cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// So many cycles.
     Fixed(u64),
-    /// What gives results that may be addresses: so many cycles.
+    /// Data processing, whose results may be addresses.
     Data(u64),
-    /// May go elsewhere, which takes a refill more: cycles if it does not.
+    /// A branch, which takes a refill more if it is taken.
     Branch(u64),
     Load,
-    /// To an immediate offset.
-    Store,
-    /// To the offset that a register has.
+    /// A store to a register offset.
     IndexedStore,
-    /// Two words, or one of the FPU: so many cycles.
-    Pair(u64),
-    /// One register, some more cycles than elements: of several at once, and whether the last is the program counter.
-    Multiple {
-        elements: u64,
-        jumps: bool,
-    },
+    /// Other loads and stores, also of several registers.
+    Memory(u64),
     /// Arithmetic of the FPU.
-    Float {
-        cycles: u64,
-    },
+    Float(u64),
 }
 
 const CONDITIONS: [&str; 16] =
@@ -109,7 +103,7 @@ impl Kind {
         let cut = name.len().saturating_sub(2);
         let conditional =
             name.get(..cut).filter(|_| CONDITIONS.iter().any(|end| name.ends_with(end))).unwrap_or_default();
-        // `bls` is a branch on a condition, `lsls` a shift that sets the flags, and `lslseq` both.
+        // `bls` is a conditional branch, `lsls` a shift that sets the flags, and `lslseq` both.
         let flag = |name: &str| name.strip_suffix('s').map_or(0, str::len);
         [name, conditional, &name[..flag(name)], &conditional[..flag(conditional)]]
             .into_iter()
@@ -119,9 +113,10 @@ impl Kind {
     fn named(table: Table, name: &str, instruction: &Instruction) -> Option<Self> {
         let operands = instruction.operands.as_str();
         let (to_pc, m0) = (destination(instruction) == "pc", table == Table::M0Plus);
+        // One cycle, and one for each register in the list.
         let list = || {
             let inside = operands.split_once('{').map_or("", |(_, list)| list.trim_end_matches('}'));
-            inside.split(',').map(str::trim).map(registers).sum()
+            1 + inside.split(',').map(str::trim).map(registers).sum::<u64>()
         };
         Some(match name {
             "mov" | "add" if to_pc => Self::Branch(1),
@@ -144,25 +139,21 @@ impl Kind {
             "b" | "cbz" | "cbnz" => Self::Branch(1),
             "bx" => Self::Branch(1),
             "bl" | "blx" => Self::Branch(if m0 && name == "bl" { 2 } else { 1 }),
-            // Both refill in three cycles, says the section, and the one adds.
+            // Both refill in three cycles, by the section "Load/store timings".
             "tbb" | "tbh" => Self::Fixed(6),
             "ldr" if to_pc => Self::Fixed(5),
-            "ldr" | "ldrb" | "ldrh" | "ldrsb" | "ldrsh" => {
-                if m0 {
-                    Self::Fixed(2)
-                } else {
-                    Self::Load
-                }
-            }
-            "str" | "strb" | "strh" if m0 => Self::Fixed(2),
+            "ldr" | "ldrb" | "ldrh" | "ldrsb" | "ldrsh" | "str" | "strb" | "strh" if m0 => Self::Fixed(2),
+            "ldr" | "ldrb" | "ldrh" | "ldrsb" | "ldrsh" => Self::Load,
             // A register offset has a third register, or a shift.
             "str" | "strb" | "strh" if operands.split(',').nth(2).is_some_and(|offset| !offset.contains('#')) => {
                 Self::IndexedStore
             }
-            "str" | "strb" | "strh" => Self::Store,
-            "ldrd" | "strd" => Self::Pair(3),
+            "str" | "strb" | "strh" => Self::Memory(1),
+            "ldrd" | "strd" => Self::Memory(3),
             "ldm" | "stm" | "push" | "pop" | "ldmdb" | "stmdb" | "ldmia" | "stmia" => {
-                Self::Multiple { elements: list(), jumps: operands.contains("pc}") }
+                // On the M0+, 3 + N cycles, where N counts the program counter.
+                let refill = if operands.contains("pc}") { 2 } else { 0 };
+                Self::Memory(list() + refill)
             }
             _ if table != Table::M4 => return None,
             "smlad" | "smladx" | "smuad" | "smuadx" | "smlabb" | "smlabt" | "smlatb" | "smlatt" | "smulbb"
@@ -170,47 +161,21 @@ impl Kind {
             | "sxtab16" | "uxtab16" | "sxtab" | "sxtah" | "uxtab" | "uxtah" | "pkhbt" | "pkhtb" | "qadd" | "qsub"
             | "smlawb" | "smlawt" | "smulwb" | "smulwt" | "smlald" | "smlaldx" | "umaal" | "sadd16" | "qadd16"
             | "sel" => Self::Data(1),
-            "vadd" | "vsub" | "vmul" | "vnmul" | "vneg" | "vabs" | "vcvt" | "vcvtb" | "vcvtt" => {
-                Self::Float { cycles: 1 }
-            }
-            "vmla" | "vmls" | "vnmla" | "vnmls" | "vfma" | "vfms" | "vfnma" | "vfnms" => Self::Float { cycles: 3 },
-            "vdiv" | "vsqrt" => Self::Float { cycles: 14 },
-            // Between floats and the registers of the core, but for half a double.
+            "vadd" | "vsub" | "vmul" | "vnmul" | "vneg" | "vabs" | "vcvt" | "vcvtb" | "vcvtt" => Self::Float(1),
+            "vmla" | "vmls" | "vnmla" | "vnmls" | "vfma" | "vfms" | "vfnma" | "vfnms" => Self::Float(3),
+            "vdiv" | "vsqrt" => Self::Float(14),
+            // Between the FPU and core registers, except for half a double.
             "vmov" if !operands.contains('[') && operands.split(',').any(|operand| !is_float(operand.trim())) => {
                 Self::Fixed(2)
             }
             "vmov" | "vmrs" | "vmsr" | "vcmp" | "vcmpe" => Self::Fixed(1),
-            "vldr" | "vstr" => Self::Pair(if operands.starts_with('d') { 3 } else { 2 }),
+            "vldr" | "vstr" => Self::Memory(if operands.starts_with('d') { 3 } else { 2 }),
             "vldm" | "vldmia" | "vldmdb" | "vstm" | "vstmia" | "vstmdb" | "vpush" | "vpop" => {
                 let double = operands.contains("{d");
-                Self::Multiple { elements: list() * if double { 2 } else { 1 }, jumps: false }
+                Self::Memory(if double { 2 * list() - 1 } else { list() })
             }
             _ => return None,
         })
-    }
-
-    /// Whether it reads or writes memory.
-    fn is_memory(self) -> bool {
-        matches!(self, Self::Load | Self::Store | Self::IndexedStore | Self::Pair(_) | Self::Multiple { .. })
-    }
-
-    fn cycles(self, table: Table, instruction: &Instruction, jumps: bool) -> u64 {
-        match self {
-            Self::Fixed(cycles) | Self::Data(cycles) | Self::Pair(cycles) | Self::Float { cycles } => cycles,
-            Self::Branch(cycles) => cycles + if jumps { table.refill() } else { 0 },
-            Self::Load | Self::IndexedStore => 2,
-            Self::Store => 1,
-            Self::Multiple { elements, jumps: to_pc } => {
-                let refill = match (to_pc, table) {
-                    (false, _) => 0,
-                    // The table's 3 + N, where N counts the program counter no more than others.
-                    (true, Table::M0Plus) => 2,
-                    (true, _) => table.refill(),
-                };
-                debug_assert!(elements > 0, "{instruction:?}");
-                1 + elements + refill
-            }
-        }
     }
 }
 
@@ -219,34 +184,34 @@ fn destination(instruction: &Instruction) -> &str {
     instruction.operands.split(',').next().unwrap_or_default().trim()
 }
 
-/// The registers that data processing writes: a long multiplication two.
+/// The registers that data processing writes: two for a long multiplication.
 fn results(instruction: &Instruction) -> impl Iterator<Item = &str> {
     let long = instruction.mnemonic.contains("mull") || instruction.mnemonic.contains("mlal");
     instruction.operands.split(',').take(1 + usize::from(long)).map(str::trim)
 }
 
-/// Whether an address is made of a register.
+/// Whether an address is computed from a register.
 fn addresses(instruction: &Instruction, register: &str) -> bool {
     let name = instruction.mnemonic.as_str();
     let address = match instruction.operands.split_once('[') {
         Some((_, address)) => address,
         None if name.contains("push") || name.contains("pop") => "sp",
-        // Of several at once the first operand.
+        // Loads and stores of several registers: the first operand.
         None => instruction.operands.split(',').next().unwrap_or_default(),
     };
     address.split([',', ' ', ']', '!']).any(|word| word == register)
 }
 
-/// A register of the FPU, or a number.
+/// Whether an operand is a register of the FPU or a number.
 fn is_float(operand: &str) -> bool {
     operand.starts_with('#') || operand.starts_with(['s', 'd']) && operand != "sp"
 }
 
-/// Whether it reads a register; that it adds to it does not count.
+/// Whether an instruction reads a register, other than to accumulate into it.
 fn reads(instruction: &Instruction, register: &str) -> bool {
     let mut words = instruction.operands.split([',', ' ', '[', ']', '{', '}', '!']).filter(|word| !word.is_empty());
     let name = instruction.mnemonic.as_str();
-    // What stores and compares has no destination.
+    // Stores and comparisons have no destination.
     let sources_only = name.starts_with("str") || name.starts_with("vstr") || name.starts_with("vcmp");
     if !sources_only {
         words.next();
@@ -254,7 +219,7 @@ fn reads(instruction: &Instruction, register: &str) -> bool {
     words.any(|word| word == register)
 }
 
-/// `r4`, or `s16-s31`.
+/// Number of registers in `r4` or `s16-s31`.
 fn registers(part: &str) -> u64 {
     let number = |name: &str| name.trim_start_matches(|c: char| c.is_ascii_alphabetic()).parse::<u64>().ok();
     match part.split_once('-').map(|(first, last)| (number(first.trim()), number(last.trim()))) {
@@ -283,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tables_say() {
+    fn instructions_take_the_cycles_of_the_tables() {
         assert_eq!(
             of(Table::M0Plus, "movs r0, #1\nmuls r0, r1, r0\nldr r2, [r0, #4]\nldr r3, [r0, #8]"),
             1 + 1 + 2 + 2
@@ -303,9 +268,9 @@ mod tests {
         assert_eq!(of(Table::M0Plus, "bls #0x10\nadds r0, #1"), 2);
     }
 
-    /// The examples of the section "Load/store timings", and what it says of stores and of addresses just computed.
+    /// The examples of the section "Load/store timings", and its rules for stores and computed addresses.
     #[test]
-    fn loads_and_stores_follow_each_other_as_the_manual_says() {
+    fn consecutive_loads_and_stores_overlap_as_in_the_manual() {
         for (code, expected) in [
             ("ldr r0, [r1]\nldr r1, [r2]", 3),
             ("ldr r0, [r1, r2]\nstr r0, [r3, #20]", 3),
@@ -327,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_is_taken_fills_the_pipeline_again() {
+    fn a_taken_branch_refills_the_pipeline() {
         let turn = block("subs r0, #1\nbne #0");
         let twice = [Rc::clone(&turn), turn];
         assert_eq!(cycles(Table::M3, &twice), Ok((4, 1 + 3 + 1 + 1)));

@@ -1,5 +1,5 @@
-//! What QEMU executed between two places of a program, instruction by instruction, from its log (`-d in_asm,exec,nochain`):
-//! the instructions of a block when it is translated, and a line whenever one is executed.
+//! The instructions that one call of a function executes, from QEMU's log (`-d in_asm,exec,nochain`). The log has the
+//! instructions of each block when QEMU translates it, and a line for each block that it executes.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,34 +13,34 @@ pub struct Instruction {
     pub operands: String,
 }
 
-/// Reads the log line by line and hands over what one call of a function executes.
+/// Reads the log line by line and collects the blocks of each call of a function.
 #[derive(Debug)]
 pub struct Trace {
-    /// Where the function begins that is looked for.
+    /// Address of the function.
     begin: u32,
-    /// What was translated and not yet executed, line by line.
+    /// The block that is translated but not yet executed.
     fresh: Option<Vec<Instruction>>,
-    /// By the place of QEMU's code for them: one address of the program may begin several blocks.
+    /// Blocks by the address of QEMU's code, because several blocks may begin at one address of the program.
     blocks: HashMap<String, Rc<[Instruction]>>,
     last: Option<Rc<[Instruction]>>,
-    /// While the function runs: where it returns to, and what it executed.
+    /// During a call: the return address, and the blocks executed so far.
     call: Option<(u32, Vec<Rc<[Instruction]>>)>,
 }
 
 impl Trace {
-    /// Looks for calls of the function at an address.
+    /// Collects the calls of the function at an address.
     pub fn new(begin: u32) -> Self {
         Self { begin: begin & !1, fresh: None, blocks: HashMap::new(), last: None, call: None }
     }
 
-    /// The next line; with the last one of a call, the blocks that it executed.
+    /// Reads a line. After the last line of a call, returns the blocks of the call.
     pub fn line(&mut self, line: &str) -> Option<Vec<Rc<[Instruction]>>> {
         if line.starts_with("IN:") {
             self.fresh = Some(Vec::new());
         } else if let Some(rest) = line.strip_prefix("Trace ") {
             return self.executed(rest);
         } else if line.starts_with("Stopped execution of TB chain before") {
-            // The block announced last was left before its first instruction.
+            // QEMU left the last block before its first instruction.
             if let Some((_, blocks)) = &mut self.call {
                 blocks.pop();
             }
@@ -88,7 +88,7 @@ fn instruction(line: &str) -> Option<Instruction> {
     let code =
         |word: &&str| word.len() >= 4 && word.chars().all(|digit| digit.is_ascii_hexdigit() && !digit.is_uppercase());
     let words: Vec<&str> = rest.split_whitespace().collect();
-    // A word of code first; the mnemonic may look like another, so no more than the columns before it.
+    // One or two words of code come first. More words would be ambiguous, because a mnemonic may look like hexadecimal.
     let codes = words.iter().take(2).take_while(|word| code(word)).map(|word| word.len() as u32 / 2);
     let (count, bytes) = codes.fold((0, 0), |(count, bytes), word| (count + 1, bytes + word));
     let mnemonic = words.get(count).copied().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! How fast a model runs here.
+//! `bench`: the speed of a model on this machine.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tidegate::{Batch, Sequence, State};
-use tidegate_tools::engine::{Engine, Scratch};
+use tidegate_model::backend::{Engine, Scratch};
 
-use super::{Failure, ModelArgs, Outcome};
+use super::args::ModelArgs;
+use super::{Failure, Outcome};
 
-/// Times a model on this machine
+/// Measures the speed of a model on this machine
 ///
-/// One call runs --batch sequences of --steps steps, one after the other on each of --threads threads; with --stream
-/// one call is one step. The input is seeded noise. The median of whole calls is reported: compare medians of the
-/// same machine only.
+/// One call runs --batch sequences of --steps steps, shared among --threads threads. With --stream, one call is one
+/// step. The input is seeded noise. Prints the median time of a call. Compare only medians from the same machine.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate bench gru_s.tgi --stream
@@ -24,26 +24,26 @@ use super::{Failure, ModelArgs, Outcome};
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// Sequences a call
+    /// Sequences per call
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     batch: u32,
-    /// Steps of a sequence
+    /// Steps per sequence
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     steps: u32,
     /// Threads that share the batch
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: u32,
-    /// One call is one step of one stream
+    /// Time single steps of one stream
     #[arg(long, conflicts_with_all = ["batch", "steps", "threads"])]
     stream: bool,
-    /// One JSON value on standard output
+    /// Print one JSON value on standard output
     #[arg(long)]
     json: bool,
 }
 
-/// Most numbers of one sequence: 1 GiB.
+/// Maximum number of values in one sequence: 1 GiB.
 const MOST_NUMBERS: usize = 1 << 28;
-/// Calls go on for so long, and for at least as many times.
+/// Time for all calls.
 const BUDGET: Duration = Duration::from_secs(2);
 const LEAST_RUNS: usize = 5;
 const MOST_RUNS: usize = 100_000;
@@ -57,7 +57,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let (batch, steps, threads) =
         if args.stream { (1, 1, 1) } else { (args.batch, args.steps, args.threads.min(args.batch)) };
     if steps as usize * model.input_size() > MOST_NUMBERS {
-        let reason = format!("{steps} steps of {} features are too many; give fewer --steps", model.input_size());
+        let reason = format!("{steps} steps of {} features are too many: give fewer --steps", model.input_size());
         return Err(Failure::of(&args.model.file, reason));
     }
     let input = noise(steps as usize * model.input_size());
@@ -74,18 +74,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else {
         let (numeric, isa, file) = (model.numeric().name(), engine.isa(), args.model.file.display());
         writeln!(out, "{file}: {numeric}, {isa}, batch {batch}, {steps} steps, {threads} threads")?;
-        writeln!(
-            out,
-            "{:.2} us a step; a call {:.2} us (median of {runs}, least {:.2})",
-            per_step / 1e3,
-            median as f64 / 1e3,
-            min as f64 / 1e3
-        )?;
+        let [step, call, least] = [per_step, median as f64, min as f64].map(|ns| ns / 1e3);
+        writeln!(out, "{step:.2} us per step; {call:.2} us per call (median of {runs}, minimum {least:.2})")?;
     }
     Ok(())
 }
 
-/// Calls `call` until the budget is spent; the times in ascending order, nanoseconds.
+/// Times `call` until the budget is spent. Returns nanoseconds in ascending order.
 fn time(mut call: impl FnMut()) -> Vec<u64> {
     let mut times = Vec::new();
     let start = Instant::now();
@@ -98,7 +93,7 @@ fn time(mut call: impl FnMut()) -> Vec<u64> {
     times
 }
 
-/// One stream, a step a call.
+/// Times steps of one stream.
 fn time_steps(engine: &Engine<'_>, frame: &[f32]) -> Vec<u64> {
     let model = engine.model();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], engine.scratch());
@@ -110,7 +105,7 @@ fn time_steps(engine: &Engine<'_>, frame: &[f32]) -> Vec<u64> {
     })
 }
 
-/// A batch of sequences a call, shared among threads.
+/// Times batches of sequences, shared among threads.
 fn time_batches(engine: &Engine<'_>, input: &[f32], batch: u32, threads: u32) -> Vec<u64> {
     let share = |index| batch / threads + u32::from(index < batch % threads);
     let mut workers: Vec<Worker<'_>> = (0..threads).map(|index| Worker::new(engine, input, share(index))).collect();
@@ -127,8 +122,9 @@ fn time_batches(engine: &Engine<'_>, input: &[f32], batch: u32, threads: u32) ->
 /// The share of one thread.
 struct Worker<'m> {
     engine: &'m Engine<'m>,
-    /// As many sequences at once as [`MOST_NUMBERS`] holds, and how many there are.
+    /// Sequences in one batch, at most [`MOST_NUMBERS`] values.
     at_once: u32,
+    /// Sequences of this thread.
     count: u32,
     input: Vec<f32>,
     states: Vec<u32>,
@@ -153,7 +149,7 @@ impl<'m> Worker<'m> {
         }
     }
 
-    /// Runs its sequences, each from a zero state.
+    /// Runs all sequences, each from a zero state.
     fn sequences(&mut self) {
         let (model, at_once) = (self.engine.model(), self.at_once as usize);
         let mut left = self.count as usize;
@@ -176,7 +172,7 @@ impl<'m> Worker<'m> {
     }
 }
 
-/// Uniform in ±1, the same every time (xorshift, Marsaglia 2003).
+/// Uniform noise in ±1, the same on every run (xorshift, Marsaglia 2003).
 fn noise(len: usize) -> Vec<f32> {
     let mut word = 0x9E37_79B9_u32;
     let mut draw = || {

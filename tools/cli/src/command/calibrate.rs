@@ -1,36 +1,35 @@
-//! Where the ranges of integers come from: real input, or noise; and what the integers are worth then.
+//! Calibration of an integer image: input data or noise, the ranges from it, and the accuracy of the image.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidegate::front_end::Mfcc;
 use tidegate::{Model, Numeric, Schedule};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::compare::Comparison;
-use tidegate_tools::data::{DataError, is_audio, read_audio_at, read_index_files};
-use tidegate_tools::engine::Engine;
-use tidegate_tools::load;
-use tidegate_tools::pack::front_end_section;
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical::Canonical;
+use tidegate_model::compare::Comparison;
+use tidegate_model::data::{DataError, is_audio, read_audio_at, read_index_files};
+use tidegate_model::load;
+use tidegate_model::quantize::{Decisions, RangeRule, RangeRules, RangesError, Seen, noise};
+use tidegate_model::runner::{clip_features, fit};
 use tidegate_tools::progress::bar;
-use tidegate_tools::quantize::{Decisions, RangeRule, RangeRules, RangesError, Seen, noise};
-use tidegate_tools::runner::{clip_features, fit};
 
+use super::Failure;
 use super::eval::Labeled;
 use super::run::read_inputs;
-use super::verify::stream;
-use super::{Failure, front_end_of};
+use super::sound::{front_end_of, stream_features};
 
-/// What a model runs over to learn how far its values reach.
+/// The sequences that determine the ranges of values.
 pub struct Calibration {
-    /// Each `[steps, size]` for each input.
+    /// For each sequence and each input, `[steps, size]`.
     sequences: Vec<Vec<Vec<f32>>>,
-    /// What they are, for people.
+    /// A description for people.
     pub what: String,
-    /// The file that they were read from.
+    /// The source of the sequences.
     data: Option<PathBuf>,
 }
 
-/// What `--range` says: a rule for all, or `NAME:RULE` for one value or state.
+/// A value of `--range`: a rule for all values, or `NAME:RULE` for one value or state.
 #[derive(Clone, Debug)]
 pub struct RangeArg {
     name: Option<String>,
@@ -43,7 +42,7 @@ pub fn parse_range(text: &str) -> Result<RangeArg, String> {
     Ok(RangeArg { name, rule: rule.parse()? })
 }
 
-/// The rules that were given, each for a value that was seen.
+/// Combines the given rules. Each name must be that of a value in `seen`.
 pub fn rules(given: &[RangeArg], seen: &Seen) -> Result<RangeRules, Failure> {
     let mut rules = RangeRules::default();
     for RangeArg { name, rule } in given {
@@ -62,7 +61,7 @@ pub fn rules(given: &[RangeArg], seen: &Seen) -> Result<RangeRules, Failure> {
 }
 
 impl Calibration {
-    /// Of an index CSV, a folder of clips, or an input file.
+    /// Reads an index CSV, a folder of clips, or an input file.
     pub fn read(data: &Path, model: &Canonical, file: &Path) -> Result<Self, Failure> {
         let image = load::packed(file, model, Numeric::F32)?;
         let loaded = image.model()?;
@@ -78,11 +77,9 @@ impl Calibration {
             return Ok(Self { sequences, what: data.display().to_string(), data: Some(data.to_owned()) });
         };
         let what = format!("{} clips of {}", clips.len(), data.display());
-        // As the front end of the image gives them: in integers.
+        // The same features as in the image, whose front end computes in integers.
         let section = match &model.architecture.front_end {
-            Some(front_end) => {
-                front_end_section(front_end, Numeric::I8x16).map_err(|error| Failure::of(file, error))?
-            }
+            Some(front_end) => front_end.section(Numeric::I8x16).map_err(|error| Failure::of(file, error))?,
             None => Vec::new(),
         };
         let _ = front_end_of(&loaded, file)?;
@@ -91,13 +88,13 @@ impl Calibration {
         Ok(Self { sequences, what, data: Some(data.to_owned()) })
     }
 
-    /// Of seeded noise.
+    /// Generates seeded noise.
     pub fn noise(model: &Canonical, file: &Path) -> Result<Self, Failure> {
         let sequences = noise(model).map_err(|error| Failure::of(file, error))?;
         Ok(Self { sequences, what: "noise".to_owned(), data: None })
     }
 
-    /// What a model's values are that runs over it.
+    /// Runs a model on the sequences and collects its values.
     pub fn seen(&self, model: &Canonical, file: &Path) -> Result<Seen, Failure> {
         let progress = bar(self.sequences.len() as u64, "calibrating");
         let sequences: Vec<Vec<&[f32]>> =
@@ -112,7 +109,7 @@ impl Calibration {
         })
     }
 
-    /// How far an image is from its model in f32 over all of it.
+    /// Compares an image with its model in f32 on all sequences.
     pub fn compare(&self, image: &Model<'_>, reference: &Model<'_>, file: &Path) -> Result<Comparison, Failure> {
         let progress = bar(self.sequences.len() as u64, "comparing");
         let mut comparison = Comparison::new(image, reference);
@@ -126,7 +123,7 @@ impl Calibration {
     }
 }
 
-/// What an image and its model in f32 decide for the clips of a labeled index.
+/// Compares the decisions of an image and of its model in f32 on a labeled index.
 pub fn decisions(index: &Path, image: &Model<'_>, reference: &Model<'_>, file: &Path) -> Result<Decisions, Failure> {
     let labeled = Labeled::read(index, image, file)?;
     let mut decisions = Decisions { what: index.display().to_string(), ..Decisions::default() };
@@ -144,7 +141,7 @@ pub fn decisions(index: &Path, image: &Model<'_>, reference: &Model<'_>, file: &
     Ok(decisions)
 }
 
-/// A CSV whose header has a column `file`; other CSVs hold numbers.
+/// Whether a file is a CSV with the column `file`. Other CSV files hold numbers.
 fn is_index(data: &Path) -> Result<bool, Failure> {
     if !data.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
         return Ok(false);
@@ -152,12 +149,12 @@ fn is_index(data: &Path) -> Result<bool, Failure> {
     let text = fs::read(data).map_err(|error| DataError::io(data, "read", error))?;
     let header = text.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let header = String::from_utf8_lossy(header);
-    // Spreadsheets begin with this.
+    // Spreadsheets write a byte order mark.
     let header = header.trim_start_matches('\u{feff}');
     Ok(header.split(',').any(|column| column.trim().trim_matches('"') == "file"))
 }
 
-/// The sounds in a folder, by name.
+/// The sounds in a folder, in the order of their names.
 fn folder(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error| DataError::io(path, "read", error);
     let entries = fs::read_dir(path).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
@@ -172,10 +169,10 @@ fn folder(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(clips)
 }
 
-/// The features of every clip, as the model hears it by itself; of all clips as one stream, if its state is endless.
+/// Features of every clip by itself, or of all clips as one stream if the schedule is endless.
 fn sounds(mfcc: &Mfcc<'_>, schedule: Schedule, clips: &[PathBuf], file: &Path) -> Result<Vec<Vec<Vec<f32>>>, Failure> {
     let Schedule::Windows { frames, .. } = schedule else {
-        return Ok(vec![vec![stream(mfcc, file, clips, 0)?]]);
+        return Ok(vec![vec![stream_features(mfcc, file, clips, 0)?]]);
     };
     let progress = bar(clips.len() as u64, "reading");
     let mut sequences = Vec::with_capacity(clips.len());

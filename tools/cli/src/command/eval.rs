@@ -1,25 +1,27 @@
-//! How good a model is: clip by clip, or as a stream.
+//! `eval`: accuracy on single clips, or on a stream of clips.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate::{Model, Schedule};
-use tidegate_tools::canonical;
-use tidegate_tools::data::{Clip, read_audio_at, read_index};
-use tidegate_tools::engine::Engine;
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical;
+use tidegate_model::data::{Clip, read_audio_at, read_index};
+use tidegate_model::runner::{classify, score_stream};
+use tidegate_model::score::{Confusion, StreamScore, best};
 use tidegate_tools::progress::bar;
-use tidegate_tools::runner::{classify, score_stream};
-use tidegate_tools::score::{ClipLen, Confusion, StreamPlan, StreamScore, best};
 
-use super::{Failure, ModelArgs, Outcome, front_end_of, labels_of, parse_schedule, schedule_text, scheduled};
+use super::args::{ModelArgs, parse_schedule};
+use super::sound::{front_end_of, joined, labels_of, schedule_text, scheduled};
+use super::{Failure, Outcome};
 
-/// Scores a model on labeled clips: accuracy and confusion matrix, or with --stream the events of one long stream
+/// Measures the accuracy of a model on labeled clips, one by one or as one stream
 ///
-/// The index is a CSV with the columns `file` and `label`. As a stream every clip comes once, in an order and with
-/// gaps of 0.6 to 1.4 s drawn from the seed. A keyword is right when exactly one event, of its label, falls between
-/// its clip's start and 0.6 s after its end.
+/// The index is a CSV with the columns `file` and `label`. Without --stream, prints accuracy and confusion matrix. With
+/// --stream, the stream has every clip once, in a random order with gaps of 0.6 to 1.4 s. A keyword counts as right if
+/// exactly one event occurs between the start of its clip and 0.6 s after the end, and the event has its label.
 ///
-/// A model of one label tells it from everything else: its index may have any other labels.
+/// For a model with a single label, all other labels of the index count as one other class.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate eval assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv
@@ -30,36 +32,36 @@ pub struct Args {
     /// CSV with the columns `file` and `label`
     #[arg(long)]
     index: PathBuf,
-    /// Join the clips into one stream and score the events
+    /// Join the clips into one stream and score its events
     #[arg(long)]
     stream: bool,
-    /// Order, gaps and noise of the stream
+    /// Seed for order, gaps and noise of the stream
     #[arg(long, default_value_t = 0, requires = "stream")]
     seed: u64,
-    /// Another schedule than the model's own, for the stream
+    /// Schedule that replaces that of the model, for the stream
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule, requires = "stream")]
     schedule: Option<canonical::Schedule>,
-    /// One JSON value on standard output
+    /// Print one JSON value on standard output
     #[arg(long)]
     json: bool,
 }
 
-/// Most classes of a confusion matrix, which has a count for each pair.
+/// Maximum number of classes, because a confusion matrix has a count for each pair.
 const MOST_CLASSES: usize = 4096;
-/// What is not the only label of a model.
+/// The class of all clips without the only label of a model.
 const OTHER: &str = "_other_";
 
-/// Labeled clips, and how a model's posteriors decide for one of the classes.
+/// Labeled clips, and the rule that maps posteriors to a class.
 pub struct Labeled {
     pub clips: Vec<Clip>,
-    /// The model's labels; of a model with one, that and all else.
+    /// The labels of the model. For a single label, that label and [`OTHER`].
     classes: Vec<String>,
-    /// From this on a model of one label has heard it.
+    /// For a single label, the minimum posterior.
     threshold: Option<f32>,
 }
 
 impl Labeled {
-    /// The clips of an index whose labels are those of the model in `file`.
+    /// Reads the clips of an index, whose labels must be those of the model in `file`.
     pub fn read(index: &Path, model: &Model<'_>, file: &Path) -> Result<Self, Failure> {
         let labels = labels_of(model, file)?;
         let mut clips = read_index(index)?;
@@ -83,7 +85,7 @@ impl Labeled {
         self.classes.iter().position(|label| *label == clip.label).unwrap_or(0)
     }
 
-    /// What each model decides for a clip, as its own front end hears it: in integers or in f32.
+    /// The decision of each model for a clip. Each model uses its own front end, in integers or in f32.
     pub fn decide(&self, clip: &Clip, engines: &[Engine<'_>], file: &Path) -> Result<Vec<usize>, Failure> {
         let Some(first) = engines.first() else { return Ok(Vec::new()) };
         let audio = read_audio_at(&clip.path, front_end_of(first.model(), file)?.settings().sample_rate)?;
@@ -109,7 +111,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn Write) -> Outcome {
     front_end_of(&model, &args.model.file)?;
     if model.output_size() > MOST_CLASSES {
-        let reason = format!("has {} classes; at most {MOST_CLASSES} are told from each other", model.output_size());
+        let reason = format!("has {} classes, but a confusion matrix has at most {MOST_CLASSES}", model.output_size());
         return Err(Failure::of(&args.model.file, reason));
     }
     let engine = [args.model.backend.engine(&model)];
@@ -133,7 +135,7 @@ fn clip_by_clip(args: &Args, model: Model<'_>, labeled: &Labeled, out: &mut dyn 
     Ok(())
 }
 
-/// Hears every clip once, in the order of the plan, and scores the events.
+/// Joins the clips into one stream and scores its events.
 fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -> Outcome {
     let file = &args.model.file;
     let labels = labels_of(model, file)?;
@@ -142,14 +144,7 @@ fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -
         return Err(Failure::of(file, "has no detector, so it cannot report events: pack it with --labels FILE"));
     }
     let rate = mfcc.settings().sample_rate;
-    let mut sounds = Vec::with_capacity(clips.len());
-    for clip in clips {
-        sounds.push(read_audio_at(&clip.path, rate)?.samples);
-    }
-    let lengths = clips.iter().zip(&sounds);
-    let lengths: Vec<_> =
-        lengths.map(|(clip, sound)| ClipLen { label: clip.label.clone(), len: sound.len() }).collect();
-    let plan = StreamPlan::new(&lengths, rate, args.seed);
+    let (sounds, plan) = joined(clips.iter().map(|clip| (&clip.path, clip.label.as_str())), rate, args.seed)?;
     let engine = args.model.backend.engine(model);
     let scored = |engine: &Engine<'_>, what| {
         let progress = bar(clips.len() as u64, what);
@@ -167,7 +162,7 @@ fn stream(args: &Args, model: &Model<'_>, clips: &[Clip], out: &mut dyn Write) -
     line(out, &schedule_text(model.schedule()), &score)?;
     if model.schedule() != Schedule::Endless {
         let beside = scored(&engine.endless(), "endless")?;
-        line(out, "beside it: one endless state", &beside)?;
+        line(out, "for comparison: one endless state", &beside)?;
     }
     Ok(())
 }

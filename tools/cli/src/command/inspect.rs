@@ -1,19 +1,20 @@
-//! What is in a model.
+//! `inspect`: the contents of a model.
 
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use serde_json::{Value, json};
-use tidegate::front_end::Mfcc;
-use tidegate::node::{Node, Unroll};
-use tidegate::port::Port;
-use tidegate::{Model, Numeric, Schedule};
-use tidegate_tools::c_header;
-use tidegate_tools::canonical;
-use tidegate_tools::data::one_line;
-use tidegate_tools::output::{Pending, prepare};
+use tidegate::internals::node::{Node, Unroll};
+use tidegate::{Model, Numeric, Port, Schedule, front_end::Mfcc};
+use tidegate_model::c_header;
+use tidegate_model::canonical;
+use tidegate_model::data::one_line;
+use tidegate_model::output::{Pending, prepare};
 
-use super::{ModelArgs, Outcome, grouped, keep_apart, keep_inputs, schedule_text};
+use super::args::ModelArgs;
+use super::sound::schedule_text;
+use super::{Outcome, check_outputs, grouped};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]
@@ -26,13 +27,13 @@ use super::{ModelArgs, Outcome, grouped, keep_apart, keep_inputs, schedule_text}
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// One JSON value on standard output
+    /// Print one JSON value on standard output
     #[arg(long)]
     json: bool,
-    /// Write a header for C: what a program that includes tidegate.h must know of the image when it is compiled
+    /// C header to write, with the constants of the image for programs that include tidegate.h
     #[arg(long, value_name = "FILE")]
     c_header: Option<PathBuf>,
-    /// Write the image as an array in C, for a toolchain without .incbin
+    /// C file to write, with the image as an array for toolchains without .incbin
     #[arg(long, value_name = "FILE")]
     c_array: Option<PathBuf>,
 }
@@ -41,21 +42,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let image = args.model.load()?;
     let model = image.model()?;
     let stem = args.model.file.file_stem().unwrap_or_default().to_string_lossy();
-    for path in args.c_header.iter().chain(&args.c_array) {
-        keep_inputs(path, &[&args.model.file])?;
-    }
-    keep_apart(&args.c_header.iter().chain(&args.c_array).map(PathBuf::as_path).collect::<Vec<_>>())?;
-    // Nothing has its name before all of it is written.
-    let mut files = Vec::new();
-    if let Some(path) = &args.c_header {
-        let text = c_header::header(&stem, &model, image.bytes().len());
-        files.push(prepare(path, |file| file.write_all(text.as_bytes()))?);
-    }
-    if let Some(path) = &args.c_array {
-        let text = c_header::array(&stem, image.bytes());
-        files.push(prepare(path, |file| file.write_all(text.as_bytes()))?);
-    }
-    files.into_iter().try_for_each(Pending::keep)?;
+    check_outputs(&[args.c_header.as_ref(), args.c_array.as_ref()], &[&args.model.file])?;
+    let header = args.c_header.as_ref().map(|path| (path, c_header::header(&stem, &model, image.bytes().len())));
+    let array = args.c_array.as_ref().map(|path| (path, c_header::array(&stem, image.bytes())));
+    // No file appears before both are written.
+    let files = header.into_iter().chain(array).map(|(path, text)| prepare(path, |to| to.write_all(text.as_bytes())));
+    files.collect::<Result<Vec<_>, _>>()?.into_iter().try_for_each(Pending::keep)?;
     if args.json {
         writeln!(out, "{}", to_json(&model, image.bytes().len()))?;
         return Ok(());
@@ -75,9 +67,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         more.extend(activations(&node).map(|(_, activation)| activation.to_owned()));
         more.extend(node.unroll.map(unroll_text));
         let (cell, macs) = (node.spec().name, grouped(node.macs()));
-        writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{}{}", comma(&more), more.join(", "))?;
+        let semicolon = if more.is_empty() { "" } else { "; " };
+        writeln!(out, "  layer    {name}: {cell} {sizes}, {macs} MACs{semicolon}{}", more.join(", "))?;
     }
-    // What integers of other programs stand for.
+    // The relation between the integers of the image and those of a TFLite file.
     let counts = |port: &Port<'_>| match model.numeric() {
         Numeric::I8 => format!(", {:e} times what TFLite has less {}", port.scale, port.zero_point),
         _ => String::new(),
@@ -98,10 +91,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
         let heard = if s.fft_len < window { format!(" (the first {} heard)", s.fft_len) } else { String::new() };
         let integer = front_end.scale().map_or_else(String::new, |scale| format!(", integers that count {scale:.3e}"));
-        writeln!(
-            out,
-            "  hears    {rate} Hz, {window} samples{heard} every {stride}: {count} MFCCs of {bands} mel bands, {lower} to {upper} Hz{integer}"
-        )?;
+        let features = format!("{count} MFCCs of {bands} mel bands, {lower} to {upper} Hz{integer}");
+        writeln!(out, "  hears    {rate} Hz, {window} samples{heard} every {stride}: {features}")?;
     }
     writeln!(out, "  schedule {}", schedule_text(model.schedule()))?;
     if let Some(detector) = model.detector() {
@@ -121,17 +112,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-fn comma(more: &[String]) -> &'static str {
-    if more.is_empty() { "" } else { "; " }
-}
-
-fn named_nodes<'a>(model: &'a Model<'a>) -> impl Iterator<Item = (String, Node<'a>)> {
+fn named_nodes<'a>(model: &'a Model<'a>) -> Vec<(String, Node<'a>)> {
     let mut names = model.node_names().map(str::to_owned);
-    let nodes = model.nodes().enumerate();
-    nodes
-        .map(move |(index, node)| (names.next().unwrap_or_else(|| format!("node {index}")), node))
-        .collect::<Vec<_>>()
-        .into_iter()
+    let name = |index| names.next().unwrap_or_else(|| format!("node {index}"));
+    (0..).map(name).zip(model.nodes()).collect()
 }
 
 fn options(node: &Node<'_>) -> Vec<String> {
@@ -139,7 +123,7 @@ fn options(node: &Node<'_>) -> Vec<String> {
     (0..).zip(names).filter(|&(bit, _)| node.has(bit)).map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// Its numbers; in an integer numeric a node has others, which are the packer's business.
+/// The parameters of a node. In an integer numeric they are internal to the packer.
 fn params(model: &Model<'_>, node: &Node<'_>) -> impl Iterator<Item = (&'static str, f32)> {
     let is_float = !model.numeric().is_integer();
     let params = node.spec().params.iter().enumerate().map(|(index, param)| (param.name, node.param(index)));
@@ -171,8 +155,13 @@ pub fn macs_per_step(model: &Model<'_>) -> usize {
     model.nodes().map(|node| node.macs()).sum()
 }
 
+fn object<T: Serialize>(fields: impl Iterator<Item = (&'static str, T)>) -> Value {
+    fields.map(|(name, value)| (name.to_owned(), json!(value))).collect()
+}
+
 fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
     let layers: Vec<Value> = named_nodes(model)
+        .into_iter()
         .map(|(name, node)| {
             json!({
                 "name": name,
@@ -181,15 +170,15 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
                 "hidden": node.hidden_size,
                 "output": node.output_size,
                 "options": options(&node),
-                "extents": extents(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "extents": object(extents(&node)),
                 "unroll": node.unroll.map(|unroll| json!({
                     "steps": unroll.steps,
                     "read_backwards": unroll.read_backwards,
                     "write_backwards": unroll.write_backwards,
                     "stateful": unroll.stateful,
                 })),
-                "params": params(model, &node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
-                "activations": activations(&node).map(|(name, value)| (name.to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
+                "params": object(params(model, &node)),
+                "activations": object(activations(&node)),
                 "macs": node.macs(),
             })
         })
@@ -208,7 +197,7 @@ fn to_json(model: &Model<'_>, flash_bytes: usize) -> Value {
     });
     let port = |port: Port<'_>| json!({ "name": port.name, "size": port.size, "scale": port.scale, "zero_point": port.zero_point });
     json!({
-        "format": tidegate::image::field::FORMAT_VERSION,
+        "format": tidegate::internals::image::field::FORMAT_VERSION,
         "model_id": format!("{:016x}", model.id().0),
         "numeric": model.numeric().name(),
         "layout": model.layout().name(),

@@ -1,40 +1,39 @@
-//! What a model hears in a sound.
+//! `listen`: the events in a sound.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate_tools::canonical;
-use tidegate_tools::data::read_audio_at;
-use tidegate_tools::engine::Engine;
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical;
+use tidegate_model::data::read_audio_at;
+use tidegate_model::runner;
 use tidegate_tools::plot::{EventMark, Timeline, TruthSpan, timeline};
-use tidegate_tools::runner;
 
-use super::{
-    Failure, ModelArgs, Outcome, front_end_of, keep_inputs, labels_of, parse_schedule, schedule_text, scheduled,
-};
+use super::args::{ModelArgs, parse_schedule};
+use super::sound::{front_end_of, labels_of, schedule_text, scheduled};
+use super::{Failure, Outcome, check_outputs};
 
-/// Listens to a sound as a stream: a line for every event, and a picture if you like
+/// Detects labels in a sound: prints a line for each event, and draws a timeline
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  tidegate listen assets/hello_edge/GRU_S.pb --wav assets/speech_commands/yes/022cd682_nohash_0.flac --plot yes.svg")]
+  tidegate listen assets/hello_edge/GRU_S.pb \\
+      --wav assets/speech_commands/yes/022cd682_nohash_0.flac --plot yes.svg")]
 pub struct Args {
     #[command(flatten)]
     model: ModelArgs,
-    /// The sound, .wav or .flac, at the model's sample rate, mono, 16 bits
+    /// Sound file (.wav, .flac), mono, 16 bits, at the sample rate of the model
     #[arg(long)]
     wav: PathBuf,
-    /// Draw posteriors over the waveform, as SVG
+    /// SVG file to draw the waveform, posteriors and events to
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
-    /// Another schedule than the model's own
+    /// Schedule that replaces that of the model
     #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
     schedule: Option<canonical::Schedule>,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    if let Some(file) = &args.plot {
-        keep_inputs(file, &[&args.model.file, &args.wav])?;
-    }
+    check_outputs(&[args.plot.as_ref()], &[&args.model.file, &args.wav])?;
     let image = args.model.load()?;
     let model = scheduled(image.model()?, args.schedule, &args.model.file)?;
     let mfcc = front_end_of(&model, &args.model.file)?;
@@ -43,21 +42,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(file) = &args.plot {
         heard.plot(file, &args.wav.display().to_string(), &audio.samples, &[])?;
     }
-    let (decisions, seconds) = (heard.decisions.len(), audio.seconds());
-    writeln!(
-        out,
-        "{}: {seconds:.1} s, {decisions} decisions, {}",
-        args.wav.display(),
-        schedule_text(model.schedule())
-    )?;
+    let (decisions, seconds, schedule) = (heard.decisions.len(), audio.seconds(), schedule_text(model.schedule()));
+    writeln!(out, "{}: {seconds:.1} s, {decisions} decisions, {schedule}", args.wav.display())?;
     if decisions == 0 {
-        writeln!(out, "nothing decided: the sound is shorter than the first window")?;
+        writeln!(out, "no decision: the sound is shorter than the first window")?;
     }
     let needed = model.detector().map_or(0, |detector| detector.mean_of() as usize);
     if (1..needed).contains(&decisions) {
         writeln!(
             out,
-            "too short for an event: the detector averages {needed} decisions (a clip alone: tidegate eval)"
+            "too short for an event: the detector averages {needed} decisions (for single clips: tidegate eval)"
         )?;
     }
     heard.print(out)?;
@@ -67,7 +61,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// What was decided, and what was detected.
+/// Decisions and detected events.
 pub struct Heard {
     pub labels: Vec<String>,
     pub decisions: Vec<(f32, Vec<f32>)>,
@@ -76,7 +70,7 @@ pub struct Heard {
     threshold: Option<f32>,
 }
 
-/// Hears `samples` from silence.
+/// Runs a model on `samples`, from a zero state.
 pub fn hear<'m>(engine: impl Into<Engine<'m>>, file: &Path, samples: &[i16]) -> Result<Heard, Failure> {
     let engine = engine.into();
     let model = engine.model();
@@ -104,7 +98,7 @@ pub fn hear<'m>(engine: impl Into<Engine<'m>>, file: &Path, samples: &[i16]) -> 
 }
 
 impl Heard {
-    /// A line for every event.
+    /// Prints a line for every event.
     pub fn print(&self, out: &mut dyn Write) -> Outcome {
         for event in &self.events {
             let label = self.labels.get(event.label).map_or("?", String::as_str);
@@ -113,7 +107,7 @@ impl Heard {
         Ok(())
     }
 
-    /// Draws it all.
+    /// Draws the timeline.
     pub fn plot(&self, file: &Path, title: &str, samples: &[i16], truth: &[TruthSpan<'_>]) -> Outcome {
         let drawing = Timeline {
             title,

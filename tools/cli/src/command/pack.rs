@@ -1,104 +1,81 @@
-//! Any model to a flash image.
+//! `pack`: a model to a flash image.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-use tidegate::Numeric;
-use tidegate::image::Layout;
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::data::one_line;
-use tidegate_tools::load::{self, ImageBuffer, Loaded};
-use tidegate_tools::output::{Pending, prepare};
-use tidegate_tools::quantize::{Ranges, Report};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tidegate::{Layout, Numeric};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::load::{self, ImageBuffer};
+use tidegate_model::output::{Pending, prepare};
+use tidegate_model::quantize::{Ranges, Report};
 
+use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
-use super::{Failure, NumericArg, Outcome, SettingArgs, grouped, keep_apart, keep_inputs};
+use super::{Failure, Outcome, check_outputs, grouped, print_notes};
 
-/// Turns a model into a flash image
+/// Packs a model into a flash image
 ///
-/// Takes canonical models and whatever `import` reads. In integers, values reach as far as they do over the calibration;
-/// what comes of that is told layer by layer.
+/// Reads canonical models and every format of `import`. Integer ranges are taken from the calibration data; the effect
+/// on each layer is reported.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate pack assets/hello_edge/GRU_S.pb -o gru_s.tgi
-  tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --for cortex-m4 --evaluate others.csv
-  tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --range gru.hidden:mse --report gru_s.json
-  tidegate pack keywords_int8.tflite -o keywords.tgi
+  tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --evaluate others.csv
+  tidegate pack gru_s.safetensors -o gru_s.tgi --range gru.hidden:mse --report gru_s.json
+  tidegate pack keywords_int8.tflite -o keywords.tgi --for cortex-m4
   tidegate pack gru_s.safetensors -o gru_s.tgi --numeric f16 --schedule 25/6 --threshold 0.9")]
 pub struct Args {
     /// The canonical or foreign model
     model: PathBuf,
-    /// Where the image goes
+    /// File to write the image to
     #[arg(short, long)]
     output: PathBuf,
-    /// How weights, activations and states are stored and computed [default: i8x16, or i8 for a model in integers]
-    #[arg(long, value_enum)]
-    numeric: Option<NumericArg>,
-    /// Where the ranges of integers come from: an index CSV, a folder of clips, or an input file [default: noise]
+    /// Number format of weights, activations and states [default: i8x16, or i8 for an integer model]
+    #[arg(long, value_parser = numeric())]
+    numeric: Option<Numeric>,
+    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file [default: noise]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
-    /// How far integers reach: `minmax` (all that was seen), `percentile=P` of it (percentile is 99.99), or `mse` (where
-    /// clipping and rounding cost the least); NAME:RULE for one value or state, again for more [default: minmax]
+    /// Rule for integer ranges: `minmax` (all calibration values), `percentile=P` of them (`percentile` is 99.99), or `mse`
+    /// (least error from clipping and rounding). NAME:RULE sets the rule of one value or state; repeatable
+    /// [default: minmax]
     #[arg(long, value_name = "[NAME:]RULE", value_parser = parse_range)]
     range: Vec<RangeArg>,
-    /// Labeled index on which the accuracy of integers and of f32 is told
+    /// Labeled index to compare the accuracy of integers and f32 on
     #[arg(long, value_name = "CLIPS.csv")]
     evaluate: Option<PathBuf>,
-    /// Where ranges, saturation and signal-to-noise ratios of every layer go: as JSON (.json), or as text
+    /// File to write ranges, saturation and signal-to-noise ratios of every layer to, as JSON (.json) or text
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// The core whose kernels will read the weights
-    #[arg(long = "for", value_enum, default_value = "portable")]
-    target: Target,
+    /// Core whose kernels read the weights
+    #[arg(long = "for", value_name = "CORE", value_parser = layout(), default_value = "portable")]
+    layout: Layout,
     #[command(flatten)]
     settings: SettingArgs,
 }
 
-/// Weight layouts.
-#[derive(Clone, Copy, ValueEnum)]
-enum Target {
-    /// Read by every build
-    Portable,
-    /// Cortex-M0 and M0+
-    CortexM0,
-    /// Cortex-M4, M7 and M33, with the DSP extension
-    CortexM4,
-    /// Cortex-M55, with Helium
-    CortexM55,
-}
-
-impl From<Target> for Layout {
-    fn from(target: Target) -> Self {
-        match target {
-            Target::Portable => Self::Portable,
-            Target::CortexM0 => Self::CortexM0,
-            Target::CortexM4 => Self::CortexM4,
-            Target::CortexM55 => Self::CortexM55,
-        }
-    }
+/// Parser of a layout's name.
+fn layout() -> impl TypedValueParser<Value = Layout> {
+    let help = ["For every build", "Cortex-M0 and M0+", "Cortex-M4, M7 and M33 (DSP extension)", "Cortex-M55 (Helium)"];
+    let values = Layout::ALL.iter().zip(help).map(|(layout, help)| PossibleValue::new(layout.name()).help(help));
+    let named = |name: String| Layout::ALL.into_iter().find(|layout| layout.name() == name);
+    PossibleValuesParser::new(values).map(move |name| named(name).expect("a possible value"))
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let read: Vec<&Path> = [Some(&args.model), args.calibrate.as_ref(), args.evaluate.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::as_path)
-        .chain(args.settings.files())
-        .collect();
-    let written: Vec<&Path> =
-        [Some(&args.output), args.report.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
-    for file in &written {
-        keep_inputs(file, &read)?;
-    }
-    keep_apart(&written)?;
-    let Loaded { model, labels_from, notes } = load::canonical(&args.model, &args.settings.settings())?;
-    let numeric = args.numeric.map_or_else(|| model.architecture.numeric_or(Numeric::I8x16), Numeric::from);
-    let layout = Layout::from(args.target);
+    let read = [Some(&args.model), args.calibrate.as_ref(), args.evaluate.as_ref()];
+    let read = read.into_iter().flatten().map(PathBuf::as_path);
+    let read: Vec<&Path> = read.chain(args.settings.files()).collect();
+    check_outputs(&[Some(&args.output), args.report.as_ref()], &read)?;
+    let loaded = load::canonical(&args.model, &args.settings.settings())?;
+    let model = &loaded.model;
+    let numeric = args.numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::I8x16));
+    let layout = args.layout;
     let measured = numeric.needs_ranges();
-    let (image, told) = if measured {
-        let (image, told) = integers(args, &model, numeric, layout)?;
-        (image, Some(told))
+    let (image, report) = if measured {
+        let (image, report) = integers(args, model, numeric, layout)?;
+        (image, Some(report))
     } else {
         let given = [
             ("--for", layout != Layout::Portable && !numeric.is_integer()),
@@ -109,47 +86,47 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             let reason = if numeric.is_integer() {
-                format!("{option}: the model is in integers already: give --numeric i8x16 to count anew")
+                format!("{option}: the model already has integers: give --numeric i8x16 to quantize it again")
             } else {
-                format!("{option}: is for integers, and {} are none: leave --numeric out", numeric.name())
+                format!("{option}: is only for integers, not for {}: leave --numeric out", numeric.name())
             };
             return Err(Failure::new(reason));
         }
-        (load::packed_with(&args.model, &model, numeric, &Ranges::default(), layout)?, None)
+        (load::packed_with(&args.model, model, numeric, &Ranges::default(), layout)?, None)
     };
-    // Nothing has its name before all of it is written.
+    // No file appears before all are written.
     let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
-    if let (Some(file), Some(told)) = (&args.report, &told) {
+    if let (Some(file), Some(report)) = (&args.report, &report) {
         let as_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let content = if as_json { format!("{:#}\n", told.json) } else { told.text.clone() };
+        let content = if as_json { format!("{:#}\n", report.json) } else { report.text.clone() };
         files.push(prepare(file, |file| file.write_all(content.as_bytes()))?);
     }
     files.into_iter().try_for_each(Pending::keep)?;
     if measured && args.calibrate.is_none() {
-        eprintln!("warning: ranges come from noise; give real input with --calibrate");
+        eprintln!("warning: the ranges are from noise: give real input with --calibrate");
     }
-    for note in notes {
-        writeln!(out, "{}", one_line(&note))?;
-    }
-    if let Some(file) = labels_from {
-        writeln!(out, "{} labels from {}", model.architecture.labels.len(), file.display())?;
-    }
-    if let Some(told) = told {
-        write!(out, "{}", told.text)?;
+    print_notes(&loaded, out)?;
+    if let Some(report) = report {
+        write!(out, "{}", report.text)?;
     }
     let bytes = grouped(image.bytes().len());
     writeln!(out, "{} -> {}: {bytes} bytes, {}", args.model.display(), args.output.display(), numeric.name())?;
     Ok(())
 }
 
-/// A report in both its forms.
-struct Told {
+/// A report as text and as JSON.
+struct ReportTexts {
     text: String,
     json: serde_json::Value,
 }
 
-/// The image of a model in integers, and what became of it.
-fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) -> Result<(ImageBuffer, Told), Failure> {
+/// Packs an integer image and reports its errors.
+fn integers(
+    args: &Args,
+    model: &Canonical,
+    numeric: Numeric,
+    layout: Layout,
+) -> Result<(ImageBuffer, ReportTexts), Failure> {
     let calibration = match &args.calibrate {
         Some(data) => Calibration::read(data, model, &args.model)?,
         None => Calibration::noise(model, &args.model)?,
@@ -169,5 +146,5 @@ fn integers(args: &Args, model: &Canonical, numeric: Numeric, layout: Layout) ->
     let (rules, comparison, decisions) = (&rules, &comparison, decisions.as_ref());
     let report = Report { source, seen: &seen, ranges: &ranges, rules, comparison, decisions };
     let (text, json) = (report.text(), report.json());
-    Ok((image, Told { text, json }))
+    Ok((image, ReportTexts { text, json }))
 }

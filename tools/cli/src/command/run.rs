@@ -1,4 +1,4 @@
-//! A model over an input file.
+//! `run`: a model on an input file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,59 +6,64 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate::Model;
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
-use tidegate_tools::output::{Pending, prepare};
-use tidegate_tools::runner::{self, clip_features};
-use tidegate_tools::score::best;
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
+use tidegate_model::output::{Pending, prepare};
+use tidegate_model::runner::{self, clip_features};
+use tidegate_model::score::best;
 
-use super::{Failure, ModelArgs, Outcome, front_end_of, graph, keep_apart, keep_inputs};
+use super::args::ModelArgs;
+use super::sound::front_end_of;
+use super::{Failure, Outcome, check_outputs, graph, row_text};
 
-/// Runs a model over an input, step after step, as one endless run from a zero or saved state
+/// Runs a model on a sequence, step by step, from a zero or saved state
 ///
-/// An input is [steps, features] in .npy, .npz, .safetensors or .csv, or sound (.wav, .flac) for a model with a
-/// front end. A .npy, a .csv or a sound stands for the only input; other files name it. The output is
-/// [rows, classes], a row for every step that gives one; without --output it is printed, with its step. A window that
-/// is not full at the end is looked at as it is, unless --state-out says that the sequence goes on.
+/// The input is [steps, features] in .npy, .npz, .safetensors or .csv, or sound (.wav, .flac) for a model with a front
+/// end. The tensors of .npz and .safetensors have the names of the inputs; the other formats hold one tensor without a
+/// name. The output is [rows, classes], with a row for every step that has an output. Without --output it is printed
+/// with the numbers of the steps. A partial window at the end is processed too, unless --state-out is given, because
+/// then the sequence continues.
 ///
-/// An ONNX graph takes and gives tensors by its own names, states and sequence_lens among them, batches and all; one
-/// without a dimension for time takes the steps of a stream as one more in front.
+/// For an ONNX graph, inputs and outputs are the tensors of the graph, including batches, states and sequence_lens. If
+/// the graph has no time dimension, the input has an additional first dimension for the steps.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  tidegate run assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
+  tidegate run assets/hello_edge/GRU_S.pb \\
+      --input assets/speech_commands/yes/022cd682_nohash_0.flac
   tidegate run gru_s.tgi --input features.npy --output posteriors.npy --state-out later.state
   tidegate run gru_s.tgi --input more.npy --state-in later.state
   tidegate run model.onnx --input in.safetensors --output out.safetensors
   tidegate run both.pt --arch arch.json --window 98 --input features.npy")]
 pub struct Args {
     #[command(flatten)]
-    pub model: ModelArgs,
-    /// What goes in
+    model: ModelArgs,
+    /// Input of the model
     #[arg(long)]
-    pub input: PathBuf,
-    /// What comes out [default: printed]
+    input: PathBuf,
+    /// File to write the output to [default: standard output]
     #[arg(long)]
-    pub output: Option<PathBuf>,
-    /// Also write the output of every layer, by its name (.npz or .safetensors)
+    output: Option<PathBuf>,
+    /// File to write the output of every layer to (.npz or .safetensors)
     #[arg(long, value_name = "FILE")]
-    pub layers: Option<PathBuf>,
-    /// State to start from, as --state-out wrote it
+    layers: Option<PathBuf>,
+    /// State to start from, written by --state-out
     #[arg(long, value_name = "FILE")]
-    pub state_in: Option<PathBuf>,
-    /// Where the state after the last step goes
+    state_in: Option<PathBuf>,
+    /// File to write the state after the last step to
     #[arg(long, value_name = "FILE")]
-    pub state_out: Option<PathBuf>,
+    state_out: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let written: Vec<&Path> =
-        [&args.output, &args.layers, &args.state_out].into_iter().flatten().map(PathBuf::as_path).collect();
-    for file in &written {
-        keep_inputs(file, &[&args.model.file, &args.input])?;
-    }
-    keep_apart(&written)?;
+    let written = [&args.output, &args.layers, &args.state_out].map(Option::as_ref);
+    check_outputs(&written, &[&args.model.file, &args.input])?;
     if graph::is_graph(&args.model.file)? {
-        return graph::run(args, out);
+        if args.state_in.is_some() || args.state_out.is_some() || args.layers.is_some() {
+            let reason =
+                "is an ONNX graph, whose states are tensors: pack it to use --state-in, --state-out or --layers";
+            return Err(Failure::of(&args.model.file, reason));
+        }
+        return graph::run(&args.model, &args.input, args.output.as_deref(), out);
     }
     let image = args.model.load()?;
     let model = image.model()?;
@@ -74,9 +79,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(_) => runner::run_part(&engine, &inputs, saved.as_deref()),
     };
     let sequence = sequence.map_err(|error| match (&error, &args.state_in) {
-        (runner::RunError::Restore(_), Some(file)) => {
-            Failure::of(file, format!("{error}; give what --state-out of this model wrote, or leave --state-in out"))
-        }
+        (runner::RunError::Restore(_), Some(file)) => Failure::of(
+            file,
+            format!("{error}; give a state that --state-out wrote with this model, or leave --state-in out"),
+        ),
         _ => Failure::of(&args.input, error),
     })?;
     let outputs: BTreeMap<String, Tensor> = model
@@ -84,7 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         .zip(sequence.outputs)
         .map(|(port, data)| (port.name.to_owned(), rows(data, port.size)))
         .collect();
-    // Nothing has its name before all of it is written.
+    // No file appears before all are written.
     let mut files = Vec::new();
     if let Some(file) = &args.layers {
         let names = model.node_names().map(str::to_owned);
@@ -114,11 +120,8 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
         let audio = read_audio_at(file, mfcc.settings().sample_rate)?;
         let features = clip_features(mfcc, &audio.samples).map_err(|error| Failure::of(file, error))?;
         if features.is_empty() {
-            let least = mfcc.settings().window_len;
-            return Err(Failure::of(
-                file,
-                format!("{} samples are less than one frame of {least}", audio.samples.len()),
-            ));
+            let (found, frame) = (audio.samples.len(), mfcc.settings().window_len);
+            return Err(Failure::of(file, format!("{found} samples are less than one frame of {frame}")));
         }
         return Ok(vec![features]);
     }
@@ -130,12 +133,10 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     }
     let names: Vec<&str> = ports.iter().map(|port| port.name).collect();
     if let Some(name) = tensors.keys().find(|name| !names.contains(&name.as_str())) {
-        return Err(Failure::of(
-            file,
-            format!("tensor {name:?} is no input of the model, which has {}", names.join(", ")),
-        ));
+        let reason = format!("tensor {name:?} is no input of the model, which has {}", names.join(", "));
+        return Err(Failure::of(file, reason));
     }
-    let take = |port: &tidegate::port::Port<'_>| match tensors.remove(port.name) {
+    let take = |port: &tidegate::Port<'_>| match tensors.remove(port.name) {
         Some(tensor) => sequence(tensor, port.size, port.name, file),
         None => Err(Failure::of(file, format!("has no tensor {:?}, which is an input of the model", port.name))),
     };
@@ -147,7 +148,7 @@ pub fn read_inputs(model: &Model<'_>, model_file: &Path, file: &Path) -> Result<
     Ok(inputs)
 }
 
-/// `[steps, size]`, with leading dimensions of 1 allowed.
+/// Checks a tensor of `[steps, size]`. Leading dimensions of 1 are allowed.
 fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<f32>, Failure> {
     let fits = match tensor.shape.as_slice() {
         [only] => *only == size,
@@ -160,26 +161,23 @@ fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<
     }
     if let Some(at) = tensor.data.iter().position(|value| !value.is_finite()) {
         let (step, value) = (at / size.max(1), tensor.data[at]);
-        return Err(Failure::of(
-            file,
-            format!("the input {name:?} has {value} in step {step}; only finite numbers go in"),
-        ));
+        let reason = format!("the input {name:?} has {value} in step {step}; only finite numbers are allowed");
+        return Err(Failure::of(file, reason));
     }
     Ok(tensor.data)
 }
 
 fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, steps: &[usize], out: &mut dyn Write) -> Outcome {
     if steps.is_empty() {
-        writeln!(out, "no output yet: the input is shorter than what the model looks at")?;
+        writeln!(out, "no output: the input is shorter than the window of the model")?;
     }
     let labels: Vec<&str> = model.labels().collect();
     for (name, tensor) in outputs {
         let size = tensor.shape.last().copied().unwrap_or(1).max(1);
         writeln!(out, "{} [{} x {size}]", one_line(name), tensor.data.len() / size)?;
         for (step, row) in steps.iter().zip(tensor.data.chunks(size)) {
-            let values: Vec<String> = row.iter().map(|value| format!("{value:9.6}")).collect();
             let label = labels.get(best(row)).map(|label| format!("  {label}")).unwrap_or_default();
-            writeln!(out, "{step:5} {}{label}", values.join(" "))?;
+            writeln!(out, "{step:5} {}{label}", row_text(row))?;
         }
     }
     Ok(())

@@ -1,74 +1,73 @@
-//! An image against the model that it was packed from.
+//! `verify`: an image against the model that it was packed from.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate::Numeric;
-use tidegate::front_end::Mfcc;
-use tidegate::node::Node;
-use tidegate_tools::compare::{Comparison, Difference, common_layers};
-use tidegate_tools::data::{read_audio_at, read_index_files};
-use tidegate_tools::drift::Drift;
-use tidegate_tools::load::{self, Settings};
+use tidegate::internals::node::Node;
+use tidegate_model::compare::{Comparison, Difference, common_layers};
+use tidegate_model::data::read_index_files;
+use tidegate_model::drift::Drift;
+use tidegate_model::load::{self, Settings};
 use tidegate_tools::plot::{Curves, curves};
-use tidegate_tools::progress::bar;
-use tidegate_tools::runner::stream_features;
-use tidegate_tools::score::{ClipLen, StreamPlan};
 
+use super::args::{ArchArgs, Backend};
 use super::run::read_inputs;
-use super::{ArchArgs, Backend, Failure, Outcome, front_end_of, keep_inputs};
+use super::sound::{front_end_of, stream_features};
+use super::{Failure, Outcome, check_outputs};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
-/// Both run the same sequence from a zero state as one endless run; the model in f32. Reports the worst error and the
-/// signal-to-noise ratio of every layer, of every cell state and of the output, and how many integers are at the end of
-/// their range. The clips of an index are joined into one stream, as `eval --stream` joins them: an hour shows whether
-/// errors add up.
+/// Runs the image, and the model in f32, on the same sequence from a zero state without a schedule. Prints the largest
+/// error and the signal-to-noise ratio of every layer, every cell state and the output, and the number of saturated
+/// integers. The clips of an index are joined into one stream, as in `eval --stream`. An hour of sound shows whether
+/// errors accumulate.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb --input assets/speech_commands/yes/022cd682_nohash_0.flac
+  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb \\
+      --input assets/speech_commands/yes/022cd682_nohash_0.flac
   tidegate verify keywords.tgi --against keywords.ckpt --arch arch.json --input features.npy
-  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb --index assets/speech_commands/index.csv --plot drift.svg")]
+  tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb \\
+      --index assets/speech_commands/index.csv --plot drift.svg")]
 #[command(group(clap::ArgGroup::new("what").required(true).args(["input", "index"])))]
 pub struct Args {
     /// The packed image
     image: PathBuf,
-    /// The model that it was packed from, canonical or foreign
+    /// The model that the image was packed from, canonical or foreign
     #[arg(long, value_name = "MODEL")]
     against: PathBuf,
     #[command(flatten)]
     arch: ArchArgs,
-    /// What goes in: features or, with a front end, a sound
+    /// Input: features, or sound for a model with a front end
     #[arg(long)]
     input: Option<PathBuf>,
-    /// CSV with the column `file`: clips that go in as one stream
+    /// CSV with the column `file`: clips to join into one stream
     #[arg(long)]
     index: Option<PathBuf>,
-    /// Order, gaps and noise of the stream
+    /// Seed for order, gaps and noise of the stream
     #[arg(long, default_value_t = 0, conflicts_with = "input")]
     seed: u64,
-    /// Draw the signal-to-noise ratios over time, as SVG
+    /// SVG file to draw the signal-to-noise ratios over time to
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
-    /// What computes
+    /// Backend that runs image and model
     #[arg(long, value_enum, default_value_t)]
     backend: Backend,
-    /// One JSON value on standard output
+    /// Print one JSON value on standard output
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let what = args.index.as_deref().or(args.input.as_deref()).unwrap_or(Path::new(""));
-    if let Some(file) = &args.plot {
-        keep_inputs(file, &[&args.image, &args.against, what])?;
-    }
+    check_outputs(&[args.plot.as_ref()], &[&args.image, &args.against, what])?;
     let (image, reference) = load_both(args)?;
     let (image, reference) = (image.model()?, reference.model()?);
     let inputs = match &args.index {
         Some(index) => {
-            vec![stream(front_end_of(&image, &args.image)?, &args.image, &read_index_files(index)?, args.seed)?]
+            let mfcc = front_end_of(&image, &args.image)?;
+            vec![stream_features(mfcc, &args.image, &read_index_files(index)?, args.seed)?]
         }
         None => read_inputs(&image, &args.image, what)?,
     };
@@ -88,7 +87,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let Comparison { layers, states, output, steps, .. } = &drift.whole;
     if args.json {
-        // JSON has no infinity: what is equal has the ratio null.
+        // JSON has no infinity: the ratio of equal values is null.
         let value = |of: &Difference| {
             let (error, ratio, saturation) = (of.max_abs_error, of.snr_db(), of.saturation());
             json!({ "name": of.name, "max_abs_error": error, "snr_db": ratio, "saturation": saturation })
@@ -116,20 +115,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
-/// The features of clips that are joined into one stream.
-pub fn stream(mfcc: &Mfcc<'_>, file: &Path, clips: &[PathBuf], seed: u64) -> Result<Vec<f32>, Failure> {
-    let rate = mfcc.settings().sample_rate;
-    let progress = bar(clips.len() as u64, "reading");
-    let mut sounds = Vec::with_capacity(clips.len());
-    for clip in clips {
-        sounds.push(read_audio_at(clip, rate)?.samples);
-        progress.advance(1);
-    }
-    let lengths: Vec<ClipLen> = sounds.iter().map(|sound| ClipLen { label: String::new(), len: sound.len() }).collect();
-    let plan = StreamPlan::new(&lengths, rate, seed);
-    stream_features(mfcc, &sounds, &plan).map_err(|error| Failure::of(file, error))
-}
-
 fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Failure> {
     if !load::is_image(&args.image)? {
         return Err(Failure::of(&args.image, "is not an image: pack it first, `tidegate pack MODEL -o IMAGE`"));
@@ -142,7 +127,7 @@ fn load_both(args: &Args) -> Result<(load::ImageBuffer, load::ImageBuffer), Fail
     let (image_model, reference_model) = (image.model()?, reference.model()?);
     let shape = |node: Node<'_>| (node.kind, node.input_size, node.hidden_size, node.output_size);
     let same = |(at, of): (usize, Node<'_>)| image_model.nodes().nth(at).map(shape) == Some(shape(of));
-    // The packer may have added nodes that bring a value to another scale.
+    // The packer may have added nodes that rescale a value.
     let known = common_layers(&image_model, &reference_model);
     if known.len() != reference_model.nodes().count() || !known.into_iter().zip(reference_model.nodes()).all(same) {
         let reason = format!("has other layers than {}: was it packed from another model?", args.against.display());

@@ -1,11 +1,11 @@
-//! Files that hold only weights: every command takes their architecture.
+//! Files that hold only weights: every command accepts their architecture.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{UNNAMED, read_tensors, write_tensors};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{UNNAMED, read_tensors, write_tensors};
 
 use super::{Workplace, yes_flac};
 
@@ -13,7 +13,7 @@ fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/frameworks").join(name)
 }
 
-/// A checkpoint `model.ckpt` with its architecture, and `x.npy` to put in. Gives what TensorFlow computes.
+/// Copies a checkpoint to `model.ckpt`, with its architecture and the input `x.npy`. Returns TensorFlow's output.
 fn checkpoint(here: &Workplace, folder: &str, name: &str) -> Tensor {
     for end in [".index", ".data-00000-of-00001"] {
         fs::copy(sample(&format!("{folder}/{name}.ckpt{end}")), here.path(&format!("model.ckpt{end}"))).unwrap();
@@ -28,7 +28,7 @@ fn checkpoint(here: &Workplace, folder: &str, name: &str) -> Tensor {
     golden.remove("output").unwrap()
 }
 
-/// What `run` gives, as rows of `width`.
+/// The output of `run`.
 fn run(here: &Workplace, args: &[&str]) -> Tensor {
     here.succeed(&[&["run", "model.ckpt", "--input", "x.npy", "--output", "y.npy"], args].concat());
     read_tensors(&here.path("y.npy")).unwrap().remove(UNNAMED).unwrap()
@@ -41,7 +41,7 @@ fn near(given: &[f32], expected: &[f32]) {
 }
 
 #[test]
-fn run_gives_what_the_framework_gives() {
+fn run_gives_the_output_of_the_framework() {
     let here = Workplace::new();
     let expected = checkpoint(&here, "tf1_checkpoint", "classifier");
     near(&run(&here, &["--arch", "arch.json"]).data, &expected.data);
@@ -61,7 +61,7 @@ fn run_gives_what_the_framework_gives() {
 }
 
 #[test]
-fn a_window_that_is_not_full_is_looked_at_unless_the_sequence_goes_on() {
+fn a_partial_window_is_processed_unless_the_sequence_continues() {
     let here = Workplace::new();
     let steps = checkpoint(&here, "tf1_checkpoint", "bidirectional_gru").shape[0];
     let window = (steps + 3).to_string();
@@ -70,11 +70,11 @@ fn a_window_that_is_not_full_is_looked_at_unless_the_sequence_goes_on() {
     let goes_on = run(&here, &[&args[..], &["--state-out", "later.state"]].concat());
     assert!(goes_on.data.is_empty());
     let run = [&["run", "model.ckpt", "--input", "x.npy", "--state-out", "s"], &args[..]].concat();
-    assert!(here.succeed(&run).starts_with("no output yet: the input is shorter than what the model looks at\n"));
+    assert!(here.succeed(&run).starts_with("no output: the input is shorter than the window of the model\n"));
 }
 
 #[test]
-fn every_command_takes_an_architecture() {
+fn every_command_accepts_an_architecture() {
     let here = Workplace::new();
     checkpoint(&here, "tf1_checkpoint", "classifier");
     let arch = ["--arch", "arch.json"];
@@ -100,7 +100,7 @@ fn every_command_takes_an_architecture() {
 }
 
 #[test]
-fn an_architecture_that_is_none_or_has_no_use() {
+fn an_invalid_or_unused_architecture_is_refused() {
     let here = Workplace::new();
     checkpoint(&here, "tf1_checkpoint", "classifier");
     here.refuse(&["inspect", "model.ckpt"], "model.ckpt.index", &["its architecture is not in the file", "--arch"]);
@@ -113,14 +113,14 @@ fn an_architecture_that_is_none_or_has_no_use() {
     here.refuse(
         &given,
         "model.ckpt.index",
-        &["layer \"dense\" (Dense)", "\"relus\"", "correct it where the file given with --arch says it"],
+        &["layer \"dense\" (Dense)", "\"relus\"", "correct it in the file given with --arch"],
     );
     here.succeed(&["pack", "model.ckpt", "--arch", "arch.json", "-o", "m.tgi", "--numeric", "f32"]);
     let of_image = ["inspect", "m.tgi", "--arch", "arch.json"];
     here.refuse(&of_image, "m.tgi", &["holds its architecture: leave --arch, --window, --shape and --bind out"]);
     for file in ["model.ckpt", "model.ckpt.index", "model.ckpt.data-00000-of-00001"] {
         let over = ["import", "model.ckpt", "--arch", "arch.json", "-o", file];
-        here.refuse(&over, file, &["is what is read: give the output another name"]);
+        here.refuse(&over, file, &["is also an input: give the output another name"]);
     }
     // All files of a checkpoint are needed.
     fs::remove_file(here.path("model.ckpt.data-00000-of-00001")).unwrap();

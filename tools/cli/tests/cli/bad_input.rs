@@ -1,12 +1,12 @@
-//! Whatever a person gives: one line that names the file, the reason and the way out.
+//! Bad input: the error is one line with the file, the reason and the remedy.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use prost::Message;
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::data::{UNNAMED, write_tensors};
-use tidegate_tools::format::graphdef::NodeDef;
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::data::{UNNAMED, write_tensors};
+use tidegate_model::format::graphdef::NodeDef;
 
 use super::{Workplace, gru_pb, shipped, yes_flac};
 
@@ -16,7 +16,7 @@ fn matrix(shape: [usize; 2]) -> BTreeMap<String, Tensor> {
 }
 
 #[test]
-fn files_that_are_not_there_or_are_no_file() {
+fn missing_files_and_folders_are_refused() {
     let here = Workplace::new();
     fs::create_dir(here.path("folder")).unwrap();
     let gru = gru_pb();
@@ -41,7 +41,7 @@ fn files_that_are_not_there_or_are_no_file() {
 }
 
 #[test]
-fn graphs_that_are_cut_off_or_of_another_network() {
+fn truncated_graphs_and_unknown_operators_are_refused() {
     let here = Workplace::new();
     let whole = fs::read(gru_pb()).unwrap();
     for len in [0, 1, 2, 40, 1000, whole.len() / 2, whole.len() - 1000] {
@@ -69,7 +69,7 @@ fn graphs_that_are_cut_off_or_of_another_network() {
 }
 
 #[test]
-fn weights_of_rnnoise_that_are_cut_off_or_go_on() {
+fn weights_of_rnnoise_with_a_wrong_length_are_refused() {
     let here = Workplace::new();
     let whole = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/rnnoise/weights.rnn")).unwrap();
     for (bytes, reason) in [
@@ -86,7 +86,7 @@ fn weights_of_rnnoise_that_are_cut_off_or_go_on() {
 }
 
 #[test]
-fn sounds_that_the_model_does_not_listen_to() {
+fn sounds_in_another_format_are_refused() {
     let here = Workplace::new();
     let gru = gru_pb();
     let wav = |name: &str, sample_rate, channels, bits_per_sample| {
@@ -119,7 +119,7 @@ fn sounds_that_the_model_does_not_listen_to() {
     here.refuse(&["run", &gru, "--input", "short.wav"], "short.wav", &["200 samples are less than one frame of 640"]);
 }
 
-/// Some bytes of a real sound changed: a decoder may stumble, but nobody sees it fall.
+/// A panic of the decoder in a damaged file must not reach the user.
 #[test]
 fn damaged_sounds_never_show_a_panic() {
     let here = Workplace::new();
@@ -144,7 +144,7 @@ fn damaged_sounds_never_show_a_panic() {
 }
 
 #[test]
-fn tables_and_tensors_of_the_wrong_shape() {
+fn tables_and_tensors_of_a_wrong_shape_are_refused() {
     let here = Workplace::new();
     let gru = gru_pb();
     here.write("empty.csv", "");
@@ -169,7 +169,7 @@ fn tables_and_tensors_of_the_wrong_shape() {
 }
 
 #[test]
-fn indices_and_labels_that_do_not_fit() {
+fn indices_and_labels_that_do_not_match_are_refused() {
     let here = Workplace::new();
     let gru = gru_pb();
     let clip = yes_flac();
@@ -209,10 +209,14 @@ fn a_window_of_days_is_refused() {
         "f32",
     ]);
     let eval = ["eval", "g.tgi", "--index", &shipped("speech_commands/index.csv")];
-    here.refuse(&eval, "g.tgi", &["a window of 60000 frames is 3599940640 samples long; at most 268435456"]);
+    here.refuse(
+        &eval,
+        "g.tgi",
+        &["a window of 60000 frames is 3599940640 samples long, but a clip has at most 268435456"],
+    );
 }
 
-/// Root may write anywhere, so a folder that refuses is one of the kernel's.
+/// Root may write to every ordinary folder, so the test uses folders of the kernel.
 #[test]
 fn outputs_that_cannot_be_written_leave_nothing() {
     let here = Workplace::new();
@@ -266,21 +270,21 @@ fn a_failed_pack_leaves_the_older_image() {
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn inputs_are_not_overwritten() {
     let here = Workplace::new();
     here.write("g.pb", fs::read(gru_pb()).unwrap());
     here.write("yes.flac", fs::read(yes_flac()).unwrap());
     here.succeed(&["pack", "g.pb", "-o", "g.tgi", "--numeric", "f32"]);
     write_tensors(&here.path("x.npy"), &matrix([5, 10])).unwrap();
-    let told = ["give the output another name"];
-    here.refuse(&["pack", "g.pb", "-o", "g.pb"], "g.pb", &told);
-    here.refuse(&["import", "g.pb", "-o", "./g.pb"], "./g.pb", &told);
-    here.refuse(&["run", "g.tgi", "--input", "x.npy", "--output", "x.npy"], "x.npy", &told);
-    here.refuse(&["run", "g.tgi", "--input", "x.npy", "--state-out", "g.tgi"], "g.tgi", &told);
-    here.refuse(&["listen", "g.tgi", "--wav", "yes.flac", "--plot", "yes.flac"], "yes.flac", &told);
+    let reason = ["give the output another name"];
+    here.refuse(&["pack", "g.pb", "-o", "g.pb"], "g.pb", &reason);
+    here.refuse(&["import", "g.pb", "-o", "./g.pb"], "./g.pb", &reason);
+    here.refuse(&["run", "g.tgi", "--input", "x.npy", "--output", "x.npy"], "x.npy", &reason);
+    here.refuse(&["run", "g.tgi", "--input", "x.npy", "--state-out", "g.tgi"], "g.tgi", &reason);
+    here.refuse(&["listen", "g.tgi", "--wav", "yes.flac", "--plot", "yes.flac"], "yes.flac", &reason);
     here.write("l.txt", fs::read(shipped("hello_edge/labels.txt")).unwrap());
-    here.refuse(&["pack", "g.pb", "-o", "l.txt", "--labels", "l.txt"], "l.txt", &told);
-    here.refuse(&["import", "g.pb", "-o", "l.txt", "--labels", "l.txt"], "l.txt", &told);
+    here.refuse(&["pack", "g.pb", "-o", "l.txt", "--labels", "l.txt"], "l.txt", &reason);
+    here.refuse(&["import", "g.pb", "-o", "l.txt", "--labels", "l.txt"], "l.txt", &reason);
 }
 
 #[test]
@@ -289,17 +293,17 @@ fn two_outputs_do_not_share_a_name() {
     let gru = gru_pb();
     here.succeed(&["pack", &gru, "-o", "g.tgi", "--numeric", "f32"]);
     write_tensors(&here.path("x.npy"), &matrix([5, 10])).unwrap();
-    let told = ["is to hold two things: give each output a name of its own"];
-    here.refuse(&["pack", &gru, "-o", "new.tgi", "--report", "./new.tgi"], "./new.tgi", &told);
-    here.refuse(&["inspect", "g.tgi", "--c-header", "g.c", "--c-array", "g.c"], "g.c", &told);
-    // Neither is there where one cannot be.
+    let reason = ["is the name of two outputs: give each output its own name"];
+    here.refuse(&["pack", &gru, "-o", "new.tgi", "--report", "./new.tgi"], "./new.tgi", &reason);
+    here.refuse(&["inspect", "g.tgi", "--c-header", "g.c", "--c-array", "g.c"], "g.c", &reason);
+    // If one file cannot be written, none appears.
     here.refuse(&["inspect", "g.tgi", "--c-header", "g.h", "--c-array", "no/g.c"], "no/g.c", &["mkdir -p no"]);
     let run = ["run", "g.tgi", "--input", "x.npy", "--output", "y.npz", "--layers", "y.npz"];
-    here.refuse(&run, "y.npz", &told);
+    here.refuse(&run, "y.npz", &reason);
 }
 
 #[test]
-fn numbers_that_are_none_do_not_go_in() {
+fn inputs_that_are_not_finite_are_refused() {
     let here = Workplace::new();
     here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     here.write("x.csv", "1,2,3,4,5,6,7,8,9,10\n1,2,NaN,4,5,6,7,8,9,10\n");
@@ -307,7 +311,7 @@ fn numbers_that_are_none_do_not_go_in() {
 }
 
 #[test]
-fn images_and_states_that_are_damaged_or_not_this_models() {
+fn damaged_images_and_states_of_other_models_are_refused() {
     let here = Workplace::new();
     here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let whole = here.read("g.tgi");
@@ -343,9 +347,9 @@ fn images_and_states_that_are_damaged_or_not_this_models() {
     here.refuse(&verify, "g.tgi", &["has other layers", "packed from another model?"]);
 }
 
-/// The port's name in an image, changed to one that would steer a terminal, with the checksum that fits.
+/// Changes port names in an image to control sequences, with a valid checksum.
 #[test]
-fn a_ports_name_does_not_steer_the_terminal() {
+fn a_port_name_cannot_control_the_terminal() {
     let here = Workplace::new();
     here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let mut image = here.read("g.tgi");
@@ -369,7 +373,7 @@ fn a_ports_name_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn canonical_models_of_the_wrong_shape() {
+fn canonical_models_of_a_wrong_shape_are_refused() {
     let here = Workplace::new();
     here.succeed(&["import", &gru_pb(), "-o", "g.safetensors"]);
     let model = Canonical::load(&here.path("g.safetensors")).unwrap();
@@ -392,7 +396,7 @@ fn canonical_models_of_the_wrong_shape() {
 }
 
 #[test]
-fn bad_use_is_told_from_bad_input() {
+fn wrong_arguments_have_their_own_exit_code() {
     let here = Workplace::new();
     let gru = gru_pb();
     for (args, part) in [

@@ -1,5 +1,5 @@
-//! Every kind of file that `import` reads, cut off at every kilobyte: one line that names it, nothing written, and no
-//! more memory than a small multiple of the file.
+//! Every kind of file that `import` reads, truncated at every kilobyte: the error is one line with the file, nothing is
+//! written, and the memory is at most a small multiple of the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
 
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::data::write_tensors;
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::data::write_tensors;
 
 use super::{Workplace, gru_pb};
 
-/// Most files of one kind in one folder.
+/// Maximum number of files of one kind in one folder.
 const MOST_FILES: usize = 8;
-/// Most places at which one file is cut; a larger one is cut at as many, evenly apart.
+/// Maximum number of cuts in one file. In larger files they are spread evenly.
 const MOST_CUTS: usize = 48;
 /// Address space of the program itself, its libraries and its stack.
 const PROGRAM_BYTES: usize = 48 << 20;
 /// Address space for each byte of the file: the file, its numbers as f32, and a copy in another order.
 const MULTIPLE: usize = 5;
 
-/// How `path` is recognized, if it is one of a model: what its name ends with.
+/// The ending of the name that identifies a model file.
 fn kind(path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.to_str()?;
     if name.contains(".golden.") || path.with_extension("pb").is_file() && name.ends_with(".safetensors") {
@@ -32,7 +32,7 @@ fn kind(path: &Path) -> Option<&'static str> {
     ends.into_iter().find(|end| name.ends_with(end)).or(shard)
 }
 
-/// Of each kind of model in a folder and the folders in it the smallest, the largest and some between.
+/// Finds models in a folder and its subfolders: of each kind the smallest, the largest and some between.
 fn models(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut kinds: BTreeMap<&str, Vec<(u64, PathBuf)>> = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -59,7 +59,7 @@ fn cuts(len: usize) -> Vec<usize> {
     cuts
 }
 
-/// Runs `tidegate` with so much address space.
+/// Runs `tidegate` with limited address space.
 fn limited(here: &Workplace, args: &[&str], limit: usize) -> Output {
     if !cfg!(target_os = "linux") {
         return here.run(args);
@@ -70,7 +70,7 @@ fn limited(here: &Workplace, args: &[&str], limit: usize) -> Output {
     shell.args(args).current_dir(here.path("")).output().unwrap()
 }
 
-/// Imports what is in `here`, which must be refused in one line. Gives the line.
+/// Runs an import that must fail with one line. Returns the line.
 fn refused(here: &Workplace, args: &[&str], len: usize) -> String {
     let before = here.names();
     let Output { status, stdout, stderr } = limited(here, args, PROGRAM_BYTES + MULTIPLE * len);
@@ -81,7 +81,7 @@ fn refused(here: &Workplace, args: &[&str], len: usize) -> String {
     stderr
 }
 
-/// Cuts one model of the sample everywhere. Gives how often.
+/// Imports one model after each cut. Returns the number of cuts.
 fn cut(path: &Path) -> usize {
     let here = Workplace::new();
     let (name, end) = (path.file_name().unwrap().to_str().unwrap(), kind(path).unwrap());
@@ -137,9 +137,9 @@ fn files_of_every_framework_are_refused_at_every_kilobyte() {
     }
 }
 
-/// Twelve million bytes: what is read more than a few times would show.
+/// A file of twelve million bytes, of which several copies in memory would exceed the limit.
 #[test]
-fn a_large_file_takes_a_small_multiple_of_its_size() {
+fn a_large_file_needs_a_small_multiple_of_its_size() {
     let here = Workplace::new();
     let tensor = |shape: &[usize]| Tensor { shape: shape.to_vec(), data: vec![0.5; shape.iter().product()] };
     let tensors =

@@ -1,9 +1,9 @@
-//! The how-to pages: their commands run, and their architectures are read.
+//! The how-to pages: their commands run, and their architectures are valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_tools::format::Description;
+use tidegate_model::format::Description;
 
 use super::{Workplace, shipped};
 
@@ -23,7 +23,7 @@ fn runs(page: &str, files: &[(&str, &str)]) {
     runs_with(page, files, &[]);
 }
 
-/// The same beside other files, by their content.
+/// [`runs`] with other files, given by their contents.
 fn runs_with(page: &str, files: &[(&str, &str)], more: &[(&str, &str)]) -> Workplace {
     let here = Workplace::new();
     for (name, content) in more {
@@ -171,12 +171,12 @@ fn the_page_of_c_runs() {
         &[("clips.csv", &format!("file,label\n{},yes\n", super::yes_flac()))],
     );
     let text = |name: &str| String::from_utf8(here.read(name)).unwrap();
-    let told = here.json(&["inspect", "kws.tgi", "--json"]);
+    let inspected = here.json(&["inspect", "kws.tgi", "--json"]);
     let header = text("kws.h");
     for (name, value) in [
-        ("STATE_WORDS", told["state_bytes"].as_u64().unwrap() / 4),
-        ("SCRATCH_WORDS", told["scratch_bytes"].as_u64().unwrap() / 4),
-        ("IMAGE_BYTES", told["flash_bytes"].as_u64().unwrap()),
+        ("STATE_WORDS", inspected["state_bytes"].as_u64().unwrap() / 4),
+        ("SCRATCH_WORDS", inspected["scratch_bytes"].as_u64().unwrap() / 4),
+        ("IMAGE_BYTES", inspected["flash_bytes"].as_u64().unwrap()),
         ("INPUT_SIZE", 10),
         ("LABEL_COUNT", 12),
         ("SAMPLE_RATE", 16000),
@@ -188,7 +188,7 @@ fn the_page_of_c_runs() {
     let bytes: Vec<u8> =
         values.trim_end_matches("};\n").split([',', '\n']).filter_map(|byte| byte.parse().ok()).collect();
     assert_eq!(bytes, here.read("kws.tgi"));
-    here.refuse(&["inspect", "kws.tgi", "--c-header", "kws.tgi"], "kws.tgi", &["is what is read"]);
+    here.refuse(&["inspect", "kws.tgi", "--c-header", "kws.tgi"], "kws.tgi", &["is also an input"]);
 }
 
 #[test]

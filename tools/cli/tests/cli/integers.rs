@@ -1,17 +1,17 @@
-//! `pack` in integers, its calibration and its report, and `verify` of what it made.
+//! `pack` in integers with calibration and report, and `verify` of the image.
 
 use std::fs;
 
 use serde_json::Value;
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::data::{UNNAMED, write_tensors};
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::data::{UNNAMED, write_tensors};
 
 use super::{Workplace, gru_pb, shipped, yes_flac};
 
 const CLIPS: [&str; 3] =
     ["yes/022cd682_nohash_0.flac", "_silence_/1041.flac", "_unknown_/backward_bfd26d6b_nohash_2.flac"];
 
-/// An index of three clips, and a folder of the same.
+/// Writes an index of three clips, and a folder with the same clips.
 fn clips(here: &Workplace) {
     let mut index = "file,label\n".to_owned();
     fs::create_dir(here.path("clips")).unwrap();
@@ -29,19 +29,19 @@ fn features(seed: f32) -> Tensor {
 }
 
 #[test]
-fn without_a_numeric_pack_means_integers_and_warns_of_noise() {
+fn pack_uses_integers_by_default_and_warns_of_noise() {
     let here = Workplace::new();
     let done = here.run(&["pack", &gru_pb(), "-o", "g.tgi"]);
     let stderr = String::from_utf8(done.stderr).unwrap();
     assert!(done.status.success(), "{stderr}");
-    assert_eq!(stderr, "warning: ranges come from noise; give real input with --calibrate\n");
+    assert_eq!(stderr, "warning: the ranges are from noise: give real input with --calibrate\n");
     let told = String::from_utf8(done.stdout).unwrap();
     assert!(told.contains("ranges from noise") && told.ends_with(" bytes, i8x16\n"), "{told}");
     let image = here.json(&["inspect", "g.tgi", "--json"]);
     assert_eq!(image["numeric"], "i8x16");
     // Its nodes have other numbers than those of floats.
     assert!(image["layers"].as_array().unwrap().iter().all(|layer| layer["params"].as_object().unwrap().is_empty()));
-    // What is packed in memory only is f32, unless it is asked for otherwise.
+    // A model that is only packed in memory is f32 by default.
     assert_eq!(here.json(&["inspect", &gru_pb(), "--json"])["numeric"], "f32");
     assert_eq!(here.json(&["bench", &gru_pb(), "--steps", "2", "--json"])["numeric"], "f32");
     assert_eq!(here.json(&["inspect", &gru_pb(), "--numeric", "i8x16", "--json"])["numeric"], "i8x16");
@@ -96,7 +96,7 @@ fn ranges_come_from_an_index_a_folder_or_an_input_file() {
 }
 
 #[test]
-fn calibration_that_is_none_is_refused_by_its_name() {
+fn bad_calibration_data_is_refused_by_name() {
     let here = Workplace::new();
     let gru = gru_pb();
     let refuse = |data: &str, parts: &[&str]| {
@@ -139,10 +139,10 @@ fn calibration_that_is_none_is_refused_by_its_name() {
     here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "Mfcc:percentile=0"], "P from 1 to 100");
     for option in [["--for", "cortex-m4"], ["--range", "mse"], ["--evaluate", "i.csv"], ["--report", "r.json"]] {
         let args = [&["pack", &gru, "-o", "g.tgi", "--numeric", "f16"], &option[..]].concat();
-        here.refuse(&args, option[0], &["is for integers, and f16 are none: leave --numeric out"]);
+        here.refuse(&args, option[0], &["is only for integers, not for f16: leave --numeric out"]);
     }
     let calibrate = ["pack", &gru, "-o", "g.tgi", "--numeric", "f32", "--calibrate", "index.csv"];
-    here.refuse(&calibrate, "--calibrate", &["is for integers, and f32 are none"]);
+    here.refuse(&calibrate, "--calibrate", &["is only for integers, not for f32"]);
     here.write("index.csv", format!("file,label\n{},hello\n", yes_flac()));
     let evaluate = ["pack", &gru, "-o", "g.tgi", "--calibrate", "index.csv", "--evaluate", "index.csv"];
     here.refuse(&evaluate, "index.csv", &["label \"hello\" is none of the model's"]);
@@ -168,7 +168,7 @@ fn noise_is_long_enough_for_the_longest_window() {
     let report: Value = serde_json::from_slice(&here.read("w.json")).unwrap();
     let layers = report["layers"].as_array().unwrap();
     assert!(layers.iter().all(|layer| layer["values"].as_u64().unwrap() > 0), "{report}");
-    // What ends sooner has nothing to compare.
+    // A shorter input has no output to compare.
     let short = Tensor { shape: vec![151, 1], data: vec![0.5; 151] };
     write_tensors(&here.path("short.npy"), &[(UNNAMED.to_owned(), short)].into()).unwrap();
     let verify = ["verify", "w.tgi", "--against", "w.safetensors", "--input", "short.npy"];
@@ -210,7 +210,7 @@ fn a_peephole_that_is_large_beside_its_cell_state_is_not_cut_off() {
 }
 
 #[test]
-fn a_report_says_what_became_of_every_value() {
+fn a_report_lists_every_value() {
     let here = Workplace::new();
     clips(&here);
     let gru = gru_pb();
@@ -262,5 +262,5 @@ fn integers_are_verified_layer_by_layer_and_over_time() {
     assert!(picture.descendants().any(|node| node.text().is_some_and(|text| text.contains("minutes"))));
     here.refuse_use(&verify, "--input <INPUT>|--index <INDEX>");
     here.refuse_use(&[&verify[..], &["--input", &yes_flac(), "--seed", "3"]].concat(), "cannot be used with");
-    here.refuse(&[&verify[..], &["--index", "clips.csv", "--plot", "l.tgi"]].concat(), "l.tgi", &["is what is read"]);
+    here.refuse(&[&verify[..], &["--index", "clips.csv", "--plot", "l.tgi"]].concat(), "l.tgi", &["is also an input"]);
 }

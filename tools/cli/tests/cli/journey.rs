@@ -1,15 +1,15 @@
-//! From the shipped graph to events, with every file that comes on the way.
+//! From the shipped graph to events, with every file in between.
 
 use std::fs;
 use std::process::Stdio;
 
 use serde_json::Value;
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::data::{UNNAMED, read_tensors, write_tensors};
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::data::{UNNAMED, read_tensors, write_tensors};
 
 use super::{Workplace, gru_pb, shipped, yes_flac};
 
-/// Exactly these fields, whatever their order.
+/// Checks for exactly these fields, in any order.
 fn fields(value: &Value, names: &str) {
     let mut names: Vec<&str> = names.split_whitespace().collect();
     names.sort_unstable();
@@ -19,7 +19,7 @@ fn fields(value: &Value, names: &str) {
 }
 
 #[test]
-fn the_same_model_gives_the_same_bytes_by_every_way() {
+fn every_way_to_pack_a_model_gives_the_same_bytes() {
     let here = Workplace::new();
     let gru = gru_pb();
     here.succeed(&["import", &gru, "-o", "a.safetensors"]);
@@ -37,7 +37,7 @@ fn the_same_model_gives_the_same_bytes_by_every_way() {
 }
 
 #[test]
-fn inspect_tells_all() {
+fn inspect_lists_everything() {
     let here = Workplace::new();
     here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
     let found = here.json(&["inspect", "g.tgi", "--json"]);
@@ -56,14 +56,14 @@ fn inspect_tells_all() {
         assert!(found[number].as_u64().unwrap() > 0, "{number}");
     }
     assert_eq!(here.json(&["inspect", &gru_pb(), "--json"]), found, "a model is packed in memory");
-    // What inspect prints is what --front-end reads.
+    // --front-end reads the output of inspect.
     here.write("front_end.json", found["front_end"].to_string());
     here.succeed(&["pack", &gru_pb(), "-o", "h.tgi", "--front-end", "front_end.json", "--numeric", "f32"]);
     assert_eq!(here.read("h.tgi"), here.read("g.tgi"));
 }
 
 #[test]
-fn inspect_tells_extents_and_what_is_unrolled() {
+fn inspect_lists_extents_and_unrolled_nodes() {
     // Two rows at a time, through which an IndRNN of two units goes backwards.
     let nodes = serde_json::json!([
         { "name": "rows", "cell": "window", "inputs": ["x"], "input_size": 2, "hidden_size": 4, "output_size": 4,
@@ -126,10 +126,10 @@ fn a_saved_state_continues_bit_for_bit() {
 }
 
 #[test]
-fn a_sound_is_run_by_either_name() {
+fn the_format_of_a_sound_does_not_matter() {
     let here = Workplace::new();
     let yes = yes_flac();
-    let sound = tidegate_tools::data::read_audio(yes.as_ref()).unwrap();
+    let sound = tidegate_model::data::read_audio(yes.as_ref()).unwrap();
     let (bits_per_sample, sample_format) = (16, hound::SampleFormat::Int);
     let spec = hound::WavSpec { channels: 1, sample_rate: sound.sample_rate, bits_per_sample, sample_format };
     let mut wav = hound::WavWriter::create(here.path("yes.wav"), spec).unwrap();
@@ -145,7 +145,7 @@ fn a_sound_is_run_by_either_name() {
 }
 
 #[test]
-fn reports_have_the_fields_that_stay() {
+fn reports_have_stable_fields() {
     let here = Workplace::new();
     let index = shipped("speech_commands/index.csv");
     here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
@@ -183,7 +183,7 @@ fn reports_have_the_fields_that_stay() {
 }
 
 #[test]
-fn what_is_heard_is_drawn() {
+fn listen_draws_a_timeline() {
     let here = Workplace::new();
     // A name that XML must escape.
     fs::copy(yes_flac(), here.path("y & <n>.flac")).unwrap();
@@ -196,7 +196,7 @@ fn what_is_heard_is_drawn() {
 }
 
 #[test]
-fn a_reader_may_stop_reading() {
+fn a_closed_pipe_is_no_error() {
     let here = Workplace::new();
     let (gru, index) = (gru_pb(), shipped("speech_commands/index.csv"));
     let commands: [&[&str]; 3] =

@@ -6,6 +6,7 @@ mod cut_off;
 mod docs;
 mod integers;
 mod journey;
+mod plot;
 mod wake_word;
 
 use std::fs;
@@ -14,7 +15,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A folder of its own for a test, in which the binary runs.
+/// A temporary folder in which the binary runs.
 struct Workplace(TempDir);
 
 impl Workplace {
@@ -34,7 +35,7 @@ impl Workplace {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// Names of what is here, sorted.
+    /// Names of the files in the folder, sorted.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -52,7 +53,7 @@ impl Workplace {
         self.command(args).output().unwrap()
     }
 
-    /// Standard output of a run that must succeed, and say nothing on standard error.
+    /// Standard output of a run that must succeed without output on standard error.
     fn succeed(&self, args: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.run(args);
         let stderr = String::from_utf8_lossy(&stderr);
@@ -60,7 +61,7 @@ impl Workplace {
         String::from_utf8(stdout).unwrap()
     }
 
-    /// The one JSON value that a run prints.
+    /// The JSON value that a run prints.
     fn json(&self, args: &[&str]) -> serde_json::Value {
         let text = self.succeed(args);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))

@@ -1,4 +1,4 @@
-//! Mycroft Precise's wake words by the built binary, as their section of docs/tf1_graph.md has it. Reference:
+//! Mycroft Precise's wake words with the built binary, as described in docs/tf1_graph.md. Reference:
 //! `precise/` of the data folder.
 
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::data::{read_audio_at, read_tensors};
-use tidegate_tools::score::{ClipLen, Event, Piece, StreamPlan, StreamScore, score};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::data::{read_audio_at, read_tensors};
+use tidegate_model::score::{ClipLen, Event, Piece, StreamPlan, StreamScore, score};
 
 use super::{Workplace, gru_pb};
 
 const RATE: u32 = 16_000;
-/// Of the words that are not to be heard, every eighth is in the stream.
+/// The stream has every eighth clip of the other words.
 const OTHERS: usize = 8;
 
 #[test]
@@ -124,7 +124,7 @@ fn a_stream_of_clips_is_listened_to_as_the_page_says() {
         let count = clips.len();
         assert!(by_clip.contains(&format!("{count} of {count} clips right: 100.00 %")), "{by_clip}");
 
-        // What `listen` prints, scored as `eval` does.
+        // The output of `listen`, scored as in `eval`.
         let events = listened.lines().skip(1).map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let [seconds, "s", label, _] = fields[..] else { panic!("{line:?} is no event") };

@@ -1,7 +1,7 @@
-//! ONNX Runtime through its C API, as a C program would call it: all values are made once over memory of our own, so that
-//! a call is one `Run`. A stream has its state twice, and reads one while it writes the other.
+//! ONNX Runtime through its C API. All tensors are bound to memory once, so that a call is one `Run`. A stream has two
+//! copies of its states: a call reads one and writes the other.
 //!
-//! The library is what `ONNXRUNTIME_LIB` names.
+//! `ONNXRUNTIME_LIB` is the path of the library.
 
 #![allow(unsafe_code)]
 
@@ -16,21 +16,21 @@ use ort_sys::{
     OrtStatusPtr, OrtValue,
 };
 
-/// The version of the API that is asked for: every later library has it.
+/// API version. Later libraries have it too.
 const VERSION: u32 = 17;
 
-/// The parts of a library that is never unloaded.
+/// The API and the version of a library, which is never unloaded.
 struct Api(&'static OrtApi, String);
 
 impl Api {
     fn load(path: &str) -> Result<Self> {
-        // SAFETY: the initializers of ONNX Runtime ask nothing of us.
+        // SAFETY: the initializers of ONNX Runtime have no preconditions.
         let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(path)? }));
-        // SAFETY: this is how onnxruntime_c_api.h declares it.
+        // SAFETY: the type is that in onnxruntime_c_api.h.
         let base = unsafe { library.get::<unsafe extern "system" fn() -> *const OrtApiBase>(b"OrtGetApiBase")?() };
-        // SAFETY: the base is a static of the library, and the versions' tables are too; a version it lacks is null.
+        // SAFETY: the base and the tables of all versions are statics of the library; the table of a missing version is null.
         let (api, version) = unsafe {
-            let base = base.as_ref().context("OrtGetApiBase gave nothing")?;
+            let base = base.as_ref().context("OrtGetApiBase returned null")?;
             (((base.GetApi)(VERSION)).as_ref(), CStr::from_ptr((base.GetVersionString)()))
         };
         Ok(Self(api.context("this ONNX Runtime has no API 17")?, version.to_string_lossy().into_owned()))
@@ -40,12 +40,12 @@ impl Api {
         if status.0.is_null() {
             return Ok(());
         }
-        // SAFETY: a status that is not null is a valid one until it is released; this one is leaked, as we end.
+        // SAFETY: a status that is not null is valid until it is released. This one is leaked, because the program ends.
         bail!("{}", unsafe { CStr::from_ptr((self.0.GetErrorMessage)(status.0)) }.to_string_lossy())
     }
 }
 
-/// A tensor over memory that lives as long as it.
+/// A tensor, and its memory.
 struct Value {
     memory: Vec<f32>,
     value: *mut OrtValue,
@@ -54,8 +54,8 @@ struct Value {
 impl Value {
     fn new(api: &Api, info: *const OrtMemoryInfo, mut memory: Vec<f32>, shape: &[i64]) -> Result<Self> {
         let mut value = ptr::null_mut();
-        // SAFETY: `memory` is of the length given, and neither moved on the heap nor freed before `value`, which is
-        // leaked; `shape` is read during the call.
+        // SAFETY: `memory` has the given length. The heap block is neither moved nor freed while `value` exists, which is
+        // leaked. `shape` is only read during the call.
         api.check(unsafe {
             (api.0.CreateTensorWithDataAsOrtValue)(
                 info,
@@ -80,14 +80,15 @@ struct Call {
 struct OnnxRuntime {
     api: Api,
     session: *mut OrtSession,
-    /// They own the names that the pointers below point to.
+    /// Owns the names that the pointers below point to.
     _names: [Vec<CString>; 2],
     names: [Vec<*const c_char>; 2],
     /// The sequence, or the frames of a stream.
     frames: Vec<Value>,
-    /// Of a stream: states, each twice. Of a sequence: the one output, and nothing.
+    /// Both copies of the states of a stream. For a sequence: its output, and its mask if there is one.
     states: [Vec<Value>; 2],
-    /// A frame in place of the first input: even calls go from the first states to the second ones, odd ones back.
+    /// Even calls read the first copy of the states and write the second one; odd calls do the opposite. The first input is
+    /// replaced by a frame.
     calls: [Call; 2],
     next: usize,
     odd: usize,
@@ -103,14 +104,14 @@ fn main() -> Result<()> {
     let x = case.floats("x.f32")?;
     let masks = if case.number("masked")? == 1 { Some(case.floats("mask.f32")?) } else { None };
     let model = case.path(if variant == "int8" { "model-int8.onnx" } else { "model.onnx" });
-    let library = std::env::var("ONNXRUNTIME_LIB").context("ONNXRUNTIME_LIB names no library")?;
+    let library = std::env::var("ONNXRUNTIME_LIB").context("ONNXRUNTIME_LIB is not set")?;
     serve(|| {
         let api = Api::load(&library)?;
         let (mut env, mut options, mut info, mut session) =
             (ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         let path = CString::new(model.as_os_str().as_encoded_bytes())?;
-        // SAFETY: each function writes a valid object into its last argument or gives a status, and the next ones get
-        // what the ones before have written; the strings end in 0. All of it lives until the program ends.
+        // SAFETY: each function either writes a valid object to its last argument or returns a status. The objects are
+        // passed on and live until the program ends. The strings end in 0.
         unsafe {
             let name = c"compare";
             api.check((api.0.CreateEnv)(OrtLoggingLevel::ORT_LOGGING_LEVEL_ERROR, name.as_ptr(), &mut env))?;
@@ -162,8 +163,8 @@ impl Runner for OnnxRuntime {
         let call = &mut self.calls[self.odd];
         call.inputs[0] = self.frames[self.next].value;
         let [inputs, outputs] = &self.names;
-        // SAFETY: as many names as values, all of them alive; no output is also an input, and nobody else reads or
-        // writes their memory during the call.
+        // SAFETY: there are as many names as values, and all are alive. No output is also an input, and nothing else
+        // accesses their memory during the call.
         let status = unsafe {
             (self.api.0.Run)(
                 self.session,

@@ -1,5 +1,5 @@
-//! What every driver does: reads a case from its folder, runs it when told to on standard input, and says how long it
-//! took. `../../README.md` has the protocol.
+//! The common part of all drivers: reads a case from its folder, executes the commands on standard input, and prints the
+//! times. `../../README.md` describes the protocol.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// One workload, as `cases.py` wrote it.
+/// A case that `export.py` has written.
 pub struct Case {
     folder: PathBuf,
     fields: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ impl Case {
         Ok(Self { folder, fields })
     }
 
-    /// What is run of it: the second argument.
+    /// The variant of the runtime: the second argument.
     pub fn variant() -> Result<String> {
         std::env::args().nth(2).context("usage: DRIVER CASE VARIANT")
     }
@@ -34,7 +34,7 @@ impl Case {
         Ok(self.fields.get(name).with_context(|| format!("case.txt has no {name}"))?.parse()?)
     }
 
-    /// Whether one call is a step of a stream; else it is a whole sequence.
+    /// Whether a call is a step of a stream. Otherwise it is a whole sequence.
     pub fn is_stream(&self) -> Result<bool> {
         Ok(self.number("stream")? == 1)
     }
@@ -44,7 +44,7 @@ impl Case {
         self.folder.join(name)
     }
 
-    /// A file of little-endian f32.
+    /// Reads a file of little-endian f32.
     pub fn floats(&self, name: &str) -> Result<Vec<f32>> {
         let path = self.path(name);
         let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
@@ -53,7 +53,7 @@ impl Case {
     }
 }
 
-/// A case, loaded by what runs it.
+/// A loaded case.
 pub trait Runner {
     /// One call: the next step of an endless stream over the case's frames, or the whole sequence from a zero state.
     fn call(&mut self) -> Result<()>;
@@ -62,7 +62,7 @@ pub trait Runner {
     fn outputs(&mut self) -> Result<Vec<f32>>;
 }
 
-/// Loads, calls once, says how long both took, then obeys standard input until it ends.
+/// Loads a case and calls it once, prints both times, then executes commands until standard input ends.
 pub fn serve<R: Runner>(load: impl FnOnce() -> Result<(R, String)>) -> Result<()> {
     let begin = Instant::now();
     let (mut runner, description) = load()?;
@@ -86,7 +86,7 @@ pub fn serve<R: Runner>(load: impl FnOnce() -> Result<(R, String)>) -> Result<()
                 fs::write(Path::new(path), bytes)?;
                 say("ok")?;
             }
-            _ => bail!("neither `run CALLS` nor `output PATH`"),
+            _ => bail!("the command must be `run CALLS` or `output PATH`"),
         }
     }
     Ok(())
@@ -98,16 +98,10 @@ fn say(line: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// `[rows, columns, size]` as `[columns, rows, size]`.
+/// Transposes `[rows, columns, size]` to `[columns, rows, size]`.
 pub fn transposed(values: &[f32], rows: usize, columns: usize, size: usize) -> Vec<f32> {
-    let at = |column: usize, row: usize| (row * columns + column) * size;
-    let mut out = Vec::with_capacity(values.len());
-    for column in 0..columns {
-        for row in 0..rows {
-            out.extend_from_slice(&values[at(column, row)..][..size]);
-        }
-    }
-    out
+    let at = |column: usize, row: usize| &values[(row * columns + column) * size..][..size];
+    (0..columns).flat_map(|column| (0..rows).flat_map(move |row| at(column, row))).copied().collect()
 }
 
 #[cfg(test)]

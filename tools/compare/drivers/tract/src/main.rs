@@ -1,4 +1,4 @@
-//! tract: the ONNX model, optimized; a stream hands the state of each step to the next.
+//! tract: the optimized ONNX model. A stream passes the state of each step to the next.
 
 use anyhow::Result;
 use compare_protocol::{Case, Runner, serve};
@@ -8,9 +8,9 @@ struct Tract {
     plan: Arc<TypedRunnableModel>,
     state: TypedSimpleState,
     stream: bool,
-    /// The whole sequence, or its frames one by one.
+    /// The whole sequence, or the frames of a stream.
     inputs: Vec<TValue>,
-    /// Of a stream: h, and c of an LSTM.
+    /// Initial states of a stream: h, and c of an LSTM.
     zeros: TVec<TValue>,
     carried: TVec<TValue>,
     next: usize,

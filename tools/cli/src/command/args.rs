@@ -1,0 +1,169 @@
+//! Arguments that several commands share, and their parsers.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
+use tidegate::{Model, Numeric};
+use tidegate_model::backend::Engine;
+use tidegate_model::canonical::{self, MAX_SIZE};
+use tidegate_model::load::{self, ImageBuffer, Settings};
+
+use super::Failure;
+
+/// Backends that run a model.
+#[derive(Clone, Copy, Default, ValueEnum)]
+pub enum Backend {
+    /// The reference kernels of the `tidegate` crate, as on a microcontroller
+    Scalar,
+    /// Kernels for the instruction set of this machine
+    #[default]
+    Fused,
+}
+
+impl Backend {
+    /// Prepares a model for this backend.
+    pub fn engine<'m>(self, model: &Model<'m>) -> Engine<'m> {
+        match self {
+            Self::Scalar => Engine::from(model),
+            Self::Fused => Engine::fused(model),
+        }
+    }
+}
+
+/// Settings of an import.
+#[derive(clap::Args)]
+pub struct ArchArgs {
+    /// JSON file with the architecture of a file that holds only weights (docs/architecture.md)
+    #[arg(long, value_name = "FILE")]
+    pub arch: Option<PathBuf>,
+    /// Sequence length for networks that need the whole sequence, such as bidirectional ones
+    #[arg(long, value_name = "N",
+        value_parser = RangedU64ValueParser::<usize>::new().range(1..=MAX_SIZE as u64))]
+    pub window: Option<usize>,
+    /// Shape of an ONNX input with open dimensions, as in input=1,576; repeatable
+    #[arg(long, value_name = "NAME=D,D,...", value_parser = parse_shape)]
+    pub shape: Vec<(String, Vec<usize>)>,
+    /// File with the value of an ONNX input that is a weight; repeatable
+    #[arg(long, value_name = "NAME=FILE", value_parser = parse_bind)]
+    pub bind: Vec<(String, PathBuf)>,
+}
+
+impl ArchArgs {
+    pub fn settings(&self) -> Settings {
+        Settings {
+            arch: self.arch.clone(),
+            window: self.window,
+            shapes: self.shape.iter().cloned().collect(),
+            binds: self.bind.clone(),
+            ..Settings::default()
+        }
+    }
+}
+
+/// A model to run.
+#[derive(clap::Args)]
+pub struct ModelArgs {
+    /// A flash image, or any model that `import` reads
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub arch: ArchArgs,
+    /// Numeric of a model that is not an image [default: f32, or i8 for an integer model]
+    #[arg(long, value_parser = numeric())]
+    pub numeric: Option<Numeric>,
+    /// Backend that runs the model
+    #[arg(long, value_enum, default_value_t)]
+    pub backend: Backend,
+}
+
+impl ModelArgs {
+    pub fn load(&self) -> Result<ImageBuffer, Failure> {
+        Ok(load::image(&self.file, &self.arch.settings(), self.numeric)?)
+    }
+}
+
+/// Settings that complete or replace those of a model file.
+#[derive(clap::Args)]
+pub struct SettingArgs {
+    #[command(flatten)]
+    pub arch: ArchArgs,
+    /// File with one label per line [default: labels.txt beside the model]
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// `endless`, or windows of FRAMES frames, with a new one every EVERY frames
+    #[arg(long, value_name = "endless|FRAMES/EVERY", value_parser = parse_schedule)]
+    pub schedule: Option<canonical::Schedule>,
+    /// JSON file with the front end, or `precise` for that of Mycroft Precise [default: the model's own]
+    #[arg(long, value_name = "precise|FILE")]
+    pub front_end: Option<PathBuf>,
+    /// Number of posteriors that the detector averages, 1 to 256 [default: 3, or 2 for a single label]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub mean_of: Option<u32>,
+    /// Minimum mean posterior of an event [default: 0.8]
+    #[arg(long, value_name = "P", value_parser = parse_probability)]
+    pub threshold: Option<f32>,
+    /// Milliseconds after an event in which no other event is reported [default: duration of a window, or 1000]
+    #[arg(long, value_name = "MS")]
+    pub refractory: Option<u32>,
+}
+
+impl SettingArgs {
+    /// All files that the settings name.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [&self.labels, &self.front_end, &self.arch.arch].into_iter().flatten();
+        files.chain(self.arch.bind.iter().map(|(_, file)| file)).map(PathBuf::as_path)
+    }
+
+    pub fn settings(&self) -> Settings {
+        Settings {
+            labels: self.labels.clone(),
+            schedule: self.schedule,
+            front_end: self.front_end.clone(),
+            mean_of: self.mean_of,
+            threshold: self.threshold,
+            refractory_ms: self.refractory,
+            ..self.arch.settings()
+        }
+    }
+}
+
+/// Parser of a numeric's name.
+pub fn numeric() -> impl TypedValueParser<Value = Numeric> {
+    let named = |name: String| Numeric::ALL.into_iter().find(|numeric| numeric.name() == name);
+    PossibleValuesParser::new(Numeric::ALL.map(Numeric::name)).map(move |name| named(name).expect("a possible value"))
+}
+
+/// `endless` or `25/6`.
+pub fn parse_schedule(text: &str) -> Result<canonical::Schedule, String> {
+    if text == "endless" {
+        return Ok(canonical::Schedule::Endless);
+    }
+    let numbers = text.split_once('/').and_then(|(frames, every)| Some((frames.parse().ok()?, every.parse().ok()?)));
+    match numbers {
+        Some((frames @ 1.., every @ 1..)) if frames.max(every) <= MAX_SIZE as u32 => {
+            Ok(canonical::Schedule::Windows { frames, every })
+        }
+        _ => Err(format!("write `endless`, or two numbers from 1 to {MAX_SIZE} as in 25/6")),
+    }
+}
+
+fn parse_shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    let dim = |dim: &str| dim.trim().parse().ok().filter(|dim| (1..=MAX_SIZE).contains(dim));
+    let shape = || {
+        let (name, dims) = text.rsplit_once('=')?;
+        Some((name.to_owned(), dims.split(',').map(dim).collect::<Option<_>>()?))
+    };
+    shape().ok_or_else(|| "write the name of the input and its dimensions, as in input=1,576".to_owned())
+}
+
+fn parse_bind(text: &str) -> Result<(String, PathBuf), String> {
+    match text.rsplit_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
+        _ => Err("write the name of the input and a file, as in W=weights.safetensors".to_owned()),
+    }
+}
+
+fn parse_probability(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "write a number from 0 to 1".to_owned())
+}

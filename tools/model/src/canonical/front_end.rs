@@ -1,0 +1,184 @@
+//! Front end settings, given one by one or by the name of a framework that trains with them.
+
+use serde::{Deserialize, Serialize};
+use tidegate::Numeric;
+use tidegate::front_end::{First, FrontEndError, MelCorners, MfccSettings, Spectrum, Window};
+
+/// By default, a new window starts every 240 ms (DESIGN.md, The command line).
+const WINDOW_EVERY_SECONDS: f64 = 0.24;
+
+/// Mel-frequency cepstral coefficients. The defaults are those of TensorFlow's `AudioSpectrogram` and `Mfcc`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mfcc {
+    /// Sample rate in Hz.
+    pub sample_rate: u32,
+    /// Number of samples in a frame.
+    pub window_len: u32,
+    /// Number of samples from one frame to the next.
+    pub stride_len: u32,
+    /// Window function that the samples of a frame are multiplied by.
+    #[serde(default, with = "WindowName")]
+    pub window: Window,
+    /// Number of points of the FFT; a power of two. A longer frame is truncated to this length.
+    pub fft_len: u32,
+    /// Spectrum that the mel bands add up.
+    #[serde(default, with = "SpectrumName")]
+    pub spectrum: Spectrum,
+    /// Number of mel bands.
+    pub mel_bands: u32,
+    /// Lower edge of the mel bands in Hz.
+    pub lower_hz: f32,
+    /// Upper edge of the mel bands in Hz.
+    pub upper_hz: f32,
+    /// Number of FFT bins between 0 Hz and the sample rate, as counted by the mel bands; default: `fft_len`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bins_per_rate: Option<u32>,
+    /// Placement of the corners of the mel bands.
+    #[serde(default, with = "MelCornersName")]
+    pub corners: MelCorners,
+    /// Number of features of a frame.
+    pub coefficients: u32,
+    /// Least value under the logarithm.
+    pub log_floor: f32,
+    /// Meaning of the first feature.
+    #[serde(default, with = "FirstName")]
+    pub first: First,
+    /// Number of zero frames before the first frame.
+    #[serde(default)]
+    pub lead_frames: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Window", rename_all = "snake_case")]
+enum WindowName {
+    Hann,
+    Rectangular,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Spectrum", rename_all = "snake_case")]
+enum SpectrumName {
+    Magnitude,
+    Power,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "MelCorners", rename_all = "snake_case")]
+enum MelCornersName {
+    Exact,
+    WholeBins,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "First", rename_all = "snake_case")]
+enum FirstName {
+    Cepstrum,
+    LogEnergy,
+}
+
+impl Mfcc {
+    /// Names that [`named`](Self::named) accepts.
+    pub const NAMES: [&str; 1] = ["precise"];
+
+    /// The front end of this name, and the number of frames from the start of one window to the next. `precise`:
+    /// Mycroft Precise as shipped, with windows of 29 frames. Its response to a word may last only two frames, so
+    /// windows that start every third frame miss some words. The model is small enough to start a window with every
+    /// frame (29 states are 2.3 KB).
+    pub fn named(name: &str) -> Option<(Self, u32)> {
+        let precise = Self {
+            sample_rate: 16_000,
+            window_len: 1600,
+            stride_len: 800,
+            window: Window::Rectangular,
+            fft_len: 512,
+            spectrum: Spectrum::Power,
+            mel_bands: 20,
+            lower_hz: 0.0,
+            upper_hz: 16_000.0,
+            bins_per_rate: Some(257),
+            corners: MelCorners::WholeBins,
+            coefficients: 13,
+            log_floor: f64::EPSILON as f32,
+            first: First::LogEnergy,
+            lead_frames: 28,
+        };
+        (name == "precise").then_some((precise, 1))
+    }
+
+    /// Default number of frames from the start of one window to the next.
+    pub fn every(&self) -> u32 {
+        let every = WINDOW_EVERY_SECONDS * f64::from(self.sample_rate) / f64::from(self.stride_len);
+        (every.round() as u32).max(1)
+    }
+
+    /// Duration of `frames` frames in milliseconds.
+    pub fn milliseconds(&self, frames: u32) -> u32 {
+        let after_first = u64::from(frames.saturating_sub(1)).saturating_mul(u64::from(self.stride_len));
+        let samples = u64::from(self.window_len).saturating_add(after_first);
+        let milliseconds = samples.saturating_mul(1000) / u64::from(self.sample_rate.max(1));
+        u32::try_from(milliseconds).unwrap_or(u32::MAX)
+    }
+
+    /// Encodes the front end as a section of an image; an integer front end if the numeric is an integer one.
+    ///
+    /// # Errors
+    /// If the front end cannot be stored.
+    pub fn section(&self, numeric: Numeric) -> Result<Vec<u8>, FrontEndError> {
+        let settings = MfccSettings::from(self);
+        let integer = numeric.is_integer();
+        let mut payload = vec![0; if integer { settings.integer_section_len()? } else { settings.section_len()? }];
+        if integer {
+            settings.write_integer(&mut payload)?
+        } else {
+            settings.write(&mut payload)?
+        };
+        Ok(payload)
+    }
+}
+
+/// Converts to the settings of `core`.
+impl From<&Mfcc> for MfccSettings {
+    fn from(mfcc: &Mfcc) -> Self {
+        Self {
+            sample_rate: mfcc.sample_rate,
+            window_len: mfcc.window_len,
+            stride_len: mfcc.stride_len,
+            window: mfcc.window,
+            fft_len: mfcc.fft_len,
+            spectrum: mfcc.spectrum,
+            mel_bands: mfcc.mel_bands,
+            coefficients: mfcc.coefficients,
+            lower_hz: mfcc.lower_hz,
+            upper_hz: mfcc.upper_hz,
+            bins_per_rate: mfcc.bins_per_rate.unwrap_or(mfcc.fft_len),
+            corners: mfcc.corners,
+            log_floor: mfcc.log_floor,
+            first: mfcc.first,
+            lead_frames: mfcc.lead_frames,
+        }
+    }
+}
+
+/// Converts from the settings of an image.
+impl From<&MfccSettings> for Mfcc {
+    fn from(settings: &MfccSettings) -> Self {
+        Self {
+            sample_rate: settings.sample_rate,
+            window_len: settings.window_len,
+            stride_len: settings.stride_len,
+            window: settings.window,
+            fft_len: settings.fft_len,
+            spectrum: settings.spectrum,
+            mel_bands: settings.mel_bands,
+            lower_hz: settings.lower_hz,
+            upper_hz: settings.upper_hz,
+            bins_per_rate: Some(settings.bins_per_rate),
+            corners: settings.corners,
+            coefficients: settings.coefficients,
+            log_floor: settings.log_floor,
+            first: settings.first,
+            lead_frames: settings.lead_frames,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Comparison of an image with its canonical model in `f32`: the error of every layer, and the share of integers that
+//! are saturated.
+
+use tidegate::{Model, Values};
+
+use crate::backend::Engine;
+use crate::runner::{RunError, Running, rows, step_count};
+
+/// The state whose values are not part of the node's output.
+const CELL_STATE: &str = "cell_state";
+/// The number of a node that holds the fraction bits of its cell state.
+const CELL_BITS: &str = "cell_bits";
+
+/// Scale of values that cannot leave -1 to 1. Their limits are those of their activation, not a saturation.
+const BOUNDED: f32 = 1.0 / 32768.0;
+
+/// Difference of one value from the expected one, over all steps so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Name of the value.
+    pub name: String,
+    /// Greatest absolute error.
+    pub max_abs_error: f64,
+    /// Sum of the squares of the expected values.
+    pub signal: f64,
+    /// Sum of the squares of the errors.
+    pub noise: f64,
+    /// Number of compared elements.
+    pub values: u64,
+    /// Number of elements at an end of the 16-bit range; for bounded values, only those whose expected value is beyond
+    /// -1 to 1. 0 for floats.
+    pub saturated: u64,
+}
+
+impl Difference {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// Signal-to-noise ratio; infinite if all values are equal.
+    pub fn snr_db(&self) -> f64 {
+        10.0 * (self.signal / self.noise).log10()
+    }
+
+    /// Share of saturated elements, 0 to 1.
+    pub fn saturation(&self) -> f64 {
+        self.saturated as f64 / self.values.max(1) as f64
+    }
+
+    /// The difference as one line of text.
+    pub fn text(&self) -> String {
+        format!("{:<12} worst error {:.3e}  {}", self.name, self.max_abs_error, self.ratio())
+    }
+
+    /// The signal-to-noise ratio as text.
+    pub fn ratio(&self) -> String {
+        if self.noise == 0.0 { "equal".to_owned() } else { format!("{:.1} dB", self.snr_db()) }
+    }
+
+    fn add(&mut self, got: &[f32], expected: &[f32]) {
+        for (&got, &expected) in got.iter().zip(expected) {
+            let error = f64::from(got) - f64::from(expected);
+            // NaN counts as an infinite error.
+            self.max_abs_error = self.max_abs_error.max(if error.is_nan() { f64::INFINITY } else { error.abs() });
+            self.signal += f64::from(expected).powi(2);
+            self.noise += error * error;
+            self.values += 1;
+        }
+    }
+
+    fn add_integers(&mut self, got: &[i16], scale: f32, expected: &[f32]) {
+        let floats: Vec<f32> = got.iter().map(|&value| f32::from(value) * scale).collect();
+        self.add(&floats, expected);
+        let bounded = scale.to_bits() == BOUNDED.to_bits();
+        let saturated = |&(&got, &expected): &(&i16, &f32)| {
+            got.unsigned_abs() >= i16::MAX.unsigned_abs() && (!bounded || expected.abs() > 1.0)
+        };
+        self.saturated += got.iter().zip(expected).filter(saturated).count() as u64;
+    }
+}
+
+/// Comparison of all values.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Inputs, as quantized by the image.
+    pub inputs: Vec<Difference>,
+    /// Output of every layer of the model.
+    pub layers: Vec<Difference>,
+    /// The cell states, `<node>.cell_state`.
+    pub states: Vec<Difference>,
+    /// All outputs together.
+    pub output: Difference,
+    /// Number of steps so far.
+    pub steps: u64,
+}
+
+/// Indices in the image of the layers of the reference, in order, up to the first layer that the image lacks.
+pub fn common_layers(image: &Model<'_>, reference: &Model<'_>) -> Vec<usize> {
+    let mut names = image.node_names().enumerate();
+    reference.node_names().map_while(|name| names.find(|(_, other)| *other == name).map(|(at, _)| at)).collect()
+}
+
+/// Scales of an image's values.
+struct Units {
+    inputs: Vec<f32>,
+    nodes: Vec<f32>,
+    /// Index in the image, name, and scale, of each node with a cell state.
+    cells: Vec<(String, f32)>,
+}
+
+impl Units {
+    fn of(image: &Model<'_>) -> Self {
+        let nodes = image.node_scales().chain(std::iter::repeat(1.0)).take(image.nodes().count()).collect();
+        let cells = image.nodes().zip(image.node_names()).filter_map(|(node, name)| {
+            node.spec().states.iter().find(|state| state.name == CELL_STATE)?;
+            let unit = match node.integer_spec() {
+                Some(integer) => {
+                    let bits = integer.numbers.iter().position(|number| number.name == CELL_BITS)?;
+                    (-(node.number(bits) as f32)).exp2()
+                }
+                None => 1.0,
+            };
+            Some((name.to_owned(), unit))
+        });
+        Self { inputs: image.inputs().map(|port| port.scale).collect(), nodes, cells: cells.collect() }
+    }
+}
+
+impl Comparison {
+    /// Creates an empty comparison.
+    pub fn new(image: &Model<'_>, reference: &Model<'_>) -> Self {
+        let cells = Units::of(image).cells;
+        Self {
+            inputs: image.inputs().map(|port| Difference::new(port.name)).collect(),
+            layers: reference.node_names().take(common_layers(image, reference).len()).map(Difference::new).collect(),
+            states: cells.iter().map(|(node, _)| Difference::new(&format!("{node}.{CELL_STATE}"))).collect(),
+            output: Difference::new("output"),
+            steps: 0,
+        }
+    }
+
+    /// Runs both over a sequence, `[steps, size]` for each input, as one endless run from a zero state. `stepped` is
+    /// called after each step with the comparison so far. Returns the last outputs, the image's first; they are empty
+    /// if no step had an output.
+    ///
+    /// # Errors
+    /// If the inputs do not fit the model.
+    pub fn run<'m>(
+        &mut self,
+        image: impl Into<Engine<'m>>,
+        reference: impl Into<Engine<'m>>,
+        inputs: &[&[f32]],
+        mut stepped: impl FnMut(&Self),
+    ) -> Result<Option<[Vec<f32>; 2]>, RunError> {
+        let (image, reference) = (image.into().endless(), reference.into().endless());
+        let words = |engine: &Engine<'_>| vec![0; engine.model().state_words()];
+        let (mut image_memory, mut reference_memory) = (words(&image), words(&reference));
+        let units = Units::of(image.model());
+        let places = common_layers(image.model(), reference.model());
+        let mut image = Running::new(&image, &mut image_memory);
+        let mut reference = Running::new(&reference, &mut reference_memory);
+        let sizes: Vec<usize> = image.model.inputs().map(|port| port.size).collect();
+        let steps = step_count(inputs, &sizes);
+        let mut expected: Vec<Vec<f32>> = vec![Vec::new(); reference.model.nodes().count()];
+        let mut last = None;
+        for step in 0..=steps {
+            let given = if step < steps {
+                let rows = rows(inputs, &sizes, step);
+                self.add_inputs(&rows, &units, image.model.numeric().is_integer());
+                let given = self.step(&mut image, &mut reference, &rows, &units, &places, &mut expected)?;
+                self.add_states(&image, &reference, &units);
+                self.steps += 1;
+                given
+            } else {
+                image.finish()? & reference.finish()?
+            };
+            if given {
+                for (got, expected) in image.outputs.iter().zip(&reference.outputs) {
+                    self.output.add(got, expected);
+                }
+                last = Some([image.outputs.concat(), reference.outputs.concat()]);
+            }
+            if step < steps {
+                stepped(self);
+            }
+        }
+        Ok(last)
+    }
+
+    fn step(
+        &mut self,
+        image: &mut Running<'_, '_>,
+        reference: &mut Running<'_, '_>,
+        rows: &[&[f32]],
+        units: &Units,
+        places: &[usize],
+        expected: &mut [Vec<f32>],
+    ) -> Result<bool, RunError> {
+        expected.iter_mut().for_each(Vec::clear);
+        let reference_gives = reference.step(rows, |node, values| {
+            if let Values::F32(values) = values {
+                expected[node].extend_from_slice(values);
+            }
+        })?;
+        let gives = image.step(rows, |node, values| {
+            let Some(layer) = places.iter().position(|&place| place == node) else { return };
+            match values {
+                Values::F32(values) => self.layers[layer].add(values, &expected[layer]),
+                Values::I16(values) => self.layers[layer].add_integers(values, units.nodes[node], &expected[layer]),
+            }
+        })?;
+        Ok(gives && reference_gives)
+    }
+
+    fn add_inputs(&mut self, rows: &[&[f32]], units: &Units, integers: bool) {
+        for ((input, row), &unit) in self.inputs.iter_mut().zip(rows).zip(&units.inputs) {
+            if integers {
+                let most = f32::from(i16::MAX);
+                let counted: Vec<i16> = row.iter().map(|x| (x / unit).round().clamp(-most, most) as i16).collect();
+                input.add_integers(&counted, unit, row);
+            } else {
+                input.add(row, row);
+            }
+        }
+    }
+
+    fn add_states(&mut self, image: &Running<'_, '_>, reference: &Running<'_, '_>, units: &Units) {
+        for (of, (node, unit)) in self.states.iter_mut().zip(&units.cells) {
+            let Some(expected) = reference.state.part(reference.model, node, CELL_STATE) else { continue };
+            if image.model.numeric().is_integer() {
+                let range = image.model.state_range(node, CELL_STATE);
+                let got = range.and_then(|range| image.state.values_i16().get(range)).unwrap_or_default();
+                of.add_integers(got, *unit, expected);
+            } else if let Some(got) = image.state.part(image.model, node, CELL_STATE) {
+                of.add(got, expected);
+            }
+        }
+    }
+}
+
+/// The difference between two points of the same comparison.
+pub fn between(later: &Difference, earlier: &Difference) -> Difference {
+    Difference {
+        name: later.name.clone(),
+        max_abs_error: later.max_abs_error,
+        signal: later.signal - earlier.signal,
+        noise: later.noise - earlier.noise,
+        values: later.values - earlier.values,
+        saturated: later.saturated - earlier.saturated,
+    }
+}

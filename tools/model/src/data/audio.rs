@@ -1,0 +1,128 @@
+//! `.wav` and `.flac` files: mono, 16 bits, as the front end expects them. Nothing is resampled, mixed or rounded.
+
+use std::path::Path;
+
+use super::{DataError, MAX_BYTES, Reason, guarded, read_bytes};
+
+/// Maximum number of decoded samples: 512 MiB, nearly 5 hours at 16 kHz. A few bytes of FLAC can expand to thousands of
+/// samples.
+const MAX_SAMPLES: usize = MAX_BYTES as usize / size_of::<i16>();
+
+/// Mono audio.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audio {
+    /// Sample rate in Hz.
+    pub sample_rate: u32,
+    /// Samples in order.
+    pub samples: Vec<i16>,
+}
+
+impl Audio {
+    /// Duration in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.samples.len() as f64 / f64::from(self.sample_rate.max(1))
+    }
+}
+
+/// Properties from a file's header.
+#[derive(Clone, Copy)]
+struct Format {
+    sample_rate: u32,
+    channels: u32,
+    bits: u32,
+    float: bool,
+}
+
+impl Format {
+    /// Rejects anything but 16-bit mono at `wanted` Hz (`None`: any rate), and explains how to convert it.
+    fn check(self, path: &Path, wanted: Option<u32>) -> Result<(), Reason> {
+        let Self { sample_rate, channels, bits, float } = self;
+        if channels == 1 && bits == 16 && !float && wanted.is_none_or(|rate| rate == sample_rate) {
+            return Ok(());
+        }
+        let kind = if float { "float" } else { "PCM" };
+        let channels = match channels {
+            1 => "mono".to_owned(),
+            2 => "stereo".to_owned(),
+            n => format!("of {n} channels"),
+        };
+        let (listens, rate) = match wanted {
+            Some(rate) => (format!("this model listens to {rate} Hz mono"), format!("-r {rate} ")),
+            None => ("mono is read".to_owned(), String::new()),
+        };
+        let file = path.display();
+        Err(format!(
+            "is {sample_rate} Hz {channels}, {bits}-bit {kind}; {listens}, 16-bit PCM: \
+             convert with `sox {file} -b 16 -e signed-integer {rate}-c 1 OUT.wav`"
+        )
+        .into())
+    }
+}
+
+/// Reads audio at any sample rate.
+///
+/// # Errors
+/// If the file cannot be read, is not a complete `.wav` or `.flac`, or is not 16-bit mono.
+pub fn read_audio(path: &Path) -> Result<Audio, DataError> {
+    read(path, None)
+}
+
+/// Reads audio at `sample_rate`, the sample rate of a model.
+///
+/// # Errors
+/// The errors of [`read_audio`], and a different sample rate. The message states the properties of the audio and how to
+/// convert it.
+pub fn read_audio_at(path: &Path, sample_rate: u32) -> Result<Audio, DataError> {
+    read(path, Some(sample_rate))
+}
+
+fn read(path: &Path, wanted: Option<u32>) -> Result<Audio, DataError> {
+    let bytes = read_bytes(path)?;
+    // The format follows from the first bytes: many files named `.wav` are in another format.
+    let audio = match bytes.get(..4) {
+        Some(b"RIFF") => guarded(|| wav(&bytes, |format| format.check(path, wanted))),
+        Some(b"fLaC") => guarded(|| flac(&bytes, |format| format.check(path, wanted))),
+        _ => Ok(Err("is neither .wav nor .flac".into())),
+    };
+    audio.and_then(|audio| audio).map_err(|e| e.of(path))
+}
+
+fn wav(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Audio, Reason> {
+    let mut reader = hound::WavReader::new(bytes).map_err(|e| format!("is not a WAV that can be read ({e})"))?;
+    let spec = reader.spec();
+    check(Format {
+        sample_rate: spec.sample_rate,
+        channels: spec.channels.into(),
+        bits: spec.bits_per_sample.into(),
+        float: spec.sample_format == hound::SampleFormat::Float,
+    })?;
+    let declared = reader.len() as usize;
+    let mut samples = Vec::with_capacity(declared.min(bytes.len() / size_of::<i16>()));
+    for sample in reader.samples::<i16>() {
+        samples.push(sample.map_err(|_| format!("ends after {} of {declared} samples", samples.len()))?);
+    }
+    Ok(Audio { sample_rate: spec.sample_rate, samples })
+}
+
+fn flac(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Audio, Reason> {
+    let damaged = |e: claxon::Error| Reason::from(format!("is not a whole FLAC ({e})"));
+    let mut reader = claxon::FlacReader::new(bytes).map_err(damaged)?;
+    let info = reader.streaminfo();
+    check(Format { sample_rate: info.sample_rate, channels: info.channels, bits: info.bits_per_sample, float: false })?;
+    let (mut samples, mut memory, mut blocks) = (Vec::new(), Vec::new(), reader.blocks());
+    while let Some(block) = blocks.read_next_or_eof(memory).map_err(damaged)? {
+        if block.channels() != 1 || samples.len() + block.duration() as usize > MAX_SAMPLES {
+            return Err("changes its channels midway, or is longer than 512 MiB of samples".into());
+        }
+        for &sample in block.channel(0) {
+            samples.push(i16::try_from(sample).map_err(|_| "has samples beyond 16 bits")?);
+        }
+        memory = block.into_buffer();
+    }
+    match info.samples {
+        Some(declared) if declared != samples.len() as u64 => {
+            Err(format!("ends after {} of {declared} samples", samples.len()).into())
+        }
+        _ => Ok(Audio { sample_rate: info.sample_rate, samples }),
+    }
+}

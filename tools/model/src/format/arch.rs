@@ -1,0 +1,37 @@
+//! Files that describe an architecture (`--arch`): JSON of our own, or what Keras writes with `model.to_json()`.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use serde_json::Value as Json;
+
+use super::{description::Description, keras};
+use crate::data::DataError;
+
+const MAX_BYTES: u64 = 1 << 20;
+
+impl Description {
+    /// Reads a description file.
+    pub fn read(path: &Path) -> Result<Self, DataError> {
+        use std::io::Read;
+        let mut text = Vec::new();
+        let file = std::fs::File::open(path);
+        file.and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
+            .map_err(|error| DataError::io(path, "read", error))?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(DataError::new(
+                path,
+                format!("is larger than {MAX_BYTES} bytes: an architecture is JSON text"),
+            ));
+        }
+        let invalid = |error: &dyn Display| {
+            DataError::new(path, format!("is no architecture: {error}; docs/architecture.md has examples"))
+        };
+        let json: Json = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
+        // A Keras configuration has keys of its own.
+        if json.get("class_name").is_some() {
+            return keras::description(&json).map_err(|error| invalid(&error));
+        }
+        serde_json::from_slice(&text).map_err(|error| invalid(&error))
+    }
+}

@@ -1,0 +1,123 @@
+//! The arguments of Keras's layers, read from its files: training arguments are dropped, names are those of Keras 2 and
+//! 3.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::first;
+use super::part::{Generation, custom_object, is_model, part, wrong};
+use crate::format::description::{Description, LayerDescription, Take};
+use crate::{data::one_line, error::ImportError, error::Result};
+
+type Args = Map<String, Json>;
+
+/// Whether an argument has no effect on the output of a trained network.
+pub(super) fn is_of_training(argument: &str) -> bool {
+    const ENDS: [&str; 3] = ["_initializer", "_regularizer", "_constraint"];
+    const NAMES: &str = "name dtype seed dropout recurrent_dropout unit_forget_bias implementation unroll \
+                         batch_input_shape batch_shape build_config noise_shape input_dtype autocast \
+                         quantization_config";
+    NAMES.split(' ').any(|name| name == argument) || ENDS.iter().any(|end| argument.ends_with(end))
+}
+
+/// Translates a description from the names of Keras 1 to those of Keras 2.
+pub(super) fn upgraded(mut description: Description) -> Result<Description> {
+    for layer in &mut description.layers {
+        (layer.class, layer.args) = arguments(Generation::First, &layer.class, &layer.args, &layer.name)?;
+    }
+    Generation::First.framework().clone_into(&mut description.framework);
+    Ok(description)
+}
+
+/// A class and its arguments in the names of Keras 2 and 3, without training arguments. Inner layers are converted too.
+pub(super) fn arguments(generation: Generation, class: &str, config: &Args, layer: &str) -> Result<(String, Args)> {
+    let (class, mut config) = match generation {
+        Generation::First => first::arguments(class, config)?,
+        _ => (class.to_owned(), config.clone()),
+    };
+    if let Some((_, own)) = class.split_once('>') {
+        return Err(custom_object(layer, own));
+    }
+    if let Some(policy) = config.get("dtype").and_then(|dtype| dtype.get("class_name"))
+        && policy.as_str().is_some_and(|policy| policy.starts_with("Quantized"))
+    {
+        return Err(ImportError::Unsupported(one_line(&format!("layer {layer:?} with dtype {policy}"))));
+    }
+    let is_trained = |name: &str, value: &Json| name == "trainable" && *value == Json::Bool(true);
+    config.retain(|name, value| !(is_of_training(name) || is_trained(name, value)));
+    // Before Keras had this argument, a GRU applied the reset gate before the product.
+    if class.starts_with("GRU") && generation != Generation::Third {
+        config.entry("reset_after").or_insert(false.into());
+    }
+    for key in ["layer", "backward_layer", "cell"] {
+        if let Some(inner) = config.get(key) {
+            let inner = inner_layer(generation, inner, layer)?;
+            config.insert(key.to_owned(), inner);
+        }
+    }
+    if let Some(Json::Array(cells)) = config.get("cells") {
+        let cells = cells.iter().map(|cell| inner_layer(generation, cell, layer)).collect::<Result<Vec<_>, _>>()?;
+        config.insert("cells".to_owned(), cells.into());
+    }
+    idle_directions(generation, &class, &mut config);
+    // An activation may be a layer, `{"class_name": "LeakyReLU", "config": {...}}`; Keras 3 may also write a function's
+    // name this way.
+    for (_, value) in config.iter_mut().filter(|(name, _)| name.ends_with("activation")) {
+        if let Some(function) = value.as_object().filter(|object| object.get("class_name") == Some(&"function".into()))
+        {
+            *value = function.get("config").cloned().unwrap_or_default();
+        }
+    }
+    Ok((class, config))
+}
+
+/// Marks the directions of a `Bidirectional` of early Keras, which do not output zeros at masked steps. Later versions
+/// do.
+pub(super) fn idle_directions(generation: Generation, class: &str, args: &mut Map<String, Json>) {
+    if class != "Bidirectional" || !matches!(generation, Generation::First | Generation::Alone) {
+        return;
+    }
+    for key in ["layer", "backward_layer"] {
+        if let Some(inner) = args.get_mut(key).and_then(|inner| inner.get_mut("config")?.as_object_mut()) {
+            inner.insert("zero_output_for_mask".into(), false.into());
+        }
+    }
+}
+
+fn inner_layer(generation: Generation, json: &Json, layer: &str) -> Result<Json> {
+    if json.is_null() {
+        return Ok(Json::Null);
+    }
+    let part = part(json)?;
+    let (class, args) = match part.config.as_object() {
+        _ if is_model(part.class) => (part.class.to_owned(), part.config.clone()),
+        Some(config) => {
+            let (class, args) = arguments(generation, part.class, config, layer)?;
+            (class, args.into())
+        }
+        None => return wrong(format!("layer {layer:?} has an inner layer without arguments")),
+    };
+    Ok(json!({"class_name": class, "config": args}))
+}
+
+/// Whether a layer of this class runs over time.
+pub(super) fn runs_over_time(class: &str) -> bool {
+    matches!(class, "LSTM" | "GRU" | "SimpleRNN" | "RNN" | "CuDNNLSTM" | "CuDNNGRU") || class.starts_with("ConvLSTM")
+}
+
+/// Moves the arguments for the returned outputs and for statefulness to their own fields of the layer.
+pub(super) fn over_time(layer: &mut LayerDescription) {
+    let args = match layer.class.as_str() {
+        class if runs_over_time(class) => Some(&layer.args),
+        // Both directions have the same values.
+        "Bidirectional" => layer.args.get("layer").and_then(|inner| inner.get("config")).and_then(Json::as_object),
+        _ => return,
+    };
+    let flag = |name: &str| args.and_then(|args| args.get(name)).and_then(Json::as_bool).unwrap_or(false);
+    (layer.take, layer.stateful) =
+        (if flag("return_sequences") { Take::Sequence } else { Take::Final }, flag("stateful"));
+    if layer.class != "Bidirectional" {
+        for name in ["return_sequences", "stateful", "return_state"] {
+            layer.args.remove(name);
+        }
+    }
+}

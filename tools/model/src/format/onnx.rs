@@ -1,0 +1,363 @@
+//! ONNX models (<https://onnx.ai>): LSTM, GRU and RNN with all of their attributes, and the layers around them.
+//!
+//! A graph is read for one sequence, element by element: constants are computed, moved elements are tracked, and the
+//! remaining operators become layers. The operators show which dimension of an input is time and which one is the
+//! batch. Reading starts again whenever such a fact is found, so a graph may be read several times. If every layer
+//! needs only the current step, the network is a stream; otherwise it processes windows with as many steps as the input
+//! has.
+
+mod elementwise;
+mod graph;
+mod interface;
+mod kernels;
+mod known;
+mod layers;
+mod lower;
+mod made;
+mod moves;
+#[doc(hidden)] // for tests that write files
+pub mod proto;
+mod recurrent;
+mod value;
+
+use std::collections::BTreeMap;
+
+use self::graph::{GraphInput, Output, Session, Setup, Stop, is_whole};
+use self::interface::Ends;
+pub use self::interface::{Interface, InterfaceError};
+use self::proto::{GraphProto, ModelProto, ValueInfo};
+use self::value::{Axis, Value};
+use super::{Imported, Options, refuse::err_if, refuse::unsupported_if};
+use crate::canonical::{Canonical, Schedule, Tensor};
+use crate::{data::one_line, error::ImportError, error::Result};
+
+const FORMAT: &str = "ONNX model";
+const VERSIONS: std::ops::RangeInclusive<i64> = 7..=28;
+const MAX_PORTS: usize = 256;
+/// Stand-ins for an open number of steps. The network must not depend on the choice.
+const STAND_INS: [usize; 2] = [7, 11];
+
+fn malformed(reason: String) -> ImportError {
+    ImportError::Malformed { format: FORMAT, reason: one_line(&reason) }
+}
+
+/// The role of an input's dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Independent sequences.
+    Batch,
+    /// Steps of a sequence.
+    Time,
+}
+
+/// Source of the length of each sequence in a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Lens {
+    /// An input of the graph.
+    Input(usize),
+    /// Constants.
+    Known(Vec<usize>),
+}
+
+/// Information that the user gives about a model, directly or with its inputs.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// Shapes of inputs by name: `--shape`.
+    pub shapes: BTreeMap<String, Vec<usize>>,
+    /// Inputs that are weights: `--bind`.
+    pub bound: BTreeMap<String, Tensor>,
+    /// Other tensors at hand, which are bound if a weight is needed.
+    pub offered: BTreeMap<String, Tensor>,
+}
+
+impl Given {
+    /// No information.
+    pub const NONE: Self = Self { shapes: BTreeMap::new(), bound: BTreeMap::new(), offered: BTreeMap::new() };
+}
+
+/// Imports the model in the bytes of a file, with the mapping of its graph's tensors.
+///
+/// # Errors
+/// If the bytes are not an ONNX model or an operation is not supported; the error names node, op and attribute.
+pub fn open(bytes: &[u8], name: &str, options: &Options) -> Result<(Imported, Interface)> {
+    unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
+    let model = proto::decode(bytes)?;
+    let graph = graph_of(&model)?;
+    let reader = Reader { graph, version: version(&model)?, options, name };
+    let mut learnt = Learnt::default();
+    let built = match reader.build(&mut learnt, false, STAND_INS[0]) {
+        Err(ImportError::NeedsWindow { .. }) if !reader.has_open_time(&learnt)? => {
+            reader.build(&mut learnt, true, STAND_INS[0])?
+        }
+        built => built?,
+    };
+    if reader.has_open_time(&learnt)? {
+        let again = reader.build(&mut learnt, false, STAND_INS[1])?;
+        if again.model != built.model {
+            return Err(ImportError::Refused {
+                found: "its result depends on the number of steps, which it leaves open".into(),
+                advice: "give it, as in --shape X=25,1,40",
+            });
+        }
+    }
+    let timed = learnt.roles.values().any(|role| *role == Role::Time);
+    unsupported_if(options.window.is_some() && !timed, "--window with a graph whose inputs have no steps")?;
+    let bound = options.onnx.bound.keys().map(|name| ("--bind", name));
+    for (option, name) in bound.chain(options.onnx.shapes.keys().map(|name| ("--shape", name))) {
+        let unknown = !graph.input.iter().any(|input| input.name == *name);
+        unsupported_if(unknown, format_args!("{option} of {name:?}, which is not an input of the graph,"))?;
+    }
+    Ok((Imported { model: built.model, notes: built.notes }, built.interface))
+}
+
+pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
+    Ok(open(bytes, name, options)?.0)
+}
+
+fn graph_of(model: &ModelProto) -> Result<&GraphProto> {
+    let graph = model.graph.as_ref().ok_or_else(|| malformed("it has no graph".into()))?;
+    if let Some(function) = model.functions.first() {
+        return Err(ImportError::Unsupported(format!("function {:?}", one_line(&function.name))));
+    }
+    unsupported_if(!graph.sparse_initializer.is_empty(), "a sparse initializer")?;
+    let many = graph.input.len() > MAX_PORTS + graph.initializer.len() || graph.output.len() > MAX_PORTS;
+    err_if(many, || malformed(format!("it has more than {MAX_PORTS} inputs or outputs")))?;
+    err_if(graph.output.is_empty(), || malformed("it has no output".into()))?;
+    Ok(graph)
+}
+
+fn version(model: &ModelProto) -> Result<i64> {
+    let own = |domain: &str| matches!(domain, "" | "ai.onnx");
+    let found = model.opset_import.iter().find(|set| own(&set.domain)).map_or(1, |set| set.version);
+    if VERSIONS.contains(&found) {
+        return Ok(found);
+    }
+    let (least, most) = VERSIONS.into_inner();
+    Err(ImportError::Refused {
+        found: format!("its operators are of version {found} (opset); {least} to {most} are supported"),
+        advice: "export the model with another opset, or convert it with onnx.version_converter",
+    })
+}
+
+#[derive(Default)]
+struct Learnt {
+    /// Roles of dimensions; an axis has the number of the graph's input.
+    roles: BTreeMap<Axis, Role>,
+    /// Inputs that are weights.
+    constants: Vec<String>,
+}
+
+struct Reader<'a> {
+    graph: &'a GraphProto,
+    version: i64,
+    options: &'a Options,
+    name: &'a str,
+}
+
+struct Built {
+    model: Canonical,
+    interface: Interface,
+    notes: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// The inputs without an initializer.
+    fn inputs(&self) -> impl Iterator<Item = (usize, &ValueInfo)> {
+        let is_weight = |name: &str| self.graph.initializer.iter().any(|tensor| tensor.name == name);
+        self.graph.input.iter().enumerate().filter(move |(_, input)| !is_weight(&input.name))
+    }
+
+    /// Element type (whether integer) and dimensions of an input, as given by the file or the user.
+    fn said(&self, input: &ValueInfo) -> Result<(bool, Vec<Option<usize>>)> {
+        let label = one_line(&input.name);
+        let tensor = input.of.as_ref().and_then(|of| of.tensor.as_ref());
+        let tensor =
+            tensor.ok_or_else(|| ImportError::Unsupported(format!("input {label:?}, which is not a tensor,")))?;
+        let whole = is_whole(tensor.elem_type)
+            .ok_or_else(|| ImportError::Unsupported(format!("input {label:?} of element type {}", tensor.elem_type)))?;
+        let given = self.options.onnx.shapes.get(&input.name);
+        let Some(shape) = &tensor.shape else {
+            return match given {
+                Some(given) => Ok((whole, given.iter().copied().map(Some).collect())),
+                None => Err(self.open(&label, "the number of its dimensions")),
+            };
+        };
+        let positive =
+            |dim: &proto::DimProto| dim.value.and_then(|dim| usize::try_from(dim).ok()).filter(|&dim| dim > 0);
+        let mut dims: Vec<Option<usize>> = shape.dim.iter().map(positive).collect();
+        if let Some(given) = given {
+            let fits = |(dim, given): (&Option<usize>, &usize)| dim.is_none_or(|dim| dim == *given);
+            if given.len() != dims.len() || !dims.iter().zip(given).all(fits) {
+                return Err(ImportError::Refused {
+                    found: format!("input {label:?} is {}, not {given:?}", written(&dims)),
+                    advice: "correct --shape, or the input",
+                });
+            }
+            dims = given.iter().copied().map(Some).collect();
+        }
+        // An offered tensor may have the steps of a stream as an additional first dimension.
+        if let Some(offered) = self.options.onnx.offered.get(&input.name)
+            && let Some(more @ 0..=1) = offered.shape.len().checked_sub(dims.len())
+        {
+            for (dim, &given) in dims.iter_mut().zip(&offered.shape[more..]) {
+                *dim = dim.or(Some(given).filter(|&given| given > 0));
+            }
+        }
+        Ok((whole, dims))
+    }
+
+    fn open(&self, input: &str, what: &str) -> ImportError {
+        ImportError::Refused {
+            found: format!("input {input:?} leaves {what} open"),
+            advice: "give its shape, as in --shape input=1,576",
+        }
+    }
+
+    /// Whether the number of steps is not given anywhere.
+    fn has_open_time(&self, learnt: &Learnt) -> Result<bool> {
+        let inputs: Vec<&ValueInfo> = self.variable(learnt).collect();
+        for (&(input, axis), _) in learnt.roles.iter().filter(|(_, role)| **role == Role::Time) {
+            if self.said(inputs[input])?.1[axis].is_none() && self.options.window.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The inputs that are not bound to constants.
+    fn variable(&self, learnt: &Learnt) -> impl Iterator<Item = &ValueInfo> {
+        let bound =
+            |name: &str| self.options.onnx.bound.contains_key(name) || learnt.constants.iter().any(|of| of == name);
+        self.inputs().map(|(_, input)| input).filter(move |input| !bound(&input.name))
+    }
+
+    /// Builds the network. Reads the graph again whenever a new fact is found.
+    fn build(&self, learnt: &mut Learnt, windowed: bool, stand_in: usize) -> Result<Built> {
+        const MOST_TIMES: usize = 4 * MAX_PORTS;
+        for _ in 0..MOST_TIMES {
+            let variable: Vec<&ValueInfo> = self.variable(learnt).collect();
+            let mut bound = BTreeMap::new();
+            for (_, input) in self.inputs() {
+                let given = &self.options.onnx;
+                let offered = || given.offered.get(&input.name).filter(|_| learnt.constants.contains(&input.name));
+                if let Some(tensor) = given.bound.get(&input.name).or_else(offered) {
+                    let (whole, said) = self.said(input)?;
+                    let fits = said.len() == tensor.shape.len()
+                        && said.iter().zip(&tensor.shape).all(|(said, dim)| said.is_none_or(|said| said == *dim));
+                    if !fits {
+                        let (label, said) = (one_line(&input.name), written(&said));
+                        return Err(ImportError::Refused {
+                            found: format!("input {label:?} is {said}, not {:?}", tensor.shape),
+                            advice: "correct the file given with --bind, or the input",
+                        });
+                    }
+                    let Tensor { shape, data } = tensor.clone();
+                    let value = match whole {
+                        true => Value::ints(shape, data.iter().map(|&value| value as i64).collect()),
+                        false => Value::floats(shape, data),
+                    };
+                    bound.insert(input.name.clone(), value);
+                }
+            }
+            let mut notes = Vec::new();
+            let mut inputs = Vec::new();
+            for (k, input) in variable.iter().enumerate() {
+                let (whole, mut said) = self.said(input)?;
+                let mut shape = Vec::new();
+                for (axis, dim) in said.iter_mut().enumerate() {
+                    shape.push(match (learnt.roles.get(&(k, axis)), &dim) {
+                        (Some(Role::Batch), _) => 1,
+                        (_, Some(dim)) => *dim,
+                        (Some(Role::Time), None) => {
+                            *dim = self.options.window;
+                            self.options.window.unwrap_or(stand_in)
+                        }
+                        (None, None) => 1,
+                    });
+                }
+                inputs.push(GraphInput { name: input.name.clone(), shape, said, whole });
+            }
+            let setup =
+                Setup { graph: self.graph, version: self.version, inputs, bound, roles: &learnt.roles, windowed };
+            let mut session = Session::new(setup);
+            let read = session.read().and_then(|outputs| session.finish(&outputs).map(|ends| (outputs, ends)));
+            let (outputs, ends) = match read {
+                Ok(read) => read,
+                Err(Stop::Learnt(axis, role)) => {
+                    learnt.roles.insert(axis, role);
+                    continue;
+                }
+                Err(Stop::Constant(input)) => {
+                    let name = variable[input].name.clone();
+                    if !self.options.onnx.offered.contains_key(&name) {
+                        let label = one_line(&name);
+                        return Err(ImportError::Refused {
+                            found: format!("input {label:?} is a weight, which must be known when the model is read"),
+                            advice: "bind it, as in --bind W=weights.safetensors",
+                        });
+                    }
+                    // The numbers of the following inputs decrease by one.
+                    let shifted = std::mem::take(&mut learnt.roles);
+                    learnt.roles = shifted
+                        .into_iter()
+                        .filter(|((of, _), _)| *of != input)
+                        .map(|((of, axis), role)| ((if of > input { of - 1 } else { of }, axis), role))
+                        .collect();
+                    learnt.constants.push(name);
+                    continue;
+                }
+                Err(Stop::Refused(error)) => return Err(self.explained(error, learnt)?),
+                Err(Stop::Reason(reason)) => return Err(self.explained(malformed(reason), learnt)?),
+            };
+            for (k, input) in session.setup.inputs.iter().enumerate() {
+                let is_open = |axis: &usize| input.said[*axis].is_none() && !learnt.roles.contains_key(&(k, *axis));
+                for axis in (0..input.said.len()).filter(is_open) {
+                    // By convention of all exporters dimension 0 is the batch. Only one sequence runs at a time.
+                    if axis > 0 {
+                        return Err(self.open(&one_line(&input.name), &format!("its dimension {axis}")));
+                    }
+                    notes.push(format!("dimension 0 of input {:?} is open: assumed to be 1", input.name));
+                }
+            }
+            return self.built(session, &outputs, ends, notes);
+        }
+        Err(malformed("its inputs are used in too many ways".into()))
+    }
+
+    /// Adds the open dimensions, which were assumed to be 1, to an error that they may have caused.
+    fn explained(&self, error: ImportError, learnt: &Learnt) -> Result<ImportError> {
+        if matches!(error, ImportError::NeedsWindow { .. }) {
+            return Ok(error);
+        }
+        for (k, input) in self.variable(learnt).enumerate() {
+            let (_, said) = self.said(input)?;
+            if (0..said.len()).any(|axis| said[axis].is_none() && !learnt.roles.contains_key(&(k, axis))) {
+                return Ok(ImportError::Refused {
+                    found: format!("{error}; its input {:?} is {}", one_line(&input.name), written(&said)),
+                    advice: "give its shape, as in --shape input=1,576",
+                });
+            }
+        }
+        Ok(error)
+    }
+
+    fn built(&self, session: Session<'_>, outputs: &[Output], ends: Ends, notes: Vec<String>) -> Result<Built> {
+        let interface = Interface::new(&session, outputs, &ends, self.graph);
+        let known = |axis: &Axis| session.setup.inputs[axis.0].said[axis.1];
+        let times = session.setup.roles.iter().filter(|(_, role)| **role == Role::Time).map(|(axis, _)| known(axis));
+        let frames = times.flatten().max().and_then(|steps| u32::try_from(steps).ok()).filter(|&steps| steps > 1);
+        let per_window = interface.is_late() && !session.setup.windowed;
+        let mut model = session.network.model(format!("{}, ONNX", self.name))?;
+        if let (Some(frames), true) = (frames, per_window) {
+            model.architecture.schedule = Schedule::Windows { frames, every: frames };
+            model.validate()?;
+        }
+        Ok(Built { model, interface, notes })
+    }
+}
+
+/// Dimensions as text, with a question mark for an open one.
+fn written(dims: &[Option<usize>]) -> String {
+    let dims: Vec<String> = dims.iter().map(|dim| dim.map_or("?".into(), |dim| dim.to_string())).collect();
+    format!("[{}]", dims.join(", "))
+}

@@ -1,0 +1,393 @@
+//! Reads a graph node by node: values by name, attributes, and the facts about the inputs that must be known before a
+//! network can be built.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::made::{Made, MadeOf, Operand, StateOf};
+use super::proto::{AttributeProto, GraphProto, NodeProto, TensorProto, kind};
+use super::value::{Axis, Element, Value, constant, elem, len};
+use super::{Lens, Role};
+use crate::format::{network::Network, refuse::err_if, refuse::fail_if};
+use crate::{canonical::Tensor, data::one_line, error::ImportError};
+
+/// Maximum number of elements of all values together that are computed while a graph is read.
+const MAX_WORK: usize = 1 << 27;
+const MAX_DEPTH: usize = 16;
+
+pub(super) const PADDED: &str = "it reads all steps of an operator with sequence_lens, whose sequences may end earlier";
+
+pub(super) enum Stop {
+    Refused(ImportError),
+    /// The current node is not supported, for this reason.
+    Reason(String),
+    /// The role of an input's dimension was found. Reading starts again with this knowledge.
+    Learnt(Axis, Role),
+    /// This input must be a constant.
+    Constant(usize),
+}
+
+impl<T: Into<String>> From<T> for Stop {
+    fn from(reason: T) -> Self {
+        Self::Reason(reason.into())
+    }
+}
+
+impl From<ImportError> for Stop {
+    fn from(error: ImportError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// An input of the graph without a bound constant.
+#[derive(Clone, Debug)]
+pub(super) struct GraphInput {
+    pub name: String,
+    /// Shape for one sequence; open dimensions have a stand-in.
+    pub shape: Vec<usize>,
+    /// Dimensions as given; `None` for an open one.
+    pub said: Vec<Option<usize>>,
+    pub whole: bool,
+}
+
+/// Facts about a model that are known before its graph is read.
+pub(super) struct Setup<'a> {
+    pub graph: &'a GraphProto,
+    pub version: i64,
+    pub inputs: Vec<GraphInput>,
+    pub bound: BTreeMap<String, Value>,
+    pub roles: &'a BTreeMap<Axis, Role>,
+    /// Whether the network processes all steps at once.
+    pub windowed: bool,
+}
+
+/// Converts a graph to a network.
+pub(super) struct Session<'a> {
+    pub(super) setup: Setup<'a>,
+    scopes: Vec<HashMap<String, Value>>,
+    node: Option<&'a NodeProto>,
+    pub(super) network: Network,
+    pub(super) made: Vec<MadeOf>,
+    pub(super) ports: BTreeMap<u32, Made>,
+    pub(super) states: Vec<StateOf>,
+    pub(super) lens: Option<Lens>,
+    /// Last outputs of layers over sequences, or first outputs if the flag is set.
+    pub(super) ends: HashMap<(Made, bool), Made>,
+    /// Activated and squared outputs of layers.
+    pub(super) activated: HashMap<(Made, String), Made>,
+    work_left: usize,
+    pub(super) weights_left: usize,
+}
+
+pub(super) struct Output {
+    pub name: String,
+    pub value: Value,
+}
+
+impl<'a> Session<'a> {
+    pub fn new(setup: Setup<'a>) -> Self {
+        let mut network = Network::new();
+        network.fresh = true;
+        Self {
+            setup,
+            scopes: Vec::new(),
+            node: None,
+            network,
+            made: Vec::new(),
+            ports: BTreeMap::new(),
+            states: Vec::new(),
+            lens: None,
+            ends: HashMap::new(),
+            activated: HashMap::new(),
+            work_left: MAX_WORK,
+            weights_left: MAX_WORK / 4,
+        }
+    }
+
+    pub fn read(&mut self) -> Result<Vec<Output>, Stop> {
+        let graph = self.setup.graph;
+        let mut scope = initializers(graph)?;
+        for (k, input) in self.setup.inputs.iter().enumerate() {
+            let count = len(&input.shape).map_err(|reason| named(&format!("input {:?}", input.name), &reason))?;
+            let elements = (0..count as u32).map(|at| Element::Input(k as u32, at)).collect();
+            let axes = (0..input.shape.len()).map(|axis| Some((k, axis))).collect();
+            let mut value = Value::open(input.shape.clone(), elements).with_axes(axes);
+            value.whole = input.whole;
+            scope.insert(input.name.clone(), value);
+        }
+        for (name, value) in &self.setup.bound {
+            scope.insert(name.clone(), value.clone());
+        }
+        self.scopes.push(scope);
+        self.nodes(graph, 0)?;
+        let outputs = graph.output.iter().map(|output| {
+            let value = self.value(&output.name).ok_or_else(|| {
+                let reason = format!("output {:?} is not computed by any node", one_line(&output.name));
+                Stop::Refused(super::malformed(reason))
+            })?;
+            Ok(Output { name: output.name.clone(), value })
+        });
+        outputs.collect()
+    }
+
+    fn value(&self, name: &str) -> Option<Value> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
+    }
+
+    /// Evaluates the nodes that the outputs of a graph depend on.
+    fn nodes(&mut self, graph: &'a GraphProto, depth: usize) -> Result<(), Stop> {
+        err_if(depth > MAX_DEPTH, || super::malformed(format!("its graphs are nested more than {MAX_DEPTH} deep")))?;
+        let mut needed: HashSet<&str> = graph.output.iter().map(|output| output.name.as_str()).collect();
+        let mut read = vec![false; graph.node.len()];
+        for (node, read) in graph.node.iter().zip(&mut read).rev() {
+            if node.output.iter().any(|output| needed.contains(output.as_str())) {
+                *read = true;
+                needs(node, &mut needed, depth);
+            }
+        }
+        for (node, _) in graph.node.iter().zip(&read).filter(|(_, read)| **read) {
+            let outer = self.node.replace(node);
+            let outputs = self.evaluate(node, depth).map_err(|stop| match stop {
+                Stop::Reason(reason) if reason.is_empty() => {
+                    Stop::Refused(ImportError::UnreadOp { node: label(node), op: one_line(&full_op(node)) })
+                }
+                Stop::Reason(reason) => Stop::Refused(ImportError::Node {
+                    node: label(node),
+                    op: one_line(&full_op(node)),
+                    reason: one_line(&reason),
+                }),
+                other => other,
+            })?;
+            self.node = outer;
+            let scope = self.scopes.last_mut().expect("a graph that is read has a scope");
+            for (name, value) in node.output.iter().zip(outputs).filter(|(name, _)| !name.is_empty()) {
+                self.work_left = self.work_left.saturating_sub(value.len() + 64);
+                scope.insert(name.clone(), value);
+            }
+            err_if(self.work_left == 0, || super::malformed("its values have too many elements".into()))?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, node: &'a NodeProto, depth: usize) -> Result<Vec<Value>, Stop> {
+        err_if(!matches!(node.domain.as_str(), "" | "ai.onnx"), String::new)?;
+        let input = |name: &String| match name.as_str() {
+            "" => Ok(None),
+            name => self.value(name).map(Some).ok_or_else(|| format!("its input {name:?} is not computed by any node")),
+        };
+        let inputs = node.input.iter().map(input).collect::<Result<Vec<_>, _>>()?;
+        match node.op_type.as_str() {
+            "If" => self.branch(node, &inputs, depth),
+            op @ ("LSTM" | "GRU" | "RNN") => self.recurrent(op, &inputs),
+            op => {
+                if let Some(outputs) = self.moved(op, &inputs)? {
+                    return Ok(outputs);
+                }
+                if let Some(output) = self.computed(op, &inputs)? {
+                    return Ok(vec![output]);
+                }
+                self.layer(op, &inputs)
+            }
+        }
+    }
+
+    /// Evaluates an `If` with a known condition: only the graph of its branch is read.
+    fn branch(&mut self, node: &'a NodeProto, inputs: &[Option<Value>], depth: usize) -> Result<Vec<Value>, Stop> {
+        let condition = inputs.first().cloned().flatten().ok_or("it has no condition")?;
+        let condition = match condition.known_ints() {
+            Ok(&[condition]) => condition != 0,
+            _ => return Err("its condition is not known when the model is read".into()),
+        };
+        let name = if condition { "then_branch" } else { "else_branch" };
+        let attribute = node.attribute.iter().find(|attribute| attribute.name == name);
+        let graph =
+            attribute.and_then(|attribute| attribute.g.as_deref()).ok_or_else(|| format!("it has no {name}"))?;
+        fail_if(graph.output.len() < node.output.len(), format_args!("its {name} has {} outputs", graph.output.len()))?;
+        self.scopes.push(initializers(graph)?);
+        self.nodes(graph, depth + 1)?;
+        let outputs = graph.output.iter().map(|output| {
+            let missing = || format!("output {:?} of its {name} is not computed by any node", output.name);
+            self.value(&output.name).ok_or_else(|| Stop::from(missing()))
+        });
+        let outputs = outputs.collect();
+        self.scopes.pop();
+        outputs
+    }
+
+    /// The attributes of the current node, which must all be among `known`, names with spaces between them.
+    pub fn attributes(&self, known: &str) -> Result<Attributes<'a>, Stop> {
+        let all = self.node.map_or(&[][..], |node| &node.attribute);
+        match all.iter().find(|attribute| !known.split_ascii_whitespace().any(|name| name == attribute.name)) {
+            Some(other) => Err(format!("attribute {} is not known", other.name).into()),
+            None => Ok(Attributes(all)),
+        }
+    }
+
+    /// Number of outputs of the current node that are used.
+    pub fn wanted(&self) -> usize {
+        let outputs = self.node.map_or(&[][..], |node| &node.output);
+        outputs.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
+    }
+
+    /// The value as a constant. An input that could be a constant stops the reading, so that it gets bound.
+    pub fn known(&self, value: &Value, name: &str) -> Result<Tensor, Stop> {
+        if value.is_constant() {
+            return Ok(value.tensor()?);
+        }
+        match value.elements().first() {
+            Some(&Element::Input(input, _)) => Err(Stop::Constant(input as usize)),
+            _ => Err(format!("{name} must be known when the model is read").into()),
+        }
+    }
+
+    /// The dimension of a value that is an input's dimension with this role.
+    pub fn axis_with(&self, value: &Value, role: Role) -> Option<usize> {
+        value.axes.iter().position(|axis| axis.is_some_and(|axis| self.setup.roles.get(&axis) == Some(&role)))
+    }
+
+    /// Marks a dimension as the batch, whose sequences are read one by one, and returns their number.
+    pub fn batch(&self, value: &Value, axis: usize) -> Result<usize, Stop> {
+        match value.axes[axis] {
+            Some(of) => match self.setup.roles.get(&of) {
+                Some(Role::Batch) => Ok(self.setup.inputs[of.0].said[of.1].unwrap_or(1)),
+                Some(Role::Time) => Err("one dimension of an input is both time and batch".into()),
+                None => Err(Stop::Learnt(of, Role::Batch)),
+            },
+            None if value.shape[axis] == 1 => Ok(1),
+            None => Err("it reads several sequences that the graph itself makes, but only one is supported".into()),
+        }
+    }
+
+    /// Marks a dimension as the steps of a sequence.
+    pub fn time(&self, value: &Value, axis: usize) -> Result<(), Stop> {
+        match value.axes[axis] {
+            Some(of) => match self.setup.roles.get(&of) {
+                Some(Role::Time) => Ok(()),
+                Some(Role::Batch) => Err("one dimension of an input is both time and batch".into()),
+                None => Err(Stop::Learnt(of, Role::Time)),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses an operator that combines the sequences of a batch.
+    pub fn within_sequence(&self, value: &Value, axis: usize) -> Result<(), Stop> {
+        let across = self.axis_with(value, Role::Batch) == Some(axis);
+        Ok(fail_if(across, "it combines the sequences of a batch, which run independently here")?)
+    }
+
+    pub fn operand(
+        &mut self,
+        value: &Value,
+        order: &[usize],
+        split: usize,
+        time: Option<usize>,
+        padded: bool,
+    ) -> Result<Operand, Stop> {
+        fail_if(value.padded && !padded, PADDED)?;
+        let time = time.filter(|&axis| self.axis_with(value, Role::Time) == Some(axis));
+        self.rows(value, order, split, time)
+    }
+}
+
+/// Collects the names that a node and the graphs within it read.
+fn needs<'n>(node: &'n NodeProto, needed: &mut HashSet<&'n str>, depth: usize) {
+    needed.extend(node.input.iter().map(String::as_str));
+    if depth > MAX_DEPTH {
+        return;
+    }
+    for graph in node.attribute.iter().filter_map(|attribute| attribute.g.as_deref()) {
+        needed.extend(graph.output.iter().map(|output| output.name.as_str()));
+        for node in &graph.node {
+            needs(node, needed, depth + 1);
+        }
+    }
+}
+
+/// The initializers of a graph by name.
+fn initializers(graph: &GraphProto) -> Result<HashMap<String, Value>, Stop> {
+    let of = |tensor: &TensorProto| match constant(tensor) {
+        Ok(value) => Ok((tensor.name.clone(), value)),
+        Err(reason) => Err(named(&format!("initializer {:?}", tensor.name), &reason)),
+    };
+    graph.initializer.iter().map(of).collect()
+}
+
+fn named(what: &str, reason: &str) -> Stop {
+    Stop::Refused(super::malformed(one_line(&format!("{what}: {reason}"))))
+}
+
+/// The name of a node, or of its first output if it has none.
+fn label(node: &NodeProto) -> String {
+    let given = || node.output.iter().find(|output| !output.is_empty());
+    let name = if node.name.is_empty() { given() } else { Some(&node.name) };
+    one_line(name.map_or("", String::as_str))
+}
+
+fn full_op(node: &NodeProto) -> String {
+    match node.domain.as_str() {
+        "" | "ai.onnx" => node.op_type.clone(),
+        domain => format!("{domain}.{}", node.op_type),
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Attributes<'a>(&'a [AttributeProto]);
+
+impl Attributes<'_> {
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|attribute| attribute.name == name)
+    }
+
+    fn get(&self, name: &str, wanted: i32) -> Result<Option<&AttributeProto>, String> {
+        match self.0.iter().find(|attribute| attribute.name == name) {
+            None => Ok(None),
+            // Files of the first versions leave out the type.
+            Some(found) if (found.kind == wanted || found.kind == 0) && found.ref_attr_name.is_empty() => {
+                Ok(Some(found))
+            }
+            Some(_) => Err(format!("attribute {name} has a different type than in ONNX")),
+        }
+    }
+
+    pub fn int(&self, name: &str, default: i64) -> Result<i64, String> {
+        Ok(self.get(name, kind::INT)?.map_or(default, |found| found.i))
+    }
+
+    pub fn float(&self, name: &str, default: f32) -> Result<f32, String> {
+        Ok(self.get(name, kind::FLOAT)?.map_or(default, |found| found.f))
+    }
+
+    pub fn text(&self, name: &str, default: &str) -> Result<String, String> {
+        let text = self.get(name, kind::STRING)?.map(|found| String::from_utf8_lossy(&found.s).into_owned());
+        Ok(text.unwrap_or_else(|| default.to_owned()))
+    }
+
+    pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>, String> {
+        Ok(self.get(name, kind::INTS)?.map(|found| found.ints.clone()))
+    }
+
+    pub fn floats(&self, name: &str) -> Result<Vec<f32>, String> {
+        Ok(self.get(name, kind::FLOATS)?.map_or(Vec::new(), |found| found.floats.clone()))
+    }
+
+    pub fn texts(&self, name: &str) -> Result<Vec<String>, String> {
+        let found = self.get(name, kind::STRINGS)?.map_or(&[][..], |found| &found.strings);
+        Ok(found.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+    }
+
+    pub fn tensor(&self, name: &str) -> Result<Option<Value>, String> {
+        match self.get(name, kind::TENSOR)? {
+            None => Ok(None),
+            Some(found) => constant(found.t.as_ref().ok_or_else(|| format!("attribute {name} is empty"))?).map(Some),
+        }
+    }
+}
+
+/// Whether values of this element type are integers; `None` if the type is not supported.
+pub(super) fn is_whole(elem_type: i32) -> Option<bool> {
+    match elem_type {
+        elem::FLOAT | elem::DOUBLE | elem::FLOAT16 => Some(false),
+        elem::INT32 | elem::INT64 | elem::BOOL => Some(true),
+        _ => None,
+    }
+}

@@ -1,0 +1,307 @@
+//! Operators that become layers without state.
+
+use tidegate::internals::{activation::Activation, cell::CellKind};
+
+use super::{
+    Role, graph::Session, graph::Stop, made::Layered, made::Made, moves::axis, moves::given, moves::needed,
+    value::Value, value::inverse,
+};
+use crate::canonical::Tensor;
+use crate::format::{layer::Layer, refuse::err_if, refuse::fail_if};
+
+impl Session<'_> {
+    /// The outputs of a node that becomes a layer.
+    pub(super) fn layer(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Vec<Value>, Stop> {
+        if let Some(activation) = self.activation(op, inputs)? {
+            let x = needed(inputs, 0)?;
+            return Ok(vec![self.activated(&x, activation)?]);
+        }
+        let value = match op {
+            "MatMul" => self.mat_mul(inputs)?,
+            "Gemm" => self.gemm(inputs)?,
+            "Add" | "Sub" | "Mul" | "Div" | "Max" | "Pow" => self.binary(op, inputs)?,
+            "Conv" => self.conv(inputs)?,
+            "MaxPool" | "AveragePool" | "GlobalAveragePool" | "GlobalMaxPool" => self.pool(op, inputs)?,
+            "Softmax" => self.softmax(inputs)?,
+            "BatchNormalization" => self.batch_norm(inputs)?,
+            "LayerNormalization" => self.layer_norm(inputs)?,
+            "ReduceMean" | "ReduceSum" | "ReduceMax" => self.reduce(op, inputs)?,
+            // An unsupported operator is reported by its name alone.
+            _ => return Err(String::new().into()),
+        };
+        Ok(vec![value])
+    }
+
+    fn activation(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Option<Activation>, Stop> {
+        let one = |of: fn(f32) -> Activation, default: f32| -> Result<Option<Activation>, Stop> {
+            Ok(Some(of(self.attributes("alpha")?.float("alpha", default)?)))
+        };
+        let plain = |activation: Activation| self.attributes("").map(|_| Some(activation));
+        match op {
+            "Relu" => plain(Activation::Relu),
+            "Sigmoid" => plain(Activation::Sigmoid),
+            "Tanh" => plain(Activation::Tanh),
+            "Softplus" => plain(Activation::Softplus),
+            "Softsign" => plain(Activation::Softsign),
+            "Exp" => plain(Activation::Exp),
+            "Sqrt" => plain(Activation::Sqrt),
+            "Neg" => plain(Activation::Affine { alpha: -1.0, beta: 0.0 }),
+            "LeakyRelu" => one(|alpha| Activation::LeakyRelu { alpha }, 0.01),
+            "Elu" => one(|alpha| Activation::Elu { alpha }, 1.0),
+            "ThresholdedRelu" => one(|alpha| Activation::ThresholdedRelu { alpha }, 1.0),
+            "HardSigmoid" => {
+                let attributes = self.attributes("alpha beta")?;
+                let (alpha, beta) = (attributes.float("alpha", 0.2)?, attributes.float("beta", 0.5)?);
+                Ok(Some(Activation::HardSigmoid { alpha, beta }))
+            }
+            "Selu" => {
+                let attributes = self.attributes("alpha gamma")?;
+                let (alpha, gamma) = (attributes.float("alpha", 1.673_263_2)?, attributes.float("gamma", 1.050_701)?);
+                let other = (alpha - 1.673_263_2).abs() > 1e-4 || (gamma - 1.050_701).abs() > 1e-4;
+                fail_if(other, format_args!("alpha = {alpha} and gamma = {gamma}"))?;
+                Ok(Some(Activation::Selu))
+            }
+            "Gelu" => match self.attributes("approximate")?.text("approximate", "none")?.as_str() {
+                "none" => Ok(Some(Activation::Gelu)),
+                "tanh" => Ok(Some(Activation::GeluTanh)),
+                other => Err(format!("attribute approximate = {other:?}").into()),
+            },
+            "Clip" => {
+                let attributes = self.attributes("min max")?;
+                let limit = |at: usize, name: &str, default: f32| -> Result<f32, Stop> {
+                    match given(inputs, at) {
+                        None => Ok(attributes.float(name, default)?),
+                        Some(value) => match *self.known(&value, name)?.data {
+                            [limit] => Ok(limit),
+                            _ => Err(format!("{name} is not one number").into()),
+                        },
+                    }
+                };
+                let (min, max) = (limit(1, "min", f32::MIN)?, limit(2, "max", f32::MAX)?);
+                match (min, max) {
+                    (0.0, 6.0) => Ok(Some(Activation::Relu6)),
+                    (-1.0, 1.0) => Ok(Some(Activation::HardTanh)),
+                    (0.0, 1.0) => Ok(Some(Activation::HardSigmoid { alpha: 1.0, beta: 0.0 })),
+                    (0.0, max) if max >= f32::MAX => Ok(Some(Activation::Relu)),
+                    _ => {
+                        let limits = "0 and 1, 0 and 6, 1 and -1, or 0 and more";
+                        Err(format!("it clips to {min} and {max}; {limits} are supported").into())
+                    }
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The time dimension of a value, if it is a sequence.
+    pub(super) fn steps_axis(&self, x: &Value) -> Option<usize> {
+        self.axis_with(x, Role::Time)
+    }
+
+    /// The dimensions that are neither time nor in `these`.
+    pub(super) fn others(&self, x: &Value, time: Option<usize>, these: &[usize]) -> Vec<usize> {
+        (0..x.shape.len()).filter(|k| Some(*k) != time && !these.contains(k)).collect()
+    }
+
+    fn mat_mul(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        self.attributes("")?;
+        let (a, b) = (needed(inputs, 0)?, needed(inputs, 1)?);
+        let misfit = || format!("its operands are {:?} and {:?}", a.shape, b.shape);
+        if a.is_constant() && !b.is_constant() {
+            err_if(a.shape.len() != 2 || b.shape.len() < 2, misfit)?;
+            let mut order: Vec<usize> = (0..b.shape.len()).collect();
+            let last = order.len() - 1;
+            order.swap(last, last - 1);
+            let weights = self.known(&a, "its first operand")?;
+            let product = self.dense(&b.transposed(&order)?, weights, None)?;
+            return Ok(product.transposed(&order)?);
+        }
+        let weights =
+            self.known(&b.transposed(&(0..b.shape.len()).rev().collect::<Vec<_>>())?, "its second operand")?;
+        err_if(weights.shape.len() != 2 || a.shape.is_empty(), misfit)?;
+        self.dense(&a, weights, None)
+    }
+
+    fn gemm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let attributes = self.attributes("alpha beta transA transB")?;
+        let (mut a, mut b) = (needed(inputs, 0)?, needed(inputs, 1)?);
+        let flat = a.shape.len() == 2 && b.shape.len() == 2;
+        fail_if(!flat, format_args!("its operands are {:?} and {:?}", a.shape, b.shape))?;
+        if attributes.int("transA", 0)? != 0 {
+            a = a.transposed(&[1, 0])?;
+        }
+        if attributes.int("transB", 0)? == 0 {
+            b = b.transposed(&[1, 0])?;
+        }
+        let mut weights = self.known(&b, "B")?;
+        let alpha = attributes.float("alpha", 1.0)?;
+        weights.data.iter_mut().for_each(|weight| *weight *= alpha);
+        let units = weights.shape[0];
+        let bias = match given(inputs, 2) {
+            None => None,
+            Some(c) => {
+                let beta = attributes.float("beta", 1.0)?;
+                let c = self.known(&c, "C")?;
+                let c = Value::floats(c.shape, c.data).broadcast(&[1, units])?;
+                let data = c.known_floats()?.into_iter().map(|value| value * beta).collect();
+                Some(Tensor { shape: vec![units], data })
+            }
+        };
+        self.dense(&a, weights, bias)
+    }
+
+    /// A dense layer over the last dimension, with weights `[units, features]`.
+    fn dense(&mut self, x: &Value, weights: Tensor, bias: Option<Tensor>) -> Result<Value, Stop> {
+        let last = x.shape.len() - 1;
+        let (units, known, found) = (weights.shape[0], weights.shape[1], x.shape[last]);
+        let misfit = known != found || units == 0 || found == 0;
+        fail_if(misfit, format_args!("{found} features meet weights for {known}"))?;
+        self.over_rows(x, &[last], |_| Layer::dense(weights, bias, Activation::Identity))
+    }
+
+    fn softmax(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let x = needed(inputs, 0)?;
+        let rank = x.shape.len();
+        let attributes = self.attributes("axis")?;
+        let over: Vec<usize> = if self.setup.version < 13 {
+            (axis(attributes.int("axis", 1)?, rank)?..rank).collect()
+        } else {
+            vec![axis(attributes.int("axis", -1)?, rank)?]
+        };
+        for &k in over.iter().filter(|&&k| x.shape[k] > 1) {
+            self.within_sequence(&x, k)?;
+        }
+        self.over_rows(&x, &over, |width| Layer::new(CellKind::Softmax, width, width))
+    }
+
+    /// A layer over the dimensions `over`. If there are several, it has as many outputs as inputs.
+    fn over_rows(&mut self, x: &Value, over: &[usize], layer: impl FnOnce(usize) -> Layer) -> Result<Value, Stop> {
+        let time = self.steps_axis(x).filter(|axis| !over.contains(axis));
+        let rows = self.others(x, time, over);
+        let order: Vec<usize> = rows.iter().chain(over).copied().collect();
+        let operand = self.operand(x, &order, rows.len(), time, false)?;
+        let layer = layer(operand.width);
+        let mut dims: Vec<usize> = order.iter().map(|&k| x.shape[k]).collect();
+        if let (Some(last), [_]) = (dims.last_mut(), over) {
+            *last = layer.output_size;
+        }
+        let made = self.layered(Layered::plain(layer), &operand)?;
+        Ok(shaped(made, x, time, &order, &dims)?)
+    }
+
+    fn batch_norm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let x = needed(inputs, 0)?;
+        let attributes = self.attributes("epsilon momentum spatial training_mode is_test")?;
+        let training = attributes.int("training_mode", 0)? != 0 || attributes.int("spatial", 1)? != 1;
+        fail_if(training || self.wanted() > 1, "it normalizes by the batch, as in training")?;
+        let epsilon = f64::from(attributes.float("epsilon", 1e-5)?);
+        let channels = *x.shape.get(1).ok_or("it has no channels")?;
+        let mut vectors = Vec::new();
+        for (k, name) in ["scale", "B", "input_mean", "input_var"].into_iter().enumerate() {
+            let tensor = self.known(&needed(inputs, k + 1)?, name)?;
+            let found = tensor.data.len();
+            fail_if(found != channels, format_args!("{name} has {found} numbers for {channels} channels"))?;
+            vectors.push(tensor.data);
+        }
+        let gains: Vec<f64> =
+            (0..channels).map(|c| f64::from(vectors[0][c]) / (f64::from(vectors[3][c]) + epsilon).sqrt()).collect();
+        let shifts: Vec<f64> =
+            (0..channels).map(|c| f64::from(vectors[1][c]) - f64::from(vectors[2][c]) * gains[c]).collect();
+        let after: usize = x.shape[2..].iter().product();
+        let channel = |k: usize| k / after % channels;
+        self.affine(&x, |k| (gains[channel(k)] as f32, shifts[channel(k)] as f32))
+    }
+
+    fn layer_norm(&mut self, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let x = needed(inputs, 0)?;
+        let rank = x.shape.len();
+        let attributes = self.attributes("axis epsilon stash_type")?;
+        let other = attributes.int("stash_type", 1)? != 1 || self.wanted() > 1;
+        fail_if(other, "its mean and deviation are used, or its numbers are not f32")?;
+        let over: Vec<usize> = (axis(attributes.int("axis", -1)?, rank)?..rank).collect();
+        let count: usize = over.iter().map(|&k| x.shape[k]).product();
+        for &k in &over {
+            self.within_sequence(&x, k)?;
+        }
+        let epsilon = attributes.float("epsilon", 1e-5)?;
+        let mut affine = Vec::new();
+        for (k, name) in [(1, "Scale"), (2, "B")] {
+            let data = match given(inputs, k) {
+                None => vec![if k == 1 { 1.0 } else { 0.0 }; count],
+                Some(value) => {
+                    let tensor = self.known(&value, name)?;
+                    let shape: Vec<usize> = over.iter().map(|&k| x.shape[k]).collect();
+                    Value::floats(tensor.shape, tensor.data).broadcast(&shape)?.known_floats()?
+                }
+            };
+            affine.push(Tensor { shape: vec![count], data });
+        }
+        let [gain, bias] = &affine[..] else { return Err("it has no scale".into()) };
+        self.over_rows(&x, &over, |width| {
+            let layer = Layer::new(CellKind::LayerNorm, width, width).param("epsilon", epsilon).option("gain");
+            layer.tensor("gain", gain.clone()).tensor("bias", bias.clone())
+        })
+    }
+
+    fn reduce(&mut self, op: &str, inputs: &[Option<Value>]) -> Result<Value, Stop> {
+        let x = needed(inputs, 0)?;
+        let rank = x.shape.len();
+        let attributes = self.attributes("axes keepdims noop_with_empty_axes")?;
+        let mut axes = attributes.ints("axes")?;
+        if let Some(given) = given(inputs, 1) {
+            axes = Some(given.known_ints()?.to_vec());
+        }
+        let over: Vec<usize> = match axes {
+            Some(axes) if !axes.is_empty() => axes.iter().map(|&on| axis(on, rank)).collect::<Result<_, _>>()?,
+            _ if attributes.int("noop_with_empty_axes", 0)? != 0 => return Ok(x),
+            _ => (0..rank).collect(),
+        };
+        for &k in &over {
+            if x.axes[k].is_some_and(|of| self.setup.inputs[of.0].said[of.1].is_none_or(|said| said > 1))
+                || x.shape[k] > 1
+            {
+                self.within_sequence(&x, k)?;
+            }
+        }
+        let keeps = attributes.int("keepdims", 1)? != 0;
+        let kept: Vec<usize> = (0..rank).filter(|k| keeps || !over.contains(k)).collect();
+        let shape: Vec<usize> = kept.iter().map(|k| if over.contains(k) { 1 } else { x.shape[*k] }).collect();
+        let out_axes = kept.iter().map(|k| if over.contains(k) { None } else { x.axes[*k] }).collect();
+        let count: usize = over.iter().map(|&k| x.shape[k]).product();
+        if count == 1 {
+            return Ok(x.reshaped(shape)?.with_axes(out_axes));
+        }
+        let time = self.steps_axis(&x).filter(|axis| !over.contains(axis));
+        let rows = self.others(&x, time, &over);
+        let order: Vec<usize> = rows.iter().chain(&over).copied().collect();
+        let operand = self.operand(&x, &order, rows.len(), time, false)?;
+        let layer = match op {
+            "ReduceMax" => {
+                let pool = Layer::new(CellKind::Pool, count, 1).option("max");
+                pool.extent("in_height", count).extent("kernel_height", count)
+            }
+            _ => {
+                let weight = if op == "ReduceMean" { 1.0 / count as f32 } else { 1.0 };
+                Layer::dense(Tensor { shape: vec![1, count], data: vec![weight; count] }, None, Activation::Identity)
+            }
+        };
+        let made = self.layered(Layered::plain(layer), &operand)?;
+        let dims: Vec<usize> = rows.iter().map(|&k| x.shape[k]).collect();
+        let all: Vec<usize> = time.into_iter().chain(rows.iter().copied()).collect();
+        let natural: Vec<usize> = time.map(|axis| x.shape[axis]).into_iter().chain(dims).collect();
+        // Restores the order of the remaining dimensions; reduced dimensions are 1 if they are kept.
+        let mut sorted: Vec<usize> = (0..all.len()).collect();
+        sorted.sort_by_key(|&k| all[k]);
+        Ok(made.value(natural).transposed(&sorted)?.reshaped(shape)?.with_axes(out_axes))
+    }
+}
+
+/// The output of a layer as a value. `dims` are its dimensions after time, and `order` says which dimensions of
+/// `like` they are. The result has the dimension order of `like`.
+fn shaped(made: Made, like: &Value, time: Option<usize>, order: &[usize], dims: &[usize]) -> Result<Value, String> {
+    let all: Vec<usize> = time.into_iter().chain(order.iter().copied()).collect();
+    let shape: Vec<usize> = time.map(|axis| like.shape[axis]).into_iter().chain(dims.iter().copied()).collect();
+    let kept = |(k, &from): (usize, &usize)| if shape[k] == like.shape[from] { like.axes[from] } else { None };
+    let axes = all.iter().enumerate().map(kept).collect();
+    made.value(shape).with_axes(axes).transposed(&inverse(&all))
+}

@@ -1,0 +1,344 @@
+//! Builds layers over values: finds the layer outputs that the elements of an operand come from, row by row, and adds a
+//! layer that reorders them where necessary.
+
+use tidegate::internals::{activation::Activation, cell::CellKind};
+
+use super::made::{Layered, Made, MadeOf, Operand};
+use super::value::{Element, Value, strides};
+use super::{Role, graph::Session, graph::Stop};
+use crate::canonical::{MAX_NODES, MAX_SIZE, Tensor};
+use crate::error::ImportError;
+use crate::format::{layer::Layer, network::Direction, network::Source, refuse::err_if, refuse::fail_if};
+
+/// Maximum number of weights of a layer that selects elements.
+const MAX_SELECTION: usize = 1 << 20;
+
+/// The position of a feature in a row, or a constant.
+type Place = Result<usize, f32>;
+
+/// A part of a row.
+enum Piece {
+    /// All features of a row of this output.
+    Whole(Made),
+    /// Features of a row of this output, by position, and constants.
+    Some(Made, Vec<Place>),
+}
+
+impl Session<'_> {
+    fn needs_window<T>(&self, what: &str) -> Result<T, Stop> {
+        Err(ImportError::NeedsWindow { what: what.to_owned() }.into())
+    }
+
+    pub fn layered(&mut self, layered: Layered, operand: &Operand) -> Result<Made, Stop> {
+        if layered.direction != Direction::Forward && operand.time.is_some() && !self.setup.windowed {
+            return self.needs_window("an operator that runs backwards");
+        }
+        let values: usize = layered.layer.tensors.values().map(|tensor| tensor.data.len()).sum();
+        let left = self.weights_left.checked_sub(values);
+        self.weights_left = left.ok_or("its layers have too many weights")?;
+        let backward = layered.direction != Direction::Forward && operand.time.is_some();
+        let width = layered.layer.output_size;
+        let misfit = width == 0 || width > MAX_SIZE || layered.layer.input_size > MAX_SIZE;
+        fail_if(misfit, format_args!("it has more than {MAX_SIZE} features, or none"))?;
+        let made = MadeOf {
+            time: operand.time,
+            rows: operand.rows,
+            width,
+            backward,
+            source: None,
+            pending: Some((layered, operand.sources.clone())),
+        };
+        self.push(made)
+    }
+
+    fn push(&mut self, made: MadeOf) -> Result<Made, Stop> {
+        fail_if(self.made.len() >= 4 * MAX_NODES, format_args!("the network has more than {MAX_NODES} layers"))?;
+        self.made.push(made);
+        Ok(Made(self.made.len() as u32 - 1))
+    }
+
+    /// The layer and its inputs, if the layer is not in the network yet.
+    pub fn pending_layer(&self, made: Made) -> Option<&(Layered, Vec<Source>)> {
+        self.made[made.0 as usize].pending.as_ref()
+    }
+
+    /// A copy of a pending output, computed by `layer` instead.
+    pub fn variant(&mut self, made: Made, layer: Layer) -> Result<Made, Stop> {
+        let mut other = self.made[made.0 as usize].clone();
+        if let Some((layered, _)) = &mut other.pending {
+            layered.layer = layer;
+        }
+        self.push(other)
+    }
+
+    /// The source of an output in the network. Adds its layer if necessary.
+    pub fn source(&mut self, made: Made) -> Result<Source, Stop> {
+        let of = &mut self.made[made.0 as usize];
+        if let Some(source) = &of.source {
+            return Ok(source.clone());
+        }
+        let (layered, sources) = of.pending.take().ok_or("it reads a value that no layer computes")?;
+        let sources: Vec<&Source> = sources.iter().collect();
+        let fresh = std::mem::replace(&mut self.network.fresh, layered.fresh);
+        let source = self.network.directed(layered.layer, &sources, layered.direction);
+        self.network.fresh = fresh;
+        of.source = Some(source.clone());
+        Ok(source)
+    }
+
+    pub fn node_of(&mut self, made: Made) -> Result<String, Stop> {
+        Ok(self.source(made)?.name().to_owned())
+    }
+
+    /// The network's port for an input, with all of its steps.
+    fn port(&mut self, input: u32) -> Result<Made, Stop> {
+        if let Some(&made) = self.ports.get(&input) {
+            return Ok(made);
+        }
+        let of = &self.setup.inputs[input as usize];
+        let time = self.time_of(input);
+        let steps = time.map(|axis| of.shape[axis]);
+        let size = of.shape.iter().product::<usize>() / steps.unwrap_or(1).max(1);
+        let fits = (1..=MAX_SIZE).contains(&size);
+        fail_if(!fits, format_args!("input {:?} has more than {MAX_SIZE} features, or none", of.name))?;
+        let mut source = self.network.input(&of.name, size);
+        if let (Some(steps), true) = (steps, self.setup.windowed) {
+            let fits = steps.checked_mul(size).is_some_and(|all| all <= MAX_SIZE);
+            fail_if(!fits, format_args!("a window of {steps} steps of {size} features is too large"))?;
+            source = self.network.window(&source, steps);
+        }
+        let made = MadeOf { time: steps, rows: 1, width: size, backward: false, source: Some(source), pending: None };
+        let made = self.push(made)?;
+        self.ports.insert(input, made);
+        Ok(made)
+    }
+
+    pub fn time_of(&self, input: u32) -> Option<usize> {
+        let of = &self.setup.inputs[input as usize];
+        (0..of.shape.len()).find(|&axis| self.setup.roles.get(&(input as usize, axis)) == Some(&Role::Time))
+    }
+
+    /// The last row of a layer's output over a sequence, or the first row, which is the final one of a backward layer.
+    fn last_of(&mut self, made: Made, first: bool) -> Result<Made, Stop> {
+        if let Some(&last) = self.ends.get(&(made, first)) {
+            return Ok(last);
+        }
+        let source = self.source(made)?;
+        let of = self.made[made.0 as usize].clone();
+        let source = if self.setup.windowed {
+            self.network.last(&source, first)
+        } else if first {
+            return self.needs_window("an operator that reads the first step");
+        } else {
+            source
+        };
+        let width = of.rows * of.width;
+        let last = MadeOf { time: None, rows: 1, width, backward: false, source: Some(source), pending: None };
+        let last = self.push(last)?;
+        self.ends.insert((made, first), last);
+        Ok(last)
+    }
+
+    /// Replaces all elements by elements of layer outputs: inputs by their ports, states by the last outputs.
+    pub(super) fn of_layers(&mut self, elements: &mut [Element], timed: bool) -> Result<(), Stop> {
+        for element in elements {
+            *element = match *element {
+                Element::Input(input, index) => {
+                    let port = self.port(input)?;
+                    let index = match self.time_of(input) {
+                        None => index,
+                        Some(axis) => {
+                            // Time is the first dimension of a port.
+                            let shape = &self.setup.inputs[input as usize].shape;
+                            let stride = strides(shape)[axis];
+                            let (index, steps) = (index as usize, shape[axis]);
+                            let size = shape.iter().product::<usize>() / steps;
+                            let step = index / stride % steps;
+                            (step * size + index / (stride * steps) * stride + index % stride) as u32
+                        }
+                    };
+                    Element::Of(port.0, index)
+                }
+                Element::State(state, index) => {
+                    let of = self.states[state as usize].clone();
+                    fail_if(of.state != "hidden", "it reads Y_c, which is only supported as an output of the graph")?;
+                    match self.made[of.made.0 as usize].time {
+                        Some(_) => Element::Of(self.last_of(of.made, of.first)?.0, index),
+                        // The layer runs over the rows within a step.
+                        None => {
+                            let made = &self.made[of.made.0 as usize];
+                            let row = if of.first { 0 } else { made.rows - 1 };
+                            Element::Of(of.made.0, (row * made.width) as u32 + index)
+                        }
+                    }
+                }
+                other => other,
+            };
+            // The element belongs to a single step of a sequence.
+            if let (Element::Of(made, index), false) = (*element, timed)
+                && let MadeOf { time: Some(steps), rows, width, backward, .. } = self.made[made as usize]
+            {
+                let (row, index) = (rows * width, index as usize);
+                let step = index / row;
+                if step + 1 == steps && !(backward && steps > 1) {
+                    fail_if(self.lens.is_some(), "it reads the last step of sequences that may end earlier")?;
+                    *element = Element::Of(self.last_of(Made(made), false)?.0, (index % row) as u32);
+                } else if !self.setup.windowed {
+                    return self.needs_window("an operator that reads single steps");
+                } else if step == 0 && backward {
+                    *element = Element::Of(self.last_of(Made(made), true)?.0, (index % row) as u32);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An operand with the dimensions `order` after time: the first `split` of them count rows, the others features.
+    pub fn rows(&mut self, value: &Value, order: &[usize], split: usize, time: Option<usize>) -> Result<Operand, Stop> {
+        let all: Vec<usize> = time.into_iter().chain(order.iter().copied()).collect();
+        let moved = value.transposed(&all)?;
+        let steps = time.map(|axis| value.shape[axis]);
+        let rows = order[..split].iter().map(|&axis| value.shape[axis]).product();
+        self.of_elements(moved.elements(), steps, rows)
+    }
+
+    /// An operand with these elements, in this order.
+    pub fn of_elements(&mut self, all: Vec<Element>, time: Option<usize>, rows: usize) -> Result<Operand, Stop> {
+        let mut elements = all;
+        let count = time.unwrap_or(1) * rows;
+        fail_if(elements.is_empty() || count == 0 || !elements.len().is_multiple_of(count), "it has no elements")?;
+        let width = elements.len() / count;
+        self.of_layers(&mut elements, time.is_some())?;
+        let pieces = self.pieces(&elements, time, count)?;
+        let mut sources = Vec::new();
+        for piece in pieces {
+            sources.push(match piece {
+                Piece::Whole(made) => self.in_rows(made, time, rows)?,
+                Piece::Some(made, places) => self.selected(made, time, rows, &places)?,
+            });
+        }
+        Ok(Operand { sources, time, rows, width })
+    }
+
+    /// The pieces of the first row. Every other row must have the same structure.
+    fn pieces(&self, elements: &[Element], time: Option<usize>, count: usize) -> Result<Vec<Piece>, Stop> {
+        let width = elements.len() / count;
+        // Elements of an output per row. An output without time cannot be a piece of a sequence: every step would read
+        // the same.
+        let row_len = |made: u32| {
+            let of = &self.made[made as usize];
+            (of.len().is_multiple_of(count) && of.time.is_some() == time.is_some() || (count == 1 && of.len() > 0))
+                .then(|| of.len() / count)
+        };
+        let unlike = || Stop::from("its values do not come from the same place in every step or row".to_owned());
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        while at < width {
+            let mut some: Vec<Place> = Vec::new();
+            let mut from = None;
+            while at < width {
+                match elements[at] {
+                    Element::Of(made, index) => {
+                        let row = row_len(made).ok_or_else(unlike)?;
+                        let whole = index == 0
+                            && at + row <= width
+                            && (0..row).all(|k| elements[at + k] == Element::Of(made, k as u32));
+                        // If only constants precede it, they need its features in the same piece.
+                        if whole && (from.is_some() || some.is_empty()) {
+                            break;
+                        }
+                        if from.is_some_and(|from| from != made) {
+                            break;
+                        }
+                        from = Some(made);
+                        some.push(Ok(index as usize));
+                    }
+                    Element::Number(value) => some.push(Err(value)),
+                    _ => return Err(unlike()),
+                }
+                at += 1;
+            }
+            if some.is_empty() {
+                let Element::Of(made, _) = elements[at] else { return Err(unlike()) };
+                at += row_len(made).ok_or_else(unlike)?;
+                pieces.push(Piece::Whole(Made(made)));
+            } else {
+                let made = from.ok_or_else(|| Stop::from("it reads only constants".to_owned()))?;
+                pieces.push(Piece::Some(Made(made), some));
+            }
+        }
+        for (r, row) in elements.chunks(width).enumerate() {
+            let alike = row.iter().zip(elements).all(|(own, first)| match (*own, *first) {
+                (Element::Of(own, at), Element::Of(first, from)) => {
+                    own == first && row_len(own).is_some_and(|row| at as usize == from as usize + r * row)
+                }
+                (own, first) => own == first,
+            });
+            err_if(!alike, unlike)?;
+        }
+        Ok(pieces)
+    }
+
+    /// Whether the elements are complete layer outputs, so that nothing has to be selected.
+    pub(super) fn is_whole(&self, elements: &[Element], time: Option<usize>, rows: usize) -> bool {
+        let pieces = self.pieces(elements, time, time.unwrap_or(1) * rows);
+        pieces.is_ok_and(|pieces| pieces.iter().all(|piece| matches!(piece, Piece::Whole(_))))
+    }
+
+    /// The output of a layer, split into `rows` rows.
+    fn in_rows(&mut self, made: Made, time: Option<usize>, rows: usize) -> Result<Source, Stop> {
+        let of = self.made[made.0 as usize].clone();
+        let source = self.source(made)?;
+        let known = if self.setup.windowed { of.time.unwrap_or(1) } else { 1 };
+        let wanted = if self.setup.windowed { time.unwrap_or(1) } else { 1 } * rows;
+        if of.time.is_some() && time.is_none() {
+            if !self.setup.windowed {
+                return self.needs_window("an operator that reads several steps at once");
+            }
+            self.network.only_full_windows();
+        }
+        Ok(match (known * of.rows == wanted, wanted) {
+            (true, _) => source,
+            (false, 1) => source.flat(),
+            (false, _) => source.flat().in_rows(wanted),
+        })
+    }
+
+    /// Selected features of every row of an output, and constants.
+    fn selected(&mut self, made: Made, time: Option<usize>, rows: usize, places: &[Place]) -> Result<Source, Stop> {
+        let source = self.in_rows(made, time, rows)?;
+        let known = || places.iter().filter_map(|place| place.ok());
+        let (first, last) = known().min().zip(known().max()).ok_or("it reads only constants")?;
+        let width = source.size();
+        // A convolution with `span` taps and stride `first`, of which only the second position is kept, has fewer
+        // weights than a dense layer over all features.
+        let span = last + 1 - first;
+        let apart = first > 0 && width >= span && (width - span) / first == 1 && source.rows().is_none();
+        let (from, cols) = if apart { (first, span) } else { (0, width) };
+        let fits = cols.checked_mul(places.len()).is_some_and(|weights| weights <= MAX_SELECTION);
+        fail_if(!fits, format_args!("it selects {} of {cols} values, more than one layer can hold", places.len()))?;
+        let mut data = vec![0.0; cols * places.len()];
+        let mut bias = vec![0.0; places.len()];
+        for (row, place) in places.iter().enumerate() {
+            match *place {
+                Ok(place) => data[row * cols + place - from] = 1.0,
+                Err(value) => bias[row] = value,
+            }
+        }
+        let weights = Tensor { shape: vec![places.len(), cols], data };
+        let bias = bias.iter().any(|&value| value != 0.0).then(|| Tensor { shape: vec![places.len()], data: bias });
+        if !apart {
+            return Ok(self.network.add(Layer::dense(weights, bias, Activation::Identity), &[&source]));
+        }
+        let mut layer = Layer::new(CellKind::Conv, width, places.len())
+            .optional("bias", bias)
+            .extent("in_height", width)
+            .extent("kernel_height", span)
+            .extent("stride_height", first)
+            .extent("out_height", 2)
+            .tensor("weights", weights);
+        layer.output_size = 2 * places.len();
+        let both = self.network.add(layer, &[&source]).in_rows(2);
+        Ok(self.network.last(&both, false))
+    }
+}

@@ -1,0 +1,31 @@
+//! Conditions under which an import fails, one line each.
+
+use std::fmt::Display;
+
+use crate::error::{ImportError, Result};
+
+/// Refuses `what` if `found`.
+pub(super) fn unsupported_if(found: bool, what: impl Display) -> Result<()> {
+    if found { Err(ImportError::Unsupported(what.to_string())) } else { Ok(()) }
+}
+
+/// Asks for the length of the sequences if `what`, which reads all of a sequence, is `found`.
+pub(super) fn needs_window_if(found: bool, what: impl Display) -> Result<()> {
+    if found { Err(ImportError::NeedsWindow { what: what.to_string() }) } else { Ok(()) }
+}
+
+/// The error of a layer, with its name and class.
+pub(super) fn in_layer(layer: &str, class: &str, error: ImportError) -> ImportError {
+    let escaped = |text: &str| text.escape_debug().to_string();
+    ImportError::Layer { layer: escaped(layer), class: escaped(class), source: Box::new(error) }
+}
+
+/// Fails with this error if `failed`.
+pub(super) fn err_if<E>(failed: bool, error: impl FnOnce() -> E) -> Result<(), E> {
+    if failed { Err(error()) } else { Ok(()) }
+}
+
+/// Fails with a reason that does not name the node or tensor yet.
+pub(super) fn fail_if(failed: bool, reason: impl Display) -> Result<(), String> {
+    if failed { Err(reason.to_string()) } else { Ok(()) }
+}

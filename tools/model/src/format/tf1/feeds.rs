@@ -1,0 +1,100 @@
+//! Sources of values in a graph: constants, placeholders, features of a wav file.
+
+use super::evaluate::{Evaluator, Outputs, Value};
+use super::symbol::{BATCH, Dim, Expr, LENGTH, TIME, fail_if};
+use super::{front_end::FrontEnd, graph::Source};
+use crate::format::graphdef::{BOOL, FLOAT, INT32, INT64, TensorShape, attr_value::Value as Attr};
+
+impl Evaluator<'_> {
+    pub(super) fn constant(&mut self, node: usize) -> Outputs {
+        if let Some(branch) = self.branch(node)
+            && self.value(Source { node: branch, output: 0 })? == Value::Dead
+        {
+            return Ok(vec![Value::Dead]);
+        }
+        let Some(Attr::Tensor(proto)) = self.graph.attr(node, "value") else { return Err("it has no value".into()) };
+        if proto.dtype == FLOAT {
+            let len: usize = proto.dims()?.iter().product();
+            self.arena.spend(len)?;
+            let id = self.arena.constant(proto.floats()?)?;
+            return Ok(vec![Value::Real(id)]);
+        }
+        if proto.dtype == BOOL && proto.dims()?.is_empty() {
+            return Ok(vec![Value::Bool { value: proto.flag()?, shape: Vec::new() }]);
+        }
+        if proto.dtype != INT32 && proto.dtype != INT64 {
+            return Ok(vec![Value::Nothing]);
+        }
+        let len: usize = proto.dims()?.iter().product();
+        self.spend_ints(len)?;
+        let (dims, data) = proto.ints()?;
+        fail_if(dims.len() > 1, "integers must be a scalar or a vector")?;
+        // Smaller integers are reserved for symbols.
+        fail_if(data.iter().any(|&value| value < i64::from(i32::MIN)), "its integers are too large")?;
+        Ok(vec![Value::Ints { is_scalar: dims.is_empty(), data }])
+    }
+
+    /// A placeholder: features, or the lengths of sequences.
+    pub(super) fn placeholder(&mut self, node: usize) -> Outputs {
+        let (dims, any_rank) = match self.graph.attr(node, "shape") {
+            Some(Attr::Shape(TensorShape { dim, unknown_rank: false })) => (&dim[..], false),
+            _ => (&[][..], true),
+        };
+        match self.graph.attr(node, "dtype") {
+            Some(&Attr::Type(FLOAT)) if dims.is_empty() && !any_rank => {
+                return Err("a number is fed: freeze the graph with a constant in its place".into());
+            }
+            Some(&Attr::Type(FLOAT)) => {}
+            Some(&Attr::Type(INT32 | INT64)) if dims.len() == 1 || any_rank => {
+                let name = &self.graph.nodes[node].def.name;
+                self.note(format!("{name:?} is taken as the length of sequences that are full"));
+                return self.ints(false, vec![LENGTH]);
+            }
+            _ => {
+                return Err("its value is not known when the network is imported: only floats [batch, steps, features] and the lengths of sequences can be fed"
+                    .into());
+            }
+        }
+        fail_if(!(2..=4).contains(&dims.len()), "its shape must be [batch, steps, features]")?;
+        let mut shape = Vec::new();
+        for (axis, dim) in dims.iter().enumerate() {
+            let size = match (axis, dim.size) {
+                (_, size) if (1..=65_535).contains(&size) => size,
+                (0, -1) => BATCH,
+                (1, -1) if dims.len() > 2 => TIME,
+                _ => return Err("its shape must be [batch, steps, features], the features known".into()),
+            };
+            shape.push(if axis == 1 && dims.len() > 2 { self.windowed(size)? } else { size });
+        }
+        Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
+    }
+
+    /// The number of steps, or that given by the user if the graph leaves it open.
+    fn windowed(&mut self, steps: Dim) -> Result<Dim, String> {
+        let Some(window) = self.window else { return Ok(steps) };
+        let window = window as Dim;
+        let said = format_args!("its sequences have {steps} steps, but --window says {window}");
+        fail_if(steps != TIME && steps != window, said)?;
+        self.window_used = true;
+        Ok(window)
+    }
+
+    /// A placeholder with a default. Features are fed; for anything else the default is used.
+    pub(super) fn with_default(&mut self, node: usize, default: &Value) -> Outputs {
+        match *default {
+            Value::Real(id) if self.arena.shape(id).len() > 1 => self.placeholder(node),
+            _ => {
+                let name = &self.graph.nodes[node].def.name;
+                self.note(format!("{name:?} has its default"));
+                Ok(vec![default.clone()])
+            }
+        }
+    }
+
+    pub(super) fn mfcc(&mut self, node: usize) -> Outputs {
+        let front_end = FrontEnd::read(self.graph, node)?;
+        let shape = vec![1, self.windowed(front_end.frames as Dim)?, Dim::from(front_end.mfcc.coefficients)];
+        self.front_end = Some(front_end);
+        Ok(vec![Value::Real(self.arena.make(Expr::Input(node), shape)?)])
+    }
+}

@@ -1,0 +1,168 @@
+//! Cells and layers over sequences, from the body of a loop or from the steps of an unrolled one.
+
+use super::pattern::{self, Found};
+use super::symbol::{Arena, At, Cell, Dim, Expr, Id, NO_FORM, fail_if, intern, is_symbol};
+
+pub const MAX_DEPTH: usize = 100;
+const UNKNOWN: &str = "no known cell has this form";
+const MAX_CELLS: usize = 256;
+
+/// The sequence [batch, time, ...] of the values of `value` in the body of loop `frame`, over `turns` iterations.
+pub fn of_loop(arena: &mut Arena, frame: usize, value: Id, turns: Dim, depth: usize) -> Result<Id, String> {
+    if let Some(&lifted) = arena.lifted.get(&(frame, value)) {
+        return Ok(lifted);
+    }
+    fail_if(depth == MAX_DEPTH, format_args!("the loop's body is deeper than {MAX_DEPTH}"))?;
+    let lifted = match *arena.expr(value) {
+        Expr::Step(sequence, At::Turn(of)) if of == frame => {
+            fail_if(arena.shape(sequence)[1] != turns, "the loop does not run over all steps of its input")?;
+            sequence
+        }
+        _ => match pattern::find(arena, value).filter(|found| within(arena, frame, found)) {
+            Some(found) => {
+                check_initial(arena, &found)?;
+                let x = of_loop(arena, frame, found.x, turns, depth + 1)?;
+                rnn(arena, found.cell, x)?
+            }
+            None => {
+                let is_state = matches!(arena.expr(value), Expr::Variable(_));
+                fail_if(is_state || arena.operands(value).is_empty(), UNKNOWN)?;
+                fail_if(!arena.is_stepwise(value), NO_FORM)?;
+                let operands = arena.operands(value).into_iter();
+                let lifted = operands.map(|operand| of_loop(arena, frame, operand, turns, depth + 1));
+                let operands: Result<Vec<Id>, String> = lifted.collect();
+                arena.with_operands(value, &operands?)?
+            }
+        },
+    };
+    arena.lifted.insert((frame, value), lifted);
+    Ok(lifted)
+}
+
+/// Whether the states of a cell are variables of this loop.
+fn within(arena: &Arena, frame: usize, found: &Found) -> bool {
+    let own = |id: Id| match *arena.expr(id) {
+        Expr::Variable(variable) => arena.variables[variable].frame == frame,
+        _ => false,
+    };
+    own(found.hidden) && found.state.is_none_or(|[old, _]| own(old))
+}
+
+fn check_initial(arena: &Arena, found: &Found) -> Result<(), String> {
+    for id in [Some(found.hidden), found.state.map(|[old, _]| old)].into_iter().flatten() {
+        let initial = match *arena.expr(id) {
+            Expr::Variable(variable) => arena.variables[variable].initial,
+            _ => id,
+        };
+        fail_if(!arena.is_zero(initial), "the state before the first step must be zeros")?;
+    }
+    Ok(())
+}
+
+fn rnn(arena: &mut Arena, cell: Cell, x: Id) -> Result<Id, String> {
+    let mut shape = arena.shape(x).to_vec();
+    fail_if(shape.len() != 3, "a cell must run over [batch, steps, features]")?;
+    shape[2] = cell.output_size() as Dim;
+    let number = intern(&mut arena.cells, cell, MAX_CELLS);
+    let number = number.ok_or_else(|| format!("it has more than {MAX_CELLS} cells"))?;
+    arena.make(Expr::Rnn(number, x), shape)
+}
+
+/// The sequence [batch, time, ...] that consists of these steps.
+pub fn of_steps(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> {
+    let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Err("it has no steps".into()) };
+    fail_if(depth == MAX_DEPTH, format_args!("the network is deeper than {MAX_DEPTH}"))?;
+    let operands = arena.operands(first).len() + 1;
+    arena.spend_steps(steps.len().saturating_mul(operands))?;
+    // All steps of one sequence, forward or reversed.
+    if let (&Expr::Step(sequence, _), &Expr::Step(other, _)) = (arena.expr(first), arena.expr(last))
+        && sequence == other
+    {
+        let count = arena.shape(sequence)[1];
+        let used = format_args!("{} steps of a sequence are used, but not all", steps.len());
+        fail_if(is_symbol(count) || count != steps.len() as Dim, used)?;
+        let place = |id: Id| match *arena.expr(id) {
+            Expr::Step(from, At::Step(step)) if from == sequence => Some(step),
+            Expr::Step(from, At::Last) if from == sequence => Some(steps.len() - 1),
+            _ => None,
+        };
+        if steps.iter().enumerate().all(|(k, &step)| place(step) == Some(k)) {
+            return Ok(sequence);
+        }
+        if steps.iter().enumerate().all(|(k, &step)| place(step) == Some(steps.len() - 1 - k)) {
+            return arena.reverse(sequence);
+        }
+        return Err("steps are used in another order than the sequence's".into());
+    }
+    if let Some(found) = pattern::find(arena, last) {
+        if arena.is_zero(found.hidden) && steps.len() > 1 {
+            let turned: Vec<Id> = steps.iter().rev().copied().collect();
+            let sequence = of_cell(arena, &turned, depth)?;
+            return arena.reverse(sequence);
+        }
+        return of_cell(arena, steps, depth);
+    }
+    let same_layer = steps.iter().all(|&step| alike(arena.expr(first), arena.expr(step)));
+    fail_if(!same_layer, "its steps are not computed alike")?;
+    let operands: Vec<Vec<Id>> = steps.iter().map(|&step| arena.operands(step)).collect();
+    let mut lifted = Vec::new();
+    for k in 0..operands[0].len() {
+        let of_each: Option<Vec<Id>> = operands.iter().map(|operands| operands.get(k).copied()).collect();
+        let of_each = of_each.ok_or("its steps are not computed alike")?;
+        lifted.push(of_steps(arena, &of_each, depth + 1)?);
+    }
+    if lifted.is_empty() { Err(NO_FORM.into()) } else { arena.with_operands(first, &lifted) }
+}
+
+/// Whether two expressions differ only in their operands.
+fn alike(a: &Expr, b: &Expr) -> bool {
+    match (a, b) {
+        (Expr::Unary(a, _), Expr::Unary(b, _)) => a == b,
+        (Expr::Affine(_, a, b), Expr::Affine(_, c, d)) | (Expr::Clip(_, a, b), Expr::Clip(_, c, d)) => a == c && b == d,
+        (Expr::Slice(_, a), Expr::Slice(_, b)) => a == b,
+        (Expr::Norm(_, a, b, c), Expr::Norm(_, d, e, f)) => (a, b, c) == (d, e, f),
+        (Expr::Softmax(_), Expr::Softmax(_)) | (Expr::Add(..), Expr::Add(..)) => true,
+        (Expr::Mul(..), Expr::Mul(..)) | (Expr::Maximum(..), Expr::Maximum(..)) => true,
+        (Expr::Concat(a), Expr::Concat(b)) => a.len() == b.len(),
+        (Expr::Linear(a), Expr::Linear(b)) => a.has_weights_of(b) && a.bias == b.bias && a.units == b.units,
+        _ => false,
+    }
+}
+
+/// The sequence of outputs of a cell; `steps` are its outputs from the first step on.
+fn of_cell(arena: &mut Arena, steps: &[Id], depth: usize) -> Result<Id, String> {
+    let mut before: Option<(Id, Option<Id>)> = None;
+    let &[.., last] = steps else { return Err("it has no steps".into()) };
+    let cell = pattern::find(arena, last).ok_or(UNKNOWN)?.cell;
+    let mut inputs = Vec::new();
+    for &step in steps {
+        let found = pattern::find(arena, step).ok_or(UNKNOWN)?;
+        match before {
+            None => check_initial(arena, &found)?,
+            Some((hidden, state)) if found.hidden == hidden && found.state.map(|[old, _]| old) == state => {}
+            Some(_) => return Err("a step does not follow the one before it".into()),
+        }
+        let same = found.cell == cell || (arena.is_zero(found.hidden) && cell.begins_as(&found.cell));
+        fail_if(!same, "its steps have different weights")?;
+        before = Some((step, found.state.map(|[_, new]| new)));
+        inputs.push(found.x);
+    }
+    let x = of_steps(arena, &inputs, depth + 1)?;
+    rnn(arena, cell, x)
+}
+
+/// The outputs of an unrolled cell from its first step up to `last`.
+pub fn chain(arena: &mut Arena, last: Id) -> Option<Vec<Id>> {
+    let mut steps = vec![last];
+    let mut found = pattern::find(arena, last)?;
+    while !arena.is_zero(found.hidden) {
+        if matches!(arena.expr(found.hidden), Expr::Variable(_)) || steps.len() == 65_535 {
+            return None;
+        }
+        steps.push(found.hidden);
+        arena.spend_steps(1).ok()?;
+        found = pattern::find(arena, found.hidden)?;
+    }
+    steps.reverse();
+    Some(steps)
+}

@@ -1,0 +1,39 @@
+//! TFLite models (<https://ai.google.dev/edge/litert>), float and integer: `UNIDIRECTIONAL_SEQUENCE_LSTM` and the
+//! layers around it.
+//!
+//! TFLite runs a whole sequence at once; the imported network runs it step by step. The dimension after the batch is
+//! time. An operator that needs all steps (a `RESHAPE` to one row, a convolution) reads a window. An integer model
+//! keeps its integers: canonical tensors hold the dequantized weights, and [`Integers`](crate::canonical::Integers)
+//! holds the parameters of the integer arithmetic.
+
+mod conv;
+mod flat;
+mod integers;
+mod layers;
+mod lower;
+mod lstm;
+mod rows;
+mod schema;
+
+use self::lower::Reader;
+use super::{Imported, Options, refuse::unsupported_if};
+use crate::{data::one_line, error::ImportError, error::Result};
+
+const FORMAT: &str = "TFLite model";
+/// Identifier at byte 4 of a file.
+pub(super) const MAGIC: &[u8] = b"TFL3";
+
+fn malformed(reason: String) -> ImportError {
+    ImportError::Malformed { format: FORMAT, reason: one_line(&reason) }
+}
+
+fn unsupported(what: String) -> ImportError {
+    ImportError::Unsupported(what)
+}
+
+pub(super) fn import(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
+    unsupported_if(options.description.is_some(), "--arch with a file that holds its architecture")?;
+    unsupported_if(options.window.is_some(), "--window with a file whose sequences have a length")?;
+    let model = schema::Model::read(bytes)?;
+    Reader::new(&model, bytes.len()).import(&format!("{name}, TFLite"))
+}

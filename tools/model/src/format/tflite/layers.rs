@@ -1,0 +1,249 @@
+//! The layers around an LSTM, and operators that only move values.
+
+use tidegate::internals::{activation::Activation, cell::CellKind};
+
+use super::integers::{Counted, Counts, Multiplier, limits};
+use super::lower::{Along, Reader, Refused, Trouble, Value};
+use super::rows::{Precision, Rows};
+use super::schema::{Operator, Type};
+use crate::canonical::Tensor;
+use crate::format::{layer::Layer, refuse::fail_if};
+
+/// Maximum number of features that the integer sums of a softmax can hold.
+const MOST_CLASSES: usize = 511;
+/// Integer bits of the exponents in an integer softmax.
+const EXPONENT_BITS: i32 = 5;
+
+impl Reader<'_> {
+    /// The value with `features` features in each step or row. A value that is available as a whole may be split into
+    /// rows.
+    fn in_rows_of(&mut self, value: Value, features: usize) -> Result<Value, Trouble> {
+        if value.features() == features {
+            return Ok(value);
+        }
+        let value = self.flat(value);
+        let total = value.features();
+        let fits = features > 0 && total.is_multiple_of(features);
+        fail_if(!fits, format_args!("its input has {total} features, but it needs {features}"))?;
+        let source = if total == features { value.source } else { value.source.in_rows(total / features) };
+        Ok(Value { source, ..value })
+    }
+
+    /// The output of a layer over rows, as a tensor of shape `shape`.
+    fn shaped(&self, value: Value, shape: Vec<usize>) -> Refused {
+        let outer = |steps: usize| match shape.iter().position(|&dim| dim != 1) {
+            Some(axis) if shape[axis] == steps => Some(axis),
+            _ => None,
+        };
+        let (steps, rows) = match (value.along, value.source.rows()) {
+            (Along::Stream(axis), _) => (value.shape[axis], false),
+            (_, Some(rows)) => (rows, true),
+            (_, None) => (1, false),
+        };
+        let (elements, features) = (shape.iter().try_fold(1_usize, |all, &dim| all.checked_mul(dim)), value.features());
+        let misfit = elements != steps.checked_mul(features);
+        fail_if(misfit, format_args!("its output is {shape:?}, but it computes {steps} x {features}"))?;
+        let along = match (outer(steps), rows) {
+            _ if steps == 1 => Along::Nothing,
+            (Some(axis), true) => Along::Rows(axis),
+            (Some(axis), false) => Along::Stream(axis),
+            (None, _) => return Err(format!("its output is {shape:?}, where no dimension counts {steps} steps").into()),
+        };
+        Ok(Value { shape, along, ..value })
+    }
+
+    pub(super) fn dense(&mut self, operator: &Operator<'_>) -> Refused {
+        const ACTIVATION: usize = 0;
+        const WEIGHTS_FORMAT: usize = 1;
+        let x = self.value(operator, 0)?;
+        let other = operator.option(WEIGHTS_FORMAT, 0_i8)? != 0;
+        fail_if(other, "attribute weights_format is not DEFAULT, which is not supported")?;
+        let shape = self.output_shape(operator)?;
+        let rows = self.rows(operator, ACTIVATION, x.counts, Precision::OfScales)?;
+        let Rows { shape: weights_shape, weights, bias, activation, integers } = rows;
+        let &[units, features] = weights_shape.as_slice() else { return Err("its weights are not a matrix".into()) };
+        let misfit = bias.as_ref().is_some_and(|bias| bias.len() != units);
+        fail_if(misfit, format_args!("its bias does not have {units} values"))?;
+        let bias = bias.map(|data| Tensor { shape: vec![units], data });
+        let x = self.in_rows_of(x, features)?;
+        let layer = Layer::dense(Tensor { shape: weights_shape, data: weights }, bias, activation);
+        let (source, counts) = self.counted(layer, &x.source, integers);
+        self.shaped(Value { source, counts, ..x }, shape)
+    }
+
+    pub(super) fn reshape(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        let shape = self.output_shape(operator)?;
+        self.same_counts(operator, &x)?;
+        let misfit = shape.iter().product::<usize>() != x.shape.iter().product::<usize>();
+        fail_if(misfit, format_args!("it makes {shape:?} of {:?}", x.shape))?;
+        let Some(steps) = x.along.axis().map(|axis| x.shape[axis]) else { return Ok(Value { shape, ..x }) };
+        // Steps stay steps if the first dimension longer than 1 still counts them.
+        match shape.iter().position(|&dim| dim != 1) {
+            Some(axis) if shape[axis] == steps && axis + 1 < shape.len() => {
+                Ok(Value { shape, along: x.along.moved(|_| axis), ..x })
+            }
+            _ => Ok(Value { shape, ..self.flat(x) }),
+        }
+    }
+
+    pub(super) fn transpose(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        self.same_counts(operator, &x)?;
+        let (_, order, _) = self.integers(operator, 1, Type::I32)?.ok_or("its perm is missing")?;
+        let order: Option<Vec<usize>> = order.iter().map(|&axis| usize::try_from(axis).ok()).collect();
+        let order = order.filter(|order| {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            sorted.into_iter().eq(0..x.shape.len())
+        });
+        let order = order.ok_or("its perm is not a permutation of its input's dimensions")?;
+        let moves = !order.iter().copied().filter(|&axis| x.shape[axis] != 1).is_sorted();
+        fail_if(moves, "it moves elements, which is not supported")?;
+        let shape: Vec<usize> = order.iter().map(|&axis| x.shape[axis]).collect();
+        let moved = |axis: usize| order.iter().position(|&from| from == axis).unwrap_or(axis);
+        Ok(Value { shape, along: x.along.moved(moved), ..x })
+    }
+
+    /// Slices that keep the last step or all steps.
+    pub(super) fn strided_slice(&mut self, operator: &Operator<'_>) -> Refused {
+        const BEGIN_MASK: usize = 0;
+        const END_MASK: usize = 1;
+        const SHRINK_MASK: usize = 4;
+        let x = self.value(operator, 0)?;
+        self.same_counts(operator, &x)?;
+        for (field, name) in [(2, "ellipsis_mask"), (3, "new_axis_mask")] {
+            let is_set = operator.option(field, 0_i32)? != 0;
+            fail_if(is_set, format_args!("attribute {name} is set, which is not supported"))?;
+        }
+        let mask = |field: usize| operator.option(field, 0_i32);
+        let (begins, ends, shrinks) = (mask(BEGIN_MASK)?, mask(END_MASK)?, mask(SHRINK_MASK)?);
+        let mut list = |index: usize| -> Result<Vec<i64>, Trouble> {
+            match self.integers(operator, index, Type::I32)? {
+                Some((_, values, _)) if values.len() == x.shape.len() => Ok(values),
+                _ => Err(format!("its input {index} has no number for each dimension of its input").into()),
+            }
+        };
+        let (begin, end, strides) = (list(1)?, list(2)?, list(3)?);
+        let steps = x.along.axis();
+        let mut shape = Vec::new();
+        let mut is_last = false;
+        for (axis, &dim) in x.shape.iter().enumerate() {
+            let (bit, size) = (1 << axis, dim as i64);
+            let from = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
+            let shrinks = shrinks & bit != 0;
+            let first = if begins & bit != 0 && !shrinks { 0 } else { from(begin[axis]) };
+            let behind = match () {
+                () if shrinks => first.saturating_add(1),
+                () if ends & bit != 0 => size,
+                () => from(end[axis]).min(size),
+            };
+            let stride = strides[axis];
+            fail_if(stride != 1, format_args!("its stride {axis} is {stride}, which is not supported"))?;
+            match (first, behind) {
+                (0, behind) if behind == size => {}
+                (first, behind) if Some(axis) == steps && first == size - 1 && behind == size => is_last = true,
+                _ => {
+                    let what = format!("it selects {first} to {behind} of dimension {axis}");
+                    return Err(format!("{what}, which is neither all nor the last step").into());
+                }
+            }
+            if !shrinks {
+                shape.push(if Some(axis) == steps && is_last { 1 } else { dim });
+            }
+        }
+        match x.along {
+            along if !is_last => {
+                let shifted = |axis: usize| axis - (0..axis).filter(|of| shrinks & 1 << of != 0).count();
+                Ok(Value { shape, along: along.moved(shifted), ..x })
+            }
+            Along::Rows(_) => {
+                let source = self.network.last(&x.source, false);
+                Ok(Value { source, shape, along: Along::Nothing, counts: x.counts })
+            }
+            _ => Ok(Value { shape, ..self.last(x) }),
+        }
+    }
+
+    pub(super) fn softmax(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        let shape = self.output_shape(operator)?;
+        let beta = operator.option(0, 0.0_f32)?;
+        let classes = x.shape.last().copied().unwrap_or(1);
+        let output = self.output_counts(operator)?;
+        let x = self.in_rows_of(x, classes)?;
+        let layer = Layer::new(CellKind::Softmax, classes, classes);
+        let (Some(input), Some(output)) = (x.counts, output) else {
+            fail_if(x.counts.is_some() || output.is_some(), "only one of its input and its output is of int8")?;
+            fail_if(beta != 1.0, format_args!("attribute beta is {beta}, not 1, which is not supported"))?;
+            let source = self.network.add(layer, &[&x.source]);
+            return self.shaped(Value { source, ..x }, shape);
+        };
+        if output != (Counts { scale: 1.0 / 256.0, zero_point: -128 }) {
+            let Counts { scale, zero_point } = output;
+            return Err(format!("its output has scale {scale} and zero point {zero_point}, not 1/256 and -128").into());
+        }
+        let many = classes > MOST_CLASSES;
+        fail_if(many, format_args!("it has {classes} classes, but integers support only {MOST_CLASSES}"))?;
+        let scaled = f64::from(beta) * f64::from(input.scale) * f64::from(1 << (31 - EXPONENT_BITS));
+        let by = Multiplier::of(scaled.min(f64::from(i32::MAX))).filter(|by| by.shift >= 0);
+        let by = by.ok_or_else(|| format!("attribute beta is {beta}, which integers do not support"))?;
+        let most = f64::from((1 << EXPONENT_BITS) - 1) * f64::from(1 << (31 - EXPONENT_BITS));
+        let reach = (most / f64::from(by.shift).exp2()).floor() as i32;
+        let counted = Counted::of(output).number("factor", by.factor).number("lift", by.shift).number("reach", reach);
+        let (source, counts) = self.counted(layer, &x.source, Some((output, counted)));
+        self.shaped(Value { source, counts, ..x }, shape)
+    }
+
+    pub(super) fn quantize(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        let Some(output) = self.output_counts(operator)? else { return Err("its output is a float tensor".into()) };
+        let Some(input) = x.counts else {
+            let computed = !self.is_float_input(&x);
+            fail_if(computed, "it quantizes the output of float operators, which is not supported")?;
+            return Ok(self.quantized_input(x, output));
+        };
+        let by = Multiplier::of(f64::from(input.scale) / f64::from(output.scale))
+            .ok_or("the quotient of its scales is out of range")?;
+        Ok(self.brought(x, output, by))
+    }
+
+    /// Adds no layer: the scale and zero point of the output port say what its integers mean.
+    pub(super) fn dequantize(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        fail_if(x.counts.is_none(), "its input is not of int8")?;
+        let output = operator.outputs.first().copied().flatten();
+        let is_read = self.model.operators.iter().any(|of| of.inputs.contains(&output));
+        fail_if(is_read, "float operators read its output, which is not supported")?;
+        Ok(x)
+    }
+
+    pub(super) fn activation(&mut self, operator: &Operator<'_>) -> Refused {
+        let x = self.value(operator, 0)?;
+        let of = match operator.op {
+            "LOGISTIC" => Activation::Sigmoid,
+            "TANH" => Activation::Tanh,
+            "RELU" => Activation::Relu,
+            _ => Activation::Relu6,
+        };
+        let layer = Layer::new(CellKind::Activation, x.features(), x.features()).activation("activation", of);
+        let Some(input) = x.counts else {
+            let source = self.network.add(layer, &[&x.source]);
+            return Ok(Value { source, ..x });
+        };
+        let output = self.output_counts(operator)?.ok_or("its input is of int8, but its output is not")?;
+        let limits = limits(of, output).ok_or("its integer form is not supported")?;
+        // Computed in the precision of the scales, unlike in `QUANTIZE`.
+        let by =
+            Multiplier::of((input.scale / output.scale).into()).ok_or("the quotient of its scales is out of range")?;
+        let counted = Counted::of(output).requantized("", by).limited(output, limits);
+        let (source, counts) = self.counted(layer, &x.source, Some((output, counted)));
+        Ok(Value { source, counts, ..x })
+    }
+
+    /// Checks that an operator that only moves integers leaves scale and zero point unchanged.
+    fn same_counts(&self, operator: &Operator<'_>, x: &Value) -> Result<(), Trouble> {
+        let differ = self.output_counts(operator)? != x.counts;
+        Ok(fail_if(differ, "its input and its output differ in scale or zero point")?)
+    }
+}

@@ -1,0 +1,410 @@
+//! Reads a graph operator by operator and keeps the network value of each tensor.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate::internals::activation::Activation;
+
+use super::integers::{Counted, Counts, Multiplier};
+use super::schema::{Model, Operator, Quantization, Type, activation, floats, integers};
+use super::{malformed, unsupported};
+use crate::format::refuse::{err_if, fail_if, unsupported_if};
+use crate::format::{Imported, layer::Layer, network::Network, network::Source};
+use crate::{canonical::MAX_NODES, canonical::Schedule, error::ImportError, error::Result};
+
+/// Maximum number of elements read, as a multiple of the file's length: a shared tensor is read once for each operator.
+const MOST_READS: usize = 4;
+/// Elements that may be read in addition.
+const SPARE_READS: usize = 1 << 16;
+
+const LSTM: &str = "UNIDIRECTIONAL_SEQUENCE_LSTM";
+
+/// The dimension of a tensor that counts steps or rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// No dimension: all elements are available at once.
+    Nothing,
+    /// This dimension counts the steps of the stream.
+    Stream(usize),
+    /// This dimension counts the rows of a window.
+    Rows(usize),
+}
+
+impl Along {
+    /// The dimension, if there is one.
+    pub fn axis(self) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            Self::Stream(axis) | Self::Rows(axis) => Some(axis),
+        }
+    }
+
+    /// The same at the dimension that `moved` maps it to.
+    pub fn moved(self, moved: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::Nothing => Self::Nothing,
+            Self::Stream(axis) => Self::Stream(moved(axis)),
+            Self::Rows(axis) => Self::Rows(moved(axis)),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// The elements in the network; for a stream, those of one step.
+    pub source: Source,
+    pub shape: Vec<usize>,
+    pub along: Along,
+    /// Quantization of the integers; `None` for a float tensor.
+    pub counts: Option<Counts>,
+}
+
+impl Value {
+    /// Number of elements in each step or row.
+    pub fn features(&self) -> usize {
+        self.source.size()
+    }
+}
+
+/// Converts a graph to a network.
+pub struct Reader<'a> {
+    pub model: &'a Model<'a>,
+    pub network: Network,
+    values: BTreeMap<usize, Value>,
+    /// Windows over streams, by the name of the stream's source.
+    windows: BTreeMap<String, Source>,
+    /// Names of float inputs that are not quantized yet.
+    floats: BTreeSet<String>,
+    /// Number of steps of the sequences, if there are several.
+    steps: Option<usize>,
+    /// Whether any operator needs more than one step.
+    whole: bool,
+    pub left: usize,
+    notes: Vec<String>,
+}
+
+/// Shape and numbers of a float constant.
+pub type Floats = (Vec<usize>, Vec<f32>);
+
+/// Shape, numbers and quantization of an integer constant.
+pub type Whole = (Vec<usize>, Vec<i64>, Option<Quantization>);
+
+/// The value of an operator, or an error that does not name the operator yet.
+pub type Refused = Result<Value, Trouble>;
+
+/// A reason that still needs the operator's name, or a complete error.
+pub enum Trouble {
+    Reason(String),
+    Whole(ImportError),
+}
+
+impl From<ImportError> for Trouble {
+    fn from(error: ImportError) -> Self {
+        Self::Whole(error)
+    }
+}
+
+impl<T: Into<String>> From<T> for Trouble {
+    fn from(reason: T) -> Self {
+        Self::Reason(reason.into())
+    }
+}
+
+impl Operator<'_> {
+    /// The fused activation in this field of the options.
+    pub fn activation(&self, field: usize) -> Result<Activation, Trouble> {
+        let code = self.option(field, 0_i8)?;
+        Ok(activation(code).ok_or_else(|| format!("attribute fused_activation_function is {code}"))?)
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(model: &'a Model<'a>, bytes: usize) -> Self {
+        let mut network = Network::new();
+        network.fresh = true;
+        let left = MOST_READS.saturating_mul(bytes).saturating_add(SPARE_READS);
+        let (values, windows, floats) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Self { model, network, values, windows, floats, steps: None, whole: false, left, notes: Vec::new() }
+    }
+
+    pub fn import(mut self, source: &str) -> Result<Imported> {
+        let len = self.model.operators.len();
+        unsupported_if(len > MAX_NODES, format_args!("a graph of {len} operators, more than {MAX_NODES},"))?;
+        for &input in &self.model.inputs {
+            self.input(input)?;
+        }
+        for operator in &self.model.operators {
+            let value = self.operator(operator).map_err(|trouble| self.named(operator, trouble))?;
+            let &[Some(output)] = operator.outputs.as_slice() else {
+                return Err(self.named(operator, "it does not have exactly one output".into()));
+            };
+            self.values.extend(value.map(|value| (output, value)));
+        }
+        self.outputs()?;
+        let Self { network, steps, whole, notes, .. } = self;
+        let mut model = network.model(source.to_owned())?;
+        if let (Some(frames), true) = (steps, whole) {
+            let frames = u32::try_from(frames).map_err(|_| malformed("it has too many steps".into()))?;
+            model.architecture.schedule = Schedule::Windows { frames, every: frames };
+            model.validate()?;
+        }
+        Ok(Imported { model, notes })
+    }
+
+    /// The name of the operator's output, which TFLite uses as the node's name.
+    fn node(&self, operator: &Operator<'_>) -> String {
+        let names = operator.outputs.iter().flatten().map(|&output| self.model.tensors[output].name());
+        names.flatten().next().unwrap_or_default()
+    }
+
+    /// An error with the name of the operator.
+    fn named(&self, operator: &Operator<'_>, trouble: Trouble) -> ImportError {
+        let reason = match trouble {
+            Trouble::Reason(reason) => reason,
+            Trouble::Whole(ImportError::Unsupported(what)) => format!("{what} is not supported"),
+            Trouble::Whole(error) => return error,
+        };
+        ImportError::Node { node: self.node(operator), op: operator.name(), reason }
+    }
+
+    fn input(&mut self, number: usize) -> Result<()> {
+        let tensor = &self.model.tensors[number];
+        let (name, shape) = (tensor.name()?, tensor.shape()?);
+        let of = |what: String| unsupported(format!("input {name:?} {what}"));
+        let counts = match tensor.of {
+            Type::F32 => None,
+            Type::I8 => Some(self.counts(number)?.ok_or_else(|| of("of int8 without a scale".into()))?),
+            other => return Err(of(format!("of {}", other.name()))),
+        };
+        let open = tensor.open().unwrap_or_default();
+        if let Some(axis) = (1..shape.len()).find(|&axis| open.get(axis) == Some(&true)) {
+            return Err(of(format!("whose dimension {axis} is open")));
+        }
+        let has_lstm = self.model.operators.iter().any(|operator| operator.op == LSTM);
+        let (size, along) = match *shape {
+            [1, steps, features] | [steps, 1, features] if steps > 1 && has_lstm => {
+                let known = *self.steps.get_or_insert(steps);
+                err_if(known != steps, || of(format!("of {steps} steps beside another of {known}")))?;
+                (features, Along::Stream(usize::from(shape[0] == 1)))
+            }
+            [1, ..] => (shape.iter().product(), Along::Nothing),
+            _ => return Err(of(format!("of a batch: it is {shape:?}"))),
+        };
+        err_if(self.network.has_input(&name), || of("occurs twice".into()))?;
+        let source = self.network.input(&name, size);
+        let value = match counts {
+            None => {
+                self.floats.insert(name);
+                Value { source, shape, along, counts: None }
+            }
+            Some(counts) => self.quantized_input(Value { source, shape, along, counts: None }, counts),
+        };
+        self.values.insert(number, value);
+        Ok(())
+    }
+
+    /// Quantizes a float input and clamps it to 8 bits.
+    pub fn quantized_input(&mut self, value: Value, counts: Counts) -> Value {
+        self.floats.remove(value.source.name());
+        self.network.counts(&value.source, Counted::of(counts).integers());
+        self.brought(value, counts, Multiplier::ONE)
+    }
+
+    /// Requantizes integers to another scale and zero point.
+    pub fn brought(&mut self, value: Value, counts: Counts, by: Multiplier) -> Value {
+        let counted = Counted::of(counts).requantized("", by).limited(counts, [-128, 127]);
+        let layer = Layer::identity(value.source.size());
+        let (source, counts) = self.counted(layer, &value.source, Some((counts, counted)));
+        Value { source, counts, ..value }
+    }
+
+    /// Adds a layer, with the quantization of its output and its integers if it is one of integers.
+    pub fn counted(&mut self, layer: Layer, x: &Source, of: Option<(Counts, Counted)>) -> (Source, Option<Counts>) {
+        let source = self.network.add(layer, &[x]);
+        let counts = of.map(|(counts, counted)| {
+            self.network.counts(&source, counted.integers());
+            counts
+        });
+        (source, counts)
+    }
+
+    /// Whether a value is an unchanged float input.
+    pub fn is_float_input(&self, value: &Value) -> bool {
+        self.floats.contains(value.source.name())
+    }
+
+    fn outputs(&mut self) -> Result<()> {
+        err_if(self.model.outputs.is_empty(), || malformed("it has no output".into()))?;
+        let mut named = BTreeSet::new();
+        for &number in &self.model.outputs {
+            let name = self.model.tensors[number].name()?;
+            let uncomputed = || unsupported(format!("output {name:?}, which nothing computes,"));
+            let value = self.values.get(&number).cloned().ok_or_else(uncomputed)?;
+            // If any operator needs a whole window, streams become windows too.
+            let value = if self.whole { self.flat(value) } else { value };
+            unsupported_if(!named.insert(name.clone()), format_args!("output {name:?}, which occurs twice,"))?;
+            self.network.output(&name, &value.source);
+        }
+        Ok(())
+    }
+
+    /// The value with all of its elements available at once.
+    pub fn flat(&mut self, value: Value) -> Value {
+        let source = match value.along {
+            Along::Nothing => value.source,
+            Along::Rows(_) => value.source.flat(),
+            Along::Stream(axis) => {
+                self.whole = true;
+                let (steps, network) = (value.shape[axis], &mut self.network);
+                let name = value.source.name().to_owned();
+                let window = self.windows.entry(name).or_insert_with(|| network.frames(&value.source, steps, steps, 0));
+                window.clone().flat()
+            }
+        };
+        Value { source, along: Along::Nothing, ..value }
+    }
+
+    /// Takes the current step of a stream as the last step of its window.
+    pub fn last(&mut self, value: Value) -> Value {
+        self.whole = true;
+        Value { along: Along::Nothing, ..value }
+    }
+
+    /// The output of an operator; `None` if it is a constant.
+    fn operator(&mut self, operator: &Operator<'a>) -> Result<Option<Value>, Trouble> {
+        // A half-precision weight has its own operator that converts it to floats.
+        if operator.op == "DEQUANTIZE" && operator.inputs.first().is_some_and(|input| self.is_constant(*input)) {
+            return Ok(None);
+        }
+        let value = match operator.op {
+            LSTM => self.lstm(operator),
+            "FULLY_CONNECTED" => self.dense(operator),
+            "CONV_2D" => self.conv(operator),
+            "RESHAPE" | "SQUEEZE" | "EXPAND_DIMS" => self.reshape(operator),
+            "TRANSPOSE" => self.transpose(operator),
+            "STRIDED_SLICE" => self.strided_slice(operator),
+            "SOFTMAX" => self.softmax(operator),
+            "QUANTIZE" => self.quantize(operator),
+            "DEQUANTIZE" => self.dequantize(operator),
+            "LOGISTIC" | "TANH" | "RELU" | "RELU6" => self.activation(operator),
+            _ => {
+                let node = self.node(operator);
+                return Err(ImportError::UnreadOp { node, op: operator.name() }.into());
+            }
+        };
+        value.map(Some)
+    }
+
+    /// Number of the tensor at input `index` of an operator; `None` if it is left out.
+    pub fn port(&self, operator: &Operator<'_>, index: usize) -> Option<usize> {
+        operator.inputs.get(index).copied().flatten()
+    }
+
+    /// The computed value at input `index` of an operator.
+    pub fn value(&self, operator: &Operator<'_>, index: usize) -> Result<Value, Trouble> {
+        let number = self.port(operator, index).ok_or_else(|| format!("its input {index} is missing"))?;
+        match self.values.get(&number) {
+            Some(value) => Ok(value.clone()),
+            None => {
+                let name = self.model.tensors[number].name()?;
+                Err(format!("its input {index}, {name:?}, is not computed by an earlier operator").into())
+            }
+        }
+    }
+
+    fn output(&self, operator: &Operator<'_>) -> Result<usize, Trouble> {
+        Ok(operator.outputs.first().copied().flatten().ok_or("it has no output")?)
+    }
+
+    /// The shape of an operator's output according to the file.
+    pub fn output_shape(&self, operator: &Operator<'_>) -> Result<Vec<usize>, Trouble> {
+        Ok(self.model.tensors[self.output(operator)?].shape()?)
+    }
+
+    /// Refuses an operator whose output has another shape in the file.
+    pub fn has_shape(&self, operator: &Operator<'_>, shape: &[usize]) -> Result<(), Trouble> {
+        let found = self.output_shape(operator)?;
+        Ok(fail_if(found != shape, format_args!("its output is {found:?}, not {shape:?}"))?)
+    }
+
+    /// Quantization of an operator's output; `None` if the output is a float tensor.
+    pub fn output_counts(&self, operator: &Operator<'_>) -> Result<Option<Counts>, Trouble> {
+        let output = self.output(operator)?;
+        match self.model.tensors[output].of {
+            Type::F32 => Ok(None),
+            Type::I8 => Ok(Some(self.counts(output)?.ok_or("its output is of int8 without a scale")?)),
+            other => Err(format!("its output is of {}", other.name()).into()),
+        }
+    }
+
+    fn is_constant(&self, number: Option<usize>) -> bool {
+        number.is_some_and(|number| {
+            let tensor = &self.model.tensors[number];
+            !self.values.contains_key(&number) && self.model.data(tensor).is_ok_and(|data| data.is_some())
+        })
+    }
+
+    /// Quantization of an 8-bit or 16-bit tensor, which must have a single scale.
+    pub fn counts(&self, number: usize) -> Result<Option<Counts>> {
+        let tensor = &self.model.tensors[number];
+        let Some(Quantization { scales, zero_points, .. }) = tensor.quantization()? else { return Ok(None) };
+        match (scales.as_slice(), zero_points.as_slice()) {
+            ([scale], [zero_point]) if (-128..=127).contains(zero_point) => {
+                Ok(Some(Counts { scale: *scale, zero_point: *zero_point as i32 }))
+            }
+            _ => {
+                let name = tensor.name()?;
+                Err(unsupported(format!("tensor {name:?} with several scales, or with a zero point out of range")))
+            }
+        }
+    }
+
+    /// The constant that a `DEQUANTIZE` converts to this tensor, if there is one; otherwise the tensor itself.
+    fn behind(&self, number: usize) -> usize {
+        let gives = |of: &&Operator<'_>| of.op == "DEQUANTIZE" && of.outputs.first() == Some(&Some(number));
+        match self.model.operators.iter().find(gives) {
+            Some(of) if self.model.tensors[number].of == Type::F32 => {
+                of.inputs.first().copied().flatten().unwrap_or(number)
+            }
+            _ => number,
+        }
+    }
+
+    fn take(&mut self, number: usize) -> Result<()> {
+        let elements: usize = self.model.tensors[number].shape()?.iter().product();
+        unsupported_if(elements > self.left, "a graph whose operators share too many tensors")?;
+        self.left -= elements;
+        Ok(())
+    }
+
+    /// Shape and numbers of the float constant at input `index` of an operator; `None` if it is left out.
+    pub fn floats(&mut self, operator: &Operator<'_>, index: usize) -> Result<Option<Floats>, Trouble> {
+        let Some(number) = self.port(operator, index) else { return Ok(None) };
+        let number = self.behind(number);
+        let tensor = self.model.tensors[number];
+        if tensor.of == Type::I8 {
+            let name = format!("its input {index}, {:?},", tensor.name()?);
+            return Err(format!("{name} is of int8 beside floats (dynamic range quantization)").into());
+        }
+        self.take(number)?;
+        match floats(self.model, &tensor)? {
+            Some(values) => Ok(Some((tensor.shape()?, values))),
+            None => Err(format!("its input {index}, {:?}, is not a constant", tensor.name()?).into()),
+        }
+    }
+
+    /// Shape, numbers and quantization of the integer constant at input `index`, whose type must be `of`; `None` if it
+    /// is left out.
+    pub fn integers(&mut self, operator: &Operator<'_>, index: usize, of: Type) -> Result<Option<Whole>, Trouble> {
+        let Some(number) = self.port(operator, index) else { return Ok(None) };
+        let tensor = self.model.tensors[number];
+        if tensor.of != of {
+            let (name, found) = (tensor.name()?, tensor.of.name());
+            return Err(format!("its input {index}, {name:?}, is of {found}, not {}", of.name()).into());
+        }
+        self.take(number)?;
+        match integers(self.model, &tensor)? {
+            Some(values) => Ok(Some((tensor.shape()?, values, tensor.quantization()?))),
+            None => Err(format!("its input {index}, {:?}, is not a constant", tensor.name()?).into()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Imports models from state dicts, with an architecture that the user gives or that the names determine.
+
+use std::collections::BTreeMap;
+
+use safetensors::{Dtype, SafeTensors};
+
+use super::{names, state::State};
+use crate::data::{one_line, tensors::damage};
+use crate::format::{Imported, Options};
+use crate::{canonical::Tensor, data::element::Element, data::element::Endian, error::ImportError, error::Result};
+
+impl State {
+    /// Imports the model with the architecture that the user gives or that the names determine.
+    pub fn import(self, name: &str, options: &Options) -> Result<Imported> {
+        let (description, found) = match &options.description {
+            Some(given) => (given.clone(), None),
+            None => {
+                let (description, text) = names::found(&self)?;
+                (description, Some(text))
+            }
+        };
+        let source = format!("{name}, PyTorch");
+        let mut imported = description.model("torch", &self.tensors, options.window, &source)?;
+        imported.notes.splice(0..0, self.notes.into_iter().chain(found));
+        Ok(imported)
+    }
+}
+
+/// Imports a safetensors file that another program wrote.
+pub(crate) fn import_safetensors(bytes: &[u8], name: &str, options: &Options) -> Result<Imported> {
+    let wrong = |reason: String| ImportError::Malformed { format: "safetensors file", reason: one_line(&reason) };
+    let file = SafeTensors::deserialize(bytes).map_err(|error| wrong(damage(&error)))?;
+    let mut state = State::default();
+    for (name, view) in file.iter() {
+        let element = element(view.dtype())
+            .ok_or_else(|| ImportError::Unsupported(format!("tensor {name:?} of type {:?}", view.dtype())))?;
+        let (data, lost) = element
+            .decode_counting(view.data(), Endian::Little)
+            .map_err(|reason| wrong(format!("tensor {name:?} {reason}")))?;
+        state.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data }, lost)?;
+    }
+    state.import(name, options)
+}
+
+/// Imports the tensors of a state dict from another source.
+pub(crate) fn import_tensors(tensors: BTreeMap<String, Tensor>, name: &str, options: &Options) -> Result<Imported> {
+    let order = tensors.keys().cloned().collect();
+    State { tensors, order, notes: Vec::new() }.import(name, options)
+}
+
+fn element(dtype: Dtype) -> Option<Element> {
+    Some(match dtype {
+        Dtype::BOOL => Element::Bool,
+        Dtype::U8 => Element::U8,
+        Dtype::I8 => Element::I8,
+        Dtype::I16 => Element::I16,
+        Dtype::I32 => Element::I32,
+        Dtype::I64 => Element::I64,
+        Dtype::F16 => Element::F16,
+        Dtype::BF16 => Element::Bf16,
+        Dtype::F32 => Element::F32,
+        Dtype::F64 => Element::F64,
+        _ => return None,
+    })
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+pub mod c_header;
+/// The crate that runs the images. Build scripts use this re-export, so that the features they need on the host stay
+/// separate from those of the firmware.
+pub use tidegate;
+
+pub mod backend;
+mod buffer;
+pub mod canonical;
+pub mod compare;
+pub mod data;
+pub mod drift;
+pub mod error;
+pub mod format;
+pub mod load;
+pub mod output;
+pub mod pack;
+pub mod quantize;
+pub mod runner;
+pub mod score;

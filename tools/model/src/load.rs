@@ -1,0 +1,304 @@
+//! Loads a model from any supported file, ready to run. Images are used as they are; everything else is imported and
+//! packed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use tidegate::internals::image::field::MAGIC_BYTES;
+use tidegate::{ImageError, Layout, Numeric};
+
+pub use crate::buffer::ImageBuffer;
+use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
+use crate::data::{DataError, read_tensors};
+use crate::error::ImportError;
+use crate::format::checkpoint::index_of;
+use crate::format::{self, Imported, Options};
+use crate::pack::{PackError, pack_with};
+use crate::quantize::{Ranges, RangesError};
+
+/// Why a model cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
+pub enum LoadError {
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error("{}: {source}{}", path.display(), advice(source))]
+    Import { path: PathBuf, source: ImportError },
+    #[error("{}: {source}: pack the model again, or fetch the image again", path.display())]
+    Image { path: PathBuf, source: ImageError },
+    #[error("{}: packed, {source}: make the model smaller, or its windows shorter or fewer", path.display())]
+    Packed { path: PathBuf, source: ImageError },
+    #[error("{}: {source}", path.display())]
+    Pack { path: PathBuf, source: PackError },
+    #[error("{}: {source}", path.display())]
+    Ranges { path: PathBuf, source: Box<RangesError> },
+    #[error("{}: {reason}", path.display())]
+    Setting { path: PathBuf, reason: String },
+}
+
+fn setting<T>(path: &Path, reason: impl Into<String>) -> Result<T, LoadError> {
+    Err(LoadError::Setting { path: path.to_owned(), reason: reason.into() })
+}
+
+fn advice(error: &ImportError) -> String {
+    match error.advice() {
+        "" => String::new(),
+        advice => format!("; {advice}"),
+    }
+}
+
+/// User settings that complete or override the model's file.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// JSON file with the architecture of a weights-only file.
+    pub arch: Option<PathBuf>,
+    /// Sequence length for networks that need the whole sequence.
+    pub window: Option<usize>,
+    /// Shapes of inputs of an ONNX graph, by name.
+    pub shapes: BTreeMap<String, Vec<usize>>,
+    /// Inputs of an ONNX graph that are weights, and the files that hold them.
+    pub binds: Vec<(String, PathBuf)>,
+    /// File with one label on each line. By default, `labels.txt` beside the model is read if the model has no labels.
+    pub labels: Option<PathBuf>,
+    /// Division of a stream into runs.
+    pub schedule: Option<Schedule>,
+    /// Name of a front end for [`Mfcc::named`], or a JSON file with one in the form of canonical models. Windows with
+    /// the graph's own length then start at the usual interval of this front end.
+    pub front_end: Option<PathBuf>,
+    /// Number of posteriors that the detector averages.
+    pub mean_of: Option<u32>,
+    /// Least mean posterior of an event, for every label that can cause events.
+    pub threshold: Option<f32>,
+    /// Minimum time between events in milliseconds.
+    pub refractory_ms: Option<u32>,
+}
+
+/// Loads and checks the image in `path`, or the image of the model in `path`.
+///
+/// # Errors
+/// If the file is neither an image nor a supported model.
+pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Result<ImageBuffer, LoadError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
+    if is_image(path)? {
+        let Settings { arch, window, shapes, binds, .. } = settings;
+        if arch.is_some() || window.is_some() || !shapes.is_empty() || !binds.is_empty() {
+            let holds = "is a flash image, which holds its architecture";
+            return setting(path, format!("{holds}: leave --arch, --window, --shape and --bind out"));
+        }
+        let bytes = fs::read(path).map_err(|error| DataError::io(path, "read", error))?;
+        let buffer = ImageBuffer::new(&bytes);
+        let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
+        if numeric.is_some_and(|numeric| numeric != model.numeric()) {
+            return setting(path, format!("is packed as {} already: leave --numeric out", model.numeric().name()));
+        }
+        return Ok(buffer);
+    }
+    let model = canonical(path, settings)?.model;
+    packed(path, &model, numeric.unwrap_or_else(|| model.architecture.numeric_or(Numeric::F32)))
+}
+
+/// Packs and checks the image of a canonical model that was read from `path`. The ranges for integers are measured over
+/// noise.
+///
+/// # Errors
+/// If the model cannot be packed.
+pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
+    let ranges = if numeric.needs_ranges() {
+        let failed = |source| LoadError::Ranges { path: path.to_owned(), source: Box::new(source) };
+        Ranges::from_noise(model).map_err(failed)?
+    } else {
+        Ranges::default()
+    };
+    packed_with(path, model, numeric, &ranges, Layout::Portable)
+}
+
+/// Like [`packed`], with the ranges of the model's values, and a layout for its weights.
+pub fn packed_with(
+    path: &Path,
+    model: &Canonical,
+    numeric: Numeric,
+    ranges: &Ranges,
+    layout: Layout,
+) -> Result<ImageBuffer, LoadError> {
+    let failed = |source| LoadError::Pack { path: path.to_owned(), source };
+    let buffer = ImageBuffer::new(&pack_with(model, numeric, ranges, layout).map_err(failed)?);
+    buffer.model().map_err(|source| LoadError::Packed { path: path.to_owned(), source })?;
+    Ok(buffer)
+}
+
+/// Whether `path` starts like an image. A checkpoint may be given by its prefix.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn is_image(path: &Path) -> Result<bool, DataError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
+    let failed = |error| DataError::io(path, "read", error);
+    let mut head = [0; MAGIC_BYTES.len()];
+    match fs::File::open(path).map_err(failed)?.read_exact(&mut head) {
+        Ok(()) => Ok(head == MAGIC_BYTES),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A model with the settings applied.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: Canonical,
+    /// The file of the labels, if they are not from the model itself.
+    pub labels_from: Option<PathBuf>,
+    /// Notes for the user on the import.
+    pub notes: Vec<String>,
+}
+
+/// Reads the model in `path` and applies the settings.
+///
+/// # Errors
+/// If the file is not a supported model, or a setting does not fit it.
+pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> {
+    let index = index_of(path);
+    let path = index.as_deref().unwrap_or(path);
+    if is_image(path)? {
+        return setting(path, "is a flash image already; give the model that it was packed from");
+    }
+    let options = options(settings)?;
+    let imported = format::import_with(path, &options).map_err(|source| match source {
+        ImportError::Io(error) => DataError::io(path, "read", error).into(),
+        source => LoadError::Import { path: path.to_owned(), source },
+    })?;
+    let Imported { mut model, notes } = imported;
+    let labels_from = apply_labels(path, settings, &mut model)?;
+    let architecture = &mut model.architecture;
+    if let Some(file) = &settings.front_end {
+        let (front_end, usual) = read_front_end(file)?;
+        // A graph whose input is features does not define how often windows start.
+        if let Schedule::Windows { frames, every } = &mut architecture.schedule
+            && frames == every
+        {
+            *every = usual.min(*frames);
+        }
+        architecture.front_end = Some(front_end);
+    }
+    if let Some(schedule) = settings.schedule {
+        architecture.schedule = schedule;
+    }
+    if architecture.detector.is_none() && !architecture.labels.is_empty() {
+        architecture.detector = Some(Detector::default_for(&architecture.labels, architecture.window_ms()));
+    }
+    if let Some(detector) = &mut architecture.detector {
+        detector.mean_of = settings.mean_of.unwrap_or(detector.mean_of);
+        for label in &mut detector.labels {
+            label.refractory_ms = settings.refractory_ms.unwrap_or(label.refractory_ms);
+            if label.threshold <= 1.0 {
+                label.threshold = settings.threshold.unwrap_or(label.threshold);
+            }
+        }
+    } else if settings.mean_of.is_some() || settings.threshold.is_some() || settings.refractory_ms.is_some() {
+        return setting(path, "has no labels to detect: give them with --labels FILE");
+    }
+    model.validate().or_else(|error| setting(path, error.to_string()))?;
+    Ok(Loaded { model, labels_from, notes })
+}
+
+/// The importer options of the user settings.
+///
+/// # Errors
+/// If a file with a part of the settings cannot be read, or lacks it.
+pub fn options(settings: &Settings) -> Result<Options, DataError> {
+    let mut options = Options::new(settings.arch.as_deref(), settings.window)?;
+    options.onnx.shapes.clone_from(&settings.shapes);
+    for (name, file) in &settings.binds {
+        let mut tensors = read_tensors(file)?;
+        let tensor = match tensors.len() {
+            1 => tensors.pop_first().map(|(_, tensor)| tensor),
+            _ => tensors.remove(name),
+        };
+        let missing = || DataError::new(file, format!("has no tensor {name:?}, which --bind takes from it"));
+        options.onnx.bound.insert(name.clone(), tensor.ok_or_else(missing)?);
+    }
+    Ok(options)
+}
+
+fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Result<Option<PathBuf>, LoadError> {
+    let architecture = &mut model.architecture;
+    let beside = path.with_file_name("labels.txt");
+    let file = match &settings.labels {
+        Some(file) => file.clone(),
+        None if architecture.labels.is_empty() && beside.is_file() => beside,
+        None => return Ok(None),
+    };
+    let text = fs::read_to_string(&file).map_err(|error| DataError::io(&file, "read", error))?;
+    let labels: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
+    let classes = architecture.outputs.first().map_or(0, |output| output.size);
+    if labels.len() != classes {
+        let (found, model) = (labels.len(), path.display());
+        let reason =
+            format!("has {found} labels, the model {model} has {classes} classes; give as many with --labels FILE");
+        return setting(&file, reason);
+    }
+    if architecture.labels != labels {
+        architecture.detector = None;
+    }
+    architecture.labels = labels;
+    Ok(Some(file))
+}
+
+/// The front end named by [`Mfcc::named`], or in a JSON file, and the number of frames from the start of one window to
+/// the next.
+///
+/// # Errors
+/// If neither a front end of this name nor such a file exists.
+pub fn read_front_end(file: &Path) -> Result<(Mfcc, u32), LoadError> {
+    if let Some(known) = file.to_str().and_then(Mfcc::named) {
+        return Ok(known);
+    }
+    if !file.exists() {
+        let known = Mfcc::NAMES.join(", ");
+        return setting(file, format!("is no file, and no front end has this name; known: {known}"));
+    }
+    let text = fs::read(file).map_err(|error| DataError::io(file, "read", error))?;
+    let front_end: Mfcc = serde_json::from_slice(&text).or_else(|error| {
+        setting(file, format!("is not a front end: {error}; `tidegate inspect MODEL --json` shows one"))
+    })?;
+    let every = front_end.every();
+    Ok((front_end, every))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canonical::Tensor;
+
+    /// A thousand windows at once, with the greatest possible state.
+    #[test]
+    fn a_model_whose_image_does_not_run_is_not_to_be_packed_again() {
+        let json = r#"{"version": 1, "source": "", "inputs": [{"name": "x", "size": 1}],
+            "nodes": [{"name": "l", "cell": "lstm", "inputs": ["x"], "options": ["projection"],
+                "input_size": 1, "hidden_size": 65535, "output_size": 1}],
+            "outputs": [{"name": "y", "size": 1, "from": "l"}],
+            "schedule": {"windows": {"frames": 1024, "every": 1}}}"#;
+        let tensor = |name: &str, shape: &[usize]| {
+            (format!("l.{name}"), Tensor { shape: shape.to_vec(), data: vec![0.5; shape.iter().product()] })
+        };
+        let gates = 4 * 65_535;
+        let tensors = [
+            tensor("input_weights", &[gates, 1]),
+            tensor("recurrent_weights", &[gates, 1]),
+            tensor("input_bias", &[gates]),
+            tensor("projection_weights", &[1, 65_535]),
+        ];
+        let mut model = Canonical { architecture: serde_json::from_str(json).unwrap(), tensors: tensors.into() };
+        let load = |model: &Canonical| packed(Path::new("a.safetensors"), model, Numeric::F16);
+        let error = load(&model).unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, LoadError::Packed { source: ImageError::TooLarge { node: 0 }, .. }), "{text}");
+        assert!(text.starts_with("a.safetensors: packed, ") && !text.contains("again"), "{text}");
+        model.architecture.schedule = Schedule::Windows { frames: 1024, every: 2 };
+        load(&model).unwrap();
+    }
+}

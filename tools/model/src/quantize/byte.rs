@@ -1,0 +1,160 @@
+//! Packing to the numeric `i8`, for models that are integer models already, such as TFLite's. Nothing is measured or
+//! chosen here: the integers of the model are arranged in the layout of the image.
+
+use std::collections::BTreeMap;
+
+use tidegate::internals::{
+    cell::{CellKind, CellSpec, Role, Storage, TensorSpec},
+    quant::RowBlock,
+};
+use tidegate::{Layout, Numeric};
+
+use super::node::{QuantizedNode, to_bytes};
+use super::{QuantizeError, Scales};
+use crate::canonical::{Canonical, Integers, Node, Tensor, dim, image_rows};
+
+const NUMERIC: Numeric = Numeric::I8;
+
+/// Returns the scale and the zero point of every value of a model. A value that a node only moves has those of the
+/// node's input.
+///
+/// # Errors
+/// If the model does not state them for an input or a node.
+pub fn counts(model: &Canonical) -> Result<(Scales, BTreeMap<String, i32>), QuantizeError> {
+    let architecture = &model.architecture;
+    let (mut scales, mut zero_points) = (BTreeMap::new(), BTreeMap::new());
+    let inputs = architecture.inputs.iter().map(|input| (&input.name, None));
+    for (name, moved) in inputs.chain(architecture.nodes.iter().map(|node| (&node.name, node.inputs.first()))) {
+        let stated = architecture.integers.get(name).map(|of| (f64::from(of.scale), of.zero_point));
+        let moved = || moved.and_then(|from| Some((*scales.get(from)?, *zero_points.get(from)?)));
+        let known = stated.or_else(moved);
+        let (scale, zero_point) = known.ok_or_else(|| QuantizeError::NotInIntegers { value: name.clone() })?;
+        scales.insert(name.clone(), scale);
+        zero_points.insert(name.clone(), zero_point);
+    }
+    Ok((Scales::of_known(scales), zero_points))
+}
+
+/// Converts a node to the form of the image, with the integers that its model states.
+///
+/// # Errors
+/// If the model lacks an integer that the cell needs, or the cell has no `i8` form.
+pub fn quantized(node: &Node, model: &Canonical, layout: Layout) -> Result<QuantizedNode, QuantizeError> {
+    let refuse = |with: String| QuantizeError::NoByteForm { node: node.name.clone(), cell: node.cell.clone(), with };
+    let kind = CellKind::from_name(&node.cell).ok_or_else(|| refuse(String::new()))?;
+    let (spec, integer) = (kind.spec(), kind.byte_spec().ok_or_else(|| refuse(String::new()))?);
+    let options = node.option_bits(spec);
+    if let Some(option) = (0..spec.options.len()).find(|bit| options & !integer.options & 1 << bit != 0) {
+        return Err(refuse(format!(" with {}", spec.options[option])));
+    }
+    // The limits of these cells are those of their activation.
+    let limited = integer.quantization.is_some_and(|rules| rules.activations == [Role::Limits]);
+    if let (Some((name, _)), false) = (node.activations.iter().next(), limited) {
+        return Err(refuse(format!(" whose {name} is not the default")));
+    }
+    let none = Integers::default();
+    let given = match model.architecture.integers.get(&node.name) {
+        Some(given) => given,
+        None if integer.numbers.is_empty() && integer.tensors.is_empty() => &none,
+        None => return Err(QuantizeError::NotInIntegers { value: node.name.clone() }),
+    };
+    let number = |name: &str| {
+        let number = given.numbers.get(name).copied();
+        number.ok_or_else(|| refuse(format!(" whose integers have no {name}")))
+    };
+    let numbers = integer.numbers.iter().map(|of| number(of.name)).collect::<Result<Vec<i32>, _>>()?;
+    let layer = Layer { node, spec, model, given, layout };
+    let tensor = |tensor: &TensorSpec| layer.tensor(tensor).map(Some).map_err(refuse);
+    let tensors = integer.tensors.iter().map(tensor).collect::<Result<Vec<_>, _>>()?;
+    Ok(QuantizedNode { options, numbers, is_limited: true, tensors, rows: Vec::new() })
+}
+
+struct Layer<'a> {
+    node: &'a Node,
+    spec: &'static CellSpec,
+    model: &'a Canonical,
+    given: &'a Integers,
+    layout: Layout,
+}
+
+impl Layer<'_> {
+    /// The bytes of a tensor. The error completes a sentence that begins with the name of the cell.
+    fn tensor(&self, tensor: &TensorSpec) -> Result<Vec<u8>, String> {
+        match tensor.storage {
+            Storage::Weights(_) => self.weights(tensor),
+            Storage::Requantized { .. } => {
+                let rows = self.rows(tensor, 3)?;
+                let blocks = rows.chunks(4).map(row_block).collect::<Option<Vec<_>>>();
+                let blocks = blocks.ok_or_else(|| format!(" whose {} have a shift out of its range", tensor.name))?;
+                Ok(to_bytes(blocks.as_flattened()))
+            }
+            Storage::Starts { .. } => {
+                let mut starts: Vec<i32> = self.rows(tensor, 1)?.into_iter().flatten().copied().collect();
+                starts.resize(starts.len().next_multiple_of(4), 0);
+                Ok(to_bytes(&starts))
+            }
+            _ => Err(format!(" with {}", tensor.name)),
+        }
+    }
+
+    /// The `each` integers of every row, ordered by unit.
+    fn rows(&self, tensor: &TensorSpec, each: usize) -> Result<Vec<&[i32]>, String> {
+        let (units, blocks) = (dim(self.node, self.spec, &tensor.rows), tensor.gates.len().max(1));
+        let given = self.given.rows.get(tensor.name).map(Vec::as_slice).unwrap_or_default();
+        if given.len() != units * blocks * each {
+            let needed = units * blocks * each;
+            return Err(format!(" whose {} are {} integers, not {needed}", tensor.name, given.len()));
+        }
+        let row = |index: usize| &given[((index % blocks) * units + index / blocks) * each..][..each];
+        Ok((0..units * blocks).map(row).collect())
+    }
+
+    /// The weights of a matrix in the order of the layout.
+    fn weights(&self, tensor: &TensorSpec) -> Result<Vec<u8>, String> {
+        let [name] = tensor.from else { return Err(format!(" with {}", tensor.name)) };
+        let scales = self.given.scales.get(*name).map(Vec::as_slice).unwrap_or_default();
+        let Some(Tensor { shape, data }) = self.model.tensors.get(&format!("{}.{name}", self.node.name)) else {
+            return Err(format!(" without {name}"));
+        };
+        let (rows, cols) = (shape.first().copied().unwrap_or(0), shape.get(1).copied().unwrap_or(1));
+        if scales.is_empty() || !rows.is_multiple_of(scales.len()) {
+            return Err(format!(" with {} scales for the {rows} rows of {name}", scales.len()));
+        }
+        let of_row = |index: usize| scales[index / (rows / scales.len())];
+        let integer = |(index, value): (usize, &f32)| {
+            let integer = (f64::from(*value) / f64::from(of_row(index / cols))).round();
+            (-128.0..=127.0).contains(&integer).then_some(integer as f32)
+        };
+        let integers = data.iter().enumerate().map(integer).collect::<Option<Vec<f32>>>();
+        let data = integers.ok_or_else(|| format!(" whose {name} are not 8-bit integers times their scales"))?;
+        let alone = [(format!("{}.{name}", self.node.name), Tensor { shape: shape.clone(), data })].into();
+        let rows = image_rows(self.node, self.spec, tensor, &alone);
+        let bytes = self.layout.block_bytes(NUMERIC, cols).ok_or_else(|| format!(" with too many {name}"))?;
+        Ok(rows.chunks(4 * cols).flat_map(|rows| self.block(rows, cols, bytes)).collect())
+    }
+
+    /// A block of four rows; the last one may hold fewer.
+    fn block(&self, rows: &[f32], cols: usize, bytes: usize) -> Vec<u8> {
+        let mut block = vec![0; bytes];
+        for (row, col) in
+            (0..4).flat_map(|row| (0..cols.next_multiple_of(self.layout.columns(NUMERIC))).map(move |col| (row, col)))
+        {
+            let weight = if col < cols { rows.get(row * cols + col).copied().unwrap_or(0.0) } else { 0.0 };
+            block[self.layout.place(NUMERIC, row, col)] = self.layout.code_of(NUMERIC, weight as i8);
+        }
+        block
+    }
+}
+
+/// Start, factor and shift of up to four rows.
+fn row_block(rows: &[&[i32]]) -> Option<RowBlock> {
+    let (mut block, mut shifts) = ([0; 9], [0; 4]);
+    for (at, row) in rows.iter().enumerate() {
+        let [start, factor, shift] = **row else { return None };
+        block[at] = start;
+        block[4 + at] = factor;
+        shifts[at] = i8::try_from(shift).ok()?.cast_unsigned();
+    }
+    block[8] = i32::from_le_bytes(shifts);
+    Some(block)
+}

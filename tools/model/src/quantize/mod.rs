@@ -1,0 +1,44 @@
+//! Quantization: converts a canonical model to the integer numerics. It chooses the scale of every value, the numbers
+//! of every node, and the bytes of its tensors.
+//!
+//! A value is an `i16` times a scale. A value that its activation bounds has the scale 2^-15. The scale of any other
+//! value follows from its [`Ranges`], which are measured while the model runs.
+
+use tidegate::Numeric;
+use tidegate::front_end::FrontEndError;
+
+pub mod byte;
+mod candidate;
+mod kept;
+mod lstm;
+mod node;
+mod noise;
+mod probe;
+mod ranges;
+mod report;
+mod rows;
+mod scales;
+mod seen;
+mod terms;
+
+pub use kept::{Kept, KeptWeight};
+pub use node::QuantizedNode;
+pub use noise::noise;
+pub use ranges::Ranges;
+pub use report::{Decisions, Report};
+pub use scales::Scales;
+pub use seen::{RangeRule, RangeRules, RangesError, Seen};
+
+/// Why a model has no integer form.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
+pub enum QuantizeError {
+    #[error(transparent)]
+    FrontEnd(#[from] FrontEndError),
+    #[error("the model has no integer scale for {value}, which {} needs: pack with --numeric i8x16", Numeric::I8.name())]
+    NotInIntegers { value: String },
+    #[error("{node} is a {cell}{with}, which the numeric i8 does not have: pack with --numeric i8x16")]
+    NoByteForm { node: String, cell: String, with: String },
+    #[error("{node} is a {cell}{with}, which the integer numerics do not have: pack with --numeric f16 or f32")]
+    NoIntegerForm { node: String, cell: String, with: String },
+}

@@ -1,0 +1,95 @@
+//! The published crates: each is packed as for the registry and compiled from its package alone, with the other packages in
+//! place of the registry's. `cargo publish --dry-run` does the same, but generates code for every dependency once more.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::Failure;
+use crate::firmware::workspace_target_dir;
+use crate::shell::{cargo, root, run as run_command, shown};
+
+/// Files that every package must contain.
+const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
+/// The packages' workspace. Its profile is the repository's, so that compiled dependencies are shared.
+const WORKSPACE: &str = "\
+[workspace]
+resolver = \"3\"
+members = [\"tidegate*\"]
+
+[profile.release]
+debug = \"line-tables-only\"
+
+[profile.release.build-override]
+debug = false
+
+[patch.crates-io]
+";
+
+/// Fails with the first package that lacks a file or does not compile, and where the stated Rust version is not the one
+/// that CI builds with.
+pub fn check() -> Result<(), Failure> {
+    let mut metadata = cargo(".", &["metadata", "--format-version", "1", "--no-deps", "--locked"]);
+    let output = metadata.output().map_err(|error| format!("`{}`: {error}", shown(&metadata)))?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
+    let published: Vec<(&str, &str)> = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|package| package["publish"].is_null())
+        .filter_map(|package| Some((package["name"].as_str()?, package["version"].as_str()?)))
+        .collect();
+    rust_version(&metadata)?;
+
+    // A package whose content has changed keeps its name, so none from an earlier run may stay.
+    let folder = workspace_target_dir().join("package");
+    let _ = fs::remove_dir_all(&folder);
+    let mut pack = cargo(".", &["package", "--no-verify", "--allow-dirty", "--locked", "--quiet"]);
+    pack.args(published.iter().flat_map(|(name, _)| ["--package", name]));
+    run_command("packing the published crates", pack)?;
+
+    let mut workspace = WORKSPACE.to_owned();
+    for (name, version) in &published {
+        let package = format!("{name}-{version}");
+        let mut extract = Command::new("tar");
+        extract.current_dir(&folder).args(["-xzf", &format!("{package}.crate")]);
+        run_command(&format!("unpacking {package}"), extract)?;
+        if let Some(missing) = FILES.iter().find(|file| !folder.join(&package).join(file).is_file()) {
+            return Err(format!("the package of {name} has no {missing}"));
+        }
+        workspace += &format!("{name} = {{ path = \"{package}\" }}\n");
+    }
+    let write = |file: &str, text: &[u8]| {
+        let path = folder.join(file);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let lock = root().join("Cargo.lock");
+    write("Cargo.lock", &fs::read(&lock).map_err(|error| format!("{}: {error}", lock.display()))?)?;
+    for (name, version) in &published {
+        let _ = fs::rename(folder.join(format!("{name}-{version}.crate")), folder.join(format!("{name}.crate")));
+    }
+    write("Cargo.toml", workspace.as_bytes())?;
+    let mut compile = cargo(".", &["check", "--workspace", "--release"]);
+    compile.current_dir(&folder).env("CARGO_TARGET_DIR", workspace_target_dir());
+    run_command("the packages compile", compile)
+}
+
+/// The `rust-version` of the crates is the toolchain that CI tests, because no older one is tested.
+fn rust_version(metadata: &Value) -> Result<(), Failure> {
+    let stated = metadata["packages"][0]["rust_version"].as_str().unwrap_or_default();
+    let rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).arg("--version").output();
+    let text = rustc.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let used = text.split_whitespace().nth(1).unwrap_or_default();
+    if used == stated || used.strip_prefix(stated).is_some_and(|rest| rest.starts_with('.')) {
+        return Ok(());
+    }
+    let difference =
+        format!("Cargo.toml states rust-version {stated}, but this is {used}: only the stated one is tested");
+    if std::env::var_os("CI").is_some() {
+        return Err(difference);
+    }
+    eprintln!("NOTE {difference}");
+    Ok(())
+}
