@@ -1,20 +1,20 @@
-//! What the example in C includes: the sizes of the spotter and the list of the clips.
+//! Writes the files that the example in C includes: the sizes of the spotter and the list of the clips.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use tidegate_tools::c_header::{array, header};
-use tidegate_tools::canonical::{Canonical, Port};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::pack;
-use tidegate_tools::tidegate::Numeric;
-use tidegate_tools::tidegate::image::Layout;
+use tidegate_model::c_header::{array, header};
+use tidegate_model::canonical::{Canonical, Port};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack;
+use tidegate_model::tidegate::{Layout, Numeric};
 
 use crate::spotter::Spotter;
 
-/// Beside `kws_f32.tgi` and `clip0.i16`, `clip1.i16`, ...; of each clip its label and how many samples it has. The spotter
-/// in integers is for `core/capi/tests/api.c`, and so is `hello` with its input in two parts and its logits.
+/// Writes `kws.h` and `kws.c` from the existing `kws_f32.tgi`, and `clips.h`: the label and the number of samples of
+/// `clip0.i16`, `clip1.i16`, ... The integer spotter, and `hello` with its input in two parts and its logits, are for
+/// `core/capi/tests/api.c`.
 pub fn write(out: &Path, spotter: &Spotter, mut hello: Canonical) -> Result<(), Box<dyn Error>> {
     let port = |name: &str, size, from: &str| Port { name: name.into(), size, from: from.into() };
     hello.architecture.inputs = vec![port("first", 1, ""), port("others", 3, "")];

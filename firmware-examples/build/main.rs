@@ -1,19 +1,17 @@
-//! Makes what the firmware includes: the memory map, the images and the recording.
+//! Writes the files that the firmware includes: the memory map, the images and the recording.
 
 mod c;
 mod spotter;
 mod vad;
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
-use tidegate_tools::pack::{pack, pack_with};
-use tidegate_tools::quantize::Ranges;
-use tidegate_tools::tidegate::Numeric;
-use tidegate_tools::tidegate::image::Layout;
+use tidegate_model::canonical::{Architecture, Canonical, Node, Port, Tensor};
+use tidegate_model::pack::{pack, pack_with};
+use tidegate_model::quantize::Ranges;
+use tidegate_model::tidegate::{Layout, Numeric};
 
 use spotter::{CLIPS, Spotter};
 
@@ -56,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     c::write(&out, &spotter, hello())
 }
 
-/// One static for each clip, so that a symbol tells its size.
+/// Writes one static for each clip, so that each symbol has the size of its clip.
 fn recording(out: &Path, spotter: &Spotter) -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={REPOSITORY}/{CLIPS}");
     let (mut statics, mut clips) = (String::new(), Vec::new());
@@ -72,7 +70,7 @@ fn recording(out: &Path, spotter: &Spotter) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(out.join("clips.rs"), statics)?)
 }
 
-/// The first layer of a model, whose features are within ±4.
+/// Packs the first layer of a model in integers. Its features are within ±4.
 fn in_integers(mut model: Canonical, layout: Layout) -> Result<Vec<u8>, Box<dyn Error>> {
     let Architecture { nodes, outputs, .. } = &mut model.architecture;
     nodes.truncate(1);
@@ -85,7 +83,7 @@ fn in_integers(mut model: Canonical, layout: Layout) -> Result<Vec<u8>, Box<dyn 
     Ok(pack_with(&model, Numeric::I8x16, &ranges, layout)?)
 }
 
-/// GRU 4 → 32 with the reset after the product, as Keras's and cuDNN's is.
+/// GRU 4 → 32 with the reset after the product, as in Keras and cuDNN.
 fn hello_gru() -> Canonical {
     let mut gru = node("gru", "gru", "features", [4, 32]);
     gru.options = vec!["reset_after".into()];
@@ -124,21 +122,17 @@ fn node(name: &str, cell: &str, input: &str, [input_size, output_size]: [usize; 
         input_size,
         hidden_size: output_size,
         output_size,
-        options: Vec::new(),
-        params: BTreeMap::new(),
-        activations: BTreeMap::new(),
-        extents: BTreeMap::new(),
-        unroll: None,
+        ..Node::default()
     }
 }
 
-/// Steps of 37 modulo 64, as 64ths around zero: exact in f32, and no two rows alike.
+/// Steps of 37 modulo 64, in 64ths around zero. They are exact in f32, and no two rows are equal.
 fn tensor(shape: &[usize]) -> Tensor {
     let data = (0..shape.iter().product()).map(|k: usize| (k * 37 % 64) as f32 / 64.0 - 0.5);
     Tensor { shape: shape.to_vec(), data: data.collect() }
 }
 
-/// A model of layers over four features: its output's name, layer and size.
+/// A model of layers over four features. The second argument is the output's name, layer and size.
 fn chain<const N: usize>(
     nodes: Vec<Node>,
     (output, from, size): (&str, &str, usize),
@@ -151,11 +145,7 @@ fn chain<const N: usize>(
         inputs: vec![port("features", 4, "")],
         nodes,
         outputs: vec![port(output, size, from)],
-        labels: Vec::new(),
-        front_end: None,
-        schedule: Schedule::Endless,
-        detector: None,
-        integers: BTreeMap::new(),
+        ..Architecture::default()
     };
     Canonical { architecture, tensors: tensors.map(|(name, tensor)| (name.into(), tensor)).into() }
 }

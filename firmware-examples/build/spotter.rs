@@ -1,18 +1,17 @@
-//! The keyword spotter that the firmware runs, and what it hears. `tests/firmware_twin.rs` includes this file too.
+//! The keyword spotter that the firmware runs, and its recordings. `tests/firmware_twin.rs` includes this file too.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::data::{read_audio_at, read_index};
-use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::pack::{pack, pack_with};
-use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::{clip_features, fit};
-use tidegate_tools::tidegate::image::Layout;
-use tidegate_tools::tidegate::{Model, Numeric, Schedule};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::data::{read_audio_at, read_index};
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::pack::{pack, pack_with};
+use tidegate_model::quantize::Ranges;
+use tidegate_model::runner::{clip_features, fit};
+use tidegate_model::tidegate::{Layout, Model, Numeric, Schedule};
 
-/// The shipped clips, from the repository on.
+/// Index of the shipped clips, relative to the repository.
 pub const CLIPS: &str = "assets/speech_commands/index.csv";
 
 /// A recorded word.
@@ -44,7 +43,7 @@ impl Spotter {
         Ok(Self { file, model, clips })
     }
 
-    /// Integers reach as far as these clips do.
+    /// Packs the model. The integer ranges are calibrated on these clips.
     pub fn pack(&self, numeric: Numeric, layout: Layout) -> Result<Vec<u8>, Box<dyn Error>> {
         if !numeric.is_integer() {
             return Ok(pack(&self.model, numeric)?);
@@ -58,7 +57,7 @@ impl Spotter {
     }
 }
 
-/// Of a clip by itself.
+/// The features of a single clip.
 fn features(model: &Model<'_>, samples: &[i16]) -> Result<Vec<f32>, Box<dyn Error>> {
     let mfcc = model.front_end().ok_or("the model has no front end")?;
     let Schedule::Windows { frames, .. } = model.schedule() else {

@@ -1,11 +1,11 @@
-/* What the example prints with. Formatted printing would cost more flash than the network. */
+/* Printing. Formatted printing would need more flash than the network. */
 #ifndef CONSOLE_H
 #define CONSOLE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The machine's: writes so many bytes. */
+/* Writes `len` bytes. Each machine implements it. */
 void console_write(const char *bytes, size_t len);
 
 /* Prints text as it is. */

@@ -1,4 +1,4 @@
-/* The example on a computer. */
+/* The console of the example on a host. */
 
 #include "console.h"
 

@@ -1,4 +1,4 @@
-/* The image in flash, on a multiple of 16 bytes. */
+/* The image in flash, aligned to 16 bytes. */
     .section .rodata.kws_image, "a"
     .balign 16
     .global kws_image

@@ -5,7 +5,7 @@
 #include "recording.h"
 #include "tidegate.h"
 
-/* All memory is here: nothing is allocated, and the linker says what there is. */
+/* All memory is static: nothing is allocated, and the linker reports its size. */
 static uint32_t state_words[KWS_STATE_WORDS];
 static uint32_t scratch[KWS_SCRATCH_WORDS];
 static uint32_t sound[KWS_FRONT_END_WORDS];
@@ -14,17 +14,17 @@ static tidegate_state state;
 static tidegate_front_end front_end;
 static tidegate_detector detector;
 
-/* What is done with the posteriors when a window of frames is full. */
+/* Handles the posteriors when a window of frames is full. */
 typedef tidegate_status decide(const float *posteriors, uint32_t now_ms);
 
-/* Ends the function with the first status that is not TIDEGATE_OK. */
+/* Returns the status from the function unless it is TIDEGATE_OK. */
 #define TRY(call)                                        \
     do {                                                 \
         const tidegate_status status = (call);           \
         if (status != TIDEGATE_OK) return status;        \
     } while (0)
 
-/* Samples in; `act` is called with every output of the network. */
+/* Processes samples; calls `act` with every output of the network. */
 static tidegate_status hear(const tidegate_model *model, const int16_t *samples, size_t len, uint32_t now_ms, decide *act)
 {
     while (len > 0) {
@@ -69,7 +69,7 @@ static tidegate_status print_and_detect(const float *posteriors, uint32_t now_ms
     return TIDEGATE_OK;
 }
 
-/* Each recorded word alone. */
+/* Runs each recorded word alone. */
 static tidegate_status each_clip(const tidegate_model *model)
 {
     size_t i;
@@ -83,7 +83,7 @@ static tidegate_status each_clip(const tidegate_model *model)
     return TIDEGATE_OK;
 }
 
-/* All of them with 0.6 s of zeros behind each, in blocks as a microphone hands them over: 10 ms. */
+/* Runs all words as one stream, each followed by 0.6 s of zeros, in blocks of 10 ms as from a microphone. */
 static tidegate_status stream(const tidegate_model *model)
 {
     enum { BLOCK = 160, GAP = 9600 };

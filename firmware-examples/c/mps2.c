@@ -1,4 +1,4 @@
-/* Start-up, console and end of the example on mps2-an386. */
+/* Start-up, console and exit of the example on mps2-an386. */
 
 #include "console.h"
 
@@ -46,7 +46,7 @@ __attribute__((noreturn)) void Reset_Handler(void)
     uint32_t *word, *here;
     const uint32_t *from = data_load;
     int status;
-    /* CPACR (Arm DDI 0403, B3.2.20): coprocessors 10 and 11 are the FPU. Before any function that may use it. */
+    /* CPACR (Arm DDI 0403, B3.2.20): coprocessors 10 and 11 are the FPU. Must precede any function that uses it. */
     *(volatile uint32_t *)0xe000ed88 |= 0xfu << 20;
     __asm__ volatile("dsb\n isb" ::: "memory");
     for (word = data_start; word < data_end; word++) *word = *from++;
@@ -62,7 +62,7 @@ __attribute__((noreturn)) void Reset_Handler(void)
     leave(status);
 }
 
-/* Armv7-M's first 16 words: the stack, and where the core goes on. */
+/* The first 16 words of Armv7-M: the initial stack pointer and the handlers. */
 __attribute__((section(".vectors"), used)) static const struct {
     uint32_t *stack;
     void (*handlers[15])(void);

@@ -1,6 +1,6 @@
 #include "recording.h"
 
-/* Each file as a symbol of its own: so the size of the program is told apart from what it hears. */
+/* Each file has its own symbol, so that the size of the program can be reported without the recordings. */
 #define CLIP_BYTES(number, label, len)                                             \
     __asm__(".section .rodata.clip" #number ", \"a\"\n"                            \
             ".balign 4\n"                                                          \

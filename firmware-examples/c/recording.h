@@ -1,11 +1,11 @@
-/* The shipped clips, which stand for a microphone. */
+/* The shipped clips, in place of a microphone. */
 #ifndef RECORDING_H
 #define RECORDING_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Made by the build script: CLIPS(CLIP) is CLIP(number, label, samples) for each. */
+/* Written by the build script: CLIPS(CLIP) is CLIP(number, label, samples) for each clip. */
 #include "clips.h"
 
 struct clip {

@@ -1,7 +1,9 @@
-//! Images and their inputs from a file of the host, one after the other: as many as one likes, in memory for one.
+//! Reads images and their inputs from a file of the host, one after the other: any number of cases in the memory for
+//! one.
 //!
-//! The file holds words, little-endian: one number for the program, then for each case the bytes of the image, the elements
-//! of the inputs, the image, and the inputs (i16), each filled up to whole words. `tests/bundles` writes it.
+//! The file consists of little-endian words: one number for the program, then for each case the size of the image in
+//! bytes, the number of elements of the inputs, the image, and the inputs (i16), both padded to whole words.
+//! `tests/bundles` writes it.
 
 use core::ffi::CStr;
 
@@ -11,29 +13,29 @@ use tidegate::{Aligned, ImageBytes, Model};
 
 use crate::arch::singleton;
 
-/// An LSTM of 128 units over 128 features in f32, and what every image has.
+/// Enough for an LSTM of 128 units over 128 features in f32.
 const IMAGE_BYTES: usize = 560 << 10;
 const INPUTS: usize = 32 << 10;
 
-/// A file, and the memory for a case.
+/// An open file, and the memory for a case.
 pub struct Bundle {
     file: File,
-    /// The first number in it.
+    /// The first number of the file.
     pub number: u32,
     image: &'static mut Aligned<[u8; IMAGE_BYTES]>,
     inputs: &'static mut [u8; 2 * INPUTS],
 }
 
-/// What a program runs.
+/// A network and its inputs.
 pub struct Case<'b> {
     /// The network.
     pub model: Model<'b>,
-    /// Step after step.
+    /// The inputs, step by step.
     pub inputs: &'b [[u8; 2]],
 }
 
 impl Bundle {
-    /// Opens a file in the folder that QEMU runs in. Only once.
+    /// Opens a file in the working directory of QEMU. Can be called only once.
     pub fn open(name: &CStr) -> Option<Self> {
         let image = singleton!(: Aligned<[u8; IMAGE_BYTES]> = Aligned([0; IMAGE_BYTES]))?;
         let inputs = singleton!(: [u8; 2 * INPUTS] = [0; 2 * INPUTS])?;
@@ -42,7 +44,7 @@ impl Bundle {
         Some(Self { file, number, image, inputs })
     }
 
-    /// The next case. `None` at the end; `Some(None)` if it is too large, cut off, or no image for this build.
+    /// The next case. `None` at the end; `Some(None)` if it is too large, truncated, or not an image for this build.
     pub fn next_case(&mut self) -> Option<Option<Case<'_>>> {
         let image_bytes = word(&mut self.file)? as usize;
         Some(self.read(image_bytes))
@@ -54,7 +56,7 @@ impl Bundle {
         fill(&mut self.file, image)?;
         let inputs = self.inputs.get_mut(..input_bytes.next_multiple_of(4))?;
         fill(&mut self.file, inputs)?;
-        // Its checksum takes longer than the steps.
+        // The checksum is skipped, because it would take longer than the steps.
         let model = Model::parse_structure(ImageBytes::new(image.get(..image_bytes)?).ok()?).ok()?;
         Some(Case { model, inputs: inputs.get(..input_bytes)?.as_chunks().0 })
     }

@@ -1,8 +1,8 @@
-//! A lamp that lights for a while.
+//! An LED that is switched on for a while.
 
 use embedded_hal::digital::OutputPin;
 
-/// Lights at an event and goes out some time after it, on any pin.
+/// Switches an LED on at an event and off some time after it, on any pin.
 #[derive(Debug)]
 pub struct Led<P> {
     pin: P,
@@ -11,28 +11,28 @@ pub struct Led<P> {
 }
 
 impl<P: OutputPin> Led<P> {
-    /// On `pin`, which is switched off.
+    /// Controls `pin`, which is switched off first.
     ///
     /// # Errors
-    /// The pin's.
+    /// If the pin fails.
     pub fn new(mut pin: P, lit_for_ms: u32) -> Result<Self, P::Error> {
         pin.set_low()?;
         Ok(Self { pin, lit_for_ms, lit_at: None })
     }
 
-    /// Switches on, from `now_ms` for the time given.
+    /// Switches on at `now_ms`, for the configured time.
     ///
     /// # Errors
-    /// The pin's.
+    /// If the pin fails.
     pub fn light(&mut self, now_ms: u32) -> Result<(), P::Error> {
         self.lit_at = Some(now_ms);
         self.pin.set_high()
     }
 
-    /// Switches off if it is time; says whether it did.
+    /// Switches off when the time has elapsed; returns whether it did.
     ///
     /// # Errors
-    /// The pin's.
+    /// If the pin fails.
     pub fn tick(&mut self, now_ms: u32) -> Result<bool, P::Error> {
         let due = self.lit_at.is_some_and(|since| now_ms.wrapping_sub(since) >= self.lit_for_ms);
         if due {

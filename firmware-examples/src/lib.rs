@@ -1,7 +1,7 @@
-//! What the firmware shares: printing and leaving by semihosting, the panic handler, the board's LED and its
-//! microphone, which is a recording.
+//! Shared code of the firmware: printing and exiting through semihosting, the panic handler, the board's LED and its
+//! microphone, which plays a recording.
 //!
-//! `core::fmt` stays out: it would cost more flash than the network.
+//! `core::fmt` is not used: it would need more flash than the network.
 
 #![no_std]
 
@@ -18,11 +18,11 @@ use semihosting::fd::{AsFd, OwnedFd};
 use semihosting::process::ExitCode;
 use semihosting::sys::arm_compat::{OpenMode, sys_open, sys_write_orig};
 
-/// The host's standard output, which is never closed: closing can panic.
+/// The host's standard output. It is never closed, because closing can panic.
 pub struct Console(Option<ManuallyDrop<OwnedFd>>);
 
 impl Console {
-    /// Opens it. Where nobody listens, what is printed is lost.
+    /// Opens the console. Without a host the output is discarded.
     pub fn open() -> Self {
         Self(sys_open(c":tt", OpenMode::WRONLY_TRUNC).ok().map(ManuallyDrop::new))
     }
@@ -59,7 +59,7 @@ impl Console {
         self.text("\n");
     }
 
-    /// Prints how many bytes of stack a step used.
+    /// Prints the bytes of stack that a step used.
     pub fn stack_of_step(&mut self, bytes: u32) {
         self.text("stack of step ");
         self.hex(bytes);
@@ -73,7 +73,8 @@ impl Console {
         self.text("\n");
     }
 
-    // Not the crate's `write_all`, which can panic; nor does `as_fd` where a stream is seen not to be -1.
+    // The crate's `write_all` is not used, because it can panic. `as_fd` cannot, because the descriptor is checked not
+    // to be -1.
     fn bytes(&mut self, mut bytes: &[u8]) {
         while let Some(stream) = self.0.as_ref().filter(|stream| stream.as_raw_fd() != -1 && !bytes.is_empty()) {
             match sys_write_orig(stream.as_fd(), bytes) {
@@ -94,7 +95,7 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// Goes on over these numbers.
+    /// Adds these numbers.
     pub fn add(&mut self, values: &[i16]) {
         for byte in values.iter().flat_map(|value| value.to_le_bytes()) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
@@ -102,7 +103,7 @@ impl Hash {
     }
 }
 
-/// Runs a program, prints how much stack was used, and ends it: QEMU's exit code is 0 after `Some`, 1 after `None`.
+/// Runs a program, prints its use of the stack, and exits: QEMU's exit code is 0 after `Some`, 1 after `None`.
 pub fn start(program: impl FnOnce() -> Option<()>) -> ! {
     arch::paint();
     let result = program();
@@ -113,7 +114,7 @@ pub fn start(program: impl FnOnce() -> Option<()>) -> ! {
     leave(result.is_some())
 }
 
-/// Ends a program without a word of the stack, whose painting a trace would show.
+/// Exits without printing the use of the stack. Painting the stack would appear in a trace.
 pub fn exit(result: Option<()>) -> ! {
     leave(result.is_some())
 }

@@ -1,4 +1,4 @@
-//! The recording, played by the timer interrupt into a queue, as a microphone's DMA interrupt would fill it.
+//! Plays the recording: the timer interrupt puts it into a queue, as a microphone's DMA interrupt would.
 
 use core::cell::RefCell;
 
@@ -17,8 +17,8 @@ struct Microphone {
 }
 
 impl Microphone {
-    /// A block that finds the queue full is offered again at the next interrupt, which makes the run repeatable
-    /// on a machine of any speed: a real microphone would lose it.
+    /// Offers the next block. If the queue is full, the block is offered again at the next interrupt, so that the run
+    /// is the same on a machine of any speed. A real microphone would lose the block.
     fn interrupt(&mut self) {
         if let Some(block) = self.waiting.take().or_else(|| self.blocks.next()) {
             self.waiting = self.queue.enqueue(block).err();
@@ -26,7 +26,7 @@ impl Microphone {
     }
 }
 
-/// Starts the interrupts; the blocks come out of the queue. `None` if it was started before.
+/// Starts the interrupts and returns the queue of blocks. `None` if they were started before.
 pub fn start() -> Option<Consumer<'static, Block>> {
     let (producer, consumer) = singleton!(: Queue<Block, 8> = Queue::new())?.split();
     let microphone = Microphone { blocks: Blocks::default(), queue: producer, waiting: None };
@@ -38,7 +38,7 @@ pub fn start() -> Option<Consumer<'static, Block>> {
     Some(consumer)
 }
 
-/// To be called from the program's timer interrupt: `SysTick`, or `MachineTimer` on RISC-V.
+/// Must be called from the program's timer interrupt: `SysTick`, or `MachineTimer` on RISC-V.
 pub fn interrupt() {
     end_interrupt();
     critical_section::with(|token| {

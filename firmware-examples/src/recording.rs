@@ -2,34 +2,34 @@
 
 include!(concat!(env!("OUT_DIR"), "/clips.rs"));
 
-/// Samples that the microphone hands over at once: 10 ms at 16 kHz.
+/// Samples of a block: 10 ms at 16 kHz.
 pub const BLOCK_LEN: usize = 160;
-/// Zeros behind every clip: 0.6 s.
+/// Zeros after every clip: 0.6 s.
 pub const GAP_LEN: usize = 9600;
-/// One transfer of the microphone.
+/// The samples of one transfer of the microphone.
 pub type Block = [i16; BLOCK_LEN];
 
 /// A recorded word.
 #[derive(Debug)]
 pub struct Clip {
-    /// What is said.
+    /// The spoken word.
     pub label: &'static str,
     /// i16, little-endian.
     bytes: &'static [u8],
 }
 
 impl Clip {
-    /// Its samples, in order.
+    /// The samples, in order.
     pub fn samples(&self) -> impl ExactSizeIterator<Item = i16> {
         self.bytes.as_chunks().0.iter().map(|&sample| i16::from_le_bytes(sample))
     }
 }
 
-/// All clips, each with its gap, block by block; the last is filled up with zeros.
+/// All clips, each with its gap, block by block; the last block is padded with zeros.
 #[derive(Debug, Default)]
 pub struct Blocks {
     clip: usize,
-    /// Next sample of the clip and its gap.
+    /// Index of the next sample in the clip and its gap.
     sample: usize,
 }
 
@@ -59,7 +59,7 @@ impl Iterator for Blocks {
     }
 }
 
-/// How many blocks there are.
+/// Number of blocks.
 pub fn block_count() -> usize {
     CLIPS.iter().map(|clip| clip.bytes.len() / 2 + GAP_LEN).sum::<usize>().div_ceil(BLOCK_LEN)
 }

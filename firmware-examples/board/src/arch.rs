@@ -1,9 +1,9 @@
-//! What the processor asks trust for.
+//! The access to the processor that needs `unsafe`.
 #![allow(unsafe_code)]
 
 use stm32f4xx_hal::pac::{Interrupt, NVIC};
 
-/// Lets an interrupt come.
+/// Enables an interrupt.
 pub fn unmask(interrupt: Interrupt) {
     // SAFETY: no critical section of this program is made of an interrupt's mask.
     unsafe { NVIC::unmask(interrupt) };

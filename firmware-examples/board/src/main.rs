@@ -1,7 +1,7 @@
-//! A keyword spotter on an STM32 Nucleo-F411RE with an analog microphone: microphone → front end → GRU_S in integers
-//! → detector → LED. What it hears, and how many cycles that took, it says through the probe.
+//! A keyword spotter on an STM32 Nucleo-F411RE with an analog microphone: microphone → front end → GRU_S in integers →
+//! detector → LED. It reports each detected word, and the cycles that it took, over the debug probe.
 //!
-//! To be changed for another board: the pins and clocks in `start`, and `microphone.rs`.
+//! For another board, change the pins and clocks in `start`, and `microphone.rs`.
 
 #![no_std]
 #![no_main]
@@ -22,24 +22,19 @@ use panic_probe as _;
 use stm32f4xx_hal::pac::{CorePeripherals, Peripherals};
 use stm32f4xx_hal::prelude::*;
 use stm32f4xx_hal::rcc::Config;
-use tidegate::{Aligned, Detector, FrontEnd, ImageBytes, Model, State};
-use tidegate::{detector::DetectorSettings, front_end::Mfcc};
+use tidegate::{Detector, DetectorSettings, FrontEnd, Mfcc, Model, State};
 
 use clock::Clock;
 use led::Led;
 use microphone::{BLOCK_LEN, Microphone};
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kws.tgi")));
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("kws.tgi is not a valid image"),
-};
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/kws.tgi"));
 const MFCC: &Mfcc<'static> = MODEL.front_end().expect("kws.tgi has no front end");
 const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("kws.tgi has no detector");
 
 const _: () = assert!(MFCC.settings().sample_rate == microphone::SAMPLE_RATE, "the microphone has another sample rate");
 
-/// How fast the processor runs.
+/// Clock frequency of the processor.
 const CLOCK_MHZ: u32 = 100;
 
 #[entry]
@@ -52,12 +47,12 @@ fn main() -> ! {
 
     let mut rcc = chip.RCC.freeze(Config::hsi().sysclk(CLOCK_MHZ.MHz()));
     let port_a = chip.GPIOA.split(&mut rcc);
-    // Arduino's A0, and the green LED, LD2.
+    // Arduino's pin A0, and the green LED, LD2.
     let sound = defmt::unwrap!(microphone::start(chip.ADC1, chip.TIM2, chip.DMA2, port_a.pa0.into_analog(), &mut rcc));
     spot(sound, port_a.pa5.into_push_pull_output())
 }
 
-/// Hears for ever, on any microphone and any pin.
+/// Runs the spotter forever, on any microphone and any pin.
 fn spot(mut microphone: impl Microphone, led: impl OutputPin) -> ! {
     let (mut memory, mut scratch) = ([0; MODEL.state_words()], [0; MODEL.scratch_words()]);
     let (mut sound, mut means) = ([0; MFCC.memory_words()], [0; DETECTOR.memory_words()]);

@@ -1,4 +1,4 @@
-//! An analog microphone (MAX9814, MAX4466 and the like) on a pin of the converter: a timer asks for each sample, DMA
+//! An analog microphone (MAX9814, MAX4466 and the like) on a pin of the ADC. A timer triggers each conversion, DMA
 //! fills one buffer while the other is read, and its interrupt puts blocks into a queue.
 
 use core::cell::RefCell;
@@ -18,29 +18,29 @@ use stm32f4xx_hal::timer::{CounterHz, Timer};
 
 use crate::arch;
 
-/// Samples each second.
+/// Samples per second.
 pub const SAMPLE_RATE: u32 = 16_000;
-/// Samples that come at once: 10 ms.
+/// Samples of a block: 10 ms.
 pub const BLOCK_LEN: usize = 160;
-/// What comes at once.
+/// The samples of one transfer.
 pub type Block = [i16; BLOCK_LEN];
 
-/// Where sound comes from. A microphone with PDM or I2S is another implementation.
+/// A source of sound. A microphone with PDM or I2S is another implementation.
 pub trait Microphone {
-    /// The next block, if it is there.
+    /// The next block, if it is complete.
     ///
     /// # Errors
-    /// If blocks came that nobody has read in time.
+    /// If blocks were lost because they were not read in time.
     fn read(&mut self) -> Result<Option<Block>, Lost>;
 }
 
-/// Samples came faster than they were read.
+/// Samples arrived faster than they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost;
 
-/// The converter has 12 bits, a sample 16.
+/// The converter has 12 bits, a sample has 16.
 const GAIN: i32 = 16;
-/// The mean, which is where silence is, follows in 2^10 samples: 64 ms.
+/// The mean, which is the level of silence, is averaged over 2^10 samples: 64 ms.
 const MEAN_BITS: u32 = 10;
 
 type Buffer = &'static mut [u16; BLOCK_LEN];
@@ -49,12 +49,12 @@ type Conversions = Transfer<Stream0<DMA2>, 0, Adc<ADC1>, PeripheralToMemory, Buf
 static FILLING: Mutex<RefCell<Option<Filling>>> = Mutex::new(RefCell::new(None));
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// What the interrupt works on.
+/// The data of the interrupt.
 struct Filling {
     conversions: Conversions,
-    /// DMA has two buffers; this is the third.
+    /// The third buffer; DMA owns two.
     spare: Option<Buffer>,
-    /// The mean, with [`MEAN_BITS`] more bits.
+    /// The mean, with [`MEAN_BITS`] fraction bits.
     mean: i32,
     blocks: Producer<'static, Block>,
 }
@@ -86,17 +86,17 @@ impl Filling {
     }
 }
 
-/// The microphone on the converter.
+/// A microphone on the ADC.
 pub struct Converted {
     blocks: Consumer<'static, Block>,
-    /// It runs as long as this is there.
+    /// The timer runs until this is dropped.
     _clock: CounterHz<TIM2>,
 }
 
 impl Microphone for Converted {
     fn read(&mut self) -> Result<Option<Block>, Lost> {
         if LOST.swap(false, Ordering::Relaxed) {
-            // What is left has a gap behind it.
+            // The remaining blocks are followed by a gap.
             while self.blocks.dequeue().is_some() {}
             return Err(Lost);
         }
@@ -104,7 +104,7 @@ impl Microphone for Converted {
     }
 }
 
-/// Starts conversions of what is at the pin. `None` if they were started before.
+/// Starts conversions of the pin. `None` if they were started before.
 pub fn start(converter: ADC1, timer: TIM2, dma: DMA2, pin: PA0<Analog>, rcc: &mut Rcc) -> Option<Converted> {
     let config = AdcConfig::default()
         .dma(Dma::Continuous)

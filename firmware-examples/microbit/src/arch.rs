@@ -1,10 +1,11 @@
-//! What writes a register by its bits.
+//! Writes of registers by their bits, which need `unsafe`.
 #![allow(unsafe_code)]
 
 use nrf51_hal::pac::UART0;
 
-/// Sends a byte that nobody hears: no pin is connected yet. The HAL waits for the transmitter to be ready before it
-/// sends its first one, and QEMU's is never ready until it has sent one; there, it is a line break.
+/// Sends a byte before a pin is connected, so that nobody receives it. The HAL waits until the transmitter is ready
+/// before it sends its first byte, but that of QEMU is not ready until it has sent one. Under QEMU the byte appears as
+/// a line break.
 pub fn prime(uart: &UART0) {
     uart.enable.write(|register| register.enable().enabled());
     // SAFETY: this task is the whole register, and 1 starts it.

@@ -1,8 +1,8 @@
-//! The keyword spotter on a BBC micro:bit: a Cortex-M0 at 16 MHz, which has no FPU. It has no microphone either, so
-//! features come in by the serial line, 115,200 baud, as lines of text, and the answer to each goes out.
+//! The keyword spotter on a BBC micro:bit: a Cortex-M0 at 16 MHz without an FPU. It has no microphone either: features
+//! are received as lines of text over the serial port, at 115,200 baud, and each line is answered.
 //!
-//! `cargo run --release < ../expected/microbit.in` runs it under QEMU. On a board the sender waits
-//! for the answer to a line before the next one: the chip's receiver holds six bytes.
+//! `cargo run --release < ../expected/microbit.in` runs it under QEMU. On a board the sender must wait for the answer
+//! to a line before it sends the next one: the chip's receiver holds six bytes.
 
 #![no_std]
 #![no_main]
@@ -21,16 +21,12 @@ use nrf51_hal::Timer;
 use nrf51_hal::gpio::{Level, p0::Parts};
 use nrf51_hal::pac::Peripherals;
 use nrf51_hal::uart::{Baudrate, Parity, Pins, Uart};
-use tidegate::{Aligned, ImageBytes, Model};
+use tidegate::Model;
 
 use led::Led;
 use terminal::Terminal;
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kws.tgi")));
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("kws.tgi is not a valid image"),
-};
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/kws.tgi"));
 const INPUTS: usize = MODEL.input_size();
 const OUTPUTS: usize = MODEL.output_size();
 
@@ -42,7 +38,7 @@ fn main() -> ! {
     SCB::sys_reset()
 }
 
-/// Until the other end of the line asks for a restart.
+/// Runs until the other end of the line requests a restart.
 fn run(chip: Peripherals) -> Option<()> {
     let pins = Parts::new(chip.GPIO);
     let line = Pins {
@@ -53,7 +49,7 @@ fn run(chip: Peripherals) -> Option<()> {
     };
     arch::prime(&chip.UART0);
     let line = Uart::new(chip.UART0, line, Parity::EXCLUDED, Baudrate::BAUD115200);
-    // The lamp in the upper left corner: its row is high, and its column, which is the other end, low.
+    // The LED in the upper left corner: its row is high, and its column, which is the other end, is low.
     let _column = pins.p0_04.into_push_pull_output(Level::Low);
     let mut led = Led::new(pins.p0_13.into_push_pull_output(Level::High), 0).ok()?;
 

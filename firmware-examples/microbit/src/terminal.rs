@@ -1,22 +1,22 @@
-//! What the serial line says, on any line and any pin: `embedded_io` and `embedded_hal` know which.
+//! The protocol of the serial line, on any line and any pin that implement `embedded_io` and `embedded_hal`.
 //!
 //! | line | answer |
 //! |---|---|
-//! | four hexadecimal digits for each feature | `ok`, or the posteriors in the same digits if a decision is due |
-//! | `reset` | `ok`; the states begin at zero again |
+//! | four hexadecimal digits for each feature | `ok`, or the posteriors in the same format if a decision is due |
+//! | `reset` | `ok`; the states are reset to zero |
 //! | `restart` | `bye` |
 //! | anything else | `what?` |
 //!
-//! After posteriors of which one is above [`THRESHOLD`], and its label is a keyword, the lamp is lit, else it goes out;
-//! what the pin then says of itself stands at the end of the line.
+//! If a posterior is above [`THRESHOLD`] and its label is a keyword, the LED is switched on, otherwise off. The state
+//! that the pin then reports is printed at the end of the line.
 
 use embedded_hal::digital::StatefulOutputPin;
 use embedded_io::{Read, Write};
 use tidegate::{Model, State};
 
-/// 0.8, of posteriors that count 2^-15.
+/// 0.8, in units of 2^-15 as the posteriors.
 const THRESHOLD: i16 = 26_214;
-/// The longest line there is: ten features.
+/// The longest valid line: ten features.
 const LINE_LEN: usize = 64;
 
 /// A model at the end of a line.
@@ -33,7 +33,7 @@ impl<'a, L: Read + Write, const INPUTS: usize, const OUTPUTS: usize> Terminal<'a
         Some(Self { model, state: State::new(model, memory).ok()?, scratch, line })
     }
 
-    /// Answers every line. Ends after `restart`, or where the line or the pin breaks.
+    /// Answers every line. Returns after `restart`, or when the line or the pin fails.
     pub fn serve(&mut self, led: &mut impl StatefulOutputPin) -> Option<()> {
         self.say(b"ready\n")?;
         loop {
@@ -75,7 +75,7 @@ impl<'a, L: Read + Write, const INPUTS: usize, const OUTPUTS: usize> Terminal<'a
         self.say(if lit { b", led on\n" } else { b", led off\n" })
     }
 
-    /// The next line without its end; of one that is too long, what does not fit is lost.
+    /// The next line without its end. A line that is too long is truncated.
     fn hear<'b>(&mut self, buffer: &'b mut [u8; LINE_LEN]) -> Option<&'b [u8]> {
         let mut len = 0;
         loop {
@@ -99,7 +99,7 @@ impl<'a, L: Read + Write, const INPUTS: usize, const OUTPUTS: usize> Terminal<'a
     }
 }
 
-/// Four digits a word.
+/// Parses words of four digits each.
 fn words<const COUNT: usize>(text: &[u8]) -> Option<[i16; COUNT]> {
     let (groups, rest) = text.as_chunks::<4>();
     if groups.len() != COUNT || !rest.is_empty() {
@@ -107,7 +107,7 @@ fn words<const COUNT: usize>(text: &[u8]) -> Option<[i16; COUNT]> {
     }
     let mut words = [0; COUNT];
     for (word, group) in words.iter_mut().zip(groups) {
-        // A sign, which the standard library takes too, is no digit.
+        // The standard library also accepts a sign, which is not a digit.
         let text = str::from_utf8(group).ok().filter(|text| !text.starts_with('+'))?;
         *word = u16::from_str_radix(text, 16).ok()?.cast_signed();
     }

@@ -11,10 +11,10 @@ use embedded_hal::digital::{ErrorType, OutputPin, StatefulOutputPin};
 
 /// Processor cycles from one block of the microphone to the next: 1 ms at 25 MHz, ten times as fast as speech.
 const BLOCK_CYCLES: u32 = 25_000;
-/// What SysTick can count to.
+/// Maximum count of SysTick.
 const COUNTER_MAX: u32 = 0xFF_FFFF;
-/// A tick of the processor's clock, 25 MHz on MPS2 and 32 MHz on MPS3, in quarters of a nanosecond: with `-icount shift=0`
-/// an instruction takes one nanosecond.
+/// Length of a tick of the processor's clock, 25 MHz on MPS2 and 32 MHz on MPS3, in quarters of a nanosecond. With
+/// `-icount shift=0` an instruction takes one nanosecond.
 const QUARTERS: u64 = if cfg!(mps3) { 125 } else { 160 };
 
 fn start(period: u32) -> Option<SYST> {
@@ -26,40 +26,40 @@ fn start(period: u32) -> Option<SYST> {
     Some(timer)
 }
 
-/// Starts the interrupt of the microphone, `SysTick`. `None` if the timer runs.
+/// Starts the interrupt of the microphone, `SysTick`. `None` if the timer is already running.
 pub fn start_timer() -> Option<()> {
     start(BLOCK_CYCLES - 1)?.enable_interrupt();
     Some(())
 }
 
-/// SysTick comes again by itself.
+/// Does nothing: SysTick reloads itself.
 pub fn end_interrupt() {}
 
-/// Starts what [`executed`] reads. `None` if the timer runs.
+/// Starts the counter that [`executed`] reads. `None` if the timer is already running.
 pub fn start_counter() -> Option<()> {
     start(COUNTER_MAX).map(drop)
 }
 
-/// Instructions that `work` takes under `-icount shift=0`, to within two ticks; up to 500 million.
+/// Number of instructions of `work` under `-icount shift=0`, to within two ticks; at most 500 million.
 pub fn executed(work: impl FnOnce()) -> u64 {
     let before = SYST::get_current();
     work();
-    // It counts down.
+    // SysTick counts down.
     let ticks = before.wrapping_sub(SYST::get_current()) & COUNTER_MAX;
     u64::from(ticks) * QUARTERS / 4
 }
 
-/// Sleeps until there is an interrupt.
+/// Sleeps until the next interrupt.
 pub fn wait_for_interrupt() {
     cortex_m::asm::wfi();
 }
 
-/// `FPGAIO_LED0`, one LED a bit (Arm DAI 0386, FPGA system control and I/O; DAI 0547, its secure address; QEMU:
+/// `FPGAIO_LED0`, one bit per LED (Arm DAI 0386, FPGA system control and I/O; DAI 0547, its secure address; QEMU:
 /// `hw/misc/mps2-fpgaio.c`).
 const LEDS: *mut u32 = ptr::without_provenance_mut(if cfg!(mps3) { 0x5930_2000 } else { 0x4002_8000 });
 const LED_0: u32 = 1;
 
-/// LED 0. There is one: only `main` should make it.
+/// LED 0. Only `main` should create it, because there is only one.
 #[derive(Debug, Default)]
 pub struct BoardLed(());
 

@@ -1,5 +1,5 @@
-//! What only the machine knows: how a program starts, the painted stack, the timer, how much was executed, the LED.
-//! All `unsafe` of the firmware is here.
+//! The machine-dependent parts: program start, the painted stack, the timer, the instruction counter, the LED. All
+//! `unsafe` of the firmware is here.
 
 #[cfg_attr(target_arch = "arm", path = "arm.rs")]
 #[cfg_attr(target_arch = "riscv32", path = "riscv.rs")]

@@ -8,13 +8,13 @@ use riscv::register::{mcycle, mie, mstatus};
 pub use riscv::singleton;
 pub use riscv_rt::entry;
 
-/// Ticks of the timer, which has 10 MHz, from one block of the microphone to the next: 1 ms, ten times as fast as speech.
+/// Ticks of the 10 MHz timer from one block of the microphone to the next: 1 ms, ten times as fast as speech.
 const BLOCK_TICKS: u64 = 10_000;
 /// The timer's registers (QEMU: `hw/riscv/virt.c`, `VIRT_CLINT`; the layout is SiFive's CLINT's), 64 bits each.
 const TIME: *mut u32 = ptr::without_provenance_mut(0x0200_BFF8);
 const DUE: *mut u32 = ptr::without_provenance_mut(0x0200_4000);
 
-/// Starts the interrupt of the microphone, `MachineTimer`, which [`end_interrupt`] sets again.
+/// Starts the interrupt of the microphone, `MachineTimer`, which [`end_interrupt`] schedules again.
 #[expect(unsafe_code)]
 pub fn start_timer() -> Option<()> {
     end_interrupt();
@@ -26,38 +26,38 @@ pub fn start_timer() -> Option<()> {
     Some(())
 }
 
-/// Ends the interrupt and sets the time of the next.
+/// Ends the interrupt and schedules the next one.
 #[expect(unsafe_code)]
 pub fn end_interrupt() {
     // SAFETY: on `virt` these are aligned registers; reading has no effect, writing sets when the interrupt is due.
     unsafe {
         let (low, high) = (TIME.read_volatile(), TIME.wrapping_add(1).read_volatile());
         let due = ((u64::from(high) << 32) | u64::from(low)).wrapping_add(BLOCK_TICKS);
-        // Not due meanwhile.
+        // Prevents an interrupt between the two writes.
         DUE.wrapping_add(1).write_volatile(u32::MAX);
         DUE.write_volatile(due as u32);
         DUE.wrapping_add(1).write_volatile((due >> 32) as u32);
     }
 }
 
-/// [`executed`] needs nothing to be started.
+/// Does nothing: [`executed`] needs no counter to be started.
 pub fn start_counter() -> Option<()> {
     Some(())
 }
 
-/// Instructions that `work` takes under `-icount shift=0`, where the core has one cycle for each.
+/// Number of instructions of `work` under `-icount shift=0`, where each takes one cycle of the core.
 pub fn executed(work: impl FnOnce()) -> u64 {
     let before = mcycle::read64();
     work();
     mcycle::read64().wrapping_sub(before)
 }
 
-/// Sleeps until there is an interrupt.
+/// Sleeps until the next interrupt.
 pub fn wait_for_interrupt() {
     riscv::asm::wfi();
 }
 
-/// The machine has no LED: what one would show.
+/// A stand-in for an LED, which this machine does not have.
 #[derive(Debug, Default)]
 pub struct BoardLed {
     lit: bool,

@@ -1,4 +1,4 @@
-//! How much of the stack was ever used: it is painted first, and what is painted no longer was used.
+//! Measures the maximum use of the stack: it is painted at the start, and overwritten words have been used.
 
 use core::arch::asm;
 use core::ptr;
@@ -12,7 +12,7 @@ unsafe extern "C" {
     static _stack_start: u32;
 }
 
-/// Paints what is free of the stack. To be called first, before there are interrupts.
+/// Paints the free part of the stack. Must be called first, before interrupts are enabled.
 #[expect(unsafe_code)]
 pub fn paint() {
     let end = (&raw const _stack_end).cast_mut();
@@ -32,7 +32,7 @@ pub fn paint() {
     }
 }
 
-/// The lowest word that is no longer painted.
+/// The lowest word that has been overwritten.
 #[expect(unsafe_code)]
 fn lowest() -> *const u32 {
     let start = &raw const _stack_start;
@@ -45,12 +45,12 @@ fn lowest() -> *const u32 {
     word
 }
 
-/// Bytes of stack that were ever used.
+/// Bytes of stack that have been used so far.
 pub fn used() -> u32 {
     ((&raw const _stack_start).addr() - lowest().addr()) as u32
 }
 
-/// Bytes of stack that `work` uses below the caller's frame, if nothing has used more of it before.
+/// Bytes of stack that `work` uses below the caller's frame, unless more of it was used before.
 #[inline(never)]
 #[expect(unsafe_code)]
 pub fn below(work: impl FnOnce()) -> u32 {

@@ -1,5 +1,5 @@
-//! `hello_integer` without its network: start-up, printing, the stack's measure, inputs and outputs. What `hello_integer` has
-//! beyond it is what a network costs, and `cargo xtask size` tells it.
+//! `hello_integer` without its network: start-up, printing, stack measurement, inputs and outputs. `cargo xtask size`
+//! reports the difference to `hello_integer`, which is the cost of a network.
 
 #![no_std]
 #![no_main]

@@ -1,7 +1,8 @@
-//! The steps of `hello_step` from an image that the firmware meets at run time, as where networks are replaced in the
-//! field: any image that fits the memory, of any cell. So it links them all, where `hello_step` links those of its image.
+//! The steps of `hello_step` with an image that is loaded at run time, for networks that are replaced in the field. It
+//! runs any image that fits the memory, with any cell. Therefore it links all cells, where `hello_step` links those of
+//! its image.
 //!
-//! No heap, no `core::fmt`, no panic: `cargo xtask test` looks for their symbols in this program.
+//! No heap, no `core::fmt`, no panic: `cargo xtask test` checks that this program does not contain their symbols.
 
 #![no_std]
 #![no_main]
@@ -11,7 +12,7 @@ use core::hint::black_box;
 use firmware_examples::{Console, arch::entry, start};
 use tidegate::{Aligned, ImageBytes, Model, State};
 
-/// Stands for a partition of the flash; the compiler does not look into it.
+/// Represents a partition of the flash; the compiler does not evaluate its contents.
 static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/hello.tgi")));
 
 #[entry]

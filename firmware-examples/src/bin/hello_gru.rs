@@ -1,17 +1,15 @@
-//! The step that needs the most stack: a GRU in `i8x16` with its reset after the product, whose sums are kept apart.
+//! The step that needs the most stack: a GRU in `i8x16` with the reset after the product, which has separate sums.
 
 #![no_std]
 #![no_main]
 
 use firmware_examples::arch::{below, entry};
 use firmware_examples::{Console, start};
-use tidegate::{Aligned, ImageBytes, Model, State};
+use tidegate::{Model, State};
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/hello_gru.tgi")));
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model.integers_only().expect("hello_gru.tgi is a float image"),
-    Err(_) => panic!("hello_gru.tgi is not a valid image"),
-};
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/hello_gru.tgi"))
+    .integers_only()
+    .expect("hello_gru.tgi is a float image");
 
 #[entry]
 fn main() -> ! {

@@ -1,18 +1,16 @@
-//! The smallest use of integers: an LSTM in `i8x16` with integers at its ports, a few steps of it.
+//! The smallest use of integers: a few steps of an LSTM in `i8x16` with integers at its ports.
 
 #![no_std]
 #![no_main]
 
 use firmware_examples::arch::{below, entry};
 use firmware_examples::{Console, start};
-use tidegate::{Aligned, ImageBytes, Model, State};
+use tidegate::{Model, State};
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/hello_integer.tgi")));
 // Without what gives and takes f32, which nothing here asks for.
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model.integers_only().expect("hello_integer.tgi is a float image"),
-    Err(_) => panic!("hello_integer.tgi is not a valid image"),
-};
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/hello_integer.tgi"))
+    .integers_only()
+    .expect("hello_integer.tgi is a float image");
 
 #[entry]
 fn main() -> ! {

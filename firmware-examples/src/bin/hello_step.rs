@@ -1,18 +1,14 @@
-//! The smallest use: an image in flash, checked by the compiler, and a few steps of it.
+//! The smallest use: an image in flash, checked at compile time, and a few steps of it.
 //!
-//! No heap, no `core::fmt`, no panic: `cargo xtask test` looks for their symbols in this program.
+//! No heap, no `core::fmt`, no panic: `cargo xtask test` checks that this program does not contain their symbols.
 
 #![no_std]
 #![no_main]
 
 use firmware_examples::{Console, arch::entry, start};
-use tidegate::{Aligned, ImageBytes, Model, State};
+use tidegate::{Model, State};
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/hello.tgi")));
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("hello.tgi is not a valid image"),
-};
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/hello.tgi"));
 
 #[entry]
 fn main() -> ! {

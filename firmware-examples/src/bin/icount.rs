@@ -1,7 +1,8 @@
-//! Instructions of a step of every network of `icount.bin`: under `-icount shift=0` an instruction takes a nanosecond, and
-//! the core's timer measures it. The number in the file says how many steps are measured at a time.
+//! Counts the instructions of a step of every network of `icount.bin`: under `-icount shift=0` an instruction takes a
+//! nanosecond, which the timer of the core measures. The number in the file is the number of steps that are measured
+//! together.
 //!
-//! `traced_step` is what a trace of QEMU is looked through for.
+//! `traced_step` is the function to look for in a trace of QEMU.
 
 #![no_std]
 #![no_main]
@@ -13,7 +14,7 @@ use firmware_examples::bundle::Bundle;
 use firmware_examples::{Console, Hash, exit};
 use tidegate::{Model, Numeric, State};
 
-/// Words of the states and of the scratch.
+/// Words of memory for the states and for the scratch.
 const WORDS: usize = 4 << 10;
 /// Elements of an input, and of an output.
 const PORT: usize = 128;
@@ -54,7 +55,7 @@ struct Network<'m, 's> {
     state: State<'s>,
     scratch: &'s mut [u32],
     integer: bool,
-    /// How long the ports are.
+    /// Lengths of the ports.
     inputs: usize,
     outputs: usize,
     input: [i16; PORT],
@@ -65,7 +66,7 @@ struct Network<'m, 's> {
 
 impl<'m, 's> Network<'m, 's> {
     fn new(model: &'m Model<'m>, states: &'s mut [u32], scratch: &'s mut [u32]) -> Option<Self> {
-        // Steps of 37 modulo 64 around zero: no two neighbors alike.
+        // Steps of 37 modulo 64 around zero: adjacent values differ.
         let input = core::array::from_fn(|k| (k * 37 % 64) as i16 - 32);
         let sizes_fit = model.input_size().max(model.output_size()) <= PORT;
         let most = if model.numeric() == Numeric::I8 { 7 } else { 1000 };
@@ -83,7 +84,7 @@ impl<'m, 's> Network<'m, 's> {
         })
     }
 
-    /// What a program calls for a time step.
+    /// The call that a program makes for a time step.
     #[inline(never)]
     fn step(&mut self) {
         let Self { model, state, scratch, inputs, outputs, .. } = self;
@@ -98,7 +99,7 @@ impl<'m, 's> Network<'m, 's> {
     }
 }
 
-/// A step that a trace shows: from this function's first instruction to its return.
+/// A step for a trace: from this function's first instruction to its return.
 #[inline(never)]
 fn traced_step(network: &mut Network<'_, '_>) {
     network.step();

@@ -1,5 +1,5 @@
-//! A keyword spotter in integers, from samples to events: GRU_S in `i8x16`, its weights in the layout of the core. It prints the
-//! same on every machine, and has no code for floats.
+//! A keyword spotter in integers, from samples to events: GRU_S in `i8x16`, with its weights in the layout of the core.
+//! Its output is the same on every machine, and it contains no floating-point code.
 
 #![no_std]
 #![no_main]
@@ -7,20 +7,13 @@
 mod spotter;
 
 use firmware_examples::{Console, arch::entry, start};
-use tidegate::detector::DetectorSettings;
-use tidegate::front_end::IntegerMfcc;
-use tidegate::{Aligned, ImageBytes, IntegerDetector, IntegerFrontEnd, Model, State, StepError};
+use tidegate::{DetectorSettings, IntegerDetector, IntegerFrontEnd, IntegerMfcc, Model, State, StepError};
 
 use spotter::Spotter;
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kws.tgi")));
-const WHOLE: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("kws.tgi is not a valid image"),
-};
-const MODEL: Model<'static> = WHOLE.integers_only().expect("kws.tgi is not in integers");
-const MFCC: IntegerMfcc<'static> =
-    WHOLE.front_end().expect("kws.tgi has no front end").integer().expect("it has floats");
+const MODEL: Model<'static> =
+    tidegate::include_model!(concat!(env!("OUT_DIR"), "/kws.tgi")).integers_only().expect("kws.tgi is not in integers");
+const MFCC: IntegerMfcc<'static> = MODEL.integer_front_end().expect("kws.tgi has no front end in integers");
 const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("kws.tgi has no detector");
 
 struct Spotting<'m> {

@@ -1,4 +1,4 @@
-//! The same keyword spotter in `f32`, for cores that have an FPU.
+//! The keyword spotter of `kws_stream` in `f32`, for cores with an FPU.
 
 #![no_std]
 #![no_main]
@@ -6,17 +6,11 @@
 mod spotter;
 
 use firmware_examples::{Console, arch::entry, start};
-use tidegate::detector::DetectorSettings;
-use tidegate::front_end::Mfcc;
-use tidegate::{Aligned, Detector, FrontEnd, ImageBytes, Model, State, StepError};
+use tidegate::{Detector, DetectorSettings, FrontEnd, Mfcc, Model, State, StepError};
 
 use spotter::Spotter;
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kws_f32.tgi")));
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("kws_f32.tgi is not a valid image"),
-};
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/kws_f32.tgi"));
 const MFCC: &Mfcc<'static> = MODEL.front_end().expect("kws_f32.tgi has no front end");
 const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("kws_f32.tgi has no detector");
 

@@ -1,22 +1,17 @@
-//! The spotter that `tidegate-gpu train` has trained (`assets/keywords`): what it decides of each recorded word. Its image is
-//! in the portable layout, which every core reads.
+//! The spotter trained by `tidegate-gpu train` (`assets/keywords`), and its decision for each recorded word. Its image
+//! is in the portable layout, which every core reads.
 
 #![no_std]
 #![no_main]
 
 use firmware_examples::recording::{CLIPS, Clip};
 use firmware_examples::{Console, arch::entry, start};
-use tidegate::front_end::IntegerMfcc;
-use tidegate::{Aligned, ImageBytes, IntegerFrontEnd, Model, State};
+use tidegate::{IntegerFrontEnd, IntegerMfcc, Model, State};
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../assets/keywords/keywords.tgi"));
-const WHOLE: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("keywords.tgi is not a valid image"),
-};
-const MODEL: Model<'static> = WHOLE.integers_only().expect("keywords.tgi is not in integers");
-const MFCC: IntegerMfcc<'static> =
-    WHOLE.front_end().expect("keywords.tgi has no front end").integer().expect("it has floats");
+const MODEL: Model<'static> = tidegate::include_model!("../../../assets/keywords/keywords.tgi")
+    .integers_only()
+    .expect("keywords.tgi is not in integers");
+const MFCC: IntegerMfcc<'static> = MODEL.integer_front_end().expect("keywords.tgi has no front end in integers");
 
 #[entry]
 fn main() -> ! {
@@ -37,7 +32,7 @@ fn run() -> Option<()> {
     Some(())
 }
 
-/// The posteriors behind the first window of a clip.
+/// The posteriors after the first window of a clip.
 fn hear(clip: &Clip) -> Option<[i16; MODEL.output_size()]> {
     let (mut memory, mut sound) = ([0; MODEL.state_words()], [0; MFCC.memory_words()]);
     let mut front_end = IntegerFrontEnd::new(&MFCC, &mut sound).ok()?;

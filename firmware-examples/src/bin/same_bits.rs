@@ -1,5 +1,5 @@
-//! Every integer network of `same_bits.bin`, run over its inputs: a line for each with the hash of all outputs, which must be
-//! the same on every core.
+//! Runs every integer network of `same_bits.bin` over its inputs, and prints a hash of all outputs for each. The hashes
+//! must be the same on every core.
 
 #![no_std]
 #![no_main]
@@ -9,7 +9,7 @@ use firmware_examples::bundle::{Bundle, Case};
 use firmware_examples::{Console, Hash, start};
 use tidegate::State;
 
-/// Words of the states and of the scratch.
+/// Words of memory for the states and for the scratch.
 const WORDS: usize = 16 << 10;
 /// Elements of an output.
 const OUTPUTS: usize = 1 << 10;

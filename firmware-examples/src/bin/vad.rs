@@ -1,6 +1,6 @@
-//! Silero's voice activity detector, an ONNX model: how likely somebody speaks, every 32 ms. For cores that have an FPU.
+//! Silero's voice activity detector, an ONNX model: the probability of speech, every 32 ms. For cores with an FPU.
 //!
-//! It hears the shipped clips, each alone; `tests/firmware_twin.rs` computes the same bits.
+//! It processes each of the shipped clips alone; `tests/firmware_twin.rs` computes the same bits.
 
 #![no_std]
 #![no_main]
@@ -8,14 +8,10 @@
 use firmware_examples::arch::{entry, singleton};
 use firmware_examples::recording::CLIPS;
 use firmware_examples::{Console, start};
-use tidegate::{Aligned, ImageBytes, Model, State};
+use tidegate::{Model, State};
 
-static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/vad.tgi")));
-const MODEL: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
-    Ok(model) => model,
-    Err(_) => panic!("vad.tgi is not a valid image"),
-};
-/// Samples of a step: those of a chunk, and before them the last of the chunk before.
+const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/vad.tgi"));
+/// Samples of a step: those of a chunk, preceded by the last samples of the previous chunk.
 const HEARD: usize = MODEL.input_size();
 const CONTEXT: usize = 64;
 

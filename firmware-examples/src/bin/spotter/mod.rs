@@ -1,6 +1,7 @@
-//! What the keyword spotters share: microphone interrupt → queue → front end, network, detector → LED.
+//! The shared part of the keyword spotters: microphone interrupt → queue → front end, network, detector → LED.
 //!
-//! Each recorded word is heard alone, then all as one stream; `tests/firmware_twin.rs` computes the same bits.
+//! Each recorded word is processed alone, then all of them as one stream; `tests/firmware_twin.rs` computes the same
+//! bits.
 
 use embedded_hal::digital::StatefulOutputPin;
 use firmware_examples::arch::{BoardLed, below, wait_for_interrupt};
@@ -8,22 +9,22 @@ use firmware_examples::recording::{CLIPS, block_count};
 use firmware_examples::{Console, led::Led, microphone};
 use tidegate::StepError;
 
-/// A front end, a network and a detector, in one kind of numbers.
+/// A front end, a network and a detector with one number type.
 pub trait Spotter {
-    /// Samples of a second.
+    /// Samples per second.
     const SAMPLE_RATE: u32;
 
-    /// Forgets what was heard.
+    /// Resets all states.
     fn reset(&mut self);
-    /// Takes samples until a frame is complete; returns how many it took.
+    /// Accepts samples until a frame is complete; returns the number of accepted samples.
     fn push(&mut self, samples: &[i16]) -> usize;
-    /// Runs the network over the next frame, once it is there, and says whether that made posteriors.
+    /// Runs the network over the next frame, if it is complete, and returns whether the step has posteriors.
     fn step(&mut self) -> Option<Result<bool, StepError>>;
     /// Runs the network over a frame of zeros.
     fn step_over_zeros(&mut self) -> Result<(), StepError>;
-    /// The bits of every posterior, each after a space.
+    /// Prints the bits of every posterior, each after a space.
     fn print(&self, console: &mut Console);
-    /// The label that is detected with these posteriors.
+    /// The label detected from these posteriors.
     fn detect(&mut self, now_ms: u32) -> Option<&'static str>;
 }
 
@@ -39,7 +40,7 @@ fn machine_timer() {
     microphone::interrupt();
 }
 
-/// The program.
+/// Runs the program.
 pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
     let mut console = Console::open();
     let mut stepped = Ok(());
@@ -85,7 +86,7 @@ pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
     Some(())
 }
 
-/// Samples in; `decide` is called when there are posteriors, as when a window of frames is full.
+/// Processes samples, and calls `decide` whenever there are posteriors, that is when a window of frames is full.
 fn hear<S: Spotter>(spotter: &mut S, mut samples: &[i16], mut decide: impl FnMut(&mut S)) -> Result<(), StepError> {
     while !samples.is_empty() {
         samples = samples.get(spotter.push(samples)..).unwrap_or_default();
