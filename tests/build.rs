@@ -1,14 +1,15 @@
-//! Writes images of about 890 KB, for `compile_time.rs`: the largest that DESIGN.md promises to parse in a `const`, in floats
-//! and in integers.
+//! Writes images of about 890 KB for `compile_time.rs`, in floats and in integers: the largest size that DESIGN.md
+//! promises to parse in a `const`.
 
 use std::path::Path;
 use std::{env, fs};
 
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
-use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
-use tidegate::image::{Layout, ModelId, SectionKind};
-use tidegate::{BufferTooSmall, Numeric};
+use tidegate::internals::{
+    activation::Activation,
+    cell::CellKind,
+    write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports},
+};
+use tidegate::{BufferTooSmall, Layout, ModelId, Numeric, SectionKind};
 
 fn main() -> Result<(), BufferTooSmall> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -20,7 +21,7 @@ fn main() -> Result<(), BufferTooSmall> {
     Ok(())
 }
 
-/// One dense layer whose weights count from 0, so that a wrong byte would show.
+/// One dense layer whose weights count up from 0, so that a wrong byte shows.
 fn float() -> Result<Vec<u8>, BufferTooSmall> {
     let (input, output) = (444, 500);
     let bias = input * output * 4;
@@ -28,7 +29,7 @@ fn float() -> Result<Vec<u8>, BufferTooSmall> {
     dense(Numeric::F32, [input, output], &weights, &[Some(0), Some(bias)], &[])
 }
 
-/// The same in integers: element k is k modulo 100, less 50; sums are divided by 4.
+/// The same in integers: element k is (k modulo 100) - 50, and sums are divided by 4.
 fn integer() -> Result<Vec<u8>, BufferTooSmall> {
     let (input, output) = (880, 1004);
     let mut weights: Vec<u8> = (0..input * output).map(|k| (k % 100) as u8).map(|k| k.wrapping_sub(50)).collect();

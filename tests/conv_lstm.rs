@@ -1,5 +1,5 @@
-//! What ConvLSTMs of TensorFlow 1 and Keras can be beyond what the frameworks could compute where the golden cases
-//! were made: such a case follows from one of theirs.
+//! ConvLSTM options of TensorFlow 1 and Keras that the frameworks could not run where the golden cases were made. The
+//! cases are derived from golden cases of the frameworks.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tidegate_tests::golden::{Verdict, run_file};
 
-/// Shape and numbers.
+/// Shape and elements.
 type Array = (Vec<usize>, Vec<f32>);
 
-/// A golden case that may be changed.
+/// A golden case that can be modified.
 struct Case {
     arrays: HashMap<String, Array>,
     metadata: HashMap<String, String>,
@@ -21,40 +21,43 @@ struct Case {
 impl Case {
     fn read(name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{name}.safetensors"));
-        let bytes = std::fs::read(path).expect("the case is there");
-        let (_, header) = SafeTensors::read_metadata(&bytes).expect("it has a header");
-        let tensors = SafeTensors::deserialize(&bytes).expect("it has tensors");
+        let bytes = std::fs::read(path).expect("the case is readable");
+        let (_, header) = SafeTensors::read_metadata(&bytes).expect("the case has a header");
+        let tensors = SafeTensors::deserialize(&bytes).expect("the case has tensors");
         let array = |view: &TensorView<'_>| -> Array {
             let quads = view.data().as_chunks::<4>().0.iter();
             (view.shape().to_vec(), quads.map(|&quad| f32::from_le_bytes(quad)).collect())
         };
         let arrays = tensors.iter().map(|(name, view)| (name.to_owned(), array(&view))).collect();
-        Self { arrays, metadata: header.metadata().clone().expect("it has metadata") }
+        Self { arrays, metadata: header.metadata().clone().expect("the case has metadata") }
     }
 
     fn argument(&mut self, name: &str, value: Value) {
-        let args = self.metadata.get_mut("constructor_args").expect("it has arguments");
-        let mut parsed: Value = serde_json::from_str(args).expect("they are JSON");
+        let args = self.metadata.get_mut("constructor_args").expect("the case has constructor arguments");
+        let mut parsed: Value = serde_json::from_str(args).expect("the arguments are JSON");
         parsed[name] = value;
         *args = parsed.to_string();
     }
 
     fn run(&self) -> Verdict {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("the temporary folder is created");
         let path: PathBuf = folder.path().join("case.safetensors");
         let bytes = |data: &[f32]| -> Vec<u8> { data.iter().flat_map(|value| value.to_le_bytes()).collect() };
         let data: Vec<(&str, &[usize], Vec<u8>)> =
             self.arrays.iter().map(|(name, (shape, data))| (name.as_str(), shape.as_slice(), bytes(data))).collect();
-        let view = |shape: &[usize], data| TensorView::new(Dtype::F32, shape.to_vec(), data).expect("shape and bytes");
+        let view = |shape: &[usize], data| {
+            TensorView::new(Dtype::F32, shape.to_vec(), data).expect("the shape matches the bytes")
+        };
         let views = data.iter().map(|(name, shape, data)| (*name, view(shape, data)));
-        std::fs::write(&path, safetensors::serialize(views, Some(self.metadata.clone())).expect("a file")).expect("it");
+        std::fs::write(&path, safetensors::serialize(views, Some(self.metadata.clone())).expect("the case is encoded"))
+            .expect("the case is written");
         run_file(&path)
     }
 }
 
-/// The last dimension before those from `to` on.
+/// Moves the last dimension in front of those from `to` on.
 fn moved((shape, data): &Array, to: usize) -> Array {
-    let (&channels, rest) = shape.split_last().expect("a shape");
+    let (&channels, rest) = shape.split_last().expect("the shape is not empty");
     let pixels: usize = rest[to..].iter().product();
     let transpose = |image: &[f32]| -> Vec<f32> {
         (0..channels).flat_map(|channel| image.iter().skip(channel).step_by(channels).copied()).collect()
@@ -73,30 +76,30 @@ fn channels_may_come_first() {
         let mut case = Case::read(name);
         case.argument("data_format", "channels_first".into());
         for name in ["input", "output", "initial_h", "initial_c", "final_h", "final_c"] {
-            let array = case.arrays.get_mut(name).expect("it has it");
+            let array = case.arrays.get_mut(name).expect("the case has the tensor");
             *array = moved(array, if name.contains("put") { 2 } else { 1 });
         }
         assert!(matches!(case.run(), Verdict::Passed(_)), "{name}: {:?}", case.run());
     }
 }
 
-/// TensorFlow declares a state without x, but hands one on with it, so that it cannot make a second step.
+/// TensorFlow declares a state without x but returns one with it, so it cannot run a second step.
 #[test]
 fn a_skip_connection_puts_the_input_beside_the_output() {
     for name in ["tf1__Conv1DLSTMCell__k4_nobias_i3h8t12b1", "tf1__Conv3DLSTMCell__k2x3x3_i3h8t12b1"] {
         let mut case = Case::read(name);
         case.argument("skip_connection", true.into());
         let (x_shape, x) = case.arrays["input"].clone();
-        let (shape, y) = case.arrays.get_mut("output").expect("it has an output");
+        let (shape, y) = case.arrays.get_mut("output").expect("the case has an output");
         let (channels, filters) = (x_shape[x_shape.len() - 1], shape[shape.len() - 1]);
         *y = y.chunks(filters).zip(x.chunks(channels)).flat_map(|(y, x)| [y, x].concat()).collect();
-        *shape.last_mut().expect("a shape") += channels;
+        *shape.last_mut().expect("the shape is not empty") += channels;
         assert!(matches!(case.run(), Verdict::Passed(_)), "{name}: {:?}", case.run());
     }
 }
 
 #[test]
-fn arguments_that_are_not_known_are_refused_by_name() {
+fn unknown_arguments_are_refused_by_name() {
     for (argument, value) in [
         ("padding", "causal".into()),
         ("data_format", "channels_in_between".into()),

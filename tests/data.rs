@@ -1,4 +1,4 @@
-//! Files that people have: read, written, refused with reasons, and never a panic.
+//! Users' data files: they are read, written, or refused with a reason, and never cause a panic.
 
 use std::{
     collections::BTreeMap,
@@ -11,11 +11,11 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use tempfile::TempDir;
-use tidegate_tests::memory::peak_bytes;
-use tidegate_tools::{
+use tidegate_model::{
     canonical::Tensor,
     data::{UNNAMED, read_audio, read_audio_at, read_index, read_index_files, read_tensors, write_tensors},
 };
+use tidegate_tests::memory::{peak_bytes, ran_alone};
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -44,7 +44,7 @@ fn write_wav(path: &Path, sample_rate: u32, channels: u16, bits_per_sample: u16,
 }
 
 #[test]
-fn tensors_come_back_as_they_were_and_the_bytes_are_the_same_every_time() {
+fn tensors_round_trip_and_are_written_to_the_same_bytes_every_time() {
     let folder = folder();
     let several = tensors(&[("gru.w", &[3, 4, 2]), ("scalar", &[]), ("none", &[0, 3]), ("vector", &[5])]);
     for name in ["a.npz", "a.safetensors", "A.NPZ"] {
@@ -65,11 +65,11 @@ fn tensors_come_back_as_they_were_and_the_bytes_are_the_same_every_time() {
     assert!(error("b.csv").contains("shape [5]"));
     assert!(error("b.npz").contains("without a name"));
     assert!(error("b.txt").contains(".npy, .npz"));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5, "nothing half-written is left");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 5, "no partly written file is left");
 }
 
 #[test]
-fn a_file_that_is_not_what_it_says_is_refused_in_one_line() {
+fn a_file_of_another_format_is_refused_in_one_line() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     write_tensors(&path("a.npz"), &tensors(&[("a", &[2])])).unwrap();
@@ -78,10 +78,10 @@ fn a_file_that_is_not_what_it_says_is_refused_in_one_line() {
     fs::write(path("c.npy"), b"\n\n").unwrap();
     fs::write(path("d.txt"), b"hello").unwrap();
     fs::write(path("e.safetensors"), b"\x05\0\0\0\0\0\0\0{\"a\n\"").unwrap();
-    assert_eq!(read_tensors(&path("noext")).unwrap().len(), 1, "told by its first bytes");
+    assert_eq!(read_tensors(&path("noext")).unwrap().len(), 1, "recognized by its first bytes");
     for (name, why) in [
         ("b.npy", "is named .npy, but begins like .npz"),
-        ("c.npy", "is not an .npy file"),
+        ("c.npy", "is not an .npy file: save the array with `numpy.save`"),
         ("d.txt", "is none of"),
         ("e.safetensors", "is not a whole .safetensors"),
         ("no\nsuch.npy", "no such file"),
@@ -94,7 +94,7 @@ fn a_file_that_is_not_what_it_says_is_refused_in_one_line() {
 }
 
 #[test]
-fn sound_is_read_as_it_is_and_what_it_is_not_is_said() {
+fn sound_is_read_unchanged_and_unsupported_sound_is_described() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     write_wav(&path("a.wav"), 16_000, 1, 16, 100);
@@ -162,7 +162,7 @@ fn real_clips_and_tensors_are_read() {
     assert_eq!(logits["logits/GRU_S"].shape, [1680, 12]);
 }
 
-/// Changes, cuts, repeats and removes bytes, most often near the beginning, where the headers are.
+/// Changes, cuts, repeats and removes bytes, most often near the beginning where the headers are.
 fn mutated(bytes: &[u8], draw: &mut ChaCha8Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..1 + draw.next_u32() % 4 {
@@ -184,10 +184,13 @@ fn mutated(bytes: &[u8], draw: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// Whatever a file holds, reading it ends, with a value or with one line. Files are a few kilobytes, so that a
-/// value of more than a million numbers, or half a gigabyte more, means that a declared length was believed.
+/// Reading a file of any content ends with a value or with a one-line error. The files are a few kilobytes, so a value
+/// of more than a million numbers, or half a gigabyte more memory, means that a declared length was trusted.
 #[test]
-fn no_mutation_of_any_format_panics_or_swells() {
+fn no_mutation_of_any_format_panics_or_exhausts_memory() {
+    if ran_alone(concat!(module_path!(), "::no_mutation_of_any_format_panics_or_exhausts_memory")) {
+        return;
+    }
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     write_tensors(&path("a.npy"), &tensors(&[(UNNAMED, &[3, 4])])).unwrap();
@@ -219,7 +222,7 @@ fn no_mutation_of_any_format_panics_or_swells() {
             }
         }
         println!("{name}: {refused} of 5000 refused");
-        // The index refers to the others.
+        // The index refers to the other files.
         fs::write(&file, &original).unwrap();
     }
     assert!(peak_bytes() - before < 1 << 29, "{} bytes more", peak_bytes() - before);

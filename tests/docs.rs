@@ -1,26 +1,34 @@
-//! The pages of the cells, README's tables and FORMAT.md's list of cells against the code: what a cell is named and made of
-//! stands on its page, the golden cases a page claims are there and are of that cell, and the table of cells is made from
-//! both; counts of instructions and sizes are those of the records in `firmware-examples/expected`.
+//! Compares the documentation with the code.
 //!
-//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test -p tidegate-tests --test docs` writes README's tables and FORMAT.md's list anew.
+//! - The page of a cell names all parts of its spec, and its golden cases exist and contain the cell.
+//! - The tables of cells in `README.md` and `docs/cells.md` and the list of cells in `core/FORMAT.md` are generated from the
+//!   specs and the golden cases; the tables of instructions and sizes in `docs/accuracy.md` from the records in
+//!   `firmware-examples/expected`; the table of lines in `CONTRIBUTING.md` from the source files.
+//! - Every link between pages has a target.
+//!
+//! `TIDEGATE_OVERWRITE_DOCS=1 cargo test --release -p tidegate-tests --test repository docs` writes these tables and the list again.
+
+#[path = "docs/pages.rs"]
+mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tidegate::Numeric;
-use tidegate::cell::{CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit};
-use tidegate::gate::Gate;
-use tidegate::image::Layout;
+use tidegate::internals::{
+    cell::{CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit},
+    gate::Gate,
+};
+use tidegate::{Layout, Numeric};
 use tidegate_fused::FusedModel;
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::golden::cells_of;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
-/// The headings of a page, in this order; those of what a cell does not have may be missing.
+/// The headings of a page, in this order. Headings without content for a cell may be missing.
 const HEADINGS: [&str; 9] = [
     "Equation",
     "Tensors",
@@ -33,11 +41,11 @@ const HEADINGS: [&str; 9] = [
     "Golden cases",
 ];
 
-/// The page of a cell.
+/// The page of a cell: its module documentation.
 struct Page {
-    /// As they stand there.
+    /// The headings in the page's order.
     headings: Vec<String>,
-    /// What stands under a heading; what stands before the first is under the empty one.
+    /// The text under each heading. The text before the first heading is under the empty key.
     sections: BTreeMap<String, String>,
 }
 
@@ -62,18 +70,18 @@ impl Page {
         self.sections.get(heading).map_or("", String::as_str)
     }
 
-    /// What stands in backticks in a section.
+    /// The terms in backticks in a section.
     fn terms(&self, heading: &str) -> impl Iterator<Item = &str> {
         self.section(heading).split('`').skip(1).step_by(2)
     }
 
-    /// The patterns of golden cases.
+    /// The patterns of golden cases that the page names.
     fn golden(&self) -> impl Iterator<Item = &str> {
         self.terms("Golden cases").filter(|term| term.contains("__"))
     }
 }
 
-/// Whether a name fits a pattern, where a star stands for anything.
+/// Whether a name matches a pattern, in which `*` stands for any text.
 fn fits(name: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => name == pattern,
@@ -84,7 +92,7 @@ fn fits(name: &str, pattern: &str) -> bool {
     }
 }
 
-/// The headings under which a spec's names stand.
+/// The headings with the names of a spec that belong under them.
 fn named(spec: &CellSpec) -> [(&'static str, Vec<&'static str>); 5] {
     [
         ("Tensors", spec.canonical.iter().map(|of| of.name).collect()),
@@ -95,7 +103,7 @@ fn named(spec: &CellSpec) -> [(&'static str, Vec<&'static str>); 5] {
     ]
 }
 
-/// Families of golden cases, by the start of their names, and what README calls them.
+/// Families of golden cases, by the start of their names, and their names in `docs/cells.md`.
 const SOURCES: [(&str, &str); 12] = [
     ("tf1", "TensorFlow 1"),
     ("tf2ops", "TensorFlow 2 kernels"),
@@ -111,7 +119,7 @@ const SOURCES: [(&str, &str); 12] = [
     ("sru", "SRU's authors"),
 ];
 
-/// README's table: every cell, how many golden cases of which source it passes, in which numerics it runs where.
+/// The table of `docs/cells.md`: each cell, its golden cases by source, and the numerics it runs in.
 fn table() -> String {
     let cases = golden_cases();
     let mut table =
@@ -135,13 +143,28 @@ fn table() -> String {
         let (integer, byte) = (yes(kind.integer_spec().is_some()), yes(kind.byte_spec().is_some()));
         let [floats, integers] = [Numeric::F32, Numeric::I8x16].map(|numeric| kernels(kind, numeric));
         table += &format!(
-            "| [`{name}`](core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {byte} | {floats} | {integers} |\n"
+            "| [`{name}`](../core/src/cell/{name}.rs) | {proofs} | yes | {integer} | {byte} | {floats} | {integers} |\n"
         );
     }
     table
 }
 
-/// Whether hosts have a kernel for a cell: for all of its variants in a numeric, for some, or for none.
+/// The table of `README.md`: cells and layers by the numerics they run in.
+fn summary() -> String {
+    let mut table = "| cells | layers | `f32`, `f16` | `i8x16`, `i4x16` | `i8` |\n|---|---|---|---|---|\n".to_owned();
+    for forms in [(true, true), (true, false), (false, false)] {
+        let names = |layers: bool| {
+            let of = |kind: &&CellKind| (kind.integer_spec().is_some(), kind.byte_spec().is_some()) == forms;
+            let kinds = CellKind::ALL.iter().filter(of).filter(|&&kind| is_layer(kind) == layers);
+            kinds.map(|kind| format!("`{}`", kind.spec().name)).collect::<Vec<_>>().join(", ")
+        };
+        let yes = |has: bool| if has { "yes" } else { "no" };
+        table += &format!("| {} | {} | yes | {} | {} |\n", names(false), names(true), yes(forms.0), yes(forms.1));
+    }
+    table
+}
+
+/// Whether hosts have a kernel for all variants of a cell in a numeric, for some, or for none.
 fn kernels(kind: CellKind, numeric: Numeric) -> &'static str {
     let mut rng = Rng::new(80);
     let packed: Vec<bool> = Variant::all()
@@ -150,7 +173,7 @@ fn kernels(kind: CellKind, numeric: Numeric) -> &'static str {
         .filter_map(|variant| {
             let model = chain(&mut rng, 6, &[(variant, 6)], Draw { weights: 0.5, biases: true });
             let seen = rng.numbers(8 * model.architecture.inputs[0].size, 1.0);
-            let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).expect("it runs");
+            let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).expect("the model runs");
             // Not every variant has an integer form.
             let image = AlignedBytes::new(&pack_with(&model, numeric, &ranges, Layout::Portable).ok()?);
             Some(FusedModel::new(&image.model()).packed().iter().all(|&packed| packed))
@@ -163,8 +186,8 @@ fn kernels(kind: CellKind, numeric: Numeric) -> &'static str {
     }
 }
 
-/// The rows of README's table of instructions: what they are called, the cores, of which all count the same, the feature
-/// with their kernels, numeric and layout.
+/// The rows of the table of instructions: name, cores (which all have the same counts), feature with their kernels, numeric,
+/// layout.
 const COUNTED: [(&str, &[&str], &str, &str, &str); 8] = [
     ("Cortex-M0+", &["m0plus"], "", "i8x16", "cortex-m0"),
     ("Cortex-M3", &["m3"], "`thumb2`", "i8x16", "portable"),
@@ -175,10 +198,10 @@ const COUNTED: [(&str, &[&str], &str, &str, &str); 8] = [
     ("RV32IMAC", &["rv32"], "", "i8x16", "portable"),
     ("Cortex-M4F", &["m4f"], "`dsp`", "f32", "portable"),
 ];
-/// Its columns: features and units of the LSTM.
+/// The columns of the table: input features and units of the LSTM.
 const WIDTHS: [u64; 4] = [16, 32, 64, 128];
 
-/// README's table of instructions, from the record of `cargo xtask icount`.
+/// The table of instructions, from the record of `cargo xtask icount`.
 fn counts() -> String {
     let record = record("icount.json");
     let figures = record["figures"].as_array().expect("icount.json has figures");
@@ -211,17 +234,17 @@ fn counts() -> String {
     table
 }
 
-/// The rows of README's table of sizes: a firmware for the simulated Cortex-M4F, and what it is.
+/// The rows of the table of sizes: a firmware for the simulated Cortex-M4F and its description.
 const MEASURED: [(&str, &str); 6] = [
     ("hello_step", "a small LSTM in f32"),
-    ("hello_integer", "the same in `i8x16`"),
-    ("hello_any", "an image met at run time, with every cell and layer"),
+    ("hello_integer", "the same network in `i8x16`"),
+    ("hello_any", "an image parsed at run time, with every cell and layer"),
     ("kws_stream", "front end, GRU_S in five states, detector, all in integers"),
     ("kws_stream_f32", "the same in f32"),
     ("vad", "Silero's voice activity detector, from ONNX, in f32"),
 ];
 
-/// README's table of sizes, from the record of `cargo xtask size`.
+/// The table of sizes, from the record of `cargo xtask size`.
 fn sizes() -> String {
     let record = record("size.json");
     let all = record.as_array().expect("size.json is a list");
@@ -260,32 +283,40 @@ fn thousands(number: u64) -> String {
     text
 }
 
-/// What the marks `<!-- {what} -->` and `<!-- end of {what} -->` of a file must hold between them.
+/// Checks the text between the marks `<!-- {what} -->` and `<!-- end of {what} -->` of a file, or writes it.
 fn holds(file: &str, what: &str, expected: &str) {
+    between(file, what, expected, |found| found == format!("\n{expected}\n"));
+}
+
+/// The same, where `is_right` judges the text.
+fn between(file: &str, what: &str, expected: &str, is_right: impl Fn(&str) -> bool) {
     let path = repository().join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
     let [start, end] = [format!("<!-- {what} -->\n"), format!("<!-- end of {what} -->\n")];
     let parts = text.split_once(&start).and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
-    let (before, (found, after)) = parts.unwrap_or_else(|| panic!("{file} has no marks of {what}"));
-    let expected = format!("\n{expected}\n");
+    let (before, (found, after)) = parts.unwrap_or_else(|| panic!("{file} lacks the marks of {what}"));
     if std::env::var_os("TIDEGATE_OVERWRITE_DOCS").is_some() {
-        fs::write(&path, [before, &start, &expected, &end, after].concat())
+        fs::write(&path, [before, &start, "\n", expected, "\n", &end, after].concat())
             .unwrap_or_else(|error| panic!("{file}: {error}"));
     } else {
-        assert!(found == expected, "{file} is old: TIDEGATE_OVERWRITE_DOCS=1 writes it anew. It should be\n{expected}");
+        assert!(
+            is_right(found),
+            "{file} is out of date; TIDEGATE_OVERWRITE_DOCS=1 updates it. Expected:\n\n{expected}"
+        );
     }
 }
 
-/// One after the other, for each may write the file.
+// One test for all tables of a file: it may write the file.
 #[test]
-fn the_tables_in_readme_are_what_golden_cases_and_records_show() {
-    holds("README.md", "cells", &table());
-    holds("README.md", "instructions", &counts());
-    holds("README.md", "sizes", &sizes());
+fn tables_are_those_of_specs_golden_cases_and_records() {
+    holds("README.md", "summary", &summary());
+    holds("docs/cells.md", "cells", &table());
+    holds("docs/accuracy.md", "instructions", &counts());
+    holds("docs/accuracy.md", "sizes", &sizes());
 }
 
 #[test]
-fn numbers_are_cut_into_thousands_from_the_right() {
+fn numbers_are_grouped_by_thousands_from_the_right() {
     assert_eq!(
         [0, 999, 1000, 12_345, 123_456, 1_234_567].map(thousands).join(" "),
         "0 999 1,000 12,345 123,456 1,234,567"
@@ -298,7 +329,7 @@ fn the_format_lists_what_the_specs_say() {
     holds("core/FORMAT.md", "cells", &nodes.join("\n"));
 }
 
-/// What a node record of this cell has, in order.
+/// The fields of this cell's node record, in order.
 fn node_format(kind: CellKind) -> String {
     let spec = kind.spec();
     let presence = |presence: Presence| match presence {
@@ -339,7 +370,7 @@ fn node_format(kind: CellKind) -> String {
     format!("## {} `{}`\n\n{}{integer}{byte}", kind.code(), spec.name, lists.collect::<String>())
 }
 
-/// What it has instead in an integer numeric.
+/// The fields of an integer numeric, where they differ.
 fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String {
     let presence = |presence: Presence| match presence {
         Presence::With(option) if option >= CURVE => {
@@ -394,7 +425,7 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
     format!("- in {what}, options: {options}\n{lists}")
 }
 
-/// Of each gate in turn, or of all.
+/// The scale or zero point of each gate, or of all.
 fn units_format(spec: &CellSpec, integer: &IntegerSpec, units: &[Unit]) -> String {
     let mut units: Vec<String> = units.iter().map(|unit| unit_format(spec, integer, unit)).collect();
     units.dedup();
@@ -442,10 +473,10 @@ fn dim(spec: &CellSpec, of: &Dim) -> String {
 }
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests lie in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the repository")
 }
 
-/// Every golden case in the repository, and the cells of its model.
+/// Every golden case in the repository with the cells of its model.
 fn golden_cases() -> Vec<(String, BTreeSet<String>)> {
     let folder = repository().join("tests/golden");
     let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

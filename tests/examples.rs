@@ -1,42 +1,42 @@
-//! What the examples of `core` include: images of golden cases, and the numbers that the frameworks gave.
+//! The files that the examples of `core` include: images of golden cases, and the outputs of the frameworks.
 //!
-//! `cargo test -p tidegate-tests --test examples -- --ignored` writes them anew, after the format or the packer has
-//! changed.
+//! `cargo test -p tidegate-tests --test repository examples -- --ignored` writes them again after the format or the
+//! packer has changed.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidegate::Numeric;
+use tidegate_model::canonical::Tensor;
 use tidegate_tests::golden::Case;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::oracle::{Bounded, Oracle};
-use tidegate_tools::canonical::Tensor;
 
-/// Steps of the generator in `one_to_many`.
+/// Number of steps of the generator in `one_to_many`.
 const GENERATED: usize = 12;
 
 fn case(name: &str) -> Case {
     Case::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name).with_extension("safetensors"))
 }
 
-/// A `golden.rs`: constants of a case.
+/// A `golden.rs` file: constants of a case.
 struct Numbers(String);
 
 impl Numbers {
     fn of(name: &str, case: &Case) -> Self {
         let mut text = format!("//! Of the golden case `{name}`, written by `tests/examples.rs`.\n\n");
         let tolerance = case.tolerance();
-        write!(text, "/// How far from these a runtime may be.\npub const TOLERANCE: f32 = {tolerance:?};\n")
-            .expect("a string takes all");
+        write!(text, "/// Tolerance for the outputs of a runtime.\npub const TOLERANCE: f32 = {tolerance:?};\n")
+            .expect("writing to a string succeeds");
         Self(text)
     }
 
-    /// A constant of these dimensions.
+    /// Adds a constant with these dimensions.
     fn add(mut self, name: &str, docs: &str, shape: &[usize], data: &[f32]) -> Self {
         let of = shape.iter().rev().fold("f32".to_owned(), |of, len| format!("[{of}; {len}]"));
         let numbers = numbers(shape, data, 0);
-        write!(self.0, "/// {docs}\npub const {name}: {of} = {numbers};\n").expect("a string takes all");
+        write!(self.0, "/// {docs}\npub const {name}: {of} = {numbers};\n").expect("writing to a string succeeds");
         self
     }
 
@@ -44,14 +44,14 @@ impl Numbers {
         self.add(name, docs, &tensor.shape, &tensor.data)
     }
 
-    /// Entry 0 of `[batch, ...]`.
+    /// Adds entry 0 of `[batch, ...]`.
     fn first(self, name: &str, docs: &str, tensor: &Tensor) -> Self {
         let shape = &tensor.shape[1..];
         self.add(name, docs, shape, &tensor.data[..shape.iter().product()])
     }
 }
 
-/// An array, a row on a line.
+/// An array literal with one row per line.
 fn numbers(shape: &[usize], data: &[f32], depth: usize) -> String {
     let Some((_, inner)) = shape.split_first() else { return format!("{:?}", data[0]) };
     let parts: Vec<String> = data.chunks(inner.iter().product()).map(|part| numbers(inner, part, depth + 1)).collect();
@@ -63,7 +63,7 @@ fn numbers(shape: &[usize], data: &[f32], depth: usize) -> String {
     format!("[\n{lines}{indent}]")
 }
 
-/// What the oracle gives when it hears its own outputs, from a first input and a state on.
+/// The oracle's outputs when each output is the next input, from a first input and a state.
 fn generated(case: &Case) -> Vec<f32> {
     let model = case.model();
     let oracle = Oracle::new(&model);
@@ -78,7 +78,7 @@ fn generated(case: &Case) -> Vec<f32> {
     all
 }
 
-/// Every file: its path in `core/examples`, and what it holds.
+/// Every file: its path in `core/examples` and its contents.
 fn files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     let mut add = |folder: &str, image: &str, case: &Case, Numbers(numbers): Numbers| {
@@ -111,29 +111,29 @@ fn files() -> Vec<(PathBuf, Vec<u8>)> {
         .tensor("INPUT", "`[batch, time, input]`", of.get("input"))
         .tensor("INITIAL_HIDDEN", "h before the first step, `[batch, units]`.", of.get("initial_h"))
         .tensor("INITIAL_CELL_STATE", "c before the first step.", of.get("initial_c"))
-        .add("LAST", "The output of the last step that counts; zeros where none does.", &[batch, units], &last)
+        .add("LAST", "The output of the last step that counts, or zeros if none does.", &[batch, units], &last)
         .tensor("FINAL_CELL_STATE", "c after the last step that counts.", of.get("final_c"));
     write!(numbers.0, "/// `sequence_length`\npub const LENS: [usize; {}] = {lens:?};\n", lens.len())
-        .expect("a string takes all");
+        .expect("writing to a string succeeds");
     add("many_to_one", "lstm.tgi", &of, numbers);
 
     let name = "tf1__OutputProjectionWrapper__gru_i3h8t12b1";
     let of = case(name);
     let numbers = Numbers::of(name, &of)
-        .first("CONTEXT", "What the generator begins with: h.", of.get("initial_state"))
-        .add("FIRST_INPUT", "What it hears first.", &[3], &of.get("input").data[..3])
-        .add("FIRST_OUTPUT", "What it then says.", &[3], &of.get("output").data[..3])
-        .add("GENERATED", "What it says when it hears itself, in f64.", &[GENERATED, 3], &generated(&of));
+        .first("CONTEXT", "Initial state of the generator: h.", of.get("initial_state"))
+        .add("FIRST_INPUT", "Its first input.", &[3], &of.get("input").data[..3])
+        .add("FIRST_OUTPUT", "Its first output.", &[3], &of.get("output").data[..3])
+        .add("GENERATED", "Its outputs when each output is the next input, in f64.", &[GENERATED, 3], &generated(&of));
     add("one_to_many", "gru.tgi", &of, numbers);
 
     let name = "keras2__LSTM__stateful2_i7h5t8b3";
     let of = case(name);
     let numbers = Numbers::of(name, &of)
-        .first("HEARD", "What the encoder hears, `[time, input]`.", of.get("input_0"))
-        .first("HIDDEN", "h behind it.", of.get("state_after_0_h"))
-        .first("CELL_STATE", "c behind it.", of.get("state_after_0_c"))
-        .first("TOLD", "What the decoder hears.", of.get("input_1"))
-        .first("OUTPUT", "What the decoder gives, `[time, output]`.", of.get("output_1"));
+        .first("HEARD", "Input of the encoder, `[time, input]`.", of.get("input_0"))
+        .first("HIDDEN", "h after the encoder.", of.get("state_after_0_h"))
+        .first("CELL_STATE", "c after the encoder.", of.get("state_after_0_c"))
+        .first("TOLD", "Input of the decoder.", of.get("input_1"))
+        .first("OUTPUT", "Output of the decoder, `[time, output]`.", of.get("output_1"));
     add("encoder_decoder", "lstm.tgi", &of, numbers);
     files
 }
@@ -143,10 +143,14 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn the_examples_include_what_the_golden_cases_give_today() {
+fn the_examples_include_the_current_images_and_numbers_of_the_golden_cases() {
     for (path, bytes) in files() {
         let path = folder().join(path);
-        assert!(fs::read(&path).is_ok_and(|found| found == bytes), "{} is stale: see the top", path.display());
+        assert!(
+            fs::read(&path).is_ok_and(|found| found == bytes),
+            "{} is stale: see the top of this file",
+            path.display()
+        );
     }
 }
 
@@ -155,7 +159,7 @@ fn the_examples_include_what_the_golden_cases_give_today() {
 fn regenerate() {
     for (path, bytes) in files() {
         let path = folder().join(path);
-        fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("the folder can be made");
+        fs::create_dir_all(path.parent().expect("the file is in a folder")).expect("the folder can be made");
         fs::write(path, bytes).expect("the file can be written");
     }
 }

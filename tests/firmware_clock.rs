@@ -1,20 +1,19 @@
-//! The time that firmware tells by its samples, and a detector that hears it for weeks.
+//! The firmware's clock, which counts samples, and a detector that runs on it for weeks.
 
-use tidegate::Detector;
-use tidegate::detector::{DetectorSettings, LabelSettings};
+use tidegate::{Detector, DetectorSettings, LabelSettings};
 
 #[path = "../firmware-examples/src/clock.rs"]
 mod clock;
 
 use clock::Clock;
 
-/// Milliseconds modulo 2^32 of a count of samples that does not wrap.
+/// Milliseconds modulo 2^32, from a count of samples that does not wrap.
 fn exact(samples: u64, sample_rate: u32) -> u32 {
     (samples * 1000 / u64::from(sample_rate)) as u32
 }
 
 #[test]
-fn time_goes_on_where_a_count_of_samples_or_milliseconds_wraps() {
+fn the_clock_continues_where_samples_or_milliseconds_wrap() {
     for (sample_rate, block) in [(16_000, 1_600_000), (8_000, 800_037), (44_100, 4_000_001), (11_025, 1_000_003)] {
         let mut clock = Clock::new(sample_rate);
         let mut heard = 0;
@@ -27,7 +26,7 @@ fn time_goes_on_where_a_count_of_samples_or_milliseconds_wraps() {
     }
 }
 
-/// Words without an end: an event every refractory time, through sixty days.
+/// With a word that never ends, an event follows every refractory time, for sixty days.
 #[test]
 fn no_refractory_time_is_lost_or_cut_short_in_sixty_days() {
     let label = LabelSettings { threshold: 0.5, refractory_ms: 1000 };
@@ -43,7 +42,7 @@ fn no_refractory_time_is_lost_or_cut_short_in_sixty_days() {
         let now_ms = clock.after(block);
         let Some(event) = detector.push(&[1.0], now_ms).unwrap() else { continue };
         assert_eq!(event.at_ms, now_ms);
-        // The third block of 400 ms is the first that is a second later.
+        // The third block of 400 ms is the first that is at least a second later.
         assert!(last.is_none_or(|last| blocks - last == 3), "{blocks} blocks, and {last:?} at the last event");
         last = Some(blocks);
     }

@@ -1,22 +1,19 @@
-//! The micro:bit and the host agree bit for bit: what is sent to it, and what it answered under QEMU (`cargo xtask
-//! qemu` compares that record with a run), are computed again here, from weights in another order.
+//! The micro:bit and the host agree bit for bit. The lines that are sent to it, and its answers under QEMU (`cargo
+//! xtask qemu` compares that record with a run), are computed again here, from weights in another layout.
 //!
-//! After a change of the packer or the front end, first `TIDEGATE_OVERWRITE_EXPECTED=1 cargo test --release -p
-//! tidegate-tests --test firmware_microbit` records what is sent, then `cargo xtask qemu --overwrite-expected` the
-//! answers.
+//! After a change to the packer or the front end, first record the lines that are sent with
+//! `TIDEGATE_OVERWRITE_EXPECTED=1 cargo test --release -p tidegate-tests --test repository firmware_microbit`, then the
+//! answers with `cargo xtask qemu --overwrite-expected`.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate::image::Layout;
-use tidegate::{Numeric, Schedule, State};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::runner::{clip_features, fit};
+use tidegate::{Layout, Numeric, Schedule, State};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::runner::{clip_features, fit};
 
-#[path = "../firmware-examples/build/spotter.rs"]
-#[allow(dead_code, reason = "the firmware's build needs more of it")]
-mod spotter;
+use crate::spotter;
 
 /// As in `firmware-examples/microbit/src/terminal.rs`.
 const THRESHOLD: i16 = 26_214;
@@ -31,12 +28,12 @@ fn record(extension: &str) -> PathBuf {
 
 fn hex(words: &[i16]) -> String {
     words.iter().fold(String::new(), |mut line, word| {
-        write!(line, "{word:04x}").expect("a String takes all");
+        write!(line, "{word:04x}").expect("writing to a string succeeds");
         line
     })
 }
 
-/// The lines that are sent, the answers, and how many keywords are heard as what they are.
+/// The lines that are sent, the answers, and the number of keywords that are recognized.
 fn dialogue() -> (String, String, usize) {
     let spotter = spotter::Spotter::read(&repository()).unwrap();
     let image = ImageBuffer::new(&spotter.pack(Numeric::I8x16, Layout::Portable).unwrap());
@@ -75,7 +72,7 @@ fn dialogue() -> (String, String, usize) {
 }
 
 #[test]
-fn microbit_and_host_say_the_same_bits() {
+fn microbit_and_host_compute_the_same_bits() {
     let (sent, answers, right) = dialogue();
     if std::env::var_os("TIDEGATE_OVERWRITE_EXPECTED").is_some() {
         fs::write(record("in"), &sent).unwrap();
@@ -84,7 +81,7 @@ fn microbit_and_host_say_the_same_bits() {
         let path = record(extension);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
-    assert_eq!(read("in"), sent, "record it anew: TIDEGATE_OVERWRITE_EXPECTED=1");
+    assert_eq!(read("in"), sent, "record it again with TIDEGATE_OVERWRITE_EXPECTED=1");
     let microbit = read("run");
     let decisions = answers.lines().filter(|line| line.contains("led")).count();
     println!("{decisions} decisions of the micro:bit, {right} of 10 keywords right");

@@ -1,18 +1,14 @@
-//! The firmware's keyword spotters and the host agree bit for bit: what they printed under QEMU (`cargo xtask qemu` compares
-//! that record with a run on every machine) is computed again here, with the scalar kernels.
+//! The firmware's keyword spotters and the host agree bit for bit. The output that they printed under QEMU (`cargo
+//! xtask qemu` compares that record with a run on every machine) is computed again here with the scalar kernels.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate::image::Layout;
-use tidegate::{Model, Numeric, Schedule, State, StepError};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::runner;
+use tidegate::{Layout, Model, Numeric, Schedule, State, StepError};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::runner;
 
-// The build script reads more of it.
-#[expect(dead_code)]
-#[path = "../firmware-examples/build/spotter.rs"]
-mod spotter;
+use crate::spotter;
 
 #[path = "../firmware-examples/build/vad.rs"]
 mod vad;
@@ -30,17 +26,17 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// The bits of floats; integers as they are.
+/// A line of output: the bits of floats, or integers as they are.
 fn line(head: &str, model: &Model<'_>, posteriors: &[f32]) -> String {
     posteriors.iter().fold(head.to_owned(), |mut line, value| {
         let integer = model.numeric().is_integer();
         let bits = if integer { (value / model.output_scale()) as u32 } else { value.to_bits() };
-        write!(line, " {bits:08x}").expect("a String takes all");
+        write!(line, " {bits:08x}").expect("writing to a string succeeds");
         line
     })
 }
 
-/// The lines of the firmware, computed here.
+/// The lines that the firmware prints, computed here.
 fn lines(numeric: Numeric) -> Vec<String> {
     let spotter = spotter::Spotter::read(&repository("")).unwrap();
     let image = ImageBuffer::new(&spotter.pack(numeric, Layout::Portable).unwrap());
@@ -63,7 +59,7 @@ fn lines(numeric: Numeric) -> Vec<String> {
     let said: Vec<&str> = spotter.clips.iter().map(|clip| clip.label.as_str()).collect();
     assert!(labels.iter().all(|label| said.contains(label)) && said.len() == labels.len(), "one clip of each class");
 
-    // All of them as one stream.
+    // All clips as one stream.
     stream.resize(stream.len().next_multiple_of(BLOCK_LEN), 0);
     let mut lit_at = None;
     let blocks = stream.chunks(BLOCK_LEN).map(Ok::<_, StepError>);
@@ -83,9 +79,9 @@ fn lines(numeric: Numeric) -> Vec<String> {
     lines
 }
 
-/// What `tidegate-gpu train` has trained decides here as in the firmware, and as `tidegate eval` counts.
+/// A model that `tidegate-gpu train` trained decides here as in the firmware, and as `tidegate eval` counts.
 #[test]
-fn firmware_and_host_decide_alike_with_what_was_trained() {
+fn firmware_and_host_decide_alike_with_the_trained_model() {
     let image = ImageBuffer::new(&std::fs::read(repository("assets/keywords/keywords.tgi")).unwrap());
     let model = image.model().unwrap();
     let mfcc = model.front_end().unwrap();
@@ -108,7 +104,7 @@ fn firmware_and_host_decide_alike_with_what_was_trained() {
     assert_eq!(firmware, host, "the firmware on the left, the host on the right");
 }
 
-/// The posteriors on a line, as bits.
+/// The bits of the posteriors on a line.
 fn words(line: &str) -> Vec<u32> {
     let (Some(first), true) = (line.find(' '), line.starts_with("clip ") || line.starts_with("at ")) else {
         return Vec::new();
@@ -147,7 +143,7 @@ fn firmware_and_host_print_the_same_bits() {
 }
 
 #[test]
-fn firmware_and_host_hear_speech_in_the_same_bits() {
+fn firmware_and_host_detect_speech_with_the_same_bits() {
     let image = ImageBuffer::new(&vad::image(&repository("")).unwrap());
     let model = image.model().unwrap();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);

@@ -1,33 +1,32 @@
-//! Models that frameworks have written themselves, against what they compute with them: the samples in
-//! `tests/frameworks`, and those in `TIDEGATE_FRAMEWORKS_DIR`, which the scripts there write with another seed.
-//! `cargo test --release -p tidegate-tests --test frameworks -- --nocapture`
+//! Models that the frameworks wrote, compared with the outputs that the frameworks computed. The samples are in
+//! `tests/frameworks`; `TIDEGATE_FRAMEWORKS_DIR` may name a folder with models that the scripts there wrote with
+//! another seed. `cargo test --release -p tidegate-tests --test import frameworks -- --nocapture`
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
-use tidegate::image::Layout;
-use tidegate::{Numeric, State};
+use tidegate::{Layout, Numeric, State};
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::data::read_tensors;
+use tidegate_model::format::{Options, import_with};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::{Ranges, RangesError};
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::format::{Options, import_with};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::{Ranges, RangesError};
 
-/// What the issue of these importers asks for.
+/// Largest allowed difference from the framework's output.
 const TOLERANCE: f32 = 1e-5;
-/// What integers keep.
+/// Least signal-to-noise ratio in integers.
 const LEAST_DB: f64 = 28.0;
 
-/// The samples, and those in `TIDEGATE_FRAMEWORKS_DIR`.
+/// The sample folders, and the one in `TIDEGATE_FRAMEWORKS_DIR`.
 fn folders() -> Vec<PathBuf> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks");
     let mut folders: Vec<PathBuf> = fs::read_dir(&samples)
         .expect("the samples are there")
         .map(|entry| entry.expect("the folder can be read").path())
-        // Graphs have tests of their own: `tf1_graphs.rs`, `import_onnx.rs`, `import_tflite.rs`.
+        // Graphs have their own tests: `tf1_graphs.rs`, `import_onnx.rs`, `import_tflite.rs`.
         .filter(|path| path.is_dir() && !["tf1_graph", "onnx", "tflite"].iter().any(|own| path.ends_with(own)))
         .collect();
     folders.sort();
@@ -46,7 +45,7 @@ fn cases(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn models_of_frameworks_give_what_the_frameworks_give() {
+fn models_of_frameworks_compute_the_outputs_of_the_frameworks() {
     let mut bad = Vec::new();
     for folder in folders() {
         let cases = cases(&folder);
@@ -66,10 +65,10 @@ fn models_of_frameworks_give_what_the_frameworks_give() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// Of those whose cells all have an integer form, and which give more than zeros: the ratio of what they give to how far
-/// it is off in integers, in decibels. Their input is what they are calibrated with.
+/// The signal-to-noise ratio in integers of the models whose cells all have an integer form and whose outputs are not
+/// all zero. They are calibrated on their own input.
 #[test]
-fn models_of_frameworks_stay_near_them_in_integers() {
+fn models_of_frameworks_stay_accurate_in_integers() {
     let (mut held, mut far) = (0, Vec::new());
     for path in folders().iter().flat_map(|folder| cases(folder)) {
         let (model, tensors) = case(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -77,7 +76,7 @@ fn models_of_frameworks_stay_near_them_in_integers() {
         let data: Vec<&[f32]> = inputs.iter().map(|input| input.data.as_slice()).collect();
         let ranges = match Ranges::measure(&model, [data.as_slice()]) {
             Ok(ranges) => ranges,
-            // A window that is longer than the input.
+            // A window longer than the input.
             Err(RangesError::NeverRan { .. }) => continue,
             Err(error) => panic!("{}: {error}", path.display()),
         };
@@ -88,7 +87,7 @@ fn models_of_frameworks_stay_near_them_in_integers() {
                 continue;
             }
         };
-        let given = outputs(&AlignedBytes::new(&bytes), &inputs).expect("it runs").concat();
+        let given = outputs(&AlignedBytes::new(&bytes), &inputs).expect("the model runs").concat();
         let power = |values: &mut dyn Iterator<Item = f32>| values.map(|value| f64::from(value).powi(2)).sum::<f64>();
         let expected: Vec<f32> = expected.iter().flat_map(|port| port.data.iter().copied()).collect();
         assert_eq!(given.len(), expected.len(), "{}", path.display());
@@ -104,7 +103,7 @@ fn models_of_frameworks_stay_near_them_in_integers() {
     assert!(held > 100 && far.is_empty(), "{}", far.join("\n"));
 }
 
-/// The model of a case, and what it is given and gives.
+/// The model of a case, with its inputs and expected outputs.
 fn case(golden: &Path) -> Result<(Canonical, BTreeMap<String, Tensor>), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let bytes = fs::read(golden).map_err(|error| text(&error))?;
@@ -118,7 +117,7 @@ fn case(golden: &Path) -> Result<(Canonical, BTreeMap<String, Tensor>), String> 
     Ok((imported.model, read_tensors(golden).map_err(|error| text(&error))?))
 }
 
-/// How far the output of a model is off.
+/// The largest difference of a model's output.
 fn run(golden: &Path) -> Result<f32, String> {
     let (model, tensors) = case(golden)?;
     let (inputs, expected) = (ports(&tensors, "input"), ports(&tensors, "output"));
@@ -143,7 +142,7 @@ fn ports<'a>(tensors: &'a BTreeMap<String, Tensor>, name: &str) -> Vec<&'a Tenso
     names.map_while(|name| tensors.get(&name)).collect()
 }
 
-/// All that comes out of each port for a sequence, one output after the other.
+/// All outputs of each port for a sequence, concatenated.
 fn outputs(image: &AlignedBytes, inputs: &[&Tensor]) -> Result<Vec<Vec<f32>>, String> {
     let model = image.model();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);

@@ -1,4 +1,4 @@
-//! The streaming front end: against TensorFlow's features of real speech, and against damage.
+//! The streaming front end, compared with TensorFlow's features of real speech, and under damage.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn section(settings: &MfccSettings) -> Vec<u8> {
     section
 }
 
-/// Frames of features of a whole signal, pushed in blocks of these lengths in turn.
+/// All feature frames of a signal that is pushed in blocks of these lengths, repeated in turn.
 fn features(settings: &MfccSettings, signal: &[i16], blocks: &[usize]) -> Vec<Vec<f32>> {
     let section = section(settings);
     let mfcc = Mfcc::parse(&section).unwrap();
@@ -41,10 +41,10 @@ fn flac(path: &Path) -> Vec<i16> {
     reader.samples().map(|sample| i16::try_from(sample.unwrap()).unwrap()).collect()
 }
 
-/// TensorFlow 2.21, `AudioSpectrogram` and `Mfcc`; both bars are ours.
+/// The reference is `AudioSpectrogram` and `Mfcc` of TensorFlow 2.21; both limits are our own.
 #[test]
-fn features_are_those_of_tensorflow() {
-    let Some(data) = data::folder("features_are_those_of_tensorflow") else { return };
+fn features_match_those_of_tensorflow() {
+    let Some(data) = data::folder("features_match_those_of_tensorflow") else { return };
     let reference = std::fs::read(data.join("hello_edge/reference.safetensors")).unwrap();
     let reference = SafeTensors::deserialize(&reference).unwrap();
     let index = std::fs::read_to_string(data.join("speech_commands_v2/index.csv")).unwrap();
@@ -78,7 +78,7 @@ fn features_are_those_of_tensorflow() {
 
 /// The same definition in f64 (NumPy), for samples that are all 1000.
 #[test]
-fn a_constant_signal_shows_the_windows_side_lobes() {
+fn a_constant_signal_shows_the_side_lobes_of_the_window() {
     let expected =
         [-75.07279, 16.445917, 4.538818, 3.9408305, 2.1895704, 2.0504088, 1.3809961, 1.3297876, 0.9863483, 0.96359557];
     for (got, expected) in features(&HELLO_EDGE, &[1000; 640], &[640]).concat().iter().zip(expected) {
@@ -86,9 +86,9 @@ fn a_constant_signal_shows_the_windows_side_lobes() {
     }
 }
 
-/// The points of sonopy's grid, by NumPy, in which no two are the same.
+/// The points of sonopy's grid, by NumPy, with settings for which all points differ.
 #[test]
-fn corners_on_whole_bins_are_those_of_sonopy() {
+fn corners_on_whole_bins_match_those_of_sonopy() {
     let grid = [0, 1, 3, 6, 9, 12, 16, 21, 26, 32, 39, 47, 57, 68, 81, 97, 114, 135, 159, 187, 219, 257];
     let section = section(&PRECISE);
     let (window, edges) = section[48..].split_at(4);
@@ -96,9 +96,9 @@ fn corners_on_whole_bins_are_those_of_sonopy() {
     assert!(edges.chunks(4).zip(grid).all(|(edge, bin)| edge == u32::to_le_bytes(bin)));
 }
 
-/// Every option with every other, in sizes that are drawn, against the oracle's formulas, within what f32 can be off.
+/// Every combination of options, in random sizes, is within the error bound of the oracle's formulas.
 #[test]
-fn every_option_is_what_its_formula_says() {
+fn every_option_computes_its_formula() {
     let rng = &mut Rng::new(5);
     let (mut checked, mut tight, mut whole_bins) = (0, 0, 0);
     for _ in 0..400 {
@@ -147,15 +147,15 @@ fn every_option_is_what_its_formula_says() {
 }
 
 #[test]
-fn mel_bands_that_have_no_bin_of_their_own_are_refused() {
+fn mel_bands_without_a_bin_of_their_own_are_refused() {
     let settings = MfccSettings { mel_bands: 40, upper_hz: 2000.0, ..PRECISE };
     let mut bytes = vec![0; settings.section_len().unwrap()];
     assert!(matches!(settings.write(&mut bytes), Err(FrontEndError::MelEdge { .. })));
 }
 
-/// Sections with up to four words changed: refused, or the loudest and the quietest sound have finite features.
+/// Sections with up to four changed words are refused, or compute finite features of the loudest signal and of silence.
 #[test]
-fn a_damaged_section_is_refused_or_heard() {
+fn a_damaged_section_is_refused_or_computes_features() {
     let rng = &mut Rng::new(11);
     let (good, loud) = (SMALL.map(|settings| section(&settings)), loud_and_quiet());
     let mut heard = 0;
@@ -173,12 +173,12 @@ fn a_damaged_section_is_refused_or_heard() {
             }
         }
     }
-    println!("{heard} frames heard");
+    println!("{heard} frames computed");
     assert!(heard > 1000);
 }
 
 #[test]
-fn options_that_are_not_known_are_refused() {
+fn unknown_options_are_refused() {
     let good = section(&PRECISE);
     for bit in 5..32 {
         let mut bad = good.clone();
@@ -188,7 +188,7 @@ fn options_that_are_not_known_are_refused() {
 }
 
 #[test]
-fn frames_of_zeros_come_with_the_first_frame_and_again_after_a_reset() {
+fn lead_frames_of_zeros_come_before_the_first_frame_and_again_after_a_reset() {
     let (section, signal) = (section(&MfccSettings { lead_frames: 3, ..PRECISE }), noise(3200));
     let alone = features(&PRECISE, &signal, &[3200]);
     let mfcc = Mfcc::parse(&section).unwrap();
@@ -226,7 +226,7 @@ fn blocks_of_any_length_give_the_same_bits() {
         for blocks in [&[1][..], &[7, 1, 333, 64], &[641]] {
             assert_eq!(features(&settings, signal, blocks), whole, "{window_len}/{stride_len}, {blocks:?}");
         }
-        // A frame depends on its own samples only.
+        // A frame depends only on its own samples.
         for (n, frame) in whole.iter().enumerate() {
             let from = n * stride_len as usize;
             let alone = features(&settings, &signal[from..from + window_len as usize], &[usize::MAX]);
@@ -258,14 +258,14 @@ fn every_sound_has_finite_features() {
 
 /// ln(1e-12) in every band: only the first row of the DCT does not sum to zero.
 #[test]
-fn silence_is_the_floor() {
+fn silence_gives_the_floor() {
     let frames = features(&HELLO_EDGE, &[0; 640], &[640]);
     let floor = 40.0 * (2.0f32 / 40.0).sqrt() * 1e-12f32.ln();
     assert!((frames[0][0] - floor).abs() < 2e-5, "{} {floor}", frames[0][0]);
     assert!(frames[0][1..].iter().all(|feature| feature.abs() < 5e-5), "{frames:?}");
 }
 
-/// A section whose tables are zeros and whose bins, 2 to 256, all lie under the last center.
+/// A section whose tables are zeros and whose bins, 2 to 256, are all below the last center.
 const BARE: [u8; BARE_LEN] = {
     let (low, high, floor) = (20f32.to_bits(), 4000f32.to_bits(), 1e-12f32.to_bits());
     let words = [16_000, 640, 640, 1024, 40, 10, low, high, floor, 1024, 0, 0];
@@ -287,7 +287,7 @@ const BARE_LEN: usize = 4 * (12 + 640 + 42 + 255 + 400);
 fn a_section_is_checked_when_the_firmware_is_compiled() {
     const MFCC: Mfcc<'_> = match Mfcc::parse(&BARE) {
         Ok(mfcc) => mfcc,
-        Err(_) => panic!("not a front end"),
+        Err(_) => panic!("the section is not a front end"),
     };
     let mut memory = [0; MFCC.memory_words()];
     assert!(FrontEnd::new(&MFCC, &mut memory).is_ok());
@@ -349,7 +349,7 @@ fn wrong_settings_are_refused_by_name() {
     for (settings, error) in cases {
         assert_eq!(settings.section_len(), Err(error));
         assert_eq!(settings.write(&mut good.clone()), Err(error));
-        // In bytes: only what differs from the good section's settings.
+        // Byte positions of the words that differ from the good section's settings.
         assert_eq!(Mfcc::parse(&with_settings(&good, &settings)).unwrap_err(), error);
     }
     for (lower_hz, upper_hz) in [(f32::NAN, 4000.0), (20.0, f32::NAN), (20.0, f32::INFINITY)] {
@@ -361,7 +361,7 @@ fn wrong_settings_are_refused_by_name() {
 }
 
 #[test]
-fn wrong_tables_are_refused_by_place() {
+fn wrong_tables_are_refused_with_their_position() {
     let good = section(&HELLO_EDGE);
     let mfcc = Mfcc::parse(&good).unwrap();
     assert_eq!(mfcc.settings(), &HELLO_EDGE);
@@ -393,7 +393,7 @@ fn short_memory_is_refused() {
 }
 
 #[test]
-fn a_frame_waits_until_it_is_fetched_and_reset_forgets() {
+fn a_frame_waits_until_it_is_fetched_and_a_reset_discards_it() {
     let (section, signal) = (section(&HELLO_EDGE), noise(2000));
     let mfcc = Mfcc::parse(&section).unwrap();
     let mut memory = vec![0; mfcc.memory_words()];
@@ -408,7 +408,7 @@ fn a_frame_waits_until_it_is_fetched_and_reset_forgets() {
     assert_eq!(front_end.next().unwrap(), first);
 }
 
-/// `good` with the words of these settings, whose options are the same.
+/// `good` with the words of these settings, whose options must be the same.
 fn with_settings(good: &[u8], settings: &MfccSettings) -> Vec<u8> {
     let MfccSettings { sample_rate, window_len, stride_len, fft_len, mel_bands, coefficients, .. } = *settings;
     let MfccSettings { bins_per_rate, lead_frames, corners, .. } = *settings;

@@ -1,15 +1,15 @@
-//! The front end in integers: against its twin bit by bit, against the formulas on real speech, and against damage.
+//! The integer front end: compared with its twin bit by bit, with the formulas on real speech, and under damage.
 
-use tidegate::front_end::{
-    First, FrontEnd, FrontEndError, IntegerFrontEnd, MelCorners, Mfcc, MfccSettings, Spectrum, Window,
+use tidegate::{
+    BufferTooSmall, ImageError, Numeric, Sequence, State, StepError,
+    front_end::{First, FrontEnd, FrontEndError, IntegerFrontEnd, MelCorners, Mfcc, MfccSettings, Spectrum, Window},
 };
-use tidegate::{BufferTooSmall, ImageError, Numeric, Sequence, State, StepError};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack;
 use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet};
 use tidegate_tests::random::Rng;
 use tidegate_tests::twin_front_end::Twin;
 use tidegate_tests::{data, images, oracle};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::pack;
 
 fn section(settings: &MfccSettings) -> Vec<u8> {
     let mut section = vec![0; settings.integer_section_len().unwrap()];
@@ -17,7 +17,7 @@ fn section(settings: &MfccSettings) -> Vec<u8> {
     section
 }
 
-/// Frames of features of a whole signal, pushed in blocks of these lengths in turn.
+/// All feature frames of a signal that is pushed in blocks of these lengths, repeated in turn.
 fn features(section: &[u8], signal: &[i16], blocks: &[usize]) -> Vec<Vec<i16>> {
     let mfcc = Mfcc::parse(section).unwrap().integer().unwrap();
     let mut memory = vec![0xdead_beef; mfcc.memory_words()];
@@ -25,7 +25,7 @@ fn features(section: &[u8], signal: &[i16], blocks: &[usize]) -> Vec<Vec<i16>> {
     frames(&mut front_end, signal, blocks, IntegerFrontEnd::push, IntegerFrontEnd::next)
 }
 
-/// What is loudest, quietest, or far from speech, and noise at a loudness.
+/// The loudest and quietest signals, signals unlike speech, and noise of a given loudness.
 fn signals(len: usize, rng: &mut Rng) -> Vec<(&'static str, Vec<i16>)> {
     let each = |value: &mut dyn FnMut(usize) -> i16| (0..len).map(value).collect::<Vec<i16>>();
     let at = rng.below(len);
@@ -48,7 +48,7 @@ fn signals(len: usize, rng: &mut Rng) -> Vec<(&'static str, Vec<i16>)> {
 }
 
 #[test]
-fn every_bit_is_that_of_the_twin_and_no_sum_leaves_its_range() {
+fn every_bit_matches_the_twin_and_no_sum_overflows() {
     let rng = &mut Rng::new(3);
     let (mut frames, mut options) = (0, [0; 4]);
     let rounds = if cfg!(debug_assertions) { 20 } else { 300 };
@@ -94,7 +94,7 @@ fn every_bit_is_that_of_the_twin_and_no_sum_leaves_its_range() {
     assert!(frames > 5 * rounds && options.iter().all(|&count| 8 * count > rounds));
 }
 
-/// Squared features, squared errors, the worst error in units, and how many are off by more than one.
+/// Sums of squared features and squared errors, the worst error in units, and the number of errors above one unit.
 #[derive(Default)]
 struct Errors {
     signal: f64,
@@ -121,13 +121,14 @@ impl Errors {
     }
 }
 
-/// A rounded value is off by 0.29 units on average, and half a unit at most; the rest is what the integers add: most of it
-/// in frames whose loudest bands are 90 dB above the others, where the 16 bits of the window are heard. Silence, whose first feature is greatest, makes the ratio of whole clips.
+/// A rounded value is off by 0.29 units on average and by at most half a unit. The integers add the rest, mostly in
+/// frames whose loudest bands are 90 dB above the others, where the 16-bit window becomes audible. Silence, whose first
+/// feature is the greatest, dominates the ratio of whole clips.
 #[test]
-fn features_of_real_speech_are_those_of_the_formulas() {
-    let Some(data) = data::folder("features_of_real_speech_are_those_of_the_formulas") else { return };
+fn features_of_real_speech_match_the_formulas() {
+    let Some(data) = data::folder("features_of_real_speech_match_the_formulas") else { return };
     let folder = data.join("speech_commands_v2");
-    let clips = tidegate_tools::data::read_index(&folder.join("index.csv")).unwrap();
+    let clips = tidegate_model::data::read_index(&folder.join("index.csv")).unwrap();
     let cases = [("hello edge", HELLO_EDGE), ("precise", PRECISE)];
     for (name, settings) in cases {
         let bytes = section(&settings);
@@ -136,14 +137,14 @@ fn features_of_real_speech_are_those_of_the_formulas() {
         let mut in_f32 = vec![0; settings.section_len().unwrap()];
         settings.write(&mut in_f32).unwrap();
         for clip in clips.iter().step_by(if cfg!(debug_assertions) { 336 } else { 7 }) {
-            let signal = tidegate_tools::data::read_audio_at(&clip.path, 16_000).unwrap().samples;
+            let signal = tidegate_model::data::read_audio_at(&clip.path, 16_000).unwrap().samples;
             let found = features(&bytes, &signal, &[160]);
             let mfcc = Mfcc::parse(&in_f32).unwrap();
-            let expected = tidegate_tools::runner::features(&mfcc, &signal).unwrap();
+            let expected = tidegate_model::runner::features(&mfcc, &signal).unwrap();
             for (&found, &expected) in found.concat().iter().zip(&expected) {
                 of_f32.add(found, f64::from(expected), scale);
             }
-            // The formulas in f64 take long: the frame in the middle.
+            // The formulas in f64 are slow, so only the middle frame is compared.
             let middle = found.len() / 2;
             let from = middle * settings.stride_len as usize;
             let frame = &signal[from..from + settings.window_len as usize];
@@ -165,7 +166,7 @@ fn features_of_real_speech_are_those_of_the_formulas() {
 }
 
 #[test]
-fn blocks_of_any_length_give_the_same_bits_and_f32_gives_them_times_the_scale() {
+fn blocks_of_any_length_give_the_same_bits_and_f32_features_are_scaled_integers() {
     let rng = &mut Rng::new(9);
     let signal: Vec<i16> = (0..5000).map(|_| rng.number(9000.0) as i16).collect();
     let like = |settings: MfccSettings| {
@@ -183,7 +184,7 @@ fn blocks_of_any_length_give_the_same_bits_and_f32_gives_them_times_the_scale() 
         }
         let mfcc = Mfcc::parse(&bytes).unwrap();
         let scale = mfcc.scale().unwrap();
-        let floats = tidegate_tools::runner::features(&mfcc, &signal).unwrap();
+        let floats = tidegate_model::runner::features(&mfcc, &signal).unwrap();
         assert_eq!(floats, whole.concat().iter().map(|&feature| f32::from(feature) * scale).collect::<Vec<_>>());
         let mut memory = vec![0; mfcc.memory_words()];
         let integer = mfcc.integer().unwrap();
@@ -200,7 +201,7 @@ fn blocks_of_any_length_give_the_same_bits_and_f32_gives_them_times_the_scale() 
 }
 
 #[test]
-fn memory_has_its_bar_and_less_is_refused() {
+fn memory_stays_within_its_limit_and_less_is_refused() {
     for settings in [HELLO_EDGE, PRECISE] {
         let bytes = section(&settings);
         let mfcc = Mfcc::parse(&bytes).unwrap();
@@ -222,7 +223,7 @@ fn memory_has_its_bar_and_less_is_refused() {
 }
 
 #[test]
-fn wrong_tables_are_refused_by_place() {
+fn wrong_tables_are_refused_with_their_position() {
     let good = section(&HELLO_EDGE);
     assert_eq!(Mfcc::parse(&good).unwrap().settings(), &HELLO_EDGE);
     for given in (0..good.len()).step_by(7).chain([good.len() - 1, good.len() - 2, good.len() + 2]) {
@@ -255,9 +256,9 @@ fn wrong_tables_are_refused_by_place() {
     }
 }
 
-/// Sections with up to four words changed: refused, or the loudest and the quietest sound have features.
+/// Sections with up to four changed words are refused, or compute features of the loudest signal and of silence.
 #[test]
-fn a_damaged_section_is_refused_or_heard() {
+fn a_damaged_section_is_refused_or_computes_features() {
     let rng = &mut Rng::new(12);
     let (good, loud) = (SMALL.map(|settings| section(&settings)), loud_and_quiet());
     let mut heard = 0;
@@ -276,12 +277,12 @@ fn a_damaged_section_is_refused_or_heard() {
             }
         }
     }
-    println!("{heard} frames heard");
+    println!("{heard} frames computed");
     assert!(heard > 1000);
 }
 
 #[test]
-fn an_integer_image_has_a_front_end_of_its_inputs_scale() {
+fn the_front_end_of_an_integer_image_has_the_scale_of_its_input() {
     let image = pack(&images::whole(), Numeric::I8x16).unwrap();
     let buffer = ImageBuffer::new(&image);
     let model = buffer.model().unwrap();
@@ -291,12 +292,22 @@ fn an_integer_image_has_a_front_end_of_its_inputs_scale() {
     let mut other = image.clone();
     let needed = scale * 2.0;
     other[at..at + 4].copy_from_slice(&needed.to_le_bytes());
-    tidegate::image::write::seal(&mut other);
+    tidegate::internals::write::seal(&mut other);
     assert_eq!(ImageBuffer::new(&other).model().unwrap_err(), ImageError::BadFrontEndScale { needed, given: scale });
 
-    // Without f32: the same integers, and nothing else.
+    // Without f32: the same integers only.
     let only = model.integers_only().unwrap();
     assert!(only.front_end().is_none());
+    let kept = only.integer_front_end().expect("the front end is in integers");
+    let (mut words, samples) = (vec![0; kept.memory_words()], vec![1000; 65_536]);
+    let mut front_end = IntegerFrontEnd::new(&kept, &mut words).unwrap();
+    front_end.push(&samples);
+    let features = front_end.next().expect("a frame is complete").to_vec();
+    let whole = model.integer_front_end().expect("the front end is in integers");
+    let mut words = vec![0; whole.memory_words()];
+    let mut front_end = IntegerFrontEnd::new(&whole, &mut words).unwrap();
+    front_end.push(&samples);
+    assert_eq!(front_end.next(), Some(features.as_slice()));
     let (mut memory, mut scratch) = (vec![0; only.state_words()], vec![0; only.scratch_words()]);
     let mut state = State::new(&only, &mut memory).unwrap();
     assert_eq!(only.step_f32(&mut state, &mut scratch, &[0.0; 2], &mut [0.0; 3]), Err(StepError::IntegersOnly));
@@ -308,6 +319,10 @@ fn an_integer_image_has_a_front_end_of_its_inputs_scale() {
     assert!(posteriors.iter().all(|&posterior| posterior > 0));
     let buffer = ImageBuffer::new(&pack(&images::whole(), Numeric::F32).unwrap());
     let float = buffer.model().unwrap();
-    assert!(float.integers_only().is_none() && float.front_end().unwrap().integer().is_none());
+    assert!(
+        float.integers_only().is_none()
+            && float.integer_front_end().is_none()
+            && float.front_end().unwrap().integer().is_none()
+    );
     assert_eq!((float.input_scale(), float.front_end().unwrap().scale()), (1.0, None));
 }

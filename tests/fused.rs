@@ -1,19 +1,18 @@
-//! `tidegate-fused` beyond what every backend is held to: sizes that fill vectors and blocks of rows, states that go from one
-//! backend to the other, streams on threads, and memory.
+//! Tests of `tidegate-fused` beyond the suite for all backends: sizes that fill vectors and blocks of rows, states
+//! moved between backends, streams on threads, and memory use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tidegate::cell::CellKind;
-use tidegate::image::Layout as LayoutOfImage;
-use tidegate::{Batch, Numeric, Sequence, State};
+use tidegate::internals::cell::CellKind;
+use tidegate::{Batch, Layout as LayoutOfImage, Numeric, Sequence, State};
 use tidegate_fused::{FusedModel, Isa, Stream};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::{AlignedBytes, over_windows};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::{all_within, same_bits};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
 const DRAW: Draw = Draw { weights: 1.0, biases: true };
 
@@ -22,22 +21,22 @@ thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts what each thread allocates, and the bytes that it has not given back.
+/// Counts the allocations and the bytes in use of each thread.
 struct Counting;
 
-// SAFETY: every call is passed on to the system's allocator as it is; counting allocates nothing.
+// SAFETY: every call is passed on unchanged to the system's allocator; counting allocates nothing.
 #[expect(unsafe_code, reason = "only an allocator can count allocations")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
         BYTES.with(|bytes| bytes.set(bytes.get().wrapping_add(layout.size())));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         BYTES.with(|bytes| bytes.set(bytes.get().wrapping_sub(layout.size())));
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -45,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The variants of cells that have a kernel of their own.
+/// The variants of cells that have a kernel.
 fn packed() -> Vec<Variant> {
     let kinds = [
         CellKind::Lstm,
@@ -59,14 +58,14 @@ fn packed() -> Vec<Variant> {
     Variant::all().into_iter().filter(|variant| kinds.contains(&variant.kind)).collect()
 }
 
-/// `batch` sequences of `time` steps each, at once and step by step: outputs and states, bit for bit.
+/// Runs `batch` sequences of `time` steps each, as a batch and step by step. Outputs and states must be bit-identical.
 fn hold(backend: &dyn Backend, rng: &mut Rng, batch: usize, time: usize, what: &str) {
     let model = backend.model();
     let (input, output) = (model.input_size(), model.output_size());
     let lens: Vec<usize> = (0..batch).map(|_| time - rng.below(3).min(time)).collect();
     let resets: Vec<bool> = (0..batch * time).map(|_| rng.below(9) == 0).collect();
     let mut x = rng.numbers(batch * time * input, 2.0);
-    // Masks take the last feature.
+    // Masks read the last feature.
     for row in x.chunks_mut(input) {
         if let Some(mask) = row.last_mut().filter(|_| rng.below(4) == 0) {
             *mask = 0.0;
@@ -74,7 +73,7 @@ fn hold(backend: &dyn Backend, rng: &mut Rng, batch: usize, time: usize, what: &
     }
     let how = Sequence { lens: Some(&lens), resets: Some(&resets), ..Sequence::ALL };
     let mut memory = vec![0; batch * model.state_words()];
-    let mut states = Batch::new(model, batch, &mut memory).expect("as many words as its states have");
+    let mut states = Batch::new(model, batch, &mut memory).expect("the memory has the batch's own length");
     let mut y = vec![f32::NAN; batch * time * output];
     backend.run_batch(&mut states, &[&x], &mut [&mut y], &how).expect("every length is right");
     for (index, of_batch) in states.states().enumerate() {
@@ -97,7 +96,7 @@ fn hold(backend: &dyn Backend, rng: &mut Rng, batch: usize, time: usize, what: &
 }
 
 #[test]
-fn sequences_and_batches_that_fill_vectors_and_blocks_are_their_steps() {
+fn sequences_and_batches_that_fill_vectors_and_blocks_equal_stepping() {
     let mut rng = Rng::new(41);
     for variant in packed() {
         let sizes = [(1, 3), (7, 8), (17, 15), (5, 16), (33, 17), (16, 33), (3, 60), (3, 70), (3, 124), (3, 140)];
@@ -114,9 +113,10 @@ fn sequences_and_batches_that_fill_vectors_and_blocks_are_their_steps() {
     }
 }
 
-/// Lengths that differ, masks, resets, and what is left of every block: one thread, and as many shares as there are threads.
+/// Different lengths, masks, resets, and remainders of every block, on one thread and split over as many shares as
+/// there are threads.
 #[test]
-fn threads_give_the_bits_of_one_thread() {
+fn several_threads_give_the_bits_of_one_thread() {
     let mut rng = Rng::new(47);
     for (cell, batch) in [("lstm", 13), ("gru", 5), ("lstm", 1), ("conv", 4)] {
         let model = chain(&mut rng, 5, &[(Variant::plain(cell), 18), (Variant::plain("dense"), 3)], DRAW);
@@ -129,7 +129,8 @@ fn threads_give_the_bits_of_one_thread() {
         let run = |threads: Option<usize>, lens: Option<&[usize]>, last_only: bool| {
             let how = Sequence { lens, resets: Some(&resets), last_only, ..Sequence::ALL };
             let mut memory = vec![0; batch * fused.model().state_words()];
-            let mut states = Batch::new(fused.model(), batch, &mut memory).expect("as many words as its states have");
+            let mut states =
+                Batch::new(fused.model(), batch, &mut memory).expect("the memory has the batch's own length");
             let mut y = vec![f32::NAN; if last_only { batch * 3 } else { batch * time * 3 }];
             let written = match threads {
                 None => fused.run_batch(&mut states, &mut fused.scratch(), &[&x], &mut [&mut y], &how),
@@ -156,7 +157,7 @@ fn threads_give_the_bits_of_one_thread() {
 }
 
 #[test]
-fn more_steps_and_sequences_than_are_run_together_are_their_steps() {
+fn more_steps_and_sequences_than_run_together_equal_stepping() {
     let mut rng = Rng::new(42);
     let cells = [("gru", 18), ("lstm", 20), ("dense", 3)].map(|(cell, units)| (Variant::plain(cell), units));
     let model = chain(&mut rng, 9, &cells, DRAW);
@@ -175,7 +176,7 @@ fn lstm_gru_elman_and_layer_norm_have_kernels_with_every_option() {
         let image = AlignedBytes::pack(&model, Numeric::F32);
         FusedModel::new(&image.model()).packed()
     };
-    // With one group; dense layers and convolutions with more have none.
+    // With one group. Dense layers and convolutions with more groups have no kernel.
     let grouped = [CellKind::Dense, CellKind::Conv, CellKind::DepthwiseConv];
     for variant in packed().iter().filter(|variant| !grouped.contains(&variant.kind)) {
         assert_eq!(has_kernel(variant), [true], "{}", variant.name());
@@ -185,7 +186,7 @@ fn lstm_gru_elman_and_layer_norm_have_kernels_with_every_option() {
 }
 
 #[test]
-fn a_state_that_one_backend_saved_goes_on_in_every_other() {
+fn a_state_saved_by_one_backend_continues_in_every_other() {
     let mut rng = Rng::new(44);
     let cells = [("lstm", 17), ("gru", 5), ("sru", 4), ("dense", 3)].map(|(cell, units)| (Variant::plain(cell), units));
     let model = chain(&mut rng, 6, &cells, DRAW);
@@ -208,7 +209,7 @@ fn a_state_that_one_backend_saved_goes_on_in_every_other() {
         for to in &all {
             let mut memory = vec![0; model.state_words()];
             let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
-            state.restore(&saved).expect("it is a state of this model");
+            state.restore(&saved).expect("the state is of this model");
             let got = run(&**to, &mut state, &x[4 * 6..]);
             let what = format!("from {} to {}", from.name(), to.name());
             all_within(&got, &expected, 1e-4).unwrap_or_else(|miss| panic!("{what}: {miss}"));
@@ -217,7 +218,7 @@ fn a_state_that_one_backend_saved_goes_on_in_every_other() {
 }
 
 #[test]
-fn a_stream_steps_as_its_model_does_and_allocates_nothing() {
+fn a_stream_steps_like_its_model_and_allocates_nothing() {
     let mut rng = Rng::new(45);
     let cells = [("lstm", 20), ("gru", 9), ("elman", 5), ("conv", 4), ("sru", 4), ("dense", 3), ("softmax", 3)]
         .map(|(cell, units)| (Variant::plain(cell), units));
@@ -245,7 +246,7 @@ fn a_stream_steps_as_its_model_does_and_allocates_nothing() {
             stream.reset();
             assert!(stream.state().values().iter().all(|value| value.to_bits() == 0));
             assert_eq!(stream.restore(&saved), Ok(()));
-            same_bits(stream.state().values(), state.values()).expect("it is where it was");
+            same_bits(stream.state().values(), state.values()).expect("the state is unchanged");
         }
     }
 }
@@ -292,12 +293,12 @@ fn many_streams_share_a_model_among_threads() {
         threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
     });
     for (alone, together) in alone.iter().zip(&together) {
-        same_bits(alone, together).expect("streams are apart");
+        same_bits(alone, together).expect("streams are independent");
     }
 }
 
 #[test]
-fn a_loaded_model_takes_at_most_a_tenth_more_than_its_image() {
+fn a_loaded_model_takes_at_most_a_tenth_more_memory_than_its_image() {
     let mut rng = Rng::new(47);
     let gru = |options: &'static [&'static str]| Variant::new(CellKind::Gru, options);
     let variants = [Variant::plain("lstm"), gru(&[]), gru(&["reset_after"]), Variant::plain("dense")];

@@ -1,27 +1,28 @@
-//! The integer kernels of `tidegate-fused` against `tidegate`, bit for bit, outputs and states, on every instruction set of
-//! this machine.
+//! The integer kernels of `tidegate-fused` compared with `tidegate`: outputs and states are bit-identical on every
+//! instruction set of this machine.
 
 use std::path::{Path, PathBuf};
 
-use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, Storage};
-use tidegate::image::Layout;
-use tidegate::{Batch, ImageBytes, Model, Numeric, Sequence, State};
+use tidegate::internals::{
+    activation::Activation,
+    cell::{CellKind, Storage},
+};
+use tidegate::{Batch, ImageBytes, Layout, Model, Numeric, Sequence, State};
 use tidegate_fused::{FusedModel, Isa};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::data::{read_audio_at, read_index};
+use tidegate_model::load::{self, Settings};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
+use tidegate_model::runner::{features, fit};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::data::{read_audio_at, read_index};
-use tidegate_tools::load::{self, Settings};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::{features, fit};
 
 const DRAW: Draw = Draw { weights: 2.0, biases: true };
-/// Steps of a test.
+/// Number of steps of a test.
 const STEPS: usize = 24;
 
-/// The cells that have kernels, with the options and some of the activations that they know.
+/// The cells that have kernels, with their options and some of the activations that they support.
 fn cells() -> Vec<Variant> {
     let named = |name: &str| -> Activation { name.parse().unwrap_or_else(|_| panic!("{name} is an activation")) };
     let lstm = |options: &[&'static str]| Variant::new(CellKind::Lstm, options);
@@ -50,7 +51,7 @@ fn cells() -> Vec<Variant> {
     ]
 }
 
-/// The dense layer by activations: those of its kernel, and one that is a table.
+/// The dense layer with each activation of its kernel, and with one that is a table.
 fn dense() -> Vec<Variant> {
     let plain = Variant::plain("dense");
     let others = ["relu", "sigmoid", "tanh", "elu"].map(|name| {
@@ -60,7 +61,7 @@ fn dense() -> Vec<Variant> {
     [plain].into_iter().chain(others).collect()
 }
 
-/// So many rows: the ends of what there is, then numbers of all sizes.
+/// Rows of extreme values, followed by rows of random values of all magnitudes.
 fn extreme(rng: &mut Rng, size: usize) -> Vec<i16> {
     let mut x = vec![32767; size];
     x.extend(vec![-32767; size]);
@@ -69,13 +70,13 @@ fn extreme(rng: &mut Rng, size: usize) -> Vec<i16> {
         let shift = rng.below(16);
         x.push(((rng.bits() as i16) >> shift).max(-32767));
     }
-    // Steps that a mask leaves out.
+    // Steps that a mask skips.
     x.chunks_mut(size).skip(3).step_by(5).for_each(|x| x[size - 1] = 0);
     x
 }
 
-/// Runs the same steps by `tidegate` and by each instruction set, from a state of noise, and compares every output and
-/// the last state.
+/// Runs the same steps by `tidegate` and by each instruction set, starting from a random state. Every output and the
+/// last state must be equal.
 fn hold(what: &str, model: &Model<'_>, rng: &mut Rng) {
     let (size, steps) = (model.input_size(), extreme(rng, model.input_size()));
     let values: Vec<i16> = (0..model.state_elements())
@@ -105,8 +106,8 @@ fn hold(what: &str, model: &Model<'_>, rng: &mut Rng) {
     }
 }
 
-/// Runs a batch of sequences by `tidegate` and by each instruction set, some of them short and some set back to zero on the
-/// way, and compares every output and the last states.
+/// Runs a batch of sequences by `tidegate` and by each instruction set. Some sequences are short and some are reset on
+/// the way. Every output and the last states must be equal.
 fn hold_sequences(what: &str, model: &Model<'_>, rng: &mut Rng, (batch, time): (usize, usize)) {
     let (size, words) = (model.input_size(), model.state_words());
     let mut x = rng.numbers(batch * time * size, 3.0);
@@ -130,7 +131,7 @@ fn hold_sequences(what: &str, model: &Model<'_>, rng: &mut Rng, (batch, time): (
     }
 }
 
-/// A model's image, ranged on noise.
+/// A model's image, with ranges calibrated on noise.
 fn image(rng: &mut Rng, model: &Canonical, numeric: Numeric, layout: Layout) -> AlignedBytes {
     let size = model.architecture.inputs[0].size;
     let seen = rng.numbers(8 * size, 2.0);
@@ -138,20 +139,20 @@ fn image(rng: &mut Rng, model: &Canonical, numeric: Numeric, layout: Layout) -> 
     AlignedBytes::new(&pack_with(model, numeric, &ranges, layout).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// One of the layouts that a numeric has.
+/// A random layout of a numeric.
 fn layout(rng: &mut Rng, numeric: Numeric) -> Layout {
     let layouts: Vec<Layout> = Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)).collect();
     rng.pick(&layouts)
 }
 
-/// What goes in as f32 is rounded once: what is just below a half goes down, as 0.49999997 does, to which 0.5 cannot be
-/// added in f32.
+/// Inputs in f32 are rounded once. A value just below a half is rounded down, such as 0.49999997, to which 0.5 cannot
+/// be added in f32.
 #[test]
-fn what_enters_as_f32_is_rounded_to_nearest_halves_away_from_zero() {
+fn f32_inputs_are_rounded_to_nearest_halves_away_from_zero() {
     let mut rng = Rng::new(9);
     let model = chain(&mut rng, 1, &[(Variant::plain("identity"), 1)], DRAW);
     let mut just_below = 0;
-    // The first is 2^-7 to a part in a million, and one that no power of two is near.
+    // The first scale is 2^-7 to a part in a million, the second is not near a power of two.
     for range in [32767.0 / 1.05 / 128.0, 3.0] {
         let ranges = Ranges::new([("in".to_owned(), range), ("n0".to_owned(), range)]);
         let image = AlignedBytes::new(&pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable).unwrap());
@@ -185,14 +186,14 @@ fn what_enters_as_f32_is_rounded_to_nearest_halves_away_from_zero() {
             assert_eq!(y, expected, "{isa}");
         }
     }
-    assert!(just_below > 0, "0.49999997 is among them");
+    assert!(just_below > 0, "0.49999997 is among the inputs");
 }
 
 #[test]
 fn cells_and_dense_layers_of_every_size_give_the_bits_of_the_reference() {
     let mut rng = Rng::new(1);
     let mut tried = 0;
-    // Emulated, where debug assertions are on, every size takes minutes.
+    // Under emulation, where debug assertions are on, all sizes would take minutes.
     let every = if cfg!(debug_assertions) { 11 } else { 1 };
     let sizes: Vec<usize> = (1..=67).step_by(every).chain([128, 256]).collect();
     for variant in cells().into_iter().chain(dense()) {
@@ -228,7 +229,7 @@ fn sequences_and_batches_give_the_bits_of_the_reference() {
             }
         }
     }
-    // More steps than are run together, through two layers.
+    // More steps than run together, through two layers.
     for variant in [Variant::plain("lstm"), Variant::plain("gru"), Variant::new(CellKind::Gru, &["reset_after"])] {
         let model = chain(&mut rng, 9, &[(variant.clone(), 24), (variant, 17)], DRAW);
         let image = image(&mut rng, &model, Numeric::I8x16, Layout::Portable);
@@ -251,8 +252,7 @@ fn chains_of_layers_give_the_bits_of_the_reference_in_every_layout() {
     }
 }
 
-/// Noise for weights and for what sums are brought to 16 bits with: sums wrap, shifts are of all sizes, and what comes out
-/// needs all 32 bits.
+/// Random weights and random requantization, so that sums wrap, shifts have all sizes, and results need all 32 bits.
 fn scramble(image: &mut [u8], rng: &mut Rng) {
     let aligned = AlignedBytes::new(image);
     let model = aligned.model();
@@ -280,7 +280,7 @@ fn scramble(image: &mut [u8], rng: &mut Rng) {
 }
 
 #[test]
-fn sums_that_wrap_wrap_alike() {
+fn sums_that_wrap_are_the_same_in_every_backend() {
     let mut rng = Rng::new(3);
     for variant in cells().into_iter().chain(dense()) {
         for units in [1, 7, 16, 33, 64, 200] {
@@ -289,7 +289,7 @@ fn sums_that_wrap_wrap_alike() {
             let mut bytes = image(&mut rng, &model, Numeric::I8x16, Layout::Portable).get().to_vec();
             scramble(&mut bytes, &mut rng);
             let bytes = AlignedBytes::new(&bytes);
-            // Checksums and sums are wrong: the structure is right.
+            // Checksums and row sums are wrong, but the structure is right.
             let model = Model::parse_structure(ImageBytes::new(bytes.get()).unwrap()).unwrap();
             hold(&format!("noise in {} {input} to {units}", variant.name()), &model, &mut rng);
         }
@@ -301,7 +301,7 @@ fn assets() -> PathBuf {
 }
 
 #[test]
-fn published_spotters_hear_clips_with_the_bits_of_the_reference() {
+fn published_spotters_over_clips_give_the_bits_of_the_reference() {
     let clips = read_index(&assets().join("speech_commands/index.csv")).unwrap();
     assert!(!clips.is_empty());
     for (name, kernels) in [("Basic_LSTM_S", 2), ("GRU_S", 2), ("LSTM_S", 2), ("CRNN_S", 5)] {
@@ -313,7 +313,7 @@ fn published_spotters_hear_clips_with_the_bits_of_the_reference() {
             let (mfcc, mut heard) = (model.front_end().unwrap(), 0);
             for isa in Isa::available() {
                 let fused = FusedModel::with_isa(&model, isa);
-                // The softmax is stepped by `tidegate`, and the window of CRNN_S.
+                // The softmax, and the window of CRNN_S, are stepped by `tidegate`.
                 assert_eq!(fused.packed().iter().filter(|&&packed| packed).count(), kernels, "{name} on {isa}");
                 for clip in &clips {
                     let samples = read_audio_at(&clip.path, 16_000).unwrap().samples;
@@ -330,7 +330,7 @@ fn published_spotters_hear_clips_with_the_bits_of_the_reference() {
                     }
                 }
             }
-            assert!(heard > 0, "{name} says something");
+            assert!(heard > 0, "{name} gives events");
         }
     }
 }

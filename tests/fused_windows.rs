@@ -1,22 +1,22 @@
-//! `tidegate-fused` over windows: unrolled layers in both directions and in stacks, alone and in batches, from streams, with
-//! lengths, resets and ends; bit for bit their steps, and within the oracle's bound. Convolutions over images, too.
+//! `tidegate-fused` over windows: unrolled layers in both directions and in stacks, alone and in batches, from streams,
+//! with lengths, resets and ends. Results are bit-identical to stepping and within the oracle's bound. Convolutions
+//! over images are here too.
 
-use tidegate::image::Layout;
-use tidegate::{Batch, Numeric, Sequence, State};
+use tidegate::{Batch, Layout, Numeric, Sequence, State};
 use tidegate_fused::FusedModel;
+use tidegate_model::canonical::{Canonical, Node, Unroll};
+use tidegate_model::pack::{pack, pack_with};
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::network::{activated, drawn, node, reading, unrolled, with};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::tolerance::{each_within, same_bits};
-use tidegate_tools::canonical::{Canonical, Node, Unroll};
-use tidegate_tools::pack::{pack, pack_with};
-use tidegate_tools::quantize::Ranges;
 
 const DRAW: Draw = Draw { weights: 0.6, biases: true };
 
-/// How windows are cut, and what of them is carried on.
+/// How the windows are cut, and whether state is carried from one to the next.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     length: usize,
@@ -25,7 +25,8 @@ struct Cut {
     stateful: bool,
 }
 
-/// Two bidirectional layers over windows, their cells with these options, and both directions of the last side by side.
+/// Two bidirectional layers over windows, with cells of these options. Both directions of the last layer are
+/// concatenated.
 fn bidirectional(rng: &mut Rng, (cell, options): (&str, &[&str]), input: usize, units: usize, cut: Cut) -> Canonical {
     let Cut { length, hop, partial, stateful } = cut;
     let rows = length * input;
@@ -45,7 +46,7 @@ fn bidirectional(rng: &mut Rng, (cell, options): (&str, &[&str]), input: usize, 
     drawn(rng, nodes, DRAW)
 }
 
-/// A window's rows, one behind the other, of every step and of the end, and the state behind.
+/// The concatenated window rows of every step and of the end, and the state afterwards.
 fn steps(backend: &dyn Backend, x: &[f32], resets: &[bool], finish: bool) -> (Vec<f32>, Vec<f32>) {
     let model = backend.model();
     let mut memory = vec![0; model.state_words()];
@@ -66,7 +67,7 @@ fn steps(backend: &dyn Backend, x: &[f32], resets: &[bool], finish: bool) -> (Ve
     (all, state.values().to_vec())
 }
 
-/// A batch of `time` steps against the steps of each of its sequences.
+/// Compares a batch of `time` steps with the steps of each of its sequences.
 fn hold(backend: &dyn Backend, rng: &mut Rng, (batch, time): (usize, usize), last_only: bool, what: &str) {
     let model = backend.model();
     let (input, output) = (model.input_size(), model.output_size());
@@ -75,7 +76,7 @@ fn hold(backend: &dyn Backend, rng: &mut Rng, (batch, time): (usize, usize), las
     let x = rng.numbers(batch * time * input, 2.0);
     let how = Sequence { lens: Some(&lens), resets: Some(&resets), last_only, finish: true };
     let mut memory = vec![0; batch * model.state_words()];
-    let mut states = Batch::new(model, batch, &mut memory).expect("as many words as its states have");
+    let mut states = Batch::new(model, batch, &mut memory).expect("the memory has the batch's own length");
     let rows = if last_only { 1 } else { time };
     let mut y = vec![f32::NAN; batch * rows * output];
     let mut left = backend.run_batch(&mut states, &[&x], &mut [&mut y], &how).expect("every length is right");
@@ -93,11 +94,11 @@ fn hold(backend: &dyn Backend, rng: &mut Rng, (batch, time): (usize, usize), las
         same_bits(got, &expected).unwrap_or_else(|miss| panic!("{what}: {miss}"));
         same_bits(state.values(), &after).unwrap_or_else(|miss| panic!("{what}, the state: {miss}"));
     }
-    assert_eq!(left, 0, "{what}: rows that were counted");
+    assert_eq!(left, 0, "{what}: rows were counted but not compared");
 }
 
 #[test]
-fn two_bidirectional_layers_are_their_steps_in_batches_of_every_size() {
+fn two_bidirectional_layers_equal_stepping_in_batches_of_every_size() {
     let mut rng = Rng::new(51);
     let cells: [(&str, &[&str]); 6] = [
         ("lstm", &[]),
@@ -124,7 +125,7 @@ fn two_bidirectional_layers_are_their_steps_in_batches_of_every_size() {
 }
 
 #[test]
-fn windows_longer_than_the_rows_that_run_at_once_are_their_steps() {
+fn windows_longer_than_the_rows_that_run_at_once_equal_stepping() {
     let mut rng = Rng::new(52);
     let cut = Cut { length: 150, hop: 150, partial: true, stateful: false };
     for cell in ["lstm", "gru"] {
@@ -137,7 +138,7 @@ fn windows_longer_than_the_rows_that_run_at_once_are_their_steps() {
     }
 }
 
-/// Layers before a window, two windows one behind the other, and layers behind them that see what lies before.
+/// Layers before a window, two windows in succession, and layers behind them that also read values from before.
 fn nested(rng: &mut Rng) -> Canonical {
     let nodes = vec![
         node("l", "lstm", "in", [4, 6, 6], &[]),
@@ -152,7 +153,7 @@ fn nested(rng: &mut Rng) -> Canonical {
 }
 
 #[test]
-fn layers_before_and_behind_nested_windows_are_their_steps() {
+fn layers_before_and_behind_nested_windows_equal_stepping() {
     let mut rng = Rng::new(53);
     let image = AlignedBytes::pack(&nested(&mut rng), Numeric::F32);
     for backend in backend::all(&image.model()) {
@@ -201,7 +202,7 @@ fn rows_read_and_written_from_either_end_stay_within_the_derived_bound() {
 #[test]
 fn convolutions_over_images_stay_within_the_derived_bound() {
     let mut rng = Rng::new(57);
-    // Height, width, channels, taps of both sides, strides, dilation of the width, padding of every side.
+    // Height, width, channels, taps on both axes, strides, dilation of the width, padding on every side.
     let images = [
         ([6, 7, 3], [3, 4], [1, 1], 1, [1, 1, 2, 1]),
         ([5, 9, 17], [2, 3], [2, 1], 2, [0, 1, 1, 3]),
@@ -241,7 +242,7 @@ fn convolutions_over_images_stay_within_the_derived_bound() {
             let image = AlignedBytes::pack(&model, Numeric::F32);
             assert_eq!(FusedModel::new(&image.model()).packed(), [true], "{cell}");
             let x = rng.numbers(sizes[0], 1.0);
-            let exact = Oracle::new(&model).step(&mut [], &[&x]).expect("an output").swap_remove(0);
+            let exact = Oracle::new(&model).step(&mut [], &[&x]).expect("the step has an output").swap_remove(0);
             let (values, bounds): (Vec<f64>, Vec<f64>) = exact.iter().map(|exact| (exact.value, exact.error)).unzip();
             for backend in backend::all(&image.model()) {
                 let (y, _) = steps(&*backend, &x, &[false], false);
@@ -256,7 +257,7 @@ fn convolutions_over_images_stay_within_the_derived_bound() {
 fn layers_over_windows_have_the_kernels_of_their_cells() {
     let cut = Cut { length: 4, hop: 4, partial: false, stateful: false };
     let model = bidirectional(&mut Rng::new(55), ("lstm", &[]), 3, 17, cut);
-    let image = AlignedBytes::new(&pack(&model, Numeric::F32).expect("it is a model"));
+    let image = AlignedBytes::new(&pack(&model, Numeric::F32).expect("the model packs"));
     let packed = FusedModel::new(&image.model()).packed();
     assert_eq!(packed, [false, true, true, true, true, false]);
 }
@@ -269,10 +270,10 @@ fn integers_over_windows_give_the_bits_of_the_reference() {
         let cut = Cut { length: 6, hop: 6, partial: round > 1, stateful: round % 2 == 0 };
         let model = bidirectional(&mut rng, (cell, &[]), input, units, cut);
         let seen = rng.numbers(24 * input, 1.0);
-        let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).expect("it runs");
+        let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).expect("the model runs");
         for numeric in Numeric::INTEGER {
             let layout = rng.pick(&Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)).collect::<Vec<_>>());
-            let image = AlignedBytes::new(&pack_with(&model, numeric, &ranges, layout).expect("it is a model"));
+            let image = AlignedBytes::new(&pack_with(&model, numeric, &ranges, layout).expect("the model packs"));
             let all = backend::all(&image.model());
             let x = rng.numbers(17 * input, 1.0);
             let (expected, after) = steps(&*all[0], &x, &[false; 17], true);

@@ -1,28 +1,31 @@
-//! Replays the fuzz targets' corpora on stable, mutates images as they do, and writes their seeds.
+//! Replays the corpora of the fuzz targets `image_parse` and `parse_then_step` on stable Rust, and runs seeded
+//! mutations of their images.
 //!
-//! `cargo test -p tidegate-tests --test fuzz_corpus -- --ignored` writes the seeds and `data/tiny.tgi` anew, after the
-//! format or the packer has changed.
+//! The seeds are images that the packer writes here, in memory. `tests/fuzz/corpus/image_parse.sha256` records their
+//! digests. After a change to the format or the packer, this command records the digests of all fuzz targets and
+//! `core/examples/kws.tgi` again:
+//!
+//! ```text
+//! cargo test --release -p tidegate-tests -- --ignored regenerate
+//! ```
+//!
+//! It also writes the inputs that `cargo fuzz` starts from to `target/fuzz/TARGET`.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tidegate::cell::CellKind;
-use tidegate::image::field::header;
-use tidegate::image::{Layout, SectionKind};
-use tidegate::{Model, Numeric};
+use tidegate::internals::{cell::CellKind, image::field::header};
+use tidegate::{Layout, Model, Numeric, SectionKind};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::pack::{pack, pack_with};
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::bytes::in_bytes;
+use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fields::{put16, put32, section_of, u32_at};
 use tidegate_tests::fuzz::{Outcome, flag, image_parse, parse_then_step};
 use tidegate_tests::images::{AlignedBytes, small_models, whole};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::pack::{pack, pack_with};
-use tidegate_tools::quantize::Ranges;
-
-fn folder(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
-}
 
 /// Every integer numeric in every layout that it has.
 fn integers() -> impl Iterator<Item = (Numeric, Layout)> {
@@ -30,7 +33,7 @@ fn integers() -> impl Iterator<Item = (Numeric, Layout)> {
     all.filter(|(numeric, layout)| layout.is_of(*numeric))
 }
 
-/// Small models that have a form in `i8`: each cell, with its default activations, and a classifier.
+/// Small models that have a form in `i8`: each cell with its default activations, and a classifier.
 fn in_i8() -> Vec<(String, Canonical)> {
     let cells = [("lstm", 3), ("dense", 5), ("softmax", 5)].map(|(cell, units)| (Variant::plain(cell), units));
     let classifier = chain(&mut Rng::new(12), 3, &cells, Draw { weights: 1.0, biases: true });
@@ -40,17 +43,18 @@ fn in_i8() -> Vec<(String, Canonical)> {
     models.map(|(name, model)| (name, in_bytes(model))).filter(|(_, model)| pack(model, Numeric::I8).is_ok()).collect()
 }
 
-/// The same in every layout.
+/// Images of these models in every layout.
 fn bytes() -> impl Iterator<Item = (String, Vec<u8>)> {
     in_i8().into_iter().flat_map(|(name, model)| {
         Layout::ALL.map(|layout| {
-            let image = pack_with(&model, Numeric::I8, &Ranges::default(), layout).expect("it packs in one of them");
+            let image = pack_with(&model, Numeric::I8, &Ranges::default(), layout).expect("the model packs");
             (format!("{name}_{}_{}", Numeric::I8.name(), layout.name()), image)
         })
     })
 }
 
-/// The seeds of both targets: file name, image. Integers in every layout, of every model that has an integer form.
+/// Names and images of the seeds: every float numeric, and every integer numeric in every layout for models that have
+/// an integer form.
 fn seeds() -> Vec<(String, Vec<u8>)> {
     let models = small_models();
     let float = models.iter().flat_map(|(name, model)| {
@@ -58,7 +62,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
             .map(|numeric| (format!("{name}_{}", numeric.name()), AlignedBytes::pack(model, numeric).get().to_vec()))
     });
     let integer = models.iter().flat_map(|(name, model)| {
-        let ranges = Ranges::from_noise(model).expect("noise goes in");
+        let ranges = Ranges::from_noise(model).expect("the model runs on noise");
         integers().filter_map(move |(numeric, layout)| {
             let image = pack_with(model, numeric, &ranges, layout).ok()?;
             Some((format!("{name}_{}_{}", numeric.name(), layout.name()), image))
@@ -88,38 +92,35 @@ fn every_cell_with_an_integer_form_is_among_the_seeds_in_every_layout() {
     }
 }
 
-fn with_flags(image: &[u8]) -> Vec<u8> {
-    [&[flag::SEAL], image].concat()
+/// The corpora of both targets. A seed of `parse_then_step` is a byte of flags followed by a seed of `image_parse`, so
+/// the digests of the latter cover both.
+fn corpora() -> [Corpus; 2] {
+    let images: BTreeMap<String, Vec<u8>> = seeds().into_iter().collect();
+    let flagged = images.iter().map(|(name, image)| (name.clone(), [&[flag::SEAL], image.as_slice()].concat()));
+    let flagged = Corpus { target: "parse_then_step", seeds: flagged.collect() };
+    [Corpus { target: "image_parse", seeds: images }, flagged]
 }
 
-fn replay(target: &str, body: fn(&[u8]) -> Outcome) {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder(target))
-        .expect("the corpus is there")
-        .map(|entry| entry.expect("the corpus can be read").path())
-        .collect();
-    files.sort();
-    let mut ran = 0;
-    for path in &files {
-        println!("{}", path.display()); // the last line names the culprit
-        ran += usize::from(body(&fs::read(path).expect("the file can be read")) == Outcome::Ran);
-    }
-    println!("{target}: {} files, {ran} are images that step", files.len());
-    assert!(ran >= seeds().len(), "{ran} of {} seeds are images", seeds().len());
+#[test]
+fn the_seeds_are_what_the_packer_writes_today() {
+    corpora()[0].is_as_recorded();
 }
 
 #[test]
 fn the_corpus_of_image_parse_passes() {
-    replay("image_parse", image_parse);
+    let [images, _] = corpora();
+    assert!(images.replay(|data| image_parse(data) == Outcome::Ran) >= images.seeds.len(), "a seed is refused");
 }
 
 #[test]
 fn the_corpus_of_parse_then_step_passes() {
-    replay("parse_then_step", parse_then_step);
+    let [_, flagged] = corpora();
+    assert!(flagged.replay(|data| parse_then_step(data) == Outcome::Ran) >= flagged.seeds.len(), "a seed is refused");
 }
 
-/// Bytes that choose nodes, many of each kind.
+/// Nodes chosen by random bytes, many of each kind.
 #[test]
-fn nodes_that_bytes_choose_run() {
+fn nodes_that_random_bytes_choose_run() {
     let mut rng = Rng::new(21);
     let mut tally = BTreeMap::new();
     for (index, kind) in CellKind::ALL.iter().enumerate() {
@@ -127,7 +128,7 @@ fn nodes_that_bytes_choose_run() {
         let integers = integers().filter(|_| kind.integer_spec().is_some());
         let bytes = Layout::ALL.into_iter().map(|layout| (Numeric::I8, layout)).filter(|_| kind.byte_spec().is_some());
         let how = |(numeric, layout): (Numeric, Layout)| {
-            let place = |all: &[Layout]| all.iter().position(|of| *of == layout).expect("one of all");
+            let place = |all: &[Layout]| all.iter().position(|of| *of == layout).expect("the layout is in the list");
             let numeric = match numeric {
                 Numeric::I4x16 => 1,
                 Numeric::I8 => 2,
@@ -149,31 +150,17 @@ fn nodes_that_bytes_choose_run() {
 }
 
 #[test]
-fn the_seeds_are_what_the_packer_writes_today() {
-    for (name, image) in seeds() {
-        for (target, bytes) in [("image_parse", image.clone()), ("parse_then_step", with_flags(&image))] {
-            let path = folder(target).join(&name);
-            assert!(fs::read(&path).is_ok_and(|found| found == bytes), "{} is stale: see the top", path.display());
-        }
-    }
-}
-
-#[test]
-#[ignore = "writes the seeds and data/tiny.tgi into the repository"]
+#[ignore = "records the digests of the seeds and core/examples/kws.tgi, and writes the seeds to target/fuzz"]
 fn regenerate() {
-    for (name, image) in seeds() {
-        for (target, bytes) in [("image_parse", image.clone()), ("parse_then_step", with_flags(&image))] {
-            fs::create_dir_all(folder(target)).expect("the folder can be made");
-            fs::write(folder(target).join(&name), bytes).expect("the file can be written");
-        }
-    }
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-    fs::create_dir_all(&data).expect("the folder can be made");
-    fs::write(data.join("tiny.tgi"), AlignedBytes::pack(&whole(), Numeric::F32).get()).expect("it can be written");
+    let [images, flagged] = corpora();
+    images.regenerate();
+    flagged.write_inputs();
+    let image = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/examples/kws.tgi");
+    fs::write(image, AlignedBytes::pack(&whole(), Numeric::F32).get()).expect("the image can be written");
 }
 
-/// Fields are set to values that lie on some border, or bytes to anything; then the checksum is made good. The model
-/// is refused, or steps, saves and restores without a panic (`support/fuzz.rs`).
+/// Fields are set to border values, or bytes to random values, and the checksum is recomputed. The model is refused, or
+/// it steps, saves and restores without a panic (`support/fuzz.rs`).
 #[test]
 fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() {
     const MUTATIONS: usize = 100_000;
@@ -183,7 +170,7 @@ fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() 
     let float = models
         .iter()
         .flat_map(|(_, model)| Numeric::FLOAT.map(|numeric| AlignedBytes::pack(model, numeric).get().to_vec()));
-    // Those that have an integer form, in any layout.
+    // Every model that has an integer form, in every layout.
     let integer = models.iter().flat_map(|(_, model)| {
         let ranges = Ranges::from_noise(model).unwrap();
         let each = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
@@ -200,7 +187,7 @@ fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() 
         let bytes = &mut data[1..];
         let (_, weights, weights_len) = section_of(bytes, SectionKind::Weights);
         for _ in 0..1 + rng.below(3) {
-            // Seldom a weight: those are arbitrary anyway.
+            // Weights are seldom changed, because any value is valid.
             let mut at = rng.below(bytes.len());
             if (weights..weights + weights_len).contains(&at) && rng.below(4) > 0 {
                 at = header::LEN + rng.below(weights - header::LEN);
@@ -225,5 +212,5 @@ fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() 
         }
     }
     println!("{MUTATIONS} mutations: {refused} refused, {too_large} too large to try, {ran} ran");
-    assert!(refused > MUTATIONS / 10 && ran > MUTATIONS / 10, "the mutations miss the point");
+    assert!(refused > MUTATIONS / 10 && ran > MUTATIONS / 10, "too few mutations are refused or run");
 }

@@ -1,41 +1,42 @@
-//! The published keyword spotters on real speech: as accurate as TensorFlow finds them, clip by clip, and good enough
-//! as a stream. Reference: TensorFlow 2.21 running the same frozen graphs (`hello_edge/` of the data folder).
+//! The published keyword spotters on real speech: clip by clip as accurate as in TensorFlow, and good enough on a
+//! stream. The reference is TensorFlow 2.21 running the same frozen graphs (`hello_edge/` of the data folder).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use tidegate::{Model, Numeric, Schedule};
+use tidegate_model::canonical::{Canonical, Port, Tensor};
+use tidegate_model::data::{read_audio_at, read_index, read_tensors};
+use tidegate_model::format;
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::runner::{features, fit, run, score_stream};
+use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
 use tidegate_tests::data::{self, in_parallel};
-use tidegate_tools::canonical::{Canonical, Port, Tensor};
-use tidegate_tools::data::{read_audio_at, read_index, read_tensors};
-use tidegate_tools::format;
-use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::runner::{features, fit, run, score_stream};
-use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
 
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 const CLIPS: usize = 1680;
-/// Further from TensorFlow's count than this, something is wrong; a clip on the edge may fall to either side.
+/// Largest allowed difference from TensorFlow's count of correct clips. A borderline clip may fall on either side.
 const F32_CLIPS: usize = 3;
 const F16_CLIPS: usize = 8;
-/// Worst logit in f32: TensorFlow's features differ from ours in their last bits, its cells hardly.
+/// Largest logit error in f32 from audio. TensorFlow's features differ from ours in their last bits, its cells hardly
+/// at all.
 const FROM_AUDIO: f32 = 2e-3;
 const FROM_FEATURES: f32 = 1e-4;
 
-/// What every test needs, read once.
+/// The data of all tests, read once.
 struct Data {
     labels: Vec<String>,
     sounds: Vec<Vec<i16>>,
-    /// For each clip, the number of its label in the models.
+    /// The label of each clip, as an index into the models' labels.
     truth: Vec<usize>,
     reference: BTreeMap<String, Tensor>,
-    /// Right clips, for each of [`MODELS`].
+    /// The number of correct clips for each of [`MODELS`].
     correct: [usize; 4],
     folder: PathBuf,
 }
 
-/// The data, or `None` and a line that says why.
+/// The data, or `None` after printing why the test is skipped.
 fn data(test: &str) -> Option<&'static Data> {
     static DATA: OnceLock<Data> = OnceLock::new();
     if cfg!(debug_assertions) {
@@ -67,19 +68,19 @@ impl Data {
         self.reference[&format!("logits/{model}")].data.chunks(self.labels.len()).collect()
     }
 
-    /// TensorFlow's features with the clip that they are of, under the window of `model`.
+    /// TensorFlow's features of each clip, cut to the window of `model`, with the index of the clip.
     fn features(&self, model: &Model<'_>) -> Vec<(usize, &[f32])> {
         let stride = model.front_end().unwrap().settings().stride_len;
         let Tensor { shape, data } = &self.reference[&format!("mfcc/stride{stride}")];
         let clips = self.reference["mfcc_clip"].data.iter().map(|&clip| clip as usize);
-        let Schedule::Windows { frames, .. } = model.schedule() else { panic!("it has a window") };
-        // A kernel that moves by two frames never sees the 49th.
+        let Schedule::Windows { frames, .. } = model.schedule() else { panic!("the model has a window") };
+        // A kernel with a stride of two frames never reads the 49th.
         let seen = data.chunks(shape[1] * shape[2]).map(|clip| &clip[..frames as usize * shape[2]]);
         clips.zip(seen).collect()
     }
 }
 
-/// A model's own file: shipped, or else in the data folder.
+/// The file of a model: shipped, or in the data folder.
 fn file(data: &Data, model: &str) -> PathBuf {
     let name = format!("{model}.pb");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(&name);
@@ -94,11 +95,11 @@ fn image(data: &Data, model: &str, numeric: Numeric) -> ImageBuffer {
 fn outcome(model: &Model<'_>, features: &[f32]) -> (Vec<f32>, Vec<f32>) {
     let sequence = run(model, &[features], None).unwrap();
     let last = |rows: &[f32]| rows[rows.len() - model.output_size()..].to_vec();
-    let [.., logits, _softmax] = &sequence.layers[..] else { panic!("a layer before the softmax") };
+    let [.., logits, _softmax] = &sequence.layers[..] else { panic!("there is a layer before the softmax") };
     (last(logits), last(&sequence.outputs[0]))
 }
 
-/// The greatest difference; a NaN is infinitely far.
+/// The greatest difference; NaN counts as infinitely large.
 fn worst<'a>(pairs: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> f32 {
     let differences = pairs.flat_map(|(got, expected)| {
         assert_eq!(got.len(), expected.len());
@@ -143,14 +144,14 @@ fn clips_are_classified_as_tensorflow_classifies_them() {
     }
 }
 
-/// The convolution of CRNN_S, which streams, and the same over the whole of a clip at once: bit for bit the same, row
-/// by row, and so all that stands behind it.
+/// The streaming convolution of CRNN_S and the same convolution over a whole clip are bit-identical, row by row, and so
+/// are all layers behind it.
 #[test]
-fn a_convolution_streams_as_it_goes_over_a_whole_clip() {
-    let Some(data) = data("a_convolution_streams_as_it_goes_over_a_whole_clip") else { return };
+fn a_streaming_convolution_equals_one_over_the_whole_clip() {
+    let Some(data) = data("a_streaming_convolution_equals_one_over_the_whole_clip") else { return };
     let streaming = format::import(&file(data, "CRNN_S")).unwrap();
     let Schedule::Windows { frames, .. } = image(data, "CRNN_S", Numeric::F32).model().unwrap().schedule() else {
-        panic!("it has a window")
+        panic!("the model has a window")
     };
     let (frames, rows) = (frames as usize, (frames as usize - 10) / 2 + 1);
     let mut whole = streaming.clone();
@@ -161,7 +162,7 @@ fn a_convolution_streams_as_it_goes_over_a_whole_clip() {
     conv.extents.extend([("in_height".to_owned(), frames), ("out_height".to_owned(), rows)]);
     whole.architecture.outputs[0] = Port { name: "conv".into(), size: rows * 192, from: "conv".into() };
     (whole.architecture.nodes, whole.architecture.front_end) = (vec![conv], None);
-    whole.architecture.schedule = tidegate_tools::canonical::Schedule::Endless;
+    whole.architecture.schedule = tidegate_model::canonical::Schedule::Endless;
     whole.architecture.labels.clear();
     whole.tensors.retain(|name, _| name.starts_with("conv."));
     let image_of = |model: &Canonical| load::packed(Path::new("CRNN_S.pb"), model, Numeric::F32).unwrap();
@@ -177,8 +178,8 @@ fn a_convolution_streams_as_it_goes_over_a_whole_clip() {
 }
 
 #[test]
-fn a_stream_in_windows_is_heard_and_an_endless_state_is_not() {
-    let Some(data) = data("a_stream_in_windows_is_heard_and_an_endless_state_is_not") else { return };
+fn a_windowed_stream_is_recognized_and_an_endless_state_is_not() {
+    let Some(data) = data("a_windowed_stream_is_recognized_and_an_endless_state_is_not") else { return };
     let image = image(data, "GRU_S", Numeric::F32);
     let model = image.model().unwrap();
     assert_eq!(model.schedule(), Schedule::Windows { frames: 25, every: 6 });

@@ -1,27 +1,27 @@
-//! The published keyword spotters in integers from the samples on, on real speech: calibrated on 96 clips, counted on the
-//! others.
+//! The published keyword spotters, in integers from the samples on, on real speech: calibrated on 96 clips, measured on
+//! the others.
 
 use std::path::{Path, PathBuf};
 
-use tidegate::cell::CellKind;
-use tidegate::image::Layout;
-use tidegate::{Model, Numeric, Schedule, State};
+use tidegate::internals::cell::CellKind;
+use tidegate::{Layout, Model, Numeric, Schedule, State};
+use tidegate_model::canonical::{self, Canonical};
+use tidegate_model::compare::Comparison;
+use tidegate_model::data::{Clip, read_audio_at, read_index};
+use tidegate_model::drift::Drift;
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::quantize::Ranges;
+use tidegate_model::runner::{features, fit, run, score_stream, stream_features};
+use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
 use tidegate_tests::data::in_parallel;
 use tidegate_tests::exact::Exact;
-use tidegate_tools::canonical::{self, Canonical};
-use tidegate_tools::compare::Comparison;
-use tidegate_tools::data::{Clip, read_audio_at, read_index};
-use tidegate_tools::drift::Drift;
-use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::{features, fit, run, score_stream, stream_features};
-use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore, best};
 
-/// Those whose cells all have an integer form.
+/// The models whose cells all have an integer form.
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
-/// Eight clips of each class, of the rows for training: what the ranges come from.
+/// The calibration clips: eight training clips of each class.
 const CALIBRATION: &str = include_str!("data/calibration.txt");
-/// So many clips fewer may be right than in f32, and so many decisions of a hundred are those of f32, by numeric.
+/// By numeric: how many fewer clips than in f32 may be correct, and the percentage of decisions that must equal those
+/// of f32.
 const BARS: [(Numeric, usize, f64); 2] = [(Numeric::I8x16, 8, 97.0), (Numeric::I4x16, 50, 0.0)];
 
 struct Data {
@@ -33,7 +33,7 @@ struct Data {
     calibration: Vec<usize>,
 }
 
-/// The data, or `None` and a line that says why.
+/// The data, or `None` after printing why the test is skipped.
 fn data(test: &str) -> Option<Data> {
     if cfg!(debug_assertions) {
         println!("SKIP {test}: an hour of sound takes too long without --release");
@@ -48,7 +48,7 @@ fn data(test: &str) -> Option<Data> {
     let clips = read_index(&folder.join("speech_commands_v2/index.csv")).unwrap();
     let sounds = in_parallel(clips.len(), |clip| read_audio_at(&clips[clip].path, 16_000).unwrap().samples);
     let truth = clips.iter().map(|clip| labels.iter().position(|label| *label == clip.label).unwrap()).collect();
-    let place = |file: &str| clips.iter().position(|clip| clip.path.ends_with(file)).expect("a clip of the index");
+    let place = |file: &str| clips.iter().position(|clip| clip.path.ends_with(file)).expect("the clip is in the index");
     let calibration: Vec<usize> = CALIBRATION.lines().map(place).collect();
     assert_eq!(calibration.len(), 96);
     Some(Data { folder, clips, sounds, labels, truth, calibration })
@@ -59,14 +59,14 @@ impl Data {
         load::canonical(&self.folder.join(format!("hello_edge/{name}.pb")), &Settings::default()).unwrap().model
     }
 
-    /// The features of every clip under the window of a model.
+    /// The features of every clip, cut to the window of a model.
     fn features(&self, model: &Model<'_>) -> Vec<Vec<f32>> {
-        let Schedule::Windows { frames, .. } = model.schedule() else { panic!("it has a window") };
+        let Schedule::Windows { frames, .. } = model.schedule() else { panic!("the model has a window") };
         let mfcc = model.front_end().unwrap();
         in_parallel(self.sounds.len(), |clip| features(mfcc, &fit(mfcc, &self.sounds[clip], frames).unwrap()).unwrap())
     }
 
-    /// `heard` as the front end in integers gives it.
+    /// An integer image whose front end is in integers too, calibrated on the features `heard`.
     fn integer(&self, model: &Canonical, heard: &[Vec<f32>], numeric: Numeric, layout: Layout) -> ImageBuffer {
         let inputs: Vec<[&[f32]; 1]> = self.calibration.iter().map(|&clip| [heard[clip].as_slice()]).collect();
         let ranges = Ranges::measure(model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
@@ -81,14 +81,14 @@ fn decide(model: &Model<'_>, features: &[f32]) -> usize {
 }
 
 #[test]
-fn integers_hear_what_floats_hear() {
-    let Some(data) = data("integers_hear_what_floats_hear") else { return };
+fn integer_decisions_match_those_of_floats() {
+    let Some(data) = data("integer_decisions_match_those_of_floats") else { return };
     for name in MODELS {
         let canonical = data.model(name);
         let float = load::packed(Path::new(name), &canonical, Numeric::F32).unwrap();
         let float = float.model().unwrap();
         let heard_in_f32 = data.features(&float);
-        // The chain of a device: the front end in integers too, for calibration and after it.
+        // As on a device: the front end is in integers both for calibration and afterwards.
         let bare = load::packed(Path::new(name), &canonical, Numeric::I8x16).unwrap();
         let heard = data.features(&bare.model().unwrap());
         let decisions =
@@ -121,7 +121,7 @@ fn integers_hear_what_floats_hear() {
                     "five states and the scratch in 3 KiB"
                 );
             }
-            // The same bits from weights in another order.
+            // The same bits with weights in another layout.
             for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
                 let image = data.integer(&canonical, &heard, numeric, layout);
                 let other = image.model().unwrap();
@@ -134,24 +134,24 @@ fn integers_hear_what_floats_hear() {
     }
 }
 
-/// The share of what layers give in an hour that may be at an end of 16 bits; of cell states, none may.
+/// Largest share of saturated values in a layer's outputs over an hour. Cell states must not saturate at all.
 const MOST_SATURATED: f64 = 5e-4;
-/// Name and cell clip. LSTM_S, which was trained on seconds, has cells that sum up: its own cell state in f32 comes to
-/// 60,000 in an hour. The clip leaves of that what its windows reach.
+/// Name and cell clip. LSTM_S was trained on single seconds, and its cells accumulate: in f32 its cell state grows to
+/// 60,000 in an hour. The clip keeps it to the range of its windows.
 const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0))];
-/// How many times as far from floats integers may be as the same floats are whose weights alone are rounded to eight bits:
-/// two errors that are independent, the second no greater than the first. A network carries on for long what it carries on
-/// for long, whoever errs; but if errors of 16-bit arithmetic summed up, integers would leave those floats behind. A guard: a bias too small for it shows
-/// in the test of every step below.
+/// Largest ratio of the integers' error to the error of f32 with weights rounded to eight bits. The two errors are
+/// independent and the second is no greater than the first. A network feeds either error back for equally long, but if
+/// errors of 16-bit arithmetic accumulated, integers would fall behind. This is a guard; a bias too small to show here
+/// shows in the test of every step below.
 const MOST_OF_ROUNDING: f64 = std::f64::consts::SQRT_2;
 
 /// A model with one endless state, and an hour of sound for it.
 struct Endless {
     canonical: Canonical,
     float: ImageBuffer,
-    /// In `i8x16`, calibrated on the clips for that.
+    /// The image in `i8x16`, calibrated on the calibration clips.
     image: ImageBuffer,
-    /// Features.
+    /// The features of the hour.
     hour: Vec<f32>,
 }
 
@@ -178,7 +178,7 @@ impl Endless {
     }
 }
 
-/// The same with every row of its matrices in whole steps, of which the greatest weight is 127.
+/// The model with every matrix row rounded to multiples of 1/127 of its greatest weight.
 fn with_rounded_weights(model: &Canonical) -> Canonical {
     let mut model = model.clone();
     for tensor in model.tensors.values_mut().filter(|tensor| tensor.shape.len() > 1) {
@@ -191,14 +191,14 @@ fn with_rounded_weights(model: &Canonical) -> Canonical {
     model
 }
 
-/// What is measured over an hour: in all of it, ten minutes by ten minutes, and in the last ten.
+/// A measure over an hour: over all of it, for each ten minutes, and for the last ten.
 struct Hour {
     whole: f64,
     parts: Vec<f64>,
 }
 
 impl Hour {
-    /// `of` steps `from` to `to`.
+    /// Evaluates `of` over ranges of steps, `from` to `to`.
     fn new(steps: u64, part: u64, of: impl Fn(u64, u64) -> f64) -> Self {
         let ends = (1..=steps / part).map(|index| index * part).chain([steps]);
         Self { whole: of(0, steps), parts: ends.map(|end| of(end - part, end)).collect() }
@@ -235,7 +235,7 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
             outputs[0].chunks(model.output_size()).map(best).collect::<Vec<usize>>()
         };
         let expected = decided(&float);
-        // How far from floats each layer and state is, relative to what it is, and the share of decisions that differ.
+        // The relative error of each layer and state against floats, and the share of decisions that differ.
         let measured = |model: &Model<'_>| {
             let drift = Drift::run(model, &float, &[&hour]).unwrap();
             let steps = drift.whole.steps;
@@ -284,14 +284,14 @@ fn an_hour_of_one_state_neither_drifts_nor_saturates() {
     }
 }
 
-/// That roundings without a bias make a test below fail.
+/// Probability that unbiased roundings make a test below fail.
 const CHANCE: f64 = 1e-6;
-/// The errors of one unit over many steps, signed, and how great they may be.
+/// The signed errors of one unit over many steps, and their possible size.
 #[derive(Clone, Debug, Default)]
 struct Errors {
     steps: usize,
     sum: f64,
-    /// How far the errors of the present part may add up, and the squares of that of all before.
+    /// The largest possible sum of errors in the current part, and the sum of its squares over all previous parts.
     part: f64,
     squares: f64,
 }
@@ -312,19 +312,19 @@ impl Errors {
         self.sum / self.steps as f64
     }
 
-    /// What the mean of errors without a bias passes with a chance of `CHANCE` in `tests` tests: Hoeffding's inequality for
-    /// the sums of parts, none of which knows of another.
+    /// The bound that the mean of unbiased errors exceeds with probability `CHANCE` in `tests` tests: Hoeffding's
+    /// inequality for the sums of independent parts.
     fn most(&self, tests: usize) -> f64 {
         (2.0 * (2.0 * tests as f64 / CHANCE).ln() * self.squares).sqrt() / self.steps as f64
     }
 }
 
-/// Each step of an hour from the state that the integers are in, beside the same step without roundings: were the mean of the
-/// differences not zero, it is what would sum up in the state. Two seconds, a clip and the noise behind it, know nothing of
-/// the roundings of two others; within these all errors may have one sign.
+/// Computes each step of an hour twice from the integers' state: in integers, and without roundings. If the mean
+/// difference were not zero, it would accumulate in the state. Parts of two seconds, a clip and the noise behind it,
+/// have independent roundings; within a part all errors may have the same sign.
 #[test]
-fn no_rounding_has_a_bias_over_an_hour_of_one_state() {
-    let Some(data) = data("no_rounding_has_a_bias_over_an_hour_of_one_state") else { return };
+fn no_rounding_is_biased_over_an_hour_of_one_state() {
+    let Some(data) = data("no_rounding_is_biased_over_an_hour_of_one_state") else { return };
     let done = in_parallel(ENDLESS.len(), |model| {
         let Endless { image, hour, .. } = Endless::new(&data, ENDLESS[model]);
         let model = image.model().unwrap();
@@ -336,7 +336,7 @@ fn no_rounding_has_a_bias_over_an_hour_of_one_state() {
         let mut state = State::new(&model, &mut memory).unwrap();
         let mut output = vec![0; model.output_size()];
         let mut errors = vec![Errors::default(); exact.units()];
-        // The same, were the exact update rounded down.
+        // The same errors if the exact update were rounded down.
         let mut planted = errors.clone();
         let carried = if node.kind == CellKind::Lstm { node.padded_output() } else { 0 };
         for (index, frame) in hour.chunks(model.input_size()).enumerate() {
@@ -346,7 +346,7 @@ fn no_rounding_has_a_bias_over_an_hour_of_one_state() {
             assert!(model.step_i16(&mut state, &mut scratch, &x, &mut output).unwrap().has_output());
             let after = &state.values_i16()[carried..];
             for (((errors, planted), expected), &got) in errors.iter_mut().zip(&mut planted).zip(expected).zip(after) {
-                // A clip is no rounding.
+                // Clipping is not rounding, so clipped values are left out.
                 if expected.value.abs() + 1.0 < exact.clip.min(32767.0) {
                     errors.add(f64::from(got) - expected.value, expected.far);
                     planted.add(expected.value.floor() - expected.value, expected.far);
@@ -375,14 +375,14 @@ fn no_rounding_has_a_bias_over_an_hour_of_one_state() {
             let (mean, most) = (errors.mean(), errors.most(tests));
             assert!(mean.abs() <= most, "{name}, unit {unit}: the mean error is {mean}, at most {most}");
         }
-        // One unit is enough.
+        // One unit would be enough.
         assert!(2 * shown > errors.len(), "{name}: rounding down does not show");
     }
 }
 
 #[test]
-fn a_stream_is_heard_in_integers() {
-    let Some(data) = data("a_stream_is_heard_in_integers") else { return };
+fn an_integer_stream_is_recognized() {
+    let Some(data) = data("an_integer_stream_is_recognized") else { return };
     let canonical = data.model("GRU_S");
     let bare = load::packed(Path::new("GRU_S"), &canonical, Numeric::I8x16).unwrap();
     let heard = data.features(&bare.model().unwrap());

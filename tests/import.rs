@@ -1,26 +1,27 @@
-//! Importers: the shipped TensorFlow 1 graphs, what must be refused, and files that somebody damaged.
+//! Importers: the shipped TensorFlow 1 graphs, refusals, and damaged files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tidegate::front_end::{First, MelCorners, Spectrum, Window};
-use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Schedule, Tensor};
-use tidegate_tools::error::{ImportError, ModelError};
-use tidegate_tools::format::graphdef::attr_value::Value as Attr;
-use tidegate_tools::format::graphdef::{self, AttrValue, NodeDef};
-use tidegate_tools::format::{golden, import, import_bytes, tf1};
+use tidegate_model::canonical::{Canonical, Detector, Mfcc, Schedule, Tensor};
+use tidegate_model::error::{ImportError, ModelError};
+use tidegate_model::format::graphdef::attr_value::Value as Attr;
+use tidegate_model::format::graphdef::{self, AttrValue, NodeDef};
+use tidegate_model::format::{import, import_bytes, tf1};
+use tidegate_tests::golden;
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hello_edge").join(name)
 }
 
-/// The file under the data folder, or `None` and a line that says why.
+/// A file in the data folder, or `None` after printing why the test is skipped.
 fn data(path: &str) -> Option<PathBuf> {
     tidegate_tests::data::folder(path).map(|folder| folder.join(path))
 }
 
-/// A generator that is the same everywhere (xorshift64, Marsaglia 2003).
+/// A random generator that is the same everywhere (xorshift64, Marsaglia 2003).
 struct Random(u64);
 
 impl Random {
@@ -71,7 +72,7 @@ fn the_shipped_graphs_import_with_their_sizes() {
     }
 }
 
-/// The floats of a constant, by name.
+/// A float constant by name.
 fn constant(nodes: &[NodeDef], name: &str) -> Tensor {
     let node = nodes.iter().find(|node| node.name == name).unwrap();
     match node.attr["value"].value.as_ref().unwrap() {
@@ -81,14 +82,14 @@ fn constant(nodes: &[NodeDef], name: &str) -> Tensor {
 }
 
 #[test]
-fn weights_stand_where_the_cell_wants_them() {
+fn weights_are_placed_in_the_order_of_the_cell() {
     let file = shipped("Basic_LSTM_S.pb");
     let nodes = graphdef::decode(&fs::read(&file).unwrap()).unwrap();
     let model = import(&file).unwrap();
     let kernel = constant(&nodes, "lstm/rnn/basic_lstm_cell/kernel");
     let bias = constant(&nodes, "lstm/rnn/basic_lstm_cell/bias");
     let tensor = |name: &str| &model.tensors[name].data;
-    // Canonical gate i, f, g, o is column block 0, 2, 1, 3 of the kernel, whose rows are 10 of x, then 118 of h.
+    // Canonical gates i, f, g, o are column blocks 0, 2, 1, 3 of the kernel. Its rows are 10 of x, then 118 of h.
     for (gate, block) in [0, 2, 1, 3].into_iter().enumerate() {
         for unit in [0, 1, 117] {
             let (row, col) = (gate * 118 + unit, block * 118 + unit);
@@ -107,7 +108,7 @@ fn weights_stand_where_the_cell_wants_them() {
 }
 
 #[test]
-fn a_saved_model_reads_back_the_same_and_is_the_same_bytes() {
+fn a_saved_model_reads_back_equal_and_saves_to_the_same_bytes() {
     for file in ["Basic_LSTM_S.pb", "LSTM_S.pb", "GRU_S.pb"] {
         let mut model = import(&shipped(file)).unwrap();
         let labels = fs::read_to_string(shipped("labels.txt")).unwrap();
@@ -121,19 +122,19 @@ fn a_saved_model_reads_back_the_same_and_is_the_same_bytes() {
 }
 
 #[test]
-fn what_is_not_read_is_named() {
+fn unsupported_formats_are_named() {
     let refusal = |bytes: &[u8]| import_bytes(bytes, "x").unwrap_err().to_string();
     assert!(refusal(b"PK\x03\x04....").contains("zip archive"));
     assert!(refusal(b"\x1c\0\0\0TFL3....").contains("TFLite"));
     assert!(refusal(b"\x89HDF\r\n\x1a\n").contains("HDF5"));
     assert!(refusal(b"\x08\x07\x12\x07pytorch").contains("ONNX"));
-    assert!(refusal(b"\x02\0\0\0\0\0\0\0{}").contains("its names tell of no layer"));
+    assert!(refusal(b"\x02\0\0\0\0\0\0\0{}").contains("its names show no layer"));
     assert!(matches!(import_bytes(b"", "x"), Err(ImportError::Refused { .. })));
     assert!(matches!(import(Path::new("/nowhere/x.pb")), Err(ImportError::Io(_))));
 }
 
 #[test]
-fn an_op_that_is_not_known_is_refused_by_its_node() {
+fn an_unknown_op_is_refused_with_its_node() {
     let mut nodes = graphdef::decode(&fs::read(shipped("GRU_S.pb")).unwrap()).unwrap();
     node(&mut nodes, "Output-Layer/MatMul").op = "LRN".into();
     let name = node(&mut nodes, "Output-Layer/MatMul").name.clone();
@@ -142,7 +143,7 @@ fn an_op_that_is_not_known_is_refused_by_its_node() {
 }
 
 #[test]
-fn a_convolution_in_front_of_cells_streams() {
+fn a_convolution_before_cells_streams() {
     let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
     let model = import(&file).unwrap().architecture;
     let nodes: Vec<_> = model.nodes.iter().map(|node| (node.name.as_str(), node.output_size)).collect();
@@ -150,7 +151,7 @@ fn a_convolution_in_front_of_cells_streams() {
         [("window", 100), ("conv", 192), ("gru", 60), ("gru_2", 60), ("dense", 84), ("dense_2", 12), ("softmax", 12)];
     assert_eq!(nodes, expected);
     assert_eq!((model.nodes[0].extents["length"], model.nodes[0].extents["hop"]), (10, 2));
-    // The kernel of ten frames moves by two: the last of the 49 frames is never under it.
+    // The kernel of ten frames has a stride of two, so it never covers the last of the 49 frames.
     assert_eq!(model.schedule, Schedule::Windows { frames: 48, every: 12 });
     assert_eq!(model.front_end.unwrap().stride_len, 320);
 }
@@ -159,7 +160,7 @@ fn a_convolution_in_front_of_cells_streams() {
 fn stacked_cells_and_dense_layers_with_activations_are_read() {
     let Some(file) = data("hello_edge/CRNN_S.pb") else { return };
     let mut nodes = graphdef::decode(&fs::read(file).unwrap()).unwrap();
-    // CRNN_S with its convolution taken off: two GRU cells, a dense layer with Relu, a dense layer.
+    // CRNN_S without its convolution: two GRU cells, a dense layer with Relu, a dense layer.
     let conv = ["Conv2D", "add", "W", "W/read", "Variable", "Variable/read", "Mfcc", "AudioSpectrogram"];
     let front = ["decoded_sample_data", "wav_data", "Reshape", "Reshape/shape", "Reshape_1", "Reshape_1/shape"];
     nodes.retain(|node| !conv.contains(&node.name.as_str()) && !front.contains(&node.name.as_str()));
@@ -181,7 +182,7 @@ fn stacked_cells_and_dense_layers_with_activations_are_read() {
     assert!(model.nodes[3].activations.is_empty() && model.front_end.is_none());
 }
 
-/// A shipped graph with one thing changed must be refused, with a message that has `expected` in it.
+/// Checks that a shipped graph with one change is refused with a message that contains `expected`.
 fn refused(file: &str, expected: &str, change: impl FnOnce(&mut Vec<NodeDef>)) {
     let mut nodes = graphdef::decode(&fs::read(shipped(file)).unwrap()).unwrap();
     change(&mut nodes);
@@ -210,13 +211,13 @@ fn set_flag(nodes: &mut [NodeDef], name: &str, attr: &str, flag: bool) {
 }
 
 #[test]
-fn every_operand_of_a_pattern_is_looked_at() {
+fn every_operand_of_a_pattern_is_checked() {
     let gru = |expected, change: fn(&mut Vec<NodeDef>)| refused("GRU_S.pb", expected, change);
     gru("its axis is 0", |n| set_ints(n, "gru_cell/split/split_dim", &[0]));
     gru("its axis is 0", |n| set_ints(n, "gru_cell/concat_1/axis", &[0]));
     gru("matrix of 308 rows", |n| set_flag(n, "gru_cell/MatMul", "transpose_b", true));
     gru("transpose_a must be false", |n| set_flag(n, "gru_cell/MatMul", "transpose_a", true));
-    gru("no cell", |n| set_float(n, "gru_cell/sub/x", 2.0));
+    gru("no known cell", |n| set_float(n, "gru_cell/sub/x", 2.0));
     gru("all steps in their order", |n| set_ints(n, "concat/values_0", &[0, 1]));
     gru("must be zeros", |n| set_float(n, "zeros/Const", 0.5));
     gru("must start at 0", |n| set_ints(n, "rnn/time", &[1]));
@@ -228,7 +229,7 @@ fn every_operand_of_a_pattern_is_looked_at() {
         node(n, "AudioSpectrogram").attr.get_mut("stride").unwrap().value = Some(Attr::Int(320));
     });
     gru("magnitude_squared", |n| set_flag(n, "AudioSpectrogram", "magnitude_squared", false));
-    gru("no cell", |n| {
+    gru("no known cell", |n| {
         let update = node(n, "gru_cell/mul_1");
         update.input[0] = update.input[0].replace(":1", "");
     });
@@ -240,7 +241,7 @@ fn every_operand_of_a_pattern_is_looked_at() {
     gru("has the name", |n| n[3].name = "two\nlines".into());
 
     let lstm = |expected, change: fn(&mut Vec<NodeDef>)| refused("LSTM_S.pb", expected, change);
-    lstm("no cell", |n| {
+    lstm("no known cell", |n| {
         let cell = node(n, "while/Identity_2").name.clone();
         node(n, "lstm_cell/mul_4").input[1] = cell;
     });
@@ -249,17 +250,17 @@ fn every_operand_of_a_pattern_is_looked_at() {
         let hidden = std::mem::replace(&mut node(n, "lstm_cell/concat").input[1], cell);
         node(n, "lstm_cell/concat").input.push(format!("^{hidden}"));
     });
-    lstm("no cell that this importer knows", |n| {
+    lstm("no known cell", |n| {
         node(n, "while/NextIteration_2").input[0] = "LSTM-Layer/lstm/rnn/while/Identity_2".into();
     });
 }
 
-/// What the normal form can say is not refused: gates are the columns that the graph takes them from.
+/// Changes that the normal form can express are accepted: gates are the columns that the graph selects.
 #[test]
-fn gates_are_the_columns_that_a_graph_takes_them_from() {
+fn gates_are_the_columns_that_the_graph_selects() {
     let file = shipped("GRU_S.pb");
     let mut nodes = graphdef::decode(&fs::read(&file).unwrap()).unwrap();
-    // The reset gate is the same as the update gate.
+    // The reset gate reads the column of the update gate.
     node(&mut nodes, "gru_cell/mul").input[0].push_str(":1");
     let mut twin = node(&mut nodes, "labels_softmax").clone();
     twin.name = "another".into();
@@ -273,10 +274,10 @@ fn gates_are_the_columns_that_a_graph_takes_them_from() {
 }
 
 #[test]
-fn clips_of_an_lstm_cell_are_read() {
+fn clips_of_an_lstm_cell_are_imported() {
     let bytes = fs::read(shipped("LSTM_S.pb")).unwrap();
     let mut nodes = graphdef::decode(&bytes).unwrap();
-    // c' and the projection pass through clip_by_value: Maximum(Minimum(x, 3), -3).
+    // c' and the projection are clipped as clip_by_value does: Maximum(Minimum(x, 3), -3).
     for (k, clipped) in ["lstm_cell/add_3", "lstm_cell/MatMul_1"].into_iter().enumerate() {
         let name = node(&mut nodes, clipped).name.clone();
         let mut inner = node(&mut nodes, clipped).clone();
@@ -312,7 +313,7 @@ fn clips_of_an_lstm_cell_are_read() {
 }
 
 #[test]
-fn a_cut_file_is_refused() {
+fn a_truncated_file_is_refused() {
     for file in ["Basic_LSTM_S.pb", "LSTM_S.pb", "GRU_S.pb"] {
         let bytes = fs::read(shipped(file)).unwrap();
         for end in (0..bytes.len()).step_by(1000) {
@@ -331,7 +332,7 @@ fn damaged_files_never_panic() {
     for file in ["LSTM_S.pb", "GRU_S.pb"] {
         let bytes = fs::read(shipped(file)).unwrap();
         let canonical = import_bytes(&bytes, file).unwrap().to_bytes().unwrap();
-        // Most bytes of both files are weights; the structure lies in these.
+        // Most bytes of both files are weights; the structure is in these first bytes.
         for (bytes, structure) in [(&bytes, 6000), (&canonical, 3000)] {
             for _ in 0..100 {
                 let mut damaged = bytes.clone();
@@ -345,7 +346,7 @@ fn damaged_files_never_panic() {
     }
     let nodes = graphdef::decode(&fs::read(shipped("LSTM_S.pb")).unwrap()).unwrap();
     for _ in 0..1000 {
-        // Structure survives where bytes would not: edges and ops are moved about.
+        // Changes to edges and ops keep the structure valid where changes to bytes would not.
         let mut nodes = nodes.clone();
         let (a, b) = (random.below(nodes.len()), random.below(nodes.len()));
         match random.below(4) {
@@ -416,7 +417,7 @@ fn a_model_that_does_not_fit_its_cells_is_refused_with_numbers() {
 }
 
 #[test]
-fn arguments_and_tensors_that_are_not_known_are_refused_by_name() {
+fn unknown_arguments_and_tensors_are_refused_by_name() {
     let matrix = |rows: usize, cols: usize| Tensor { shape: vec![rows, cols], data: vec![0.5; rows * cols] };
     let vector = |len: usize| Tensor { shape: vec![len], data: vec![0.5; len] };
     let case = |cls: &str, args: &str, inputs: &str| {
@@ -451,7 +452,7 @@ fn arguments_and_tensors_that_are_not_known_are_refused_by_name() {
 }
 
 #[test]
-fn a_network_of_cells_takes_what_each_of_them_has() {
+fn a_network_of_cells_accepts_the_arguments_of_each() {
     let tensor = |shape: &[usize]| Tensor { shape: shape.to_vec(), data: vec![0.5; shape.iter().product()] };
     let kernels = [("rnn/cell_0/lstm_cell", [5, 8]), ("rnn/cell_1/lstm_cell", [6, 16])];
     let mut tensors = BTreeMap::from([("input".to_owned(), tensor(&[1, 4, 3]))]);
@@ -502,7 +503,7 @@ fn a_network_of_cells_takes_what_each_of_them_has() {
 }
 
 #[test]
-fn wrappers_hold_the_variants_of_an_lstm() {
+fn wrappers_contain_the_variants_of_an_lstm() {
     let cells = ["cell_0/layer_norm_lstm_cell", "cell_1/coupled_lstm_cell", "cell_2/wn/wn", "cell_3/basic_lstm_cell"];
     let [normalized, coupled, weights, basic] = cells;
     let mut tensors = BTreeMap::new();
@@ -519,7 +520,7 @@ fn wrappers_hold_the_variants_of_an_lstm() {
     }
     for (cell, name, shape) in [
         (normalized, "kernel", [5, 16].as_slice()),
-        // Saved, and not added.
+        // Saved, but not added.
         (normalized, "bias", &[16]),
         (normalized, "projection/kernel", &[4, 2]),
         (coupled, "W_0", &[2, 6]),
@@ -567,7 +568,7 @@ fn wrappers_hold_the_variants_of_an_lstm() {
         ("lstm_4", 3, "gate_norm cell_norm"),
     ];
     assert_eq!(found, expected.map(|(name, size, options)| (name, size, options.to_owned())));
-    // The four weights 0.5 of a column have a norm of 1 together, and one alone has 0.5; the norm to be is 0.5.
+    // The four weights 0.5 of a column together have norm 1, and a single one has norm 0.5; the target norm is 0.5.
     assert!(model.tensors["lstm_3.projection_weights"].data.iter().all(|&weight| weight == 0.25));
     assert!(model.tensors["lstm_3.recurrent_weights"].data.iter().all(|&weight| weight == 0.5));
 }

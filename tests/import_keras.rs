@@ -1,4 +1,4 @@
-//! Keras's files that somebody damaged or means ill with, and what people are told who give too little.
+//! Damaged and malicious Keras files, and errors for files that lack information.
 
 #[path = "import_keras/defaults.rs"]
 mod defaults;
@@ -6,17 +6,17 @@ mod defaults;
 mod seeds;
 
 use serde_json::{Value as Json, json};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::{Options, import_bytes_with};
 use tidegate_tests::hdf5::{DEFLATE, F32, Group, Link, Tensor, Weights, file, keras2};
 use tidegate_tests::import::{ALONE, archive, damaged, described, line, sample};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::{Options, import_bytes_with};
 
 fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
     import_bytes_with(bytes, "x.h5", options).map(|imported| imported.model)
 }
 
-/// What is said of bytes that are refused: one line, which is not endless.
+/// The error of refused bytes: one line of limited length.
 fn refusal(bytes: &[u8], options: &Options) -> String {
     line(&import(bytes, options).expect_err("it must be refused"), 16_384)
 }
@@ -42,7 +42,7 @@ fn every_prefix_of_a_file_is_refused() {
         import(&bytes, &ALONE).unwrap_or_else(|error| panic!("{name}: {error}"));
         let ends = (0..bytes.len()).filter(|end| end % 61 == 0 || *end < 4096 || end % 1024 == 0);
         for end in ends {
-            // HDF5 says how long it is; a zip archive ends with its directory.
+            // An HDF5 file states its length; a zip archive ends with its directory.
             refusal(&bytes[..end], &ALONE);
         }
     }
@@ -55,7 +55,7 @@ fn a_damaged_byte_is_refused_or_gives_a_model() {
     }
 }
 
-/// A layer of an architecture of Keras 2.
+/// A layer in an architecture of Keras 2.
 fn layer(class: &str, name: &str, more: Json) -> Json {
     let mut config = json!({ "name": name });
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -66,7 +66,7 @@ fn sequential(layers: &[Json]) -> Json {
     json!({ "class_name": "Sequential", "config": { "name": "sequential", "layers": layers } })
 }
 
-/// A dense layer of three features in and two out.
+/// A dense layer with three inputs and two outputs.
 fn dense() -> Json {
     let more = json!({"units": 2, "activation": "linear", "use_bias": true, "batch_input_shape": [null, null, 3]});
     sequential(&[layer("Dense", "dense", more)])
@@ -80,7 +80,7 @@ fn model(kernel: Tensor, bias: Tensor) -> Vec<u8> {
     file(&keras2(&dense(), vec![("dense", weights(kernel, bias))]))
 }
 
-/// With other content in the layer's group.
+/// A file with changed contents of the layer's group.
 fn with_group(change: impl FnOnce(&mut Group)) -> Vec<u8> {
     let mut root = keras2(&dense(), vec![("dense", weights(Tensor::of(&[3, 2]), Tensor::of(&[2])))]);
     let Link::Group(models) = &mut root.links[0].1 else { unreachable!() };
@@ -89,20 +89,20 @@ fn with_group(change: impl FnOnce(&mut Group)) -> Vec<u8> {
     file(&root)
 }
 
-/// With other content in the root.
+/// A file with changed contents of the root.
 fn with_root(change: impl FnOnce(&mut Group)) -> Vec<u8> {
     let mut root = keras2(&dense(), vec![("dense", weights(Tensor::of(&[3, 2]), Tensor::of(&[2])))]);
     change(&mut root);
     file(&root)
 }
 
-/// An architecture with no weights beside it.
+/// An architecture without weights.
 fn config(config: &Json) -> Vec<u8> {
     file(&keras2(config, vec![]))
 }
 
 #[test]
-fn a_file_of_our_own_hand_is_as_good_as_one_of_keras() {
+fn a_handwritten_file_imports_like_one_of_keras() {
     import(&model(Tensor::of(&[3, 2]), Tensor::of(&[2])), &ALONE).unwrap();
     import(&model(Tensor::packed(&[3, 2]), Tensor::of(&[2])), &ALONE).unwrap();
     import(&with_root(|_| ()), &ALONE).unwrap();
@@ -115,7 +115,7 @@ fn a_file_of_our_own_hand_is_as_good_as_one_of_keras() {
         let Link::Group(layer) = &mut models.links[0].1 else { unreachable!() };
         soft(layer);
     });
-    // A link within the file is followed or refused, but not lost: what it leads to is there twice.
+    // A link within the file is followed or refused, but not ignored: its target exists twice.
     if let Err(error) = import(&moved, &ALONE) {
         assert!(error.to_string().contains("elsewhere"), "{error}");
     }
@@ -141,7 +141,7 @@ fn missing_tensors_are_named() {
     refused(&config(&dense()), "dense");
     let unknown = with_root(|root| drop(root.links.pop()));
     refused(&unknown, "dense");
-    // One more than the layer has.
+    // One tensor more than the layer has.
     let more = with_group(|group| {
         group.texts[0].1.push("alpha:0".into());
         group.links.push(("alpha:0".into(), Link::Tensor(Tensor::of(&[2]))));
@@ -160,19 +160,19 @@ fn absurd_sizes_are_refused() {
         let claimed = Tensor { claimed: Some(u64::MAX / 2), shape, ..kernel.clone() };
         refusal(&model(claimed, Tensor::of(&[2])), &ALONE);
     }
-    // What a chunk is said to hold.
+    // Stated dimensions of a chunk.
     for dims in [vec![u32::MAX, u32::MAX], vec![0, 0], vec![1 << 30, 2], vec![3]] {
         let chunk = Some((dims, Some(DEFLATE)));
         refusal(&model(Tensor { chunk: chunk.clone(), ..Tensor::packed(&[3, 2]) }, Tensor::of(&[2])), &ALONE);
         refusal(&model(Tensor { chunk, shape: vec![1 << 30, 2], ..Tensor::packed(&[3, 2]) }, Tensor::of(&[2])), &ALONE);
     }
-    // Types of other widths than there are, and of other kinds.
+    // Types of unknown widths and kinds.
     for (at, value) in [(4, 0), (4, 3), (4, 0xff), (7, 0xff), (0, 0x13), (0, 0x15), (0, 0x16), (0, 0x19), (0, 0x1f)] {
         let mut datatype = F32.to_vec();
         datatype[at] = value;
         refusal(&model(Tensor { datatype, ..kernel.clone() }, Tensor::of(&[2])), &ALONE);
     }
-    // Every place in a real file that may be a size or an address.
+    // Every position in a real file that may be a size or an address.
     let whole = sample("keras2/lstm_without_bias.h5");
     for at in (0..whole.len() - 8).step_by(8) {
         for value in [u64::MAX - 1, 1 << 63, 1 << 40, whole.len() as u64 - 1, 0] {
@@ -185,7 +185,7 @@ fn absurd_sizes_are_refused() {
 
 #[test]
 fn chunks_that_unpack_to_more_than_a_file_holds_are_refused() {
-    // 64 MiB of zeros in 64 KiB; and the same with a shape that does not say so.
+    // 64 MiB of zeros in 64 KiB, with and without a shape that states it.
     let bomb = Tensor::packed(&[1 << 12, 1 << 12]);
     refusal(&model(bomb.clone(), Tensor::of(&[2])), &ALONE);
     refusal(&model(Tensor { shape: vec![3, 2], ..bomb.clone() }, Tensor::of(&[2])), &ALONE);
@@ -195,7 +195,7 @@ fn chunks_that_unpack_to_more_than_a_file_holds_are_refused() {
 }
 
 #[test]
-fn links_that_lead_in_a_circle_or_away_are_refused() {
+fn circular_and_external_links_are_refused() {
     for (name, link) in [
         ("dense", Link::Root),
         ("again", Link::Root),
@@ -211,13 +211,13 @@ fn links_that_lead_in_a_circle_or_away_are_refused() {
         refused(&instead, "dense");
         for bytes in [root, inside] {
             match import(&bytes, &ALONE) {
-                // What leads nowhere, and is not asked for, is not there.
+                // A dangling link that is not read counts as missing.
                 Ok(_) => assert!(matches!(link, Link::Soft(_) | Link::External(..)), "{name}"),
                 Err(error) => assert!(!error.to_string().contains("passwd:"), "{error}"),
             }
         }
     }
-    // Two groups in each of many groups, one within the other: each tensor has 2^40 names.
+    // Two links in each of many nested groups: each tensor has 2^40 names.
     let mut deep = Group::default();
     for _ in 0..200 {
         deep = Group { links: vec![("a".into(), Link::Group(deep))], ..Group::default() };
@@ -226,7 +226,7 @@ fn links_that_lead_in_a_circle_or_away_are_refused() {
     refusal(&lattice(40), &ALONE);
 }
 
-/// Groups that have two names each in the one above.
+/// Groups in which two names link to the next group.
 fn lattice(levels: usize) -> Vec<u8> {
     let mut last = vec![("w".into(), Link::Tensor(Tensor::of(&[2])))];
     for _ in 0..levels {
@@ -235,7 +235,7 @@ fn lattice(levels: usize) -> Vec<u8> {
     }
     let root = Group { links: last, ..Group::default() };
     let mut bytes = file(&root);
-    // Each `b` is what `a` beside it is: the eight bytes behind a name.
+    // Each `b` gets the target of the `a` beside it: the eight bytes behind the name.
     let targets: Vec<usize> = (96..bytes.len() - 13).filter(|&at| bytes[at..at + 5] == [1, 8, 0, 1, b'a']).collect();
     for at in targets {
         let a: Vec<u8> = bytes[at + 5..at + 13].to_vec();
@@ -246,7 +246,7 @@ fn lattice(levels: usize) -> Vec<u8> {
 }
 
 #[test]
-fn architectures_that_mean_ill_are_refused() {
+fn malicious_architectures_are_refused() {
     let lstm = |units: Json| {
         let more = json!({"units": units, "batch_input_shape": [null, 4, 3]});
         config(&sequential(&[layer("LSTM", "lstm", more)]))
@@ -305,7 +305,7 @@ fn raw_config(text: &str) -> Vec<u8> {
     })
 }
 
-/// A functional model: layers and what each reads.
+/// A functional model: layers with their inputs.
 fn functional(layers: &[(&str, Json, &[&str])], output: &str) -> Vec<u8> {
     let input = json!({"class_name": "InputLayer", "name": "x", "inbound_nodes": [],
                        "config": {"name": "x", "batch_input_shape": [null, null, 3]}});
@@ -323,12 +323,12 @@ fn functional(layers: &[(&str, Json, &[&str])], output: &str) -> Vec<u8> {
 }
 
 #[test]
-fn graphs_with_circles_are_refused() {
+fn cyclic_graphs_are_refused() {
     let add = layer("Add", "a", json!({}));
     let relu = layer("ReLU", "r", json!({}));
     for (layers, output, reason) in [
-        (vec![("a", add.clone(), &["a"][..])], "a", "circle"),
-        (vec![("a", add.clone(), &["x", "r"][..]), ("r", relu.clone(), &["a"][..])], "r", "circle"),
+        (vec![("a", add.clone(), &["a"][..])], "a", "cycle"),
+        (vec![("a", add.clone(), &["x", "r"][..]), ("r", relu.clone(), &["a"][..])], "r", "cycle"),
         (vec![("r", relu.clone(), &["nobody"][..])], "r", "nobody"),
         (vec![("r", relu.clone(), &["x"][..])], "nobody", "nobody"),
         (vec![("r", relu.clone(), &[][..])], "r", "r"),
@@ -336,7 +336,7 @@ fn graphs_with_circles_are_refused() {
         let line = refusal(&functional(&layers, output), &ALONE);
         assert!(line.contains(reason), "{line}");
     }
-    // Each layer adds the one before to itself: 2^60 ways from the input to the output, and a model of 60 layers.
+    // Each layer adds the previous layer to itself: 2^60 paths from input to output in a model of 60 layers.
     let names: Vec<String> = (0..60).map(|k| format!("a{k}")).collect();
     let mut before = "x";
     let mut reads: Vec<[&str; 2]> = Vec::new();
@@ -350,8 +350,8 @@ fn graphs_with_circles_are_refused() {
 }
 
 #[test]
-fn models_that_call_models_do_not_grow_without_end() {
-    // Each model calls the one within it twice: 2^24 layers.
+fn models_that_call_models_do_not_grow_without_limit() {
+    // Each model calls the inner one twice: 2^24 layers.
     let node = |name: &str| json!([[name, 0, 0, {}]]);
     let mut class = "Sequential";
     let mut inner = sequential(&[layer("ReLU", "r", json!({}))])["config"].clone();
@@ -370,7 +370,7 @@ fn models_that_call_models_do_not_grow_without_end() {
 const METADATA: &[u8] = b"{\"keras_version\": \"3.12.0\", \"date_saved\": \"\"}";
 
 #[test]
-fn archives_with_parts_that_are_missing_or_too_large_are_refused() {
+fn archives_with_missing_or_oversized_parts_are_refused() {
     let weights = model(Tensor::of(&[3, 2]), Tensor::of(&[2]));
     let config = dense().to_string();
     let (config, whole) = (config.as_bytes(), |weights: &[u8], config: &[u8], deflated| {
@@ -382,7 +382,7 @@ fn archives_with_parts_that_are_missing_or_too_large_are_refused() {
     refusal(&whole(b"", config, false), &ALONE);
     refusal(&whole(&weights[..weights.len() / 2], config, true), &ALONE);
     refused(&whole(&weights, b"{", false), "config.json");
-    // Bombs: of weights, of an architecture, of what nobody reads.
+    // Zip bombs: of weights, of an architecture, of an unused part.
     let zeros = vec![0; 32 << 20];
     refused(&whole(&zeros, config, true), "unpacks to");
     refused(&whole(&weights, &vec![b' '; 32 << 20], true), "unpacks to");
@@ -404,7 +404,7 @@ fn versions_and_other_files_are_refused() {
         bytes[8] = version;
         refusal(&bytes, &ALONE);
     }
-    // HDF5, but not of Keras: empty, or with tensors of something else.
+    // HDF5 files that are not from Keras: empty, or with other tensors.
     refused(&file(&Group::default()), "Keras");
     let links = vec![("sound".to_owned(), Link::Tensor(Tensor::of(&[4, 4])))];
     refused(&file(&Group { links, ..Group::default() }), "Keras");
@@ -415,7 +415,7 @@ fn weights_alone_ask_for_an_architecture_with_a_draft() {
     for name in ["keras2/weights.h5", "keras3/weights.weights.h5", "keras1/weights.weights.h5"] {
         match import(&sample(name), &ALONE) {
             Err(ImportError::NeedsArchitecture { draft, .. }) => {
-                let description: tidegate_tools::format::Description =
+                let description: tidegate_model::format::Description =
                     serde_json::from_str(&draft).unwrap_or_else(|error| panic!("{name}: {error}: {draft}"));
                 assert_eq!(description.layers.len(), 3, "{name}: {draft}");
             }
@@ -441,20 +441,22 @@ fn a_missing_tensor_is_named_with_the_nearest() {
     assert!(line.contains("below") && line.contains('4') && line.contains('9'), "{line}");
 }
 
-/// Those of the tests above that ask for too much, once more in a process that has little.
+/// Repeats the tests above that request too much memory, in a process with little memory.
 #[test]
 #[cfg(unix)]
-fn what_asks_for_too_much_memory_does_not_get_it() {
-    /// In KiB, of addresses: the program, its stack, and the 32 MiB that a bomb is made of here are within it.
+fn excessive_memory_requests_fail_in_a_limited_process() {
+    /// Address space in KiB: enough for the program, its stack, and the 32 MiB of the zip bomb.
     const LIMIT: usize = 200_000;
     let tests = [
         "absurd_sizes_are_refused",
-        "architectures_that_mean_ill_are_refused",
-        "archives_with_parts_that_are_missing_or_too_large_are_refused",
+        "malicious_architectures_are_refused",
+        "archives_with_missing_or_oversized_parts_are_refused",
         "chunks_that_unpack_to_more_than_a_file_holds_are_refused",
-        "links_that_lead_in_a_circle_or_away_are_refused",
-        "models_that_call_models_do_not_grow_without_end",
+        "circular_and_external_links_are_refused",
+        "models_that_call_models_do_not_grow_without_limit",
     ];
+    let (_, module) = module_path!().split_once("::").unwrap();
+    let tests = tests.map(|test| format!("{module}::{test}"));
     let program = std::env::current_exe().unwrap();
     let command = format!("ulimit -v {LIMIT} && exec \"$0\" --test-threads=1 --exact \"$@\"");
     let output = std::process::Command::new("sh").arg("-c").arg(command).arg(program).args(tests).output().unwrap();

@@ -1,14 +1,20 @@
-//! RNNoise from its own weights file: its layers, its gains against RNNoise's C code and an f64 network of its own, the sound
-//! that the example makes, and files that somebody damaged.
+//! RNNoise from its own weights file: its layers, its gains compared with RNNoise's C code and with an f64 network, the
+//! output of the example, and damaged files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use nnnoiseless::{DenoiseFeatures, DenoiseState};
-use tidegate::image::Layout;
-use tidegate::{Numeric, Sequence, State};
+use tidegate::{Layout, Numeric, Sequence, State};
 use tidegate_fused::FusedModel;
+use tidegate_model::canonical::Canonical;
+use tidegate_model::data::read_tensors;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::{Options, import_bytes_with};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
+use tidegate_tests::corpus::Corpus;
 use tidegate_tests::data;
 use tidegate_tests::fuzz_import::{import_torch, seed};
 use tidegate_tests::images::AlignedBytes;
@@ -16,12 +22,6 @@ use tidegate_tests::import::{self, ALONE, damaged, described};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::{each_within, same_bits};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::{Options, import_bytes_with};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
 #[path = "../tools/cli/examples/denoise.rs"]
 #[allow(dead_code, reason = "the example has a main function")]
@@ -30,7 +30,7 @@ mod denoise;
 use denoise::{BANDS, Denoiser, FRAME};
 
 const FEATURES: usize = 42;
-/// How far a gain may be from RNNoise's.
+/// Largest allowed difference of a gain from RNNoise's.
 const TOLERANCE: f64 = 1e-4;
 
 fn beside(name: &str) -> PathBuf {
@@ -50,7 +50,7 @@ fn model() -> Canonical {
     import(&file("weights.rnn"), &ALONE).unwrap()
 }
 
-/// Inputs, neurons and gates of every layer of a network whose own layers have so many neurons.
+/// Inputs, neurons and gates of every layer, given the numbers of neurons.
 fn layers([dense, vad, noise, denoise]: [usize; 4]) -> [(usize, usize, usize); 6] {
     [
         (FEATURES, dense, 1),
@@ -62,12 +62,12 @@ fn layers([dense, vad, noise, denoise]: [usize; 4]) -> [(usize, usize, usize); 6
     ]
 }
 
-/// Weights and biases of a layer.
+/// Number of weights and biases of a layer.
 fn weights((inputs, neurons, gates): (usize, usize, usize)) -> usize {
     gates * neurons * (inputs + 1 + if gates > 1 { neurons } else { 0 })
 }
 
-/// A file of bytes with weights that are drawn, and activations in turn.
+/// A binary file with random weights and alternating activations.
 fn small(sizes: [usize; 4], first: u8) -> Vec<u8> {
     let mut rng = Rng::new(90);
     let mut bytes = Vec::new();
@@ -103,7 +103,7 @@ fn every_prefix_of_a_file_is_refused() {
         for end in 0..whole.len() {
             match import(&whole[..end], &ALONE) {
                 Err(error) => drop(import::line(&error, 1024)),
-                // Of the text, the last number may have lost its end.
+                // In text, only the last number may have lost digits.
                 Ok(_) => assert!(whole[end].is_ascii_digit() && end + 3 > whole.len(), "{end} of {}", whole.len()),
             }
         }
@@ -122,9 +122,9 @@ fn a_damaged_byte_is_refused_or_gives_a_model() {
 }
 
 #[test]
-fn what_rnnoise_is_not_is_refused_by_name() {
+fn files_that_are_not_rnnoise_are_refused_by_name() {
     let whole = small(TINY, 0);
-    // Where each layer begins.
+    // The offset of each layer.
     let starts = layers(TINY).into_iter().scan(0, |at, layer| Some(std::mem::replace(at, *at + 3 + weights(layer))));
     let starts: Vec<usize> = starts.collect();
     let changed = |layer: usize, field: usize, value: u8| {
@@ -165,7 +165,7 @@ fn what_rnnoise_is_not_is_refused_by_name() {
 }
 
 #[test]
-fn text_and_bytes_are_one_model_whose_layers_are_rnnoises() {
+fn text_and_binary_files_are_one_model_with_the_layers_of_rnnoise() {
     let bytes = file("weights.rnn");
     let model = model();
     assert_eq!(import(&text(&bytes, TRAINED), &ALONE).unwrap(), model);
@@ -190,7 +190,8 @@ fn text_and_bytes_are_one_model_whose_layers_are_rnnoises() {
     assert!(outputs.eq([("gains", 22, "denoise_output"), ("vad", 1, "vad_output")]));
 }
 
-/// RNNoise's network in f64, from the bytes of its file: what `rnn.c` of xiph/rnnoise says, without the importer.
+/// RNNoise's network in f64, read from the bytes of its file and written after `rnn.c` of xiph/rnnoise, without the
+/// importer.
 struct Network {
     layers: Vec<OfFile>,
     states: [Vec<f64>; 3],
@@ -205,7 +206,7 @@ struct OfFile {
 }
 
 impl OfFile {
-    /// Σ of gate `gate` of neuron `neuron`: bias, weights and, of a GRU, recurrent weights.
+    /// The sum of gate `gate` of neuron `neuron`: bias, weights and, in a GRU, recurrent weights.
     fn sum(&self, (gate, gates): (usize, usize), neuron: usize, x: &[f64], h: &[f64]) -> f64 {
         let (stride, column) = (gates * self.neurons, gate * self.neurons + neuron);
         let row = |row: usize| self.weights[row * stride + column];
@@ -238,7 +239,8 @@ fn sigmoid(tanh: fn(f64) -> f64, x: f64) -> f64 {
     0.5 + 0.5 * tanh(0.5 * x)
 }
 
-/// RNNoise's tanh: the nearest of 201 values with six digits, 0.04 apart, and two terms of the series around it; 1 from 8 on.
+/// RNNoise's tanh: the nearest of 201 values with six digits, 0.04 apart, and two terms of the series around it; 1 from
+/// 8 on.
 fn tabulated(x: f64) -> f64 {
     if x.abs() >= 8.0 {
         return x.signum();
@@ -263,7 +265,7 @@ impl Network {
         Self { layers: layers.into(), states: [24, 48, 96].map(|units| vec![0.0; units]), tanh }
     }
 
-    /// Gains, and after them the probability of voice.
+    /// Gains, followed by the voice probability.
     fn step(&mut self, features: &[f32]) -> Vec<f64> {
         let [input_dense, vad_gru, noise_gru, denoise_gru, denoise_output, vad_output] = self.layers.as_slice() else {
             panic!("six layers")
@@ -283,7 +285,7 @@ impl Network {
     }
 }
 
-/// Every frame that RNNoise's C code heard in `testing.raw`: features, and gains with the probability of voice behind them.
+/// Every frame that RNNoise's C code processed in `testing.raw`: features, and gains followed by the voice probability.
 fn recorded() -> (Vec<f32>, Vec<Vec<f64>>) {
     let features = read_tensors(&beside("features.safetensors")).unwrap().remove("features").unwrap();
     let gains = read_tensors(&beside("gains.safetensors")).unwrap();
@@ -292,7 +294,7 @@ fn recorded() -> (Vec<f32>, Vec<Vec<f64>>) {
     (features.data, rows)
 }
 
-/// The same of a backend, step by step, with the states before each step.
+/// The same computed by a backend, step by step, with the states before each step.
 fn stepped(backend: &dyn Backend, features: &[f32]) -> Vec<(Vec<f32>, Vec<f32>)> {
     let model = backend.model();
     let mut memory = vec![0; model.state_words()];
@@ -307,7 +309,7 @@ fn stepped(backend: &dyn Backend, features: &[f32]) -> Vec<(Vec<f32>, Vec<f32>)>
     features.chunks(FEATURES).map(step).collect()
 }
 
-/// The greatest difference of two runs.
+/// The greatest difference between two runs.
 fn off<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[Vec<A>], b: &[Vec<B>]) -> f64 {
     assert_eq!(a.len(), b.len());
     let rows = a.iter().zip(b).flat_map(|(a, b)| {
@@ -317,12 +319,12 @@ fn off<A: Copy + Into<f64>, B: Copy + Into<f64>>(a: &[Vec<A>], b: &[Vec<B>]) -> 
     rows.map(|(&a, &b)| (a.into() - b.into()).abs()).fold(0.0, f64::max)
 }
 
-/// Two terms of the series miss |x|³ / 6 times tanh's third derivative, which is 2 at most, and x is at most 0.02; six
-/// digits miss 5e-7, and as much again of what is made of them.
+/// Error of the table. Two terms of the series miss |x|³ / 6 times the third derivative of tanh, where the derivative
+/// is at most 2 and |x| at most 0.02. Six digits miss 5e-7, and the terms computed from them as much again.
 const OF_TABLE: f64 = 0.02 * 0.02 * 0.02 / 3.0 + 6e-7;
 
 #[test]
-fn rnnoises_table_is_near_the_functions() {
+fn rnnoises_table_is_near_the_exact_functions() {
     let arguments = || (-900_000..900_000).map(|k| f64::from(k) * 1e-5);
     let most = |off: fn(f64) -> f64| arguments().map(off).fold(0.0, f64::max);
     let of_tanh = most(|x| (tabulated(x) - x.tanh()).abs());
@@ -331,9 +333,9 @@ fn rnnoises_table_is_near_the_functions() {
     assert!(of_tanh <= OF_TABLE && of_sigmoid <= OF_TABLE / 2.0);
 }
 
-/// The bar: RNNoise's C code computes in f32 with its table, every backend in f32 without.
+/// The reference is RNNoise's C code, in f32 with its table; every backend computes in f32 without the table.
 #[test]
-fn gains_are_those_of_rnnoise() {
+fn gains_match_those_of_rnnoise() {
     let (features, expected) = recorded();
     let bytes = file("weights.rnn");
     let tables = Network::run(&bytes, tabulated, &features);
@@ -344,7 +346,7 @@ fn gains_are_those_of_rnnoise() {
         expected.len(),
         off(&tables, &expected)
     );
-    // What docs/rnnoise.md says.
+    // As stated in docs/rnnoise.md.
     assert!(expected.len() == 100 && moved <= 4e-6, "{moved:e}");
     for numeric in [Numeric::F32, Numeric::F16] {
         let image = AlignedBytes::pack(&model(), numeric);
@@ -358,14 +360,14 @@ fn gains_are_those_of_rnnoise() {
 }
 
 #[test]
-fn every_step_of_every_backend_is_within_the_derived_bound_and_a_sequence_is_its_steps() {
+fn every_step_of_every_backend_is_within_the_derived_bound_and_a_sequence_equals_stepping() {
     let (features, _) = recorded();
     let model = model();
     let oracle = Oracle::new(&model);
     let image = AlignedBytes::pack(&model, Numeric::F32);
     assert!(FusedModel::new(&image.model()).packed().iter().all(|&packed| packed), "every layer has a kernel");
     let backends = backend::all(&image.model());
-    // From the state that `core` has there.
+    // Each step starts from the state that `core` has there.
     let states: Vec<Vec<f32>> = stepped(&*backends[0], &features).into_iter().map(|(state, _)| state).collect();
     for backend in &backends {
         let model = backend.model();
@@ -389,7 +391,7 @@ fn every_step_of_every_backend_is_within_the_derived_bound_and_a_sequence_is_its
     hold_sequences(&image, &features);
 }
 
-/// A sequence is its steps, bit for bit, on every backend.
+/// A sequence equals its steps, bit for bit, on every backend.
 fn hold_sequences(image: &AlignedBytes, features: &[f32]) {
     for backend in backend::all(&image.model()) {
         let steps = stepped(&*backend, features);
@@ -405,8 +407,8 @@ fn hold_sequences(image: &AlignedBytes, features: &[f32]) {
     }
 }
 
-/// Calibrated with the first half of the frames, heard over all: every backend has the same bits. The weights fill their
-/// eight bits, and a row's scale of its own moves them all; what that leaves stands in docs/rnnoise.md.
+/// Calibrated on the first half of the frames and measured on all. Every backend gives the same bits. The weights use
+/// all eight bits already, and scales per row change them all; docs/rnnoise.md states the remaining accuracy.
 #[test]
 fn in_integers_every_backend_has_the_same_bits() {
     let (features, expected) = recorded();
@@ -433,7 +435,8 @@ fn samples(bytes: &[u8]) -> Vec<i16> {
     bytes.as_chunks().0.iter().map(|&sample| i16::from_le_bytes(sample)).collect()
 }
 
-/// What the example makes of a file, against what RNNoise made of it: how many samples, and by how much they differ.
+/// Compares the example's output for a file with RNNoise's: the number of samples, and how many differ by 0, 1 and
+/// more.
 fn heard(noisy: &Path, clean: &Path) -> (usize, [usize; 3]) {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.raw");
@@ -449,13 +452,13 @@ fn heard(noisy: &Path, clean: &Path) -> (usize, [usize; 3]) {
 }
 
 #[test]
-fn the_example_takes_the_noise_out_of_a_clip() {
+fn the_example_removes_noise_from_a_clip() {
     let (count, [_, _, more]) = heard(&beside("noisy.raw"), &beside("clean.raw"));
     assert!(count == 29 * FRAME && 1000 * more <= count, "{more} of {count}");
 }
 
 #[test]
-fn the_example_leaves_nothing_of_a_sound_that_breaks_off() {
+fn the_example_drops_nothing_of_a_sound_that_ends_early() {
     let folder = tempfile::tempdir().unwrap();
     let [broken, out] = ["broken.wav", "out.wav"].map(|name| folder.path().join(name));
     let spec = hound::WavSpec {
@@ -478,17 +481,17 @@ fn the_example_leaves_nothing_of_a_sound_that_breaks_off() {
 }
 
 #[test]
-fn the_example_takes_the_noise_out_of_the_whole_recording() {
+fn the_example_removes_noise_from_the_whole_recording() {
     let Some(folder) = data::folder("RNNoise's recording") else { return };
     let folder = folder.join("rnnoise");
     let (count, [_, _, more]) = heard(&folder.join("testing.raw"), &folder.join("reference_output.raw"));
     assert!(count == 99 * FRAME && 1000 * more <= count, "{more} of {count}");
 }
 
-/// Frame by frame beside the crate whose features the example hears, which has RNNoise's network of its own, and beside the
-/// network in f64 with those features. The whole recording, where it is.
+/// Frame by frame beside the nnnoiseless crate, whose features the example uses and which has its own RNNoise network,
+/// and beside the f64 network with the same features. On the whole recording, if it is available.
 #[test]
-fn gains_voice_and_sound_are_those_of_nnnoiseless() {
+fn gains_voice_and_sound_match_those_of_nnnoiseless() {
     let recording = data::folder("nnnoiseless over more than 30 frames").map(|data| data.join("rnnoise/testing.raw"));
     let noisy = fs::read(recording.unwrap_or_else(|| beside("noisy.raw"))).unwrap();
     let noisy: Vec<f32> = samples(&noisy).into_iter().map(f32::from).collect();
@@ -514,7 +517,7 @@ fn gains_voice_and_sound_are_those_of_nnnoiseless() {
     assert!(of_gains <= TOLERANCE && f64::from(of_voice) <= TOLERANCE && worst <= 1.0);
 }
 
-fn corpus() -> import::Corpus {
+fn corpus() -> Corpus {
     let seeds = [
         ("tiny", small(TINY, 0)),
         ("relu", small([2, 1, 2, 1], 2)),
@@ -522,17 +525,17 @@ fn corpus() -> import::Corpus {
         ("text", text(&small(TINY, 0), TINY)),
     ];
     let seeds = seeds.map(|(name, bytes)| (name.to_owned(), seed(0, b"", &bytes)));
-    import::Corpus { target: "import_rnnoise", seeds: seeds.into() }
+    Corpus { target: "import_rnnoise", seeds: seeds.into() }
 }
 
 #[test]
 fn the_corpus_of_import_rnnoise_passes() {
-    // What is done with a file does not depend on what it is.
-    corpus().passes(import_torch);
+    // One target body serves every file format.
+    corpus().passes(0, import_torch);
 }
 
 #[test]
-#[ignore = "writes the seeds of the fuzz target into the repository"]
+#[ignore = "records the digests of the seeds and writes the seeds to target/fuzz"]
 fn regenerate() {
     corpus().regenerate();
 }

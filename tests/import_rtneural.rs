@@ -1,12 +1,13 @@
-//! RTNeural's files that somebody damaged or means ill with, and state dicts as text.
+//! Damaged and malicious RTNeural files, and state dicts as text.
 
 use serde_json::{Value as Json, json};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::data::read_tensors;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::{Options, import_bytes_with};
+use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fuzz_import::{import_torch, seed};
 use tidegate_tests::import::{self, ALONE, damaged, described, sample};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::{Options, import_bytes_with};
 
 const SMALL: [&str; 4] = ["gru", "convolutions", "dense", "images"];
 
@@ -43,7 +44,7 @@ fn a_damaged_byte_is_refused_or_gives_a_model() {
     }
 }
 
-/// The sample, changed.
+/// The sample after a change.
 fn changed(name: &str, change: impl FnOnce(&mut Json)) -> Vec<u8> {
     let mut json: Json = serde_json::from_slice(&file(name)).unwrap();
     change(&mut json);
@@ -51,10 +52,10 @@ fn changed(name: &str, change: impl FnOnce(&mut Json)) -> Vec<u8> {
 }
 
 #[test]
-fn what_rtneural_passes_over_is_refused_by_name() {
+fn settings_that_rtneural_ignores_are_refused_by_name() {
     let gru = |change: fn(&mut Json)| changed("gru", |json| change(&mut json["layers"][0]));
     let dense = |change: fn(&mut Json)| changed("gru", |json| change(&mut json["layers"][1]));
-    // RTNeural computes something else, or nothing, of each of these.
+    // RTNeural computes something else, or nothing, for each of these.
     for (bytes, reason) in [
         (gru(|layer| layer["activation"] = json!("relu")), r#"layer "gru_0" (gru): activation "relu" of a GRU"#),
         (dense(|layer| layer["activation"] = json!("selu")), r#"layer "dense_1" (dense): activation "selu""#),
@@ -62,9 +63,9 @@ fn what_rtneural_passes_over_is_refused_by_name() {
         (dense(|layer| layer["units"] = json!(8)), "unknown field `units`"),
         (gru(|layer| layer["shape"] = json!([null, null, 7])), "units = 7"),
         (gru(|layer| layer["weights"] = json!([])), "0 arrays of weights, but 3 are needed"),
-        (gru(|layer| layer["weights"][0][0][1] = json!([1.0])), "a list stands where others are numbers"),
-        (gru(|layer| layer["weights"][1][2] = json!(1.0)), "a number stands where others of the same list are lists"),
-        (gru(|layer| layer["weights"][1][3] = json!([1.0])), "a list of 1 stands beside one of 24"),
+        (gru(|layer| layer["weights"][0][0][1] = json!([1.0])), "a list holds both lists and numbers"),
+        (gru(|layer| layer["weights"][1][2] = json!(1.0)), "a list holds both numbers and lists"),
+        (gru(|layer| layer["weights"][1][3] = json!([1.0])), "lists of 1 and of 24 elements have the same depth"),
         (gru(|layer| layer["weights"][2][0][0] = json!(1e39)), "does not fit 32 bits"),
         (changed("gru", |json| json["in_skip"] = json!(1)), r#"field "in_skip" beside the layers"#),
         (changed("gru", |json| json["in_shape"] = json!([null, null, null])), "a frame must have 1 to"),
@@ -76,17 +77,17 @@ fn what_rtneural_passes_over_is_refused_by_name() {
     refused(&images(|layer| layer["padding"] = json!("circular")), &ALONE, r#"padding "circular""#);
     refused(&images(|layer| layer["dilation"] = json!(0)), &ALONE, "its dilation must be a number from 1 to");
     refused(&images(|layer| layer["strides"] = json!(1e9)), &ALONE, "its strides must be a number from 1 to");
-    refused(&images(|layer| layer["num_features_in"] = json!(22)), &ALONE, "it is for other frames");
+    refused(&images(|layer| layer["num_features_in"] = json!(22)), &ALONE, "its input size differs");
     refused(&file("gru"), &Options { window: Some(3), ..ALONE }, "--window");
     refused(br#"{"class_name": "Sequential", "config": {}}"#, &ALONE, "an architecture without weights");
     refused(b"{}", &ALONE, "");
     refused(&[b"{\"layers\":".as_slice(), &vec![b'['; 100_000]].concat(), &ALONE, "RTNeural model");
     let deep = gru(|layer| layer["weights"][0] = json!([[[[[[[[[1.0]]]]]]]]]));
-    refused(&deep, &ALONE, "lists lie more than 8 deep");
+    refused(&deep, &ALONE, "lists are nested more than 8 deep");
 }
 
 #[test]
-fn remarks_of_other_programs_change_nothing() {
+fn comments_of_other_programs_change_nothing() {
     let bytes = changed("gru", |json| {
         json["samplerate"] = json!(48000.0);
         json["metadata"] = json!({"name": ["an amplifier"]});
@@ -112,32 +113,32 @@ fn state_dict(path: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_state_dict_as_text_is_the_one_of_safetensors() {
+fn a_state_dict_as_text_equals_the_one_in_safetensors() {
     let text = state_dict("torch/tensors_gru.safetensors");
     let model = import(&text, &ALONE).unwrap();
     let other = import(&sample("torch/tensors_gru.safetensors"), &ALONE).unwrap();
     assert_eq!((model.architecture.nodes, model.tensors), (other.architecture.nodes, other.tensors));
     let arch = described(r#"{"inputs": [{"name": "x", "size": 1}], "layers": [{"name": "no", "class": "GRU"}]}"#);
-    refused(&text, &arch, "layers have no use for tensor");
+    refused(&text, &arch, "layers do not use tensor");
 }
 
-fn corpus() -> import::Corpus {
+fn corpus() -> Corpus {
     let mut seeds: std::collections::BTreeMap<String, Vec<u8>> =
         ["lstm", "gru", "full", "stacked", "convolutions", "dense", "images", "strides"]
             .map(|name| (format!("{name}_json"), seed(0, b"", &file(name))))
             .into();
     seeds.insert("state_dict".to_owned(), seed(0, b"", &state_dict("torch/tensors_gru.safetensors")));
-    import::Corpus { target: "import_rtneural", seeds }
+    Corpus { target: "import_rtneural", seeds }
 }
 
 #[test]
 fn the_corpus_of_import_rtneural_passes() {
-    // What is done with a file does not depend on what it is.
-    corpus().passes(import_torch);
+    // One target body serves every file format.
+    corpus().passes(0, import_torch);
 }
 
 #[test]
-#[ignore = "writes the seeds of the fuzz target into the repository"]
+#[ignore = "records the digests of the seeds and writes the seeds to target/fuzz"]
 fn regenerate() {
     corpus().regenerate();
 }

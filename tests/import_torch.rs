@@ -1,13 +1,14 @@
-//! PyTorch's files that somebody damaged or means ill with, and what people are told who give too little.
+//! Damaged and malicious PyTorch files, and errors for files that lack information.
 
 use std::fs;
 use std::path::Path;
 
+use tidegate_model::canonical::Canonical;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::{Description, Options, import_bytes_with};
+use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fuzz_import::{import_torch, seed};
 use tidegate_tests::import::{self, ALONE, archive, described};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::{Description, Options, import_bytes_with};
 
 fn sample(name: &str) -> Vec<u8> {
     import::sample(&format!("torch/{name}"))
@@ -17,7 +18,7 @@ fn import(bytes: &[u8], options: &Options) -> Result<Canonical, ImportError> {
     import_bytes_with(bytes, "x.pt", options).map(|imported| imported.model)
 }
 
-/// What is said of bytes that are refused: one line.
+/// The one-line error of refused bytes.
 fn refusal(bytes: &[u8], options: &Options) -> String {
     import::line(&import(bytes, options).expect_err("it must be refused"), 16_384)
 }
@@ -27,7 +28,7 @@ fn every_prefix_of_a_state_dict_is_refused() {
     for name in ["lstm.pt", "old_lstm.pt", "tensors_gru.safetensors"] {
         let bytes = sample(name);
         import(&bytes, &ALONE).unwrap();
-        // The older format ends with the last number; a zip archive with its directory.
+        // The older format ends with the last number, a zip archive with its directory.
         let ends = (0..bytes.len()).filter(|end| end % 7 == 0 || *end < 2048 || end + 64 > bytes.len());
         for end in ends {
             refusal(&bytes[..end], &ALONE);
@@ -43,7 +44,7 @@ fn a_damaged_byte_is_refused_or_gives_a_model() {
 }
 
 #[test]
-fn a_pickle_that_calls_is_refused_by_what_it_calls() {
+fn a_pickle_that_calls_a_function_is_refused_with_its_name() {
     let system = b"\x80\x02cposix\nsystem\nq\x00X\x02\x00\x00\x00idq\x01\x85q\x02Rq\x03.";
     for bytes in [system.to_vec(), archive(&[("archive/data.pkl", system)], false)] {
         let line = refusal(&bytes, &ALONE);
@@ -52,7 +53,7 @@ fn a_pickle_that_calls_is_refused_by_what_it_calls() {
 }
 
 #[test]
-fn a_pickle_without_end_takes_no_memory_without_end() {
+fn an_endless_pickle_does_not_use_endless_memory() {
     let put: Vec<u8> = (0..1_u32 << 19).flat_map(|k| [&b"r"[..], &k.to_le_bytes()].concat()).collect();
     for (start, rest) in [
         (&b"\x80\x02"[..], vec![b'N'; 1 << 20]),
@@ -66,7 +67,7 @@ fn a_pickle_without_end_takes_no_memory_without_end() {
 }
 
 #[test]
-fn a_module_or_a_program_is_refused_with_a_way_out() {
+fn a_module_or_a_program_is_refused_with_advice() {
     let module = b"\x80\x02ctorch.nn.modules.rnn\nLSTM\nq\x00)\x81q\x01.";
     let line = refusal(&archive(&[("archive/data.pkl", module)], false), &ALONE);
     assert!(line.contains("torch.nn.modules.rnn.LSTM") && line.contains("torch.save(model.state_dict()"), "{line}");
@@ -79,7 +80,7 @@ fn a_module_or_a_program_is_refused_with_a_way_out() {
 fn a_zip_bomb_is_refused_before_it_is_unpacked() {
     let bomb = archive(&[("archive/data.pkl", &vec![0; 32 << 20])], true);
     assert!(refusal(&bomb, &ALONE).contains("unpacks to 33554432 or more"));
-    // The same with a size in its directory, and in the entry, that is not true.
+    // The same with a false size in its directory and in the entry.
     let mut lies = bomb;
     let size = (32_u32 << 20).to_le_bytes();
     let places: Vec<usize> = (0..lies.len() - 4).filter(|&at| lies[at..at + 4] == size).collect();
@@ -117,16 +118,16 @@ fn tensors_of_absurd_sizes_are_refused() {
         r#"{"inputs": [{"name": "x", "size": 2}], "layers": [{"name": "w", "class": "Linear", "prefix": "", "args": {"bias": false}}]}"#,
     );
     let zip = |pickle: &[u8]| archive(&[("a/data.pkl", pickle), ("a/data/0", &[0; 16])], false);
-    // numbers of the storage, offset, size, strides, what is said
+    // numbers in the storage, offset, size, strides, expected error
     type Row = (i32, i32, &'static [i32], &'static [i32], &'static str);
     let rows: [Row; 7] = [
         (4, 0, &[i32::MAX, i32::MAX, i32::MAX], &[0, 0, 0], "reaches beyond"),
         (4, 0, &[60_000, 60_000], &[0, 0], "more numbers than it has bytes"),
         (4, 1, &[2, 2], &[2, 1], "reaches beyond its storage of 4"),
-        (4, -1, &[2, 2], &[2, 1], "is none"),
+        (4, -1, &[2, 2], &[2, 1], "invalid"),
         (4, 0, &[2, 2], &[2], "reaches beyond"),
         (9, 0, &[3, 3], &[3, 1], "beyond the end of its storage"),
-        (4, 0, &[1; 9], &[1; 9], "is none"),
+        (4, 0, &[1; 9], &[1; 9], "invalid"),
     ];
     for (numbers, offset, size, strides, reason) in rows {
         let line = refusal(&zip(&pickled(numbers, offset, size, strides)), &linear);
@@ -134,7 +135,7 @@ fn tensors_of_absurd_sizes_are_refused() {
     }
     let line = refusal(&archive(&[("a/data.pkl", &pickled(4, 0, &[2, 2], &[2, 1]))], false), &linear);
     assert!(line.contains("storage \"0\" of w is missing"), "{line}");
-    // As it should be but for its name.
+    // Correct except for its name.
     let line = refusal(&zip(&pickled(4, 0, &[2, 2], &[2, 1])), &linear);
     assert!(line.contains("tensor \"weight\" is missing; the nearest are w"), "{line}");
 }
@@ -148,7 +149,7 @@ fn a_missing_tensor_is_named_with_the_nearest() {
 }
 
 #[test]
-fn what_the_tensors_say_an_architecture_need_not() {
+fn an_architecture_may_omit_what_the_tensors_show() {
     let with = |args: &str| {
         let layers = format!(r#"[{{"name": "rnn", "class": "LSTM", "prefix": "", "args": {args}}}]"#);
         let mut options = described(&format!(r#"{{"inputs": [{{"name": "x", "size": 6}}], "layers": {layers}}}"#));
@@ -162,10 +163,10 @@ fn what_the_tensors_say_an_architecture_need_not() {
 }
 
 #[test]
-fn what_is_left_over_is_named() {
+fn unused_tensors_are_named() {
     let alone = r#"{"inputs": [{"name": "x", "size": 7}], "layers": [{"name": "rnn", "class": "LSTM"}]}"#;
     let line = refusal(&sample("classifier.pth"), &described(alone));
-    assert!(line.contains("no use for tensor \"fc.bias\" (and 1 more)"), "{line}");
+    assert!(line.contains("layers do not use tensor \"fc.bias\" (and 1 more)"), "{line}");
     let mut options = described(alone);
     options.description.as_mut().unwrap().unused.push("fc".into());
     let imported = import_bytes_with(&sample("classifier.pth"), "x", &options).unwrap();
@@ -180,13 +181,13 @@ fn what_is_left_over_is_named() {
 }
 
 #[test]
-fn what_the_names_do_not_tell_is_asked_for_with_a_draft() {
+fn settings_that_the_names_do_not_show_are_asked_for_with_a_draft() {
     for (name, reason) in [
         ("rnn_tanh.pt", "tanh or relu"),
         ("both_directions_last.pt", "both directions"),
-        ("conv.pt", "do not tell"),
+        ("conv.pt", "do not determine"),
         ("cells.pt", "how its layers follow each other"),
-        ("plain.pt", "do not tell"),
+        ("plain.pt", "do not determine"),
     ] {
         match import(&sample(name), &Options { window: Some(5), ..Options::default() }) {
             Err(ImportError::NeedsArchitecture { reason: given, draft }) => {
@@ -198,11 +199,11 @@ fn what_the_names_do_not_tell_is_asked_for_with_a_draft() {
         }
     }
     let line = refusal(&sample("lstm_bidirectional.pt"), &ALONE);
-    assert!(line.contains("looks at a whole sequence") && line.contains("--window N"), "{line}");
+    assert!(line.contains("needs the whole sequence") && line.contains("--window N"), "{line}");
 }
 
 #[test]
-fn digits_that_are_lost_are_reported() {
+fn lost_digits_are_reported() {
     let notes = import_bytes_with(&sample("double_gru.pt"), "x", &ALONE).unwrap().notes;
     assert!(
         notes.iter().any(|note| note.starts_with("weight_ih_l0: ") && note.contains("rounded from f64")),
@@ -214,7 +215,7 @@ fn digits_that_are_lost_are_reported() {
     assert!(notes.contains(&"not used: optimizer_state_dict of the checkpoint".to_owned()), "{notes:?}");
 }
 
-/// Samples that seed the fuzz target: those of every kind of file and layer.
+/// Samples that seed the fuzz target, covering every kind of file and layer.
 const SEEDS: [(&str, u8); 9] = [
     ("lstm.pt", 0),
     ("old_gru_stack_bidirectional.pt", 1),
@@ -227,24 +228,24 @@ const SEEDS: [(&str, u8); 9] = [
     ("last.pt", 0),
 ];
 
-/// By their names. What a sample's description says of its window is in the flags.
-fn corpus() -> import::Corpus {
+/// The flags hold what a sample's description says about its window.
+fn corpus() -> Corpus {
     let arch = |name: &str| {
         let path = format!("{}.json", name.split('.').next().unwrap());
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/torch").join(path);
         fs::read(path).unwrap_or_default()
     };
     let seeds = SEEDS.iter().map(|&(name, flags)| (name.replace('.', "_"), seed(flags, &arch(name), &sample(name))));
-    import::Corpus { target: "import_torch", seeds: seeds.collect() }
+    Corpus { target: "import_torch", seeds: seeds.collect() }
 }
 
 #[test]
 fn the_corpus_of_import_torch_passes() {
-    corpus().passes(import_torch);
+    corpus().passes(0, import_torch);
 }
 
 #[test]
-#[ignore = "writes the seeds of the fuzz target into the repository"]
+#[ignore = "records the digests of the seeds and writes the seeds to target/fuzz"]
 fn regenerate() {
     corpus().regenerate();
 }

@@ -1,21 +1,22 @@
-//! The integer numerics: activations over every input, and whole models against a twin in 64-bit integers, in every
-//! layout, bit for bit.
+//! The integer numerics: activations over every input, and whole models compared with a twin in 64-bit integers, bit
+//! for bit in every layout.
 
 use std::path::Path;
 
-use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, IntegerSpec};
-use tidegate::curve::{BITS, SIGMOID_MAX_ERROR, TANH_MAX_ERROR, sigmoid, tanh};
-use tidegate::image::Layout;
-use tidegate::integer_norm::{Epsilon, FRACTION_BITS, Moments, ROOT_MAX_ERROR, inverse_root_of_mantissa};
-use tidegate::{Model, Numeric, State, StepError};
+use tidegate::internals::{
+    activation::Activation,
+    cell::{CellKind, IntegerSpec},
+    curve::{BITS, SIGMOID_MAX_ERROR, TANH_MAX_ERROR, sigmoid, tanh},
+    integer_norm::{Epsilon, FRACTION_BITS, Moments, ROOT_MAX_ERROR, inverse_root_of_mantissa},
+};
+use tidegate::{Layout, Model, Numeric, State, StepError};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::golden::Case;
 use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
 use tidegate_tests::twin::Twin;
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
 const ONE: f64 = 32768.0;
 /// One, two, odd, a block and one more, two vectors of sixteen and one more.
@@ -25,7 +26,7 @@ const SIZES: [usize; 6] = [1, 2, 3, 5, 17, 33];
 fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
     for bits in BITS {
         let (mut worst, mut before) = ([0.0_f64; 2], [i32::MIN; 2]);
-        // Beyond ±16 of a sum, both are at their ends.
+        // Beyond sums of ±16, both functions are saturated.
         let end = 17 << bits;
         for x in -end..=end {
             let exact = f64::from(x) / f64::from(bits).exp2();
@@ -49,7 +50,7 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
     assert_eq!((sigmoid(0, 12), tanh(0, 12)), (16384, 0));
 }
 
-/// The door to N: all mantissas, and vectors against their f64 normalization.
+/// The reciprocal square root of layer normalization, over all mantissas.
 #[test]
 fn inverse_roots_keep_their_stated_error_over_every_mantissa() {
     let mut worst = 0.0_f64;
@@ -62,10 +63,10 @@ fn inverse_roots_keep_their_stated_error_over_every_mantissa() {
     assert!(worst <= ROOT_MAX_ERROR);
 }
 
-/// With q of n values off by less than 1 of a standard deviation that is at least 2^13.5 / √n:
-/// (1 + |y| / 2) √n / 2^13.5, and what the root and the shifts lose.
+/// Bound: q of n values are off by less than 1, and the standard deviation is at least 2^13.5 / √n. That gives (1 + |y|
+/// / 2) √n / 2^13.5, plus the errors of the root and the shifts.
 #[test]
-fn what_is_normalized_is_within_a_derived_bound_of_f64() {
+fn normalized_values_are_within_a_derived_bound_of_f64() {
     let mut rng = Rng::new(4);
     let (mut worst, mut tried) = (0.0_f64, 0);
     for len in [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64, 65, 128, 1000, 4096, 16384] {
@@ -96,7 +97,7 @@ fn what_is_normalized_is_within_a_derived_bound_of_f64() {
         }
     }
     println!("{tried} values use {worst:.2} of their bound at most");
-    // Whatever is normalized, nothing panics: differences that wrap, and no values.
+    // Nothing panics, whatever is normalized: differences that wrap, and no values.
     for values in [&[][..], &[i32::MIN], &[i32::MIN, i32::MAX], &[i32::MAX, i32::MIN, 0, -1]] {
         for exponent in [i32::MIN, -64, 0, 18, 19, 64, i32::MAX] {
             let moments = Moments::of(values.iter().copied(), Epsilon { mantissa: u32::MAX, exponent });
@@ -106,7 +107,7 @@ fn what_is_normalized_is_within_a_derived_bound_of_f64() {
     }
 }
 
-/// What has an integer form, with every option and activation.
+/// Every variant with an integer form, with every option and activation.
 fn variants() -> impl Iterator<Item = Variant> {
     Variant::all().into_iter().filter(move |variant| {
         let gate = variant.activations.get("gate_activation").map_or("sigmoid", String::as_str);
@@ -127,9 +128,9 @@ fn image(model: &Canonical, ranges: &Ranges, numeric: Numeric, layout: Layout) -
     ImageBuffer::new(&pack_with(model, numeric, ranges, layout).unwrap())
 }
 
-/// The greatest weight over what a cell carries, over 127, of those whose sums are counted in a power of two whatever the
-/// activations, and of all: of a GRU the candidate's may be counted as what is carried is. None where nothing that grows is
-/// carried, or is counted so.
+/// The greatest weight over the carried values, divided by 127: first among the sums whose scale is a power of two
+/// whatever the activations, then among all sums. In a GRU the candidate may share the scale of the carried values.
+/// `None` if no growing value is carried, or if it shares the scale.
 fn over_carried(model: &Canonical) -> Option<(f64, f64)> {
     let node = &model.architecture.nodes[0];
     let most = |weights: &[f32]| weights.iter().fold(0.0, |most, &weight| f64::max(most, weight.abs().into())) / 127.0;
@@ -147,19 +148,19 @@ fn over_carried(model: &Canonical) -> Option<(f64, f64)> {
     }
 }
 
-/// What a unit of the output is worth at least: 16 bits reach a little beyond what was seen.
+/// Lower bound of the output's scale: 16 bits reach a little beyond the observed range.
 fn of_unit(ranges: &Ranges) -> f64 {
     1.05 * f64::from(ranges.of("n0")) / 32767.0
 }
 
-/// The outputs of every step, as one slice, and the state after the last.
+/// The concatenated outputs of every step, and the state after the last.
 fn run(model: &Model<'_>, x: &[i16]) -> (Vec<i16>, Vec<i16>) {
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0xA5A5_5A5A; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).unwrap();
     let mut outputs = Vec::new();
     for row in x.chunks(model.input_size()) {
         let mut y = vec![0; model.output_size()];
-        // What a step finds in the scratch must not matter.
+        // The contents of the scratch must not matter.
         scratch.fill(0xA5A5_5A5A);
         assert!(model.step_i16(&mut state, &mut scratch, row, &mut y).unwrap().has_output());
         outputs.extend(y);
@@ -168,7 +169,7 @@ fn run(model: &Model<'_>, x: &[i16]) -> (Vec<i16>, Vec<i16>) {
 }
 
 #[test]
-fn every_cell_gives_its_twins_bits_in_every_layout() {
+fn every_cell_matches_its_twin_in_every_layout() {
     let mut rng = Rng::new(1);
     let (mut seen, mut refused) = (std::collections::BTreeMap::new(), 0);
     for variant in variants() {
@@ -179,7 +180,7 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
             let (steps, size) = (12, model.architecture.inputs[0].size);
             let seen_before = sequence(&mut rng, steps, size, limit);
             let ranges = Ranges::measure(&model, [[seen_before.as_slice()].as_slice()]).unwrap();
-            // What was not seen reaches further, up to the ends of 16 bits.
+            // Inputs beyond the calibrated range, up to the ends of 16 bits.
             let mut x: Vec<i16> = (0..steps * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
             x[..size].fill(32767);
             x[size..2 * size].fill(-32767);
@@ -188,7 +189,7 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
                     let what = format!("{:?} {:?}: {error}", variant.kind, variant.activations);
                     let text = error.to_string();
                     if text.contains("too large") {
-                        // A sum is counted in units of 1 at least, and the shift of its finer part rounds by half a bit.
+                        // A sum has a scale of at most 1, and the shift of its finer part rounds by half a unit.
                         let (_, most) = over_carried(&model).unwrap_or_else(|| panic!("{what} carries nothing"));
                         let moved = most * of_unit(&ranges);
                         assert!(
@@ -200,7 +201,7 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
                         assert!(ranges.of("n0.candidate") > 31_000.0, "{what}");
                         refused += 1;
                     } else if text.contains("where its table ends") {
-                        // What an LSTM's output shows is counted in 2^-15, sums in 1 at most.
+                        // The output of an LSTM has a scale of 2^-15, and sums have a scale of at most 1.
                         let most = ranges.of("n0").max(ranges.of("n0.candidate"));
                         let shown = variant.kind == CellKind::Lstm && ranges.of("n0.cell_state") > 128.0;
                         assert!(shown || most > 4e6, "{what}: {most}");
@@ -218,7 +219,8 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
                     assert!(moved < 0.5, "{:?} {:?}: a unit moves a sum by {moved}", variant.kind, variant.activations);
                 }
                 let mut twin = Twin::new(&model, &ranges, numeric);
-                let expected: Vec<i16> = x.chunks(size).flat_map(|row| twin.step(row).expect("an output")).collect();
+                let expected: Vec<i16> =
+                    x.chunks(size).flat_map(|row| twin.step(row).expect("the step has an output")).collect();
                 let what = format!(
                     "{:?} {:?} {:?}, {input} to {hidden}, {}",
                     variant.kind,
@@ -243,10 +245,10 @@ fn every_cell_gives_its_twins_bits_in_every_layout() {
     assert!(each.all(|of| seen.contains_key(&of)), "every cell with an integer form: {seen:?}");
 }
 
-/// -32768 is no value of a port: what a step makes of it may be anything. But it ends, in every layout, and what comes after
-/// a reset is as if it had not been.
+/// -32768 is not a valid value of a port, so a step may compute anything from it. But the step ends, in every layout,
+/// and after a reset everything is as before.
 #[test]
-fn a_value_that_no_port_has_does_no_harm() {
+fn an_invalid_port_value_is_harmless() {
     let mut rng = Rng::new(8);
     for variant in variants() {
         for (input, hidden) in [(1, 1), (5, 3), (17, 17)] {
@@ -277,7 +279,7 @@ fn a_value_that_no_port_has_does_no_harm() {
     }
 }
 
-/// A chain of all of them, as far from f32 as its weights and activations are rounded.
+/// A chain of five layers differs from f32 by no more than the rounding of its weights and activations.
 #[test]
 fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     let mut rng = Rng::new(2);
@@ -287,7 +289,7 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     let x = sequence(&mut rng, 200, 10, 3.0);
     let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
     let (integer, float) =
-        (image(&model, &ranges, Numeric::I8x16, Layout::Portable), tidegate_tools::pack::pack(&model, Numeric::F32));
+        (image(&model, &ranges, Numeric::I8x16, Layout::Portable), tidegate_model::pack::pack(&model, Numeric::F32));
     let float = ImageBuffer::new(&float.unwrap());
     let (integer, float) = (integer.model().unwrap(), float.model().unwrap());
     let sequences = [x.clone()];
@@ -295,12 +297,12 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
     let snr = snr(&got, &expected);
     println!("a chain of five layers: {snr:.1} dB");
     assert!(snr > 30.0, "{snr} dB");
-    // One by one, saved and restored on the way, with i16 at the ports.
+    // Step by step, saved and restored on the way, with i16 at the ports.
     let scale = integer.inputs().next().unwrap().scale;
     let rounded: Vec<i16> = x.iter().map(|x| ((x / scale).abs() + 0.5).copysign(*x) as i16).collect();
     let (whole, last) = run(&integer, &rounded);
     let scale = integer.outputs().next().unwrap().scale;
-    assert!(whole.iter().zip(&got).all(|(&y, &got)| f32::from(y) * scale == got), "steps of i16 are the run in f32");
+    assert!(whole.iter().zip(&got).all(|(&y, &got)| f32::from(y) * scale == got), "i16 steps equal the f32 run");
     let (mut memory, mut scratch) = (vec![0; integer.state_words()], vec![0; integer.scratch_words()]);
     let mut state = State::new(&integer, &mut memory).unwrap();
     let mut streamed = Vec::new();
@@ -314,16 +316,16 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
         streamed.extend(y);
     }
     assert_eq!((streamed, state.values_i16()), (whole, last.as_slice()));
-    assert!(state.values().is_empty(), "no floats");
+    assert!(state.values().is_empty(), "the state has no floats");
 }
 
-/// Beginnings of the names of golden cases, and the signal-to-noise ratio that each has at least, in dB: their networks are
-/// a few units wide, so that what rounding the weights to 8 bits does to one of them hardly averages out.
+/// Prefixes of golden case names, and the least signal-to-noise ratio of each in dB. The networks have only a few
+/// units, so the errors of rounding weights to 8 bits hardly average out.
 const GOLDEN: [(&str, f64); 10] = [
     ("edgeml__FastGRNNCell__", 40.0),
     ("edgeml__FastRNNCell__", 45.0),
     ("mingru__minGRU__", 38.0),
-    // Four units whose gates are at their ends.
+    // Four units whose gates are saturated.
     ("tf1__LayerNormBasicLSTMCell__ln_i8h4", 30.0),
     ("tf1__LayerNormLSTMCell__ln_i8h4", 30.0),
     ("tf1__LayerNorm", 40.0),
@@ -345,7 +347,7 @@ fn outputs(model: &Model<'_>, sequences: &[Vec<f32>]) -> Vec<f32> {
     sequences.iter().flat_map(each).collect()
 }
 
-/// How far `got` is from `expected`, in dB.
+/// Signal-to-noise ratio of `got` against `expected`, in dB.
 fn snr(got: &[f32], expected: &[f32]) -> f64 {
     let noise: f64 = got.iter().zip(expected).map(|(got, expected)| f64::from(got - expected).powi(2)).sum();
     let signal: f64 = expected.iter().map(|&expected| f64::from(expected).powi(2)).sum();
@@ -361,7 +363,7 @@ fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
         .collect();
     names.sort();
     for (start, least) in GOLDEN {
-        // The first of the beginnings counts.
+        // The first matching prefix counts.
         let (cases, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with(start));
         assert!(!cases.is_empty(), "no case {start}");
         names = others;
@@ -371,7 +373,7 @@ fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
             let sequences: Vec<Vec<f32>> = sequences.into_iter().map(|rows| rows.concat()).collect();
             let inputs: Vec<[&[f32]; 1]> = sequences.iter().map(|sequence| [sequence.as_slice()]).collect();
             let ranges = Ranges::measure(&model, inputs.iter().map(<[_; 1]>::as_slice)).unwrap();
-            let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+            let float = ImageBuffer::new(&tidegate_model::pack::pack(&model, Numeric::F32).unwrap());
             let integer = image(&model, &ranges, Numeric::I8x16, Layout::Portable);
             let [float, integer] = [float, integer].map(|image| outputs(&image.model().unwrap(), &sequences));
             let snr = snr(&integer, &float);
@@ -381,9 +383,9 @@ fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
     }
 }
 
-/// The most units that can be normalized together give their twin's bits, whose every number fits; one more is refused.
+/// The greatest number of units that can be normalized together matches the twin without overflow; one more is refused.
 #[test]
-fn as_many_units_as_can_be_are_normalized() {
+fn the_largest_normalization_matches_its_twin_and_a_larger_one_is_refused() {
     for (options, most) in [
         (&["projection", "gate_norm", "cell_norm", "output_norm"][..], 1 << 14),
         (&["projection", "joint_norm"], 1 << 12),
@@ -397,15 +399,15 @@ fn as_many_units_as_can_be_are_normalized() {
         let image = image(&fits, &ranges, Numeric::I8x16, Layout::Portable);
         let x = [16_000, -8_000, 32_767, 32_767, -32_767, 1];
         let mut twin = Twin::new(&fits, &ranges, Numeric::I8x16);
-        let expected: Vec<i16> = x.chunks(2).flat_map(|row| twin.step(row).expect("an output")).collect();
+        let expected: Vec<i16> = x.chunks(2).flat_map(|row| twin.step(row).expect("the step has an output")).collect();
         assert_eq!(run(&image.model().unwrap(), &x).0, expected, "{options:?}");
         let refused = pack_with(&larger, Numeric::I8x16, &ranges, Layout::Portable).unwrap_err().to_string();
-        assert!(refused.contains("so many features"), "{refused}");
+        assert!(refused.contains("more features than the integer form supports"), "{refused}");
     }
 }
 
 #[test]
-fn what_the_integer_forms_lack_is_named() {
+fn missing_integer_forms_are_named() {
     let beta = Variant::new(CellKind::FastRnn, &[]).param("alpha", 0.3).param("beta", 1.5);
     let candidate = Variant::new(CellKind::Lstm, &["cell_norm"])
         .param("epsilon", 0.5)
@@ -422,10 +424,10 @@ fn what_the_integer_forms_lack_is_named() {
 }
 
 #[test]
-fn a_float_model_has_no_integers_to_give() {
+fn a_float_model_has_no_integer_outputs() {
     let mut rng = Rng::new(3);
     let model = chain(&mut rng, 2, &[(Variant::new(CellKind::Lstm, &[]), 3)], Draw { weights: 1.0, biases: true });
-    let image = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+    let image = ImageBuffer::new(&tidegate_model::pack::pack(&model, Numeric::F32).unwrap());
     let model = image.model().unwrap();
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(&model, &mut memory).unwrap();

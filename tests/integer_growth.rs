@@ -1,24 +1,23 @@
-//! Activations without an end, where no value shows how far they go: what a node counts of them follows what was seen, and
-//! what it cannot count is named.
+//! Unbounded activations, whose range no output shows: a node's scales follow the calibrated range, and a range that it
+//! cannot represent is reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tidegate::image::Layout;
-use tidegate::{Model, Numeric, State};
+use tidegate::{Layout, Model, Numeric, State};
+use tidegate_model::canonical::{Canonical, Node};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::{pack, pack_with};
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::network::{drawn, node, unrolled, with};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::twin::Twin;
-use tidegate_tools::canonical::{Canonical, Node};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::{pack, pack_with};
-use tidegate_tools::quantize::Ranges;
 
 const UNITS: usize = 8;
 const FEATURES: usize = 6;
 const STEPS: usize = 80;
 
-/// Every activation that goes on, and one that does not.
+/// Every unbounded activation, and one that is bounded.
 const GROWING: [&str; 9] =
     ["relu", "identity", "leaky_relu(0.1)", "elu(1)", "selu", "softplus", "silu", "gelu", "affine(1,1)"];
 
@@ -32,7 +31,7 @@ fn cell(kind: &str, options: &[&str], activations: &[(&str, &str)], params: &[(&
     node
 }
 
-/// All outputs over a sequence from a state of zeros.
+/// All outputs over a sequence, from a state of zeros.
 fn run(model: &Model<'_>, x: &[f32]) -> Vec<f32> {
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).unwrap();
@@ -41,7 +40,8 @@ fn run(model: &Model<'_>, x: &[f32]) -> Vec<f32> {
     y
 }
 
-/// How far the integers are from f32 over what their ranges come from, in dB; they are their twin's.
+/// The signal-to-noise ratio of the integers against f32 over the calibration data, in dB. The integers must match
+/// their twin.
 fn far(what: &str, model: &Canonical, ranges: &Ranges, x: &[f32]) -> f64 {
     let [integer, float] = [pack_with(model, Numeric::I8x16, ranges, Layout::Portable), pack(model, Numeric::F32)]
         .map(|image| ImageBuffer::new(&image.unwrap_or_else(|error| panic!("{what}: {error}"))));
@@ -50,8 +50,8 @@ fn far(what: &str, model: &Canonical, ranges: &Ranges, x: &[f32]) -> f64 {
     let mut twin = Twin::new(model, ranges, Numeric::I8x16);
     let (from, to) = (integer.inputs().next().unwrap().scale, integer.outputs().next().unwrap().scale);
     let counted: Vec<i16> = x.iter().map(|x| (x / from).round().clamp(-32767.0, 32767.0) as i16).collect();
-    let twins = counted.chunks(integer.input_size()).flat_map(|row| twin.step(row).expect("an output"));
-    assert!(twins.map(|y| f32::from(y) * to).eq(got.iter().copied()), "{what} gives its twin's bits");
+    let twins = counted.chunks(integer.input_size()).flat_map(|row| twin.step(row).expect("the step has an output"));
+    assert!(twins.map(|y| f32::from(y) * to).eq(got.iter().copied()), "{what} matches its twin");
     let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
     let noise = power(&mut got.iter().zip(&expected).map(|(got, expected)| f64::from(got - expected)));
     let snr = 10.0 * (power(&mut expected.iter().map(|&expected| expected.into())) / noise).log10();
@@ -59,14 +59,15 @@ fn far(what: &str, model: &Canonical, ranges: &Ranges, x: &[f32]) -> f64 {
     snr
 }
 
-/// Multiplies the rows of some gates.
+/// Multiplies the rows of some gates by a factor.
 fn scale(model: &mut Canonical, tensor: &str, gates: Range<usize>, by: f32) {
     let Some(tensor) = model.tensors.get_mut(tensor) else { return };
     let cols = tensor.shape[1];
     tensor.data[gates.start * UNITS * cols..gates.end * UNITS * cols].iter_mut().for_each(|weight| *weight *= by);
 }
 
-/// A gate whose sums stay small lets only a part of a candidate through that goes far beyond what is shown.
+/// Nearly closes a gate: its sums stay small, and it lets through only a small part of a candidate that is far larger
+/// than the output.
 fn shut(model: &mut Canonical, gate: usize, bias: f32) {
     for name in ["n.input_weights", "n.recurrent_weights"] {
         scale(model, name, gate..gate + 1, 0.02);
@@ -76,7 +77,7 @@ fn shut(model: &mut Canonical, gate: usize, bias: f32) {
 }
 
 #[test]
-fn candidates_that_go_further_than_what_is_shown_are_counted_whole() {
+fn candidates_larger_than_the_output_are_not_clipped() {
     let mut rng = Rng::new(11);
     let draw = Draw { weights: 1.0, biases: true };
     let x = rng.numbers(STEPS * FEATURES, 40.0);
@@ -100,11 +101,11 @@ fn candidates_that_go_further_than_what_is_shown_are_counted_whole() {
             let shows = node.activations.contains_key("output_activation");
             let mut model = drawn(&mut rng, vec![node.clone()], draw);
             match node.cell.as_str() {
-                // What stays is much, and what enters little.
+                // Most of the state is kept, and little of the candidate enters.
                 "gru" => shut(&mut model, 1, 3.0),
                 "lstm" if node.options.contains(&"coupled".to_owned()) => shut(&mut model, 1, 3.0),
                 "lstm" if !shows => shut(&mut model, 0, -3.0),
-                // What is shown is no more than what was: it does not feed itself.
+                // Small recurrent weights, so that the output hardly feeds back.
                 "lstm" => scale(&mut model, "n.recurrent_weights", 0..4, 0.02),
                 _ => {}
             }
@@ -114,7 +115,7 @@ fn candidates_that_go_further_than_what_is_shown_are_counted_whole() {
             let snr = far(&what, &model, &ranges, &x);
             let least = lowest.entry(node.cell.clone()).or_insert(f64::INFINITY);
             *least = least.min(snr);
-            // As if only what is shown had been seen; the scale of a GRU's output has room for all of its sums.
+            // Ranges as if only the output had been observed. The scale of a GRU's output has room for all of its sums.
             let shown = Ranges::new(["in", "n", "n.cell_state"].map(|name| (name.to_owned(), ranges.of(name))));
             let roomy = node.cell == "gru" && ["relu", "identity"].contains(&of);
             if !shows && !roomy {
@@ -132,9 +133,9 @@ fn candidates_that_go_further_than_what_is_shown_are_counted_whole() {
     assert!(lowest.values().all(|least| *least > 30.0), "{lowest:?}");
 }
 
-/// Of a FastRNN the outputs tell its candidates: (h' - beta h) / alpha.
+/// The candidates of a FastRNN follow from its outputs: (h' - beta h) / alpha.
 #[test]
-fn what_is_seen_of_a_candidate_is_what_the_node_computes() {
+fn the_observed_range_of_a_candidate_is_that_of_the_computed_values() {
     let mut rng = Rng::new(12);
     let length = 4;
     for (windowed, backwards, stateful) in
@@ -177,7 +178,7 @@ fn what_is_seen_of_a_candidate_is_what_the_node_computes() {
 }
 
 #[test]
-fn a_layer_whose_sums_are_large_is_not_cut_off_where_its_table_usually_ends() {
+fn a_layer_with_large_sums_is_not_clipped_where_its_table_usually_ends() {
     let mut rng = Rng::new(13);
     let mut dense = node("n", "dense", "in", [FEATURES, UNITS, UNITS], &[]);
     dense.activations.insert("activation".to_owned(), "softplus".to_owned());
@@ -190,13 +191,13 @@ fn a_layer_whose_sums_are_large_is_not_cut_off_where_its_table_usually_ends() {
 }
 
 #[test]
-fn what_no_table_holds_is_named() {
+fn ranges_beyond_every_table_are_named() {
     let lstm = |name: &str| cell("lstm", &[], &[(name, "softplus")], &[]);
     let fast = cell("fast_rnn", &[], &[("activation", "softplus")], &[("alpha", 0.05), ("beta", 0.9)]);
     let ranges =
         |name: &str, range: f32| Ranges::new([("in", 1.0), ("n", 1.0), (name, range)].map(|(n, r)| (n.to_owned(), r)));
     for (node, ranges, reason) in [
-        (lstm("output_activation"), ranges("n.cell_state", 200.0), "softplus sees more than 2^7"),
+        (lstm("output_activation"), ranges("n.cell_state", 200.0), "softplus has inputs above 2^7"),
         (lstm("cell_activation"), ranges("n.candidate", 40_000.0), "candidate reaches 40000"),
         (fast, ranges("n.candidate", 40_000.0), "candidate reaches 40000"),
     ] {

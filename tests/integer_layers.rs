@@ -1,25 +1,24 @@
-//! Networks in the integer numerics, of every layer that moves or merges values: against the twin, in every layout, bit for
-//! bit, and as near to f32 as values of 16 bits can be.
+//! Integer networks of every layer that moves or merges values: bit-identical to the twin in every layout, and as near
+//! to f32 as 16-bit values allow.
 
-use tidegate::image::Layout;
-use tidegate::{Model, Numeric, State};
+use tidegate::{Layout, Model, Numeric, State};
+use tidegate_model::canonical::{Canonical, Node};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::network::{activated, drawn, node, reading, unrolled, with};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::twin::Twin;
-use tidegate_tools::canonical::{Canonical, Node};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
 const DRAW: Draw = Draw { weights: 2.0, biases: true };
 
-/// The outputs, of every step that has one.
+/// The outputs of every step that has one.
 fn run(model: &Model<'_>, x: &[i16]) -> Vec<i16> {
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).unwrap();
     let (mut outputs, mut y) = (Vec::new(), vec![0; model.output_size()]);
     for row in x.chunks(model.input_size()) {
-        // What a step finds in the scratch must not matter.
+        // The contents of the scratch must not matter.
         scratch.fill(0xA5A5_5A5A);
         if model.step_i16(&mut state, &mut scratch, row, &mut y).unwrap().has_output() {
             outputs.extend_from_slice(&y);
@@ -48,13 +47,14 @@ fn image_in(numeric: Numeric, model: &Canonical, ranges: &Ranges, layout: Layout
     ImageBuffer::new(&pack_with(model, numeric, ranges, layout).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Holds a network to the twin in every layout, on inputs beyond what was seen too, and to f32 within so many decibels.
+/// Checks a network against the twin in every layout, also on inputs beyond the calibrated range, and against f32 with
+/// at least this many decibels.
 fn hold(what: &str, rng: &mut Rng, nodes: Vec<Node>, least_db: f64) {
     let seen = rng.numbers(60 * nodes[0].input_size, 3.0);
     hold_on(what, rng, nodes, &seen, least_db);
 }
 
-/// The same, having seen this.
+/// The same with this calibration data.
 fn hold_on(what: &str, rng: &mut Rng, nodes: Vec<Node>, seen: &[f32], least_db: f64) {
     let model = drawn(rng, nodes, DRAW);
     let size = model.architecture.inputs[0].size;
@@ -65,17 +65,17 @@ fn hold_on(what: &str, rng: &mut Rng, nodes: Vec<Node>, seen: &[f32], least_db: 
     for numeric in Numeric::INTEGER {
         let mut twin = Twin::new(&model, &ranges, numeric);
         let expected: Vec<i16> = x.chunks(size).filter_map(|row| twin.step(row)).flatten().collect();
-        assert!(!expected.is_empty(), "{what} gives something");
+        assert!(!expected.is_empty(), "{what} has outputs");
         for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
             let image = image_in(numeric, &model, &ranges, layout);
             let got = run(&image.model().unwrap(), &x);
             assert_eq!(got, expected, "{what}, {}, {}", numeric.name(), layout.name());
         }
     }
-    let float = ImageBuffer::new(&tidegate_tools::pack::pack(&model, Numeric::F32).unwrap());
+    let float = ImageBuffer::new(&tidegate_model::pack::pack(&model, Numeric::F32).unwrap());
     let integer = image(&model, &ranges, Layout::Portable);
     let (got, exact) = (run_f32(&integer.model().unwrap(), seen), run_f32(&float.model().unwrap(), seen));
-    assert_eq!(got.len(), exact.len(), "{what}: as many outputs");
+    assert_eq!(got.len(), exact.len(), "{what}: the number of outputs");
     let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
     let noise = power(&mut got.iter().zip(&exact).map(|(got, exact)| f64::from(got - exact)));
     let snr = 10.0 * (power(&mut exact.iter().map(|&exact| exact.into())) / noise).log10();
@@ -92,7 +92,7 @@ fn cell(kind: &str, name: &str, from: &str, input: usize, units: usize) -> Node 
 }
 
 #[test]
-fn a_convolution_in_front_of_cells_gives_its_twins_bits() {
+fn a_convolution_before_cells_matches_its_twin() {
     let mut rng = Rng::new(1);
     for (features, filters, groups) in [(10, 6, 1), (4, 6, 2), (9, 5, 1), (6, 9, 3)] {
         let length = 5 * features;
@@ -127,7 +127,7 @@ fn a_convolution_in_front_of_cells_gives_its_twins_bits() {
 }
 
 #[test]
-fn layers_that_look_both_ways_give_their_twins_bits() {
+fn bidirectional_layers_match_their_twins() {
     let mut rng = Rng::new(2);
     for (features, units, partial, stateful) in [(3, 4, true, false), (5, 3, false, false), (4, 8, false, true)] {
         let (length, hop) = (6, if partial { 6 } else { 2 });
@@ -163,10 +163,10 @@ fn layers_that_look_both_ways_give_their_twins_bits() {
 }
 
 #[test]
-fn values_of_different_scales_are_brought_together() {
+fn values_of_different_scales_are_brought_to_one_scale() {
     let mut rng = Rng::new(3);
     for (features, units) in [(3, 3), (6, 6), (17, 17)] {
-        // Reaches some units, the input three, the LSTM one.
+        // Values of several units: the input reaches three, the LSTM one.
         let wide = || dense("wide", "in", features, units);
         let lstm = || cell("lstm", "l", "wide", units, units);
         let parts = |option: &str| {
@@ -185,7 +185,7 @@ fn values_of_different_scales_are_brought_together() {
             let reader = reading(node("r", kind, "", [both, size, size], &[]), &["in", "l", "wide"]);
             hold(&format!("{kind} of {units}, over three scales"), &mut rng, vec![wide(), lstm(), reader], 30.0);
         }
-        // A residual connection, whose parts do not lie side by side.
+        // A residual connection whose parts are not adjacent.
         let pair = reading(node("p", "identity", "", [2 * units, 2 * units, 2 * units], &[]), &["l", "wide"]);
         let sum = node("s", "merge", "p", [2 * units, units, units], &[]);
         hold(&format!("one value of two parts, {units} each"), &mut rng, vec![wide(), lstm(), pair, sum], 30.0);
@@ -193,7 +193,7 @@ fn values_of_different_scales_are_brought_together() {
 }
 
 #[test]
-fn steps_that_are_masked_keep_state_and_output() {
+fn masked_steps_keep_state_and_output() {
     let mut rng = Rng::new(6);
     for (kind, options) in
         [("elman", &[][..]), ("gru", &[]), ("gru", &["reset_after"]), ("lstm", &[]), ("lstm", &["peephole"])]
@@ -210,7 +210,7 @@ fn steps_that_are_masked_keep_state_and_output() {
             let seen = rows.collect::<Vec<_>>().concat();
             let what = format!("masked {kind} {options:?} of {units} units");
             hold_on(&what, &mut rng, nodes.clone(), &seen, 30.0);
-            // What is given at steps that do not count is as if they were not there.
+            // Outputs equal those of the same steps without the masked ones.
             let model = drawn(&mut rng, nodes, DRAW);
             let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
             let image = image(&model, &ranges, Layout::Portable);
@@ -221,7 +221,7 @@ fn steps_that_are_masked_keep_state_and_output() {
             let (mut given, mut now, mut expected) = (given.chunks(units), vec![0.0; units], Vec::new());
             for counts in counts {
                 if counts {
-                    now = given.next().expect("as many outputs as steps that count").to_vec();
+                    now = given.next().expect("there is an output for every step that counts").to_vec();
                 }
                 expected.extend_from_slice(&now);
             }
@@ -231,14 +231,14 @@ fn steps_that_are_masked_keep_state_and_output() {
 }
 
 #[test]
-fn an_embedding_gives_its_twins_bits_and_every_row_of_its_table() {
+fn an_embedding_matches_its_twin_and_every_row_of_its_table() {
     let mut rng = Rng::new(7);
     for (vocabulary, size, units) in [(1, 3, 2), (5, 1, 3), (40, 17, 8), (9, 600, 4)] {
         let embedding = node("e", "embedding", "in", [1, size, size], &[("vocabulary", vocabulary)]);
         let seen: Vec<f32> = (0..80).map(|step| (step % vocabulary) as f32).collect();
         let alone = format!("{size} of {vocabulary}");
         hold_on(&alone, &mut rng, vec![embedding.clone()], &seen, 35.0);
-        // Through a window, and with a cell behind it.
+        // Through a window, and followed by a cell.
         let window = node("w", "window", "in", [1, 3, 3], &[("length", 3), ("hop", 2)]);
         let rows = unrolled(reading(embedding, &["w"]), 3, false, false);
         let nodes = vec![window, rows, unrolled(cell("gru", "g", "e", size, units), 3, true, false)];
@@ -247,7 +247,7 @@ fn an_embedding_gives_its_twins_bits_and_every_row_of_its_table() {
 }
 
 #[test]
-fn a_decoder_that_repeats_gives_its_twins_bits() {
+fn a_decoder_that_repeats_matches_its_twin() {
     let mut rng = Rng::new(4);
     for (features, units, times) in [(2, 3, 4), (5, 8, 3)] {
         let rows = times * units;
@@ -263,7 +263,7 @@ fn a_decoder_that_repeats_gives_its_twins_bits() {
 }
 
 #[test]
-fn a_layer_that_streams_along_time_is_the_layer_over_the_whole_sequence_bit_for_bit() {
+fn a_layer_that_streams_along_time_equals_the_layer_over_the_whole_sequence_bit_for_bit() {
     let mut rng = Rng::new(5);
     for (layer, kind) in [("conv", "conv"), ("depthwise_conv", "depthwise_conv"), ("max", "pool"), ("average", "pool")]
     {

@@ -1,15 +1,15 @@
-//! Layers in networks: tables and blends against the oracle, and convolutions that stream along time against the same
-//! convolution over the whole sequence, bit for bit.
+//! Layers in networks: embeddings and blends compared with the oracle, and convolutions that stream along time compared
+//! bit for bit with the same convolution over the whole sequence.
 
 use tidegate::{Numeric, State};
+use tidegate_model::canonical::{Canonical, Node};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::network::{network, node};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::Rng;
 use tidegate_tests::tolerance::{each_within, same_bits};
-use tidegate_tools::canonical::{Canonical, Node};
 
-/// Every output of a sequence, one behind the other.
+/// All outputs of a sequence, concatenated.
 fn stream(model: &Canonical, x: &[f32]) -> Vec<f32> {
     let image = AlignedBytes::pack(model, Numeric::F32);
     let model = image.model();
@@ -33,7 +33,7 @@ fn hold(model: &Canonical, x: &[f32]) {
 }
 
 #[test]
-fn an_embedding_gives_the_row_of_the_nearest_index() {
+fn an_embedding_returns_the_row_of_the_nearest_index() {
     let mut rng = Rng::new(1);
     for (vocabulary, size) in [(1, 1), (3, 5), (4, 2), (9, 3)] {
         let table = rng.numbers(vocabulary * size, 1.0);
@@ -56,7 +56,7 @@ fn three_parts_are_blended_and_merged() {
 }
 
 #[test]
-fn a_step_that_is_masked_keeps_state_and_output() {
+fn a_masked_step_keeps_state_and_output() {
     let mut rng = Rng::new(3);
     for (cell, gates) in [("elman", 1), ("gru", 3), ("lstm", 4)] {
         for (features, units) in [(1, 1), (3, 5), (6, 4)] {
@@ -85,7 +85,7 @@ fn a_step_that_is_masked_keeps_state_and_output() {
             let mut expected = Vec::new();
             for counts in counts {
                 if counts {
-                    now = given.next().expect("as many outputs as steps that count");
+                    now = given.next().expect("there is an output for every step that counts");
                 }
                 expected.extend_from_slice(&now);
             }
@@ -94,7 +94,7 @@ fn a_step_that_is_masked_keeps_state_and_output() {
     }
 }
 
-/// A layer with a kernel along time, over `rows` rows.
+/// A layer whose kernel extends along time, over `rows` rows.
 fn along_time(cell: &str, from: &str, [rows, size, filters]: [usize; 3], more: &[(&str, usize)]) -> Node {
     let mut extents = vec![("in_height", rows), ("in_channels", size)];
     extents.extend_from_slice(more);
@@ -103,7 +103,7 @@ fn along_time(cell: &str, from: &str, [rows, size, filters]: [usize; 3], more: &
 }
 
 #[test]
-fn a_layer_that_streams_along_time_is_the_layer_over_the_whole_sequence_bit_for_bit() {
+fn a_layer_that_streams_along_time_equals_the_layer_over_the_whole_sequence_bit_for_bit() {
     let mut rng = Rng::new(3);
     for cell in ["conv", "depthwise_conv", "max", "average"] {
         for (size, kernel, stride, prefill, steps) in
@@ -112,7 +112,7 @@ fn a_layer_that_streams_along_time_is_the_layer_over_the_whole_sequence_bit_for_
             let pool = matches!(cell, "max" | "average");
             let filters = if cell == "conv" { 4 } else { size };
             let kind = if pool { "pool" } else { cell };
-            // Padding is not seen by a pool, a window's zeros are.
+            // A pool ignores padding, but not a window's zeros.
             let prefill = if pool { 0 } else { prefill };
             let cols = kernel * if cell == "conv" { size } else { 1 };
             let (weights, bias) = (rng.numbers(filters * cols, 1.0), rng.numbers(filters, 1.0));

@@ -1,17 +1,18 @@
-//! Every backend against the f64 oracle on random models: one step from the same state stays within the bound that
-//! `support/oracle/` derives, for every cell, option, activation and size. f16 is f32 on rounded weights, bit for bit.
+//! Every backend compared with the f64 oracle on random models: one step from the same state stays within the bound
+//! that `support/oracle/` derives, for every cell, option, activation and size. f16 equals f32 on rounded weights, bit
+//! for bit.
 
 use half::f16;
-use tidegate::cell::CellKind;
+use tidegate::internals::cell::CellKind;
 use tidegate::{Numeric, State};
+use tidegate_model::canonical::Canonical;
 use tidegate_tests::backend::{self, Backend};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain, draw_state};
 use tidegate_tests::tolerance::{each_within, same_bits};
-use tidegate_tools::canonical::Canonical;
 
-/// One, two, odd, a block and one more, and one that is a power of two.
+/// One, two, odd, a block and one more, and a power of two.
 const SIZES: [usize; 6] = [1, 2, 3, 5, 17, 64];
 /// Small, usual, and large enough to saturate every gate.
 const WEIGHTS: [f32; 3] = [0.1, 1.5, 30.0];
@@ -21,7 +22,7 @@ fn core_step(image: &AlignedBytes, initial: &[f32], x: &[f32]) -> (Vec<f32>, Vec
     one_step(&*backend::all(&image.model())[0], initial, x)
 }
 
-/// The same of any backend.
+/// The same with any backend.
 fn one_step(backend: &dyn Backend, initial: &[f32], x: &[f32]) -> (Vec<f32>, Vec<f32>) {
     let model = backend.model();
     let mut memory = vec![0; model.state_words()];
@@ -33,7 +34,7 @@ fn one_step(backend: &dyn Backend, initial: &[f32], x: &[f32]) -> (Vec<f32>, Vec
     (y, state.values().to_vec())
 }
 
-/// Holds one step of every backend to the oracle. Returns the part of the bound that was used.
+/// Checks one step of every backend against the oracle. Returns the largest fraction of the bound that was used.
 fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
     let image = AlignedBytes::pack(model, Numeric::F32);
     let oracle = Oracle::new(model);
@@ -42,7 +43,7 @@ fn hold(model: &Canonical, rng: &mut Rng, what: &str) -> f64 {
         let initial = draw_state(rng, model);
         let x = rng.numbers(model.architecture.inputs[0].size, input_limit);
         let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
-        let exact = oracle.step(&mut state, &[&x]).expect("an output").swap_remove(0);
+        let exact = oracle.step(&mut state, &[&x]).expect("the step has an output").swap_remove(0);
         for backend in backend::all(&image.model()) {
             let (y, next) = one_step(&*backend, &initial, &x);
             for (got, exact, which) in [(&y, &exact, "output"), (&next, &state, "state")] {
@@ -94,14 +95,15 @@ fn one_step_of_a_stack_of_cells_stays_within_the_derived_bound() {
 
 #[test]
 fn a_bound_is_small_enough_to_notice_a_wrong_weight() {
-    // The oracle of one model does not accept the step of another: a matrix differs by 1e-3 and 2e-3 in turn. (A single
-    // weight may be one that a rectifier hides, and a normalization hides what all weights have in common.)
+    // The oracle of one model must not accept the step of another in which a matrix differs by 1e-3 and 2e-3
+    // alternately. (A single weight may be hidden by a rectifier, and a normalization hides a change that all weights
+    // share.)
     let mut rng = Rng::new(3);
     for variant in Variant::all().into_iter().filter(|variant| variant.activations.is_empty()) {
         let model = chain(&mut rng, 5, &[(variant.clone(), 7)], Draw { weights: 0.5, biases: true });
         let Some(name) = model.tensors.keys().find(|name| name.ends_with("weights")).cloned() else { continue };
         let mut other = model.clone();
-        other.tensors.get_mut(&name).expect("it is there").data.chunks_mut(2).for_each(|pair| {
+        other.tensors.get_mut(&name).expect("the tensor exists").data.chunks_mut(2).for_each(|pair| {
             pair.iter_mut().zip([1e-3, 2e-3]).for_each(|(weight, shift)| *weight += shift);
         });
         let image = AlignedBytes::pack(&other, Numeric::F32);
@@ -110,7 +112,7 @@ fn a_bound_is_small_enough_to_notice_a_wrong_weight() {
         let mut state: Vec<Bounded> = initial.iter().map(|&value| Bounded::exact(value)).collect();
         oracle.step(&mut state, &[&x]);
         let mut next = state.clone();
-        let mut y = oracle.step(&mut next, &[&x]).expect("an output").swap_remove(0);
+        let mut y = oracle.step(&mut next, &[&x]).expect("the step has an output").swap_remove(0);
         let carried: Vec<f32> = state.iter().map(|bounded| bounded.value as f32).collect();
         // Some weights change only the state.
         let (mut got, got_next) = core_step(&image, &carried, &x);
@@ -123,8 +125,8 @@ fn a_bound_is_small_enough_to_notice_a_wrong_weight() {
 }
 
 #[test]
-fn a_plain_lstm_steps_the_same_beside_a_normalized_one_bit_for_bit() {
-    // An image with both links one step that can do both.
+fn a_plain_lstm_steps_the_same_bits_beside_a_normalized_one() {
+    // An image with both kinds links a step that supports both.
     let draw = Draw { weights: 1.5, biases: true };
     let lstm = |variant: &Variant| variant.kind == CellKind::Lstm;
     let (plain, rare): (Vec<_>, Vec<_>) = Variant::all().into_iter().filter(lstm).partition(|variant| {
@@ -172,18 +174,18 @@ fn f16_is_f32_on_rounded_matrices_bit_for_bit() {
 }
 
 #[test]
-fn f16_holds_subnormal_weights_and_refuses_what_it_cannot() {
+fn f16_represents_subnormal_weights_and_refuses_overflow() {
     let mut rng = Rng::new(5);
     let dense = Variant::plain("dense");
     let mut model = chain(&mut rng, 2, &[(dense, 1)], Draw { weights: 1.0, biases: true });
-    model.tensors.get_mut("n0.weights").expect("it is there").data.copy_from_slice(&[5.960_464_5e-8, 65504.0]);
+    model.tensors.get_mut("n0.weights").expect("the tensor exists").data.copy_from_slice(&[5.960_464_5e-8, 65504.0]);
     let image = AlignedBytes::pack(&model, Numeric::F16);
-    model.tensors.get_mut("n0.bias").expect("it is there").data[0] = 0.0;
+    model.tensors.get_mut("n0.bias").expect("the tensor exists").data[0] = 0.0;
     let zero_bias = AlignedBytes::pack(&model, Numeric::F16);
     assert_eq!(core_step(&zero_bias, &[], &[1.0, 0.0]).0, [5.960_464_5e-8]);
     assert_eq!(core_step(&zero_bias, &[], &[0.0, 1.0]).0, [65504.0]);
     assert_eq!(image.model().numeric(), Numeric::F16);
-    model.tensors.get_mut("n0.weights").expect("it is there").data[1] = 65520.0;
-    let refused = tidegate_tools::pack::pack(&model, Numeric::F16).expect_err("65520 rounds to infinity");
+    model.tensors.get_mut("n0.weights").expect("the tensor exists").data[1] = 65520.0;
+    let refused = tidegate_model::pack::pack(&model, Numeric::F16).expect_err("65520 rounds to infinity");
     assert!(refused.to_string().contains("n0.weights holds 65520"), "{refused}");
 }

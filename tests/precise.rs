@@ -1,29 +1,31 @@
-//! Mycroft Precise's wake words from their own files, against sonopy and TensorFlow (`precise/` of the data folder): from
-//! features, from sound, and as a stream.
+//! Mycroft Precise's wake-word models from their own files, compared with sonopy and TensorFlow (`precise/` of the data
+//! folder): from features, from sound, and as a stream.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tidegate::front_end::MfccSettings;
 use tidegate::{Numeric, Schedule, StepError};
+use tidegate_model::canonical::{Mfcc, Tensor};
+use tidegate_model::data::{read_audio_at, read_index, read_tensors};
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::runner::{classify, clip_features, features, listen, run, score_stream};
+use tidegate_model::score::{ClipLen, StreamPlan, StreamScore};
 use tidegate_tests::oracle;
-use tidegate_tools::canonical::{Mfcc, Tensor};
-use tidegate_tools::data::{read_audio_at, read_index, read_tensors};
-use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::runner::{classify, clip_features, features, listen, run, score_stream};
-use tidegate_tools::score::{ClipLen, StreamPlan, StreamScore};
 
 const MODELS: [&str; 2] = ["marvin", "sheila"];
-/// Worst output against TensorFlow's, from its features and from sound.
+/// Largest allowed difference from TensorFlow's output, from its features and from sound.
 const FROM_FEATURES: f32 = 1e-5;
 const FROM_AUDIO: f32 = 1e-4;
-/// Frames of a window, and features of a frame.
+/// Frames in a window, and features in a frame.
 const FRAMES: usize = 29;
 const FEATURES: usize = 13;
-/// Row k of the features is of clip k, whatever the tensor `clip` says: their first coefficients are its energies.
+/// Row k of the features belongs to clip k, whatever the tensor `clip` says: the first coefficients are the energies of
+/// that clip.
 const CLIPS_WITH_FEATURES: usize = 84;
 
-/// The data folder, or `None` and a line that says why. An hour of sound takes too long without --release.
+/// The data folder, or `None` after printing why the test is skipped. Without --release, an hour of sound takes too
+/// long.
 fn data(test: &str, hours: bool) -> Option<PathBuf> {
     let folder = tidegate_tests::data::folder(test)?;
     if cfg!(debug_assertions) && hours {
@@ -46,7 +48,7 @@ fn clips(folder: &Path) -> Vec<(Vec<i16>, String)> {
     read_index(&index).unwrap().iter().map(|clip| sound(&clip.path)).zip(words).collect()
 }
 
-/// A model that hears, its word its only label.
+/// A model with a front end and its word as the only label.
 fn image(folder: &Path, name: &str) -> ImageBuffer {
     let labels = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(labels.path(), name).unwrap();
@@ -56,8 +58,8 @@ fn image(folder: &Path, name: &str) -> ImageBuffer {
 }
 
 #[test]
-fn wake_words_are_found_in_features_as_tensorflow_finds_them() {
-    let Some(folder) = data("wake_words_are_found_in_features_as_tensorflow_finds_them", false) else { return };
+fn wake_words_are_recognized_in_features_as_by_tensorflow() {
+    let Some(folder) = data("wake_words_are_recognized_in_features_as_by_tensorflow", false) else { return };
     let reference = reference(&folder);
     for name in MODELS {
         let file = folder.join(format!("precise/{name}.pb"));
@@ -76,11 +78,11 @@ fn wake_words_are_found_in_features_as_tensorflow_finds_them() {
     }
 }
 
-/// Every feature, and the reference's, within what f32 can be off from the formulas (`oracle::front_end`), which is
-/// computed for each frame; and both within 1e-5 of each other.
+/// Every feature and the reference are within the f32 error bound of the formulas (`oracle::front_end`), computed for
+/// each frame, and within 1e-5 of each other.
 #[test]
-fn features_are_those_of_sonopy() {
-    let Some(folder) = data("features_are_those_of_sonopy", false) else { return };
+fn features_match_those_of_sonopy() {
+    let Some(folder) = data("features_match_those_of_sonopy", false) else { return };
     let (front_end, _) = Mfcc::named("precise").unwrap();
     let settings = MfccSettings::from(&front_end);
     let image = image(&folder, MODELS[0]);
@@ -115,8 +117,8 @@ fn features_are_those_of_sonopy() {
 }
 
 #[test]
-fn wake_words_are_found_in_sound_as_tensorflow_finds_them() {
-    let Some(folder) = data("wake_words_are_found_in_sound_as_tensorflow_finds_them", true) else { return };
+fn wake_words_are_recognized_in_sound_as_by_tensorflow() {
+    let Some(folder) = data("wake_words_are_recognized_in_sound_as_by_tensorflow", true) else { return };
     let (clips, reference) = (clips(&folder), reference(&folder));
     for name in MODELS {
         let image = image(&folder, name);
@@ -127,13 +129,13 @@ fn wake_words_are_found_in_sound_as_tensorflow_finds_them() {
         let (mut worst, mut told_apart) = (0.0_f32, 0);
         for ((sound, word), expected) in clips.iter().zip(expected) {
             let [output] = classify(&model, model.front_end().unwrap(), sound).unwrap()[..] else {
-                panic!("one output")
+                panic!("the model has one output")
             };
             worst = worst.max((output - expected).abs());
             told_apart += usize::from((output > 0.5) == (word == name));
         }
         println!(
-            "{name}: worst error {worst:.2e} from the sound of {} clips, {told_apart} of them told apart",
+            "{name}: worst error {worst:.2e} from the sound of {} clips, {told_apart} of them classified correctly",
             clips.len()
         );
         assert!(worst <= FROM_AUDIO, "{name}: {worst:e}");
@@ -141,8 +143,8 @@ fn wake_words_are_found_in_sound_as_tensorflow_finds_them() {
     }
 }
 
-/// In blocks of any length, every decision of a stream is, bit for bit, that of its window alone, zeros in front of it
-/// where the stream was shorter; and windows that begin less often decide the same where they do.
+/// Pushed in blocks of any length, a stream makes every decision bit for bit as its window alone does, with zeros in
+/// front if the stream was shorter. Windows that begin less often make the same decisions where they end.
 #[test]
 fn a_stream_decides_as_each_window_alone_does() {
     let Some(folder) = data("a_stream_decides_as_each_window_alone_does", false) else { return };
@@ -174,13 +176,13 @@ fn a_stream_decides_as_each_window_alone_does() {
     }
 }
 
-/// All clips as one stream, three times in another order: 11 words to be found among 1,669 others.
+/// All clips as one stream, in three different orders: 11 wake words among 1,669 others.
 #[test]
-fn wake_words_are_found_in_an_hour_of_other_words() {
-    let Some(folder) = data("wake_words_are_found_in_an_hour_of_other_words", true) else { return };
+fn wake_words_are_recognized_in_an_hour_of_other_words() {
+    let Some(folder) = data("wake_words_are_recognized_in_an_hour_of_other_words", true) else { return };
     let clips = clips(&folder);
     let sounds: Vec<Vec<i16>> = clips.iter().map(|(sound, _)| sound.clone()).collect();
-    // Of 4 and 7 words in the index; false alarms in all three streams.
+    // The least number of words found, of 4 and 7 in the index, and the most false alarms in all three streams.
     for (name, least_right, most_alarms) in [("marvin", 2, 1), ("sheila", 7, 0)] {
         let image = image(&folder, name);
         let model = image.model().unwrap();

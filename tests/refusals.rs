@@ -1,11 +1,11 @@
-//! What importers of golden cases say about what they do not read: sentences, with the framework's own names.
+//! The errors of importers for golden cases that they do not support: sentences with the framework's own names.
 
 use std::collections::{BTreeMap, HashMap};
 
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::format::golden;
+use tidegate_model::canonical::Tensor;
+use tidegate_tests::golden;
 
-/// Each family says what it does not read, by the framework's own name for it.
+/// Each family names the unsupported feature as the framework does.
 #[test]
 fn refusals_of_every_family_are_sentences() {
     let refusal = |family: &str, cls: &str, args: &str, tensors: &[(&str, &[usize])]| {

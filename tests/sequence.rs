@@ -1,16 +1,20 @@
-//! Sequences and batches are steps: whatever the model, the lengths, the resets and the states before, bit for bit.
+//! Sequences and batches equal stepping bit for bit, for any model, lengths, resets and initial states.
 
-use tidegate::step::{PortCount, ShapeError, StepError};
-use tidegate::{Batch, BufferTooSmall, Numeric, Schedule, Sequence, State, WrongLength};
+use tidegate::{
+    Batch, BufferTooSmall, Layout, Numeric, PortCount, Runner, Schedule, Sequence, ShapeError, State, StepError,
+    WrongLength,
+};
+use tidegate_model::canonical::{self, Canonical};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::backend::{self, Backend};
-use tidegate_tests::images::{AlignedBytes, over_windows, two_ports};
+use tidegate_tests::images::{AlignedBytes, over_windows, two_ports, whole};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tests::tolerance::same_bits;
-use tidegate_tools::canonical::{self, Canonical};
+use tidegate_tests::tolerance::{Miss, same_bits};
 
 const DRAW: Draw = Draw { weights: 1.5, biases: true };
 
-/// One to three cells of any kind.
+/// A model of one to three cells of any kind.
 fn stack(rng: &mut Rng, all: &[Variant]) -> Canonical {
     let cells: Vec<(Variant, usize)> =
         (0..1 + rng.below(3)).map(|_| (all[rng.below(all.len())].clone(), 1 + rng.below(5))).collect();
@@ -18,7 +22,7 @@ fn stack(rng: &mut Rng, all: &[Variant]) -> Canonical {
     chain(rng, input, &cells, DRAW)
 }
 
-/// A recurrent cell that goes backwards through windows of `length` rows, one every `hop` steps.
+/// A recurrent cell that runs backwards over windows of `length` rows, one every `hop` steps.
 fn windowed(rng: &mut Rng, all: &[Variant], length: usize, hop: usize, partial: bool) -> Canonical {
     let recurrent = |variant: &&Variant| !variant.kind.spec().states.is_empty() && !variant.kind.is_buffered();
     let recurrent: Vec<&Variant> = all.iter().filter(recurrent).collect();
@@ -27,11 +31,48 @@ fn windowed(rng: &mut Rng, all: &[Variant], length: usize, hop: usize, partial: 
     over_windows(model, length, hop, partial, rng.below(2) == 0)
 }
 
-fn slices(buffers: &[Vec<f32>]) -> Vec<&[f32]> {
+/// A number at a port.
+trait Sample: Copy {
+    /// The content of buffers before a run.
+    const UNSET: Self;
+    const ZERO: Self;
+    /// Random numbers, some of which saturate the gates.
+    fn draw(rng: &mut Rng, count: usize) -> Vec<Self>;
+    fn same(got: &[Self], expected: &[Self]) -> Result<(), Miss>;
+}
+
+impl Sample for f32 {
+    const UNSET: Self = f32::NAN;
+    const ZERO: Self = 0.0;
+
+    fn draw(rng: &mut Rng, count: usize) -> Vec<Self> {
+        rng.numbers(count, 2.0)
+    }
+
+    fn same(got: &[Self], expected: &[Self]) -> Result<(), Miss> {
+        same_bits(got, expected)
+    }
+}
+
+impl Sample for i16 {
+    const UNSET: Self = i16::MIN;
+    const ZERO: Self = 0;
+
+    fn draw(rng: &mut Rng, count: usize) -> Vec<Self> {
+        rng.numbers(count, 32767.0).into_iter().map(|value| value as i16).collect()
+    }
+
+    fn same(got: &[Self], expected: &[Self]) -> Result<(), Miss> {
+        let floats = |numbers: &[i16]| numbers.iter().map(|&number| f32::from(number)).collect::<Vec<_>>();
+        same_bits(&floats(got), &floats(expected))
+    }
+}
+
+fn slices<P>(buffers: &[Vec<P>]) -> Vec<&[P]> {
     buffers.iter().map(Vec::as_slice).collect()
 }
 
-fn slices_mut(buffers: &mut [Vec<f32>]) -> Vec<&mut [f32]> {
+fn slices_mut<P>(buffers: &mut [Vec<P>]) -> Vec<&mut [P]> {
     buffers.iter_mut().map(Vec::as_mut_slice).collect()
 }
 
@@ -41,25 +82,25 @@ fn saved(state: &State<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Sequence `index` of `time` steps, one step after the other; the rows of each output.
-fn steps(
-    backend: &dyn Backend,
+/// Runs sequence `index` of `time` steps step by step. Returns the rows of each output.
+fn steps<P: Sample>(
+    backend: &dyn Backend<P>,
     state: &mut State<'_>,
-    inputs: &[Vec<f32>],
+    inputs: &[Vec<P>],
     how: &Sequence<'_>,
     index: usize,
     time: usize,
-) -> Vec<Vec<Vec<f32>>> {
+) -> Vec<Vec<Vec<P>>> {
     let model = backend.model();
     let mut all = vec![Vec::new(); model.outputs().count()];
     let len = how.lens.map_or(time, |lens| lens[index]);
     for t in 0..=len {
-        let mut y: Vec<Vec<f32>> = model.outputs().map(|port| vec![f32::NAN; port.size]).collect();
+        let mut y: Vec<Vec<P>> = model.outputs().map(|port| vec![P::UNSET; port.size]).collect();
         let step = if t < len {
             if how.resets.is_some_and(|resets| resets[index * time + t]) {
                 state.reset();
             }
-            let x: Vec<&[f32]> = inputs
+            let x: Vec<&[P]> = inputs
                 .iter()
                 .zip(model.inputs())
                 .map(|(x, port)| &x[(index * time + t) * port.size..][..port.size])
@@ -77,18 +118,18 @@ fn steps(
     all
 }
 
-/// The buffer of one output: its rows, or the last one, and zeros.
-fn buffer(mut rows: Vec<Vec<f32>>, how: &Sequence<'_>, size: usize, time: usize) -> Vec<f32> {
+/// The expected buffer of one output: its rows, or the last one, then zeros.
+fn buffer<P: Sample>(mut rows: Vec<Vec<P>>, how: &Sequence<'_>, size: usize, time: usize) -> Vec<P> {
     if how.last_only {
-        return rows.pop().unwrap_or_else(|| vec![0.0; size]);
+        return rows.pop().unwrap_or_else(|| vec![P::ZERO; size]);
     }
     let mut buffer = rows.concat();
-    buffer.resize(time * size, 0.0);
+    buffer.resize(time * size, P::ZERO);
     buffer
 }
 
-/// A batch and each of its sequences alone against their steps, in a way and from states drawn from `rng`.
-fn hold(backend: &dyn Backend, rng: &mut Rng) {
+/// Compares a batch, and each of its sequences alone, with stepping, in a random mode and from random states.
+fn hold<P: Sample>(backend: &dyn Backend<P>, rng: &mut Rng) {
     let model = backend.model();
     let (batch, time) = (rng.below(5), rng.below(9));
     let lens: Vec<usize> = (0..batch).map(|_| rng.below(time + 1)).collect();
@@ -99,18 +140,18 @@ fn hold(backend: &dyn Backend, rng: &mut Rng) {
         last_only: rng.below(2) == 0,
         finish: rng.below(2) == 0,
     };
-    let inputs: Vec<Vec<f32>> = model.inputs().map(|port| rng.numbers(batch * time * port.size, 2.0)).collect();
+    let inputs: Vec<Vec<P>> = model.inputs().map(|port| P::draw(rng, batch * time * port.size)).collect();
     let rows = if how.last_only { 1 } else { time };
-    let outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![f32::NAN; batch * rows * port.size]).collect();
+    let outputs: Vec<Vec<P>> = model.outputs().map(|port| vec![P::UNSET; batch * rows * port.size]).collect();
 
     let mut memory = vec![u32::MAX; batch * model.state_words()];
-    let mut states = Batch::new(model, batch, &mut memory).expect("as many words as its states have");
+    let mut states = Batch::new(model, batch, &mut memory).expect("the memory has the batch's own length");
     assert_eq!((states.len(), states.is_empty()), (batch, batch == 0));
     for mut state in states.states() {
-        // As after some steps: a window counts its rows among its values.
+        // As after some steps, because a window counts its rows among its values.
         let before = rng.below(4);
-        let x: Vec<Vec<f32>> = model.inputs().map(|port| rng.numbers(before * port.size, 2.0)).collect();
-        let mut y: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; before * port.size]).collect();
+        let x: Vec<Vec<P>> = model.inputs().map(|port| P::draw(rng, before * port.size)).collect();
+        let mut y: Vec<Vec<P>> = model.outputs().map(|port| vec![P::ZERO; before * port.size]).collect();
         let run = backend.run(&mut state, &slices(&x), &mut slices_mut(&mut y), &Sequence::ALL);
         assert!(run.is_ok());
     }
@@ -125,20 +166,20 @@ fn hold(backend: &dyn Backend, rng: &mut Rng) {
     for (index, begun) in begun.iter().enumerate() {
         let mut memory = vec![0; model.state_words()];
         let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
-        state.restore(begun).expect("it is the model's own state");
+        state.restore(begun).expect("the state is of this model");
         let expected = steps(backend, &mut state, &inputs, &how, index, time);
         let count = expected[0].len().min(rows);
         expected_written += count;
         let after = saved(&state);
-        assert_eq!(saved(&states.state(index).expect("it is there")), after, "state {index} of the batch");
+        assert_eq!(saved(&states.state(index).expect("the batch has the state")), after, "state {index} of the batch");
 
-        state.restore(begun).expect("it is the model's own state");
-        let own: Vec<&[f32]> = inputs
+        state.restore(begun).expect("the state is of this model");
+        let own: Vec<&[P]> = inputs
             .iter()
             .zip(model.inputs())
             .map(|(x, port)| &x[index * time * port.size..][..time * port.size])
             .collect();
-        let mut alone: Vec<Vec<f32>> = model.outputs().map(|port| vec![f32::NAN; rows * port.size]).collect();
+        let mut alone: Vec<Vec<P>> = model.outputs().map(|port| vec![P::UNSET; rows * port.size]).collect();
         let one = Sequence {
             lens: how.lens.map(|lens| &lens[index..=index]),
             resets: how.resets.map(|resets| &resets[index * time..][..time]),
@@ -149,20 +190,21 @@ fn hold(backend: &dyn Backend, rng: &mut Rng) {
         assert_eq!(saved(&state), after, "state {index} alone");
         for (((port, expected), alone), got) in model.outputs().zip(expected).zip(&alone).zip(&got) {
             let expected = buffer(expected, &how, port.size, time);
-            same_bits(alone, &expected)
+            P::same(alone, &expected)
                 .unwrap_or_else(|miss| panic!("{}, sequence {index} alone, {how:?}: {miss}", backend.name()));
             let own = &got[index * rows * port.size..][..rows * port.size];
-            same_bits(own, &expected)
+            P::same(own, &expected)
                 .unwrap_or_else(|miss| panic!("{}, sequence {index} of {batch}, {how:?}: {miss}", backend.name()));
         }
     }
     assert_eq!(written, expected_written);
     states.reset();
     assert!(states.states().all(|state| state.values().iter().all(|value| value.to_bits() == 0)));
+    assert!(states.states().all(|state| state.values_i16().iter().all(|&value| value == 0)));
 }
 
 #[test]
-fn sequences_and_batches_are_their_steps() {
+fn sequences_and_batches_equal_stepping() {
     let all = Variant::all();
     let mut rng = Rng::new(31);
     for round in 0..300 {
@@ -184,6 +226,107 @@ fn sequences_and_batches_are_their_steps() {
 }
 
 #[test]
+fn sequences_and_batches_of_integers_are_their_steps() {
+    let all: Vec<Variant> = Variant::all()
+        .into_iter()
+        .filter(|variant| variant.kind.integer_spec().is_some() && variant.options.is_empty())
+        .filter(|variant| variant.activations.is_empty())
+        .collect();
+    let mut rng = Rng::new(34);
+    let (mut held, mut with_windows) = (0, 0);
+    for round in 0..300 {
+        let mut network = match round % 6 {
+            0 => windowed(&mut rng, &all, 1 + round % 5, 1 + round % 5, true),
+            1 => windowed(&mut rng, &all, 4, 1 + round % 3, false),
+            2 => two_ports(),
+            _ => stack(&mut rng, &all),
+        };
+        let seen: Vec<Vec<f32>> =
+            network.architecture.inputs.iter().map(|input| rng.numbers(12 * input.size, 1.0)).collect();
+        let Ok(ranges) = Ranges::measure(&network, [slices(&seen).as_slice()]) else { continue };
+        if round % 4 == 3 {
+            let (frames, every) = (1 + rng.below(5) as u32, 1 + rng.below(3) as u32);
+            network.architecture.schedule = canonical::Schedule::Windows { frames, every };
+        }
+        let numeric = rng.pick(&Numeric::INTEGER);
+        // Some sums of some random networks grow beyond what the packer accepts.
+        let Ok(packed) = pack_with(&network, numeric, &ranges, Layout::Portable) else { continue };
+        let image = AlignedBytes::new(&packed);
+        held += 1;
+        with_windows += usize::from(image.model().has_buffer());
+        for _ in 0..2 {
+            hold(&*backend::integers(&image.model()), &mut rng);
+        }
+    }
+    assert!(held > 150 && with_windows > 50, "{held} networks, {with_windows} with windows");
+}
+
+#[test]
+fn floats_and_integers_are_refused_where_the_model_has_none() {
+    let sequence = Sequence { finish: true, ..Sequence::ALL };
+    let float = AlignedBytes::pack(&whole(), Numeric::F32);
+    let model = float.model();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut batch = Batch::new(&model, 1, &mut memory).expect("the memory has the model's own length");
+    let run = model.run_batch_i16(&mut batch, &mut scratch, &[&[0; 2]], &mut [&mut [0; 3]], &sequence);
+    assert_eq!(run, Err(StepError::FloatModel));
+    let mut state = batch.state(0).expect("it is there");
+    let run = model.run_i16(&mut state, &mut scratch, &[0; 2], &mut [0; 3]);
+    assert_eq!(run, Err(StepError::FloatModel));
+    let end = model.finish_i16(&mut state, &mut scratch, &mut [&mut [0; 3]]);
+    assert_eq!(end, Err(StepError::FloatModel));
+
+    let integer = AlignedBytes::pack(&whole(), Numeric::I8x16);
+    let model = integer.model().integers_only().expect("it is in integers");
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut batch = Batch::new(&model, 1, &mut memory).expect("the memory has the model's own length");
+    let run = model.run_batch(&mut batch, &mut scratch, &[&[0.0; 2]], &mut [&mut [0.0; 3]], &sequence);
+    assert_eq!(run, Err(StepError::IntegersOnly));
+    let mut state = batch.state(0).expect("it is there");
+    let end = model.finish(&mut state, &mut scratch, &mut [&mut [0.0; 3]]);
+    assert_eq!(end, Err(StepError::IntegersOnly));
+    assert_eq!(model.run_i16(&mut state, &mut scratch, &[0; 6], &mut [0; 9]), Ok(1), "a window has three steps");
+}
+
+#[test]
+fn a_runner_steps_as_its_model_does() {
+    for numeric in [Numeric::F32, Numeric::I8x16] {
+        let image = AlignedBytes::pack(&whole(), numeric);
+        let model = image.model();
+        let mut rng = Rng::new(35);
+        let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+        let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
+        let mut words = vec![u32::MAX; model.runner_words() + 3];
+        let mut runner = Runner::new(&model, words.as_mut_slice()).expect("the memory is long enough");
+        for t in 0..20 {
+            if t == 10 {
+                state.reset();
+                runner.reset();
+            }
+            let (x, mut y) = (rng.numbers(2, 2.0), [f32::NAN; 3]);
+            let step = model.step_f32(&mut state, &mut scratch, &x, &mut y).expect("every length is right");
+            let output = runner.step(&x).expect("every length is right");
+            assert_eq!(output.is_some(), step.has_output());
+            output.into_iter().for_each(|output| same_bits(output, &y).expect("the same step"));
+            assert_eq!(saved(&runner.state().expect("the memory is long enough")), saved(&state));
+            if numeric.is_integer() {
+                let (x, mut y) = (<i16 as Sample>::draw(&mut rng, 2), [0; 3]);
+                let step = model.step_i16(&mut state, &mut scratch, &x, &mut y).expect("every length is right");
+                let output = runner.step_i16(&x).expect("every length is right");
+                assert_eq!(output, step.has_output().then_some(&y[..]));
+                assert_eq!(runner.finish_i16(), Ok(None), "windows are full or nothing");
+            }
+        }
+        assert_eq!(runner.finish(), Ok(None), "windows are full or nothing");
+        let input = StepError::Input(ShapeError { port: 0, needed: 2, given: 3 });
+        assert_eq!(runner.step(&[0.0; 3]), Err(input));
+        let (needed, given) = (model.runner_words(), model.runner_words() - 1);
+        let short = Runner::new(&model, vec![0; given]).expect_err("one word is missing");
+        assert_eq!(short, BufferTooSmall { needed, given });
+    }
+}
+
+#[test]
 fn a_time_major_batch_is_run_step_by_step() {
     let all = Variant::all();
     let mut rng = Rng::new(32);
@@ -193,7 +336,7 @@ fn a_time_major_batch_is_run_step_by_step() {
     let (input, output) = (model.input_size(), model.output_size());
     let x = rng.numbers(time * batch * input, 2.0);
     let (mut memory, mut scratch) = (vec![0; batch * model.state_words()], vec![0; model.scratch_words()]);
-    let mut states = Batch::new(&model, batch, &mut memory).expect("as many words as its states have");
+    let mut states = Batch::new(&model, batch, &mut memory).expect("the memory has the batch's own length");
     let mut y = vec![f32::NAN; time * batch * output];
     for (x, y) in x.chunks(batch * input).zip(y.chunks_mut(batch * output)) {
         assert_eq!(model.run_batch(&mut states, &mut scratch, &[x], &mut [y], &Sequence::ALL), Ok(batch));
@@ -206,7 +349,7 @@ fn a_time_major_batch_is_run_step_by_step() {
         let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
         let mut alone = vec![f32::NAN; time * output];
         assert_eq!(model.run_f32(&mut state, &mut scratch, &own, &mut alone), Ok(time));
-        same_bits(&alone, &expected).expect("one order of rows or the other");
+        same_bits(&alone, &expected).expect("both orders of rows give the same output");
     }
 }
 
@@ -224,17 +367,17 @@ fn states_have_names() {
     }
     let mut memory = vec![0; model.state_words()];
     let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
-    state.part_mut(&model, "n2", "cell_state").expect("it is there").copy_from_slice(&[1.0, 2.0]);
+    state.part_mut(&model, "n2", "cell_state").expect("the state exists").copy_from_slice(&[1.0, 2.0]);
     assert_eq!(state.values(), [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0]);
     assert_eq!(state.part(&model, "n2", "cell_state"), Some(&[1.0, 2.0][..]));
     assert_eq!(state.part(&model, "n2", "rows"), None);
-    let other = model.with_schedule(Schedule::Windows { frames: 2, every: 1 }).expect("a good schedule");
+    let other = model.with_schedule(Schedule::Windows { frames: 2, every: 1 }).expect("the schedule is valid");
     assert_eq!(state.part(&other, "n2", "cell_state"), None, "a state of another schedule");
     assert_eq!(state.part_mut(&other, "n2", "cell_state"), None);
 }
 
 #[test]
-fn wrong_numbers_and_buffers_are_refused_by_number_and_nothing_runs() {
+fn wrong_numbers_and_buffers_are_refused_with_their_lengths_and_nothing_runs() {
     let image = AlignedBytes::pack(&two_ports(), Numeric::F32);
     let model = image.model();
     let (batch, time) = (2, 3);
@@ -242,10 +385,10 @@ fn wrong_numbers_and_buffers_are_refused_by_number_and_nothing_runs() {
     let mut memory = vec![0; words];
     let short = Batch::new(&model, batch, &mut memory[..words - 1]).expect_err("one word is missing");
     assert_eq!(short, BufferTooSmall { needed: words, given: words - 1 });
-    let huge = Batch::new(&model, usize::MAX, &mut memory).expect_err("nobody has so much memory");
+    let huge = Batch::new(&model, usize::MAX, &mut memory).expect_err("the memory exceeds the address space");
     assert_eq!(huge, BufferTooSmall { needed: usize::MAX, given: words });
 
-    let mut states = Batch::new(&model, batch, &mut memory).expect("as many words as its states have");
+    let mut states = Batch::new(&model, batch, &mut memory).expect("the memory has the batch's own length");
     states.states().for_each(|mut state| state.values_mut().fill(0.5));
     let mut scratch = vec![0; model.scratch_words()];
     let mut refuse =
@@ -283,15 +426,15 @@ fn wrong_numbers_and_buffers_are_refused_by_number_and_nothing_runs() {
     refuse(&x, &y, resets(&[false; 7]), full, StepError::Resets(WrongLength { expected: 6, given: 7 }));
 
     let (mut none, mut scratch) = ([0; 0], vec![0; full]);
-    let mut empty = Batch::new(&model, 0, &mut none).expect("no state, no memory");
+    let mut empty = Batch::new(&model, 0, &mut none).expect("an empty batch needs no memory");
     let run = model.run_batch(&mut empty, &mut scratch, &[&[1.0], &[]], &mut [&mut [], &mut [], &mut []], &all);
     assert_eq!(run, Err(input(0, 0, 1)));
     let run = model.run_batch(&mut empty, &mut scratch, &[&[], &[]], &mut [&mut [], &mut [], &mut []], &all);
     assert_eq!(run, Ok(0));
 
-    let other = model.with_schedule(Schedule::Windows { frames: 2, every: 1 }).expect("a good schedule");
+    let other = model.with_schedule(Schedule::Windows { frames: 2, every: 1 }).expect("the schedule is valid");
     let mut memory = vec![0; 2 * other.state_words()];
-    let mut states = Batch::new(&other, 2, &mut memory).expect("as many words as its states have");
+    let mut states = Batch::new(&other, 2, &mut memory).expect("the memory has the batch's own length");
     let run = model.run_batch(&mut states, &mut scratch, &[&[], &[]], &mut [&mut [], &mut [], &mut []], &all);
     assert_eq!(run, Err(StepError::OtherState));
     for (error, text) in [

@@ -1,19 +1,17 @@
-//! Streaming equals sequence, windows equal runs from zero, and a state survives being saved, moved and restored:
-//! all bit for bit.
+//! Streaming equals sequence, windows equal runs from zero, and a state can be saved, moved and restored: all bit for
+//! bit.
 
-use tidegate::state::RestoreError;
-use tidegate::step::{PortCount, ShapeError, StepError};
-use tidegate::{BufferTooSmall, Model, Numeric, Schedule, State};
+use tidegate::{BufferTooSmall, Model, Numeric, PortCount, RestoreError, Schedule, ShapeError, State, StepError};
+use tidegate_model::canonical::{self, Canonical};
 use tidegate_tests::images::{AlignedBytes, two_ports, whole};
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use tidegate_tests::tolerance::{each_within, same_bits};
-use tidegate_tools::canonical::{self, Canonical};
 
 const DRAW: Draw = Draw { weights: 1.5, biases: true };
 
 fn variant(cell: &str) -> Variant {
-    Variant::all().into_iter().rfind(|variant| variant.kind.spec().name == cell).expect("every cell is there")
+    Variant::all().into_iter().rfind(|variant| variant.kind.spec().name == cell).expect("every cell has variants")
 }
 
 /// A small network with every kind of state.
@@ -34,7 +32,7 @@ impl Memory {
     }
 }
 
-/// Steps one by one; an output for every step that has one.
+/// Runs steps one by one. Returns an output for every step that has one.
 fn steps(model: &Model<'_>, state: &mut State<'_>, scratch: &mut [u32], x: &[f32]) -> Vec<Option<Vec<f32>>> {
     x.chunks(model.input_size())
         .map(|x| {
@@ -51,16 +49,16 @@ fn rows(outputs: Vec<Option<Vec<f32>>>) -> Vec<f32> {
     outputs.into_iter().flatten().flatten().collect()
 }
 
-/// `frames` steps from a zero state; the last output.
+/// The last output of `frames` steps from a zero state.
 fn last_of_run(model: &Model<'_>, x: &[f32]) -> Vec<f32> {
-    let endless = model.with_schedule(Schedule::Endless).expect("every model can run without end");
+    let endless = model.with_schedule(Schedule::Endless).expect("every model can run endlessly");
     let mut memory = Memory::new(&endless);
     let mut state = State::new(&endless, &mut memory.state).expect("the length is the model's");
     steps(&endless, &mut state, &mut memory.scratch, x).pop().flatten().expect("an endless run has outputs")
 }
 
 #[test]
-fn a_sequence_split_anywhere_is_the_sequence_bit_for_bit() {
+fn a_sequence_split_anywhere_equals_the_whole_sequence() {
     let image = AlignedBytes::pack(&network(), Numeric::F32);
     let model = image.model();
     let len = 12;
@@ -72,8 +70,8 @@ fn a_sequence_split_anywhere_is_the_sequence_bit_for_bit() {
     let last = state.values().to_vec();
 
     state.reset();
-    same_bits(&rows(steps(&model, &mut state, &mut memory.scratch, &x)), &whole).expect("steps are the sequence");
-    same_bits(state.values(), &last).expect("the state too");
+    same_bits(&rows(steps(&model, &mut state, &mut memory.scratch, &x)), &whole).expect("steps equal the sequence");
+    same_bits(state.values(), &last).expect("the states are equal too");
     for split in 0..=len {
         state.reset();
         let mut parts = vec![0.0; whole.len()];
@@ -88,7 +86,7 @@ fn a_sequence_split_anywhere_is_the_sequence_bit_for_bit() {
 
 #[test]
 fn a_whole_sequence_stays_near_the_oracle() {
-    // The carried bound grows with every step, but holds.
+    // The carried bound grows with every step, but remains valid.
     let network = network();
     let image = AlignedBytes::pack(&network, Numeric::F32);
     let model = image.model();
@@ -100,11 +98,11 @@ fn a_whole_sequence_stays_near_the_oracle() {
     let exact = oracle.run(&mut vec![Bounded::default(); oracle.state_len()], &x);
     let (values, bounds): (Vec<f64>, Vec<f64>) = exact.iter().map(|bounded| (bounded.value, bounded.error)).unzip();
     each_within(&got, &values, &bounds).expect("within the carried bound");
-    each_within(&got, &values, &vec![1e-5; values.len()]).expect("and near in plain numbers");
+    each_within(&got, &values, &vec![1e-5; values.len()]).expect("and within 1e-5");
 }
 
 #[test]
-fn every_window_gives_what_a_run_of_its_frames_from_zero_gives() {
+fn every_window_equals_a_run_of_its_frames_from_zero() {
     let mut network = network();
     let schedules = [(1, 1), (1, 4), (5, 1), (4, 2), (5, 2), (4, 4), (3, 7), (2, 3), (25, 6), (49, 12)];
     for (frames, every) in schedules {
@@ -135,16 +133,16 @@ fn every_window_gives_what_a_run_of_its_frames_from_zero_gives() {
         state.reset();
         let mut written = vec![0.0; len * model.output_size()];
         assert_eq!(model.run_f32(&mut state, &mut memory.scratch, &x, &mut written), Ok(windows));
-        same_bits(&written[..windows * model.output_size()], &rows(outputs)).expect("steps are the sequence");
+        same_bits(&written[..windows * model.output_size()], &rows(outputs)).expect("steps equal the sequence");
     }
 }
 
 #[test]
-fn windows_go_on_for_as_long_as_the_stream_does() {
+fn windows_continue_for_as_long_as_the_stream_does() {
     let dense = chain(&mut Rng::new(14), 1, &[(variant("elman"), 1)], DRAW);
     let image = AlignedBytes::pack(&dense, Numeric::F32);
     let schedule = Schedule::Windows { frames: 5, every: 3 };
-    let model = image.model().with_schedule(schedule).expect("a schedule like any other");
+    let model = image.model().with_schedule(schedule).expect("the schedule is valid");
     let x = Rng::new(15).numbers(4000, 1.0);
     let mut memory = Memory::new(&model);
     let mut state = State::new(&model, &mut memory.state).expect("the length is the model's");
@@ -152,13 +150,13 @@ fn windows_go_on_for_as_long_as_the_stream_does() {
         let ends = (index + 1).checked_sub(5).filter(|start| start % 3 == 0);
         assert_eq!(output.is_some(), ends.is_some(), "step {index}");
         if let (Some(output), Some(start)) = (output, ends) {
-            same_bits(&output, &last_of_run(&model, &x[start..start + 5])).expect("a window is a run from zero");
+            same_bits(&output, &last_of_run(&model, &x[start..start + 5])).expect("a window equals a run from zero");
         }
     }
 }
 
 #[test]
-fn a_saved_state_goes_on_in_fresh_memory_bit_for_bit() {
+fn a_saved_state_continues_in_new_memory_bit_for_bit() {
     let mut network = network();
     for schedule in [canonical::Schedule::Endless, canonical::Schedule::Windows { frames: 5, every: 2 }] {
         network.architecture.schedule = schedule;
@@ -177,12 +175,12 @@ fn a_saved_state_goes_on_in_fresh_memory_bit_for_bit() {
 
             let mut fresh = Memory::new(&model);
             let mut other = State::new(&model, &mut fresh.state).expect("the length is the model's");
-            other.restore(&saved).expect("it is a state of this model");
+            other.restore(&saved).expect("the state is of this model");
             let outputs = steps(&model, &mut other, &mut fresh.scratch, late);
             assert_eq!(outputs.len(), 20 - split);
             for (got, expected) in outputs.iter().zip(&whole[split..]) {
                 match (got, expected) {
-                    (Some(got), Some(expected)) => same_bits(got, expected).expect("the stream went on"),
+                    (Some(got), Some(expected)) => same_bits(got, expected).expect("the stream continues"),
                     (None, None) => {}
                     _ => panic!("split at {split}: another step has the output"),
                 }
@@ -191,7 +189,7 @@ fn a_saved_state_goes_on_in_fresh_memory_bit_for_bit() {
     }
 }
 
-/// A model, a state that has stepped, and the bytes it saved.
+/// The saved bytes of a model's state after some steps.
 fn saved(image: &AlignedBytes) -> Vec<u8> {
     let model = image.model();
     let mut memory = Memory::new(&model);
@@ -227,14 +225,14 @@ fn a_damaged_or_foreign_saved_state_is_refused_and_changes_nothing() {
         refuse(&bytes[..len], Some(expected), &format!("{len} bytes"));
     }
     let mut other = network.clone();
-    other.tensors.values_mut().next().expect("it has tensors").data[0] += 1.0;
+    other.tensors.values_mut().next().expect("the model has tensors").data[0] += 1.0;
     refuse(&saved(&AlignedBytes::pack(&other, Numeric::F32)), Some(RestoreError::OtherModel), "another weight");
     refuse(&saved(&AlignedBytes::pack(&network, Numeric::F16)), Some(RestoreError::OtherModel), "another numeric");
     let mut windows = network.clone();
     windows.architecture.schedule = canonical::Schedule::Windows { frames: 4, every: 2 };
     refuse(&saved(&AlignedBytes::pack(&windows, Numeric::F32)), Some(RestoreError::OtherModel), "another schedule");
-    // The same image under another schedule, where only the form tells.
-    let rescheduled = model.with_schedule(Schedule::Windows { frames: 4, every: 2 }).expect("a good schedule");
+    // The same image with another schedule, where only the layout of the state differs.
+    let rescheduled = model.with_schedule(Schedule::Windows { frames: 4, every: 2 }).expect("the schedule is valid");
     let mut memory = Memory::new(&rescheduled);
     let other = State::new(&rescheduled, &mut memory.state).expect("the length is the model's");
     let mut bytes = vec![0; other.saved_bytes()];
@@ -245,11 +243,11 @@ fn a_damaged_or_foreign_saved_state_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_checksum_error_tells_both_sums_and_a_short_buffer_its_length() {
+fn a_checksum_error_reports_both_sums_and_a_short_buffer_its_length() {
     let image = AlignedBytes::pack(&network(), Numeric::F32);
     let model = image.model();
     let mut bytes = saved(&image);
-    let stored = u32::from_le_bytes(*bytes.last_chunk().expect("four bytes"));
+    let stored = u32::from_le_bytes(*bytes.last_chunk().expect("the state has four bytes"));
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x10;
     let computed = tidegate_tests::fuzz::crc32(&bytes[..bytes.len() - 4]);
@@ -266,10 +264,10 @@ fn a_checksum_error_tells_both_sums_and_a_short_buffer_its_length() {
 }
 
 #[test]
-fn a_reset_state_is_as_new() {
+fn a_reset_state_equals_a_new_one() {
     for schedule in [Schedule::Endless, Schedule::Windows { frames: 5, every: 3 }] {
         let image = AlignedBytes::pack(&network(), Numeric::F32);
-        let model = image.model().with_schedule(schedule).expect("a good schedule");
+        let model = image.model().with_schedule(schedule).expect("the schedule is valid");
         let x = Rng::new(18).numbers(11 * model.input_size(), 2.0);
         let mut memory = Memory::new(&model);
         let mut state = State::new(&model, &mut memory.state).expect("the length is the model's");
@@ -278,9 +276,9 @@ fn a_reset_state_is_as_new() {
         let (mut reset, mut new) = (vec![0; state.saved_bytes()], vec![0; state.saved_bytes()]);
         assert!(state.save(&mut reset).is_ok());
         let mut fresh = Memory::new(&model);
-        assert!(State::new(&model, &mut fresh.state).expect("the length").save(&mut new).is_ok());
+        assert!(State::new(&model, &mut fresh.state).expect("the length is the model's").save(&mut new).is_ok());
         assert_eq!(reset, new);
-        same_bits(&rows(steps(&model, &mut state, &mut memory.scratch, &x)), &first).expect("it begins again");
+        same_bits(&rows(steps(&model, &mut state, &mut memory.scratch, &x)), &first).expect("the stream starts again");
     }
 }
 
@@ -303,20 +301,21 @@ fn several_states_take_turns_on_one_scratch() {
     for (stream, output) in streams.iter().zip(&outputs) {
         let mut memory = Memory::new(&model);
         let mut alone = State::new(&model, &mut memory.state).expect("the length is the model's");
-        same_bits(output, &rows(steps(&model, &mut alone, &mut memory.scratch, stream))).expect("streams are apart");
+        same_bits(output, &rows(steps(&model, &mut alone, &mut memory.scratch, stream)))
+            .expect("streams are independent");
     }
 }
 
 #[test]
-fn a_model_without_a_state_steps_all_the_same() {
+fn a_model_without_a_state_steps_as_well() {
     let network = chain(&mut Rng::new(19), 3, &[(variant("dense"), 4), (variant("softmax"), 0)], DRAW);
     let image = AlignedBytes::pack(&network, Numeric::F32);
     for schedule in [Schedule::Endless, Schedule::Windows { frames: 2, every: 1 }] {
-        let model = image.model().with_schedule(schedule).expect("a good schedule");
+        let model = image.model().with_schedule(schedule).expect("the schedule is valid");
         assert_eq!((model.state_elements(), model.state_words()), (0, 1));
         let x = Rng::new(20).numbers(4 * 3, 1.0);
         let mut memory = Memory::new(&model);
-        let mut state = State::new(&model, &mut memory.state).expect("one word will do");
+        let mut state = State::new(&model, &mut memory.state).expect("one word suffices");
         let outputs = steps(&model, &mut state, &mut memory.scratch, &x);
         let mut saved = vec![0; state.saved_bytes()];
         assert!(state.save(&mut saved).is_ok() && state.restore(&saved).is_ok());
@@ -325,18 +324,18 @@ fn a_model_without_a_state_steps_all_the_same() {
             assert_eq!(output.is_none(), early, "step {index}");
             if let Some(output) = output {
                 same_bits(&output, &last_of_run(&model, &x[index * 3..(index + 1) * 3]))
-                    .expect("no step knows another");
+                    .expect("steps are independent");
             }
         }
     }
 }
 
 #[test]
-fn several_ports_are_served_and_the_oracle_agrees() {
+fn several_ports_are_served_and_match_the_oracle() {
     let network = two_ports();
     let image = AlignedBytes::pack(&network, Numeric::F32);
     let model = image.model();
-    let names = |ports: tidegate::port::Ports<'_>| ports.map(|port| port.name.to_owned()).collect::<Vec<_>>();
+    let names = |ports: tidegate::Ports<'_>| ports.map(|port| port.name.to_owned()).collect::<Vec<_>>();
     assert_eq!(
         (names(model.inputs()), names(model.outputs())),
         (vec!["in".to_owned(), "other".to_owned()], vec!["out".to_owned(), "h".to_owned(), "echo".to_owned()],)
@@ -348,7 +347,7 @@ fn several_ports_are_served_and_the_oracle_agrees() {
     for round in 0..5 {
         let (a, b) = (rng.numbers(3, 1.0), rng.numbers(5, 1.0));
         let mut exact: Vec<Bounded> = state.values().iter().map(|&value| Bounded::exact(value)).collect();
-        let expected = oracle.step(&mut exact, &[&a, &b]).expect("an output");
+        let expected = oracle.step(&mut exact, &[&a, &b]).expect("the step has an output");
         let (mut out, mut h, mut echo) = ([0.0; 4], [0.0; 3], [0.0; 3]);
         let mut outputs = [&mut out[..], &mut h, &mut echo];
         let step = model.step_ports(&mut state, &mut memory.scratch, &[&a, &b], &mut outputs);
@@ -357,12 +356,12 @@ fn several_ports_are_served_and_the_oracle_agrees() {
             let (values, bounds): (Vec<f64>, Vec<f64>) = expected.iter().map(|b| (b.value, b.error)).unzip();
             each_within(got, &values, &bounds).unwrap_or_else(|miss| panic!("round {round}: {miss}"));
         }
-        same_bits(&echo, &a).expect("an output may be an input");
+        same_bits(&echo, &a).expect("an output may be an input of the model");
     }
 }
 
 #[test]
-fn a_step_refuses_wrong_buffers_by_number_and_changes_nothing() {
+fn a_step_refuses_wrong_buffers_with_their_lengths_and_changes_nothing() {
     let image = AlignedBytes::pack(&two_ports(), Numeric::F32);
     let model = image.model();
     let mut memory = Memory::new(&model);
@@ -389,7 +388,7 @@ fn a_step_refuses_wrong_buffers_by_number_and_changes_nothing() {
     let mut memory = Memory::new(&other);
     let mut state = State::new(&other, &mut memory.state).expect("the length is the model's");
     let mut scratch = vec![0; full.max(other.scratch_words())];
-    let endless = other.with_schedule(Schedule::Endless).expect("every model can run without end");
+    let endless = other.with_schedule(Schedule::Endless).expect("every model can run endlessly");
     let (mut y, x) = ([0.0; 3], [0.0; 2]);
     assert_eq!(endless.step_f32(&mut state, &mut scratch, &x, &mut y), Err(StepError::OtherState));
     assert_eq!(model.step_f32(&mut state, &mut scratch, &x, &mut y), Err(StepError::OtherState));
@@ -407,14 +406,14 @@ fn a_sequence_refuses_a_ragged_input_and_a_short_output() {
     assert_eq!(ragged, Err(StepError::Input(ShapeError { port: 0, needed: 3, given: 1 })));
     let short = model.run_f32(&mut state, &mut memory.scratch, &[0.0; 9], &mut y);
     assert_eq!(short, Err(StepError::Output(ShapeError { port: 0, needed: 9, given: 6 })));
-    assert!(state.values().iter().all(|&value| value == 0.0), "neither ran in part");
+    assert!(state.values().iter().all(|&value| value == 0.0), "neither sequence ran in part");
     assert_eq!(model.run_f32(&mut state, &mut memory.scratch, &[], &mut []), Ok(0));
 }
 
 #[test]
 fn a_schedule_set_by_hand_is_checked_like_one_in_an_image() {
     use tidegate::ImageError;
-    use tidegate::image::SectionKind;
+    use tidegate::SectionKind;
     let image = AlignedBytes::pack(&network(), Numeric::F32);
     let model = image.model();
     let with = |frames, every| model.with_schedule(Schedule::Windows { frames, every }).map(drop);

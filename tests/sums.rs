@@ -1,23 +1,25 @@
-//! No sum of an integer image leaves 32 bits: `parse` refuses a row that could, in every layout, and the packer writes none.
+//! No sum of an integer image overflows 32 bits: `parse` refuses rows that could, in every layout, and the packer
+//! writes none.
 
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
-use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
-use tidegate::image::{ImageError, Layout, ModelId, SectionKind};
-use tidegate::{Model, Numeric, State};
+use tidegate::internals::{
+    activation::Activation,
+    cell::CellKind,
+    write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports},
+};
+use tidegate::{ImageError, Layout, Model, ModelId, Numeric, SectionKind, State};
+use tidegate_model::pack::pack_with;
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tools::pack::pack_with;
-use tidegate_tools::quantize::Ranges;
 
 /// Units of the node, and columns of each matrix.
 const UNITS: usize = 6;
 const COLUMNS: [usize; 2] = [517, UNITS];
 
-/// An Elman cell of [`UNITS`] units whose weights are zero but for those of one row.
+/// An Elman cell of [`UNITS`] units whose weights are zero except in one row.
 struct Crafted {
     layout: Layout,
-    /// Of both matrices.
+    /// The weights of both matrices.
     weights: [Vec<u8>; 2],
     starts: [i32; 8],
     shifts: [u8; 8],
@@ -83,10 +85,10 @@ impl Crafted {
         AlignedBytes::new(&image)
     }
 
-    /// What `parse` says, after a step of what it refuses: sums wrap, and nothing else happens.
+    /// The result of `parse`. A refused image is stepped first: sums wrap, and nothing else happens.
     fn parse(&self) -> Result<(), ImageError> {
         let image = self.image();
-        let model = Model::parse_structure(image.image()).expect("its structure is whole");
+        let model = Model::parse_structure(image.image()).expect("its structure is valid");
         let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
         let mut state = State::new(&model, &mut memory).unwrap();
         for x in [i16::MAX, i16::MIN] {
@@ -101,10 +103,10 @@ impl Crafted {
 const ROOM: i32 = 196_603;
 
 #[test]
-fn a_row_of_one_part_is_refused_from_the_first_start_that_could_wrap() {
+fn a_row_of_one_part_is_refused_from_the_first_start_that_could_overflow() {
     for (layout, row) in Layout::ALL.into_iter().flat_map(|layout| (0..UNITS).map(move |row| (layout, row))) {
         for (sign, weight) in [(1, 127), (-1, 127), (1, -127)] {
-            // In the part that comes last, so that there is no other.
+            // All weights are in the last part, so there is no other.
             let mut crafted = Crafted::new(layout, row, [&[weight; 516], &[]], true);
             let refused = Err(ImageError::BadSum { node: 0, tensor: 2, row: row as u32 });
             crafted.starts[row] = sign * ROOM;
@@ -122,7 +124,7 @@ fn the_finer_part_counts_after_its_shift_and_must_fit_before_it() {
     for layout in Layout::ALL {
         let refused = Err(ImageError::BadSum { node: 0, tensor: 2, row: 5 });
         for recurrent_first in [false, true] {
-            // The coarser part has 32767 · 65532, the finer 32767 · 24 or less.
+            // The coarser part has 32767 · 65532, the finer at most 32767 · 24.
             let weights: [&[i8]; 2] = if recurrent_first { [&[127; 516], &[4; 6]] } else { [&[1; 24], &[127; 6]] };
             let coarse: i64 = if recurrent_first { 127 * 516 } else { 127 * 6 };
             let mut crafted = Crafted::new(layout, 5, weights, recurrent_first);
@@ -137,7 +139,7 @@ fn the_finer_part_counts_after_its_shift_and_must_fit_before_it() {
                         assert_eq!(crafted.parse(), expected, "{} {shift} {start}", layout.name());
                     }
                 }
-                // Whatever the shift, the finer sum itself must fit.
+                // The finer sum must fit before any shift.
                 crafted.starts[5] = i32::MAX - 32767 * 24 + 1;
                 assert_eq!(crafted.parse(), refused, "{} {shift}", layout.name());
             }
@@ -146,14 +148,14 @@ fn the_finer_part_counts_after_its_shift_and_must_fit_before_it() {
 }
 
 #[test]
-fn the_packer_makes_scales_coarser_and_writes_no_row_that_is_refused() {
+fn the_packer_enlarges_scales_and_writes_no_row_that_is_refused() {
     let mut rng = Rng::new(3);
     for (cell, bias) in
         ["dense", "elman", "lstm", "gru"].into_iter().flat_map(|cell| [0.0, 1e4, -1e6].map(|b| (cell, b)))
     {
         let draw = Draw { weights: 1.0, biases: true };
         let mut model = chain(&mut rng, 2100, &[(Variant::plain(cell), 5)], draw);
-        // Every weight of a row as large as the largest: 2,100 times 127 times 32,767 would be 2^33.
+        // Every weight of a row is as large as the largest: 2,100 times 127 times 32,767 would be 2^33.
         for (name, tensor) in &mut model.tensors {
             let is_bias = name.ends_with("bias");
             tensor.data.iter_mut().for_each(|value| *value = if is_bias { bias } else { value.signum() });

@@ -1,18 +1,19 @@
-//! TensorFlow's checkpoints: how they are named and what is said about them, some of our own hand, and damaged ones.
-//! What those that TensorFlow wrote compute is compared in `frameworks.rs`.
+//! TensorFlow checkpoints: their names and notes, handwritten ones, and damaged ones. `frameworks.rs` compares the
+//! outputs of the checkpoints that TensorFlow wrote.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use tidegate_model::canonical::Canonical;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::checkpoint::{self, import_parts};
+use tidegate_model::format::{Description, Imported, Options, import, import_with};
 use tidegate_tests::checkpoint::{
     Entry, Pair, Place, assert_line, block, by_hand, flag, header, import_checkpoint, length, table, written,
 };
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::checkpoint::{self, import_parts};
-use tidegate_tools::format::{Description, Imported, Options, import, import_with};
+use tidegate_tests::corpus::Corpus;
 
 fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint")
@@ -28,18 +29,18 @@ fn models(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_names_of_cudnn_tell_the_architecture() {
+fn the_names_of_cudnn_determine_the_architecture() {
     for name in models(&sample()).iter().filter(|name| name.starts_with("cudnn")) {
         let described = sample().join(format!("{name}.json")).is_file();
         assert_eq!(described, name.contains("classifier"), "{name}");
     }
-    // Both directions look at the whole: of how many steps, only a person knows.
+    // Both directions need the whole sequence, and only the user knows its length.
     let error = import(&sample().join("cudnn_lstm_2_bidirectional.ckpt")).unwrap_err();
     assert!(error.to_string().contains("whole sequence") && error.advice().contains("--window"), "{error}");
 }
 
 #[test]
-fn a_person_names_the_prefix_the_index_a_shard_or_the_folder() {
+fn a_checkpoint_is_found_by_prefix_index_shard_or_folder() {
     let folder = tempfile::tempdir().unwrap();
     for end in [".index", ".data-00000-of-00001"] {
         fs::copy(sample().join(format!("cudnn_lstm_1.ckpt{end}")), folder.path().join(format!("m.ckpt-7{end}")))
@@ -60,7 +61,7 @@ fn a_person_names_the_prefix_the_index_a_shard_or_the_folder() {
 }
 
 fn arch(json: &str) -> Options {
-    let description: Description = serde_json::from_str(json).expect("it is a description");
+    let description: Description = serde_json::from_str(json).expect("the description is valid");
     Options { description: Some(description), ..Options::default() }
 }
 
@@ -68,15 +69,15 @@ fn from_parts(index: &[u8], shard: &[u8], options: &Options) -> Result<Imported,
     import_parts(index, "made", options, |_, _| Ok(Cursor::new(shard)))
 }
 
-/// The index and the only shard of a model of the sample.
+/// The index and the only shard of a sample model.
 fn parts(name: &str) -> (Vec<u8>, Vec<u8>) {
-    let read = |end: &str| fs::read(sample().join(format!("{name}.ckpt{end}"))).expect("it is there");
+    let read = |end: &str| fs::read(sample().join(format!("{name}.ckpt{end}"))).expect("the file is readable");
     (read(".index"), read(".data-00000-of-00001"))
 }
 
 fn options(name: &str) -> Options {
     let path = sample().join(format!("{name}.json"));
-    Options::new(Some(path.as_path()).filter(|path| path.is_file()), None).expect("it is a description")
+    Options::new(Some(path.as_path()).filter(|path| path.is_file()), None).expect("the description is valid")
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn blocks_may_be_compressed_by_snappy() {
 }
 
 #[test]
-fn a_name_that_is_missing_is_refused_with_the_nearest() {
+fn a_missing_name_is_refused_with_the_nearest() {
     let (index, shard) = parts("lstm");
     let wrong = r#"{"inputs": [{"name": "x", "size": 3}], "layers": [{"name": "rnn", "class": "LSTMCell", "prefix": "rnn/lstm_cells"}],
         "unused": ["rnn"]}"#;
@@ -110,24 +111,24 @@ fn a_name_that_is_missing_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn a_checkpoint_whose_names_do_not_tell_gives_a_description_to_start_from() {
+fn a_checkpoint_with_ambiguous_names_yields_a_draft_description() {
     for name in ["lstm", "multi_mixed", "classifier", "layers_apart", "bidirectional_stack"] {
         let (index, shard) = parts(name);
         let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
-        assert!(text.contains("its names do not tell the arguments of its layers"), "{text}");
-        let draft = &text[text.find('{').expect("it has a description")..];
+        assert!(text.contains("its names do not determine the arguments of its layers"), "{text}");
+        let draft = &text[text.find('{').expect("the error has a description")..];
         let draft = Options { window: name.starts_with("bi").then_some(4), ..arch(draft) };
         from_parts(&index, &shard, &draft).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let (index, shard) = parts("cudnn_lstm_classifier_bidirectional");
     let text = from_parts(&index, &shard, &Options::default()).unwrap_err().to_string();
-    let draft = &text[text.find('{').expect("it has a description")..];
+    let draft = &text[text.find('{').expect("the error has a description")..];
     let with_window = Options { window: Some(5), ..arch(draft) };
-    from_parts(&index, &shard, &with_window).expect("the description is one");
+    from_parts(&index, &shard, &with_window).expect("the description is complete");
 }
 
 #[test]
-fn layers_around_the_cells_are_in_the_description_to_start_from() {
+fn the_draft_description_contains_the_layers_around_the_cells() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint_contrib");
     for (name, cells) in [
         ("conv_gru", &["window", "conv", "scale", "gru"][..]),
@@ -139,7 +140,7 @@ fn layers_around_the_cells_are_in_the_description_to_start_from() {
     ] {
         let index = folder.join(format!("{name}.ckpt"));
         let text = import_with(&index, &Options::default()).unwrap_err().to_string();
-        let draft = &text[text.find('{').expect("it has a description")..];
+        let draft = &text[text.find('{').expect("the error has a description")..];
         let Imported { model, .. } =
             import_with(&index, &arch(draft)).unwrap_or_else(|error| panic!("{name}: {error}: {draft}"));
         let found: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
@@ -148,20 +149,20 @@ fn layers_around_the_cells_are_in_the_description_to_start_from() {
 }
 
 #[test]
-fn rows_of_a_table_in_parts_are_in_an_order_that_somebody_says() {
+fn the_order_of_a_partitioned_table_must_be_given() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("frameworks/tf1_checkpoint_contrib");
     let model = folder.join("embedding_partitioned.ckpt");
-    let said = fs::read_to_string(folder.join("embedding_partitioned.json")).expect("it is there");
-    import_with(&model, &arch(&said)).expect("it says how");
-    let mut silent: Description = serde_json::from_str(&said).expect("it is a description");
+    let said = fs::read_to_string(folder.join("embedding_partitioned.json")).expect("the file is readable");
+    import_with(&model, &arch(&said)).expect("the description gives the order");
+    let mut silent: Description = serde_json::from_str(&said).expect("the description is valid");
     silent.layers[0].args.clear();
     let error = import_with(&model, &Options { description: Some(silent), ..Options::default() }).unwrap_err();
-    assert!(error.to_string().contains("layer \"words\" looks up rows of \"table\", which is in parts"), "{error}");
+    assert!(error.to_string().contains("layer \"words\" looks up rows of \"table\", which is partitioned"), "{error}");
     assert!(error.advice().contains("partition_strategy"), "{}", error.advice());
 }
 
 #[test]
-fn a_tensor_of_a_name_of_its_own_must_be_there_and_fit() {
+fn a_tensor_named_in_the_description_must_exist_and_fit() {
     let variables: [(&str, &[u64], &[f32]); 3] =
         [("W", &[2, 3], &[0.5; 6]), ("b", &[3], &[0.25; 3]), ("out/kernel", &[2, 3], &[0.5; 6])];
     let (index, shard) = written(&variables, false);
@@ -180,23 +181,23 @@ fn a_tensor_of_a_name_of_its_own_must_be_there_and_fit() {
         (r#"{"kernel": "W"}"#, r#"["*"]"#, "tensor \"out/bias\" is missing"),
         ("{}", r#"["*"]"#, "list \"unused\" has tensor \"out/kernel\", which the layer needs"),
         (r#"{"kernel": "W", "bias": "b", "gain": "b"}"#, r#"["*"]"#, "tensor \"gain\" of Dense is not supported"),
-        (r#"{"kernel": "W"}"#, r#"["out"]"#, "layers have no use for tensor \"b\""),
+        (r#"{"kernel": "W"}"#, r#"["out"]"#, "layers do not use tensor \"b\""),
     ] {
         let text = with(tensors, unused).unwrap_err().to_string();
         assert!(text.contains(expected), "{text}, not {expected}");
     }
 }
 
-/// Of one unit over one feature.
+/// The prefix of a cell with one unit over one feature.
 const CUDNN: &str = "cudnn_lstm/rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell";
 
 #[test]
-fn what_an_index_claims_is_not_believed() {
+fn claims_of_an_index_are_not_trusted() {
     let kernel = format!("{CUDNN}/kernel");
     let bias = format!("{CUDNN}/bias");
     let good: [(&str, &[u64], &[f32]); 2] = [(&bias, &[4], &[0.5; 4]), (&kernel, &[2, 4], &[0.25; 8])];
     let (index, shard) = written(&good, true);
-    from_parts(&index, &shard, &Options::default()).expect("it is good");
+    from_parts(&index, &shard, &Options::default()).expect("the checkpoint is valid");
     let values = |len: usize| vec![0; len];
     let crc = |len: usize| crc32c::crc32c(&vec![0; len]);
     let whole = Entry { dtype: 1, dims: vec![2, 4], size: 32, crc: crc(32), ..Entry::default() };
@@ -216,16 +217,19 @@ fn what_an_index_claims_is_not_believed() {
     refused(Entry { shard: 1, ..whole.clone() }, "it has 1 shards, but names shard 1");
     refused(Entry { crc: 1, ..whole.clone() }, "the checksum of");
     refused(Entry { slices: vec![vec![(0, 2), (0, 4)]], ..whole.clone() }, "a slice of the partitioned variable");
-    refused(Entry { slices: vec![vec![(0, 2), (0, 3)]], ..whole.clone() }, "its slices do not make the whole");
-    refused(Entry { slices: vec![vec![(0, 2), (0, 5)]], ..whole.clone() }, "a slice is not within it");
+    refused(
+        Entry { slices: vec![vec![(0, 2), (0, 3)]], ..whole.clone() },
+        "its slices do not cover the whole variable",
+    );
+    refused(Entry { slices: vec![vec![(0, 2), (0, 5)]], ..whole.clone() }, "a slice exceeds its shape");
     refused(Entry { slices: vec![vec![(0, 2), (0, 4)]; 257], ..whole.clone() }, "it has 257 slices");
-    // Every value of a bomb would be the same bytes of the shard.
+    // Every variable of this bomb shares the same bytes of the shard.
     let entry = whole.encode();
     let mut pairs: Vec<Pair> = (0..1000).map(|k| (format!("v{k:04}").into_bytes(), entry.clone())).collect();
     pairs.insert(0, header(1));
     let error = from_parts(&table(&pairs, 50, true), &values(32), &Options::default()).unwrap_err();
-    assert!(error.to_string().contains("lies where another variable does"), "{error}");
-    // Names that share a prefix take more in memory than in the file.
+    assert!(error.to_string().contains("overlaps another variable"), "{error}");
+    // Names that share a prefix take more memory than file.
     let long = "x".repeat(4000);
     let mut pairs: Vec<Pair> = (0..2000).map(|k| (format!("{long}{k:04}").into_bytes(), entry.clone())).collect();
     pairs.insert(0, header(1));
@@ -236,7 +240,7 @@ fn what_an_index_claims_is_not_believed() {
     assert!(error.to_string().contains("300 shards"), "{error}");
 }
 
-/// With checksums that fit, so that nothing else is wrong.
+/// The checksums are right, so that nothing else is wrong.
 #[test]
 fn a_hostile_table_is_refused() {
     let good = block(&[header(1)]);
@@ -248,13 +252,13 @@ fn a_hostile_table_is_refused() {
     let as_they_are = |places: &[Place], _: Place| places.to_vec();
     let pairs = [header(1), (b"v".to_vec(), Entry { dtype: 1, ..Entry::default() }.encode())];
     refused(&[(0, block(&pairs))], &as_they_are, "which does not make 0 bytes");
-    // Handles in a circle: the index names itself, or a block again and again.
+    // Circular handles: the index refers to itself, or repeatedly to one block.
     refused(&[(0, good.clone())], &|_, own| vec![own], "an entry of its index is damaged");
     refused(&[(0, good.clone())], &|places, own| vec![places[0], own, own], "is damaged");
     refused(&[(0, good.clone())], &|places, _| vec![places[0]; 200], "names a block at byte 0 twice");
     refused(&[(0, good.clone()), (0, good.clone())], &|places, _| vec![places[1], places[0]], "twice");
     refused(&[(0, good.clone()), (0, good.clone())], &as_they_are, "the keys of its index are not in order");
-    // Absurd sizes.
+    // Impossible sizes.
     for place in [(u64::MAX, 9), (0, u64::MAX), (u64::MAX, u64::MAX), (1 << 40, 1 << 40), (0, 1 << 30)] {
         refused(&[(0, good.clone())], &|_, _| vec![place], "it is cut off, or not an index");
     }
@@ -262,8 +266,8 @@ fn a_hostile_table_is_refused() {
     refused(&[(0, vec![0; 3])], &as_they_are, "more restarts than bytes");
     refused(&[(0, vec![0xff; 4])], &as_they_are, "more restarts than bytes");
     let entry = |head: &[u8]| [head, &[0; 4], &1_u32.to_le_bytes()].concat();
-    refused(&[(0, entry(&[9, 0, 0]))], &as_they_are, "a key of its index has 9 bytes of the one before it");
-    refused(&[(0, entry(&[0, 0xff, 0x7f, 0]))], &as_they_are, "and 16383 more");
+    refused(&[(0, entry(&[9, 0, 0]))], &as_they_are, "a key of its index shares 9 bytes with the previous key");
+    refused(&[(0, entry(&[0, 0xff, 0x7f, 0]))], &as_they_are, "and has 16383 more");
     let endless = [&[0, 0][..], &[0xff; 9], &[1]].concat();
     refused(
         &[(0, entry(&endless))],
@@ -271,7 +275,7 @@ fn a_hostile_table_is_refused() {
         "an entry of its index needs 18446744073709551615 bytes, 0 are left",
     );
     refused(&[(0, entry(&[0xff; 11]))], &as_they_are, "is cut off or longer than 64 bits");
-    // Bombs of snappy: what is claimed and what is there.
+    // Snappy bombs: the claimed size, and the actual size.
     let claims = |len: u64| [&length(len)[..], &[0; 6]].concat();
     for len in [1 << 31, (1 << 32) - 1, 4 << 20, 1000] {
         refused(&[(1, claims(len))], &as_they_are, &format!("claims {len} bytes"));
@@ -280,13 +284,14 @@ fn a_hostile_table_is_refused() {
     refused(&[(1, claims(100))], &as_they_are, "the block at byte 0 of its index: snappy");
     let bomb = snap::raw::Encoder::new().compress_vec(&vec![0; (4 << 20) + 1]).unwrap();
     refused(&[(1, bomb)], &as_they_are, "claims 4194305 bytes");
-    // As many as it likes: one is in memory at a time, and this many zeros are one key too few.
+    // Any number of large blocks is allowed, since only one is in memory at a time; these are refused only for their
+    // keys.
     let largest = snap::raw::Encoder::new().compress_vec(&vec![0; 4 << 20]).unwrap();
     refused(&vec![(1, largest); 100], &as_they_are, "the keys of its index are not in order");
 }
 
 #[test]
-fn what_is_no_weight_is_skipped_by_its_name() {
+fn variables_that_are_not_weights_are_skipped_by_name() {
     let (kernel, bias) = (format!("{CUDNN}/kernel"), format!("{CUDNN}/bias"));
     let slot = format!("{CUDNN}/kernel/Adam_1");
     let variables: [(&str, &[u64], &[f32]); 4] = [
@@ -303,7 +308,7 @@ fn what_is_no_weight_is_skipped_by_its_name() {
 }
 
 #[test]
-fn a_dense_layer_behind_is_told_by_its_names_too() {
+fn a_dense_layer_behind_the_cells_is_recognized_by_its_names() {
     let (kernel, bias) = (format!("{CUDNN}/kernel"), format!("{CUDNN}/bias"));
     let variables: [(&str, &[u64], &[f32]); 4] = [
         (&bias, &[4], &[0.5; 4]),
@@ -316,7 +321,7 @@ fn a_dense_layer_behind_is_told_by_its_names_too() {
     let cells: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
     assert_eq!(cells, ["lstm", "dense"]);
     assert!(notes[0].ends_with("-> logits Dense, no activation behind"), "{notes:?}");
-    // One that does not fit is not guessed at.
+    // A layer that does not fit is not guessed.
     let mut variables = variables;
     variables[3] = ("logits/kernel", &[3, 3], &[1.0; 9]);
     let (index, shard) = written(&variables, false);
@@ -350,20 +355,16 @@ fn damaged_checkpoints_never_panic() {
     }
 }
 
-#[test]
-fn the_corpus_of_import_checkpoint_passes() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_checkpoint");
-    let files = fs::read_dir(&folder).expect("the corpus is there");
-    let mut models = 0;
-    for file in files {
-        let path = file.expect("the corpus can be read").path();
-        println!("{}", path.display());
-        models += usize::from(import_checkpoint(&fs::read(path).expect("it can be read")));
-    }
-    assert!(models >= seeds().len(), "{models} of {} seeds are models", seeds().len());
+fn corpus() -> Corpus {
+    Corpus { target: "import_checkpoint", seeds: seeds() }
 }
 
-/// Real checkpoints, and variables of which one is made.
+#[test]
+fn the_corpus_of_import_checkpoint_passes() {
+    corpus().passes(0, import_checkpoint);
+}
+
+/// Samples, and lists of variables from which checkpoints are generated.
 fn seeds() -> BTreeMap<String, Vec<u8>> {
     let mut seeds = BTreeMap::new();
     for name in ["cudnn_lstm_1", "cudnn_gru_2"] {
@@ -436,11 +437,7 @@ fn seeds() -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-#[ignore = "writes the seeds into the repository"]
+#[ignore = "records the digests of the seeds and writes the seeds to target/fuzz"]
 fn regenerate() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import_checkpoint");
-    fs::create_dir_all(&folder).expect("the folder can be made");
-    for (name, bytes) in seeds() {
-        fs::write(folder.join(name), bytes).expect("the file can be written");
-    }
+    corpus().regenerate();
 }

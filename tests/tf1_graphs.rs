@@ -1,16 +1,16 @@
 //! Frozen graphs that TensorFlow wrote and ran (`frameworks/tf1_graph.py`, `tf1_graph_contrib.py`, `tf2_graph.py`):
-//! every one imports, and gives what TensorFlow gave.
+//! every one imports and computes TensorFlow's outputs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tidegate::{Numeric, State};
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::data::read_tensors;
+use tidegate_model::format::{Options, import_with};
 use tidegate_tests::images::AlignedBytes;
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::data::read_tensors;
-use tidegate_tools::format::{Options, import_with};
 
-/// Worst output against TensorFlow's.
+/// Largest allowed difference from TensorFlow's output.
 const BOUND: f32 = 1e-5;
 
 fn folders() -> Vec<PathBuf> {
@@ -19,7 +19,7 @@ fn folders() -> Vec<PathBuf> {
     std::iter::once(own).chain(more.filter(|more| more.is_dir())).collect()
 }
 
-/// Every output that a sequence gives, one behind the other.
+/// All outputs of a sequence, concatenated.
 fn outputs(model: &Canonical, x: &[f32]) -> Vec<f32> {
     let image = AlignedBytes::pack(model, Numeric::F32);
     let model = image.model().endless();
@@ -34,7 +34,7 @@ fn outputs(model: &Canonical, x: &[f32]) -> Vec<f32> {
     all
 }
 
-/// The worst difference of what counts: all of a sequence, or the last output for what a graph gives once.
+/// The largest difference: over all outputs of a sequence, or in the last output for graphs with a single output.
 fn worst(model: &Canonical, case: &BTreeMap<String, Tensor>) -> Result<f32, String> {
     let (input, expected) = (&case["input"], &case["output"]);
     let all = outputs(model, &input.data);
@@ -48,7 +48,7 @@ fn worst(model: &Canonical, case: &BTreeMap<String, Tensor>) -> Result<f32, Stri
 }
 
 #[test]
-fn graphs_that_tensorflow_wrote_give_what_tensorflow_gives() {
+fn graphs_that_tensorflow_wrote_compute_the_outputs_of_tensorflow() {
     let (mut passed, mut failed) = (0, Vec::new());
     for folder in folders() {
         let mut files: Vec<PathBuf> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();

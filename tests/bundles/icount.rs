@@ -1,20 +1,21 @@
-//! One recurrent layer each, input as wide as the state, weights that are not trivial: what `cargo xtask icount` counts.
+//! The networks that `cargo xtask icount` counts: one recurrent layer each, with as many inputs as units and random
+//! weights.
 
 use std::io;
 use std::path::Path;
 
-use tidegate::image::Layout;
-use tidegate::{Numeric, cell::CellKind};
+use tidegate::internals::cell::CellKind;
+use tidegate::{Layout, Numeric};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::{PackError, pack_with};
+use tidegate_model::quantize::Ranges;
 use tidegate_tests::bytes::in_bytes;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::{PackError, pack_with};
-use tidegate_tools::quantize::Ranges;
 
 use crate::Bundle;
 
-/// What the table calls it, the cell and its options.
+/// Name in the table, cell and options.
 const CELLS: [(&str, CellKind, &[&str]); 6] = [
     ("lstm", CellKind::Lstm, &[]),
     ("gru", CellKind::Gru, &[]),
@@ -24,20 +25,20 @@ const CELLS: [(&str, CellKind, &[&str]); 6] = [
     ("min_gru", CellKind::MinGru, &[]),
 ];
 const SIZES: [usize; 4] = [16, 32, 64, 128];
-/// Steps that are measured at a time: a tick of the timer, 40 instructions, is 5 of a step.
+/// Steps for each measurement. A tick of the timer is 40 instructions, or 5 instructions per step.
 const STEPS: u32 = 8;
 
-/// A layer and how far its values reach.
+/// A layer and the ranges of its values.
 pub struct Network {
     cell: &'static str,
     size: usize,
     model: Canonical,
     ranges: Ranges,
-    /// The same as a model that is in integers of 8 bits, if it can be.
+    /// The same model for 8-bit integers, if the cell has that form.
     in_bytes: Option<Canonical>,
 }
 
-/// All of them.
+/// All networks that are counted.
 pub fn networks() -> Vec<Network> {
     let mut rng = Rng::new(16);
     let pairs = CELLS.iter().flat_map(|cell| SIZES.map(|size| (cell, size)));
@@ -53,8 +54,8 @@ pub fn networks() -> Vec<Network> {
         .collect()
 }
 
-/// Each in those of these layouts that its numeric has. A line has what the table says of it: cell, numeric, layout, size,
-/// multiply-accumulates of a step.
+/// Writes each network in each layout that its numeric has. The line of text holds the columns of the table: cell,
+/// numeric, layout, size, multiply-accumulates of a step.
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(STEPS);
     for network in networks {
@@ -64,11 +65,11 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 let image = match pack_with(model, numeric, &network.ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
-                    // What has no form in a numeric has no figures in it.
+                    // A cell without a form in a numeric has no figures there.
                     Err(PackError::Quantize(_)) => continue,
                     Err(error) => panic!("{} {}: {error}", network.cell, numeric.name()),
                 };
-                let model = image.model().expect("the packer's images are whole");
+                let model = image.model().expect("the packer's images are valid");
                 let macs: usize = model.nodes().map(|node| node.macs()).sum();
                 let line = format!("{} {} {} {} {macs}", network.cell, numeric.name(), layout.name(), network.size);
                 bundle.push(image.bytes(), &[], &line);

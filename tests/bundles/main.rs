@@ -1,5 +1,5 @@
-//! Writes what the programs `same_bits` and `icount` of the firmware read, and what the host says to it: `bundles FOLDER`
-//! makes in it a folder for each layout. `cargo xtask qemu` and `cargo xtask icount` call it.
+//! Writes the input files of the firmware programs `same_bits` and `icount` with the results that the host computes.
+//! `bundles FOLDER` creates a subfolder for each layout. `cargo xtask qemu` and `cargo xtask icount` call it.
 
 mod icount;
 mod same_bits;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
-use tidegate::image::Layout;
+use tidegate::Layout;
 
 fn main() -> ExitCode {
     let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("error: say which folder to write to");
+        eprintln!("error: give the folder to write to");
         return ExitCode::from(2);
     };
     let (networks, counted) = (same_bits::networks(), icount::networks());
@@ -29,12 +29,12 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What firmware reads that was built for a layout.
+/// The layouts that firmware built for one layout can read.
 fn layouts(own: Layout) -> Vec<Layout> {
     if own == Layout::Portable { vec![own] } else { vec![Layout::Portable, own] }
 }
 
-/// A file as `firmware-examples/src/bundle.rs` reads it, and a line of text for each of its cases.
+/// A file that `firmware-examples/src/bundle.rs` reads, and a line of text for each of its cases.
 struct Bundle {
     bytes: Vec<u8>,
     lines: String,
@@ -46,7 +46,7 @@ impl Bundle {
     }
 
     fn push(&mut self, image: &[u8], inputs: &[i16], line: &str) {
-        let lengths = [image.len(), inputs.len()].map(|len| u32::try_from(len).expect("it fits a microcontroller"));
+        let lengths = [image.len(), inputs.len()].map(|len| u32::try_from(len).expect("the length fits in 32 bits"));
         self.bytes.extend(lengths.iter().flat_map(|len| len.to_le_bytes()));
         let inputs: Vec<u8> = inputs.iter().flat_map(|x| x.to_le_bytes()).collect();
         for part in [image, &inputs] {
@@ -56,7 +56,7 @@ impl Bundle {
         self.lines.extend([line, "\n"]);
     }
 
-    /// `NAME.bin` and `NAME.txt`.
+    /// Writes `NAME.bin` and `NAME.txt`.
     fn write(&self, folder: &Path, name: &str) -> io::Result<()> {
         fs::write(folder.join(format!("{name}.bin")), &self.bytes)?;
         fs::write(folder.join(format!("{name}.txt")), &self.lines)

@@ -1,34 +1,32 @@
-//! Networks in integers, and the hash of what the host's scalar code gives for each: the published keyword spotters over
-//! real speech, every cell with every option, and every width of the inner loops.
+//! Integer networks with the hash of the outputs that the host's scalar code computes: the published keyword spotters
+//! over real speech, every cell with every option, and every width of the inner loops.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
-use tidegate::image::Layout;
-use tidegate::{Model, Numeric, State};
+use tidegate::internals::{activation::Activation, cell::CellKind};
+use tidegate::{Layout, Model, Numeric, State};
+use tidegate_model::canonical::{Canonical, Schedule};
+use tidegate_model::data::{read_audio_at, read_index};
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::pack::{PackError, pack, pack_with};
+use tidegate_model::quantize::Ranges;
+use tidegate_model::runner::clip_features;
 use tidegate_tests::images::small_models;
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
-use tidegate_tools::canonical::{Canonical, Schedule};
-use tidegate_tools::data::{read_audio_at, read_index};
-use tidegate_tools::load::{self, ImageBuffer, Settings};
-use tidegate_tools::pack::{PackError, pack, pack_with};
-use tidegate_tools::quantize::Ranges;
-use tidegate_tools::runner::clip_features;
 
 use crate::Bundle;
 
-/// Of each keyword spotter.
+/// Steps of each keyword spotter.
 const SPEECH_STEPS: usize = 500;
-/// Of the others: enough that a state comes back, and a window is full.
+/// Steps of the other networks: enough for a state to feed back and for a window to fill.
 const STEPS: usize = 9;
-/// Columns of the finer and of the coarser part that the sweep goes through: all remainders of what the kernels take at once.
+/// Number of columns of the finer and of the coarser part in the sweep: every remainder of the kernels' unrolling.
 const COLUMNS: usize = 35;
 const UNITS: usize = 20;
 
-/// A network, how far its values reach, and what it is fed with.
+/// A network, the ranges of its values, and its inputs.
 pub struct Network {
     name: String,
     model: Canonical,
@@ -36,7 +34,7 @@ pub struct Network {
     inputs: Vec<f32>,
 }
 
-/// All of them.
+/// All networks.
 pub fn networks() -> Vec<Network> {
     let mut networks = spotters();
     let mut rng = Rng::new(6);
@@ -45,7 +43,7 @@ pub fn networks() -> Vec<Network> {
             networks.push(Network::drawn(&mut rng, &variant, input, units));
         }
     }
-    // Windows and what runs over them, tables, a chain under a schedule.
+    // Windows and the nodes over them, embeddings, and a chain with a schedule.
     for (name, model) in small_models() {
         if model.architecture.inputs.len() == 1 && model.architecture.outputs.len() == 1 {
             networks.push(Network::new(&mut rng, name, model));
@@ -61,7 +59,7 @@ pub fn networks() -> Vec<Network> {
             networks.push(Network::drawn(&mut rng, &identity(plain(CellKind::Dense)), columns, units));
         }
     }
-    // More rows than a kernel is given at once, and every remainder of units that are updated at once.
+    // More rows than a kernel receives at once, and every remainder of the units that are updated at once.
     for units in (1..=40).chain([67, 130]) {
         for kind in [CellKind::Lstm, CellKind::Gru] {
             networks.push(Network::drawn(&mut rng, &plain(kind), 1 + 7 * units % 19, units));
@@ -83,7 +81,7 @@ impl Network {
         Self { name, model, ranges, inputs }
     }
 
-    /// None if the numeric has no form of it, which the plain ones all have.
+    /// Packs the network, or returns `None` if the numeric has no form of it. Plain networks have all forms.
     fn pack(&self, numeric: Numeric, layout: Layout) -> Option<ImageBuffer> {
         match pack_with(&self.model, numeric, &self.ranges, layout) {
             Ok(image) => Some(ImageBuffer::new(&image)),
@@ -97,30 +95,31 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// Each runs endlessly over clips of speech, one after the other.
+/// The shipped keyword spotters, each run endlessly over clips of speech that follow each other.
 fn spotters() -> Vec<Network> {
     ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"].map(spotter).into()
 }
 
 fn spotter(name: &str) -> Network {
     let file = repository(&format!("assets/hello_edge/{name}.pb"));
-    let mut model = load::canonical(&file, &Settings::default()).expect("a shipped model").model;
+    let mut model = load::canonical(&file, &Settings::default()).expect("the shipped model is readable").model;
     model.architecture.schedule = Schedule::Endless;
-    let image = ImageBuffer::new(&pack(&model, Numeric::F32).expect("it packs"));
-    let loaded = image.model().expect("the packer's images are whole");
-    let mfcc = loaded.front_end().expect("a keyword spotter hears");
+    let image = ImageBuffer::new(&pack(&model, Numeric::F32).expect("the model packs"));
+    let loaded = image.model().expect("the packer's images are valid");
+    let mfcc = loaded.front_end().expect("a keyword spotter has a front end");
     let mut inputs = Vec::new();
-    for clip in read_index(&repository("assets/speech_commands/index.csv")).expect("the shipped clips") {
-        let samples = read_audio_at(&clip.path, mfcc.settings().sample_rate).expect("a shipped clip").samples;
-        inputs.extend(clip_features(mfcc, &samples).expect("a clip is long enough"));
+    for clip in read_index(&repository("assets/speech_commands/index.csv")).expect("the shipped index is readable") {
+        let samples =
+            read_audio_at(&clip.path, mfcc.settings().sample_rate).expect("a shipped clip is readable").samples;
+        inputs.extend(clip_features(mfcc, &samples).expect("the clip is long enough"));
     }
     assert!(inputs.len() >= SPEECH_STEPS * loaded.input_size(), "the clips have too few frames");
     inputs.truncate(SPEECH_STEPS * loaded.input_size());
-    let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("it runs");
+    let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("the model runs");
     Network { name: name.to_owned(), model, ranges, inputs }
 }
 
-/// Every network in these layouts; a line has the hash and says what it is.
+/// Writes every network in these layouts. The line of text is the hash and a description.
 pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Result<()> {
     let mut bundle = Bundle::new(0);
     let mut cells = BTreeSet::new();
@@ -128,9 +127,9 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
         let (mut first, mut integers) = (None, Vec::new());
         for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
             let Some(image) = network.pack(numeric, layout) else { continue };
-            let model = image.model().expect("the packer's images are whole");
+            let model = image.model().expect("the packer's images are valid");
             if integers.is_empty() {
-                let scale = model.inputs().next().expect("it has an input").scale;
+                let scale = model.inputs().next().expect("the model has an input").scale;
                 integers = network.inputs.iter().map(|x| (x / scale).round().clamp(-32767.0, 32767.0) as i16).collect();
             }
             let hash = hash(&model, &integers);
@@ -147,7 +146,7 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
     bundle.write(folder, "same_bits")
 }
 
-/// As `firmware-examples/src/bin/same_bits.rs` does it.
+/// The same hash as in `firmware-examples/src/bin/same_bits.rs`.
 fn hash(model: &Model<'_>, inputs: &[i16]) -> u64 {
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
     let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");

@@ -1,7 +1,7 @@
 """Fits the coefficients of core/src/tanh.rs: python3 tests/fit/tanh.py (numpy, scipy).
 
-P of e^(2r) - 1 = 2r + r² P(r), |r| <= ln 2 / 4, for the least relative error: by linear programming, one coefficient
-after the other, each rounded to f32 before the rest is fitted again.
+P in e^(2r) - 1 = 2r + r² P(r), |r| <= ln 2 / 4, is fitted for the least relative error by linear programming, one
+coefficient after the other. Each coefficient is rounded to f32 before the remaining ones are fitted again.
 """
 
 import numpy as np

@@ -1,9 +1,10 @@
 """Fits the table of cpu-fused/src/arch/x86_64/tanh_avx512.rs: python3 tests/fit/tanh_table.py (numpy, scipy).
 
-tanh x = Σ cₖ tᵏ, t = y - left edge, y = 13/8 x + 1, on 32 segments of 0 <= x < 9.23, where tanh rounds to 1: eight between 1
-and 2, eight between 2 and 4, and so on, so that the bits of y below its leading one and two of its exponent's say which. For the
-least absolute error: by linear programming, one coefficient after the other, each rounded to f32 before the rest is fitted
-again. The first segment begins with 0 and 8/13: what is close to 0 keeps its digits.
+tanh x = Σ cₖ tᵏ, t = y - left edge, y = 13/8 x + 1, on 32 segments of 0 <= x < 9.23, where tanh rounds to 1: eight
+between 1 and 2, eight between 2 and 4, and so on, so that the segment follows from the bits of y below its leading one
+and two bits of its exponent. The fit minimizes the absolute error by linear programming, one coefficient after the
+other. Each coefficient is rounded to f32 before the remaining ones are fitted again. The first segment starts with the
+coefficients 0 and 8/13, so that values near 0 keep their precision.
 """
 
 import numpy as np
@@ -36,7 +37,7 @@ table, worst = np.zeros((DEGREE + 1, 32)), 0.0
 for octave in range(4):
     for segment in range(8):
         y = 2.0**octave * (1 + segment / 8)
-        # Of the exponent 127 + octave, the two lowest bits.
+        # The two lowest bits of the exponent 127 + octave.
         index = (127 + octave) % 4 * 8 + segment
         table[:, index], error = fit(y, 2.0**octave / 8)
         worst = max(worst, error)

@@ -1,10 +1,10 @@
-"""Models that Keras 1 itself has written, and what it computes with them.
+"""Writes models with Keras 1 and records their outputs.
 
     python3.6 -m venv venv && venv/bin/pip install -r tests/frameworks/keras1.requirements.txt
     venv/bin/python tests/frameworks/keras1.py FOLDER [SEED]
 
-`model.save` writes NAME.h5, `model.save_weights` NAME.weights.h5; what lies beside them is said in keras_golden.py. The
-sample in tests/frameworks/keras1 is that of seed 1.
+`model.save` writes NAME.h5, `model.save_weights` NAME.weights.h5; keras_golden.py describes the files beside them. The
+sample in tests/frameworks/keras1 is seed 1.
 """
 
 import json
@@ -32,7 +32,7 @@ def sequential(shape, *layers, **batch):
 
 
 def alone(cls, known=True, last=True, batch=None, sequences=1, activations=False, **args):
-    """One recurrent layer. Of a sequence of unknown length every step counts."""
+    """One recurrent layer. If the length of the sequence is unknown, every step counts."""
 
     def build(c):
         given = dict(args)
@@ -116,7 +116,7 @@ def merged(mode):
 
 
 def two_branches(c):
-    """Sequential over the merge of two Sequentials, which has two inputs."""
+    """Sequential over the merge of two Sequentials, with two inputs."""
     steps = c.size(4, 8)
     left = sequential([steps, c.size()], L.LSTM(c.size(3)))
     right = sequential([steps, c.size()], L.GRU(c.size(3)))

@@ -1,15 +1,16 @@
-"""Models that Keras 2 itself has written, and what it computes with them.
+"""Writes models with Keras 2 and records their outputs.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/keras2.requirements.txt
     venv/bin/python tests/frameworks/keras2.py FOLDER [SEED]
 
-`model.save` writes NAME.h5, `model.save_weights` NAME.h5 or NAME.weights.h5; what lies beside them is said in keras_golden.py. The
-sample in tests/frameworks/keras2 is a part of seed 1 (`--sample`).
+`model.save` writes NAME.h5, `model.save_weights` NAME.h5 or NAME.weights.h5; keras_golden.py describes the files beside
+them. The sample in tests/frameworks/keras2 is a part of seed 1 (`--sample`).
 
-The same script runs on older Kerases. Under TensorFlow 1.15 (Python 3.7, keras2.tensorflow1.requirements.txt) it also
-writes models with CuDNNLSTM and CuDNNGRU, which run on a GPU only: what comes out is computed by LSTM and GRU, into
-which Keras loads their weights itself. The sample of that is tests/frameworks/keras2_tensorflow1. Where the variable
-TIDEGATE_KERAS is `keras`, it is the package of this name with Theano or TensorFlow 1 under it.
+The same script runs with older versions of Keras. Under TensorFlow 1.15 (Python 3.7,
+keras2.tensorflow1.requirements.txt) it also writes models with CuDNNLSTM and CuDNNGRU. These layers run only on a GPU,
+so their outputs are computed by LSTM and GRU layers into which Keras itself loads the weights. That sample is
+tests/frameworks/keras2_tensorflow1. With the environment variable TIDEGATE_KERAS=keras, the script uses the package
+`keras` over Theano or TensorFlow 1.
 """
 
 import json
@@ -42,7 +43,7 @@ VERSION = keras.__version__
 
 
 def cudnn(name, build):
-    """A model with layers for cuDNN, and the same with layers that run anywhere; `build(k, lstm, gru)` gives either."""
+    """A model with cuDNN layers, and the same model with portable layers; `build(k, lstm, gru)` builds either."""
 
     def both(k):
         v1 = tf.compat.v1.keras.layers
@@ -105,7 +106,7 @@ CUDNN = {
 
 
 def models():
-    """Those that this Keras has; the older ones in a smaller number, as their files differ in few things."""
+    """The models that this Keras supports; fewer for older versions, whose files differ little."""
     if not OLD:
         return dict(MODELS, double=alone("GRU", dtype="float64"))
     names = [
@@ -125,14 +126,14 @@ def fresh():
         return
     keras.backend.clear_session()
     if not ALONE and OLD:
-        # What is not computed needs no kernel.
+        # A pruned graph needs no kernels for the parts that do not run.
         graph = tf.compat.v1.GraphOptions(place_pruned_graph=True)
         config = tf.compat.v1.ConfigProto(graph_options=graph)
         keras.backend.set_session(tf.compat.v1.Session(config=config))
 
 
 def save(net, name, folder):
-    # The last of Keras 2 write what is called so as Keras 3 does.
+    # The last versions of Keras 2 write a file of this name as Keras 3 does.
     file = name + (".weights.h5" if net.arch == "json" else ".h5")
     if net.arch is not None:
         net.model.save_weights(os.path.join(folder, file))
@@ -167,7 +168,7 @@ def main():
 
         def predict(values):
             x = values if len(values) > 1 else values[0]
-            # Nothing is compiled where Keras can run without.
+            # Without compiling, where this Keras can run uncompiled models.
             y = computes.predict(x, batch_size=1, verbose=0) if OLD else computes(x, training=False)
             return y if isinstance(y, list) else [y]
 

@@ -1,11 +1,11 @@
-"""Models that Keras 3 itself has written, and what it computes with them.
+"""Writes models with Keras 3 and records their outputs.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/keras3.requirements.txt
     venv/bin/python tests/frameworks/keras3.py FOLDER [SEED]
 
-`model.save` writes NAME.keras, or NAME.h5 as Keras 2 did; `model.save_weights` writes NAME.weights.h5. What lies beside
-them is said in keras_golden.py. The sample in tests/frameworks/keras3 is a part of seed 1 (`--sample`).
-KERAS_BACKEND says what Keras computes with; TensorFlow takes a minute, JAX several, and NumPy loses masks.
+`model.save` writes NAME.keras, or NAME.h5 as Keras 2 did; `model.save_weights` writes NAME.weights.h5. keras_golden.py
+describes the files beside them. The sample in tests/frameworks/keras3 is a part of seed 1 (`--sample`). KERAS_BACKEND
+selects the backend: TensorFlow takes a minute, JAX several, and NumPy loses masks.
 """
 
 import json
@@ -25,7 +25,7 @@ logging.set_verbosity(logging.ERROR)
 
 
 def normalized(k):
-    """Preprocessing within the model, its statistics among the weights."""
+    """Preprocessing layers within the model, with their statistics among the weights."""
     c, L = k.chance, k.layers
     size = c.size()
     norm = L.Normalization(mean=list(map(float, c.normal([size]))), variance=[float(abs(v)) + 0.5 for v in c.normal([size])])
@@ -42,7 +42,7 @@ def grouped(k):
 
 
 def depthwise(k):
-    """Convolutions of each feature by itself."""
+    """Depthwise convolutions."""
     c, L = k.chance, k.layers
     model = k.sequential(
         [c.size(8, 12), c.size(2, 6)], L.DepthwiseConv1D(3, depth_multiplier=c.pick(1, 2), padding="valid"),
@@ -60,14 +60,14 @@ def gated(k):
 
 
 def functional_json(k):
-    """Weights of a graph, with the architecture in Keras's own words."""
+    """A weights file of a functional model, with the architecture in Keras's own JSON."""
     c, L = k.chance, k.layers
     x = k.input(c.size(4, 8), c.size())
     y = L.Concatenate()([L.LSTM(c.size(3))(x), L.GRU(c.size(3), go_backwards=True)(x)])
     return Net(k.functional(x, L.Dense(3, activation="softmax")(y)), arch="json")
 
 
-# Those that are written as Keras 2 wrote them, too.
+# Models that are also written in the format of Keras 2.
 LEGACY = ["lstm", "gru_reset_before", "gru_hard_sigmoid", "bidirectional_concat", "cells", "masking", "nested",
           "keywords_conv1d", "trained"]
 
@@ -83,7 +83,7 @@ def models():
     return found
 
 
-# Too large for the sample, or in that of Keras 2.
+# Too large for the sample, or already in that of Keras 2.
 MORE_OUTSIDE = ["deep", "legacy_nested", "legacy_keywords_conv1d", "legacy_trained"]
 
 

@@ -1,9 +1,10 @@
-"""What the scripts of the three Kerases share: chance, weights, and the files beside a model. Runs on Python 3.6.
+"""Shared by the scripts for the three versions of Keras: random choices, weights, and the files beside a model. Runs on
+Python 3.6.
 
-For each model: NAME.h5, NAME.keras or NAME.weights.h5 as Keras writes it; NAME.json with the architecture where the file
-has only weights (`--arch`); and NAME.golden.safetensors with `input`, `input_1`, ..., one row of features for each step,
-`output`, `output_1`, ..., and in its metadata `model`, `arch` and `window`. Where the length of a sequence is known,
-the input may be several sequences, one after the other.
+For each model: NAME.h5, NAME.keras or NAME.weights.h5 as Keras writes it; NAME.json with the architecture if the file
+has only weights (`--arch`); and NAME.golden.safetensors with `input`, `input_1`, ..., one row of features for each
+step, `output`, `output_1`, ..., and in its metadata `model`, `arch` and `window`. If the length of a sequence is known,
+the input may be several concatenated sequences.
 """
 
 import argparse
@@ -22,8 +23,8 @@ def options(description):
     parser.add_argument("folder")
     parser.add_argument("number", metavar="seed", type=int, nargs="?", default=1)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--only", help="models whose names have this in them")
-    parser.add_argument("--sample", action="store_true", help="no more than what is in the repository")
+    parser.add_argument("--only", help="only models whose names contain this")
+    parser.add_argument("--sample", action="store_true", help="only the models in the repository")
     given = parser.parse_args()
     if given.seed is None:
         given.seed = given.number
@@ -32,11 +33,11 @@ def options(description):
 
 
 class Chance:
-    """Sizes, choices and weights of one model; those of another do not depend on them."""
+    """Sizes, choices and weights of one model, independent of those of other models."""
 
     def __init__(self, seed, name):
         self.rng = np.random.RandomState((seed * 1000003 + zlib.crc32(name.encode())) % (1 << 32))
-        # Whether something recurrent may grow with every step: its weights are small then.
+        # Whether recurrent values may grow with every step; the weights are small then.
         self.grows = False
 
     def size(self, low=2, high=9):
@@ -52,7 +53,7 @@ class Chance:
         return (self.rng.standard_normal(shape) * scale).astype(np.float32)
 
     def activation(self):
-        """Of a recurrent layer's candidate."""
+        """Activation of a recurrent layer's candidate."""
         name = self.pick("tanh", "tanh", "softsign", "sigmoid", "hard_sigmoid", "relu", "elu", "selu", "linear", "softplus")
         self.grows = self.grows or name in ("relu", "elu", "selu", "linear", "softplus")
         return name
@@ -61,7 +62,7 @@ class Chance:
         return self.pick("sigmoid", "hard_sigmoid", "sigmoid", "tanh")
 
     def weights(self, names, shapes):
-        """Far from zero, so that no part of a network is dead; statistics as if it had been trained."""
+        """Random values far from zero, so that no part of a network is inactive, and statistics as after training."""
         values = []
         for name, shape in zip(names, shapes):
             recurrent = "recurrent_kernel" in name or "_U" in name
@@ -73,12 +74,13 @@ class Chance:
 
 
 class Net:
-    """A model and how it is run.
+    """A model and how to run it.
 
-    inputs: makes the rows of an input of so many steps, for each input; sequences: how many, if their length is known;
-    steps: of a sequence whose length is not known; prefixes: every step's output counts, each as that of a sequence
-    which ends there; window: what a person has to say; arch: the architecture of a file of weights, "json" for Keras's
-    own; native: a model with the same weights that computes what comes out.
+    inputs: makes the rows of an input with a given number of steps, for each input. sequences: their number, if their
+    length is known. steps: the length of a sequence whose length is not fixed. prefixes: the output of every step
+    counts, as that of a sequence that ends there. window: the window length that the user must give. arch: the
+    architecture of a weights file, "json" for Keras's own. native: a model with the same weights that computes the
+    outputs.
     """
 
     def __init__(self, model, inputs=None, sequences=1, steps=None, prefixes=False, window=False, arch=None, mask=None,
@@ -89,7 +91,7 @@ class Net:
 
 
 def spread(layer, chance, shape):
-    """For Kerases in which a model lists its weights in another order than the one in which it takes them."""
+    """Sets weights where a Keras lists a model's weights in another order than the one it accepts."""
     if getattr(layer, "layers", None):
         for inner in layer.layers:
             spread(inner, chance, shape)
@@ -106,7 +108,7 @@ def rows(net, chance, shapes):
         full = [steps] + list(shape[1:])
         x = net.inputs(full) if net.inputs else chance.normal(full)
         if net.mask is not None:
-            # Steps that do not count: anywhere, also the first and the last ones.
+            # Masked steps: anywhere, including the first and the last ones.
             x[chance.rng.uniform(size=steps) < 0.35] = net.mask
         made.append(np.asarray(x, np.float32))
     return made
@@ -126,7 +128,7 @@ def expected(net, inputs, shapes, predict):
 
 
 def write(folder, name, file, net, inputs, outputs, versions, arch=None):
-    """What lies beside the model's own file."""
+    """Writes the files beside the model's own file."""
     metadata = dict(versions, model=file)
     if arch is not None:
         metadata["arch"] = name + ".json"
@@ -145,7 +147,7 @@ def write(folder, name, file, net, inputs, outputs, versions, arch=None):
 
 
 def save_tensors(path, tensors, metadata):
-    """A safetensors file; the package does not install on the oldest Pythons."""
+    """Writes a safetensors file, because the package does not install on the oldest Python versions."""
     header, data = {"__metadata__": metadata}, b""
     for name, array in sorted(tensors.items()):
         values = np.ascontiguousarray(array, "<f4").tobytes()
@@ -159,7 +161,7 @@ def save_tensors(path, tensors, metadata):
 
 
 def each(models, given, outside=()):
-    """The models that are asked for, and at the end how long they took."""
+    """Iterates over the selected models, and prints the time at the end."""
     start, count = time.time(), 0
     for name, build in models.items():
         if (not given.only or given.only in name) and not (given.sample and name in outside):

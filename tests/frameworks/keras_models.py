@@ -1,4 +1,4 @@
-"""Networks that Keras 2 and Keras 3 make by the same calls: keras2.py and keras3.py write them."""
+"""Networks that Keras 2 and Keras 3 build with the same calls. keras2.py and keras3.py write them."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from keras_golden import Net
 
 
 class Kit:
-    """Keras, and what its generations say differently."""
+    """A Keras module and the differences between the versions."""
 
     def __init__(self, keras, chance, three):
         self.keras, self.layers, self.chance, self.three = keras, keras.layers, chance, three
 
     def sequential(self, shape, *layers, **options):
-        """`shape` is that of a sequence: [steps or None, ...]. Keras 2 has it in the first layer's arguments."""
+        """`shape` is the shape of a sequence: [steps or None, ...]. Keras 2 takes it in the first layer's arguments."""
         shape = [options.pop("batch", None)] + list(shape)
         if self.three:
             return self.keras.Sequential([self.keras.Input(batch_shape=shape)] + list(layers), **options)
@@ -37,7 +37,7 @@ class Kit:
 
 
 def alone(cls, known=True, last=True, batch=None, sequences=1, activations=False, fixed=None, **args):
-    """One recurrent layer. Of a sequence of unknown length every step counts."""
+    """One recurrent layer. If the length of the sequence is unknown, every step counts."""
 
     def build(k):
         c = k.chance
@@ -78,7 +78,7 @@ def stateful_stack(k):
 
 
 def step_by_step(k):
-    """One step at a time, as people run a network on a device."""
+    """A network that runs one step at a time, as on a device."""
     c, L = k.chance, k.layers
     model = k.sequential([1, c.size()], L.LSTM(c.size(3), stateful=True), L.Dense(2, activation="softmax"), batch=1)
     return Net(model, sequences=7)
@@ -110,7 +110,7 @@ def bidirectional_stack(k):
 
 
 def cells(make, last=True, both=False):
-    """RNN over cells."""
+    """An RNN layer over cells."""
 
     def build(k):
         c, L = k.chance, k.layers
@@ -137,7 +137,7 @@ def time_distributed(k):
 
 
 def time_distributed_conv(k):
-    """A small convolution within every step."""
+    """A small convolution within each step."""
     c, L = k.chance, k.layers
     model = k.sequential(
         [c.size(3, 6), c.size(5, 9), c.size(1, 3)],
@@ -178,7 +178,7 @@ def embedded(make, zero, known=True):
 
 
 def concatenated(k):
-    """Two recurrent layers over one input; a head over both."""
+    """Two recurrent layers over one input, with a head over both."""
     c, L = k.chance, k.layers
     x = k.input(c.size(4, 8), c.size())
     y = L.Concatenate()([L.LSTM(c.size(3))(x), L.GRU(c.size(3))(x)])
@@ -186,7 +186,7 @@ def concatenated(k):
 
 
 def added(k):
-    """A residual connection around each layer; all steps."""
+    """A residual connection around each layer, with an output for every step."""
     c, L = k.chance, k.layers
     units = c.size(3)
     x = k.input(None, units)
@@ -263,7 +263,7 @@ def keywords_conv1d(k):
 
 
 def keywords_conv2d(k):
-    """Time and frequency as an image, then a GRU over what is left of time."""
+    """Time and frequency as an image, then a GRU over the remaining time axis."""
     c, L = k.chance, k.layers
     time, wide, filters = c.size(11, 15), c.size(7, 9), c.size(2, 4)
     high, stride = 3, c.pick(1, 2)
@@ -298,7 +298,7 @@ def separable(k):
 
 
 def wavenet(k):
-    """Dilated causal convolutions with gates and residuals, endless."""
+    """Dilated causal convolutions with gates and residuals, for an endless stream."""
     c, L = k.chance, k.layers
     filters = c.size(3, 6)
     x = k.input(None, c.size())
@@ -363,7 +363,7 @@ def flattened(k):
 
 
 def activations(k):
-    """Layers that are activations, and activations of layers."""
+    """Activation layers, and activations of layers."""
     c, L = k.chance, k.layers
     names = ["relu", "tanh", "sigmoid", "hard_sigmoid", "softsign", "softplus", "elu", "selu", "linear", "exponential"]
     layers = [L.ELU(0.7), L.LeakyReLU(0.2), L.ReLU(6.0), L.ReLU()]
@@ -373,7 +373,7 @@ def activations(k):
 
 
 def repeated(k):
-    """A sequence to one vector and back, as people look for anomalies."""
+    """A sequence encoded to one vector and decoded again, as for anomaly detection."""
     c, L = k.chance, k.layers
     steps, size = c.size(4, 7), c.size()
     model = k.sequential(
@@ -384,7 +384,7 @@ def repeated(k):
 
 
 def noise(k):
-    """Layers that do something only while a network is trained."""
+    """Layers that are active only during training."""
     c, L = k.chance, k.layers
     model = k.sequential(
         [c.size(4, 8), c.size()], L.GaussianNoise(0.1), L.SpatialDropout1D(0.2), L.Dropout(0.1),
@@ -395,21 +395,21 @@ def noise(k):
 
 
 def trained(k):
-    """With the optimizer's state in the file."""
+    """A file with the optimizer's state."""
     c, L = k.chance, k.layers
     model = k.sequential([c.size(4, 8), c.size()], L.GRU(c.size(3), name="ears"), L.Dense(2, name="decision"))
     return Net(model, compiled=True)
 
 
 def deep(k):
-    """More layers than one node of a group holds."""
+    """More layers than fit in one B-tree node of a group."""
     c, L = k.chance, k.layers
     size = c.size(3, 4)
     return Net(k.sequential([None, size], *[L.Dense(size, activation="tanh") for _ in range(14)]))
 
 
 def without_sequence(last):
-    """Weights alone; what a person says of them."""
+    """A weights file, with the description that the user gives."""
 
     def build(k):
         c, L = k.chance, k.layers
@@ -422,7 +422,7 @@ def without_sequence(last):
         source = {"name": "input", "size": inputs}
         if last:
             source["steps"] = steps
-        # Where it is not what Keras has taken since 2.3 and TensorFlow 2.
+        # Omitted where it is the default since Keras 2.3 and TensorFlow 2.
         gates = lambda name: {} if k.gate(model, name) == "sigmoid" else {"recurrent_activation": k.gate(model, name)}
         arch = {"inputs": [source], "layers": [
             {"name": "below", "class": "LSTM", "args": dict(return_sequences=True, **gates("below"))},
@@ -535,7 +535,7 @@ MODELS = {
     "weights_json": weights_json,
 }
 
-# Too much like others to be in the sample.
+# Too similar to others to be in the sample.
 OUTSIDE = """
     lstm_hard_sigmoid lstm_implementation_2 lstm_one_unit lstm_unrolled gru gru_without_bias gru_unrolled gru_activations
     gru_stateful_sequence simple_rnn_activations bidirectional_ave bidirectional_concat_last bidirectional_none_last

@@ -1,13 +1,14 @@
-"""ONNX models and what ONNX Runtime makes of them.
+"""Writes ONNX models and records the outputs of ONNX Runtime.
 
     pip install -r tests/frameworks/onnx.requirements.txt
     python tests/frameworks/onnx_models.py write                     the files in tests/frameworks/onnx
     python tests/frameworks/onnx_models.py check --seed 1 --count 300 --tidegate target/release/tidegate
 
-`write` makes every node test of the `onnx` package that has an LSTM, a GRU or an RNN (Apache-2.0, the ONNX project
+`write` writes every node test of the `onnx` package that has an LSTM, a GRU or an RNN (Apache-2.0, the ONNX project
 contributors), a sample of random operators, and small networks. A case is NAME.onnx beside NAME.in.safetensors and
-NAME.out.safetensors, tensors by the graph's names; the metadata of the latter say the tolerance. `check` makes random operators from
-a seed and runs each through `tidegate run`: within 1e-5 of ONNX Runtime, of the largest value where that is above 1.
+NAME.out.safetensors, with tensors by the graph's names; the metadata of the latter hold the tolerance. `check`
+generates random operators from a seed and runs each through `tidegate run`: the result must be within 1e-5 of ONNX
+Runtime's, relative to the largest value if that exceeds 1.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from safetensors.numpy import load_file, save_file
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx")
 TOLERANCE = 1e-5
 SAMPLE_SEED, SAMPLE = 9, 24
-# By what each takes: alpha, beta.
+# The parameters of each activation: alpha, beta.
 ACTIVATIONS = {
     "Sigmoid": 0, "Tanh": 0, "Relu": 0, "Softsign": 0, "Softplus": 0, "LeakyRelu": 1, "Elu": 1, "ThresholdedRelu": 1,
     "HardSigmoid": 2, "Affine": 2, "ScaledTanh": 2,
@@ -52,7 +53,7 @@ def model_of(nodes, inputs, outputs, weights, opset):
 
 
 def activations(rng, places, directions):
-    """Names, and as many alphas and betas as they take, or none where all have their defaults."""
+    """Names, and the alphas and betas that they take, or none if all have their defaults."""
     names = [str(rng.choice(list(ACTIVATIONS))) for _ in range(places * directions)]
     alphas, betas = [], []
     for name in names:
@@ -60,14 +61,16 @@ def activations(rng, places, directions):
             alphas.append(float(np.float32(rng.uniform(0.1, 0.9))))
         if ACTIVATIONS[name] > 1:
             betas.append(float(np.float32(rng.uniform(0.1, 0.9))))
-    # ONNX Runtime takes 0 where these have none, which is not what the standard says.
+    # Without parameters ONNX Runtime uses 0 for these, unlike the standard.
     if rng.random() < 0.3 and not {"ThresholdedRelu", "Affine", "ScaledTanh"} & set(names):
         alphas, betas = [], []
     return {"activations": names} | ({"activation_alpha": alphas} if alphas else {}) | ({"activation_beta": betas} if betas else {})
 
 
 def random_case(rng):
-    """A model of one operator, its inputs, and what ONNX Runtime gives, all by name. What grows without bound is left out."""
+    """A model of one operator, its inputs, and ONNX Runtime's outputs, all by name. Outputs that grow without bound are
+    left out.
+    """
     while True:
         case = operator_case(rng)
         if all(np.isfinite(value).all() and np.abs(value).max(initial=0) < 1e3 for value in case[2].values()):
@@ -116,14 +119,14 @@ def operator_case(rng):
     shapes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()]
     expected = run(model_of([node], inputs, shapes, weights, opset), inputs)
     if opset >= 14 and rng.random() < 0.4:
-        # ONNX Runtime has only the other layout: the same numbers with the dimensions moved.
+        # ONNX Runtime supports only the other layout: the same numbers with transposed dimensions.
         moved = lambda name, value: value.transpose(*({"X": (1, 0, 2), "Y": (2, 0, 1, 3)}.get(name, (1, 0, 2))))
         inputs = {name: value if name == "sequence_lens" else np.ascontiguousarray(moved(name, value)) for name, value in inputs.items()}
         expected = {name: np.ascontiguousarray(moved(name, value)) for name, value in expected.items()}
         node = helper.make_node(op, given, list(outputs), layout=1, **attributes)
         shapes = [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in expected.items()]
     if rng.random() < 0.3:
-        # Weights that are inputs too.
+        # Weights are inputs too.
         inputs, weights = inputs | weights, {}
     return model_of([node], inputs, shapes, weights, opset), inputs, expected
 
@@ -132,7 +135,7 @@ def node_cases():
     """The node tests of the `onnx` package with recurrent operators, by name."""
     from onnx.backend.test.case.node import collect_testcases
 
-    np.seterr(all="ignore")  # Those of other operators overflow where they are to.
+    np.seterr(all="ignore")  # The node tests of other operators overflow on purpose.
     recurrent = ("test_lstm_", "test_gru_", "test_rnn_", "test_simple_rnn_")
     for case in collect_testcases(None):
         if case.name.startswith(recurrent) and not case.name.endswith("_expanded"):
@@ -143,7 +146,7 @@ def node_cases():
 
 
 def network_cases():
-    """Small networks: the layers around recurrent ones, as exporters write them."""
+    """Small networks: recurrent layers with the layers around them, as exporters write them."""
     rng = np.random.default_rng(3)
     numbers = lambda *shape: rng.normal(0, 0.4, shape).astype(np.float32)
     node, ints = helper.make_node, lambda *values: np.array(values, np.int64)
@@ -224,7 +227,7 @@ def save(name, model, inputs, outputs, tolerance, source):
 
 
 def difference(outputs, expected):
-    """The largest, of the largest value where that is above 1; infinite where shapes differ."""
+    """The largest difference, relative to the largest value if that exceeds 1; infinite if the shapes differ."""
     worst = 0.0
     for name, value in expected.items():
         if outputs[name].shape != value.shape or not np.isfinite(outputs[name]).all():
@@ -279,7 +282,7 @@ def main():
     checks.add_argument("--seed", type=int, default=1)
     checks.add_argument("--count", type=int, default=300)
     checks.add_argument("--tidegate", default="target/release/tidegate")
-    checks.add_argument("--keep", help="folder for what fails")
+    checks.add_argument("--keep", help="folder for failing cases")
     checks.set_defaults(run=check)
     arguments = parser.parse_args()
     sys.exit(1 if arguments.run(arguments) else 0)

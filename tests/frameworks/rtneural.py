@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes random models in RTNeural's JSON and what RTNeural itself, in double precision, makes of random input.
+"""Writes random models in RTNeural's JSON and records RTNeural's outputs in double precision for random input.
 
     rtneural.py --rtneural DIR [--seed 1] OUTPUT
 
@@ -16,7 +16,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 STEPS = 24
-# As many as are committed with seed 1.
+# The number of models committed with seed 1.
 RANDOM = 16
 
 RUNNER = r"""

@@ -1,18 +1,18 @@
-"""Checkpoints that TensorFlow itself has written, and what it computes with the networks in them.
+"""Writes checkpoints with TensorFlow and records the outputs of the networks in them.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/tf1_checkpoint.requirements.txt
     venv/bin/python tests/frameworks/tf1_checkpoint.py FOLDER [SEED]
 
-Each network is trained for a few steps by an optimizer, so that its slots are in the file too, and saved by
-`tf.compat.v1.train.Saver` as NAME.ckpt.*. Beside it lie NAME.json with the architecture where the names do not tell it
-(`--arch`), and NAME.golden.safetensors with an input of one sequence [steps, features], the output, and in its metadata
-`model`, `arch` and `window`. The sample in tests/frameworks/tf1_checkpoint is that of seed 1.
+Each network is trained for a few steps by an optimizer, so that the optimizer's slots are in the file too, and saved by
+`tf.compat.v1.train.Saver` as NAME.ckpt.*. The files beside it are NAME.json with the architecture if the names do not
+determine it (`--arch`), and NAME.golden.safetensors with one input sequence [steps, features], the output, and in its
+metadata `model`, `arch` and `window`. The sample in tests/frameworks/tf1_checkpoint is seed 1.
 
-CudnnLSTM and CudnnGRU run on a GPU only. Their checkpoints hold the variables of the cells that TensorFlow has for
-running them elsewhere, under names of their own: here those variables are made by the same names.
+CudnnLSTM and CudnnGRU run only on a GPU. Their checkpoints hold the variables of the cells with which TensorFlow runs
+them elsewhere, under other names; this script creates the variables with those names.
 
-Under TensorFlow 1.15 (tf1_checkpoint.contrib.requirements.txt) the networks are those of tf.contrib's cells, among them
-the ones that TensorFlow has for running cuDNN's elsewhere, and those of tf.layers: tests/frameworks/tf1_checkpoint_contrib.
+Under TensorFlow 1.15 (tf1_checkpoint.contrib.requirements.txt) the script writes networks with the cells of tf.contrib,
+including those that stand in for cuDNN's, and with tf.layers. That sample is tests/frameworks/tf1_checkpoint_contrib.
 """
 
 import argparse
@@ -41,12 +41,12 @@ def size(rng, low=3, high=9):
 
 
 class Net:
-    """What a builder gives: tensors of the graph, and what a person would write into a description."""
+    """The result of a builder: tensors of the graph, and the description that a user would write."""
 
     def __init__(self, output, layers=None, window=None, feed=None, variables=None, lens=None, unused=(), ids=None):
         self.output, self.layers, self.window = output, layers, window
         self.feed, self.variables, self.lens, self.unused = feed, variables, lens, list(unused)
-        # Whole numbers below this one go in, through the placeholder.
+        # The inputs are integers below this number, fed through the placeholder.
         self.ids = ids
 
 
@@ -66,7 +66,7 @@ def layer(name, cls, prefix=None, inputs=None, take=None, tensors=None, **args):
 
 
 def cell_net(make, cls, scope, **args):
-    """One cell under dynamic_rnn; its arguments are those of its constructor."""
+    """One cell under dynamic_rnn with its constructor's arguments."""
 
     def build(x, rng):
         output, _ = tf.nn.dynamic_rnn(make(), x, dtype=x.dtype)
@@ -76,7 +76,7 @@ def cell_net(make, cls, scope, **args):
 
 
 def simple(cls, scope, number="num_units", **args):
-    """A cell whose arguments are all that its description says; those that are functions go by their names."""
+    """A cell whose arguments are exactly those of its description; functions are given by name."""
 
     def build(x, rng):
         units = size(rng)
@@ -110,7 +110,7 @@ def mixed(x, rng):
 
 
 def layers_apart(x, rng):
-    """Two calls of dynamic_rnn, each in a scope of its own: two layers of the description."""
+    """Two calls of dynamic_rnn in separate scopes: two layers of the description."""
     a, b = size(rng), size(rng)
     with tf.variable_scope("first"):
         hidden, _ = tf.nn.dynamic_rnn(RNN.GRUCell(a), x, dtype=x.dtype)
@@ -174,7 +174,7 @@ def stacked_bidirectional(x, rng):
 
 
 def stack(x, make, count):
-    """What contrib's stack_bidirectional_dynamic_rnn does, and calls it."""
+    """The computation of contrib's stack_bidirectional_dynamic_rnn, which it calls."""
     with tf.variable_scope("stack_bidirectional_rnn"):
         for k in range(count):
             with tf.variable_scope("cell_%d" % k):
@@ -204,7 +204,7 @@ def classifier(x, rng):
 
 
 def unused(x, rng):
-    """A checkpoint with more in it than the network: a moving average and a layer that only training has."""
+    """A checkpoint that holds more than the network: a moving average, and a layer used only in training."""
     y, _ = tf.nn.dynamic_rnn(RNN.GRUCell(6), x, dtype=x.dtype)
     dense(y, 3, "auxiliary/dense")
     return Net(y, [layer("rnn", "GRUCell", "rnn")], unused=["auxiliary"])
@@ -218,7 +218,7 @@ def two_shards(x, rng):
 def cudnn_lstm(count, both, scope="cudnn_lstm", head=False):
     def build(x, rng):
         units = size(rng)
-        # The cell CudnnLSTM's checkpoints are for: an LSTM without a forget bias.
+        # The cell that corresponds to CudnnLSTM's checkpoints: an LSTM without a forget bias.
         make = lambda k: RNN.BasicLSTMCell(units, forget_bias=0.0, name="cudnn_compatible_lstm_cell")
         with tf.variable_scope(scope):
             if both:
@@ -226,7 +226,7 @@ def cudnn_lstm(count, both, scope="cudnn_lstm", head=False):
             else:
                 y, _ = tf.nn.dynamic_rnn(RNN.MultiRNNCell([make(k) for k in range(count)]), x, dtype=x.dtype)
         window = int(x.shape[1]) if both else None
-        # Slots of the opaque buffer are saved as they are.
+        # Slots of the opaque buffer are saved in the buffer's own layout.
         tf.get_variable(scope + "/opaque_kernel/Adam", [8 * units * units], x.dtype, trainable=False)
         if not head:
             return Net(y, window=window)
@@ -238,7 +238,8 @@ def cudnn_lstm(count, both, scope="cudnn_lstm", head=False):
 
 
 def cudnn_gru(count, both, scope="cudnn_gru"):
-    """The variables have CudnnGRU's names; Keras's GRU with its reset behind the product has its equations."""
+    """The variables have CudnnGRU's names. Keras's GRU with the reset behind the product computes the same equations.
+    """
 
     def build(x, rng):
         units, steps, width, feed = size(rng), int(x.shape[1]), int(x.shape[2]), {}
@@ -254,7 +255,8 @@ def cudnn_gru(count, both, scope="cudnn_gru"):
                 out = cell(y)
                 outputs.append(tf.reverse(out, [1]) if direction == "bw" else out)
                 feed[cell] = [kernel, recurrent, biases]
-                # Keras's order is z, r, h; TensorFlow's r, u. It keeps the sum of the biases of a gate.
+                # Keras's gate order is z, r, h, TensorFlow's r, u. TensorFlow keeps the sum of the two biases of a
+                # gate.
                 z, r, h = (slice(j * units, (j + 1) * units) for j in range(3))
                 path = "rnn/multi_rnn_cell/cell_%d" % k
                 if both:
@@ -380,7 +382,7 @@ def contrib():
 
 
 def whole_layers():
-    """Layers without a state, around cells and by themselves, as TensorFlow 1's tf.layers and its functions make them."""
+    """Stateless layers around cells and alone, as tf.layers and its functions in TensorFlow 1 create them."""
     layers, contrib = tf.layers, tensorflow.contrib.layers
 
     def gru(x, units, scope):
@@ -430,7 +432,7 @@ def whole_layers():
         ], window=steps)
 
     def spotter_same(x, rng):
-        """The same where the convolution sees zeros around the clip, and pools."""
+        """The same with a zero-padded convolution and pooling."""
         steps, width = int(x.shape[1]), int(x.shape[2])
         image = tf.expand_dims(x, -1)
         y = layers.conv2d(image, size(rng), (4, 3), strides=(2, 2), padding="same", name="conv")
@@ -482,7 +484,7 @@ def whole_layers():
         table = tf.get_variable("Model/embedding", [words, width], x.dtype)
         y = tf.nn.embedding_lookup(table, tf.cast(tf.squeeze(x, 2), tf.int32))
         y, _ = tf.nn.dynamic_rnn(RNN.BasicLSTMCell(units), y, dtype=x.dtype, scope="Model/RNN")
-        # The tutorial's: weights without a scope of their own.
+        # As in the tutorial: weights without a scope of their own.
         softmax_w = tf.get_variable("Model/softmax_w", [units, words], x.dtype)
         softmax_b = tf.get_variable("Model/softmax_b", [words], x.dtype)
         logits = tf.matmul(tf.reshape(y, [-1, units]), softmax_w) + softmax_b
@@ -502,7 +504,7 @@ def whole_layers():
             layer("rnn", "GRUCell")], ids=words)
 
     def raw(x, rng):
-        """A cell under static_rnn and variables without names, as in many a tutorial."""
+        """A cell under static_rnn and unnamed variables, as in many tutorials."""
         units, classes = size(rng), size(rng)
         outputs, _ = tf.nn.static_rnn(RNN.BasicLSTMCell(units, forget_bias=1.0), tf.unstack(x, axis=1), dtype=x.dtype)
         weights = {"out": tf.Variable(tf.random_normal([units, classes]))}
@@ -568,7 +570,7 @@ def write(name, build, seed, out):
             loss = tf.add_n([tf.reduce_sum(variable ** 2) for variable in trained])
         else:
             loss = tf.reduce_sum((net.output - 0.5) ** 2) + tf.add_n([tf.reduce_sum(v ** 2) for v in trained])
-        # Networks for cuDNN with Adam, whose slots are the most.
+        # cuDNN networks use Adam, which has the most slots.
         optimizer = OPTIMIZERS[0 if "cudnn" in name else seed % len(OPTIMIZERS)]()
         train = optimizer.minimize(loss, global_step=step, var_list=trained)
         session.run(tf.global_variables_initializer())
@@ -593,7 +595,7 @@ def write(name, build, seed, out):
         assert made_here <= set(variable.name for variable in saved)
         saver = tf.train.Saver(saved, sharded=shards > 1)
         saver.save(session, os.path.join(out, name + ".ckpt"), write_meta_graph=False, write_state=False)
-    # The first sequence, as far as it goes. A window has zeros behind its end.
+    # The first sequence, up to its length. A window is padded with zeros.
     end = steps if net.lens is None else int(net.lens[0])
     tensors = {"input": data[0, :end], "output": output[0] if net.window else output[0, :end]}
     tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in tensors.items()}

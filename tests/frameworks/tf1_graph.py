@@ -1,11 +1,11 @@
-"""Frozen TensorFlow 1 graphs, written and run by TensorFlow itself: GraphDefs with inputs and outputs.
+"""Writes frozen TensorFlow 1 graphs with TensorFlow and records their inputs and outputs.
 
-    pip install -r tf1_graph.txt                       # TensorFlow 1.15 (tf1_checkpoint.contrib...) runs it as well
+    pip install -r tf1_graph.txt                       # also runs under TensorFlow 1.15 (tf1_checkpoint.contrib...)
     python tf1_graph.py OUT [--seed N] [--only NAME,...]
 
-Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [1, time, features], `output` as TensorFlow gives
-it, and `window` where a person must say how many steps a sequence has. Sizes and weights come from the seed. Cells of
-tf.contrib are in tf1_graph_contrib.py, graphs that TensorFlow 2 froze in tf2_graph.py.
+Each case is NAME.pb, the frozen graph, and NAME.safetensors: `input` [1, time, features], TensorFlow's `output`, and
+`window` if the user must give the number of steps in a sequence. Sizes and weights are drawn from the seed.
+tf1_graph_contrib.py writes cells of tf.contrib, tf2_graph.py graphs that TensorFlow 2 froze.
 """
 
 import argparse
@@ -34,19 +34,19 @@ def case(build):
 
 
 def open_time(build):
-    """The graph does not say how many steps a sequence has."""
+    """The graph does not fix the number of steps."""
     build.open = True
     return build
 
 
 def windowed(build):
-    """Nor does it, and a person must."""
+    """The graph does not fix the number of steps, and the user must give it."""
     build.window = True
     return open_time(build)
 
 
 class Sizes:
-    """Sizes of a case, from its generator, and what else it feeds."""
+    """Sizes of a case, drawn from its generator, and further values to feed."""
 
     def __init__(self, rng):
         self.rng = rng
@@ -192,7 +192,7 @@ def static_multi(x, s):
 
 @case
 def static_split(x, s):
-    """As people wrote it in 2016: transposed, flattened, split."""
+    """As in code of 2016: transposed, flattened, split."""
     x = tf.reshape(tf.transpose(x, [1, 0, 2]), [-1, s.features])
     x = tf.matmul(x, variable("hidden_w", s.features, 5)) + variable("hidden_b", 5)
     steps = tf.split(x, s.steps, 0)
@@ -232,7 +232,7 @@ def bidirectional_states(x, s):
 
 @case
 def stack_bidirectional(x, s):
-    """What stack_bidirectional_dynamic_rnn of tf.contrib does."""
+    """The computation of tf.contrib's stack_bidirectional_dynamic_rnn."""
     for k in range(2):
         with tf.variable_scope("stack_bidirectional_rnn/cell_%d" % k):
             x = tf.concat(both(lstm(s.units), lstm(s.units), x)[0], 2)
@@ -242,7 +242,7 @@ def stack_bidirectional(x, s):
 @case
 @windowed
 def bidirectional_open(x, s):
-    """--window says how many steps."""
+    """--window gives the number of steps."""
     return tf.concat(both(lstm(s.units), gru(s.units), x)[0], 2)
 
 
@@ -289,7 +289,7 @@ def length_fed_bidirectional_open(x, s):
 @case
 @open_time
 def length_of_the_input(x, s):
-    """Counted in the graph itself."""
+    """The length is computed in the graph."""
     return dynamic(gru(s.units), x, sequence_length=tf.fill([tf.shape(x)[0]], tf.shape(x)[1]))[0]
 
 
@@ -314,7 +314,7 @@ def length_static_bidirectional(x, s):
     return tf.stack(outputs, axis=1)
 
 
-# Wrappers with what is fed in training only.
+# Wrappers with values that are fed only in training.
 
 
 @case
@@ -354,7 +354,7 @@ def batch_norm_fed(x, s):
 
 @case
 def last_relevant(x, s):
-    """The output at the length, as people take it."""
+    """The output at the sequence's length, selected as is usual."""
     length = s.length()
     outputs, _ = dynamic(gru(s.units), x, sequence_length=length)
     rows = tf.range(tf.shape(outputs)[0])
@@ -469,7 +469,7 @@ def normalized(x, name):
 
 @case
 def conv_image(x, s):
-    """Along time and frequency, as Hello Edge's CRNN."""
+    """A convolution along time and frequency, as in Hello Edge's CRNN."""
     image = tf.expand_dims(x, -1)
     y = tf.nn.conv2d(image, variable("w", 3, 2, 1, 4), [1, 2, 1, 1], "VALID")
     y = tf.nn.relu(y + variable("b", 4))

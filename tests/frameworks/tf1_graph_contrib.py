@@ -1,4 +1,4 @@
-"""Frozen graphs of tf.contrib's cells, as tf1_graph.py has those of tf.nn.
+"""Writes frozen graphs with the cells of tf.contrib; tf1_graph.py writes those with tf.nn.
 
     pip install -r tf1_checkpoint.contrib.requirements.txt       # Python 3.7: TensorFlow 1.15
     python tf1_graph_contrib.py OUT [--seed N] [--only NAME,...]
@@ -23,7 +23,7 @@ def case(build):
 
 
 def of(name, make):
-    """A cell in a while loop, and unrolled."""
+    """A cell in a while loop, and an unrolled one."""
     tf1_graph.CASES["contrib_" + name] = lambda x, s: dynamic(make(s), x)[0]
     tf1_graph.CASES["contrib_%s_static" % name] = lambda x, s: tf.stack(
         tf.nn.static_rnn(make(s), tf.unstack(x, axis=1), dtype=tf.float32)[0], axis=1)

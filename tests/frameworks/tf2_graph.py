@@ -1,4 +1,4 @@
-"""Graphs that TensorFlow 2 froze (convert_variables_to_constants_v2), as tf1_graph.py has those of sessions.
+"""Writes graphs that TensorFlow 2 froze (convert_variables_to_constants_v2); tf1_graph.py writes those of sessions.
 
     pip install -r tf1_graph.txt
     python tf2_graph.py OUT [--seed N] [--only NAME,...]
@@ -25,7 +25,7 @@ CASES = {}
 
 
 class Sizes:
-    """Sizes of a case, from its generator."""
+    """Sizes of a case, drawn from its generator."""
 
     def __init__(self, rng):
         self.features = int(rng.integers(2, 9))
@@ -34,7 +34,7 @@ class Sizes:
 
 
 def of(name, layers, opened=False, windowed=False):
-    """A Keras model of these layers, by both Keras."""
+    """A Keras model of these layers, built with both versions of Keras."""
     for keras_name, module in [("keras2", tf_keras), ("keras3", keras)]:
         CASES["tf2_%s_%s" % (keras_name, name)] = (module, layers, opened or windowed, windowed)
 

@@ -1,15 +1,16 @@
-"""TFLite models and what TFLite's interpreter makes of them.
+"""Writes TFLite models and records the outputs of TFLite's interpreter.
 
     pip install -r tests/frameworks/tflite.requirements.txt
     python tests/frameworks/tflite_models.py write                     the files in tests/frameworks/tflite
     python tests/frameworks/tflite_models.py check --seed 1 --count 20 --tidegate target/release/tidegate
     python tests/frameworks/tflite_models.py check --only integer_conv --seed 2 --count 100 --tidegate target/release/tidegate
 
-A case is NAME.tflite beside NAME.in.safetensors and NAME.out.safetensors: `input` is [sequences, steps, features], `output`
-[sequences, rows, classes]; of an integer model both are TFLite's integers. Each sequence begins from variables that were reset.
-`write` records the model of micro_speech on 20 seeded inputs, and a sample of random networks that TensorFlow's converter makes
-of LSTMs and convolutions of Keras, with weights, inputs and calibration from a seed. `check` makes others and runs each through `tidegate run`:
-integers give the same bits, floats are within 1e-5 of the largest value, or of 1.
+A case is NAME.tflite beside NAME.in.safetensors and NAME.out.safetensors: `input` is [sequences, steps, features] and
+`output` [sequences, rows, classes]; for an integer model both are TFLite's integers. Each sequence starts from reset
+variables. `write` records the micro_speech model on 20 seeded inputs, and a sample of random networks that TensorFlow's
+converter makes from Keras LSTMs and convolutions, with weights, inputs and calibration from a seed. `check` generates
+other networks and runs each through `tidegate run`: integers must be bit-identical, and floats within 1e-5, relative to
+the largest value if that exceeds 1.
 
 The interpreter runs the reference kernels (`BUILTIN_REF`), without delegates.
 """
@@ -34,7 +35,7 @@ SAMPLE_SEED = 9
 MICRO_SPEECH_SEED, MICRO_SPEECH_INPUTS = 20, 20
 SEQUENCES = 3
 
-# By name: layers before the LSTM, what the LSTM gives, what is behind it, whether in integers.
+# By name: layers before the LSTM, output of the LSTM, layers behind it, whether in integers.
 SAMPLE = [
     ("integer_whole", dict(integer=True, head="whole")),
     ("integer_last", dict(integer=True, head="last")),
@@ -57,11 +58,11 @@ SAMPLE = [
 
 
 def convolved(rng, x, groups=1):
-    """Rows as an image, a convolution over it, and another over what that gives."""
+    """The rows as an image, a convolution over it, and a second convolution."""
     x = keras.layers.Reshape((x.shape[1], x.shape[2], 1))(x)
     for layer in range(2):
         kernel = [int(rng.integers(1, min(size, 4) + 1)) for size in x.shape[1:3]]
-        # Large images become small ones.
+        # Strides reduce large images.
         strides = [int(rng.integers(1, 4)) if size < 20 else 4 for size in x.shape[1:3]]
         dilations = [1, 1]
         if rng.integers(3) == 0 and max(x.shape[1:3]) < 20:
@@ -78,7 +79,7 @@ def convolved(rng, x, groups=1):
             groups=groups if layer else 1,
         )(x)
     x = keras.layers.Reshape((x.shape[1], x.shape[2] * x.shape[3]))(x)
-    # Behind a reshape an activation is an operator of its own.
+    # Behind a reshape, an activation is a separate operator.
     return [x, keras.layers.ReLU()(x), keras.layers.ReLU(6.0)(x)][rng.integers(3)]
 
 
@@ -98,7 +99,7 @@ def network(rng, head, steps, features, units, classes, layers=1, conv=False, re
         x = keras.layers.Flatten()(x)
     if relu:
         x = keras.layers.Dense(classes + 1, activation="relu")(x)
-    # A softmax would hide what small values were.
+    # A softmax would hide differences of small values.
     shown = isinstance(conv, str) or head == "per_step"
     x = keras.layers.Dense(classes, activation=None if shown else "softmax")(x)
     model = keras.Model(inputs, x)
@@ -145,7 +146,7 @@ def quantized(values, detail):
 
 
 def outputs(made, inputs):
-    """Of sequences, each by itself: [sequences, rows, classes]."""
+    """The outputs of each sequence alone: [sequences, rows, classes]."""
     source, target = made.get_input_details()[0], made.get_output_details()[0]
     rows = []
     for sequence in inputs:
@@ -178,7 +179,7 @@ def write():
     made = interpreter(content)
     shape = tuple(made.get_input_details()[0]["shape"][1:])
     rng = np.random.default_rng(MICRO_SPEECH_SEED)
-    # Spectra of all loudnesses: most bins far below the loudest.
+    # Spectra of all loudness levels, with most bins far below the loudest.
     loudness = rng.uniform(0.1, 1.0, (MICRO_SPEECH_INPUTS, 1, 1))
     inputs = np.clip(rng.exponential(40, (MICRO_SPEECH_INPUTS, *shape)) * loudness - 128, -128, 127).astype(np.int8)
     save("micro_speech_lstm", content, inputs, outputs(made, inputs))
@@ -189,7 +190,7 @@ def write():
 
 
 def run(tidegate, content, made, inputs, count, at_once):
-    """What `tidegate run` makes of the same, as real values."""
+    """The outputs of `tidegate run` for the same inputs, as real values."""
     source = made.get_input_details()[0]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -203,7 +204,7 @@ def run(tidegate, content, made, inputs, count, at_once):
                 real = (real - zero_point) * np.float32(scale)
             np.save(there, real.reshape(1, -1) if at_once else real)
             subprocess.run([tidegate, "run", model, "--input", there, "--output", back], check=True)
-            # As one endless run: what TFLite gives at the end of a sequence is there at every step.
+            # As one endless run: TFLite's output at the end of a sequence is available at every step.
             rows.append(np.load(back)[-count:])
     return np.array(rows)
 
@@ -239,7 +240,7 @@ commands.add_parser("write")
 checked = commands.add_parser("check")
 checked.add_argument("--seed", type=int, default=1)
 checked.add_argument("--count", type=int, default=20)
-checked.add_argument("--only", default="", help="models whose names begin so")
+checked.add_argument("--only", default="", help="only models whose names begin with this")
 checked.add_argument("--tidegate", required=True)
 given = parser.parse_args()
 if given.command == "write":

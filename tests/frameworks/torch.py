@@ -1,11 +1,11 @@
-"""Models that PyTorch itself has written, and what it computes with them.
+"""Writes models with PyTorch and records their outputs.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/torch.requirements.txt
     venv/bin/python tests/frameworks/torch.py FOLDER [SEED]
 
-For each model three files: the weights as torch.save or safetensors writes them, NAME.json with the architecture where
-the names do not tell it (`--arch`), and NAME.golden.safetensors with an input of one sequence [steps, features], the
-output, and in its metadata `model`, `arch` and `window`. The sample in tests/frameworks/torch is that of seed 1.
+Each model has three files: the weights as torch.save or safetensors writes them, NAME.json with the architecture if the
+names do not determine it (`--arch`), and NAME.golden.safetensors with one input sequence [steps, features], the output,
+and in its metadata `model`, `arch` and `window`. The sample in tests/frameworks/torch is seed 1.
 """
 
 import json
@@ -13,7 +13,7 @@ import os
 import random
 import sys
 
-# The folder of this script has a name that would hide the package.
+# A module in this script's folder has the name of the package and would hide it.
 sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
 
 import torch  # noqa: E402
@@ -32,12 +32,12 @@ def size(least=2, most=9):
 
 
 def spread(module):
-    """Weights far from zero, so that no part of a network is dead; statistics as if it had been trained."""
+    """Random weights far from zero, so that no part of a network is inactive, and statistics as after training."""
     with torch.no_grad():
         for name, values in list(module.named_parameters()) + list(module.named_buffers()):
             if not values.is_floating_point():
                 continue
-            # A network of rectifiers has nothing else that keeps it from growing with every step.
+            # A network of rectifiers grows with every step unless its weights are small.
             grows = "weight_hh" in name and getattr(module, "nonlinearity", "") == "relu"
             values.copy_(torch.randn_like(values) * (0.1 if grows else 0.5))
             if name.endswith("running_var"):
@@ -46,7 +46,7 @@ def spread(module):
 
 
 def write(name, state, x, y, *, layers=None, window=None, save="pt", steps=None, shape=None, unused=None):
-    """One model: `state` is what is saved, `x` [steps, features] one sequence, `y` all that comes out."""
+    """Writes one model: `state` is saved, `x` [steps, features] is one sequence, `y` is the whole output."""
     file = f"{name}.{'safetensors' if save == 'safetensors' else 'pth' if save == 'pth' else 'pt'}"
     path = os.path.join(FOLDER, file)
     if save == "safetensors":
@@ -87,7 +87,7 @@ def recurrent(name, cls, *, window=None, save="pt", layers=None, dtype=None, **o
 
 
 def computable(module):
-    """The same weights, in a type that can be computed with everywhere."""
+    """The same weights in a type that every machine can compute with."""
     if next(module.parameters()).dtype in (torch.float16, torch.bfloat16):
         other = type(module)(module.input_size, module.hidden_size, module.num_layers)
         other.load_state_dict({key: value.float() for key, value in module.state_dict().items()})
@@ -112,7 +112,7 @@ def cell(name, cls, **options):
 
 
 class Classifier(nn.Module):
-    """A recurrent network and a linear layer at every step."""
+    """A recurrent network and a linear layer applied at every step."""
 
     def __init__(self, cls, inputs, units, classes, **options):
         super().__init__()
@@ -155,13 +155,13 @@ cell("lstm_cell_without_bias", nn.LSTMCell, bias=False)
 cell("gru_cell", nn.GRUCell)
 cell("rnn_cell_relu", nn.RNNCell, nonlinearity="relu")
 
-# A linear layer behind: found from the names.
+# A linear layer behind the cells, found from the names.
 inputs, units, classes = size(), size(4), size(2, 5)
 model = spread(Classifier(nn.LSTM, inputs, units, classes))
 x = torch.randn(size(5, 12), inputs)
 write("classifier", model.state_dict(), x, run(model, x), save="pth")
 
-# The same wrapped in DataParallel, within a checkpoint.
+# The same, wrapped in DataParallel, within a checkpoint.
 optimizer = torch.optim.Adam(model.parameters())
 model(x.unsqueeze(0)).sum().backward()
 optimizer.step()
@@ -176,7 +176,7 @@ with torch.no_grad():
     y = model.fc(torch.cat([first, second], 1))[0]
 write("stateful", model.state_dict(), x, y)
 
-# Only the last output, with the number of steps known: a schedule of windows.
+# Only the last output, with a known number of steps: a schedule of windows.
 layers = [
     {"name": "rnn", "class": "LSTM", "take": "last"},
     {"name": "fc", "class": "Linear"},
@@ -197,7 +197,7 @@ for take, y in [("final", final), ("last", last), ("sequence", model.fc(rows)[0]
     layers = [{"name": "rnn", "class": "GRU", "args": args, "take": take}, {"name": "fc", "class": "Linear"}]
     write(f"both_directions_{take}", model.state_dict(), x, y, layers=layers, window=steps)
 
-# A sequence that is shorter than the window: packed, zeros behind.
+# A packed sequence shorter than the window, padded with zeros.
 module = spread(nn.LSTM(inputs, units, bidirectional=True))
 with torch.no_grad():
     padded = torch.cat([x[: steps - 2], torch.zeros(2, inputs)]).unsqueeze(1)
@@ -205,7 +205,7 @@ with torch.no_grad():
     y, _ = nn.utils.rnn.pad_packed_sequence(module(packed)[0], total_length=steps)
 write("packed", module.state_dict(), x[: steps - 2], y[:, 0], window=steps)
 
-# An embedding in front, found from the names.
+# An embedding before the cells, found from the names.
 words, wide, units, classes = size(5, 20), size(), size(4), size(2, 5)
 model = nn.ModuleDict({"embedding": nn.Embedding(words, wide), "gru": nn.GRU(wide, units), "out": nn.Linear(units, classes)})
 spread(model)
@@ -214,7 +214,7 @@ with torch.no_grad():
     y = model["out"](model["gru"](model["embedding"](text))[0])
 write("embedding", model.state_dict(), text.float().unsqueeze(-1), y)
 
-# Cells one above the other, and a residual connection.
+# Stacked cells with a residual connection.
 inputs, units = size(), size(4)
 model = spread(nn.ModuleDict({"below": nn.LSTMCell(inputs, units), "above": nn.GRUCell(units, units)}))
 x = torch.randn(size(5, 12), inputs)
@@ -231,7 +231,7 @@ layers = [
 ]
 write("cells", model.state_dict(), x, torch.stack(rows), layers=layers)
 
-# Layers without a state, each with arguments; some weights lie across each other.
+# Stateless layers, each with arguments; some weights are transposed.
 inputs, units = size(), size(4)
 model = spread(
     nn.Sequential(
@@ -320,7 +320,7 @@ for padding, name in [(0, "images"), (1, "images_padded")]:
     ]
     write(name, model.state_dict(), x, run(model, x), layers=layers, window=8 if padding else None)
 
-# A convolution whose sequence is flattened with the channels first, and one of which the mean over time counts.
+# A convolution whose output is flattened with the channels first, and one that is averaged over time.
 filters = size()
 model = spread(nn.Sequential(nn.Conv1d(3, filters, 2), nn.ReLU(), nn.Flatten(), nn.Linear(5 * filters, 3)))
 x = torch.randn(6, 3)

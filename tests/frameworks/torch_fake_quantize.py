@@ -1,22 +1,23 @@
-"""Gradients that PyTorch computes through values that 16 bits count, for trainings that are to end in integers.
+"""Records gradients that PyTorch computes through 16-bit fake quantization, for training towards integers.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/torch.requirements.txt
     venv/bin/python tests/frameworks/torch_fake_quantize.py gpu-host/tests/counted [SEED]
 
-For each network NAME.json with its architecture, and NAME.safetensors: its weights under PyTorch's names, a batch `x`
-[sequences, steps, features] with `lengths` and classes `y`, what units are worth under `units.LAYER` [pseudo-layers, 3]
-(hidden state, cell state, what a projection reads), its scores, the mean cross-entropy, and under `grad.NAME` the gradient
-of that to each weight. Every state and output goes through `torch.fake_quantize_per_tensor_affine`. Units of `coarse`
-networks change every value; those of `cut` networks are so small that a part of the values is cut off. In `clip` networks
-nothing is counted, but an LSTM's cell state goes through `torch.clamp` (`cell_clip`). The sample is that of seed 1, or of the first seed behind it with which no value is so near to a tie or an end that another order of sums would
-decide.
+Each network has NAME.json with its architecture, and NAME.safetensors: its weights under PyTorch's names, a batch `x`
+[sequences, steps, features] with `lengths` and classes `y`, the scales under `units.LAYER` [pseudo-layers, 3] (hidden
+state, cell state, input of a projection), its scores, the mean cross-entropy, and under `grad.NAME` the gradient of the
+mean cross-entropy with respect to each weight. Every state and output passes through
+`torch.fake_quantize_per_tensor_affine`. The scales of `coarse` networks are so large that they change every value;
+those of `cut` networks are so small that some values saturate. `clip` networks are not quantized, but an LSTM's cell
+state passes through `torch.clamp` (`cell_clip`). The sample is seed 1, or the first later seed for which no value is so
+near to a tie or a limit that another order of summation could change its rounding.
 """
 
 import json
 import os
 import sys
 
-# The folder of this script has a name that would hide the package.
+# A module in this script's folder has the name of the package and would hide it.
 sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
 
 import torch  # noqa: E402
@@ -29,26 +30,26 @@ os.makedirs(FOLDER, exist_ok=True)
 
 FEATURES, CLASSES, LENGTHS, MOST = 3, 4, [5, 2, 4, 1], 32767
 
-# Class, arguments, which output counts, activation behind a Linear behind it.
+# Class, arguments, output used, activation behind a Linear layer behind it.
 CASES = {
     "gru": ("GRU", {"hidden_size": 5, "num_layers": 2}, "last", None),
     "lstm": ("LSTM", {"hidden_size": 4, "bidirectional": True}, "final", "Tanh"),
     "lstm_projection": ("LSTM", {"hidden_size": 6, "proj_size": 4, "num_layers": 2}, "last", None),
     "rnn_relu": ("RNN", {"hidden_size": 6, "nonlinearity": "relu"}, "last", "ReLU"),
 }
-# Where values end, as a multiple of what they are about.
+# Scales and limits, relative to the magnitude of the values.
 COARSE, CUT, CLIP = 2.0**-6, 0.12, 0.1
 
 
 class Near(Exception):
-    """A value is too near to where it would be rounded otherwise."""
+    """A value is too near to a point where its rounding changes."""
 
 
 def counted(value, unit):
     if unit is None:
         return value
     units = value.detach().double() / unit
-    # In f32 sums of a few numbers are some 1e-7 off; of what is cut off only its end counts.
+    # In f32, sums of a few numbers are off by about 1e-7; of saturated values only the limit matters.
     margin = 3e-7 / unit if unit > 1e-3 else 0
     inside = units[units.abs() < MOST + 0.5]
     tie = (inside - inside.floor() - 0.5).abs()
@@ -108,7 +109,7 @@ def record(name, seed, kind):
     for row, length in zip(x, LENGTHS):
         row[length:] = 0
     y = torch.randint(CLASSES, [len(LENGTHS)])
-    # A power of two is exact; others differ from layer to layer.
+    # A power of two is exact; the other scales differ between layers.
     unit = lambda k: COARSE * (1 + k % 3 / 4) if kind == "coarse" else CUT * (1 + k % 3) / MOST  # noqa: E731
     units = {"rnn": torch.tensor([[unit(k), unit(k + 1), unit(k + 2)] for k in range(pseudo_layers)])}
     if not args.get("proj_size"):

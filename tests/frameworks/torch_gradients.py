@@ -1,18 +1,18 @@
-"""Gradients that PyTorch computes, for the layers that are trained on the CPU.
+"""Records gradients that PyTorch computes, for the layers that are trained on the CPU.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/torch.requirements.txt
     venv/bin/python tests/frameworks/torch_gradients.py gpu-host/tests/gradients [SEED]
 
-For each network NAME.json with its architecture, and NAME.safetensors: its weights under PyTorch's names, a batch `x`
-[sequences, steps, features] with `lengths` and classes `y`, its scores, the mean cross-entropy, and under `grad.NAME` the
-gradient of that to each weight. The sample is that of seed 1.
+Each network has NAME.json with its architecture, and NAME.safetensors: its weights under PyTorch's names, a batch `x`
+[sequences, steps, features] with `lengths` and classes `y`, its scores, the mean cross-entropy, and under `grad.NAME`
+the gradient of the mean cross-entropy with respect to each weight. The sample is seed 1.
 """
 
 import json
 import os
 import sys
 
-# The folder of this script has a name that would hide the package.
+# A module in this script's folder has the name of the package and would hide it.
 sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
 
 import torch  # noqa: E402
@@ -25,7 +25,7 @@ os.makedirs(FOLDER, exist_ok=True)
 
 FEATURES, CLASSES, LENGTHS = 3, 4, [7, 2, 5, 7, 1]
 
-# Class, arguments, which output counts, layers before and behind it.
+# Class, arguments, output used, layers before and behind it.
 CASES = {
     "lstm": ("LSTM", {"hidden_size": 5}, "last", [], []),
     "lstm_stack": ("LSTM", {"hidden_size": 4, "num_layers": 3, "bidirectional": True}, "last", [], ["Tanh"]),
@@ -39,7 +39,7 @@ CASES = {
 
 
 def chain(before, behind, width):
-    """Layers by name, in front of the recurrent ones and behind them."""
+    """Layers by name, before and behind the recurrent ones."""
     front = [("before", nn.Linear(FEATURES, FEATURES)), ("bend", getattr(nn, before[0])())] if before else []
     back = [("hidden", nn.Linear(width, 5)), ("curve", getattr(nn, behind[0])())] if behind else []
     return front, back + [("fc", nn.Linear(5 if behind else width, CLASSES))]

@@ -1,12 +1,12 @@
-"""The recipe of the keywords over several seeds, by `tidegate-gpu train` and by PyTorch.
+"""Runs the keyword recipe over several seeds with `tidegate-gpu train` and with PyTorch.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/torch.requirements.txt
     venv/bin/python tests/frameworks/torch_seeds.py target/release/tidegate-gpu INDEX.csv FOLDER [EPOCHS [COPIES]]
 
-Both begin with the weights that PyTorch draws for a seed, and see the same features, copies, batches, noise and dropout:
-the features are those that the trainer writes, and its random numbers are drawn here as it draws them. Prints what either
-decides rightly of what is held out, behind the last epoch, and the means over five seeds. Without EPOCHS and COPIES they are
-the recipe's. What is in FOLDER already is not made again.
+Both start from the weights that PyTorch draws for a seed, and use the same features, copies, batches, noise and
+dropout: the trainer writes the features, and this script draws the same random numbers as the trainer. Prints the
+accuracy of both on the held-out clips after the last epoch, and the means over five seeds. EPOCHS and COPIES default to
+those of the recipe. Files that already exist in FOLDER are reused.
 """
 
 import json
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-# The folder of this script has a name that would hide the package.
+# A module in this script's folder has the name of the package and would hide it.
 sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
 
 import numpy as np  # noqa: E402
@@ -30,15 +30,15 @@ SEEDS = [1, 2, 3, 4, 5]
 RECIPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../gpu-host/recipes")
 BATCH, RATE, RATE_END, DECAY, CLIP, NOISE = 64, 0.003, 0.02, 0.3, 1.0, 0.3
 FEATURES, HIDDEN, CLASSES, BETWEEN, BEFORE = 20, 96, 12, 0.3, 0.5
-# Of the trainer's random numbers: `Purpose` in gpu-host/src/train/mod.rs.
+# Purposes of the trainer's random numbers: `Purpose` in gpu-host/src/train/mod.rs.
 ORDER, VARIANTS, DROPOUT = 1, 2, 3
-# Sequences that one thread of it computes together, with numbers of their own.
+# Number of sequences that one thread of the trainer computes together, with their own random numbers.
 SHARD = 32
 torch.set_num_threads(1)
 
 
 def words(seed, purpose, a, b, count):
-    """Words of ChaCha with 8 rounds (Bernstein 2008), as `random` in gpu-host/src/train/mod.rs has them."""
+    """Words of ChaCha with 8 rounds (Bernstein 2008), as `random` in gpu-host/src/train/mod.rs draws them."""
     key = np.array([seed, purpose, a, b], dtype="<u8").view("<u4")
     blocks = np.arange(-(-count // 16), dtype=np.uint32)
     start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, *key, None, 0, 0, 0]
@@ -73,7 +73,7 @@ def order(seed, epoch, count):
 
 
 def batch(seed, epoch, step, chosen, x):
-    """Sequences `[steps, rows, features]`, and what dropout leaves between the layers and before the last."""
+    """Sequences `[steps, rows, features]`, and the dropout masks between the layers and before the last."""
     parts = []
     for shard in range(0, len(chosen), SHARD):
         rows = chosen[shard : shard + SHARD]
@@ -101,7 +101,7 @@ class Spotter(nn.Module):
 
 
 class Apart(nn.Module):
-    """The same, its layers apart: dropout between them is given from outside."""
+    """The same network with separate layers, because dropout between them is given from outside."""
 
     def __init__(self, weights):
         super().__init__()
@@ -120,7 +120,7 @@ NAMES = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
 
 
 def ours(seed, path):
-    """The trainer's own: its report. Its features are written beside."""
+    """Runs the trainer and returns its report. The trainer also writes its features."""
     rates = f"--batch {BATCH} --lr {RATE} --lr-end {RATE_END} --noise {NOISE} --weight-decay {DECAY} --clip {CLIP}"
     files = ["--data", INDEX, "--front-end", f"{RECIPES}/keywords_front_end.json", "--arch", f"{RECIPES}/keywords.json"]
     files += ["--init", f"{FOLDER}/init-{seed}.safetensors", "--features", features(seed), "--out", f"{path}.safetensors"]

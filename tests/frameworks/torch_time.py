@@ -1,15 +1,17 @@
-"""LSTM layers on a GPU: `tidegate-gpu` and PyTorch's `nn.LSTM`, both through cuDNN, in turns on the same device.
+"""Times LSTM layers on a GPU: `tidegate-gpu` (through `tidegate-gpu-measure`) and PyTorch's `nn.LSTM`, both through
+cuDNN, alternating on the same device.
 
-    cargo build --release --locked -p tidegate-gpu --features cudnn
-    python3 tests/frameworks/torch_time.py target/release/tidegate-gpu [OUT.json]
+    cargo build --release --locked -p tidegate-gpu-measure --features cudnn
+    python3 tests/frameworks/torch_time.py target/release/tidegate-gpu-measure [OUT.json]
 
-Needs a GPU, PyTorch with CUDA, numpy and safetensors. cuDNN and what it needs are those of PyTorch's wheels, unless
-LD_LIBRARY_PATH has others.
+Needs a GPU, PyTorch with CUDA, numpy and safetensors. cuDNN and its dependencies come from PyTorch's wheels, unless
+LD_LIBRARY_PATH names others.
 
-For each shape both run the same numbers once, and must agree. Then they are timed in rounds, one after the other, in f32 and in
-tf32: a forward pass (nothing learned), and a training step (forward, gradients to the input and to all parameters). One more
-column is the training step of PyTorch's `nn.LSTMCell`, cell by cell, in f32. Prints a line for each shape; medians of rounds; the
-bars are 1.05 of PyTorch's time, and a sixth of cell by cell. Exits with 1 where results differ or a bar is broken.
+For each shape both run the same numbers once and must agree. Then they are timed in alternating rounds, in f32 and in
+tf32: a forward pass (inference), and a training step (forward, gradients to the input and to all parameters). A further
+column is the training step of PyTorch's `nn.LSTMCell`, cell by cell, in f32. Prints a line for each shape with the
+medians of the rounds. The limits are 1.05 of PyTorch's time, and a sixth of the time cell by cell. Exits with 1 if
+results differ or a limit is exceeded.
 """
 
 import json
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 
-# The folder of this script has a name that would hide the package.
+# A module in this script's folder has the name of the package and would hide it.
 sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
 
 import numpy as np  # noqa: E402
@@ -32,18 +34,18 @@ PROGRAM = sys.argv[1]
 OUT = sys.argv[2] if len(sys.argv) > 2 else None
 SIZES = [(1, 70, 512, 512), (64, 1000, 256, 126), (64, 1000, 256, 128), (128, 28, 28, 32)]
 ROUNDS, CELL_ROUNDS = 11, 3
-# A round takes about so long, so that clocks and waiting count for little.
+# Approximate duration of a round, long enough that clock resolution and waiting hardly matter.
 ROUND_MS = 15.0
 BAR, CELL_BAR = 1.05, 6.0
-# Between two programs that call cuDNN with the same numbers, of the largest; tf32 rounds products to 11 bits, in orders that
-# may differ.
+# Largest difference between two programs that call cuDNN with the same numbers, relative to the largest value; tf32
+# rounds products to 11 bits, in an order that may differ.
 AGREE = {"f32": 1e-4, "tf32": 2e-2}
-# A dry run of everything but the figures, on a machine without a GPU.
+# A dry run of everything but the timings, on a machine without a GPU.
 DEVICE = os.environ.get("TORCH_TIME_DEVICE", "cuda")
 
 
 def libraries():
-    """Folders of the libraries that came with PyTorch's wheels."""
+    """Folders of the libraries that are part of PyTorch's wheels."""
     found = []
     for path in sys.path:
         nvidia = os.path.join(path, "nvidia")
@@ -55,7 +57,7 @@ def libraries():
 
 
 class Ours:
-    """The program, one line for one line."""
+    """The program, which answers each line with a line."""
 
     def __init__(self):
         environment = os.environ | {"LD_LIBRARY_PATH": libraries()}
@@ -118,7 +120,7 @@ class Cells(nn.Module):
 
 
 def step(model, x, dy):
-    """Forward and backward, from gradients that are not there."""
+    """Forward and backward, with gradients that start unset."""
     x.grad = None
     model.zero_grad(set_to_none=True)
     output = model(x)
@@ -141,7 +143,9 @@ def apart(ours, theirs):
 
 
 def check(ours, shape, lstm, x, dy, folder):
-    """Both run the same numbers: the algorithms of ours, and the largest difference, of the largest number."""
+    """Runs the same numbers with both. Returns our algorithms, and the largest difference relative to the largest
+    value.
+    """
     given, made = os.path.join(folder, "given.safetensors"), os.path.join(folder, "made.safetensors")
     numbers = {"params": flat(parameters(lstm)), "x": flat([x]), "to_outputs": flat([dy])}
     save_file(numbers, given)
@@ -166,7 +170,7 @@ def calls(once):
 
 
 def turns(ours, shape, lstm, x, dy):
-    """Medians of each mode, ours and PyTorch's, in turns."""
+    """Medians of each mode, ours and PyTorch's, in alternating rounds."""
     quiet = x.detach()
 
     def forward():
@@ -181,7 +185,7 @@ def turns(ours, shape, lstm, x, dy):
         ours.ask("run", *shape, mode, 3)
         rounds = []
         for number in range(ROUNDS):
-            # Who is first takes turns too.
+            # The order within a round alternates too.
             pair = [lambda: float(ours.ask("run", *shape, mode, count)), lambda: timed(call, count)]
             first = number % 2
             one, other = pair[first](), pair[1 - first]()
@@ -227,7 +231,7 @@ def main():
                         if OUT:
                             with open(OUT, "w") as out:
                                 json.dump(rows, out, indent=1)
-    print(f"{len(rows)} shapes, {broken} break a bar")
+    print(f"{len(rows)} shapes, {broken} exceed a limit")
     return broken > 0
 
 

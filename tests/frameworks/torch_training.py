@@ -1,12 +1,12 @@
-"""A training that PyTorch makes, for `tidegate-gpu train` to make again.
+"""Records a training run of PyTorch that `tidegate-gpu train` must reproduce.
 
     python3 -m venv venv && venv/bin/pip install -r tests/frameworks/torch.requirements.txt
     venv/bin/python tests/frameworks/torch_training.py gpu-host/tests/training [SEED]
 
-Writes `data.npz` (sequences `x_train`, `lengths_train`, `y_train` and the same of `_test`), `arch.json`, `init.safetensors`
-(weights under PyTorch's names) and `trained.safetensors`: the weights after EPOCHS epochs of AdamW with the gradient
-clipped, its rate falling along half a cosine, on batches in the order that `tidegate-gpu train --seed 5` draws. The sample is
-that of seed 1.
+Writes `data.npz` (sequences `x_train`, `lengths_train`, `y_train`, and the same with `_test`), `arch.json`,
+`init.safetensors` (weights under PyTorch's names) and `trained.safetensors`: the weights after EPOCHS epochs of AdamW
+with clipped gradients and a learning rate that falls along half a cosine, on batches in the order that `tidegate-gpu
+train --seed 5` draws. The sample is seed 1.
 """
 
 import json
@@ -14,7 +14,7 @@ import math
 import os
 import sys
 
-# The folder of this script has a name that would hide the package.
+# A module in this script's folder has the name of the package and would hide it.
 sys.path = [path for path in sys.path if os.path.abspath(path or ".") != os.path.dirname(os.path.abspath(__file__))]
 
 import numpy as np  # noqa: E402
@@ -55,7 +55,7 @@ def chacha8(key):
 
 
 def order(count, epoch):
-    """As `shuffle` in gpu-host/src/train/mod.rs draws it."""
+    """Draws as `shuffle` in gpu-host/src/train/mod.rs does."""
     key = np.array([SEED, ORDER, epoch, 0], dtype="<u8").view("<u4")
     words = chacha8([int(word) for word in key])
     found = list(range(count))

@@ -1,16 +1,16 @@
-//! What an architecture leaves out where versions of Keras disagree is asked for, not guessed; what it says is computed.
+//! Defaults on which versions of Keras disagree are asked for, not guessed; settings in the file are used.
 
 use serde_json::{Value as Json, json};
-use tidegate::activation::Activation;
+use tidegate::internals::activation::Activation;
 use tidegate::{Numeric, State};
+use tidegate_model::format::Options;
 use tidegate_tests::hdf5::{Group, Link, Tensor, file};
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::{archive, described};
-use tidegate_tools::format::Options;
 
 use super::{dense, import, model, refusal, refused};
 
-/// Weights alone as a Keras of this version saves them; 1.0 does not say which it is.
+/// A weights file as this version of Keras saves it; 1.0 does not record a version.
 fn weights_of(version: &str, layer: &str, tensors: &[(&str, &[usize])]) -> Vec<u8> {
     let named = tensors.iter().map(|(name, shape)| ((*name).to_owned(), Link::Tensor(Tensor::of(shape)))).collect();
     let names = tensors.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -22,7 +22,7 @@ fn weights_of(version: &str, layer: &str, tensors: &[(&str, &[usize])]) -> Vec<u
     file(&Group { texts, links: vec![(layer.to_owned(), Link::Group(group))] })
 }
 
-/// The same as Keras 3 saves them, and Keras 2 from 2.12 on: neither says that it has.
+/// A weights file as Keras 3, and Keras 2 from 2.12 on, save it: it does not record a version.
 fn weights_by_path(shapes: &[&[usize]]) -> Vec<u8> {
     let within = |name: &str, link: Link| Link::Group(Group { texts: vec![], links: vec![(name.into(), link)] });
     let vars = shapes.iter().enumerate().map(|(k, shape)| (k.to_string(), Link::Tensor(Tensor::of(shape)))).collect();
@@ -32,7 +32,7 @@ fn weights_by_path(shapes: &[&[usize]]) -> Vec<u8> {
 
 const LSTM: [(&str, &[usize]); 3] = [("kernel:0", &[1, 4]), ("recurrent_kernel:0", &[1, 4]), ("bias:0", &[4])];
 
-/// One layer over one feature.
+/// A description of one layer over one feature.
 fn rnn(framework: &str, class: &str, args: &Json) -> Options {
     let layer = json!({"name": "rnn", "class": class, "args": args});
     let arch = json!({"inputs": [{"name": "x", "size": 1}], "layers": [layer]});
@@ -43,7 +43,7 @@ fn rnn(framework: &str, class: &str, args: &Json) -> Options {
     described(&Json::from(arch).to_string())
 }
 
-/// What the gates of the only layer go through.
+/// The activation of the gates of the only layer.
 fn gates(bytes: &[u8], options: &Options) -> Activation {
     let model = import(bytes, options).unwrap_or_else(|error| panic!("{error}; {}", error.advice()));
     let named = model.architecture.nodes[0].activations.get("gate_activation");
@@ -54,7 +54,7 @@ const HARD_2: Activation = Activation::HardSigmoid { alpha: 0.2, beta: 0.5 };
 const HARD_3: Activation = Activation::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 };
 
 #[test]
-fn what_gates_go_through_is_asked_for_where_versions_of_keras_differ() {
+fn the_gate_activation_is_asked_for_where_versions_of_keras_differ() {
     let cell = json!({"class_name": "LSTMCell", "config": {"units": 1}});
     let nested = [
         ("LSTM", json!({})),
@@ -74,7 +74,8 @@ fn what_gates_go_through_is_asked_for_where_versions_of_keras_differ() {
             assert_eq!(gates(&weights_of(version, "rnn", &LSTM), &rnn("keras2", "LSTM", &said)), gate, "{version}");
         }
     }
-    // Keras 1, which nobody says is another one, always had it; so did layers for cuDNN, and those of later versions.
+    // Keras 1, assumed unless the file says otherwise, always had it, and so did the layers for cuDNN and those of
+    // later versions.
     for version in ["", "1.2.2"] {
         assert_eq!(gates(&weights_of(version, "rnn", &LSTM), &rnn("", "LSTM", &json!({}))), HARD_2);
     }
@@ -87,7 +88,7 @@ fn what_gates_go_through_is_asked_for_where_versions_of_keras_differ() {
     assert!(line.contains("recurrent_activation"), "{line}");
 }
 
-/// Weights of an LSTM, in each direction where there are two.
+/// Weights of an LSTM, for each direction.
 fn twice_where_both(class: &str) -> Vec<(&'static str, &'static [usize])> {
     const BACK: [(&str, &[usize]); 3] =
         [("b_kernel:0", &[1, 4]), ("b_recurrent_kernel:0", &[1, 4]), ("b_bias:0", &[4])];
@@ -95,8 +96,8 @@ fn twice_where_both(class: &str) -> Vec<(&'static str, &'static [usize])> {
 }
 
 #[test]
-fn what_is_said_of_gates_is_what_they_compute() {
-    // Numbers that `Tensor::of` gives, in the order i, f, c, o; h and c are 0 before the first step.
+fn a_stated_gate_activation_is_used() {
+    // The numbers that `Tensor::of` generates, in the order i, f, c, o; h and c are 0 before the first step.
     let number = |k: usize| k as f32 / 17.0 - 0.5;
     for (name, gate) in [("hard_sigmoid", HARD_2), ("sigmoid", Activation::Sigmoid)] {
         let options = rnn("", "LSTM", &json!({"recurrent_activation": name}));
@@ -118,7 +119,7 @@ fn what_is_said_of_gates_is_what_they_compute() {
 }
 
 #[test]
-fn where_a_gru_resets_is_asked_for_if_it_has_no_bias_that_tells() {
+fn the_position_of_the_reset_is_asked_for_if_no_bias_shows_it() {
     let gru = [("kernel:0", &[1, 3][..]), ("recurrent_kernel:0", &[1, 3])];
     let args = |more: &Json| {
         let mut args = json!({"use_bias": false, "recurrent_activation": "sigmoid"}).as_object().unwrap().clone();
@@ -143,9 +144,9 @@ fn where_a_gru_resets_is_asked_for_if_it_has_no_bias_that_tells() {
 }
 
 #[test]
-fn a_file_that_does_not_say_its_keras_is_asked_for_it_where_that_matters() {
+fn a_missing_keras_version_is_asked_for_where_it_matters() {
     let lstm: [&[usize]; 3] = [&[1, 4], &[1, 4], &[4]];
-    // Taps, channels and filters of one each.
+    // One tap, channel and filter each.
     let conv: [&[usize]; 3] = [&[1, 1, 4], &[1, 1, 4], &[4]];
     let (lstm, conv) = (weights_by_path(&lstm), weights_by_path(&conv));
     let at = |framework: &str, class: &str, args: Json| {
@@ -174,7 +175,7 @@ fn a_file_that_does_not_say_its_keras_is_asked_for_it_where_that_matters() {
         assert_eq!(gates(&conv, &at(framework, "ConvLSTM1D", hard())), hard_sigmoid);
         assert_eq!(gates(&conv, &at(framework, "ConvLSTM1D", json!({}))), default);
     }
-    // Archives and architectures in Keras's words say it.
+    // Archives, and architectures in Keras's own words, record the version.
     let config = dense().to_string();
     let weights = model(Tensor::of(&[3, 2]), Tensor::of(&[2]));
     let silent =
@@ -183,14 +184,14 @@ fn a_file_that_does_not_say_its_keras_is_asked_for_it_where_that_matters() {
 }
 
 #[test]
-fn directions_give_zeros_where_a_step_does_not_count_since_tensorflow_1_13() {
+fn since_tensorflow_1_13_directions_output_zeros_for_masked_steps() {
     let lstm = json!({"units": 1, "recurrent_activation": "sigmoid"});
     let args = json!({"layer": {"class_name": "LSTM", "config": lstm}});
     let arch = json!({"inputs": [{"name": "x", "size": 1, "steps": 3}], "layers": [
         {"name": "mask", "class": "Masking", "args": {"mask_value": 0.0}},
         {"name": "rnn", "class": "Bidirectional", "args": args}]});
     let options = described(&arch.to_string());
-    // What makes them zeros is nodes.
+    // Additional nodes produce the zeros.
     let nodes = |version: &str| {
         let bytes = weights_of(version, "rnn", &twice_where_both("Bidirectional"));
         import(&bytes, &options).unwrap().architecture.nodes.len()

@@ -1,15 +1,16 @@
-//! The corpus of the fuzz target `import_keras`: its seeds are files of the samples and architectures of our own.
+//! The corpus of the fuzz target `import_keras`. Its seeds are sample files and handwritten architectures.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
 use serde_json::{Value as Json, json};
+use tidegate_tests::corpus::Corpus;
 use tidegate_tests::fuzz_keras::{flag, import_keras, seed};
-use tidegate_tests::import::{Corpus, sample};
+use tidegate_tests::import::sample;
 
 use super::{layer, sequential};
 
-/// Real files that seed the fuzz target, with the description of those that hold only weights.
+/// Sample files, with the description of those that hold only weights.
 const FILES: [(&str, u8, &str); 6] = [
     ("keras1/gru_gpu.h5", 0, ""),
     ("keras2/lstm_without_bias.h5", 0, ""),
@@ -18,10 +19,10 @@ const FILES: [(&str, u8, &str); 6] = [
     ("keras2/weights.h5", 0, "keras2/weights.json"),
     ("keras3/weights.weights.h5", 0, "keras3/weights.json"),
 ];
-/// Archives, of which the parts are seeds.
+/// Archives whose parts are seeds.
 const ARCHIVES: [&str; 4] = ["simple_rnn", "two_outputs", "masking", "cells"];
 
-/// Architectures of layers with weights of a kind each, and these: layer, name, rank, dimensions.
+/// Architectures with layers of each kind, with tensors to generate: layer, name, rank, dimensions.
 fn made() -> Vec<(&'static str, Json, Vec<u8>)> {
     let shape = |shape: Json| json!({ "batch_input_shape": shape });
     let with = |mut json: Json, more: Json| {
@@ -71,7 +72,7 @@ fn made() -> Vec<(&'static str, Json, Vec<u8>)> {
     ]
 }
 
-/// By their names.
+/// The corpus.
 fn corpus() -> Corpus {
     let named = |name: &str| name.replace(['/', '.'], "_");
     let mut seeds = BTreeMap::new();
@@ -99,14 +100,14 @@ fn corpus() -> Corpus {
 #[test]
 fn the_corpus_of_import_keras_passes() {
     let corpus = corpus();
-    corpus.passes(import_keras);
+    corpus.passes(0, import_keras);
     for (name, bytes) in &corpus.seeds {
         assert!(import_keras(bytes), "{name} gives no model");
     }
 }
 
 #[test]
-#[ignore = "writes the seeds of the fuzz target into the repository"]
+#[ignore = "records the digests of the seeds and writes the seeds to target/fuzz"]
 fn regenerate() {
     corpus().regenerate();
 }

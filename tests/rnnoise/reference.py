@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what RNNoise itself, in C, makes of noisy speech with the weights beside this file.
+"""Records the outputs of RNNoise's C code for noisy speech with the weights beside this file.
 
     reference.py --rnnoise DIR --sound testing.raw [--output DIR] [--clean clean.raw]
 
-DIR is a checkout of xiph/rnnoise at 5e7af83 (2018-09-20), the version that reads weights from a file, which is text. The
-sound is 48 kHz, 16 bits, little-endian. Needs a C compiler. A row of the files written is a frame that is not silent:
+DIR is a checkout of xiph/rnnoise at 5e7af83 (2018-09-20), the version that reads weights from a text file. The sound
+is 48 kHz, 16 bits, little-endian. Needs a C compiler. Each row of the written files is a frame that is not silent:
 `features` [frames, 42] in features.safetensors, `gains` [frames, 22] and `vad` [frames, 1] in gains.safetensors."""
 
 import argparse
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 SOURCES = ["rnn.c", "rnn_data.c", "rnn_reader.c", "pitch.c", "celt_lpc.c", "kiss_fft.c"]
 SIZES = {"features": 42, "gains": 22, "vad": 1}
 
-# Shows what goes into the network and what comes out, wherever it is called.
+# Prints the inputs and outputs of the network wherever it is called.
 RUNNER = r"""
 #include <stdio.h>
 #include "rnn.h"

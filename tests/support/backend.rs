@@ -1,35 +1,35 @@
-//! What runs models: `tidegate`, and `tidegate-fused` with each instruction set of this CPU. One suite holds them all.
+//! The backends that run models: `tidegate`, and `tidegate-fused` with each instruction set of this CPU. Every backend
+//! passes the same suite.
 
 use std::cell::RefCell;
 
-use tidegate::step::StepError;
-use tidegate::{Batch, Model, Sequence, State, Step};
+use tidegate::{Batch, Model, Sequence, State, Step, StepError};
 use tidegate_fused::{FusedModel, Isa, Scratch};
 
-/// A backend with a model.
-pub trait Backend {
+/// A backend that holds a model, with `P` at its ports.
+pub trait Backend<P = f32> {
     /// Its name in reports.
     fn name(&self) -> &'static str;
     /// The model.
     fn model(&self) -> &Model<'_>;
     /// [`Model::step_ports`]
-    fn step(&self, state: &mut State<'_>, x: &[&[f32]], y: &mut [&mut [f32]]) -> Result<Step, StepError>;
+    fn step(&self, state: &mut State<'_>, x: &[&[P]], y: &mut [&mut [P]]) -> Result<Step, StepError>;
     /// [`Model::finish`]
-    fn finish(&self, state: &mut State<'_>, y: &mut [&mut [f32]]) -> Result<Step, StepError>;
+    fn finish(&self, state: &mut State<'_>, y: &mut [&mut [P]]) -> Result<Step, StepError>;
     /// [`Model::run_ports`]
     fn run(
         &self,
         state: &mut State<'_>,
-        x: &[&[f32]],
-        y: &mut [&mut [f32]],
+        x: &[&[P]],
+        y: &mut [&mut [P]],
         how: &Sequence<'_>,
     ) -> Result<usize, StepError>;
     /// [`Model::run_batch`]
     fn run_batch(
         &self,
         batch: &mut Batch<'_>,
-        x: &[&[f32]],
-        y: &mut [&mut [f32]],
+        x: &[&[P]],
+        y: &mut [&mut [P]],
         how: &Sequence<'_>,
     ) -> Result<usize, StepError>;
 }
@@ -40,7 +40,12 @@ pub fn all<'m>(model: &Model<'m>) -> Vec<Box<dyn Backend + 'm>> {
     std::iter::once(Box::new(Core(*model)) as Box<dyn Backend + 'm>).chain(fused).collect()
 }
 
-/// `tidegate`; its scratch begins with what must not matter.
+/// `tidegate` with integers at the ports of a model in an integer numeric.
+pub fn integers<'m>(model: &Model<'m>) -> Box<dyn Backend<i16> + 'm> {
+    Box::new(Core(*model))
+}
+
+/// `tidegate`. Its scratch starts filled with ones, because its contents must not matter.
 struct Core<'m>(Model<'m>);
 
 impl Core<'_> {
@@ -87,7 +92,45 @@ impl Backend for Core<'_> {
     }
 }
 
-/// `tidegate-fused`; its scratch holds whatever the call before left.
+impl Backend<i16> for Core<'_> {
+    fn name(&self) -> &'static str {
+        "core in integers"
+    }
+
+    fn model(&self) -> &Model<'_> {
+        &self.0
+    }
+
+    fn step(&self, state: &mut State<'_>, x: &[&[i16]], y: &mut [&mut [i16]]) -> Result<Step, StepError> {
+        self.0.step_ports_i16(state, &mut self.scratch(), x, y)
+    }
+
+    fn finish(&self, state: &mut State<'_>, y: &mut [&mut [i16]]) -> Result<Step, StepError> {
+        self.0.finish_i16(state, &mut self.scratch(), y)
+    }
+
+    fn run(
+        &self,
+        state: &mut State<'_>,
+        x: &[&[i16]],
+        y: &mut [&mut [i16]],
+        how: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        self.0.run_ports_i16(state, &mut self.scratch(), x, y, how)
+    }
+
+    fn run_batch(
+        &self,
+        batch: &mut Batch<'_>,
+        x: &[&[i16]],
+        y: &mut [&mut [i16]],
+        how: &Sequence<'_>,
+    ) -> Result<usize, StepError> {
+        self.0.run_batch_i16(batch, &mut self.scratch(), x, y, how)
+    }
+}
+
+/// `tidegate-fused`. Its scratch keeps the contents of the previous call.
 struct Fused<'m> {
     model: FusedModel<'m>,
     scratch: RefCell<Scratch>,

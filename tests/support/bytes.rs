@@ -1,18 +1,19 @@
-//! Models in integers of 8 bits, as a converter for TFLite makes them, of drawn ones. Units are powers of two.
+//! Models quantized to 8-bit integers as a TFLite converter would, made from randomly drawn models. All scales are
+//! powers of two.
 
 use std::collections::BTreeMap;
 
-use tidegate::cell::{CellKind, NumberSpec, Storage, TensorSpec};
-use tidegate_tools::canonical::{Canonical, Integers, Node, Tensor};
+use tidegate::internals::cell::{CellKind, NumberSpec, Storage, TensorSpec};
+use tidegate_model::canonical::{Canonical, Integers, Node, Tensor};
 
-/// What weights count.
+/// Scale of the weights.
 const WEIGHT: f32 = 1.0 / 32.0;
-/// What values count.
+/// Scale of the activations.
 const VALUE: f32 = 1.0 / 128.0;
-/// Requantizes by 2^shift.
+/// Multiplier of a requantization by 2^shift.
 const HALF: i32 = 1 << 30;
 
-/// The same with what its nodes count, where the numeric `i8` has a form of them. Its weights are rounded.
+/// Adds the integer parameters that the numeric `i8` needs to every node that has an `i8` form, and rounds the weights.
 pub fn in_bytes(mut model: Canonical) -> Canonical {
     let value = Integers { scale: VALUE, ..Integers::default() };
     let inputs = model.architecture.inputs.iter().map(|port| (port.name.clone(), value.clone()));
@@ -50,7 +51,7 @@ pub fn in_bytes(mut model: Canonical) -> Canonical {
     model
 }
 
-/// A number of a node: c counts 2^-11, and a requantization without rows keeps the unit.
+/// Value of an integer parameter of a node: the scale of c is 2^-11, and a requantization without rows keeps the scale.
 fn chosen(kind: CellKind, number: &NumberSpec) -> i32 {
     match number.name {
         "cell_bits" => 11,
@@ -66,7 +67,7 @@ fn chosen(kind: CellKind, number: &NumberSpec) -> i32 {
     }
 }
 
-/// The first of its biases, or 0.
+/// The node's first bias in integers, or zeros if it has none.
 fn starts(tensors: &BTreeMap<String, Tensor>, node: &Node, tensor: &TensorSpec) -> Vec<i32> {
     let bias = tensor.from.first().and_then(|name| tensors.get(&format!("{}.{name}", node.name)));
     match bias {

@@ -1,12 +1,12 @@
-//! TensorFlow checkpoints by our own hand, for what TensorFlow does not write: blocks compressed by snappy, hostile
-//! entries; and the body of the fuzz target `import_checkpoint`.
+//! TensorFlow checkpoints written by hand, for what TensorFlow itself does not write: snappy-compressed blocks and
+//! hostile entries. Also holds the body of the fuzz target `import_checkpoint`.
 
 use std::io::Cursor;
 
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::checkpoint::import_parts;
-use tidegate_tools::format::checkpoint::table::masked;
-use tidegate_tools::format::{Description, Options};
+use tidegate_model::error::ImportError;
+use tidegate_model::format::checkpoint::import_parts;
+use tidegate_model::format::checkpoint::table::masked;
+use tidegate_model::format::{Description, Options};
 
 const MAGIC: [u8; 8] = 0xdb47_7524_8b80_fb57_u64.to_le_bytes();
 const FOOTER_BYTES: usize = 48;
@@ -22,7 +22,7 @@ fn push_varint(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-/// A length as snappy and tables write it.
+/// A length encoded as a varint, as snappy and tables write it.
 pub fn length(value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     push_varint(&mut bytes, value);
@@ -42,7 +42,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A table of these, so many in a block.
+/// A table of these pairs, with `per_block` of them in each block.
 pub fn table(pairs: &[Pair], per_block: usize, snappy: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut index = Vec::new();
@@ -59,7 +59,7 @@ pub fn table(pairs: &[Pair], per_block: usize, snappy: bool) -> Vec<u8> {
     bytes
 }
 
-/// Entries with a key in full before every third, then where those are.
+/// A block: entries with a full key at every third, then the offsets of those restart points.
 pub fn block(pairs: &[Pair]) -> Vec<u8> {
     let (mut bytes, mut restarts, mut last): (Vec<u8>, Vec<u32>, &[u8]) = (Vec::new(), Vec::new(), &[]);
     for (number, (key, value)) in pairs.iter().enumerate() {
@@ -83,18 +83,18 @@ pub fn block(pairs: &[Pair]) -> Vec<u8> {
     bytes
 }
 
-/// Where a block lies: its first byte, and how many.
+/// Position of a block: its offset and its length.
 pub type Place = (u64, u64);
 
-/// A table of these blocks, each with what it says of its compression. Its index has the places that `listed` gives for
-/// those of the blocks and its own.
+/// A table of these blocks, each with its compression byte. `listed` chooses the positions in the index, given those of
+/// the blocks and of the index itself.
 pub fn by_hand(blocks: &[(u8, Vec<u8>)], listed: impl Fn(&[Place], Place) -> Vec<Place>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let places: Vec<Place> =
         blocks.iter().map(|(compression, block)| push_raw(&mut bytes, block, *compression)).collect();
     let meta = push_block(&mut bytes, &block(&[]), false);
     let (from, mut len) = (bytes.len() as u64, 0);
-    // The longer it claims to be, the longer it is, by a byte at most.
+    // A greater claimed length takes at most one byte more to encode.
     let index = loop {
         let places = listed(&places, (from, len)).into_iter().zip(0_u8..);
         let pairs: Vec<Pair> = places.map(|(place, number)| (vec![number], handle(place))).collect();
@@ -119,13 +119,13 @@ fn handle((from, len): Place) -> Vec<u8> {
     handle
 }
 
-/// Its handle.
+/// Appends a block and returns its handle.
 fn push_block(bytes: &mut Vec<u8>, block: &[u8], snappy: bool) -> Vec<u8> {
     let packed = snappy.then(|| snap::raw::Encoder::new().compress_vec(block).expect("a block is small"));
     handle(push_raw(bytes, packed.as_deref().unwrap_or(block), u8::from(snappy)))
 }
 
-/// A block as it is, and the checksum that it needs.
+/// Appends a block as it is, followed by its checksum.
 fn push_raw(bytes: &mut Vec<u8>, content: &[u8], compression: u8) -> Place {
     let place = (bytes.len() as u64, content.len() as u64);
     let from = bytes.len();
@@ -136,7 +136,7 @@ fn push_raw(bytes: &mut Vec<u8>, content: &[u8], compression: u8) -> Place {
     place
 }
 
-/// Writes the checksums of all blocks anew, as far as they can be found.
+/// Recomputes the checksums of all blocks that can be found.
 pub fn reseal(index: &mut [u8]) {
     let Some(footer) = index.len().checked_sub(FOOTER_BYTES) else { return };
     let footer = index[footer..].to_vec();
@@ -146,7 +146,7 @@ pub fn reseal(index: &mut [u8]) {
         if k == 0 {
             continue;
         }
-        // Its values are handles, which a block that is not compressed shows.
+        // The values of the index are handles, readable if the block is not compressed.
         let Some((entries, _)) = content.split_last_chunk::<8>() else { return };
         let mut rest = entries;
         while !rest.is_empty() {
@@ -169,27 +169,27 @@ fn reseal_block(index: &mut [u8], handle: &mut &[u8]) -> Option<Vec<u8>> {
     Some(index[from..end - 1].to_vec())
 }
 
-/// What the entry of a variable says.
+/// The entry of a variable.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// `DataType`; 1 is f32.
     pub dtype: u64,
-    /// Its shape.
+    /// Shape.
     pub dims: Vec<u64>,
-    /// Where it lies.
+    /// Index of the shard that holds the values.
     pub shard: u64,
-    /// Where it lies.
+    /// Offset of the values in the shard.
     pub offset: u64,
-    /// Its bytes.
+    /// Length of the values in bytes.
     pub size: u64,
-    /// As it is, not masked.
+    /// CRC of the values, not masked.
     pub crc: u32,
     /// Start and length of each slice in each dimension.
     pub slices: Vec<Vec<(u64, u64)>>,
 }
 
 impl Entry {
-    /// As protobuf.
+    /// Encodes the entry as protobuf.
     pub fn encode(&self) -> Vec<u8> {
         let number = |bytes: &mut Vec<u8>, tag: u8, value: u64| {
             bytes.push(tag << 3);
@@ -227,7 +227,7 @@ impl Entry {
     }
 }
 
-/// The header of a checkpoint with so many shards.
+/// The header entry of a checkpoint with this number of shards.
 pub fn header(shards: u64) -> Pair {
     let mut value = vec![1 << 3];
     push_varint(&mut value, shards);
@@ -235,7 +235,7 @@ pub fn header(shards: u64) -> Pair {
     (Vec::new(), value)
 }
 
-/// An index and its only shard, of variables of f32.
+/// An index and its only shard, holding `f32` variables.
 pub fn written(variables: &[(&str, &[u64], &[f32])], snappy: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut pairs, mut shard) = (vec![header(1)], Vec::new());
     for &(name, dims, values) in variables {
@@ -249,23 +249,23 @@ pub fn written(variables: &[(&str, &[u64], &[f32])], snappy: bool) -> (Vec<u8>, 
     (table(&pairs, 4, snappy), shard)
 }
 
-/// What the first byte of the fuzz target's data says.
+/// Bits of the first byte of the fuzz target's data.
 pub mod flag {
-    /// The index as it is, its length in the two bytes behind; then the shard.
+    /// The length of the index in two bytes, the index, then the shard.
     pub const RAW: u8 = 0;
-    /// The same, with the checksums of its blocks written anew.
+    /// The same, but the checksums of the blocks are recomputed.
     pub const SEALED: u8 = 1;
-    /// Variables, of which index and shard are made.
+    /// A list of variables from which index and shard are generated.
     pub const MADE: u8 = 2;
-    /// Those bits.
+    /// Mask of the three kinds above.
     pub const KIND: u8 = 3;
-    /// An index that is made is compressed.
+    /// A generated index is compressed.
     pub const SNAPPY: u8 = 4;
     /// A description is given.
     pub const ARCH: u8 = 8;
 }
 
-/// Descriptions that the fuzz target tries, by the two bits above the flags and the highest one.
+/// Descriptions that the fuzz target tries, selected by the two bits above the flags and the highest bit.
 const ARCHES: [&str; 8] = [
     r#"{"inputs": [{"name": "x", "size": 3}], "layers": [{"name": "rnn", "class": "LSTMCell", "prefix": "rnn",
         "args": {"use_peepholes": true}}], "unused": ["a"]}"#,
@@ -296,7 +296,8 @@ const ARCHES: [&str; 8] = [
         {"name": "fully_connected", "class": "fully_connected"}]}"#,
 ];
 
-/// Bytes as a checkpoint: it is refused in one line, or it becomes a valid model. Whether it does.
+/// Imports bytes as a checkpoint, which is either refused with a one-line error or becomes a valid model. Returns
+/// whether it became one.
 pub fn import_checkpoint(data: &[u8]) -> bool {
     let Some((&flags, data)) = data.split_first() else { return false };
     let (index, shard) = match flags & flag::KIND {
@@ -329,14 +330,14 @@ pub fn import_checkpoint(data: &[u8]) -> bool {
     }
 }
 
-/// An error is one line.
+/// Checks that an error is one line.
 pub fn assert_line(error: &ImportError) {
     let text = error.to_string();
     assert!(!text.is_empty() && !text.contains(['\n', '\r', '\0', '\u{1b}']), "{text:?}");
 }
 
-/// Each variable: the length of its name and the name; its type; its rank and its dimensions; a byte from which its
-/// values come, or that says what is wrong with its entry.
+/// Generates index and shard from a list of variables. Each variable is the length of its name and the name, its type,
+/// its rank and dimensions, and a byte that seeds its values or selects what is wrong with its entry.
 fn made(mut data: &[u8], snappy: bool) -> (Vec<u8>, Vec<u8>) {
     let (mut pairs, mut shard) = (vec![header(1)], Vec::new());
     let mut take = |len: usize| -> Option<&[u8]> {

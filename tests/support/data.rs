@@ -1,10 +1,10 @@
-//! What the tests over data outside the repository share: where it is, and work on many clips at once.
+//! Helpers for tests that use data outside the repository: finding the data, and processing many clips in parallel.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The folder with the data; without one none, and a line that says what is skipped.
+/// The data folder, or `None` after printing which test is skipped.
 pub fn folder(what: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
     if folder.is_none() {
@@ -13,7 +13,7 @@ pub fn folder(what: &str) -> Option<PathBuf> {
     folder
 }
 
-/// `work(0)` to `work(count - 1)` on every core, in order.
+/// Runs `work(0)` to `work(count - 1)` on all CPU cores and returns the results in order.
 pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let take = || {

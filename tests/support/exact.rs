@@ -1,31 +1,32 @@
-//! A step of an integer LSTM or GRU without its roundings: the same weights, starts, multipliers, shifts and curves, in f64.
-//! A sum begins without what its start has for rounding down, and a curve is what its integers are, linear between them.
-//!
-//! Beside every value goes how far the integer one may be from it if each rounding is within half of what it rounds to:
-//! roundings that differ add up as the root of their squares.
+//! A step of an integer LSTM or GRU without its roundings, in f64: the same weights, starts, multipliers, shifts and
+//! curves. The part of a start that compensates for rounding down is left out, and a curve is interpolated linearly
+//! between its integer points.
+//! | Every value comes with the greatest distance at which the integer value may be, given that each rounding is off by
+//! at most half a unit. Independent roundings add up as the root of their squares.
 
-use tidegate::cell::CellKind;
-use tidegate::cell::lstm::PEEPHOLE;
-use tidegate::curve::{sigmoid, tanh};
-use tidegate::node::Node;
-use tidegate::quant::RowBlock;
+use tidegate::internals::{
+    cell::{CellKind, lstm::PEEPHOLE},
+    curve::{sigmoid, tanh},
+    node::Node,
+    quant::RowBlock,
+};
 
-/// Of Q15.
+/// 1.0 in Q15.
 const ONE: f64 = 32_768.0;
-/// How far a sum may be from the exact one: half a unit for the multiplication and, since no multiplier is above 2^31, half
-/// of that again for the shift.
+/// Maximum error of an integer sum: half a unit for the multiplication and, since no multiplier exceeds 2^31, half of
+/// that again for the shift.
 const OF_SUM: f64 = 0.75;
 
-/// A value, and how far its integer may be.
+/// An exact value and how far the integer value may be from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near {
-    /// Without roundings.
+    /// The value without roundings.
     pub value: f64,
-    /// The most by which they move it.
+    /// The maximum error that roundings cause.
     pub far: f64,
 }
 
-/// One row: what it starts from, its weights over x and over h, and by what these sums are scaled.
+/// A row of a gate: its start, its weights over x and over h, and the scales of the two sums.
 struct Row {
     start: f64,
     input: Vec<i32>,
@@ -35,13 +36,13 @@ struct Row {
 }
 
 impl Row {
-    /// `first`: the part over h is the finer one.
+    /// `first` means that the sum over h is the finer one.
     fn new(node: &Node<'_>, [input, recurrent]: [usize; 2], blocks: &[RowBlock], first: bool, row: usize) -> Self {
         let (block, at) = (&blocks[row / 4], row % 4);
         let multiplier = f64::from(block[4 + at]) / 4_294_967_296.0;
         let shift = block[8].to_le_bytes()[at];
         let (half, finer) = (if shift > 0 { f64::from(shift - 1).exp2() } else { 0.0 }, f64::from(shift).exp2());
-        // What the packer adds to the bias, as FORMAT.md says.
+        // The rounding constant that the packer adds to the bias (FORMAT.md).
         let start = (f64::from(block[at]) - half - 0.5 / multiplier * finer) / finer * multiplier;
         let (fine, coarse) = (multiplier / finer, multiplier);
         let (input_scale, recurrent_scale) = if first { (coarse, fine) } else { (fine, coarse) };
@@ -54,12 +55,12 @@ impl Row {
     }
 }
 
-/// The packer has seen that it fits.
+/// The packer guarantees that the sum fits.
 fn dot(weights: &[i32], x: &[i16]) -> i32 {
     weights.iter().zip(x).map(|(&weight, &x)| weight * i32::from(x)).sum()
 }
 
-/// A curve at a sum that may be off.
+/// A curve at a sum that may be off by `off`.
 fn at(curve: fn(i32, u32) -> i32, sum: f64, off: f64, bits: u32) -> Near {
     let whole = sum.floor();
     let integers: [f64; 4] = [-1, 0, 1, 2].map(|more| f64::from(curve(whole as i32 + more, bits)));
@@ -71,22 +72,22 @@ fn root<const N: usize>(parts: [f64; N]) -> f64 {
     parts.iter().map(|part| part * part).sum::<f64>().sqrt()
 }
 
-/// A cell whose steps are computed exactly.
+/// A cell whose steps are computed without roundings.
 pub struct Exact {
     rows: Vec<Row>,
-    /// Of the candidates of a GRU.
+    /// Rows of a GRU's candidate.
     new: Vec<Row>,
-    /// Of c in the sums of i and f of an LSTM, if it has peepholes.
+    /// Factors of c in the sums of i and f, for an LSTM with peepholes.
     peepholes: Option<[Vec<f64>; 2]>,
     bits: u32,
     candidate: f64,
-    /// What the cell state may not pass.
+    /// Largest magnitude of the cell state.
     pub clip: f64,
     hidden: usize,
 }
 
 impl Exact {
-    /// Of an LSTM or of a GRU with the reset before, with σ and tanh and without norms and masks.
+    /// For an LSTM, or a GRU with the reset before the product, with σ and tanh and without normalization or masks.
     pub fn new(node: &Node<'_>) -> Self {
         let bits = node.number(0).unsigned_abs();
         let of = |matrices: [usize; 2], rows: usize, first: usize, count: usize| -> Vec<Row> {
@@ -123,7 +124,8 @@ impl Exact {
         }
     }
 
-    /// What is carried from step to step behind one step: c' of an LSTM, h' of a GRU, in its unit. `carried` is c or h.
+    /// One step. Returns the state that is carried to the next step: c' of an LSTM or h' of a GRU, in its own scale.
+    /// `carried` is c or h of the previous step.
     pub fn step(&self, x: &[i16], h: &[i16], carried: &[i16]) -> Vec<Near> {
         let gates: Vec<f64> = self.rows.iter().map(|row| row.sum(x, f64::from(dot(&row.recurrent, h)))).collect();
         let gate = |sum: f64| at(sigmoid, sum, OF_SUM, self.bits);
@@ -131,7 +133,7 @@ impl Exact {
             let update = |(unit, (gates, &c)): (usize, (&[f64], &i16))| {
                 let c = f64::from(c);
                 let [i, f] = [0, 1].map(|index| match &self.peepholes {
-                    // Rounded down, without making up for it: half a unit of a sum, as if of its bias.
+                    // Rounded down without compensation: half a unit of a sum, subtracted like a bias.
                     Some(factors) => {
                         at(sigmoid, gates[index] + factors[index][unit] * c - 0.5, OF_SUM + 0.5, self.bits)
                     }
@@ -171,7 +173,7 @@ impl Exact {
         self.new.iter().zip(z.iter().zip(h)).map(unit).collect()
     }
 
-    /// How many values are carried.
+    /// Number of values that are carried.
     pub fn units(&self) -> usize {
         self.hidden
     }

@@ -1,14 +1,14 @@
-//! Where the fields of an image are, for tests that read them or write others.
+//! Positions of the fields of an image, for tests that read or overwrite them.
 
-use tidegate::image::SectionKind;
-use tidegate::image::field::{activation, header, node, nodes, section, slot};
+use tidegate::SectionKind;
+use tidegate::internals::image::field::{activation, header, node, nodes, section, slot};
 
-/// A 16-bit word.
+/// Reads a 16-bit word.
 pub fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
 }
 
-/// A 32-bit word.
+/// Reads a 32-bit word.
 pub fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
 }
@@ -23,7 +23,7 @@ pub fn put32(bytes: &mut [u8], offset: usize, value: u32) {
     bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Where a section's entry and payload are, and the payload's length.
+/// Offset of a section's entry, offset of its payload, and length of the payload.
 pub fn section_of(bytes: &[u8], kind: SectionKind) -> (usize, usize, usize) {
     (0..usize::from(u16_at(bytes, header::SECTION_COUNT.start)))
         .map(|index| header::LEN + index * section::LEN)
@@ -35,18 +35,18 @@ pub fn section_of(bytes: &[u8], kind: SectionKind) -> (usize, usize, usize) {
         .expect("the image has the section")
 }
 
-/// Where a section's payload is.
+/// Offset of a section's payload.
 pub fn payload_of(bytes: &[u8], kind: SectionKind) -> usize {
     section_of(bytes, kind).1
 }
 
-/// Where the record of a node is.
+/// Offset of a node's record.
 pub fn record_of(bytes: &[u8], index: usize) -> usize {
     let first = payload_of(bytes, SectionKind::Nodes) + nodes::LEN;
     (0..index).fold(first, |at, _| at + 4 * usize::from(u16_at(bytes, at + node::RECORD_WORDS.start)))
 }
 
-/// Where the first slot of a node's record is; its tensors follow.
+/// Offset of the first slot in a node's record. The tensors follow the slots.
 pub fn slot_of(bytes: &[u8], index: usize) -> usize {
     let record = record_of(bytes, index);
     let count = |field: std::ops::Range<usize>| usize::from(u16_at(bytes, record + field.start));
@@ -54,7 +54,7 @@ pub fn slot_of(bytes: &[u8], index: usize) -> usize {
     record + node::LEN + 4 * words + activation::LEN * count(node::ACTIVATION_COUNT)
 }
 
-/// Where the offset of a tensor is in a node's record, which has one slot.
+/// Offset of the tensor field in the record of a node with one slot.
 pub fn tensor_of(bytes: &[u8], index: usize, tensor: usize) -> usize {
     slot_of(bytes, index) + slot::LEN + 4 * tensor
 }

@@ -1,10 +1,10 @@
-//! What the tests of both front ends share: settings, and a signal that goes through.
+//! Settings and signals that the tests of the float and the integer front end share.
 
 use tidegate::front_end::{First, MelCorners, MfccSettings, Spectrum, Window};
 
 use crate::random::Rng;
 
-/// What the networks of Hello Edge hear.
+/// Settings of the Hello Edge networks.
 pub const HELLO_EDGE: MfccSettings = MfccSettings {
     sample_rate: 16_000,
     window_len: 640,
@@ -23,7 +23,7 @@ pub const HELLO_EDGE: MfccSettings = MfccSettings {
     lead_frames: 0,
 };
 
-/// What Mycroft Precise hears: frames whose first 512 samples count.
+/// Settings of Mycroft Precise: only the first 512 samples of each frame count.
 pub const PRECISE: MfccSettings = MfccSettings {
     window_len: 1600,
     stride_len: 800,
@@ -41,7 +41,7 @@ pub const PRECISE: MfccSettings = MfccSettings {
     ..HELLO_EDGE
 };
 
-/// Frames of features of a whole signal, pushed in blocks of these lengths in turn.
+/// All feature frames of a signal that is pushed in blocks of these lengths, repeated in turn.
 pub fn frames<F, T: Copy>(
     front_end: &mut F,
     signal: &[i16],
@@ -68,14 +68,14 @@ pub fn frames<F, T: Copy>(
     frames
 }
 
-/// Two that are small: what is damaged is among them, and heard soon.
+/// Two small front ends: damage hits a used field often and shows early.
 pub const SMALL: [MfccSettings; 2] = [
     MfccSettings { fft_len: 256, window_len: 300, bins_per_rate: 129, mel_bands: 6, coefficients: 3, ..PRECISE },
     MfccSettings { fft_len: 256, window_len: 100, bins_per_rate: 256, lead_frames: 2, ..HELLO_EDGE },
 ];
 
-/// One of these sections with up to four words changed: those of the settings, so many, more often than those of the tables.
-/// To what is near, to anything, with a bit flipped, or to one of `ends`.
+/// One of the `good` sections with up to four words changed. The first `settings` words are chosen more often than the
+/// tables behind them. A new value is near the old one, random, the old one with a bit flipped, or one of `ends`.
 pub fn damaged(good: &[Vec<u8>], rng: &mut Rng, settings: usize, ends: &[u32]) -> Vec<u8> {
     let mut bytes = good[rng.below(good.len())].clone();
     for _ in 0..=rng.below(4) {
@@ -90,7 +90,7 @@ pub fn damaged(good: &[Vec<u8>], rng: &mut Rng, settings: usize, ends: &[u32]) -
     bytes
 }
 
-/// The loudest sound there is, then the quietest.
+/// The loudest possible signal, then silence.
 pub fn loud_and_quiet() -> Vec<i16> {
     (0..1200).map(|n| if n % 2 == 0 { i16::MIN } else { i16::MAX }).chain([0; 1200]).collect()
 }

@@ -1,46 +1,44 @@
-//! The bodies of the fuzz targets: pure functions of bytes that must neither panic nor run long, whatever the bytes.
-//! The targets in `tests/fuzz` include this file; `fuzz_corpus.rs` replays their corpus on stable.
+//! Bodies of the fuzz targets: pure functions of bytes that must neither panic nor run long, whatever the bytes. The
+//! targets in `tests/fuzz` include this file, and `fuzz_corpus.rs` replays their corpora on stable Rust.
 
 #[path = "fuzz_node.rs"]
 mod node;
 
-use tidegate::image::field::header;
-use tidegate::image::write::seal;
-use tidegate::node::Node;
+use tidegate::internals::{image::field::header, node::Node, write::seal};
 use tidegate::{Batch, Detector, FrontEnd, ImageBytes, Model, Sequence, State};
 
-/// What came of the bytes.
+/// How a target handled its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// No image.
+    /// The bytes are not an image.
     Refused,
-    /// An image whose model is too large to be tried.
+    /// The bytes are an image whose model is too large to run here.
     TooLarge,
-    /// An image, and its model has stepped.
+    /// The bytes are an image whose model has stepped.
     Ran,
 }
 
 /// Bits of the first byte of [`parse_then_step`]'s data.
 pub mod flag {
-    /// Write the checksum anew, so that a mutation gets past it.
+    /// Recompute the checksum, so that a mutation gets past it.
     pub const SEAL: u8 = 1;
-    /// Write the length of the data into the header before that.
+    /// Write the length of the data into the header before computing the checksum.
     pub const LENGTH: u8 = 2;
-    /// The data are no image, but choose one of a single node.
+    /// The bytes are not an image but choose one of a single node.
     pub const NODE: u8 = 4;
 }
 
-/// Most words of state and scratch, states, and [`work`] of a step that are tried.
+/// Largest number of state and scratch words, of states, and largest [`work`] of a step that a target runs.
 const MAX_WORDS: usize = 1 << 12;
 const MAX_STATES: u32 = 256;
 const MAX_WORK: usize = 1 << 13;
 const STEPS: usize = 6;
-/// Most samples of each kind that the front end hears.
+/// Maximum number of samples of each kind that are pushed into the front end.
 const MAX_SAMPLES: usize = 4096;
-/// Where the clock is in a saved state: behind its header of seven words.
+/// Offset of the clock in a saved state, behind the header of seven words.
 const SAVED_CLOCK: usize = 28;
 
-/// `parse` on bytes as they are; both doors agree unless a checksum is wrong.
+/// Parses the bytes as they are. `parse` and `parse_structure` agree unless a checksum is wrong.
 pub fn image_parse(data: &[u8]) -> Outcome {
     let mut buffer = Vec::new();
     let bytes: &[u8] = aligned(&mut buffer, data);
@@ -57,7 +55,8 @@ pub fn image_parse(data: &[u8]) -> Outcome {
     }
 }
 
-/// A byte of flags, then an image: it is refused, or it steps on finite and other input, is saved and restored.
+/// A byte of flags, then an image. It is either refused, or it steps on finite and non-finite input and its state is
+/// saved and restored.
 pub fn parse_then_step(data: &[u8]) -> Outcome {
     let Some((&flags, data)) = data.split_first().filter(|(_, data)| !data.is_empty()) else { return Outcome::Refused };
     let built = if flags & flag::NODE != 0 { Some(node::image(data)) } else { None };
@@ -74,7 +73,7 @@ pub fn parse_then_step(data: &[u8]) -> Outcome {
         field.copy_from_slice(&(data.len() as u32).to_le_bytes());
     }
     if flags & flag::SEAL != 0 {
-        // The checksum covers what the header says is the image.
+        // The checksum covers the image length that the header states.
         let len =
             bytes.get(header::IMAGE_LEN).and_then(|len| len.first_chunk()).map_or(0, |&len| u32::from_le_bytes(len));
         if let Some(image) = bytes.get_mut(..len as usize) {
@@ -98,8 +97,8 @@ pub fn parse_then_step(data: &[u8]) -> Outcome {
     Outcome::Ran
 }
 
-/// What a node does in a step at most: its multiply-accumulates, which count every row that it is unrolled over and
-/// every pass over its weights, and the elements that it moves, as often as a kernel without weights sees them.
+/// Upper bound of a node's work in a step: its multiply-accumulates, counted for every unrolled row and every pass over
+/// its weights, and the elements that it moves, counted as often as a kernel without weights visits them.
 fn work(node: &Node<'_>) -> usize {
     let taps = node.spec().extents.iter().enumerate().filter(|(_, spec)| spec.name.starts_with("kernel_"));
     let taps = taps.fold(1_usize, |taps, (index, _)| taps.saturating_mul(node.extent(index)));
@@ -108,7 +107,7 @@ fn work(node: &Node<'_>) -> usize {
     node.macs().saturating_add(moved)
 }
 
-/// Samples from the data, then the loudest there are, through front end and detector, where the image has them.
+/// Pushes samples from the data, then the loudest possible ones, through front end and detector if the image has them.
 fn hear(model: &Model<'_>, data: &[u8]) {
     if let Some(mfcc) = model.front_end()
         && mfcc.memory_words() <= MAX_WORDS
@@ -149,13 +148,13 @@ fn step(model: &Model<'_>, data: &[u8]) {
     let mut memory = vec![0; model.state_words()];
     let mut other = State::new(model, &mut memory).expect("the memory has the model's own length");
     let again = trace(model, data, &mut other, 1.0_f32.to_bits(), &mut saved);
-    assert!(seen == again, "what was in the scratch shows");
+    assert!(seen == again, "the contents of the scratch show in the results");
     let mut scratch = vec![u32::MAX; model.scratch_words()];
-    state.restore(&saved).expect("what was saved can be restored");
+    state.restore(&saved).expect("a saved state can be restored");
     let mut again = vec![0; saved.len()];
     assert_eq!(state.save(&mut again), Ok(again.len()));
-    assert_eq!(saved, again, "a state is not what was saved");
-    // A forged clock under a good checksum must do no harm either.
+    assert_eq!(saved, again, "the restored state differs from the saved one");
+    // A forged clock under a good checksum must be harmless too.
     let end = again.len() - 4;
     again[SAVED_CLOCK..SAVED_CLOCK + 4].fill(u8::MAX);
     let crc = crc32(&again[..end]);
@@ -167,10 +166,10 @@ fn step(model: &Model<'_>, data: &[u8]) {
     assert!(state.values().iter().all(|value| value.to_bits() == 0));
 }
 
-/// The bits of every output and of the state after it, from steps whose scratch is filled with `fill` before each. The
-/// state in the middle is saved.
+/// The bits of every output and of the state after it. The scratch is filled with `fill` before each step. The state is
+/// saved halfway.
 fn trace(model: &Model<'_>, data: &[u8], state: &mut State<'_>, fill: u32, saved: &mut [u8]) -> Vec<u32> {
-    // Finite numbers from the data, then what is not finite or nearly so.
+    // Finite numbers from the data, then infinities, NaN and extreme values.
     let odd = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, -0.0, 1e-45];
     let number = |k: usize, round: usize| match round {
         0..3 => f32::from(data[k % data.len()]) / 64.0 - 2.0,
@@ -200,7 +199,8 @@ fn trace(model: &Model<'_>, data: &[u8], state: &mut State<'_>, fill: u32, saved
     trace
 }
 
-/// Two sequences at once, in a way that the data says, and each alone, and step by step: the same rows.
+/// Runs two sequences as a batch, in a mode chosen by the data, then each alone, then step by step. All give the same
+/// rows.
 fn sequences(model: &Model<'_>, data: &[u8]) {
     const BATCH: usize = 2;
     const TIME: usize = 3;
@@ -211,7 +211,7 @@ fn sequences(model: &Model<'_>, data: &[u8]) {
     let rows = if last_only { 1 } else { TIME };
     let mut memory = vec![u32::MAX; BATCH * model.state_words()];
     let mut scratch = vec![u32::MAX; model.scratch_words()];
-    let mut batch = Batch::new(model, BATCH, &mut memory).expect("as many words as its states have");
+    let mut batch = Batch::new(model, BATCH, &mut memory).expect("the memory has the batch's own length");
     let (time_inputs, outputs) = (BATCH * TIME, BATCH * rows);
     let inputs: Vec<Vec<f32>> = model
         .inputs()
@@ -235,27 +235,27 @@ fn sequences(model: &Model<'_>, data: &[u8]) {
             .run_ports(&mut state, &mut scratch, &slices(&inputs, 0, 1), &mut slices_mut(&mut own), &how)
             .expect("every length is right");
         alone += count;
-        assert!(bits(state.values()) == states[index], "a state of a batch is not that of its sequence");
+        assert!(bits(state.values()) == states[index], "a state of the batch differs from that of its sequence");
         for (own, output) in own.iter().zip(slices(&outputs, index, BATCH)) {
-            assert!(bits(own) == bits(output), "a sequence of a batch is a sequence");
+            assert!(bits(own) == bits(output), "a sequence in a batch equals the sequence alone");
         }
         state.reset();
         let stepped = by_steps(model, &mut state, &inputs, TIME, &how);
-        assert!(bits(state.values()) == states[index], "the state of a sequence is not that of its steps");
+        assert!(bits(state.values()) == states[index], "the state after a sequence differs from stepping");
         assert_eq!(count, if last_only { stepped.len().min(1) } else { stepped.len().min(rows) });
         let stepped = if last_only { &stepped[stepped.len() - count..] } else { &stepped[..count] };
         for (k, row) in stepped.iter().enumerate() {
             for (own, row) in slices(&own, k, rows).into_iter().zip(row) {
-                assert!(bits(own) == bits(row), "a sequence is its steps");
+                assert!(bits(own) == bits(row), "a sequence equals its steps");
             }
         }
         let rest = own.iter().flat_map(|output| &output[count * output.len() / rows..]);
         assert!(rest.map(|value| value.to_bits()).all(|bits| bits == 0), "a row that was not written is not zero");
     }
-    assert_eq!(written, alone, "a sequence of a batch is a sequence");
+    assert_eq!(written, alone, "a sequence in a batch equals the sequence alone");
 }
 
-/// The outputs of a sequence, row by row, from single steps.
+/// The outputs of a sequence, row by row, by single steps.
 fn by_steps(
     model: &Model<'_>,
     state: &mut State<'_>,
@@ -286,7 +286,7 @@ fn by_steps(
     rows
 }
 
-/// Part `index` of each buffer, cut into `parts`.
+/// Part `index` of each buffer when it is cut into `parts`.
 fn slices(buffers: &[Vec<f32>], index: usize, parts: usize) -> Vec<&[f32]> {
     let of = |buffer: &Vec<f32>| buffer.len() / parts;
     buffers.iter().map(|buffer| &buffer[index * of(buffer)..][..of(buffer)]).collect()
@@ -296,7 +296,7 @@ fn slices_mut(buffers: &mut [Vec<f32>]) -> Vec<&mut [f32]> {
     buffers.iter_mut().map(Vec::as_mut_slice).collect()
 }
 
-/// Two that are no numbers are the same.
+/// The bits of the values, with every NaN replaced by the same one.
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }).collect()
 }

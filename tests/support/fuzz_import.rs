@@ -1,16 +1,17 @@
-//! The bodies of the importers' fuzz targets, as `fuzz.rs` has those of `core`.
+//! Bodies of the importers' fuzz targets. Those of `core` are in `fuzz.rs`.
 
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::format::{Description, Options, graphdef, import_bytes_with, onnx, tf1};
-use tidegate_tools::load::ImageBuffer;
-use tidegate_tools::pack::pack;
-use tidegate_tools::tidegate::{Numeric, State};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::error::ImportError;
+use tidegate_model::format::{Description, Imported, Options, graphdef, import_bytes_with, onnx, tf1};
+use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack;
+use tidegate_model::tidegate::{Numeric, State};
 
-/// Steps of the window that every other input has.
+/// Window length in steps for inputs that have the window flag.
 const WINDOW: usize = 3;
 
-/// A byte of flags, the length of a description (`--arch`) in two bytes, the description, then the file. Gives whether a
-/// model came of it, which packs and reads back.
+/// A byte of flags, the length of a description (`--arch`) in two bytes, the description, then the file. Returns
+/// whether the file became a model; the model must read back.
 pub fn import_torch(data: &[u8]) -> bool {
     let Some((&[flags, low, high], rest)) = data.split_first_chunk::<3>() else { return false };
     let len = usize::from(u16::from_le_bytes([low, high]));
@@ -20,78 +21,55 @@ pub fn import_torch(data: &[u8]) -> bool {
         return false;
     }
     let options = Options { description, window: (flags & 1 != 0).then_some(WINDOW), ..Options::default() };
-    match import_bytes_with(file, "a file", &options) {
-        Ok(imported) => {
-            let bytes = imported.model.to_bytes().expect("what was imported is valid");
-            assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
-            true
-        }
-        Err(error) => {
-            let line = error.to_string();
-            assert!(!line.contains(char::is_control), "{line:?}");
-            false
-        }
-    }
+    checked(import_bytes_with(file, "a file", &options), usize::MAX).is_some()
 }
 
-/// A byte of flags, then a frozen graph. Gives whether a model came of it, which packs and reads back.
+/// A byte of flags, then a frozen graph. Returns whether it became a model; the model must read back.
 pub fn import_graph(data: &[u8]) -> bool {
     let Some((&flags, file)) = data.split_first() else { return false };
     let window = (flags & 1 != 0).then_some(WINDOW);
     let nodes = graphdef::decode(file);
-    match nodes.and_then(|nodes| tf1::import_graph(&nodes, "a file", window)) {
-        Ok(imported) => {
-            let bytes = imported.model.to_bytes().expect("what was imported is valid");
-            assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
-            true
-        }
-        Err(error) => {
-            let line = error.to_string();
-            assert!(!line.contains(char::is_control) && line.len() < 2000, "{line:?}");
-            false
-        }
-    }
+    checked(nodes.and_then(|nodes| tf1::import_graph(&nodes, "a file", window)), 2000).is_some()
 }
 
-/// A byte of flags, then an ONNX model. Gives whether a model came of it, which packs and reads back.
+/// A byte of flags, then an ONNX model. Returns whether it became a model; the model must read back.
 pub fn import_onnx(data: &[u8]) -> bool {
     let Some((&flags, file)) = data.split_first() else { return false };
     let options = Options { window: (flags & 1 != 0).then_some(WINDOW), ..Options::default() };
-    match onnx::open(file, "a file", &options) {
-        Ok((imported, _)) => {
-            let bytes = imported.model.to_bytes().expect("what was imported is valid");
-            assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
-            true
-        }
-        Err(error) => {
-            let line = error.to_string();
-            assert!(!line.contains(char::is_control) && line.len() < 4000, "{line:?}");
-            false
-        }
-    }
+    checked(onnx::open(file, "a file", &options).map(|(imported, _)| imported), 4000).is_some()
 }
 
-/// A TFLite model. Gives whether a model came of it, which reads back, and whose image runs if it can be packed.
+/// A TFLite model. Returns whether it became a model; the model must read back, and its image must run if it can be
+/// packed.
 pub fn import_tflite(data: &[u8]) -> bool {
-    match import_bytes_with(data, "a file", &Options::default()) {
+    let model = checked(import_bytes_with(data, "a file", &Options::default()), 4000);
+    if let Some(model) = &model {
+        let numeric = model.architecture.numeric_or(Numeric::F32);
+        if let Ok(image) = pack(model, numeric) {
+            step_once(&ImageBuffer::new(&image));
+        }
+    }
+    model.is_some()
+}
+
+/// Returns an imported model after checking that it reads back, or checks that the error is a line of fewer than
+/// `most` bytes.
+fn checked(result: Result<Imported, ImportError>, most: usize) -> Option<Canonical> {
+    match result {
         Ok(imported) => {
-            let bytes = imported.model.to_bytes().expect("what was imported is valid");
+            let bytes = imported.model.to_bytes().expect("an imported model is valid");
             assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
-            let numeric = imported.model.architecture.numeric_or(Numeric::F32);
-            if let Ok(image) = pack(&imported.model, numeric) {
-                step_once(&ImageBuffer::new(&image));
-            }
-            true
+            Some(imported.model)
         }
         Err(error) => {
             let line = error.to_string();
-            assert!(!line.contains(char::is_control) && line.len() < 4000, "{line:?}");
-            false
+            assert!(!line.contains(char::is_control) && line.len() < most, "{line:?}");
+            None
         }
     }
 }
 
-/// One step over zeros, if it is a model that needs little.
+/// One step over ones, if the model is small enough.
 fn step_once(image: &ImageBuffer) {
     const MOST_WORDS: usize = 1 << 20;
     const MOST_MACS: usize = 1 << 24;
@@ -101,15 +79,15 @@ fn step_once(image: &ImageBuffer) {
         return;
     }
     let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
-    let mut state = State::new(&model, &mut memory).expect("as much as the model says");
+    let mut state = State::new(&model, &mut memory).expect("the memory has the model's own length");
     let inputs: Vec<Vec<f32>> = model.inputs().map(|port| vec![1.0; port.size]).collect();
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
     let mut outputs: Vec<Vec<f32>> = model.outputs().map(|port| vec![0.0; port.size]).collect();
     let mut outputs: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-    model.step_ports(&mut state, &mut scratch, &inputs, &mut outputs).map(drop).expect("its buffers fit");
+    model.step_ports(&mut state, &mut scratch, &inputs, &mut outputs).map(drop).expect("every length is right");
 }
 
-/// Data for [`import_torch`].
+/// Encodes data for [`import_torch`].
 pub fn seed(flags: u8, arch: &[u8], file: &[u8]) -> Vec<u8> {
     let len = u16::try_from(arch.len()).expect("the descriptions of seeds are short");
     [&[flags], &len.to_le_bytes()[..], arch, file].concat()

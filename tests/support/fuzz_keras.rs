@@ -1,31 +1,31 @@
-//! The body of the fuzz target `import_keras`. Raw files of Keras have no checksums in them, but for archives; those, and
-//! tensors that fit their layers, are made here of what the fuzzer gives.
+//! Body of the fuzz target `import_keras`. The files that Keras writes have no checksums, except archives. Archives,
+//! and tensors that fit their layers, are generated here from the fuzzer's bytes.
 
 use std::io::{Cursor, Write};
 
 use serde_json::Value as Json;
-use tidegate_tools::canonical::Canonical;
-use tidegate_tools::format::{Description, Options, import_bytes_with};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::format::{Description, Options, import_bytes_with};
 use zip::write::SimpleFileOptions;
 
 use crate::hdf5::{Tensor, Weights, file, keras2};
 
-/// What the first byte says.
+/// Bits of the first byte.
 pub mod flag {
-    /// There is a window of three steps.
+    /// A window of three steps is given.
     pub const WINDOW: u8 = 1;
-    /// The text is an architecture (`config.json`) and the rest the weights of a `.keras`; else they are a description
-    /// (`--arch`) and a whole file.
+    /// The text is an architecture (`config.json`) and the rest the weights of a `.keras` archive. Otherwise the text
+    /// is a description (`--arch`) and the rest a whole file.
     pub const ARCHIVE: u8 = 2;
-    /// The text is an architecture and the rest says what tensors there are beside it in an `.h5`.
+    /// The text is an architecture, and the rest describes the tensors to generate beside it in an `.h5` file.
     pub const MADE: u8 = 4;
-    /// Keras 2 has written what is made; else Keras 3.
+    /// The generated file claims to be by Keras 2, otherwise by Keras 3.
     pub const SECOND: u8 = 8;
 }
 
 const WINDOW: usize = 3;
 
-/// Names that weights have.
+/// Names of weights.
 pub const NAMES: [&str; 12] = [
     "kernel:0",
     "recurrent_kernel:0",
@@ -41,8 +41,8 @@ pub const NAMES: [&str; 12] = [
     "forward_lstm/lstm_cell/kernel:0",
 ];
 
-/// A byte of flags, the length of a text in two bytes, the text, and the rest. Gives whether a model came of it, which
-/// packs and reads back.
+/// A byte of flags, the length of a text in two bytes, the text, and the rest. Returns whether it became a model; the
+/// model must read back.
 pub fn import_keras(data: &[u8]) -> bool {
     let Some((&[flags, low, high], rest)) = data.split_first_chunk::<3>() else { return false };
     let Some((text, rest)) = rest.split_at_checked(usize::from(u16::from_le_bytes([low, high]))) else { return false };
@@ -62,7 +62,7 @@ pub fn import_keras(data: &[u8]) -> bool {
     };
     match import_bytes_with(&bytes, "a file", &options) {
         Ok(imported) => {
-            let bytes = imported.model.to_bytes().expect("what was imported is valid");
+            let bytes = imported.model.to_bytes().expect("an imported model is valid");
             assert!(Canonical::from_bytes(&bytes).is_ok(), "a canonical model reads back");
             assert!(imported.notes.iter().all(|note| !note.contains(char::is_control)), "{:?}", imported.notes);
             true
@@ -75,13 +75,13 @@ pub fn import_keras(data: &[u8]) -> bool {
     }
 }
 
-/// Data for [`import_keras`].
+/// Encodes data for [`import_keras`].
 pub fn seed(flags: u8, text: &[u8], rest: &[u8]) -> Vec<u8> {
     let len = u16::try_from(text.len()).expect("the architectures of seeds are short");
     [&[flags], &len.to_le_bytes()[..], text, rest].concat()
 }
 
-/// A `.keras` of these parts.
+/// A `.keras` archive of these parts.
 fn archive(metadata: &str, config: &[u8], weights: &[u8]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -94,9 +94,9 @@ fn archive(metadata: &str, config: &[u8], weights: &[u8]) -> Vec<u8> {
     zip.finish().expect("the archive is in memory").into_inner()
 }
 
-/// Each tensor: which layer has it, its name, its rank, its dimensions.
+/// Decodes tensors. Each is the index of its layer, of its name, its rank and its dimensions.
 fn tensors<'c>(config: &'c Json, mut bytes: &[u8]) -> Vec<(&'c str, Weights)> {
-    /// Most numbers of one.
+    /// Maximum number of elements of a tensor.
     const MAX_LEN: usize = 1 << 12;
     let layers = config.pointer("/config/layers").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
     let name = |layer: &'c Json| layer.pointer("/config/name").and_then(Json::as_str).filter(|name| name.len() < 200);

@@ -1,19 +1,21 @@
-//! Images of one node that bytes choose: any kind with any options, with sizes and extents that meet its rules, often
-//! just so. Mutated images are seldom whole.
+//! Images of a single node that the fuzzer's bytes choose: any kind with any options, with sizes and extents that
+//! satisfy its rules, often with no margin. Mutated images are seldom valid, so this reaches further.
 
-use tidegate::Numeric;
-use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, OTHER, Rule, Sizes, Storage, TensorSpec};
-use tidegate::image::write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports};
-use tidegate::image::{GROUP, Layout, ModelId, SectionKind, factors_at};
-use tidegate::node::Unroll;
+use tidegate::internals::{
+    activation::Activation,
+    cell::{CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, OTHER, Rule, Sizes, Storage, TensorSpec},
+    image::{GROUP, factors_at},
+    node::Unroll,
+    write::{ImageWriter, NodeRecord, PortRecord, nodes_header, ports_bytes, write_ports},
+};
+use tidegate::{Layout, ModelId, Numeric, SectionKind};
 
-/// Most bytes of weights that are tried.
+/// Maximum number of bytes of weights.
 const MAX_WEIGHTS: usize = 1 << 16;
-/// A size may follow from another that follows from a third.
+/// Number of passes over the rules, because a size may follow from another that follows from a third.
 const ROUNDS: usize = 4;
 
-/// The bytes, one for each choice; 0 when they are used up.
+/// The bytes, one for each choice. Choices are 0 once the bytes are used up.
 struct Choices<'d>(core::slice::Iter<'d, u8>);
 
 impl Choices<'_> {
@@ -21,7 +23,7 @@ impl Choices<'_> {
         self.0.next().copied().unwrap_or(0)
     }
 
-    /// Mostly below `end`; at times as great as can be, or too great.
+    /// Usually below `end`; sometimes the greatest allowed value, or too great.
     fn size(&mut self, end: u8) -> u32 {
         match self.byte() {
             255 => u32::MAX,
@@ -34,7 +36,7 @@ impl Choices<'_> {
     }
 }
 
-/// A node's sizes, before they are written.
+/// Sizes of a node before they are written.
 struct Draft {
     spec: &'static CellSpec,
     options: u32,
@@ -50,9 +52,9 @@ impl Draft {
         Sizes { input, hidden, output, options: self.options, extents: &self.extents }
     }
 
-    /// Gives a dimension a value, where it is a size, an extent, or a sum that has one; whether it could.
+    /// Sets a dimension that is a size, an extent, or a sum that contains one. Returns whether that was possible.
     fn set(&mut self, dim: &Dim, value: usize) -> bool {
-        let value = value as u32 as usize; // no more can be written
+        let value = value as u32 as usize; // the field has 32 bits
         match dim {
             Dim::Input => self.input = value,
             Dim::Hidden => self.hidden = value,
@@ -112,7 +114,7 @@ impl Draft {
     }
 }
 
-/// A number of an integer node: mostly one that it may have.
+/// A number of an integer node, usually one that is allowed.
 fn number(of: &NumberSpec, choices: &mut Choices<'_>) -> i32 {
     let (byte, range) = (choices.byte(), i64::from(of.most) - i64::from(of.least) + 1);
     match byte {
@@ -124,7 +126,7 @@ fn number(of: &NumberSpec, choices: &mut Choices<'_>) -> i32 {
     }
 }
 
-/// Offsets of the tensors, which may lie over each other, and the weights.
+/// Offsets of the tensors, which may overlap, and the weights.
 fn float_tensors(draft: &Draft, data: &[u8], choices: &mut Choices<'_>) -> Option<(Vec<Option<u32>>, Vec<u8>)> {
     let (mut weights_len, mut tensors) = (16, Vec::new());
     for tensor in draft.spec.tensors {
@@ -144,7 +146,7 @@ fn float_tensors(draft: &Draft, data: &[u8], choices: &mut Choices<'_>) -> Optio
     Some((tensors, (0..weights_len.div_ceil(4)).flat_map(weight).collect()))
 }
 
-/// The same of integers, one tensor behind the other: rows that are all bytes would seldom do.
+/// The same for integers, one tensor behind the other. Rows of purely random bytes would seldom be valid.
 fn integer_tensors(
     integer: &IntegerSpec,
     draft: &Draft,
@@ -169,7 +171,7 @@ fn integer_tensors(
         match tensor.storage {
             Storage::Rows { .. } => {
                 for _ in 0..elements.div_ceil(4) {
-                    // Starts of any size, any multiplier, and shifts of which few are too great.
+                    // Random starts and multipliers, and shifts that are seldom too great.
                     for _ in 0..4 {
                         weights.extend((i32::from_le_bytes([0; 4].map(|_| byte())) >> (byte() & 31)).to_le_bytes());
                     }
@@ -182,7 +184,7 @@ fn integer_tensors(
                     for _ in 0..4 {
                         weights.extend((i32::from_le_bytes([0; 4].map(|_| byte())) >> (byte() & 31)).to_le_bytes());
                     }
-                    // Of factors few are too small, of shifts few out of their range.
+                    // Factors that are seldom too small, and shifts that are seldom out of range.
                     for _ in 0..4 {
                         weights.extend([byte(), byte(), byte(), if byte() == 255 { 128 } else { byte() & 127 }]);
                     }
@@ -196,14 +198,14 @@ fn integer_tensors(
                     let mut block: Vec<u8> = (0..bytes).map(|_| byte()).collect();
                     for group in 0..cols.div_ceil(GROUP) {
                         let factors = &mut block[factors_at(bytes, group)..][..4];
-                        // Mostly what the format knows.
+                        // Usually values that the format defines.
                         factors.fill_with(|| if byte() == 255 { 3 } else { 1 << (byte() % 5) });
                     }
                     weights.extend(block);
                 }
             }
             Storage::Weights(_) => weights.extend((0..elements).map(|_| byte())),
-            // As long as any.
+            // At least as long as any storage.
             _ => weights.extend((0..4 * elements).map(|_| byte())),
         }
         weights.resize(weights.len().next_multiple_of(16), 0);
@@ -215,7 +217,7 @@ fn integer_tensors(
     Some((tensors, weights))
 }
 
-/// Elements of a tensor whose columns are filled up to a multiple.
+/// Number of elements of a tensor whose columns are padded to a multiple.
 fn elements(draft: &Draft, tensor: &TensorSpec, columns: usize) -> Option<usize> {
     let rows = draft.sizes().dim(&tensor.rows)?.checked_mul(tensor.gates.len().max(1))?;
     let cols = match &tensor.cols {
@@ -225,7 +227,7 @@ fn elements(draft: &Draft, tensor: &TensorSpec, columns: usize) -> Option<usize>
     rows.checked_next_multiple_of(4)?.checked_mul(cols)
 }
 
-/// The image that the bytes choose; none where its weights would be too large.
+/// The image that the bytes choose, or `None` if its weights would be too large.
 pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     let mut choices = Choices(data.iter());
     let kind = CellKind::ALL[usize::from(choices.byte()) % CellKind::ALL.len()];
@@ -243,11 +245,11 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     };
     let mut options = u32::from_le_bytes([choices.byte(), choices.byte(), 0, 0]) & ((1 << spec.options.len()) - 1);
     if let Some(integer) = integer {
-        // Mostly what it has.
+        // Usually only options that the cell has.
         options |= u32::from(choices.byte()) << OTHER;
         options &= if choices.byte() == 0 { u32::MAX } else { integer.options };
     }
-    // Images of three axes are large soon.
+    // Images of three axes soon grow large.
     let end = if spec.extents.len() > 6 { 4 } else { 9 };
     let mut size = || choices.size(end).max(1) as usize;
     let mut draft = Draft { spec, options, input: size(), hidden: size(), output: size(), extents: Vec::new() };
@@ -270,7 +272,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         .activations
         .iter()
         .map(|activation| {
-            // In `i8` none but the default is known: mostly that.
+            // `i8` knows only the default activation, so that is the usual choice.
             let byte = usize::from(choices.byte()) + if numeric == Numeric::I8 { 240 } else { 0 };
             *Activation::ALL.get(byte % 256).unwrap_or(&activation.default)
         })
@@ -283,10 +285,10 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
     };
     let extents: Vec<u32> = draft.extents.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
     let [input, hidden, output] = [draft.input, draft.hidden, draft.output].map(|size| size as u32);
-    // A buffer has its own rows.
+    // A buffer keeps rows of its own.
     let length = if kind.is_buffered() { 0 } else { length };
     let rows = length.max(1);
-    // Where every kernel can read it.
+    // Aligned for every kernel.
     let up = |elements: u32| if integer.is_some() { elements.checked_next_multiple_of(16) } else { Some(elements) };
     let split = if flags & 16 != 0 && input > 1 && length == 0 { 1 } else { input };
     let (second, one) = (up(split)?, up(split)?.checked_add(up(input - split)?)?);
@@ -340,7 +342,7 @@ pub fn image(data: &[u8]) -> Option<Vec<u8>> {
         nodes.resize(start + record.record_bytes(), 0);
         record.write(numeric, layout, &mut nodes[start..]).ok()?;
     }
-    // A slot that is read is one that was written: two are two ports.
+    // A slot that is read must be written, so two slots are two ports.
     let inputs = [PortRecord::float("a", split, 0), PortRecord::float("b", input - split, second)];
     let inputs = if split < input { &inputs[..] } else { &inputs[..1] };
     let outputs = [PortRecord::float("y", write.1, write.0)];

@@ -1,8 +1,9 @@
-//! One golden case: a file of parameters, inputs, initial states and what the framework itself computed, run
-//! through importer, packer, `core` and the oracle. `golden/README.md` and the cases' metadata say how they were made.
-//! What a class or a cell is, only the importer knows: it says where the case's tensors hold inputs, outputs and
-//! states ([`Conversion`]). Every element of every input and output must have been used or compared.
+//! Golden cases. A case is a file of parameters, inputs, initial states and the results that a framework computed; it
+//! runs through importer, packer, `core` and the oracle. `golden/README.md` and the metadata of the cases say how they
+//! were made. Only the importer knows the framework's classes and cells: it states which tensors of the case hold
+//! inputs, outputs and states ([`Conversion`]). Every element of every input and output must be used or compared.
 
+mod definition;
 mod run;
 mod sequence;
 mod way;
@@ -12,23 +13,23 @@ use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors};
 use tidegate::{Model, Numeric};
-use tidegate_tools::canonical::{Canonical, Tensor};
-use tidegate_tools::error::ImportError;
-use tidegate_tools::format::Conversion;
-use tidegate_tools::format::golden::from_case;
+use tidegate_model::canonical::{Canonical, Tensor};
+use tidegate_model::error::ImportError;
+use tidegate_model::format::Conversion;
 
 use crate::images::AlignedBytes;
+pub use definition::from_case;
 use run::Run;
 use sequence::{Axes, Rows};
 
-/// What came of a case.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// Every output and final state is what it should be; the largest part of the tolerance that was used.
+    /// Every output and final state is within the tolerance. Holds the largest fraction of the tolerance that was used.
     Passed(f64),
-    /// The words say what is not.
+    /// The reason why the case failed.
     Failed(String),
-    /// The importer, or this runner, says that it lacks something: never a pass.
+    /// The importer or this runner lacks something, which is never a pass.
     Unsupported(String),
 }
 
@@ -60,9 +61,8 @@ pub fn run_file(path: &Path) -> Verdict {
 }
 
 /// The cells and layers of a case's model.
-///
-/// # Panics
-/// If the case cannot be read or is not supported.
+/// | # Panics
+/// | If the case cannot be read or is not supported.
 pub fn cells_of(path: &Path) -> BTreeSet<String> {
     let convert = || {
         let case = Case::read(&std::fs::read(path).map_err(failed)?)?;
@@ -74,14 +74,14 @@ pub fn cells_of(path: &Path) -> BTreeSet<String> {
     }
 }
 
-/// The tolerance rule that this runner holds.
+/// The tolerance rule that this runner applies.
 const RULE: &str = "abs(a-b) <= tolerance * max(1, max|expected|)";
 
-/// A case as it lies in its file.
+/// A case as read from its file.
 pub struct Case {
     metadata: HashMap<String, String>,
-    /// Every tensor as f32: whole numbers and truth values are widened, f64 is rounded; what the rounding of a tensor `x`
-    /// left, if anything, is `x_rest`.
+    /// Every tensor as f32. Integers and booleans are widened, f64 is rounded. If rounding a tensor `x` leaves a
+    /// remainder, it is `x_rest`.
     tensors: BTreeMap<String, Tensor>,
     inputs: Vec<String>,
     outputs: Vec<String>,
@@ -89,7 +89,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The case in a file that is one.
+    /// Opens a file that is a case.
     pub fn open(path: &Path) -> Self {
         let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         match Self::read(&bytes) {
@@ -98,12 +98,12 @@ impl Case {
         }
     }
 
-    /// Its model, of a case that the importer knows.
+    /// The case's model, for a case that the importer knows.
     pub fn model(&self) -> Canonical {
         from_case(&self.metadata, &self.tensors).unwrap_or_else(|error| panic!("{error}")).model
     }
 
-    /// The sequences of its batch, `[time][features]`, of a case with one input.
+    /// The sequences of the batch, `[time][features]`, of a case with one input.
     pub fn sequences(&self) -> Vec<Rows> {
         let layout = self.metadata.get("layout").map_or("", String::as_str);
         let axes = Axes::parse(layout, "input").unwrap_or_else(|| panic!("layout {layout:?}"));
@@ -111,12 +111,12 @@ impl Case {
         axes.sequences(self.get(input)).unwrap_or_else(|| panic!("{input:?} lacks batch or time"))
     }
 
-    /// One of its tensors.
+    /// A tensor of the case.
     pub fn get(&self, name: &str) -> &Tensor {
-        self.tensors.get(name).unwrap_or_else(|| panic!("it has no tensor {name:?}"))
+        self.tensors.get(name).unwrap_or_else(|| panic!("the case has no tensor {name:?}"))
     }
 
-    /// The tolerance for outputs and states that do not leave [-1, 1].
+    /// The tolerance for outputs and states that stay in [-1, 1].
     pub fn tolerance(&self) -> f64 {
         self.tolerance
     }
@@ -141,7 +141,7 @@ impl Case {
                 Dtype::I32 => quads.map(|&quad| i32::from_le_bytes(quad) as f32).collect(),
                 Dtype::I64 => eights.map(|&eight| i64::from_le_bytes(eight) as f32).collect(),
                 Dtype::BOOL | Dtype::U8 => view.data().iter().map(|&truth| f32::from(truth)).collect(),
-                // Refused by name as soon as someone asks for it.
+                // Refused by name when it is first asked for.
                 _ => continue,
             };
             tensors.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data });

@@ -1,18 +1,18 @@
-//! TensorFlow graphs by our own hand: hostile ones, and small ones out of those that TensorFlow wrote.
+//! TensorFlow graphs written by hand: hostile ones, and reduced copies of those that TensorFlow wrote.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use tidegate_tools::format::graphdef::attr_value::Value as Attr;
-use tidegate_tools::format::graphdef::{self, AttrValue, NodeDef, TensorProto, TensorShape};
+use tidegate_model::format::graphdef::attr_value::Value as Attr;
+use tidegate_model::format::graphdef::{self, AttrValue, NodeDef, TensorProto, TensorShape};
 
-/// A graph as it is written.
+/// A graph under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// Its nodes.
     pub nodes: Vec<NodeDef>,
 }
 
-/// A shape; -1 is open.
+/// A shape; -1 is an unknown dimension.
 pub fn shape(dims: &[i64]) -> TensorShape {
     let dim = dims.iter().map(|&size| graphdef::Dim { size }).collect();
     TensorShape { dim, unknown_rank: false }
@@ -26,26 +26,26 @@ impl Graph {
         graph
     }
 
-    /// A node with inputs; the last node can be given attributes.
+    /// Adds a node with these inputs. [`Graph::with`] then gives it attributes.
     pub fn node(&mut self, name: &str, op: &str, inputs: &[&str]) -> &mut Self {
         let input = inputs.iter().map(|&input| input.to_owned()).collect();
         self.nodes.push(NodeDef { name: name.to_owned(), op: op.to_owned(), input, attr: BTreeMap::new() });
         self
     }
 
-    /// An attribute of the last node.
+    /// Adds an attribute to the last node.
     pub fn with(&mut self, name: &str, value: Attr) -> &mut Self {
         let last = self.nodes.last_mut().expect("there is a node");
         last.attr.insert(name.to_owned(), AttrValue { value: Some(value) });
         self
     }
 
-    /// A placeholder.
+    /// Adds a placeholder.
     pub fn fed(&mut self, name: &str, dtype: i32, dims: &[i64]) -> &mut Self {
         self.node(name, "Placeholder", &[]).with("dtype", Attr::Type(dtype)).with("shape", Attr::Shape(shape(dims)))
     }
 
-    /// A constant of integers; fewer than its shape says repeat the last one.
+    /// Adds an integer constant. If there are fewer values than the shape has elements, the last one repeats.
     pub fn ints(&mut self, name: &str, dims: &[i64], values: &[i32]) -> &mut Self {
         let proto = TensorProto {
             dtype: graphdef::INT32,
@@ -56,7 +56,7 @@ impl Graph {
         self.node(name, "Const", &[]).with("value", Attr::Tensor(proto))
     }
 
-    /// A constant of floats, likewise.
+    /// Adds a float constant in the same way.
     pub fn floats(&mut self, name: &str, dims: &[i64], values: &[f32]) -> &mut Self {
         let proto = TensorProto {
             dtype: graphdef::FLOAT,
@@ -67,7 +67,7 @@ impl Graph {
         self.node(name, "Const", &[]).with("value", Attr::Tensor(proto))
     }
 
-    /// As a file.
+    /// Encodes the graph as a file.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for node in &self.nodes {
@@ -76,7 +76,8 @@ impl Graph {
         bytes
     }
 
-    /// The same graph in few bytes: short names, only the attributes that are read, one value for all of a tensor's.
+    /// A reduced copy of the graph: short names, only the attributes that are read, and one value for all elements of a
+    /// tensor.
     #[must_use]
     pub fn small(mut self) -> Self {
         const READ: [&str; 24] = [

@@ -1,60 +1,60 @@
-//! HDF5 files by our own hand, for what h5py does not write: links in circles, sizes that are not true, chunks that
-//! unpack to more than a file may hold; and models of Keras made of them. Objects have headers of version 1 and links as
-//! messages, as the format's specification 3.0 lays them out. What h5py itself writes lies in `tests/frameworks`.
+//! HDF5 files written by hand, for what h5py does not write: circular links, false sizes, chunks that unpack to more
+//! than a file may hold; and Keras models made of them. Objects have headers of version 1 and links as messages, as in
+//! version 3.0 of the format's specification. Files that h5py itself wrote are in `tests/frameworks`.
 
 use serde_json::Value as Json;
 
 const UNDEFINED: u64 = u64::MAX;
 const SUPERBLOCK_BYTES: usize = 96;
 
-/// What a name in a group leads to.
+/// Target of a name in a group.
 #[derive(Clone, Debug)]
 pub enum Link {
     /// A group.
     Group(Group),
     /// A tensor.
     Tensor(Tensor),
-    /// The root group once more: a circle.
+    /// The root group again: a circular link.
     Root,
-    /// Another path of the file.
+    /// Another path in the file.
     Soft(String),
-    /// A path of another file.
+    /// A path in another file.
     External(String, String),
-    /// Any address.
+    /// An arbitrary address.
     Address(u64),
 }
 
-/// Attributes that are texts or lists of them, and links.
+/// A group: attributes that are strings or lists of strings, and links.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
-    /// By name; lists have texts of one length.
+    /// Attributes by name. The strings of a list have the same length.
     pub texts: Vec<(String, Vec<String>)>,
-    /// By name.
+    /// Links by name.
     pub links: Vec<(String, Link)>,
 }
 
-/// A tensor, true or not.
+/// A tensor, whose header may be false.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// As the file says it.
+    /// The shape that the file states.
     pub shape: Vec<u64>,
-    /// Message of the datatype.
+    /// The datatype message.
     pub datatype: Vec<u8>,
-    /// What there is.
+    /// The bytes that are present.
     pub data: Vec<u8>,
-    /// How long the file says that it is, if it lies in one piece.
+    /// The length that the file states, for contiguous data.
     pub claimed: Option<u64>,
-    /// Dimensions of the only chunk, if it lies in one, and the number of the filter that packs it.
+    /// Dimensions of the only chunk, for chunked data, and the number of the filter that compresses it.
     pub chunk: Option<(Vec<u32>, Option<u16>)>,
 }
 
 /// Little-endian f32.
 pub const F32: [u8; 20] = [0x11, 0x20, 31, 0, 4, 0, 0, 0, 0, 0, 32, 0, 23, 8, 0, 23, 127, 0, 0, 0];
-/// The filter that is deflate.
+/// Number of the deflate filter.
 pub const DEFLATE: u16 = 1;
 
 impl Tensor {
-    /// Numbers of this shape: small, each another.
+    /// Small, distinct numbers of this shape.
     pub fn of(shape: &[usize]) -> Self {
         let len: usize = shape.iter().product();
         let data = (0..len).flat_map(|k| ((k % 17) as f32 / 17.0 - 0.5).to_le_bytes()).collect();
@@ -62,7 +62,7 @@ impl Tensor {
         Self { shape, datatype: F32.to_vec(), data, claimed: None, chunk: None }
     }
 
-    /// Zeros of this shape in one chunk packed by deflate.
+    /// Zeros of this shape in one deflated chunk.
     pub fn packed(shape: &[usize]) -> Self {
         let dims = shape.iter().map(|&dim| dim as u32).collect();
         let data = zeros(4 * shape.iter().product::<usize>());
@@ -70,7 +70,7 @@ impl Tensor {
     }
 }
 
-/// So many zeros as a zlib stream: matches of 258 bytes at a distance of one, in the fixed code.
+/// A zlib stream of `count` zeros: matches of 258 bytes at a distance of one, in the fixed code.
 pub fn zeros(count: usize) -> Vec<u8> {
     let (mut bytes, mut filled) = (vec![0x78, 0x9c], 8);
     let mut push = |code: u16, len: u32| {
@@ -79,11 +79,11 @@ pub fn zeros(count: usize) -> Vec<u8> {
                 bytes.push(0);
                 filled = 0;
             }
-            *bytes.last_mut().expect("it has a byte") |= ((code >> k & 1) as u8) << filled;
+            *bytes.last_mut().expect("a byte was pushed") |= ((code >> k & 1) as u8) << filled;
             filled += 1;
         }
     };
-    // The last block; its kind, which goes by its lower bit first.
+    // The last block, and its type with the lower bit first.
     push(0b110, 3);
     let literals = 1 + (count - 1) % 258;
     (0..literals).for_each(|_| push(0b0011_0000, 8));
@@ -95,7 +95,7 @@ pub fn zeros(count: usize) -> Vec<u8> {
 
 /// A file with this root.
 pub fn file(root: &Group) -> Vec<u8> {
-    // Where the root is depends on lengths only, which the second time are the same.
+    // The position of the root depends only on lengths, which are the same in the second pass.
     let mut writer = Writer { bytes: vec![], root: 0 };
     for _ in 0..2 {
         writer.bytes = vec![0; SUPERBLOCK_BYTES];
@@ -185,7 +185,7 @@ impl Writer {
                 Link::Soft(path) => (1, sized(path.as_bytes())),
                 Link::External(file, path) => (64, sized(format!("\0{file}\0{path}\0").as_bytes())),
             };
-            // The kind is said, the name's length has one byte.
+            // A link message: version and flags, type, name length in one byte.
             messages.push((6, [&[1, 8, kind, name.len() as u8], name.as_bytes(), &target].concat()));
         }
         self.header(&messages)
@@ -200,10 +200,12 @@ impl Writer {
                 messages.push((8, [&[3, 1][..], &data.to_le_bytes(), &len.to_le_bytes()].concat()));
             }
             Some((dims, filter)) => {
-                let size =
-                    tensor.datatype.get(4..8).map_or(4, |size| u32::from_le_bytes(size.try_into().expect("four")));
+                let size = tensor
+                    .datatype
+                    .get(4..8)
+                    .map_or(4, |size| u32::from_le_bytes(size.try_into().expect("there are four bytes")));
                 let axes = dims.len() + 1;
-                // One key, the chunk's address, and the key behind it.
+                // One key, the chunk's address, and the closing key.
                 let mut tree = [&b"TREE\x01\x00\x01\x00"[..], &[0xff; 16]].concat();
                 tree.extend((tensor.data.len() as u32).to_le_bytes());
                 tree.extend([0; 4]);
@@ -217,7 +219,7 @@ impl Writer {
                 messages.push((8, layout));
                 if let Some(filter) = filter {
                     let id = filter.to_le_bytes();
-                    // A number for the client, and what pads an odd count of them.
+                    // Client data and the padding of an odd count.
                     messages.push((
                         11,
                         vec![1, 1, 0, 0, 0, 0, 0, 0, id[0], id[1], 0, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0],
@@ -233,10 +235,10 @@ fn sized(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u16).to_le_bytes()[..], bytes].concat()
 }
 
-/// A layer's group: names and tensors, in Keras's order.
+/// The weights of a layer, name and tensor, in Keras's order.
 pub type Weights = Vec<(String, Tensor)>;
 
-/// A whole model as Keras 2 saves it: its architecture, and the weights of its layers.
+/// A whole model as Keras 2 saves it: its architecture and the weights of its layers.
 pub fn keras2(config: &Json, layers: Vec<(&str, Weights)>) -> Group {
     let names = layers.iter().map(|(name, _)| (*name).to_owned()).collect();
     let root = Group { texts: vec![("layer_names".into(), names)], links: layers.into_iter().map(group).collect() };

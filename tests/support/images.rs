@@ -1,16 +1,18 @@
-//! Images of canonical models, and small models that have everything.
+//! Images of canonical models, and small models that together cover every feature.
 
 use std::collections::BTreeMap;
 
-use tidegate::cell::CellKind;
-use tidegate::front_end::{First, MelCorners, Spectrum, Window};
-use tidegate::{ImageBytes, Model, Numeric};
-use tidegate_tools::canonical::{Canonical, Detector, Mfcc, Node, Schedule, Tensor, Unroll};
-use tidegate_tools::pack::pack;
+use tidegate::internals::cell::CellKind;
+use tidegate::{
+    ImageBytes, Model, Numeric,
+    front_end::{First, MelCorners, Spectrum, Window},
+};
+use tidegate_model::canonical::{Canonical, Detector, Mfcc, Node, Schedule, Tensor, Unroll};
+use tidegate_model::pack::pack;
 
 use crate::random::{Draw, Rng, Variant, chain, port};
 
-/// Bytes on a 16-byte boundary of the heap.
+/// Bytes on the heap at a 16-byte boundary.
 #[derive(Debug)]
 pub struct AlignedBytes {
     buffer: Vec<u8>,
@@ -19,7 +21,7 @@ pub struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// A copy of `bytes`.
+    /// Copies `bytes`.
     pub fn new(bytes: &[u8]) -> Self {
         let mut buffer = vec![0; bytes.len() + 16];
         let start = buffer.as_ptr().align_offset(16);
@@ -27,7 +29,7 @@ impl AlignedBytes {
         Self { buffer, start, len: bytes.len() }
     }
 
-    /// The image of a model that packs.
+    /// Packs a model into an image.
     pub fn pack(model: &Canonical, numeric: Numeric) -> Self {
         Self::new(&pack(model, numeric).expect("the model packs"))
     }
@@ -37,22 +39,22 @@ impl AlignedBytes {
         &self.buffer[self.start..self.start + self.len]
     }
 
-    /// The same, for `parse`.
+    /// The bytes for `Model::parse`.
     pub fn image(&self) -> ImageBytes<'_> {
         ImageBytes::new(self.get()).expect("the bytes are aligned")
     }
 
-    /// The model, of bytes that are an image.
+    /// The model of an image.
     pub fn model(&self) -> Model<'_> {
-        Model::parse(self.image()).expect("the image is whole")
+        Model::parse(self.image()).expect("the image is valid")
     }
 }
 
-/// A small model of each variant, and one of several nodes with every section. Names tell them apart in a corpus.
+/// A small model of each variant, and models with several nodes and every section. Names are unique in a corpus.
 pub fn small_models() -> Vec<(String, Canonical)> {
     let mut rng = Rng::new(7);
     let draw = Draw { weights: 1.0, biases: true };
-    // Each activation once, in the layer of that name: what a cell does with it is the same code.
+    // Each activation once, in the activation layer: cells apply it by the same code.
     let seed = |variant: &Variant| variant.activations.is_empty() || variant.kind == CellKind::Activation;
     let mut models: Vec<(String, Canonical)> = Variant::all()
         .into_iter()
@@ -74,7 +76,7 @@ pub fn small_models() -> Vec<(String, Canonical)> {
     models
 }
 
-/// A model of one node that goes backwards through windows of `length` rows, one every `hop` steps.
+/// A model of one node that runs backwards over windows of `length` rows, one every `hop` steps.
 pub fn over_windows(mut model: Canonical, length: usize, hop: usize, partial: bool, stateful: bool) -> Canonical {
     let input_size = model.architecture.inputs[0].size;
     let window = Node {
@@ -95,11 +97,11 @@ pub fn over_windows(mut model: Canonical, length: usize, hop: usize, partial: bo
     node.unroll = Some(Unroll { steps: length, read_backwards: true, write_backwards: true, stateful });
     model.architecture.outputs[0].size = length * node.output_size;
     model.architecture.nodes.insert(0, window);
-    model.validate().expect("a node over windows is a model");
+    model.validate().expect("a node over windows is valid");
     model
 }
 
-/// A table of four rows.
+/// An embedding with a table of four rows.
 fn embedding(rng: &mut Rng) -> Canonical {
     let mut model = chain(rng, 1, &[(Variant::plain("identity"), 1)], Draw { weights: 1.0, biases: true });
     let node = &mut model.architecture.nodes[0];
@@ -108,11 +110,11 @@ fn embedding(rng: &mut Rng) -> Canonical {
     node.extents = [("vocabulary".to_owned(), 4)].into();
     model.architecture.outputs[0].size = 3;
     model.tensors.insert("n0.weights".to_owned(), Tensor { shape: vec![4, 3], data: rng.numbers(12, 1.0) });
-    model.validate().expect("a table is a model");
+    model.validate().expect("an embedding is valid");
     model
 }
 
-/// A keyword spotter of several layers: every section, a schedule of windows.
+/// A keyword spotter of several layers with every section and a schedule of windows.
 pub fn whole() -> Canonical {
     let cells = ["elman", "lstm", "gru", "dense", "softmax"].map(|cell| (Variant::plain(cell), 3));
     let mut model = chain(&mut Rng::new(8), 2, &cells, Draw { weights: 1.0, biases: true });
@@ -139,7 +141,7 @@ pub fn whole() -> Canonical {
     model
 }
 
-/// A network of one label, whose front end has every option that [`whole`]'s has not.
+/// A network with one label whose front end uses the options that [`whole`] does not.
 fn wake_word() -> Canonical {
     let cells = [(Variant::plain("gru"), 3), (Variant::plain("dense"), 1)];
     let mut model = chain(&mut Rng::new(10), 2, &cells, Draw { weights: 1.0, biases: true });
@@ -166,7 +168,7 @@ fn wake_word() -> Canonical {
     model
 }
 
-/// Two inputs and three outputs: two chains side by side, and one of the inputs itself.
+/// Two inputs and three outputs: two parallel chains, and one of the inputs itself.
 pub fn two_ports() -> Canonical {
     let mut rng = Rng::new(9);
     let draw = Draw { weights: 1.0, biases: true };
@@ -182,6 +184,6 @@ pub fn two_ports() -> Canonical {
     }
     model.architecture.inputs.push(port("other", 5, ""));
     model.architecture.outputs = vec![port("out", 4, "n1"), port("h", 3, "side"), port("echo", 3, "in")];
-    model.validate().expect("two chains side by side are a model");
+    model.validate().expect("two parallel chains are valid");
     model
 }

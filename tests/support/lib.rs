@@ -1,11 +1,11 @@
-//! What the tests share: the ruler, the oracle, random models, golden cases, the fuzz targets' bodies.
+//! Shared by the tests: tolerances, the oracle, random models, golden cases, and the bodies of the fuzz targets.
 //!
-//! A good image in a `const` compiles:
+//! A valid image in a `const` compiles:
 //!
 //! ```
 //! use tidegate::{Aligned, ImageBytes, Model};
-//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi"));
-//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi")).len();
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi")).len();
 //! static IMAGE: &Aligned<[u8]> = &Aligned(GOOD);
 //! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
 //! assert_eq!(MODEL.input_size(), 2);
@@ -15,20 +15,20 @@
 //!
 //! ```compile_fail
 //! use tidegate::{Aligned, ImageBytes, Model};
-//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi"));
-//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi")).len();
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi")).len();
 //! const DAMAGED: [u8; LEN] = { let mut bytes = GOOD; bytes[LEN / 2] ^= 1; bytes };
 //! static IMAGE: &Aligned<[u8]> = &Aligned(DAMAGED);
 //! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
 //! assert_eq!(MODEL.input_size(), 2);
 //! ```
 //!
-//! It is the bit, not the block around it:
+//! The cause is the flipped bit, not the block around it:
 //!
 //! ```
 //! use tidegate::{Aligned, ImageBytes, Model};
-//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi"));
-//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/tiny.tgi")).len();
+//! const GOOD: [u8; LEN] = *include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi"));
+//! const LEN: usize = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/examples/kws.tgi")).len();
 //! const WHOLE: [u8; LEN] = { let mut bytes = GOOD; bytes[LEN / 2] ^= 0; bytes };
 //! static IMAGE: &Aligned<[u8]> = &Aligned(WHOLE);
 //! const MODEL: Model = match Model::parse(ImageBytes::from_aligned(IMAGE)) { Ok(m) => m, Err(_) => panic!() };
@@ -38,6 +38,7 @@
 pub mod backend;
 pub mod bytes;
 pub mod checkpoint;
+pub mod corpus;
 pub mod data;
 pub mod exact;
 pub mod fields;
@@ -57,3 +58,8 @@ pub mod random;
 pub mod tolerance;
 pub mod twin;
 pub mod twin_front_end;
+
+/// The examples of `docs/hosts.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/hosts.md")]
+struct Hosts;

@@ -1,13 +1,13 @@
-//! Networks of nodes that a test names, and not a chain of cells.
+//! Networks built from nodes that a test spells out, rather than from a chain of cells.
 
 use std::collections::BTreeMap;
 
-use tidegate::cell::CellKind;
-use tidegate_tools::canonical::{Architecture, Canonical, Node, Schedule, Tensor, Unroll};
+use tidegate::internals::cell::CellKind;
+use tidegate_model::canonical::{Architecture, Canonical, Node, Schedule, Tensor, Unroll};
 
 use crate::random::{Draw, Rng, draw_tensors, port};
 
-/// A node without options, over one value: its input, hidden and output sizes.
+/// A node without options that reads one value. `sizes` are its input, hidden and output sizes.
 pub fn node(name: &str, cell: &str, from: &str, sizes: [usize; 3], extents: &[(&str, usize)]) -> Node {
     let [input_size, hidden_size, output_size] = sizes;
     Node {
@@ -25,35 +25,35 @@ pub fn node(name: &str, cell: &str, from: &str, sizes: [usize; 3], extents: &[(&
     }
 }
 
-/// The same, reading these values.
+/// The node, reading these values instead.
 #[must_use]
 pub fn reading(mut node: Node, inputs: &[&str]) -> Node {
     node.inputs = inputs.iter().map(|&input| input.to_owned()).collect();
     node
 }
 
-/// The same with options.
+/// The node with these options.
 #[must_use]
 pub fn with(mut node: Node, options: &[&str]) -> Node {
     node.options = options.iter().map(|&option| option.to_owned()).collect();
     node
 }
 
-/// The same with an activation.
+/// The node with this activation.
 #[must_use]
 pub fn activated(mut node: Node, activation: &str) -> Node {
     node.activations.insert("activation".to_owned(), activation.to_owned());
     node
 }
 
-/// The same over the rows of a window, each beside its input.
+/// The node unrolled over the rows of a window.
 #[must_use]
 pub fn unrolled(mut node: Node, steps: usize, backwards: bool, stateful: bool) -> Node {
     node.unroll = Some(Unroll { steps, read_backwards: backwards, write_backwards: backwards, stateful });
     node
 }
 
-/// A network from the first node's first value, `in`, to the last node, `out`.
+/// A network whose input `in` is the first node's input and whose output `out` is the last node's.
 pub fn network(nodes: Vec<Node>, tensors: &[(&str, &[usize], &[f32])]) -> Canonical {
     let (first, last) = (&nodes[0], &nodes[nodes.len() - 1]);
     let architecture = Architecture {
@@ -76,11 +76,11 @@ pub fn network(nodes: Vec<Node>, tensors: &[(&str, &[usize], &[f32])]) -> Canoni
     model
 }
 
-/// The same with every tensor drawn.
+/// The same network with randomly drawn tensors.
 pub fn drawn(rng: &mut Rng, nodes: Vec<Node>, draw: Draw) -> Canonical {
     let mut tensors = BTreeMap::new();
     for node in &nodes {
-        let kind = CellKind::from_name(&node.cell).expect("a cell");
+        let kind = CellKind::from_name(&node.cell).expect("the cell exists");
         draw_tensors(rng, node, kind, draw, &mut tensors);
     }
     let given: Vec<(&str, &[usize], &[f32])> = tensors

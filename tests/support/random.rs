@@ -1,12 +1,12 @@
-//! Seeded numbers and models: the same seed gives the same test on every machine.
+//! Seeded random numbers and models. The same seed gives the same test on every machine.
 
 mod fit;
 mod variant;
 
 use std::collections::BTreeMap;
 
-use tidegate::cell::CellKind;
-use tidegate_tools::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
+use tidegate::internals::cell::CellKind;
+use tidegate_model::canonical::{Architecture, Canonical, Node, Port, Schedule, Tensor};
 
 pub use fit::Fit;
 pub use variant::Variant;
@@ -16,12 +16,12 @@ pub use variant::Variant;
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed; any will do.
+    /// Starts from a seed; any value will do.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 bits.
+    /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -30,40 +30,40 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// 0 to `end - 1`.
+    /// A number from 0 to `end - 1`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
-    /// One of them.
+    /// One of the values.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 
-    /// Uniform in ±`limit`.
+    /// A uniform number in ±`limit`.
     pub fn number(&mut self, limit: f32) -> f32 {
         let unit = (self.bits() >> 40) as f32 / (1 << 24) as f32;
         (2.0 * unit - 1.0) * limit
     }
 
-    /// So many uniform numbers in ±`limit`.
+    /// `len` uniform numbers in ±`limit`.
     pub fn numbers(&mut self, len: usize, limit: f32) -> Vec<f32> {
         (0..len).map(|_| self.number(limit)).collect()
     }
 }
 
-/// Options of [`chain`].
+/// How [`chain`] draws tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
-    /// Weights are uniform in plus and minus this over the square root of the columns.
+    /// Weights are uniform in ±`weights` / √columns.
     pub weights: f32,
-    /// Whether optional biases are left out.
+    /// Whether optional biases are present.
     pub biases: bool,
 }
 
-/// A model of these cells one after the other: each with its units, from `input_size` features on. A projection
-/// halves (rounding up) what comes out. Ports are `in` and `out`, nodes `n0`, `n1`, ..., and what makes the features that
-/// `n0` needs is `d0`.
+/// A chain of cells, each with its number of units, that reads `input_size` features. A projection has half as many
+/// outputs as units, rounded up. The ports are `in` and `out` and the nodes `n0`, `n1`, ...; if `n0` needs another
+/// number of features, the dense layer `d0` produces them.
 pub fn chain(rng: &mut Rng, input_size: usize, cells: &[(Variant, usize)], draw: Draw) -> Canonical {
     let mut nodes: Vec<Node> = Vec::new();
     let mut tensors = BTreeMap::new();
@@ -115,7 +115,8 @@ pub fn port(name: &str, size: usize, from: &str) -> Port {
     Port { name: name.to_owned(), size, from: from.to_owned() }
 }
 
-/// A state of the model: uniform in ±1, and normalizers, which are never below 1 once they have left 0, in 1 to 2.
+/// A random state of the model: uniform in ±1, except that normalizers, which never fall below 1 once they have left 0,
+/// are in 1 to 2.
 pub fn draw_state(rng: &mut Rng, model: &Canonical) -> Vec<f32> {
     let mut values = Vec::new();
     for node in &model.architecture.nodes {
@@ -129,8 +130,8 @@ pub fn draw_state(rng: &mut Rng, model: &Canonical) -> Vec<f32> {
     values
 }
 
-/// Every tensor that the node must have, and with `draw.biases` those that it may have. Periods and the parts of them in
-/// which a unit is open are in 1/8 to 7/8.
+/// Draws every required tensor of the node, and the optional ones if `draw.biases` is set. Periods and the open parts
+/// of a period are in 1/8 to 7/8.
 pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tensors: &mut BTreeMap<String, Tensor>) {
     let spec = kind.spec();
     let size = |dim| node.dim(spec, dim).expect("a small node's dimensions can be counted");
@@ -147,7 +148,7 @@ pub fn draw_tensors(rng: &mut Rng, node: &Node, kind: CellKind, draw: Draw, tens
         if matches!(tensor.name, "period" | "ratio_on") {
             data.iter_mut().for_each(|value| *value = 0.125 + 0.75 * (*value / limit).abs());
         }
-        // What a liquid cell divides by is a sum of these.
+        // The divisor in a liquid cell is a sum of these, so they are positive.
         if kind == CellKind::Ltc && ["capacitance", "leak", "input_weights", "recurrent_weights"].contains(&tensor.name)
         {
             data.iter_mut().for_each(|value| *value = value.abs());

@@ -1,27 +1,27 @@
-//! The ruler: how far a vector may be from what was expected. Not-a-number, and vectors of different lengths, are
-//! never within any tolerance; an infinity is equal to itself only.
+//! Comparison of vectors within a tolerance. NaN and vectors of different lengths are never within any tolerance. An
+//! infinity equals only itself.
 
 use std::fmt;
 
-/// Why two vectors are not alike.
+/// Why two vectors differ.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Miss {
-    /// One is longer.
+    /// The lengths differ.
     Length {
-        /// Of what was computed.
+        /// Length of the computed vector.
         got: usize,
-        /// Of what was expected.
+        /// Length of the expected vector.
         expected: usize,
     },
     /// The element that is furthest from its bound.
     Element {
-        /// Its index.
+        /// Index of the element.
         index: usize,
-        /// What was computed.
+        /// Computed value.
         got: f64,
-        /// What was expected.
+        /// Expected value.
         expected: f64,
-        /// How far it may be.
+        /// Largest allowed difference.
         bound: f64,
     },
 }
@@ -38,16 +38,15 @@ impl fmt::Display for Miss {
     }
 }
 
-/// Whether one value is within `bound` of what was expected.
+/// Whether a value is within `bound` of the expected value.
 pub fn is_within(got: f64, expected: f64, bound: f64) -> bool {
-    // Equal infinities have no difference. Every comparison with not-a-number is false.
+    // Equal infinities have no difference. Every comparison with NaN is false.
     (got == expected && bound >= 0.0) || (bound.is_finite() && (got - expected).abs() <= bound)
 }
 
-/// Every element within its own bound. Returns the largest part of its bound that an element used, 0 to 1.
-///
-/// # Errors
-/// The worst element, or that the lengths differ.
+/// Checks every element against its own bound. Returns the largest fraction of its bound that an element used, 0 to 1.
+/// | # Errors
+/// | The worst element, or that the lengths differ.
 pub fn each_within(got: &[f32], expected: &[f64], bounds: &[f64]) -> Result<f64, Miss> {
     if got.len() != expected.len() || got.len() != bounds.len() {
         return Err(Miss::Length { got: got.len(), expected: expected.len().max(bounds.len()) });
@@ -70,18 +69,16 @@ pub fn each_within(got: &[f32], expected: &[f64], bounds: &[f64]) -> Result<f64,
 }
 
 /// The rule of the golden cases: `|got - expected| <= tolerance * max(1, max |expected|)`.
-///
-/// # Errors
-/// The worst element, or that the lengths differ.
+/// | # Errors
+/// | The worst element, or that the lengths differ.
 pub fn all_within(got: &[f32], expected: &[f64], tolerance: f64) -> Result<f64, Miss> {
     let scale = expected.iter().fold(1.0_f64, |scale, value| scale.max(value.abs()));
     each_within(got, expected, &vec![tolerance * scale; expected.len()])
 }
 
-/// The same bits, element by element: 0.0 is not -0.0, and a not-a-number is equal to its own pattern.
-///
-/// # Errors
-/// The first element that differs (with a bound of 0), or that the lengths differ.
+/// Checks that all bits are the same: 0.0 is not -0.0, and a NaN equals only its own bit pattern.
+/// | # Errors
+/// | The first element that differs (with a bound of 0), or that the lengths differ.
 pub fn same_bits(got: &[f32], expected: &[f32]) -> Result<(), Miss> {
     if got.len() != expected.len() {
         return Err(Miss::Length { got: got.len(), expected: expected.len() });
@@ -101,21 +98,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_within_is_within_and_the_part_used_is_told() {
+    fn values_within_the_bound_pass_and_the_used_fraction_is_returned() {
         assert_eq!(each_within(&[1.0, 2.0], &[1.0, 2.5], &[0.0, 1.0]), Ok(0.5));
         assert!(each_within(&[1.0, 2.0], &[1.0, 2.5], &[0.0, 0.25]).is_err());
         assert_eq!(each_within(&[], &[], &[]), Ok(0.0));
     }
 
     #[test]
-    fn the_bound_itself_is_within() {
+    fn a_difference_equal_to_the_bound_passes() {
         assert!(is_within(1.5, 1.0, 0.5));
         assert!(!is_within(1.5, 1.0, 0.499_999_999));
         assert!(!is_within(1.0, 1.0, -1.0));
     }
 
     #[test]
-    fn zero_is_a_value_like_any_other() {
+    fn zero_gets_no_special_treatment() {
         assert!(!is_within(1e-30, 0.0, 0.0));
         assert!(is_within(0.0, 0.0, 0.0) && is_within(-0.0, 0.0, 0.0));
         assert!(all_within(&[1.1e-6], &[0.0], 1e-6).is_err());
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn not_a_number_is_within_nothing() {
+    fn nan_is_never_within_a_tolerance() {
         for (got, expected, bound) in [
             (f64::NAN, 0.0, 1.0),
             (0.0, f64::NAN, 1.0),
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn infinities_equal_themselves_only_and_allow_nothing() {
+    fn infinities_equal_only_themselves() {
         assert!(is_within(f64::INFINITY, f64::INFINITY, 0.0));
         for (got, expected, bound) in [
             (f64::INFINITY, 1.0, 1e300),
@@ -154,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_different_lengths_are_not_alike() {
+    fn vectors_of_different_lengths_differ() {
         let short = Err(Miss::Length { got: 1, expected: 2 });
         assert_eq!(each_within(&[1.0], &[1.0, 1.0], &[1.0, 1.0]), short);
         assert_eq!(each_within(&[1.0], &[1.0], &[1.0, 1.0]), short);
@@ -164,21 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_of_the_golden_rule_is_the_largest_expectation_but_at_least_one() {
+    fn the_golden_rule_scales_with_the_largest_expected_value_but_at_least_one() {
         assert!(all_within(&[100.0, 0.0], &[100.0, 0.9e-4], 1e-6).is_ok());
         assert!(all_within(&[100.0, 0.0], &[100.0, 1.1e-4], 1e-6).is_err());
         assert!(all_within(&[0.1, 0.0], &[0.1, 0.9e-6], 1e-6).is_ok());
     }
 
     #[test]
-    fn the_worst_element_is_named() {
-        let miss = each_within(&[0.0, 3.0, 2.0], &[0.0; 3], &[1.0; 3]).expect_err("two are too far");
+    fn the_worst_element_is_reported() {
+        let miss = each_within(&[0.0, 3.0, 2.0], &[0.0; 3], &[1.0; 3]).expect_err("two elements are too far off");
         assert_eq!(miss, Miss::Element { index: 1, got: 3.0, expected: 0.0, bound: 1.0 });
         assert!(matches!(each_within(&[9.0, f32::NAN], &[0.0; 2], &[1.0; 2]), Err(Miss::Element { index: 1, .. })));
     }
 
     #[test]
-    fn bits_tell_zeros_apart_and_know_not_a_number() {
+    fn comparing_bits_distinguishes_zeros_and_nan_patterns() {
         assert!(same_bits(&[0.0], &[-0.0]).is_err());
         assert_eq!(same_bits(&[f32::NAN, 1.0], &[f32::NAN, 1.0]), Ok(()));
         assert!(same_bits(&[1.0], &[1.0 + f32::EPSILON]).is_err());

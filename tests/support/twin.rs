@@ -1,26 +1,27 @@
-//! The integer numerics a second time, as FORMAT.md says them: 64-bit integers, rows one by one, nothing shared with
-//! `core` but the packer's numbers. Every sum is looked at: none may leave 32 bits, which the packer promises.
+//! A second implementation of the integer numerics after FORMAT.md: 64-bit integers, one row at a time, sharing nothing
+//! with `core` but the numbers that the packer writes. Every sum is checked to fit in 32 bits, as the packer promises.
 
 mod layers;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tidegate::Numeric;
-use tidegate::activation::Activation;
-use tidegate::cell::{CellKind, Storage};
-use tidegate::image::Layout;
-use tidegate_tools::canonical::{Canonical, Node};
-use tidegate_tools::quantize::{QuantizedNode, Ranges, Scales};
+use tidegate::internals::{
+    activation::Activation,
+    cell::{CellKind, Storage},
+};
+use tidegate::{Layout, Numeric};
+use tidegate_model::canonical::{Canonical, Node};
+use tidegate_model::quantize::{QuantizedNode, Ranges, Scales};
 
 const ONE: i64 = 1 << 15;
 const MAX: i64 = 32767;
 
-/// A model in integers.
+/// An integer model.
 pub struct Twin {
     nodes: Vec<TwinNode>,
     input: String,
     output: String,
-    /// What a unit of the input is worth, and of the output.
+    /// Scales of the input and of the output.
     pub scales: (f64, f64),
 }
 
@@ -34,7 +35,7 @@ struct TwinNode {
     vectors: BTreeMap<&'static str, Vec<i64>>,
     hidden: Vec<i64>,
     cell: Vec<i64>,
-    /// Of a window: its rows, and the steps until its next output.
+    /// State of a window: its rows, and the number of steps until its next output.
     window: (VecDeque<Vec<i64>>, usize),
 }
 
@@ -46,9 +47,9 @@ struct Row {
 }
 
 impl Twin {
-    /// Of a network with one input and one output, as the packer quantizes it.
+    /// A network with one input and one output, quantized by the packer.
     pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Self {
-        let (model, scales) = &Scales::assign(model.clone(), ranges).expect("it has no front end");
+        let (model, scales) = &Scales::assign(model.clone(), ranges).expect("the model has no front end");
         let architecture = &model.architecture;
         let nodes = architecture.nodes.iter().map(|node| {
             let quantized = QuantizedNode::new(node, model, scales, ranges, numeric, Layout::Portable);
@@ -60,7 +61,7 @@ impl Twin {
         Self { nodes: nodes.collect(), input, output, scales: ends }
     }
 
-    /// One time step, of which there may be no output yet.
+    /// One time step. Returns `None` if it has no output yet.
     pub fn step(&mut self, x: &[i16]) -> Option<Vec<i16>> {
         let mut values = BTreeMap::from([(self.input.clone(), x.iter().map(|&x| x.into()).collect())]);
         let mut valid = usize::MAX;
@@ -75,8 +76,8 @@ impl Twin {
 
 impl TwinNode {
     fn new(node: &Node, quantized: &QuantizedNode, numeric: Numeric) -> Self {
-        let kind = CellKind::from_name(&node.cell).expect("a cell");
-        let spec = kind.integer_spec().expect("an integer form");
+        let kind = CellKind::from_name(&node.cell).expect("the cell exists");
+        let spec = kind.integer_spec().expect("the cell has an integer form");
         let numbers = spec.numbers.iter().zip(&quantized.numbers).map(|(of, &number)| (of.name, number.into()));
         let (mut weights, mut rows, mut vectors) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (tensor, bytes) in spec.tensors.iter().zip(&quantized.tensors) {
@@ -84,7 +85,9 @@ impl TwinNode {
             let halves = || bytes.chunks(2).map(|half| i64::from(i16::from_le_bytes([half[0], half[1]]))).collect();
             match tensor.storage {
                 Storage::Weights(_) => {
-                    let cols = node.dim(kind.spec(), tensor.cols.as_ref().expect("a matrix")).expect("its columns");
+                    let cols = node
+                        .dim(kind.spec(), tensor.cols.as_ref().expect("the tensor is a matrix"))
+                        .expect("its columns");
                     let all: Vec<Vec<i64>> = match numeric {
                         Numeric::I4x16 => halved(bytes, cols),
                         _ => bytes
@@ -119,7 +122,9 @@ impl TwinNode {
                     let word = |bytes: &[u8]| i64::from(i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
                     vectors.insert(tensor.name, bytes.chunks(4).map(word).collect());
                 }
-                Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } => panic!("none of this numeric"),
+                Storage::F32 | Storage::Requantized { .. } | Storage::Starts { .. } => {
+                    panic!("not a storage of this numeric")
+                }
             }
         }
         let cells = if kind == CellKind::Lstm { node.hidden_size } else { 0 };
@@ -136,7 +141,7 @@ impl TwinNode {
         }
     }
 
-    /// Of every row that it reads; the first `valid` of those of a window are there.
+    /// The outputs over all rows that the node reads. Only the first `valid` rows of a window are present.
     fn run(&mut self, values: &BTreeMap<String, Vec<i64>>, valid: &mut usize) -> Option<Vec<i64>> {
         let steps = self.node.steps();
         let inputs: Vec<&[i64]> = self.node.inputs.iter().map(|name| values[name].as_slice()).collect();
@@ -286,7 +291,7 @@ impl TwinNode {
         self.hidden.clone()
     }
 
-    /// What the gates of an LSTM take before they see c: those of unit 0, those of unit 1, ...
+    /// Gate sums of an LSTM without the contribution of c, unit by unit.
     fn preacts(&self, x: &[i64]) -> Vec<i64> {
         let (rows, h) = (4 * self.node.hidden_size, self.hidden.as_slice());
         let pair =
@@ -321,12 +326,12 @@ impl TwinNode {
         (within(y) * self.vectors[gains][row]) >> 32
     }
 
-    /// N of values with so many fraction bits: 23 of them.
+    /// Normalized values with 23 fraction bits; the inputs have `bits`.
     fn normalized(&self, values: &[i64], bits: i64) -> Vec<i64> {
         let n = values.len() as i64;
         let differences: Vec<i64> = values.iter().map(|value| within(value - values[0])).collect();
         let width = |b: &i64| if *b < 0 { 64 - (-b - 1).leading_zeros() } else { 64 - b.leading_zeros() };
-        let shift = i64::from(differences.iter().map(width).max().expect("a unit")) - 15;
+        let shift = i64::from(differences.iter().map(width).max().expect("there is a unit")) - 15;
         let shifted = |value: i64, by: i64| if by < 0 { value << -by } else { value >> by };
         let q: Vec<i64> = differences.iter().map(|&b| shifted(b, shift)).collect();
         let sum: i64 = q.iter().sum();
@@ -336,7 +341,7 @@ impl TwinNode {
         }
         let exponent = 2 * bits - self.number("epsilon_bits") - 2 * shift;
         let epsilon = (n * n * self.number("epsilon")) as f64 * (exponent as f64).exp2();
-        // A product of 43 bits and a power of two is exact.
+        // A 43-bit product and a power of two, so exact.
         let coarser = (0_i32..).find(|k| epsilon / f64::from(2 * k).exp2() < 62.0_f64.exp2()).expect("a few bits");
         let epsilon = (epsilon / f64::from(2 * coarser).exp2()).floor() as i64;
         let variance = variance.checked_shr(2 * coarser.unsigned_abs()).unwrap_or(0) + epsilon;
@@ -388,7 +393,7 @@ impl TwinNode {
         self.hidden.clone()
     }
 
-    /// What the recurrent weights see.
+    /// The value that the recurrent weights multiply.
     fn carried(&self) -> Vec<i64> {
         if !self.has("low_rank") {
             return self.hidden.clone();
@@ -426,7 +431,7 @@ impl TwinNode {
     }
 
     fn softmax(&self, x: &[i64]) -> Vec<i64> {
-        let max = *x.iter().max().expect("an input");
+        let max = *x.iter().max().expect("there is an input");
         let e: Vec<i64> = x
             .iter()
             .map(|x| {
@@ -447,11 +452,11 @@ impl TwinNode {
 
     fn activation(&self, name: &str) -> Activation {
         let spec =
-            self.kind.spec().activations.iter().find(|spec| spec.name == name).expect("an activation of its cell");
-        self.node.activations.get(name).map_or(spec.default, |text| text.parse().expect("an activation"))
+            self.kind.spec().activations.iter().find(|spec| spec.name == name).expect("the cell has the activation");
+        self.node.activations.get(name).map_or(spec.default, |text| text.parse().expect("the activation is known"))
     }
 
-    /// Of a sum before an activation.
+    /// Applies an activation to a sum.
     fn activate(&self, name: &str, sum: i64) -> i64 {
         self.curve(name, self.activation(name), sum, self.number("preact_bits"))
     }
@@ -464,7 +469,8 @@ impl TwinNode {
             (Activation::Sigmoid, None) => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
             (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
             (_, values) => {
-                let (shift, values) = (self.number(&format!("{table}_shift")), values.expect("its table"));
+                let (shift, values) =
+                    (self.number(&format!("{table}_shift")), values.expect("the activation has a table"));
                 let at = x.clamp(-256 << shift, (256 << shift) - 1) + (256 << shift);
                 let (index, part) = ((at >> shift) as usize, at & ((1 << shift) - 1));
                 let (from, to) = (values[index], values[index + 1]);
@@ -474,7 +480,7 @@ impl TwinNode {
     }
 }
 
-/// tanh(x / 2): between values every 1/32, that are rounded up.
+/// tanh(x / 2), interpolated between rounded-up values at every 1/32.
 fn tanh_half(x: i64, bits: i64) -> i64 {
     let value = |k: i64| ((ONE as f64 * (k as f64 / 64.0).tanh()).ceil() as i64).clamp(-MAX, MAX);
     let shift = bits - 5;
@@ -483,7 +489,7 @@ fn tanh_half(x: i64, bits: i64) -> i64 {
     from + (((to - from) * (x & ((1 << shift) - 1))) >> shift)
 }
 
-/// 2^41 / √m, nearly.
+/// 2^41 / √m, approximately.
 fn inverse_root(m: i64) -> i64 {
     let mulh = |a: i64, b: i64| (within(a) * within(b)) >> 32;
     (0..3).fold(1_144_608_784 - mulh(m << 7, 1_307_817_541), |r, _| {
@@ -492,7 +498,7 @@ fn inverse_root(m: i64) -> i64 {
     })
 }
 
-/// A product of something with 15 fraction bits, without these: to nearest, halves up.
+/// A product without its 15 extra fraction bits: rounded to nearest, halves up.
 fn from_q15(product: i64) -> i64 {
     (product + ONE / 2) >> 15
 }
@@ -502,8 +508,8 @@ fn within(sum: i64) -> i64 {
     sum
 }
 
-/// The weights of `i4x16`, each with the factor of its group: groups of up to 32 columns, in each four half bytes a column,
-/// filled up to whole words, and four factors.
+/// The weights of `i4x16`, each multiplied by the factor of its group. A group has up to 32 columns: four half bytes
+/// for each column, padded to whole words, and four factors.
 fn halved(bytes: &[u8], cols: usize) -> Vec<Vec<i64>> {
     let (mut rows, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {

@@ -1,11 +1,12 @@
-//! The front end in integers a second time, as FORMAT.md says it: from the section's bytes, in 64 and 128 bits, the FFT as a
-//! recursion. Nothing is shared with `core`. Every value is looked at: none may leave what FORMAT.md says it has.
+//! A second implementation of the integer front end after FORMAT.md: computed from the section's bytes in 64 and 128
+//! bits, with a recursive FFT. Nothing is shared with `core`. Every value is checked to fit the width that FORMAT.md
+//! states.
 
 use tidegate::front_end::{First, MfccSettings, Spectrum};
 
 type Complex = [i64; 2];
 
-/// The tables, from the bytes of a section whose settings are `settings`.
+/// The tables, read from the bytes of a section whose settings are `settings`.
 pub struct Twin {
     settings: MfccSettings,
     log_floor: i64,
@@ -15,21 +16,20 @@ pub struct Twin {
     dct: Vec<i64>,
     window: Vec<i64>,
     weights: Vec<i64>,
-    /// ln(1 + k / 64) in 2^-24, and half of what the chord to the next is too low by.
+    /// ln(1 + k / 64) in units of 2^-24, and half the greatest error of the chord to the next value.
     steps: Vec<i64>,
 }
 
-/// `value`, which `bits` bits hold beside the sign.
+/// `value`, checked to fit in `bits` bits plus the sign.
 fn held(value: i128, bits: u32) -> i64 {
     assert!(value.unsigned_abs() <= 1 << bits, "{value} has more than {bits} bits");
     value as i64
 }
 
 impl Twin {
-    /// Of a section.
-    ///
-    /// # Panics
-    /// If it is shorter than its settings say.
+    /// Reads a section.
+    /// | # Panics
+    /// | If the section is shorter than its settings require.
     pub fn new(section: &[u8], settings: &MfccSettings) -> Self {
         let word = |at: usize| i64::from(i32::from_le_bytes(*section[at..].first_chunk().unwrap()));
         let half = |at: usize| i64::from(u16::from_le_bytes(*section[at..].first_chunk().unwrap()));
@@ -63,12 +63,12 @@ impl Twin {
         }
     }
 
-    /// The features of the frame that `samples` are.
+    /// The features of a frame of samples.
     pub fn features(&self, samples: &[i16]) -> Vec<i16> {
         let settings = &self.settings;
         let points = settings.fft_len as usize;
         let heard: Vec<i64> = samples.iter().take(points).map(|&sample| i64::from(sample)).collect();
-        // The most by which every sample stays within 16 bits.
+        // The greatest shift that keeps every sample within 16 bits.
         let fits = |by: &u32| heard.iter().all(|sample| (-32768..32768).contains(&(sample << by)));
         let shift = (0..16).rev().find(fits).unwrap();
         let weight = |n: usize| if self.window.len() == 1 { self.window[0] } else { self.window[n] };
@@ -116,7 +116,7 @@ impl Twin {
         features.into_iter().map(|feature| (feature >> 10).clamp(-32767, 32767) as i16).collect()
     }
 
-    /// cos and sin of the angle that is `index` points of the FFT.
+    /// cos and sin of the angle of `index` FFT points.
     fn angle(&self, index: usize) -> [i64; 2] {
         let quarter = self.sines.len() - 1;
         let (turns, rest) = (index / quarter, index % quarter);
@@ -127,7 +127,7 @@ impl Twin {
         [cos, sin]
     }
 
-    /// Half of a point, turned back.
+    /// Half of a point, rotated back.
     fn turned(&self, [re, im]: Complex, index: usize) -> Complex {
         let [cos, sin] = self.angle(index);
         [
@@ -136,7 +136,7 @@ impl Twin {
         ]
     }
 
-    /// Over the number of points.
+    /// The FFT, divided by the number of points.
     fn fft(&self, x: &[Complex]) -> Vec<Complex> {
         let halves = |re: i64, im: i64| [held(i128::from(re), 31) >> 1, held(i128::from(im), 31) >> 1];
         match *x {
@@ -164,7 +164,7 @@ impl Twin {
         }
     }
 
-    /// Of the real samples, over half their number.
+    /// A bin of the real FFT, divided by half the number of samples.
     fn bin(&self, spectrum: &[Complex], k: usize) -> Complex {
         let count = spectrum.len();
         let ([a, b], [c, d]) = (spectrum[k % count], spectrum[(count - k) % count]);
@@ -185,7 +185,7 @@ impl Twin {
     }
 }
 
-/// The high word.
+/// The high word of a product.
 fn product(a: i64, b: i64) -> i64 {
     held((i128::from(a) * i128::from(b)) >> 32, 31)
 }

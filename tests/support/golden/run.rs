@@ -1,12 +1,12 @@
-//! A case on its model: each sequence of the batch from its initial state, in every way, against what is expected.
+//! Runs a golden case on its model: each sequence of the batch, from its initial state, with every backend and in every
+//! mode, compared with the expected values.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use tidegate::{Batch, Model};
-use tidegate_tools::canonical::Tensor;
-use tidegate_tools::format::golden::Control;
-use tidegate_tools::format::{At, Conversion, Idle, StatePart};
+use tidegate_model::canonical::Tensor;
+use tidegate_model::format::{At, Control, Conversion, Idle, StatePart};
 
 use super::sequence::{Axes, Rows};
 use super::way::{Exact, Steps, Stepwise, Way, at_once};
@@ -14,33 +14,33 @@ use super::{Case, Stop, failed, unsupported};
 use crate::backend::{self, Backend};
 use crate::tolerance::{each_within, same_bits};
 
-/// A case and all that is found before its first step.
+/// A case with its model, resolved before the first step.
 pub struct Run<'r> {
     case: &'r Case,
     conversion: &'r Conversion,
     model: &'r Model<'r>,
     input_axes: Axes,
     output_axes: Axes,
-    /// Successive calls, each from the state that the one before left: `None` for the only one.
+    /// Successive calls, each starting from the state that the previous call left. A single `None` stands for one call.
     calls: Vec<Option<usize>>,
     states: Vec<Place<'r>>,
     traces: Vec<Place<'r>>,
-    /// Which elements of which tensors have been used or compared.
+    /// Which elements of each tensor have been used or compared.
     visited: RefCell<BTreeMap<String, Vec<bool>>>,
 }
 
-/// A part of the model's states and the part of the case's tensors that holds it.
+/// A part of the model's states and the case tensor that holds it.
 struct Place<'r> {
     part: &'r StatePart,
     first: usize,
     len: usize,
 }
 
-/// What a way gave for one sequence.
+/// Results for one sequence.
 struct Got {
-    /// For each output, a row for each step that counts.
+    /// For each output, one row for each step that counts.
     rows: Vec<Rows>,
-    /// For each output, a row for each step of the sequence.
+    /// For each output, one row for each step of the sequence.
     outputs: Vec<Rows>,
     /// The state after each step that counts.
     seen: Vec<Vec<f32>>,
@@ -73,7 +73,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Every sequence of the batch; the largest part of the tolerance that was used.
+    /// Runs every sequence of the batch. Returns the largest fraction of the tolerance that was used.
     pub fn whole(&self) -> Result<f64, Stop> {
         let first = called(&self.conversion.model.architecture.inputs[0].name, self.calls[0]);
         let batch = self.sequences(&first, self.input_axes)?.len();
@@ -99,7 +99,8 @@ impl<'r> Run<'r> {
         Ok(used)
     }
 
-    /// One sequence of the batch, step by step and by the oracle; what each call gave, step by step.
+    /// Runs one sequence of the batch step by step and by the oracle. Also returns the results of each call, step by
+    /// step.
     fn entry(&self, backend: &dyn Backend, entry: usize) -> Result<(f64, Vec<Got>), Stop> {
         let initial = self.initial(entry)?;
         let window = self.conversion.window;
@@ -123,7 +124,7 @@ impl<'r> Run<'r> {
         Ok((used, stepped))
     }
 
-    /// One sequence in one way.
+    /// Runs one sequence in one mode.
     fn sequence(&self, way: &mut dyn Way, entry: usize, call: Option<usize>) -> Result<Got, Stop> {
         let (steps, counts) = self.steps(entry, call)?;
         let mut seen = Vec::new();
@@ -138,10 +139,11 @@ impl<'r> Run<'r> {
         Ok(Got { rows, outputs, seen, last: way.state() })
     }
 
-    /// All sequences at once, and each alone: bit for bit what the steps gave.
+    /// Runs all sequences as one batch and each alone. The results must be bit-identical to stepping.
     fn together(&self, backend: &dyn Backend, stepped: &[Vec<Got>]) -> Result<(), Stop> {
         let mut memory = vec![u32::MAX; stepped.len() * self.model.state_words()];
-        let mut batch = Batch::new(self.model, stepped.len(), &mut memory).expect("as many words as its states have");
+        let mut batch =
+            Batch::new(self.model, stepped.len(), &mut memory).expect("the memory has the batch's own length");
         for (entry, mut state) in batch.states().enumerate() {
             state.values_mut().copy_from_slice(&self.initial(entry)?);
         }
@@ -171,7 +173,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// The steps of a sequence that count, and which those are.
+    /// The steps of a sequence that count, and a flag for each step of the sequence.
     fn steps(&self, entry: usize, call: Option<usize>) -> Result<(Steps, Vec<bool>), Stop> {
         let inputs = self.inputs(entry, call)?;
         let (counts, resets) = self.controls(entry, inputs[0].len())?;
@@ -187,13 +189,13 @@ impl<'r> Run<'r> {
         Ok((steps, counts))
     }
 
-    /// The rows of the steps that count, and what the framework has for the others.
+    /// Rows for all steps: those of the steps that count, and the values that the framework has for the others.
     fn spread(&self, rows: Rows, counts: &[bool], size: usize) -> Rows {
         let mut rows = rows.into_iter();
         let mut last = vec![0.0; size];
         let mut row = |&counts: &bool| {
             match (counts, &self.conversion.idle) {
-                (true, _) => last = rows.next().expect("a row for every step that counts"),
+                (true, _) => last = rows.next().expect("there is a row for every step that counts"),
                 (false, Idle::Zero) => last.fill(0.0),
                 (false, Idle::Repeat) => {}
                 (false, Idle::Always(row)) => last.clone_from(row),
@@ -203,7 +205,7 @@ impl<'r> Run<'r> {
         counts.iter().map(&mut row).collect()
     }
 
-    /// Which steps count, and before which the states are zeroed.
+    /// Which steps count, and before which steps the states are reset to zero.
     fn controls(&self, entry: usize, steps: usize) -> Result<(Vec<bool>, Vec<bool>), Stop> {
         let (mut counts, mut resets) = (vec![true; steps], vec![false; steps]);
         for (name, control) in &self.conversion.controls {
@@ -264,7 +266,7 @@ impl<'r> Run<'r> {
         axes.sequences(tensor).ok_or_else(|| unsupported(format!("{name:?} of {} dimensions", tensor.shape.len())))
     }
 
-    /// The states before the first step; zeros where the case has none.
+    /// The states before the first step, or zeros where the case has none.
     fn initial(&self, entry: usize) -> Result<Vec<f32>, Stop> {
         let mut values = vec![0.0; self.model.state_elements()];
         for place in &self.states {
@@ -279,7 +281,7 @@ impl<'r> Run<'r> {
         Ok(values)
     }
 
-    /// Outputs, traces and final states; the largest part of the tolerance that was used.
+    /// Compares outputs, traces and final states. Returns the largest fraction of the tolerance that was used.
     fn compare(&self, entry: usize, call: Option<usize>, got: &Got) -> Result<f64, Stop> {
         let mut used = 0.0_f64;
         for ((port, rows), made) in self.conversion.model.architecture.outputs.iter().zip(&got.outputs).zip(&got.rows) {
@@ -312,7 +314,7 @@ impl<'r> Run<'r> {
         Ok(used)
     }
 
-    /// An output may end where the steps that count end.
+    /// Compares an output, which may end where the steps that count end.
     fn compare_rows(&self, name: &str, entry: usize, rows: &Rows) -> Result<f64, Stop> {
         let mut sequences = self.sequences(name, self.output_axes)?;
         if entry >= sequences.len() {
@@ -328,7 +330,7 @@ impl<'r> Run<'r> {
         self.within(name, self.case.tensor(name)?, &rows[..expected.len()].concat(), &expected.concat())
     }
 
-    /// The last row that was made, zeros if none was.
+    /// Compares the last row that was produced, or zeros if none was.
     fn compare_last(&self, name: &str, entry: usize, made: &Rows, size: usize) -> Result<f64, Stop> {
         let tensor = self.case.tensor(name)?;
         let Some(&batch) = tensor.shape.first().filter(|&&batch| tensor.data.len() == batch * size) else {
@@ -379,7 +381,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// Where the model's states hold a part.
+/// Finds a state part among the model's states.
 fn place<'r>(model: &Model<'_>, part: &'r StatePart) -> Result<Place<'r>, Stop> {
     let range = model
         .state_range(&part.node, part.state)

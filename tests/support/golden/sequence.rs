@@ -1,11 +1,11 @@
-//! Tensors of a golden case as rows: which axis is the batch and which is time.
+//! Tensors of a golden case as rows: finds the batch axis and the time axis.
 
-use tidegate_tools::canonical::Tensor;
+use tidegate_model::canonical::Tensor;
 
 /// `[time][features]`; every dimension that is neither batch nor time is a feature, in row-major order.
 pub type Rows = Vec<Vec<f32>>;
 
-/// Where a tensor has its batch and its time.
+/// The batch axis and the time axis of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes {
     batch: usize,
@@ -13,8 +13,8 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// Of the tensors `which` ("input" or "output"), as a case's `layout` says in one of these ways:
-    /// `time-major ...`, `batch-major ...`, `batch_first ...`, `[B,T,I]`, `input [B,T,4H], output [B,N,T,hd] (BNSH)`.
+    /// Parses a case's `layout` for the tensors `which` ("input" or "output"). Accepted forms: `time-major ...`,
+    /// `batch-major ...`, `batch_first ...`, `[B,T,I]`, `input [B,T,4H], output [B,N,T,hd] (BNSH)`.
     pub fn parse(layout: &str, which: &str) -> Option<Self> {
         let own = layout.split_once(&format!("{which} [")).map(|(_, dims)| dims);
         if let Some(dims) = own.or_else(|| layout.strip_prefix('[')) {
@@ -28,7 +28,7 @@ impl Axes {
         (layout.starts_with("batch-major") || layout.starts_with("batch_first")).then_some(Self { batch: 0, time: 1 })
     }
 
-    /// The sequences of a batch; none if the tensor lacks one of the two dimensions.
+    /// The sequences of a batch, or `None` if the tensor lacks one of the two axes.
     pub fn sequences(self, tensor: &Tensor) -> Option<Vec<Rows>> {
         let (batch, time) = (*tensor.shape.get(self.batch)?, *tensor.shape.get(self.time)?);
         let mut sequences = vec![vec![Vec::new(); time]; batch];
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_all_that_is_neither_batch_nor_time() {
+    fn all_axes_but_batch_and_time_are_features() {
         // [B, N, T, hd]
         let tensor = Tensor { shape: vec![1, 2, 3, 2], data: (0..12_u8).map(f32::from).collect() };
         let axes = Axes { batch: 0, time: 2 };

@@ -1,7 +1,7 @@
-//! The ways a model is run: a backend step by step, a backend over a whole batch, and the f64 oracle.
+//! The modes in which a model is run: a backend step by step, a backend over a whole batch, and the f64 oracle.
 
 use tidegate::{Batch, Sequence, State};
-use tidegate_tools::canonical::Canonical;
+use tidegate_model::canonical::Canonical;
 
 use super::sequence::Rows;
 use crate::backend::Backend;
@@ -12,7 +12,7 @@ use crate::tolerance::same_bits;
 pub struct Steps {
     /// The rows of each input.
     pub inputs: Vec<Rows>,
-    /// Before which steps the state is zeroed.
+    /// The steps before which the state is reset to zero.
     pub resets: Vec<bool>,
 }
 
@@ -22,29 +22,29 @@ impl Steps {
     }
 }
 
-/// Runs a model over a sequence, carrying its state on.
+/// Runs a model over a sequence and keeps its state for the next one.
 pub trait Way {
     /// Its name in reports.
     fn name(&self) -> &'static str;
-    /// The states, node after node.
+    /// The states, one node after the other.
     fn state(&self) -> Vec<f32>;
-    /// Every state becomes this.
+    /// Sets the whole state.
     fn begin(&mut self, state: &[f32]);
-    /// A row of each output for each step. A model that looks at a window gives its rows at the end. `seen` is shown the
-    /// state after each step.
+    /// Returns one row of each output for each step. A model over a window returns its rows at the end. `seen` receives
+    /// the state after each step.
     fn run(&mut self, steps: &Steps, seen: &mut dyn FnMut(&[f32])) -> Vec<Rows>;
 }
 
-/// The outputs of one port, as they come, as rows: each step's is a row, or the rows of a window of so many, of which
-/// the last may hold fewer.
+/// The outputs of one port as rows. Each step's output is one row, or the rows of a window of this length, the last of
+/// which may be shorter.
 fn rows(outputs: &[Vec<f32>], window: Option<usize>, steps: usize) -> Rows {
     let chunks = outputs.iter().flat_map(|output| output.chunks(output.len() / window.unwrap_or(1)));
     let rows: Rows = chunks.take(steps).map(<[f32]>::to_vec).collect();
-    assert_eq!(rows.len(), steps, "a row for every step");
+    assert_eq!(rows.len(), steps, "one row for every step");
     rows
 }
 
-/// A backend, one step after the other, and the state between its runs.
+/// A backend that runs one step after the other, and its state between runs.
 pub struct Stepwise<'m> {
     backend: &'m dyn Backend,
     window: Option<usize>,
@@ -52,7 +52,7 @@ pub struct Stepwise<'m> {
 }
 
 impl<'m> Stepwise<'m> {
-    /// With a state of zeros.
+    /// Starts from a state of zeros.
     pub fn new(backend: &'m dyn Backend, window: Option<usize>) -> Self {
         Self { backend, window, values: vec![0.0; backend.model().state_elements()] }
     }
@@ -72,7 +72,7 @@ impl Way for Stepwise<'_> {
     }
 
     fn run(&mut self, steps: &Steps, seen: &mut dyn FnMut(&[f32])) -> Vec<Rows> {
-        // The memory begins with what must not matter, whatever ran before.
+        // The memory starts filled with ones, because its contents must not matter.
         let model = self.backend.model();
         let mut memory = vec![u32::MAX; model.state_words()];
         let mut state = State::new(model, &mut memory).expect("the memory has the model's own length");
@@ -102,9 +102,9 @@ impl Way for Stepwise<'_> {
     }
 }
 
-/// A backend over a batch of sequences in a buffer of `time` steps each: for each sequence, the rows of each output. What
-/// lies behind a sequence is not a number, which would show if it were read. Each sequence is also run alone for its
-/// last output, which is the same.
+/// Runs a backend over a batch of sequences in a buffer of `time` steps each. Returns the rows of each output for each
+/// sequence. Elements behind the end of a sequence are NaN, which would show in the results if they were read. Each
+/// sequence is also run alone for its last output, which must be the same.
 pub fn at_once(
     backend: &dyn Backend,
     window: Option<usize>,
@@ -170,10 +170,10 @@ pub fn at_once(
             .map(|((port, all), last)| {
                 let own = &all[entry * time * port.size..][..time * port.size];
                 let (own, behind) = own.split_at(counts[entry] * port.size);
-                assert!(behind.iter().all(|value| value.to_bits() == 0), "zeros behind the last output");
+                assert!(behind.iter().all(|value| value.to_bits() == 0), "elements behind the last output are zero");
                 let last = &last[entry * port.size..][..port.size];
                 let expected = own.rchunks(port.size).next().map_or_else(|| vec![0.0; port.size], <[f32]>::to_vec);
-                same_bits(last, &expected).expect("the last output alone is the last of all");
+                same_bits(last, &expected).expect("the last output is the same when run alone");
                 let outputs: Vec<Vec<f32>> = own.chunks(port.size).map(<[f32]>::to_vec).collect();
                 rows(&outputs, window, lens[entry])
             })
@@ -190,7 +190,7 @@ pub struct Exact<'m> {
 }
 
 impl<'m> Exact<'m> {
-    /// With a state of zeros.
+    /// Starts from a state of zeros.
     pub fn new(model: &'m Canonical, window: Option<usize>) -> Self {
         Self { model, window, state: vec![Bounded::default(); Oracle::new(model).state_len()] }
     }

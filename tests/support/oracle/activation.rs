@@ -4,12 +4,11 @@
 //! |fl f(â) - f(a)| ≤ L e_a + A + R (|f(a)| + L e_a)     L the Lipschitz constant, A and R the stated error of f
 //! ```
 //!
-//! The constants are those of `tidegate::activation`, which `activation.rs` proves over every f32, as it does the
-//! ranges. e^x, √x and a threshold have no Lipschitz constant: e^x has [`Bounded::exp`], √ of the ends of what a may be
-//! bounds the root, and a threshold that rounding can
-//! cross may be off by the whole of its operand.
+//! The constants are those of `tidegate::internals::activation`. `activation.rs` checks them over every f32, and the ranges too.
+//! e^x, √x and thresholds have no Lipschitz constant: e^x uses [`Bounded::exp`], the root is bounded by the roots of
+//! the ends of the operand's interval, and a threshold that rounding may cross is off by at most its whole operand.
 
-use tidegate::activation::Activation;
+use tidegate::internals::activation::Activation;
 
 use super::bounded::Bounded;
 
@@ -59,6 +58,7 @@ pub fn activate(text: &str, a: Bounded) -> Bounded {
             let own = f64::from(absolute) + f64::from(relative) * most;
             Bounded::new(value, (value - least).max(most - value) + own)
         }
+        _ => panic!("the oracle does not know {activation}"),
     }
 }
 

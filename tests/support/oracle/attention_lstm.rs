@@ -1,4 +1,4 @@
-//! Gates i, f, g, o of x and [h, a]; the state is c, h, a, and the last outputs, the oldest first.
+//! Gates i, f, g, o of x and [h, a]. The state is c, h, a, and the last outputs, oldest first.
 
 use super::softmax::softmax;
 use super::sums::{dot, dot_of};
@@ -34,7 +34,8 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
         let feature = |k| tanh(dot(query[k], cell.row("memory_weights", k, size), row));
         dot(Bounded::default(), v, &(0..features).map(feature).collect::<Vec<_>>())
     };
-    // However far a score may be off: e^(s - max) is at most 1, and no sum of them is computed below one of its terms.
+    // This holds however far a score is off: e^(s - max) is at most 1, and a computed sum is never below one of its
+    // terms.
     let scores = softmax(&memory.chunks(size).map(score).collect::<Vec<_>>());
     let scores: Vec<Bounded> = scores.into_iter().map(|score| score.within(0.0, 1.0)).collect();
     for k in 0..size {

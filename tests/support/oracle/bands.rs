@@ -1,8 +1,8 @@
-//! Bands of features, with zeros where they reach beyond the first or the last.
+//! Bands of features, padded with zeros beyond the first and the last feature.
 
 use super::{Bounded, Cell};
 
-/// h and c of every band.
+/// Length of h and c of every band.
 pub fn state_len(cell: &Cell<'_>) -> usize {
     2 * cell.extent("bands") * cell.hidden_size()
 }

@@ -1,15 +1,16 @@
-//! A number and how far f32 arithmetic may stray from it: the arithmetic of single numbers. Sums are in
+//! A number with a bound on the error of f32 arithmetic: operations on single numbers. Sums are in
 //! [`sums`](super::sums).
 //!
-//! The standard model of rounding (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., 2.4 and 2.8), with
-//! â the computed a, |â - a| ≤ e_a:
+//! The standard model of rounding (Higham, *Accuracy and Stability of Numerical Algorithms*, 2nd ed., 2.4 and 2.8),
+//! where â is the computed a and |â - a| ≤ e_a:
 //!
 //! ```text
 //! fl(â op b̂) = (â op b̂)(1 + δ),  |δ| ≤ u = 2^-24;  a product or a quotient may also underflow by 2^-150
 //! ```
 //!
-//! So an operation hands on what it inherits, |â op b̂ - a op b|, and adds u times the largest number that may have been
-//! rounded, |a op b| + inherited. Where that number may be beyond f32, the error is infinite, which no tolerance accepts.
+//! So an operation propagates the inherited error, |â op b̂ - a op b|, and adds u times the largest number that may
+//! have been rounded, |a op b| + inherited. If that number may exceed the range of f32, the error is infinite, which no
+//! tolerance accepts.
 //!
 //! ```text
 //! |(â + b̂) - (a + b)| ≤ e_a + e_b                              sums, differences
@@ -20,7 +21,7 @@
 //! |f(â) - f(a)|       ≤ L e_a                                  L the Lipschitz constant of f
 //! ```
 
-use tidegate::cell::softmax::EXP_MAX_RELATIVE_ERROR;
+use tidegate::internals::cell::softmax::EXP_MAX_RELATIVE_ERROR;
 
 /// u of f32, with room for the oracle's own rounding in f64 (2^-53, some hundred times).
 pub(super) const UNIT: f64 = (1.0 + 1e-6) / (1 << 24) as f64;
@@ -28,23 +29,23 @@ pub(super) const UNIT: f64 = (1.0 + 1e-6) / (1 << 24) as f64;
 pub(super) const TINY: f64 = 1.401298464324817e-45;
 /// Largest relative error of e^x from -87 up.
 pub(super) const EXP_ERROR: f64 = EXP_MAX_RELATIVE_ERROR as f64 * (1.0 + 1e-6);
-/// Most that e^x is off below -87, where it leaves the normal numbers.
+/// Maximum error of e^x below -87, where it leaves the normal numbers.
 pub(super) const EXP_FLUSHED: f64 = 2e-38;
-/// f32 has e^x up to here.
+/// Greatest x for which f32 represents e^x.
 const EXP_LIMIT: f64 = 88.0;
 
-/// γ_n = n u / (1 - n u), what n roundings in a row can do (Higham, 3.1).
+/// γ_n = n u / (1 - n u), the effect of n successive roundings (Higham, 3.1).
 pub(super) fn gamma(n: usize) -> f64 {
     let nu = n as f64 * UNIT;
     nu / (1.0 - nu)
 }
 
-/// An exact value, and the most that f32 arithmetic can be off.
+/// An exact value and the maximum error of f32 arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounded {
-    /// In f64.
+    /// The exact value, in f64.
     pub value: f64,
-    /// At least `|computed - value|`.
+    /// An upper bound of `|computed - value|`.
     pub error: f64,
 }
 
@@ -54,9 +55,9 @@ impl Bounded {
         Self { value: f64::from(value), error: 0.0 }
     }
 
-    /// `error` is at least `|computed - value|` if nothing overflows.
+    /// A value whose computed counterpart is off by at most `error` if nothing overflows.
     pub fn new(value: f64, error: f64) -> Self {
-        // Written so that an error that is not a number, 0 · ∞, is infinite too.
+        // Written so that an error that is NaN (0 · ∞) is infinite too.
         let within = value.abs() + error <= f64::from(f32::MAX);
         Self { value, error: if within { error } else { f64::INFINITY } }
     }
@@ -66,7 +67,7 @@ impl Bounded {
         Self::new(value, inherited + UNIT * (value.abs() + inherited))
     }
 
-    /// The same with the error of an underflow.
+    /// Adds the error of an underflow.
     fn underflowing(self) -> Self {
         Self { error: self.error + TINY, ..self }
     }
@@ -113,7 +114,7 @@ impl Bounded {
         self.over_at_least(divisor, 0.0)
     }
 
-    /// The same where |b| was never computed below `least`, however far its bound reaches.
+    /// a / b where the computed |b| is never below `least`, whatever its bound allows.
     #[must_use]
     pub fn over_at_least(self, divisor: Self, least: f64) -> Self {
         let least = (divisor.value.abs() - divisor.error).max(least);
@@ -136,8 +137,8 @@ impl Bounded {
         Self { value: self.value.abs(), ..self }
     }
 
-    /// The greater. It is exact, and no further off than the worse of the two; where one is always the greater, it is
-    /// that one.
+    /// The maximum. It is exact and at most as far off as the worse operand; if one operand is always greater, the
+    /// result is that one.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         let (greater, less) = if self.value >= other.value { (self, other) } else { (other, self) };
@@ -145,7 +146,7 @@ impl Bounded {
         Self { value: greater.value, error: if apart { greater.error } else { greater.error.max(less.error) } }
     }
 
-    /// The smaller: see [`Bounded::max`].
+    /// The minimum: see [`Bounded::max`].
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         self.negated().max(other.negated()).negated()
@@ -157,7 +158,8 @@ impl Bounded {
         self.max(Self::exact(0.0))
     }
 
-    /// Within ±limit; no limit is 0. Exact; Lipschitz constant 1, and off by no more than the way to the far limit.
+    /// Clamps to ±limit; a limit of 0 means none. Exact; Lipschitz constant 1, and off by at most the distance to the
+    /// far limit.
     #[must_use]
     pub fn clipped(self, limit: f64) -> Self {
         if limit > 0.0 {
@@ -168,19 +170,20 @@ impl Bounded {
         }
     }
 
-    /// f(a) where `value` is f of the exact a, f has this Lipschitz constant, and is computed within `stated`.
+    /// f(a), where `value` is f of the exact a, f has this Lipschitz constant, and the computed f is within `stated` of
+    /// f.
     #[must_use]
     pub fn through(self, value: f64, lipschitz: f64, stated: f64) -> Self {
         Self::new(value, lipschitz * self.error + stated)
     }
 
-    /// The same number, known to be computed within `low` to `high` whatever it inherited.
+    /// The same number, whose computed counterpart is known to be in `low` to `high` whatever error it inherited.
     #[must_use]
     pub fn within(self, low: f64, high: f64) -> Self {
         Self { error: self.error.min((self.value - low).max(high - self.value)), ..self }
     }
 
-    /// e^a, by an `exp` of the stated relative error.
+    /// e^a, by an `exp` with the stated relative error.
     #[must_use]
     pub fn exp(self) -> Self {
         let value = self.value.exp();
@@ -192,7 +195,7 @@ impl Bounded {
         Self::new(value, value * factor + EXP_FLUSHED)
     }
 
-    /// √a, correctly rounded, of a number that is never computed below 0: a sum of squares, and what is added to one.
+    /// √a, correctly rounded, where the computed a is never negative, such as a sum of squares.
     #[must_use]
     pub fn sqrt(self) -> Self {
         let value = self.value.sqrt();
@@ -200,11 +203,11 @@ impl Bounded {
         Self::rounded(value, inherited)
     }
 
-    /// 1/√a as a square root and a reciprocal, two roundings, of a number that is never computed below `least`. Where
-    /// it may have been computed as 0, the error is infinite.
+    /// 1/√a as a square root and a reciprocal, two roundings, where the computed a is never below `least`. If it may be
+    /// 0, the error is infinite.
     ///
-    /// 1/√ falls, so the computed one lies between those of a + e_a and of the greater of a - e_a and `least`. The two
-    /// roundings: (1 + u) / (1 - u) ≤ 1 + γ_2.
+    /// 1/√ decreases, so the computed value lies between those of a + e_a and of the greater of a - e_a and `least`.
+    /// The two roundings: (1 + u) / (1 - u) ≤ 1 + γ_2.
     #[must_use]
     pub fn rsqrt(self, least: f64) -> Self {
         let lowest = (self.value - self.error).max(least);
@@ -217,11 +220,11 @@ impl Bounded {
         Self::new(value, inherited + gamma(2) * (value + inherited))
     }
 
-    /// a - ⌊a/b⌋ b for b > 0, in 0 to b: by the remainder of IEEE 754 (`%`), which is exact, and `+ b` where that is
-    /// negative.
+    /// a - ⌊a/b⌋ b for b > 0, in 0 to b: computed by the remainder of IEEE 754 (`%`), which is exact, and `+ b` if that
+    /// is negative.
     ///
-    /// With ⌊a/b⌋ = k for the computed numbers too, the result inherits e_a + |k| e_b, and the sum is rounded. Where
-    /// that might carry the result past 0 or b, k may be another, and all that is known is that it is in 0 to b.
+    /// If ⌊a/b⌋ = k for the computed numbers too, the result inherits e_a + |k| e_b, and the sum is rounded. If this
+    /// could move the result past 0 or b, k may differ, and only the range 0 to b is known.
     #[must_use]
     pub fn floor_mod(self, divisor: Self) -> Self {
         if !(divisor.value - divisor.error > 0.0) {
@@ -241,13 +244,13 @@ mod tests {
     use super::*;
     use crate::random::Rng;
 
-    /// Holds what f32 computed to its bound.
+    /// Checks that a value computed in f32 is within its bound.
     fn hold(got: f32, bounded: Bounded) {
         let off = (f64::from(got) - bounded.value).abs();
         assert!(off <= bounded.error, "{got:e} is off by {off:e} from {bounded:?}");
     }
 
-    /// Numbers of many magnitudes, and what two roundings make of them.
+    /// A number of random magnitude, and its result after two roundings.
     fn operand(rng: &mut Rng) -> (f32, Bounded) {
         let limits = [1.0, 0.1, 30.0, 1e-20, 1e4];
         let [a, b, c] = [0; 3].map(|_| rng.pick(&limits)).map(|limit| rng.number(limit));
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_is_that_of_f32() {
+    fn the_unit_is_half_the_epsilon_of_f32() {
         assert!(UNIT >= f64::from(f32::EPSILON) / 2.0 && UNIT < f64::from(f32::EPSILON) / 1.99);
         assert_eq!(TINY, f64::from(f32::from_bits(1)));
     }
@@ -280,7 +283,7 @@ mod tests {
             hold(x.clamp(-0.5, 0.5), a.clipped(0.5));
             hold((x * x).sqrt(), a.times(a).sqrt());
             if x.abs() < 80.0 {
-                // The C library's, which is within an ulp like ours.
+                // The C library's, which is within an ulp as ours is.
                 hold(x.exp(), a.exp());
             }
             let positive = a.times(a).plus(Bounded::exact(1e-3));
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_not_much_larger_than_it_must_be() {
+    fn a_bound_is_not_much_larger_than_necessary() {
         let [third, seven] = [1.0 / 3.0, 7.0].map(Bounded::exact);
         for result in [third.plus(seven), third.times(seven), third.over(seven), seven.sqrt(), seven.rsqrt(1.0)] {
             assert!(result.error <= 2.1 * UNIT * result.value, "{result:?}");
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_anything_has_an_infinite_error() {
+    fn operands_without_limits_have_an_infinite_error() {
         let [one, zero, large] = [1.0, 0.0, 1e30].map(Bounded::exact);
         let near_zero = Bounded { value: 1e-9, error: 1e-8 };
         let results =

@@ -1,7 +1,7 @@
-//! One node and where its weights are: what the file of a cell works with.
+//! One node with its tensors: the interface that the file of a cell works with.
 
-use tidegate::cell::CellKind;
-use tidegate_tools::canonical::{Canonical, Node};
+use tidegate::internals::cell::CellKind;
+use tidegate_model::canonical::{Canonical, Node};
 
 use super::activation::activate;
 use super::bounded::Bounded;
@@ -12,7 +12,7 @@ use super::sums::dot;
 pub struct Cell<'m> {
     model: &'m Canonical,
     node: &'m Node,
-    /// How many rows of what it reads are valid; `None`: all.
+    /// Number of valid rows of the input, or `None` if all are valid.
     valid: Option<usize>,
 }
 
@@ -21,17 +21,17 @@ impl<'m> Cell<'m> {
         Self { model, node, valid }
     }
 
-    /// Features in.
+    /// Number of input features.
     pub fn input_size(&self) -> usize {
         self.node.input_size
     }
 
-    /// Units.
+    /// Number of units.
     pub fn hidden_size(&self) -> usize {
         self.node.hidden_size
     }
 
-    /// Features out.
+    /// Number of output features.
     pub fn output_size(&self) -> usize {
         self.node.output_size
     }
@@ -40,12 +40,12 @@ impl<'m> Cell<'m> {
         self.valid
     }
 
-    /// How many of `rows` rows are valid, where a window was not full.
+    /// Number of valid rows out of `rows`, fewer if a window was not full.
     pub fn valid_of(&self, rows: usize) -> usize {
         self.valid.map_or(rows, |valid| valid.min(rows))
     }
 
-    /// A tensor, if the model has it.
+    /// A tensor, or `None` if the model does not have it.
     pub fn tensor(&self, name: &str) -> Option<&'m [f32]> {
         self.model.tensors.get(&format!("{}.{name}", self.node.name)).map(|tensor| tensor.data.as_slice())
     }
@@ -56,39 +56,39 @@ impl<'m> Cell<'m> {
         &data[row * cols..(row + 1) * cols]
     }
 
-    /// An element of a vector; 0 where the model leaves it out.
+    /// An element of a vector, or 0 if the model omits the vector.
     pub fn element(&self, name: &str, k: usize) -> Bounded {
         Bounded::exact(self.tensor(name).map_or(0.0, |data| data[k]))
     }
 
-    /// Whether a step does not count: with `masked`, where the last feature is 0.
+    /// Whether this step is skipped: with the option `masked`, if the last feature is 0.
     pub fn skips(&self, x: &[Bounded]) -> bool {
         self.has("masked") && x.last().is_some_and(|mask| mask.value == 0.0)
     }
 
-    /// Whether an option is on.
+    /// Whether an option is set.
     pub fn has(&self, option: &str) -> bool {
         self.node.options.iter().any(|known| known == option)
     }
 
-    /// A number; 0 where the model does not give it.
+    /// A numeric parameter, or 0 if the model does not give it.
     pub fn param(&self, name: &str) -> f32 {
         self.node.params.get(name).copied().unwrap_or(0.0)
     }
 
-    /// A whole number beyond the three sizes; the default of the spec where the model does not give it.
+    /// An extent, or the default of the spec if the model does not give it.
     pub fn extent(&self, name: &str) -> usize {
         let spec = CellKind::from_name(&self.node.cell).expect("a validated model names cells that exist").spec();
         let default = || spec.extents.iter().find(|of| of.name == name).map_or(1, |of| of.default as usize);
         self.node.extents.get(name).copied().unwrap_or_else(default)
     }
 
-    /// The activation of a place, or `default`, of `a`.
+    /// Applies the activation of a place, or `default` if the model names none, to `a`.
     pub fn activation(&self, place: &str, default: &str, a: Bounded) -> Bounded {
         activate(self.node.activations.get(place).map_or(default, String::as_str), a)
     }
 
-    /// What an activation sees of a sum: with `clipped`, what the clip leaves.
+    /// The argument of an activation: with the option `clipped`, the sum after clipping.
     pub fn seen(&self, a: Bounded) -> Bounded {
         a.clipped(self.param("preact_clip").into())
     }
@@ -103,12 +103,12 @@ impl<'m> Cell<'m> {
         dot(bias, self.row("input_weights", row, x.len()), x)
     }
 
-    /// W x + R h + b of one row. `h` is what [`Cell::recurrent_operand`] makes of the hidden state.
+    /// W x + R h + b of one row. `h` is the hidden state after [`Cell::recurrent_operand`].
     pub fn preactivation(&self, row: usize, x: &[Bounded], h: &[Bounded]) -> Bounded {
         dot(self.from_input(row, x, self.bias(row)), self.row("recurrent_weights", row, h.len()), h)
     }
 
-    /// What the recurrent weights are multiplied with: h, or with the option `low_rank` B h, B the recurrent basis.
+    /// The operand of the recurrent weights: h, or B h with the option `low_rank`, where B is the recurrent basis.
     pub fn recurrent_operand(&self, h: &[Bounded]) -> Vec<Bounded> {
         if !self.has("low_rank") {
             return h.to_vec();

@@ -1,5 +1,5 @@
-//! z of x and h, through the backbone where there is one; the elapsed time is behind x. The state is h, and with mixed
-//! memory c.
+//! z of x and h, through the backbone if there is one. The elapsed time follows x. The state is h and, with mixed
+//! memory, c.
 
 use super::bounded::EXP_ERROR;
 use super::sums::dot;
@@ -22,7 +22,7 @@ pub fn step(cell: &Cell<'_>, incoming: &[Bounded], state: &mut [Bounded]) -> Vec
         let a = row("start", k);
         if cell.has("pure") {
             let asymptote = cell.element("asymptote", k);
-            // Whatever t, |w| and |a| were computed to be, e to minus their product is in 0 to 1.
+            // Whatever the computed t, |w| and |a| are, e to the negative of their product is in 0 to 1.
             let exponent = t.times(cell.element("time_constant", k).abs().plus(a.abs())).negated();
             return asymptote.minus(asymptote.times(exponent.exp().within(0.0, 1.0 + EXP_ERROR)).times(a));
         }

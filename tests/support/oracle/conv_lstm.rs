@@ -1,5 +1,5 @@
 //! Gates i, f, g, o of every pixel: a convolution over x, and one over h that has as many positions as h, with the odd
-//! zero behind it. The state is h, then c; what goes out may have x beside h.
+//! zero of its padding behind. The state is h, then c. The output may be x beside h.
 
 use super::image::Axis;
 use super::sums::dot_of;
@@ -26,7 +26,7 @@ impl Image {
         if self.channels_first { channel * self.pixels() + pixel } else { pixel * self.channels + channel }
     }
 
-    /// What a tap sees: its columns of the weights and the features that they are multiplied with.
+    /// The columns of the weights for a tap, and the features that they multiply.
     fn seen(&self, tap: usize, at: [Option<usize>; 3], image: &[Bounded]) -> Vec<(usize, Bounded)> {
         match at {
             [Some(z), Some(y), Some(x)] if z < self.size[0] && y < self.size[1] && x < self.size[2] => {
@@ -99,7 +99,7 @@ mod tests {
     use super::super::tests::model;
     use super::super::{Bounded, Oracle};
 
-    /// h after each step; the gates i, f, o are open (identity of 1), g is what the kernels sum up, c = c + g.
+    /// h after each step. The gates i, f, o are open (identity of 1), g is the sum of the kernels, and c = c + g.
     fn steps(extents: &str, options: &str, [input, output, pixels]: [usize; 3], x: &[f32]) -> Vec<Vec<f64>> {
         let nodes = format!(
             r#"[{{"name": "n", "cell": "conv_lstm", "inputs": ["x"], "input_size": {input}, "hidden_size": 1,
@@ -118,7 +118,8 @@ mod tests {
         ];
         let model = model(input, &nodes, &tensors);
         let mut state = vec![Bounded::default(); 2 * pixels];
-        let step = |x: &[f32]| Oracle::new(&model).step(&mut state, &[x]).expect("an output").swap_remove(0);
+        let step =
+            |x: &[f32]| Oracle::new(&model).step(&mut state, &[x]).expect("the step has an output").swap_remove(0);
         x.chunks(input).map(step).map(|y| y.iter().map(|y| y.value).collect()).collect()
     }
 
@@ -126,12 +127,12 @@ mod tests {
     fn a_kernel_over_x_moves_by_its_stride_and_one_over_h_by_one() {
         let extents = r#""in_height": 5, "kernel_height": 3, "stride_height": 2, "out_height": 2"#;
         let y = steps(extents, "", [5, 2, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
-        // The last tap over h sees the pixel behind: c = 321 + 543.
+        // The last tap over h sees the next pixel: c = 321 + 543.
         assert_eq!(y, [[321.0, 543.0], [864.0, 543.0]]);
     }
 
     #[test]
-    fn x_stands_beside_h() {
+    fn x_is_placed_beside_h() {
         let extents = r#""in_width": 2, "kernel_width": 3, "pad_left": 1, "pad_right": 1, "out_width": 2"#;
         assert_eq!(steps(extents, r#""skip""#, [2, 4, 2], &[1.0, 2.0]), [[210.0, 1.0, 21.0, 2.0]]);
     }

@@ -1,5 +1,5 @@
-//! A convolution of every channel by itself: y[row, col, c m + k] = act(b + Σ W[c m + k, tap] x[pixel, c]), with
-//! m = `multiplier` filters for each channel.
+//! A convolution of each channel separately: y[row, col, c m + k] = act(b + Σ W[c m + k, tap] x[pixel, c]), with m =
+//! `multiplier` filters for each channel.
 
 use super::image::Image;
 use super::sums::dot_of;
@@ -26,7 +26,7 @@ mod tests {
     use super::super::tests::{model, once};
 
     #[test]
-    fn the_filters_of_a_channel_stand_side_by_side() {
+    fn the_filters_of_a_channel_are_adjacent() {
         let nodes = r#"[{"name": "n", "cell": "depthwise_conv", "inputs": ["x"], "input_size": 4, "hidden_size": 4,
             "output_size": 4, "extents": {"in_width": 2, "in_channels": 2, "kernel_width": 2, "out_width": 1,
             "multiplier": 2}}]"#;

@@ -1,4 +1,4 @@
-//! h' = act(W x + R h + b), the sum clipped where it is said
+//! h' = act(W x + R h + b), with the sum clipped if the option is set
 
 use super::{Bounded, Cell};
 

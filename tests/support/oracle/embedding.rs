@@ -1,5 +1,5 @@
-//! The row of a table that x names: rounded to the nearest whole number, halves away from zero, and kept within the
-//! vocabulary. Where x may have been computed as another index, the bound reaches to the rows of all it may be.
+//! The row of a table selected by x, rounded to the nearest integer, halves away from zero, and clamped to the
+//! vocabulary. If the computed x may select another index, the bound covers the rows of all possible indices.
 
 use super::{Bounded, Cell};
 
@@ -23,7 +23,7 @@ mod tests {
     use super::super::{Bounded, Cell};
 
     #[test]
-    fn an_index_is_rounded_and_kept_within_the_vocabulary() {
+    fn an_index_is_rounded_and_clamped_to_the_vocabulary() {
         let nodes = r#"[{"name": "n", "cell": "embedding", "inputs": ["x"], "input_size": 1, "hidden_size": 2,
             "output_size": 2, "extents": {"vocabulary": 3}}]"#;
         let model = model(1, nodes, &[("n.weights", &[0.0, 1.0, 10.0, 11.0, 20.0, 21.0])]);

@@ -1,4 +1,4 @@
-//! One W x + R h for gate and candidate: h' = z h + (ζ (1 - z) + ν) c
+//! One sum W x + R h for both gate and candidate: h' = z h + (ζ (1 - z) + ν) c
 
 use super::sums::dot;
 use super::{Bounded, Cell};

@@ -14,14 +14,14 @@ use super::Bounded;
 use super::bounded::{TINY, UNIT, gamma};
 use super::sums::{dot_of, sum};
 
-/// The features of the frame that `samples` are, whose settings are within their limits.
+/// The features of a frame of samples; the settings must be within their limits.
 pub fn features(settings: &MfccSettings, samples: &[i16]) -> Vec<Bounded> {
     let (magnitudes, error) = spectrum(settings, samples);
     let scale = match settings.spectrum {
         Spectrum::Magnitude => 1.0,
         Spectrum::Power => f64::from(settings.fft_len).recip(),
     };
-    // Two products, a sum, and what the bin is off.
+    // Two products, a sum, and the error of the bin.
     let square = |&m: &f64| {
         let computed = (m + error) * (m + error);
         Bounded::new(scale * m * m, scale * (computed - m * m + gamma(3) * computed) + 3.0 * TINY)
@@ -34,7 +34,7 @@ pub fn features(settings: &MfccSettings, samples: &[i16]) -> Vec<Bounded> {
         }
     };
     let bands = triangles(settings).into_iter().map(|triangle| {
-        // A share is a product, or what a product leaves of the whole; its weight is rounded.
+        // A share is a product, or the remainder of the whole after a product; its weight is rounded.
         let share = |(&size, share): (&Bounded, f64)| {
             Bounded::new(size.value * share, size.error * share + gamma(3) * size.magnitude() + TINY)
         };
@@ -53,7 +53,7 @@ pub fn features(settings: &MfccSettings, samples: &[i16]) -> Vec<Bounded> {
     features
 }
 
-/// ln(max(x, floor)), by an `ln` that is off by less than two units in the last place.
+/// ln(max(x, floor)), by an `ln` with an error of less than two units in the last place.
 fn log(settings: &MfccSettings, x: Bounded) -> Bounded {
     let floored = |x: f64| x.max(f64::from(settings.log_floor)).ln();
     let (value, low, high) = (floored(x.value), floored(x.value - x.error), floored(x.value + x.error));
@@ -61,7 +61,7 @@ fn log(settings: &MfccSettings, x: Bounded) -> Bounded {
     Bounded::new(value, inherited + 4.0 * UNIT * (value.abs() + inherited))
 }
 
-/// The magnitude of every bin, and the most that any is off.
+/// The magnitude of every bin, and the maximum error of any.
 fn spectrum(settings: &MfccSettings, samples: &[i16]) -> (Vec<f64>, f64) {
     let points = settings.fft_len as usize;
     let weight = |n: usize| match settings.window {
@@ -79,7 +79,7 @@ fn spectrum(settings: &MfccSettings, samples: &[i16]) -> (Vec<f64>, f64) {
     let norm = (points as f64 * x.iter().map(|x| x * x).sum::<f64>()).sqrt();
     let level = UNIT + gamma(4) * (2.0_f64.sqrt() + UNIT);
     let levels = f64::from(settings.fft_len.ilog2()) * level;
-    // The weights are rounded, and their products with the samples.
+    // The window weights are rounded, and so are their products with the samples.
     let error = (levels / (1.0 - levels) + gamma(2)) * norm;
     ((0..=points / 2).map(bin).collect(), error)
 }
@@ -103,7 +103,7 @@ fn triangles(settings: &MfccSettings) -> Vec<Vec<f64>> {
                 Some(*last)
             })
             .collect();
-        // The outer corners are where the settings have them, whatever rounding makes of exp and ln.
+        // The outer corners come from the settings directly, whatever exp and ln round to.
         corners[0] = (f64::from(settings.lower_hz) * per_hz).floor();
         *corners.last_mut().expect("two bands have four corners") = (f64::from(settings.upper_hz) * per_hz).floor();
     }
@@ -118,7 +118,7 @@ fn triangles(settings: &MfccSettings) -> Vec<Vec<f64>> {
         _ => 0.0,
     };
     let bins = || 0..=settings.fft_len as usize / 2;
-    // TensorFlow's `start_index_` leaves out what is less than half a bin above the lower edge.
+    // TensorFlow's `start_index_` leaves out a bin less than half a bin above the lower edge.
     let first = (1.5 + f64::from(settings.lower_hz) * per_hz).floor() as usize;
     let seen = |bin: usize| settings.corners == MelCorners::WholeBins || bin >= first;
     corners

@@ -13,7 +13,8 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
     let mut m = Vec::new();
     for (k, c) in c.iter_mut().enumerate() {
         let group = k / (units / groups);
-        let part = |whole: &[Bounded]| whole.chunks(whole.len() / groups).nth(group).expect("a group").to_vec();
+        let part =
+            |whole: &[Bounded]| whole.chunks(whole.len() / groups).nth(group).expect("the group exists").to_vec();
         let (x, h) = (part(x), part(h));
         let [i, f, g, o] = [0, 1, 2, 3].map(|gate| cell.preactivation(gate * units + k, &x, &h));
         let [i, f, o] = [i, f, o].map(|a| cell.activation("", "sigmoid", a));

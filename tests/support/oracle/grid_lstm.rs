@@ -1,5 +1,5 @@
-//! Two LSTMs that go through bands: the memory of side F goes from band to band, that of side T from step to step. The
-//! state is h of every band, then c of every band.
+//! Two LSTMs over bands: the memory of side F goes from band to band, that of side T from step to step. The state is h
+//! of every band, then c of every band.
 
 use super::bands::bands;
 use super::sums::{dot, dot_of};
@@ -42,7 +42,7 @@ struct Side<'s> {
 }
 
 impl Side<'_> {
-    /// A gate, with what it sees of the memories, before its activation.
+    /// The sum of a gate with its peepholes, before the activation.
     fn gate(&self, gate: usize, peephole: Option<&str>, memories: [Bounded; 2]) -> Bounded {
         let side = if self.cell.has("shared") { "frequency" } else { self.side };
         let (units, name) = (self.cell.hidden_size(), |tensor: &str| format!("{side}_{tensor}"));

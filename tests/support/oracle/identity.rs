@@ -1,4 +1,4 @@
-//! What comes in goes out: several inputs one behind the other.
+//! The inputs, concatenated.
 
 use super::{Bounded, Cell};
 

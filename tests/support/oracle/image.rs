@@ -1,8 +1,8 @@
-//! A kernel over an image `[height, width, channels]`, row-major: which pixels it sees where.
+//! A kernel over an image `[height, width, channels]`, row-major: the pixels under the kernel at each position.
 
 use super::Cell;
 
-/// One axis of the kernel's way over the image.
+/// One axis of the positions of a kernel.
 pub(super) struct Axis {
     input: usize,
     kernel: usize,
@@ -23,19 +23,19 @@ impl Axis {
         Self { input, kernel, stride, dilation, before, output }
     }
 
-    /// The coordinate that a tap sees; none before the image.
+    /// The coordinate under a tap, or `None` outside the image.
     pub(super) fn at(&self, position: usize, tap: usize) -> Option<usize> {
         (position * self.stride + tap * self.dilation).checked_sub(self.before)
     }
 
-    /// The tap and the coordinate of everything that the kernel sees inside the image.
+    /// The taps inside the image and their coordinates.
     fn seen(&self, position: usize) -> impl Iterator<Item = (usize, usize)> + Clone + '_ {
         let inside = move |&at: &usize| at < self.input;
         (0..self.kernel).filter_map(move |tap| self.at(position, tap).filter(inside).map(|at| (tap, at)))
     }
 }
 
-/// A kernel's way over an image.
+/// The positions of a kernel over an image.
 pub struct Image {
     rows: Axis,
     cols: Axis,
@@ -44,24 +44,24 @@ pub struct Image {
 }
 
 impl Image {
-    /// By the extents of a node.
+    /// From the extents of a node.
     pub fn new(cell: &Cell<'_>) -> Self {
         let image = Self {
             rows: Axis::new(cell, "height", "pad_top", "pad_bottom"),
             cols: Axis::new(cell, "width", "pad_left", "pad_right"),
             channels: cell.extent("in_channels"),
         };
-        assert_eq!(image.rows.input * image.cols.input * image.channels, cell.input_size(), "the image");
+        assert_eq!(image.rows.input * image.cols.input * image.channels, cell.input_size(), "the size of the image");
         image
     }
 
-    /// Taps of the kernel.
+    /// Number of taps of the kernel.
     pub fn taps(&self) -> usize {
         self.rows.kernel * self.cols.kernel
     }
 
-    /// For every position of the kernel, row by row: the taps that are inside the image, with the index of the first
-    /// channel of the pixel that each sees.
+    /// For every position of the kernel, row by row: the taps inside the image, each with the index of the first
+    /// channel of its pixel.
     pub fn positions(&self) -> Vec<Vec<(usize, usize)>> {
         let position = |row: usize, col: usize| {
             let taps = self.rows.seen(row).flat_map(|y| self.cols.seen(col).map(move |x| (y, x)));

@@ -1,4 +1,4 @@
-//! Gates z, n of the state and g, m of the output, which is not the state.
+//! Gates z, n of the state and g, m of the output, which differs from the state.
 
 use super::sums::dot;
 use super::{Bounded, Cell};

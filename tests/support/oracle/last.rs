@@ -1,4 +1,4 @@
-//! The last valid row of `steps` rows, or with the option `first` the first.
+//! The last valid row of `steps` rows, or the first with the option `first`.
 
 use super::{Bounded, Cell};
 
@@ -15,7 +15,7 @@ mod tests {
     use super::super::{Bounded, Oracle};
 
     #[test]
-    fn the_last_row_of_a_window_that_is_not_full_is_the_last_that_came() {
+    fn the_last_row_of_a_partial_window_is_its_last_valid_row() {
         let given = |options: &str| {
             let nodes = format!(
                 r#"[{{"name": "w", "cell": "window", "inputs": ["x"], "input_size": 1, "hidden_size": 3,
@@ -27,7 +27,7 @@ mod tests {
             let oracle = Oracle::new(&model);
             let mut state = vec![Bounded::default(); oracle.state_len()];
             let full = oracle.run(&mut state, &[1.0, 2.0, 3.0, 4.0, 5.0]);
-            [full[0].value, oracle.finish(&mut state).expect("rows")[0][0].value]
+            [full[0].value, oracle.finish(&mut state).expect("the window has rows")[0][0].value]
         };
         assert_eq!(given(""), [3.0, 5.0]);
         assert_eq!(given(r#""first""#), [1.0, 4.0]);

@@ -1,4 +1,5 @@
-//! Layer normalization of contiguous groups of the features (`groups`; one by default); gain and bias of every feature.
+//! Layer normalization of contiguous groups of features (`groups`, one by default), with a gain and a bias for every
+//! feature.
 
 use super::sums::layer_norm;
 use super::{Bounded, Cell};

@@ -57,7 +57,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
     m
 }
 
-/// Of all units: those of i, then of f, g and o, without peepholes.
+/// Sums of all units without peepholes: those of i, then of f, g and o.
 fn preactivations(cell: &Cell<'_>, x: &[Bounded], h: &[Bounded]) -> Vec<Bounded> {
     let units = cell.hidden_size();
     let rows = 0..4 * units;
@@ -66,7 +66,7 @@ fn preactivations(cell: &Cell<'_>, x: &[Bounded], h: &[Bounded]) -> Vec<Bounded>
     let from_input = |row| cell.from_input(row, x, Bounded::default());
     if cell.has("gate_norm") {
         let sums: Vec<Bounded> = rows.map(|row| recurrent(row, from_input(row))).collect();
-        let gains = cell.tensor("gate_gain").expect("it is there with gate_norm").chunks(units);
+        let gains = cell.tensor("gate_gain").expect("gate_norm has a gain").chunks(units);
         let gates = sums.chunks(units).zip(gains);
         let normalized = gates.flat_map(|(gate, gain)| layer_norm(gate, epsilon, Some(gain), None));
         return normalized.enumerate().map(|(row, a)| a.plus(cell.bias(row))).collect();

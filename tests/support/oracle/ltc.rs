@@ -1,5 +1,5 @@
-//! Synapses from features and from units; the elapsed time is behind the features. The state is v, and with mixed
-//! memory c.
+//! Synapses from features and from units. The elapsed time follows the features. The state is v and, with mixed memory,
+//! c.
 
 use super::sums::dot_of;
 use super::{Bounded, Cell, mixed_memory};
@@ -33,8 +33,8 @@ pub fn step(cell: &Cell<'_>, incoming: &[Bounded], state: &mut [Bounded]) -> Vec
     v[..cell.output_size()].to_vec()
 }
 
-/// What a unit divides by is computed as no less than its capacitance if nothing is negative that is added to it: f32
-/// addition is monotone. Else all that is known is what its bound says.
+/// Lower bound of a unit's computed divisor. If none of the terms is negative, the divisor is at least the capacitance,
+/// since f32 addition is monotone. Otherwise only its bound is known.
 fn least(cell: &Cell<'_>, unit: usize) -> f64 {
     let row = |name: &str, cols: usize| cell.row(name, unit, cols).iter();
     let mut conductances =

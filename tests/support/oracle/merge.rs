@@ -1,5 +1,5 @@
-//! Parts of the same length become one: their sum, or with an option their product (the first by the second, and so
-//! on), their mean, their greatest, or the blend a t + b (1 - t) of three parts a, b, t.
+//! Merges parts of equal length: their sum or, by option, their product (the first by the second, and so on), mean,
+//! maximum, or the blend a t + b (1 - t) of three parts a, b, t.
 
 use super::sums::{mean, sum};
 use super::{Bounded, Cell};
@@ -9,7 +9,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     assert!(x.len().is_multiple_of(size), "parts of {size} features");
     let feature = |k: usize| {
         let parts: Vec<Bounded> = x.iter().skip(k).step_by(size).copied().collect();
-        let fold = |f: fn(Bounded, Bounded) -> Bounded| parts.iter().copied().reduce(f).expect("a part");
+        let fold = |f: fn(Bounded, Bounded) -> Bounded| parts.iter().copied().reduce(f).expect("there is a part");
         if cell.has("blend") {
             let &[a, b, t] = parts.as_slice() else { panic!("a blend has three parts, not {}", parts.len()) };
             a.times(t).plus(b.times(t.one_minus()))
@@ -31,7 +31,7 @@ mod tests {
     use super::super::tests::{model, once};
 
     #[test]
-    fn parts_become_one() {
+    fn parts_are_merged_by_each_operation() {
         let merged = |options: &str| {
             let nodes = format!(
                 r#"[{{"name": "n", "cell": "merge", "inputs": ["x"], "input_size": 6, "hidden_size": 2,

@@ -1,4 +1,4 @@
-//! Gate f, which is reset and update in one, and the candidate n.
+//! Gate f, which is both reset and update gate, and the candidate n.
 
 use super::sums::dot;
 use super::{Bounded, Cell};

@@ -1,4 +1,4 @@
-//! Gates z, n of the input alone.
+//! Gates z, n of the input only.
 
 use super::{Bounded, Cell};
 
@@ -17,8 +17,8 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded]) -> Vec<Bounded> {
     h.to_vec()
 }
 
-/// v + 0.5 for v ≥ 0, σ(v) below. It is continuous and its slope at most 1, so where the sign of v may be another, the
-/// result is off by no more than v and what rounding adds in either branch.
+/// v + 0.5 for v ≥ 0, σ(v) below. It is continuous with a slope of at most 1, so if the computed v has the other sign,
+/// the result is off by at most the error of v plus the rounding of either branch.
 pub fn positive(cell: &Cell<'_>, v: Bounded) -> Bounded {
     let (above, below) = (v.plus(Bounded::exact(0.5)), cell.activation("", "sigmoid", v));
     if v.value - v.error >= 0.0 {

@@ -1,6 +1,6 @@
-//! Gates i, f, g of the input alone; i and f share one.
+//! Gates i, f, g of the input only; i and f are normalized to a sum of one.
 
-use tidegate::cell::min_lstm::LOG_SIGMOID_MAX_ERROR;
+use tidegate::internals::cell::min_lstm::LOG_SIGMOID_MAX_ERROR;
 
 use super::bounded::UNIT;
 use super::min_gru::positive;
@@ -21,7 +21,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], h: &mut [Bounded]) -> Vec<Bounded> {
     h.to_vec()
 }
 
-/// ln σ(a), whose slope is at most 1.
+/// ln σ(a), with a slope of at most 1.
 pub fn log_sigmoid(a: Bounded) -> Bounded {
     let value = a.value.min(0.0) - (-a.value.abs()).exp().ln_1p();
     let stated = f64::from(LOG_SIGMOID_MAX_ERROR);

@@ -1,9 +1,9 @@
-//! The LSTM in front of a cell with the option `mixed_memory`: it makes h and c of themselves and x.
+//! The LSTM in front of a cell with the option `mixed_memory`: it updates h and c from themselves and x.
 
 use super::sums::dot;
 use super::{Bounded, Cell};
 
-/// Of a cell that may have it: its own state, then c.
+/// Length of the state of such a cell: its own state, then c.
 pub fn state_len(cell: &Cell<'_>) -> usize {
     cell.hidden_size() * if cell.has("mixed_memory") { 2 } else { 1 }
 }

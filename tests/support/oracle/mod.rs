@@ -1,18 +1,18 @@
-//! An independent f64 oracle of every cell, and how far f32 arithmetic may stray from it.
+//! An independent f64 oracle of every cell, with bounds on the error of f32 arithmetic.
 //!
 //! It reads the canonical model (tensors by name, gate order `i f g o` and `r z n`) and shares no code with `core`.
-//! Every number carries a bound: [`Bounded`] is an exact value and the most that a backend that computes the same
-//! expression in f32, in any order of summation, can be off. The bound is a running error analysis (Higham,
-//! *Accuracy and Stability of Numerical Algorithms*, 2nd ed., sections 2.2, 3.1 and 3.3), not a tuned number.
-//! [`bounded`] has the arithmetic, [`sums`] what is summed, [`activation`] the activations.
+//! Every number carries a bound: [`Bounded`] is an exact value and the maximum error of a backend that computes the
+//! same expression in f32, in any order of summation. The bound is a running error analysis (Higham, *Accuracy and
+//! Stability of Numerical Algorithms*, 2nd ed., sections 2.2, 3.1 and 3.3), not a tuned number. [`bounded`] has the
+//! arithmetic, [`sums`] the sums, and [`activation`] the activations.
 //!
-//! A cell is one file, `<cell>.rs`, and one line in the table of cells: `step` computes the output and updates the
-//! state, `state_len` (where there is one) says how long that is. [`Cell`] gives them the node's tensors, options and
+//! A cell is one file, `<cell>.rs`, and one line in the table of cells. Its `step` computes the output and updates the
+//! state; `state_len`, if the cell has a state, returns its length. [`Cell`] provides the node's tensors, options and
 //! sizes.
 
 use std::collections::BTreeMap;
 
-use tidegate_tools::canonical::{Canonical, Node};
+use tidegate_model::canonical::{Canonical, Node};
 
 pub mod activation;
 mod bands;
@@ -69,11 +69,11 @@ pub use bounded::Bounded;
 pub use cell::Cell;
 pub use sums::abs_dot;
 
-/// What a cell's file gives.
+/// The step function of a cell.
 type Step = fn(&Cell<'_>, &[Bounded], &mut [Bounded]) -> Vec<Bounded>;
 type StateLen = fn(&Cell<'_>) -> usize;
 
-/// The table of cells. `window` is not in it: it alone may have no output, and [`Oracle`] calls it itself.
+/// The table of cells. `window` is missing: it is the only one that may have no output, and [`Oracle`] calls it itself.
 fn cell_named(name: &str) -> (Step, StateLen) {
     match name {
         "activation" => (activation_layer::step, stateless),
@@ -123,11 +123,11 @@ fn stateless(_: &Cell<'_>) -> usize {
     0
 }
 
-/// What a slot holds during a step.
+/// Contents of a slot during a step.
 #[derive(Clone, Debug)]
 struct Value {
     data: Vec<Bounded>,
-    /// How many of its rows are valid; `None`: all.
+    /// Number of valid rows, or `None` if all are valid.
     valid: Option<usize>,
 }
 
@@ -141,34 +141,34 @@ impl Value {
     }
 }
 
-/// A node that always has something to give.
+/// Runs a node that always has an output.
 fn run(cell: &Cell<'_>, node: &Node, x: &[Bounded], state: &mut [Bounded]) -> Value {
     let (step, _) = cell_named(&node.cell);
     let data = match node.unroll {
         Some(unroll) => unroll::run(cell, unroll, step, x, state),
         None => step(cell, x, state),
     };
-    // One row of a window, and rows that repeat it: there are no others that might not be valid.
+    // These read a window row or repeat one, so all rows of their output are valid.
     let counts = !matches!(node.cell.as_str(), "last" | "repeat");
     Value { data, valid: cell.valid().filter(|_| counts) }
 }
 
-/// What goes out at one step: a vector for each output of the model.
+/// The outputs of one step: a vector for each output port.
 pub type Outputs = Vec<Vec<Bounded>>;
 
-/// One canonical model.
+/// The oracle of a canonical model.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle<'m> {
     model: &'m Canonical,
 }
 
 impl<'m> Oracle<'m> {
-    /// Of a model that [`Canonical::validate`] accepts.
+    /// For a model that [`Canonical::validate`] accepts.
     pub fn new(model: &'m Canonical) -> Self {
         Self { model }
     }
 
-    /// Elements of one state: node after node, h before c.
+    /// Number of state elements, node after node, h before c.
     pub fn state_len(&self) -> usize {
         self.model.architecture.nodes.iter().map(|node| self.state_len_of(node)).sum()
     }
@@ -178,8 +178,7 @@ impl<'m> Oracle<'m> {
         if node.cell == "window" { window::state_len(&cell) } else { cell_named(&node.cell).1(&cell) }
     }
 
-    /// One step from `state`, which it updates; one vector for each output. It ends, without an output, at the first
-    /// node that has nothing to give.
+    /// One step, which updates `state`. Returns a vector for each output port, or `None` if a node has no output yet.
     pub fn step(&self, state: &mut [Bounded], inputs: &[&[f32]]) -> Option<Outputs> {
         let ports = &self.model.architecture.inputs;
         assert_eq!(inputs.len(), ports.len(), "inputs");
@@ -188,14 +187,14 @@ impl<'m> Oracle<'m> {
         self.pass(state, values, false)
     }
 
-    /// The end of a sequence: the first partial window that holds rows gives them, and the nodes behind it run. What
-    /// they read from before it is 0.
+    /// The end of a sequence: the first window that is partly filled yields its rows, and the nodes behind it run.
+    /// Inputs of those nodes from before the window are 0.
     pub fn finish(&self, state: &mut [Bounded]) -> Option<Outputs> {
         let ports = self.model.architecture.inputs.iter();
         self.pass(state, ports.map(|port| (port.name.as_str(), Value::zeros(port.size))).collect(), true)
     }
 
-    /// Through all nodes, from the values of the inputs.
+    /// Runs all nodes, given the values of the inputs.
     fn pass(&self, state: &mut [Bounded], mut values: BTreeMap<&'m str, Value>, mut ended: bool) -> Option<Outputs> {
         assert_eq!(state.len(), self.state_len(), "the state has the model's length");
         let mut rest = state;
@@ -227,8 +226,8 @@ impl<'m> Oracle<'m> {
         (!ended).then(|| outputs.map(|output| values[output.from.as_str()].data.clone()).collect())
     }
 
-    /// A whole sequence through a model with one input and one output: `[time, output]`, without the steps that have
-    /// no output.
+    /// Runs a whole sequence through a model with one input and one output. Returns `[time, output]` without the steps
+    /// that have no output.
     pub fn run(&self, state: &mut [Bounded], input: &[f32]) -> Vec<Bounded> {
         let size = self.model.architecture.inputs[0].size;
         input

@@ -1,5 +1,5 @@
-//! Eight blocks; the bias belongs to the recurrent product, which block 3 multiplies with that of the input. The state
-//! is h, then c.
+//! Eight blocks. The bias belongs to the recurrent product, and block 3 multiplies the recurrent product with the input
+//! product. The state is h, then c.
 
 use super::sums::dot;
 use super::{Bounded, Cell};

@@ -1,7 +1,7 @@
-//! Gates i, f, g, o, and how far each unit is open at the time that comes in first. The state is h, then c.
+//! Gates i, f, g, o, and the openness of each unit at the time given by the first input. The state is h, then c.
 //!
-//! The openness k jumps where a period begins anew and where a unit closes. Its bound holds whichever side f32 comes out
-//! on: it is the greatest over all branches that the computed φ may take, which lies in 0 to 1 however wrong it is.
+//! The openness k jumps where a period starts and where a unit closes. Its bound holds on whichever side the f32 result
+//! falls: it is the greatest over all branches that the computed φ may take, and φ is in 0 to 1 however wrong it is.
 
 use super::sums::dot;
 use super::{Bounded, Cell};
@@ -42,8 +42,9 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
     h.to_vec()
 }
 
-/// Which part of its period has passed. Where the time is one exact number, that each step up to the division is an f32
-/// is part of the equation, as it is in TensorFlow: of a great t the rounding is more than any bound on what follows.
+/// The fraction of its period that has passed. If the time is a single exact number, the f32 operations up to the
+/// division are part of the equation, as they are in TensorFlow: for a large t the rounding exceeds any bound on the
+/// following operations.
 fn phi(cell: &Cell<'_>, k: usize, time: &[Bounded]) -> Bounded {
     let [period, phase] = ["period", "phase"].map(|name| cell.element(name, k));
     let rounded = |value: f64| f64::from(value as f32);
@@ -64,7 +65,7 @@ fn phi(cell: &Cell<'_>, k: usize, time: &[Bounded]) -> Bounded {
     passed.over(period)
 }
 
-/// k at φ.
+/// The openness k at φ.
 fn openness(cell: &Cell<'_>, phi: Bounded, k: usize) -> Bounded {
     let (ratio_on, leak) = (cell.element("ratio_on", k), cell.param("leak"));
     let rising = phi.scaled(2.0).over(ratio_on);
@@ -74,7 +75,7 @@ fn openness(cell: &Cell<'_>, phi: Bounded, k: usize) -> Bounded {
         (half, whole, Bounded::exact(2.0).minus(rising)),
         (whole, f64::INFINITY, phi.scaled(leak)),
     ];
-    let taken = branches.iter().find(|(_, end, _)| phi.value < *end).expect("the last has no end").2;
+    let taken = branches.iter().find(|(_, end, _)| phi.value < *end).expect("the last branch has no end").2;
     let reached =
         branches.iter().filter(|(start, end, _)| phi.value + phi.error >= *start && phi.value - phi.error < *end);
     let off = reached.map(|(_, _, branch)| (branch.value - taken.value).abs() + branch.error);

@@ -1,4 +1,4 @@
-//! The `max` or the `average` of what a kernel sees of each channel; padding is not seen.
+//! The `max` or `average` of the pixels under the kernel, for each channel. Padding does not count.
 
 use super::image::Image;
 use super::sums::mean;
@@ -12,7 +12,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     for taps in image.positions() {
         for channel in 0..image.channels {
             let seen: Vec<Bounded> = taps.iter().map(|&(_, pixel)| x[pixel + channel]).collect();
-            let max = || seen.iter().copied().reduce(Bounded::max).expect("a kernel sees some of the image");
+            let max = || seen.iter().copied().reduce(Bounded::max).expect("the kernel overlaps the image");
             y.push(if average { mean(&seen) } else { max() });
         }
     }
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_neither_averaged_nor_the_greatest() {
+    fn padding_counts_neither_for_the_average_nor_for_the_maximum() {
         assert_eq!(pool("max"), [2.0, -1.0, 3.0, -3.0]);
         assert_eq!(pool("average"), [1.5, -1.5, 3.0, -3.0]);
     }

@@ -1,4 +1,4 @@
-//! The input, `times` times one behind the other.
+//! The input, repeated `times` times.
 
 use super::{Bounded, Cell};
 

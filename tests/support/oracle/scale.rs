@@ -1,4 +1,4 @@
-//! y = g x + b by the channel of a feature; `channels` channels follow each other again and again.
+//! y = g x + b, with gain and bias for each of `channels` interleaved channels.
 
 use super::{Bounded, Cell};
 

@@ -1,6 +1,6 @@
 //! Exponential gates i, f, then g, o; heads. The state is h, c, the normalizer n, the stabilizer m.
 //!
-//! e^a of a ≤ 0 is never computed above 1 and its stated error.
+//! For a ≤ 0, the computed e^a is never above 1 plus its stated error.
 
 use super::bounded::EXP_ERROR;
 use super::min_lstm::log_sigmoid;
@@ -17,7 +17,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
     let h = state[..units].to_vec();
     let mut y = Vec::new();
     for k in 0..units {
-        let h = h.chunks(units / heads).nth(k / (units / heads)).expect("a head");
+        let h = h.chunks(units / heads).nth(k / (units / heads)).expect("the head exists");
         let [i, f, g, o] = [0, 1, 2, 3].map(|gate| {
             let (row, bias) = (gate * units + k, cell.element("bias", gate * units + k));
             let wx = if cell.has("preactivated") { bias.plus(x[row]) } else { cell.from_input(row, x, bias) };

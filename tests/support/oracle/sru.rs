@@ -1,4 +1,4 @@
-//! Gates g, f, r over x, the first features that come in; the state is c, the output is not.
+//! Gates g, f, r over x, and a highway from the first input features. The state is c, which differs from the output.
 
 use super::sums::dot;
 use super::{Bounded, Cell};

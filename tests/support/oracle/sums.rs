@@ -4,8 +4,8 @@
 //! |fl(b + Σ w x) - (b + Σ w x)| ≤ γ_{n+1} (|b| + Σ |w| |x|),  γ_n = n u / (1 - n u)     Higham, 3.1
 //! ```
 //!
-//! whatever the order of the n terms: each takes part in one product and n additions at most. The magnitudes are those
-//! that were computed; what the terms inherit adds up as in [`bounded`](super::bounded).
+//! for any order of the n terms: each takes part in one product and at most n additions. The magnitudes are the
+//! computed ones; inherited errors propagate as in [`bounded`](super::bounded).
 
 use super::bounded::{Bounded, TINY, UNIT, gamma};
 
@@ -63,8 +63,8 @@ pub fn mean_and_variance(x: &[Bounded]) -> (Bounded, Bounded) {
 /// m = Σ x / n      v = Σ (x - m)² / n      r = 1 / √(v + ε)      y = ((x - m) r) g + b
 /// ```
 ///
-/// `(x - m) / √(v + ε)` has a rounding less, so it is within the bound too. A sum of squares is never computed below 0,
-/// so v + ε never below ε (1 - u), however far the bound of v reaches.
+/// `(x - m) / √(v + ε)` has one rounding less, so it is within the bound too. A computed sum of squares is never below
+/// 0, so v + ε is never below ε (1 - u), whatever the bound of v allows.
 pub fn layer_norm(x: &[Bounded], epsilon: f32, gain: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<Bounded> {
     let (mean, variance) = mean_and_variance(x);
     let epsilon = Bounded::exact(epsilon);
@@ -87,7 +87,7 @@ mod tests {
         assert!(off <= bounded.error, "{what}: {got:e} is off by {off:e} from {bounded:?}");
     }
 
-    /// Forwards, backwards, and in four lanes.
+    /// Sums forwards, backwards, and in four lanes.
     fn in_several_orders(terms: &[f32]) -> [f32; 3] {
         let lanes = terms.chunks(4).fold([0.0_f32; 4], |mut lanes, chunk| {
             lanes.iter_mut().zip(chunk).for_each(|(lane, term)| *lane += term);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_a_dot_product_is_highams() {
+    fn the_bound_of_a_dot_product_is_that_of_higham() {
         let (w, x) = ([1.0_f32, -2.0, 3.0], [0.5_f32, 0.25, -4.0]);
         let bounded = dot(Bounded::exact(1.0), &w, &x.map(Bounded::exact));
         assert_eq!(bounded.value, 1.0 + 0.5 - 0.5 - 12.0);
@@ -112,7 +112,7 @@ mod tests {
         for round in 0..5000 {
             let (len, limit) = (1 + rng.below(67), rng.pick(&[1.0, 1e-3, 100.0]));
             let (w, raw, shift) = (rng.numbers(len, 1.0), rng.numbers(len, limit), rng.number(50.0));
-            // Numbers with an error of their own, and often far from 0 for their spread.
+            // Numbers with an error of their own, often far from 0 compared with their spread.
             let x: Vec<f32> = raw.iter().map(|x| x + shift).collect();
             let exact = raw.iter().map(|&x| Bounded::exact(x).plus(Bounded::exact(shift)));
             let exact: Vec<Bounded> = exact.collect();
@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn layer_norm_knows_its_mean_and_its_spread() {
+    fn layer_norm_computes_mean_and_variance() {
         let y = layer_norm(&[1.0, 3.0, 5.0, 7.0].map(Bounded::exact), 0.0, None, Some(&[10.0; 4]));
         let expected = [-3.0, -1.0, 1.0, 3.0].map(|d: f64| d / 5.0_f64.sqrt() + 10.0);
         for (y, expected) in y.iter().zip(expected) {
             assert!((y.value - expected).abs() < 1e-14 && y.error < 1e-5, "{y:?} is not {expected}");
         }
-        // One number alone: its variance is 0, and ε all that keeps the bound finite.
+        // A single number has a variance of 0, so only ε keeps the bound finite.
         assert!(layer_norm(&[Bounded::exact(3.0)], 1e-12, None, None)[0].error.is_finite());
         assert!(layer_norm(&[Bounded::exact(3.0)], 0.0, None, None)[0].error.is_infinite());
     }

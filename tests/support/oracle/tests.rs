@@ -1,13 +1,13 @@
-//! The oracle's own flow: windows, unrolled nodes.
+//! Tests of the oracle's control flow: windows and unrolled nodes.
 
-use tidegate_tools::canonical::Tensor;
+use tidegate_model::canonical::Tensor;
 
 use super::*;
 
-/// A model of these nodes from one input `x` to the output of the last; JSON as in a canonical file.
+/// A model of these nodes from one input `x` to the last node's output; the nodes are JSON as in a canonical file.
 pub(super) fn model(input_size: usize, nodes: &str, tensors: &[(&str, &[f32])]) -> Canonical {
-    let nodes: Vec<Node> = serde_json::from_str(nodes).expect("nodes");
-    let last = nodes.last().expect("a node");
+    let nodes: Vec<Node> = serde_json::from_str(nodes).expect("the nodes are valid JSON");
+    let last = nodes.last().expect("there is a node");
     let size = last.output_size * last.unroll.map_or(1, |unroll| unroll.steps);
     let outputs = vec![crate::random::port("y", size, &last.name)];
     let architecture = serde_json::json!({
@@ -15,7 +15,7 @@ pub(super) fn model(input_size: usize, nodes: &str, tensors: &[(&str, &[f32])]) 
     });
     let tensor = |data: &[f32]| Tensor { shape: vec![data.len()], data: data.to_vec() };
     Canonical {
-        architecture: serde_json::from_value(architecture).expect("an architecture"),
+        architecture: serde_json::from_value(architecture).expect("the architecture is valid"),
         tensors: tensors.iter().map(|&(name, data)| (name.to_owned(), tensor(data))).collect(),
     }
 }
@@ -23,11 +23,11 @@ pub(super) fn model(input_size: usize, nodes: &str, tensors: &[(&str, &[f32])]) 
 /// One step of a model without a state.
 pub(super) fn once(model: &Canonical, x: &[f32]) -> Vec<f64> {
     let mut state = vec![Bounded::default(); Oracle::new(model).state_len()];
-    let outputs = Oracle::new(model).step(&mut state, &[x]).expect("an output");
+    let outputs = Oracle::new(model).step(&mut state, &[x]).expect("the step has an output");
     outputs[0].iter().map(|y| y.value).collect()
 }
 
-/// What every step of a model with one feature gives for 1, 2, 3, ..., and what the end gives.
+/// The outputs for inputs 1, 2, 3, ..., and the output at the end of the sequence.
 fn steps(model: &Canonical, count: usize) -> (Vec<Option<Vec<f64>>>, Option<Vec<f64>>) {
     let oracle = Oracle::new(model);
     let mut state = vec![Bounded::default(); oracle.state_len()];
@@ -53,13 +53,13 @@ fn a_window_waits_until_it_is_full_and_then_for_its_hop() {
 }
 
 #[test]
-fn rows_of_zeros_are_there_from_the_start() {
+fn prefilled_rows_of_zeros_are_present_from_the_start() {
     let (given, _) = steps(&window(r#""length": 3, "hop": 2, "prefill": 2"#, ""), 3);
     assert_eq!(given, [Some(vec![0.0, 0.0, 1.0]), None, Some(vec![1.0, 2.0, 3.0])]);
 }
 
 #[test]
-fn the_end_gives_the_rows_of_a_partial_window() {
+fn the_end_yields_the_rows_of_a_partial_window() {
     let partial = window(r#""length": 3, "hop": 3"#, r#""partial""#);
     let (given, last) = steps(&partial, 5);
     assert_eq!(given, [None, None, Some(vec![1.0, 2.0, 3.0]), None, None]);
@@ -93,7 +93,7 @@ fn an_unrolled_cell_reads_and_writes_in_either_direction() {
 }
 
 #[test]
-fn an_unrolled_node_puts_its_inputs_side_by_side_row_by_row() {
+fn an_unrolled_node_concatenates_its_inputs_row_by_row() {
     let nodes = r#"[{"name": "a", "cell": "dense", "inputs": ["x"], "input_size": 1, "hidden_size": 1, "output_size": 1,
             "unroll": {"steps": 2}},
         {"name": "b", "cell": "dense", "inputs": ["x", "a"], "input_size": 2, "hidden_size": 1, "output_size": 1,

@@ -1,5 +1,5 @@
-//! Gates i, f, g, o; each band has a state of its own and sees h of the band before. The state is h of every band, then
-//! c of every band.
+//! Gates i, f, g, o. Each band has its own state and reads h of the previous band. The state is h of every band, then c
+//! of every band.
 
 use super::bands::bands;
 use super::{Bounded, Cell};

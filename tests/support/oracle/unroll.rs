@@ -1,10 +1,10 @@
-//! A node that runs once for each row of a window, and the inputs that a node puts side by side.
+//! Nodes that run once for each row of a window, and nodes that concatenate several inputs.
 
-use tidegate_tools::canonical::{Node, Unroll};
+use tidegate_model::canonical::{Node, Unroll};
 
 use super::{Bounded, Cell, Step, Value};
 
-/// The inputs of a node one behind the other; of an unrolled node row by row.
+/// The concatenated inputs of a node; row by row for an unrolled node.
 pub fn gather(node: &Node, inputs: &[&Value]) -> Vec<Bounded> {
     let rows = node.unroll.map_or(1, |unroll| unroll.steps);
     let row = |t: usize, data: &[Bounded]| {
@@ -19,7 +19,7 @@ pub fn gather(node: &Node, inputs: &[&Value]) -> Vec<Bounded> {
     (0..rows).flat_map(|t| inputs.iter().flat_map(move |value| row(t, &value.data))).collect()
 }
 
-/// Runs a cell over the valid rows; the rows behind them are 0.
+/// Runs a cell over the valid rows. The remaining output rows are 0.
 pub fn run(cell: &Cell<'_>, unroll: Unroll, step: Step, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounded> {
     let rows: Vec<&[Bounded]> = x.chunks(cell.input_size()).collect();
     assert_eq!(rows.len(), unroll.steps, "rows");

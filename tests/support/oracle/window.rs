@@ -1,8 +1,8 @@
-//! The last `length` inputs as the rows of one output, the oldest first: once they are all there, then every `hop`
-//! steps. `prefill` rows of zeros are there from the start. With the option `partial` a window begins empty after every
-//! output, and the end of a sequence gives the rows that are there, with zeros behind them.
+//! The last `length` inputs as the rows of one output, oldest first: once the window is full, and then every `hop`
+//! steps. It starts with `prefill` rows of zeros. With the option `partial`, a window starts empty after every output,
+//! and the end of a sequence yields the rows so far, padded with zeros.
 //!
-//! The state is the rows, then how many are there (none before the first step), then the steps since the last output.
+//! The state is the rows, then their number (0 before the first step), then the steps since the last output.
 
 use super::{Bounded, Cell, Value};
 

@@ -1,28 +1,28 @@
-//! Sizes and extents that the rules of cells allow, for any number of features in and of units.
+//! Sizes and extents that satisfy the rules of a cell, for any number of input features and units.
 
-/// Sizes of a node that its cell's rules allow.
+/// Sizes of a node.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// Units.
+    /// Number of units.
     pub hidden: usize,
-    /// Features out.
+    /// Number of output features.
     pub output: usize,
-    /// By name.
+    /// Extents by name.
     pub extents: Vec<(&'static str, usize)>,
 }
 
 impl Fit {
-    /// As many features out as units.
+    /// As many output features as units.
     pub fn units(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units, extents: Vec::new() }
     }
 
-    /// Half as many features out as units, rounded up.
+    /// Half as many output features as units, rounded up.
     pub fn projected(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units.div_ceil(2), extents: Vec::new() }
     }
 
-    /// The same, of which the last three steps' are attended to.
+    /// Projected, with attention over the last three steps.
     pub fn attending(input: usize, units: usize) -> Self {
         Self { extents: vec![("length", 3), ("features", input.min(units))], ..Self::projected(input, units) }
     }
@@ -32,45 +32,45 @@ impl Fit {
         Self { extents: vec![("rank", units.div_ceil(2))], ..Self::units(0, units) }
     }
 
-    /// As many groups as there can be.
+    /// As many groups as possible.
     pub fn grouped(input: usize, units: usize) -> Self {
         let groups = (1..=input).rev().find(|&groups| input.is_multiple_of(groups) && units.is_multiple_of(groups));
         Self { extents: vec![("groups", groups.unwrap_or(1))], ..Self::units(input, units) }
     }
 
-    /// The same with half as many features out, rounded up to whole groups.
+    /// Grouped, with half as many output features, rounded up to whole groups.
     pub fn grouped_projected(input: usize, units: usize) -> Self {
         let fit = Self::grouped(input, units);
         let groups = fit.extents.first().map_or(1, |&(_, groups)| groups);
         Self { output: (units / groups).div_ceil(2) * groups, ..fit }
     }
 
-    /// As few heads as there can be.
+    /// As few heads as possible.
     pub fn heads(_: usize, units: usize) -> Self {
         Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
     }
 
-    /// All that comes in are features of a cell that could be told the time.
+    /// A cell that could take the time as input, but does not: all inputs are features.
     pub fn untimed(input: usize, units: usize) -> Self {
         Self { extents: vec![("features", input)], ..Self::units(input, units) }
     }
 
-    /// All but one, which is the time.
+    /// The first input is the time, all others are features.
     pub fn timed(input: usize, units: usize) -> Self {
         Self::untimed(input - 1, units)
     }
 
-    /// The same, unless that one is all that comes in.
+    /// The same, unless there is only one input.
     pub fn told(input: usize, units: usize) -> Self {
         if input > 1 { Self::timed(input, units) } else { Self::untimed(input, units) }
     }
 
-    /// All features but the first two, which are the time.
+    /// The first two inputs are the time, all others are features.
     pub fn split_timed(input: usize, units: usize) -> Self {
         Self { extents: vec![("features", input - 2)], ..Self::units(input, units) }
     }
 
-    /// The same with a backbone of an odd number of units, and so many layers behind its first.
+    /// Adds a backbone with an odd number of units and this number of further layers.
     #[must_use]
     pub fn backbone(mut self, further_layers: usize) -> Self {
         self.extents.push(("backbone_units", self.hidden / 2 * 2 + 1));
@@ -78,19 +78,19 @@ impl Fit {
         self
     }
 
-    /// Half of the input, rounded up, is what matrices read.
+    /// The matrices read half of the input, rounded up.
     pub fn residual(input: usize, units: usize) -> Self {
         Self { extents: vec![("features", input.div_ceil(2))], ..Self::units(input, units) }
     }
 
-    /// The same with a highway from the last features that come in.
+    /// The same, with a highway from the last input features.
     pub fn skipping(input: usize, units: usize) -> Self {
         let mut fit = Self::residual(input, units.min(input));
         fit.extents.push(("skip", input - fit.hidden));
         fit
     }
 
-    /// Bands of half the features, each half over the next, as wide as `sides` of the units together.
+    /// Bands of half the features that overlap by half, as wide as `sides` of the units together.
     pub fn overlapping(input: usize, units: usize, sides: usize) -> Self {
         let size = input.div_ceil(2);
         let hop = size.div_ceil(2);
@@ -99,7 +99,7 @@ impl Fit {
         Self { hidden: units, output: sides * bands * units, extents }
     }
 
-    /// Three bands, one feature of the first and all but one of the second, and else padding.
+    /// Three bands: one feature in the first, all but one in the second, and padding elsewhere.
     pub fn padded(input: usize, units: usize, sides: usize) -> Self {
         let extents = vec![
             ("bands", 3),
@@ -112,22 +112,22 @@ impl Fit {
         Self { hidden: units, output: sides * 3 * units, extents }
     }
 
-    /// As many units as features in.
+    /// As many units as input features.
     pub fn elementwise(input: usize, _: usize) -> Self {
         Self::units(input, input)
     }
 
-    /// The least divisor of the features in: as few parts as there can be.
+    /// The least divisor of the number of input features above 1: as few parts as possible.
     fn parts(input: usize) -> usize {
         (2..=input).find(|&parts| input.is_multiple_of(parts)).unwrap_or(1)
     }
 
-    /// As many features out as one of the parts of the input has.
+    /// As many output features as one part of the input.
     pub fn part(input: usize, _: usize) -> Self {
         Self::units(input, input / Self::parts(input))
     }
 
-    /// The same, with rows for parts.
+    /// The same, with rows as parts.
     pub fn row(input: usize, _: usize) -> Self {
         Self { extents: vec![("steps", Self::parts(input))], ..Self::part(input, 0) }
     }
@@ -137,17 +137,17 @@ impl Fit {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
     }
 
-    /// As many groups of the input as it has parts.
+    /// As many normalized groups as the input has parts.
     pub fn normalized(input: usize, _: usize) -> Self {
         Self { extents: vec![("groups", Self::parts(input))], ..Self::units(input, input) }
     }
 
-    /// Channels that repeat.
+    /// Interleaved channels.
     pub fn channels(input: usize, _: usize) -> Self {
         Self { extents: vec![("channels", input / Self::parts(input))], ..Self::units(input, input) }
     }
 
-    /// Three taps along the height, at both ends.
+    /// A kernel of three taps along the height, padded at both ends.
     pub fn streamed(input: usize, units: usize) -> Self {
         let (stride, positions) = (input.max(2) - 1, input.min(2));
         let extents = vec![
@@ -161,14 +161,14 @@ impl Fit {
         Self { hidden: units, output: positions * units, extents }
     }
 
-    /// One pixel, in groups.
+    /// A kernel of one pixel, in groups.
     pub fn pixel(input: usize, units: usize) -> Self {
         let mut fit = Self::grouped(input, units);
         fit.extents.push(("in_channels", input));
         fit
     }
 
-    /// Two taps, as far apart as they can be, over a row of pixels.
+    /// Two taps with the greatest possible dilation, over a row of pixels.
     pub fn dilated(input: usize, units: usize) -> Self {
         let width = Self::parts(input);
         let extents = vec![
@@ -182,7 +182,7 @@ impl Fit {
         Self { hidden: units, output: units, extents }
     }
 
-    /// One or two filters for each channel of a row of pixels, over all of it.
+    /// One or two filters for each channel of a row of pixels, with a kernel over the whole row.
     pub fn depthwise(input: usize, units: usize) -> Self {
         let (width, multiplier) = (Self::parts(input), 1 + units % 2);
         let filters = input / width * multiplier;
@@ -195,7 +195,7 @@ impl Fit {
         Self { hidden: filters, output: filters, extents }
     }
 
-    /// Every pixel of a row with the one before it.
+    /// Each pixel of a row pooled with the one before it.
     pub fn pooled(input: usize, _: usize) -> Self {
         let width = Self::parts(input);
         let extents = vec![
@@ -208,7 +208,7 @@ impl Fit {
         Self { hidden: input / width, output: input, extents }
     }
 
-    /// A kernel of 2 x 3 x 2 taps that stands at the ends of all three axes.
+    /// A kernel of 2 x 3 x 2 taps, padded at the ends of all three axes.
     pub fn volume(input: usize, units: usize) -> Self {
         let width = Self::parts(input);
         let height = Self::parts(input / width);
@@ -230,7 +230,7 @@ impl Fit {
         Self { hidden: units, output, extents }
     }
 
-    /// A pixel of as many channels as there can be beside each pixel of the output; a kernel of three taps.
+    /// A pixel with as many channels as possible beside each output pixel; a kernel of three taps.
     pub fn beside(input: usize, units: usize) -> Self {
         let width = Self::parts(input);
         let extents = vec![

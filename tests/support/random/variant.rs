@@ -1,72 +1,72 @@
-//! What the cells are tried with: every option, clip and activation.
+//! Variants of the cells that the tests cover: every option, clip and activation.
 
 use std::collections::BTreeMap;
 
-use tidegate::activation::Activation;
-use tidegate::cell::CellKind;
+use tidegate::internals::{activation::Activation, cell::CellKind};
 
 use super::Fit;
 
-/// A cell with its options set, its weights not yet drawn.
+/// A cell with its options, before its weights are drawn.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// Which cell.
+    /// The kind of cell.
     pub kind: CellKind,
-    /// The options that are on.
+    /// The options that are set.
     pub options: Vec<&'static str>,
-    /// Clips and the like.
+    /// Numeric parameters such as clips.
     pub params: BTreeMap<String, f32>,
-    /// Where they differ from the spec's defaults.
+    /// Activations that differ from the spec's defaults.
     pub activations: BTreeMap<String, String>,
-    /// Its sizes and extents, over so many features in, with so many units if it has a choice.
+    /// Sizes and extents for a number of input features and of units.
     pub fit: fn(usize, usize) -> Fit,
-    /// Features in that it needs, with so many units, where there are so many: a dense layer makes them of those.
+    /// Number of input features that the cell needs, given the available features and the units. A dense layer produces
+    /// them if the numbers differ.
     pub width: fn(usize, usize) -> usize,
 }
 
-/// Those that a cell is tried with: e^x and √x only where nothing has been summed, as one leaves f32 above 88 and the
-/// other turns errors of sums about 0 into their roots.
+/// The activations that a cell is tested with. e^x and √x are used only where nothing has been summed: e^x overflows
+/// f32 above 88, and √x turns errors of sums near 0 into their roots.
 fn activations(kind: CellKind) -> impl Iterator<Item = Activation> {
     let apart = |known: Activation| matches!(known, Activation::Exp | Activation::Sqrt);
     Activation::ALL.into_iter().filter(move |&known| !apart(known) || kind == CellKind::Activation)
 }
 
 impl Variant {
-    /// Without numbers, its activations the spec's.
+    /// Without numeric parameters and with the spec's activations.
     pub fn new(kind: CellKind, options: &[&'static str]) -> Self {
         let (params, activations) = (BTreeMap::new(), BTreeMap::new());
         Self { kind, options: options.to_vec(), params, activations, fit: Fit::units, width: |input, _| input }
     }
 
-    /// The same with other sizes.
+    /// Changes the sizes.
     #[must_use]
     pub fn fit(mut self, fit: fn(usize, usize) -> Fit) -> Self {
         self.fit = fit;
         self
     }
 
-    /// The same with other features in.
+    /// Changes the number of input features.
     #[must_use]
     pub fn width(mut self, width: fn(usize, usize) -> usize) -> Self {
         self.width = width;
         self
     }
 
-    /// The same with a number.
+    /// Adds a numeric parameter.
     #[must_use]
     pub fn param(mut self, name: &str, value: f32) -> Self {
         self.params.insert(name.to_owned(), value);
         self
     }
 
-    /// The same with an activation.
+    /// Adds an activation.
     #[must_use]
     pub fn activation(mut self, name: &str, activation: Activation) -> Self {
         self.activations.insert(name.to_owned(), activation.to_string());
         self
     }
 
-    /// For messages.
+    /// A name for messages.
     pub fn name(&self) -> String {
         format!("{} {:?} {:?} {:?}", self.kind.spec().name, self.options, self.params, self.activations)
     }
@@ -86,13 +86,13 @@ impl Variant {
         all
     }
 
-    /// The cell of this name, plain.
+    /// The cell of this name, without options.
     pub fn plain(cell: &str) -> Self {
         let kind = CellKind::from_name(cell).unwrap_or_else(|| panic!("no cell {cell:?}"));
-        Self::of(kind).into_iter().next().unwrap_or_else(|| panic!("{cell:?} is not tried"))
+        Self::of(kind).into_iter().next().unwrap_or_else(|| panic!("{cell:?} has no variant"))
     }
 
-    /// The kind with its options, the plain one first.
+    /// The variants of a kind, the plain one first.
     fn of(kind: CellKind) -> Vec<Self> {
         match kind {
             CellKind::Elman => vec![
@@ -240,9 +240,9 @@ impl Variant {
             CellKind::Pool => {
                 [&["max"][..], &["average"]].map(|options| Self::new(kind, options).fit(Fit::pooled)).to_vec()
             }
-            // It alone gives nothing at most steps, which a chain of cells does not expect.
+            // Alone it has no output at most steps, which a chain of cells does not expect.
             CellKind::Window => Vec::new(),
-            // It reads one index, and any weight but those of its row may be wrong.
+            // It reads one index, so weights of the wrong row would not show within a bound.
             CellKind::Embedding => Vec::new(),
             CellKind::LayerNorm => {
                 let normalized = |options, fit| Self::new(kind, options).fit(fit).param("epsilon", 1e-3);
@@ -257,11 +257,12 @@ impl Variant {
             CellKind::Last => [&[][..], &["first"]].map(|options| Self::new(kind, options).fit(Fit::row)).to_vec(),
             CellKind::Repeat => vec![Self::new(kind, &[]).fit(Fit::repeated)],
             CellKind::Scale => [&[][..], &["gain"]].map(|options| Self::new(kind, options).fit(Fit::channels)).to_vec(),
+            _ => panic!("no variants of {}", kind.spec().name),
         }
     }
 
-    /// Coupled gates and layer normalization, with the epsilons of TensorFlow, of the baselines, and one that most
-    /// variances are small beside.
+    /// Coupled gates and layer normalization, with the epsilons of TensorFlow and of the baselines, and one that
+    /// exceeds most variances.
     fn normalized_lstm(kind: CellKind) -> Vec<Self> {
         let variant = |options: &[&'static str]| {
             let fit = match ["projection", "low_rank"].map(|option| options.contains(&option)) {

@@ -1,6 +1,6 @@
-//! Layers: kernels that move over images, and what moves or merges values.
+//! Layers: kernels that move over images, and layers that move or merge values.
 
-use tidegate::activation::Activation;
+use tidegate::internals::activation::Activation;
 
 use super::{MAX, ONE, TwinNode, from_q15, within};
 
@@ -10,7 +10,7 @@ impl TwinNode {
         self.node.extents.get(name).copied().unwrap_or(default)
     }
 
-    /// For every position of the kernel, row by row: the pixel that each tap sees, `None` where that is padding.
+    /// For every position of the kernel, row by row: the pixel under each tap, or `None` for padding.
     fn seen(&self) -> Vec<Vec<Option<usize>>> {
         let axis = |side: &str, before: &str| {
             let extent = |what: &str| self.extent(&format!("{what}_{side}"));
@@ -31,7 +31,7 @@ impl TwinNode {
         all
     }
 
-    /// Filters in groups, each over as many channels.
+    /// A convolution with grouped filters, each over the channels of its group.
     pub(super) fn conv(&self, x: &[i64], groups: usize) -> Vec<i64> {
         let channels = self.extent("in_channels");
         let (of_group, filters) = (channels / groups, self.node.hidden_size / groups);
@@ -57,7 +57,7 @@ impl TwinNode {
                 let values: Vec<i64> = taps.iter().flatten().map(|pixel| x[pixel * channels + channel]).collect();
                 let count = values.len();
                 if self.has("max") {
-                    y.push(*values.iter().max().expect("a kernel sees a pixel"));
+                    y.push(*values.iter().max().expect("the kernel overlaps the image"));
                     continue;
                 }
                 let lift = 16 - count.next_power_of_two().ilog2();
@@ -85,10 +85,11 @@ impl TwinNode {
                 return from_q15(within(value(0) * share + value(1) * (ONE - share)));
             }
             let sum = if self.has("maximum") {
-                *scaled.iter().max().expect("a part")
+                *scaled.iter().max().expect("there is a part")
             } else if self.has("multiply") && parts.len() > 1 {
-                let (last, rest) = parts.split_last().expect("a part");
-                let product = rest.iter().copied().reduce(|product, part| from_q15(product * part)).expect("two parts");
+                let (last, rest) = parts.split_last().expect("there is a part");
+                let product =
+                    rest.iter().copied().reduce(|product, part| from_q15(product * part)).expect("there are two parts");
                 (within(product * last * 2) * multipliers[0]) >> 32
             } else {
                 within(scaled.iter().sum())
@@ -100,7 +101,7 @@ impl TwinNode {
 
     pub(super) fn identity(&self, x: &[i64]) -> Vec<i64> {
         let multiplier = self.number("multiplier");
-        // With 2^24 it gives what it reads.
+        // A multiplier of 2^24 keeps the value.
         x.iter().map(|x| whole(((x << 16) * multiplier) >> 32).clamp(-MAX, MAX)).collect()
     }
 
@@ -131,10 +132,10 @@ impl TwinNode {
 
     pub(super) fn last(&self, x: &[i64], valid: usize) -> Vec<i64> {
         let row = if self.has("first") { 0 } else { valid.min(self.extent("steps")) - 1 };
-        x.chunks(self.node.output_size).nth(row).expect("a row").to_vec()
+        x.chunks(self.node.output_size).nth(row).expect("the row exists").to_vec()
     }
 
-    /// The rows of a window, once they are there.
+    /// The rows of a window, once they are all present.
     pub(super) fn window(&mut self, x: Vec<i64>) -> Option<Vec<Vec<i64>>> {
         let (length, hop, partial) = (self.extent("length"), self.extent("hop"), self.has("partial"));
         let prefill = self.extent("prefill");
@@ -163,7 +164,7 @@ impl TwinNode {
     }
 }
 
-/// Without the 8 fraction bits of what has been rescaled: to nearest, halves up.
+/// A rescaled value without its 8 fraction bits: rounded to nearest, halves up.
 fn whole(rescaled: i64) -> i64 {
     (rescaled + 128) >> 8
 }

@@ -1,0 +1,32 @@
+//! The engine against the oracle: images, cells, layers, numerics, streaming and the front end.
+
+#[path = "../compile_time.rs"]
+mod compile_time;
+#[path = "../conv_lstm.rs"]
+mod conv_lstm;
+#[path = "../front_end.rs"]
+mod front_end;
+#[path = "../front_end_integer.rs"]
+mod front_end_integer;
+#[path = "../image.rs"]
+mod image;
+#[path = "../image_nodes.rs"]
+mod image_nodes;
+#[path = "../integer.rs"]
+mod integer;
+#[path = "../integer_growth.rs"]
+mod integer_growth;
+#[path = "../integer_layers.rs"]
+mod integer_layers;
+#[path = "../layers.rs"]
+mod layers;
+#[path = "../parity.rs"]
+mod parity;
+#[path = "../precise.rs"]
+mod precise;
+#[path = "../sequence.rs"]
+mod sequence;
+#[path = "../streaming.rs"]
+mod streaming;
+#[path = "../sums.rs"]
+mod sums;

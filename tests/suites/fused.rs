@@ -1,0 +1,8 @@
+//! The kernels for hosts against the scalar engine.
+
+#[path = "../fused.rs"]
+mod fused;
+#[path = "../fused_integer.rs"]
+mod fused_integer;
+#[path = "../fused_windows.rs"]
+mod fused_windows;

@@ -1,0 +1,32 @@
+//! Files from elsewhere: every importer, data files, and whole published networks.
+
+#[path = "../data.rs"]
+mod data;
+#[path = "../frameworks.rs"]
+mod frameworks;
+#[path = "../hello_edge.rs"]
+mod hello_edge;
+#[path = "../hello_edge_integer.rs"]
+mod hello_edge_integer;
+#[path = "../import.rs"]
+mod import;
+#[path = "../import_graph.rs"]
+mod import_graph;
+#[path = "../import_keras.rs"]
+mod import_keras;
+#[path = "../import_onnx.rs"]
+mod import_onnx;
+#[path = "../import_rnnoise.rs"]
+mod import_rnnoise;
+#[path = "../import_rtneural.rs"]
+mod import_rtneural;
+#[path = "../import_tflite.rs"]
+mod import_tflite;
+#[path = "../import_torch.rs"]
+mod import_torch;
+#[path = "../refusals.rs"]
+mod refusals;
+#[path = "../tf1_checkpoint.rs"]
+mod tf1_checkpoint;
+#[path = "../tf1_graphs.rs"]
+mod tf1_graphs;

@@ -1,0 +1,17 @@
+//! Everything recorded in the repository: docs, examples, fuzz corpora and the output of the firmware.
+
+#[path = "../docs.rs"]
+mod docs;
+#[path = "../examples.rs"]
+mod examples;
+#[path = "../firmware_clock.rs"]
+mod firmware_clock;
+#[path = "../firmware_microbit.rs"]
+mod firmware_microbit;
+#[path = "../firmware_twin.rs"]
+mod firmware_twin;
+#[path = "../fuzz_corpus.rs"]
+mod fuzz_corpus;
+#[allow(dead_code, reason = "the build script of the firmware uses the rest")]
+#[path = "../../firmware-examples/build/spotter.rs"]
+mod spotter;
