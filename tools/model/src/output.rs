@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::data::DataError;
+use crate::data::error::DataError;
 
 /// A file that is written but does not have its final name yet. Dropping it deletes it.
 #[derive(Debug)]

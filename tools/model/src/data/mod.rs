@@ -6,7 +6,7 @@
 
 mod audio;
 pub(crate) mod element;
-mod error;
+pub(crate) mod error;
 mod index;
 mod npy;
 mod table;
