@@ -25,7 +25,7 @@ struct Numbers(String);
 
 impl Numbers {
     fn of(name: &str, case: &Case) -> Self {
-        let mut text = format!("//! Of the golden case `{name}`, written by `tests/examples.rs`.\n\n");
+        let mut text = format!("//! Values of the golden case `{name}`, written by `tests/examples.rs`.\n\n");
         let tolerance = case.tolerance();
         write!(text, "/// Tolerance for the outputs of a runtime.\npub const TOLERANCE: f32 = {tolerance:?};\n")
             .expect("writing to a string succeeds");
@@ -121,9 +121,14 @@ fn files() -> Vec<(PathBuf, Vec<u8>)> {
     let of = case(name);
     let numbers = Numbers::of(name, &of)
         .first("CONTEXT", "Initial state of the generator: h.", of.get("initial_state"))
-        .add("FIRST_INPUT", "Its first input.", &[3], &of.get("input").data[..3])
-        .add("FIRST_OUTPUT", "Its first output.", &[3], &of.get("output").data[..3])
-        .add("GENERATED", "Its outputs when each output is the next input, in f64.", &[GENERATED, 3], &generated(&of));
+        .add("FIRST_INPUT", "First input of the generator.", &[3], &of.get("input").data[..3])
+        .add("FIRST_OUTPUT", "First output of the generator.", &[3], &of.get("output").data[..3])
+        .add(
+            "GENERATED",
+            "Outputs of the generator when each output is the next input, in f64.",
+            &[GENERATED, 3],
+            &generated(&of),
+        );
     add("one_to_many", "gru.tgi", &of, numbers);
 
     let name = "keras2__LSTM__stateful2_i7h5t8b3";

@@ -49,7 +49,7 @@ pub struct Moments {
     lift: u32,
     /// 1 / √(V + n² ε) over a power of two; 0 for a vector of equal values.
     root: i32,
-    /// That power of two minus [`FRACTION_BITS`].
+    /// Exponent of that power of two, minus [`FRACTION_BITS`].
     place: i32,
 }
 

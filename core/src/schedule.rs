@@ -19,7 +19,7 @@ pub enum Schedule {
     },
 }
 
-/// What a state does in one step.
+/// The turn of a state in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Nothing: its run has ended or has not begun.

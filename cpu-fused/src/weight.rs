@@ -63,7 +63,7 @@ impl Weight for f16 {
     type Lanes<S: Simd> = S::Halves;
     type Sums<S: Simd> = S::Parts;
 
-    /// Of an image in f16.
+    /// Reads an image in f16.
     #[inline]
     fn at(tensor: &[u8], _: Numeric, index: usize) -> Self {
         let bytes = tensor.get(2 * index..).and_then(|bytes| bytes.first_chunk());

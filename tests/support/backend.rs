@@ -8,7 +8,7 @@ use tidegate_fused::{FusedModel, Isa, Scratch};
 
 /// A backend that holds a model, with `P` at its ports.
 pub trait Backend<P = f32> {
-    /// Its name in reports.
+    /// Name in reports.
     fn name(&self) -> &'static str;
     /// The model.
     fn model(&self) -> &Model<'_>;

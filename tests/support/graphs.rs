@@ -8,7 +8,7 @@ use tidegate_model::format::graphdef::{self, AttrValue, NodeDef, TensorProto, Te
 /// A graph under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// Its nodes.
+    /// Nodes of the graph.
     pub nodes: Vec<NodeDef>,
 }
 

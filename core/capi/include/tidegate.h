@@ -392,7 +392,7 @@ tidegate_status tidegate_front_end_i16_next(struct tidegate_front_end_i16 *front
 tidegate_status tidegate_front_end_i16_reset(struct tidegate_front_end_i16 *front_end);
 
 // tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15, as those of softmax and sigmoid.
-// It needs the `detector_i16_words` of tidegate_info.
+// The detector needs the `detector_i16_words` of tidegate_info.
 tidegate_status tidegate_detector_i16_init(struct tidegate_detector_i16 *detector,
                                            const struct tidegate_model *model,
                                            uint32_t *words,

@@ -308,7 +308,7 @@ pub unsafe extern "C" fn tidegate_front_end_i16_reset(front_end: *mut tidegate_f
 }
 
 /// tidegate_detector_init for a model whose outputs are posteriors in units of 2^-15, as those of softmax and sigmoid.
-/// It needs the `detector_i16_words` of tidegate_info.
+/// The detector needs the `detector_i16_words` of tidegate_info.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidegate_detector_i16_init(
     detector: *mut tidegate_detector_i16,

@@ -1,4 +1,4 @@
-//! Of the golden case `keras2__LSTM__stateful2_i7h5t8b3`, written by `tests/examples.rs`.
+//! Values of the golden case `keras2__LSTM__stateful2_i7h5t8b3`, written by `tests/examples.rs`.
 
 /// Tolerance for the outputs of a runtime.
 pub const TOLERANCE: f32 = 5e-6;

@@ -1,4 +1,4 @@
-//! Of the golden case `keras2__LSTM__default_i8h4t5b3s`, written by `tests/examples.rs`.
+//! Values of the golden case `keras2__LSTM__default_i8h4t5b3s`, written by `tests/examples.rs`.
 
 /// Tolerance for the outputs of a runtime.
 pub const TOLERANCE: f32 = 5e-6;

@@ -1,4 +1,4 @@
-//! Of the golden case `tf1__SequenceLength__dynamic_rnn_lstm_i5h7t9b3`, written by `tests/examples.rs`.
+//! Values of the golden case `tf1__SequenceLength__dynamic_rnn_lstm_i5h7t9b3`, written by `tests/examples.rs`.
 
 /// Tolerance for the outputs of a runtime.
 pub const TOLERANCE: f32 = 5e-6;

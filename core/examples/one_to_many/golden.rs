@@ -1,14 +1,14 @@
-//! Of the golden case `tf1__OutputProjectionWrapper__gru_i3h8t12b1`, written by `tests/examples.rs`.
+//! Values of the golden case `tf1__OutputProjectionWrapper__gru_i3h8t12b1`, written by `tests/examples.rs`.
 
 /// Tolerance for the outputs of a runtime.
 pub const TOLERANCE: f32 = 5e-6;
 /// Initial state of the generator: h.
 pub const CONTEXT: [f32; 8] = [0.14582002, -0.902566, -1.2886251, -0.18811655, -0.41757318, 0.287974, -0.31322074, -0.9926055];
-/// Its first input.
+/// First input of the generator.
 pub const FIRST_INPUT: [f32; 3] = [1.0626758, 1.5362867, 0.5427817];
-/// Its first output.
+/// First output of the generator.
 pub const FIRST_OUTPUT: [f32; 3] = [0.7089367, 1.1109242, 1.0787909];
-/// Its outputs when each output is the next input, in f64.
+/// Outputs of the generator when each output is the next input, in f64.
 pub const GENERATED: [[f32; 3]; 12] = [
     [0.7089367, 1.1109241, 1.0787909],
     [0.4909315, 1.0900768, 0.74907815],

@@ -27,7 +27,7 @@ use crate::text::{NEEDS_FLOATS, Text, error_of_text};
 pub enum ImageError {
     /// The slice ends before the `needed` bytes that start at `offset` do.
     Truncated { offset: usize, needed: usize },
-    /// It does not begin as an image does.
+    /// The first four bytes are not those of an image.
     BadMagic { found: [u8; 4] },
     /// Written by a format version that this build does not read.
     UnsupportedVersion { found: u16 },

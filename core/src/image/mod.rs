@@ -191,7 +191,7 @@ impl SectionKind {
         self as u16 + 1
     }
 
-    /// Its name in `FORMAT.md` and in error messages.
+    /// The kind's name in `FORMAT.md` and in error messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nodes => "nodes",

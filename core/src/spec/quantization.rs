@@ -108,7 +108,7 @@ pub enum LeastScale {
 pub enum Role {
     /// A gate: between 0 and 1, with 15 fraction bits.
     Gate,
-    /// Its value is the output.
+    /// The activation of an output: its value is the output.
     Output,
     /// A candidate in the scale of the output.
     Candidate,

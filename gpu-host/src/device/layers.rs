@@ -27,7 +27,7 @@ struct Level {
     stack: GpuStack,
     /// Pairs of positions of each parameter: on the device, and in the described layout of the whole stack.
     places: Vec<(usize, usize)>,
-    /// Its pseudo-layers in the whole stack.
+    /// Pseudo-layers of this level in the whole stack.
     pseudo_layers: std::ops::Range<usize>,
     /// Memory of the previous batch, for reuse, and whether it is for training.
     spare: Option<(GpuBatch, bool)>,

@@ -35,7 +35,7 @@ pub struct Given<'a, 'd> {
     pub number: usize,
     /// The stack.
     pub stack: &'a Stack,
-    /// Its parameters, in the [described](crate::layout::Layout::described) layout.
+    /// Parameters of the stack, in the [described](crate::layout::Layout::described) layout.
     pub params: &'a [f32],
     /// The input.
     pub batch: &'a Batch,

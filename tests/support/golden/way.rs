@@ -24,7 +24,7 @@ impl Steps {
 
 /// Runs a model over a sequence and keeps its state for the next one.
 pub trait Way {
-    /// Its name in reports.
+    /// Name in reports.
     fn name(&self) -> &'static str;
     /// The states, one node after the other.
     fn state(&self) -> Vec<f32>;

@@ -21,7 +21,7 @@ pub use validate::{MAX_NODES, MAX_SIZE};
 /// A tensor in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Its dimensions; empty for a scalar.
+    /// Dimensions; empty for a scalar.
     pub shape: Vec<usize>,
     /// Values; their number is the product of `shape`.
     pub data: Vec<f32>,

@@ -26,7 +26,7 @@ pub struct TruthSpan<'a> {
     pub start: f32,
     /// End in seconds.
     pub end: f32,
-    /// Its name.
+    /// The name beside the span.
     pub label: &'a str,
 }
 

@@ -15,7 +15,7 @@ const LOG_FLOOR: f32 = 1e-12;
 /// The audio front end of a graph.
 #[derive(Clone, Debug)]
 pub struct FrontEnd {
-    /// Its Mfcc node.
+    /// The Mfcc node.
     pub node: usize,
     pub mfcc: Mfcc,
     /// Frames per clip.
