@@ -1,13 +1,15 @@
 //! One time step: inference on one page.
 //!
-//! 1. check: the state belongs to the model, and every buffer has its length ([`Model::check_buffers`]);
+//! 1. check: the state belongs to the model, and every buffer has its length ([`check`]);
 //! 2. enter: each input is copied into its slot of the arena ([`Crosses::enter`]);
 //! 3. nodes: each reads its slots, updates its state and writes its slot ([`Node::run_f32`](crate::node::Node::run_f32));
 //! 4. leave: each output is copied from its slot ([`Crosses::leave`]).
 
+mod check;
+mod value;
+
 pub use crate::element::Values;
 use crate::element::{Observe, fill_up, unseen};
-use crate::error::BufferTooSmall;
 pub use crate::error::{PortCount, ShapeError, StepError};
 use crate::image::Numeric;
 use crate::model::{Engine, Model, Nodes};
@@ -15,6 +17,7 @@ use crate::node::{self, Number, Pass};
 use crate::port::{Buffers, Crosses};
 use crate::schedule::{Schedule, Turn};
 use crate::state::State;
+pub use value::PortValue;
 
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,65 +168,6 @@ impl Model<'_> {
         let buffers = Buffers { scratch, inputs, from: 0, outputs, to: 0, wanted: true };
         Ok(Step { output: P::advance(self, state.words, buffers, pass, observe) })
     }
-
-    /// Checks that the ports accept f32.
-    ///
-    /// # Errors
-    /// If the model has [integer ports only](Model::integers_only).
-    #[doc(hidden)]
-    pub fn check_floats(&self) -> Result<(), StepError> {
-        self.engine().map(drop)
-    }
-
-    /// Checks all buffers, which have `rows` rows each, before anything changes. Returns the part of the scratch that
-    /// the model needs.
-    ///
-    /// # Errors
-    /// The first error found.
-    #[doc(hidden)]
-    pub fn check_buffers<'s, P>(
-        &self,
-        scratch: &'s mut [u32],
-        (inputs, rows): (&[&[P]], usize),
-        outputs: (&[&mut [P]], usize),
-    ) -> Result<&'s mut [u32], StepError> {
-        let (needed, given) = (self.inputs().count(), inputs.len());
-        if needed != given {
-            return Err(StepError::Inputs(PortCount { needed, given }));
-        }
-        for (port, (((_, size), _), input)) in self.inputs().slots().zip(inputs).enumerate() {
-            let (needed, given) = (size.saturating_mul(rows), input.len());
-            if needed != given {
-                return Err(StepError::Input(ShapeError { port, needed, given }));
-            }
-        }
-        self.check_outputs(scratch, outputs)
-    }
-
-    /// Checks the outputs, which have `rows` rows each, and the scratch. Returns the part of the scratch that the model
-    /// needs.
-    ///
-    /// # Errors
-    /// The first error found.
-    #[doc(hidden)]
-    pub fn check_outputs<'s, P>(
-        &self,
-        scratch: &'s mut [u32],
-        (outputs, rows): (&[&mut [P]], usize),
-    ) -> Result<&'s mut [u32], StepError> {
-        let (needed, given) = (self.outputs().count(), outputs.len());
-        if needed != given {
-            return Err(StepError::Outputs(PortCount { needed, given }));
-        }
-        for (port, (((_, size), _), output)) in self.outputs().slots().zip(outputs).enumerate() {
-            let (needed, given) = (size.saturating_mul(rows), output.len());
-            if needed != given {
-                return Err(StepError::Output(ShapeError { port, needed, given }));
-            }
-        }
-        let (needed, given) = (self.scratch_words(), scratch.len());
-        scratch.get_mut(..needed).ok_or(StepError::Scratch(BufferTooSmall { needed, given }))
-    }
 }
 
 /// The engine for models of one numeric with f32 at their ports. A model refers to the engine that it needs, so that a
@@ -244,64 +188,6 @@ where
     f32: Crosses<E>,
 {
     advance::<E, f32>(model, words, buffers, pass, observe)
-}
-
-/// A number type at the ports of a model: f32 or i16.
-pub trait PortValue: bytemuck::Pod {
-    /// Checks that the ports of `model` accept this number type.
-    ///
-    /// # Errors
-    /// If they do not.
-    #[doc(hidden)]
-    fn check(model: &Model<'_>) -> Result<(), StepError>;
-
-    /// Runs a pass through a model that has been [checked](Self::check). The buffers have been checked, too.
-    #[doc(hidden)]
-    #[expect(private_interfaces, reason = "only this crate runs passes")]
-    fn advance(
-        model: &Model<'_>,
-        words: &mut [u32],
-        buffers: Buffers<'_, '_, '_, Self>,
-        pass: Pass,
-        observe: Observe<'_>,
-    ) -> bool;
-}
-
-impl PortValue for f32 {
-    fn check(model: &Model<'_>) -> Result<(), StepError> {
-        model.check_floats()
-    }
-
-    #[expect(private_interfaces, reason = "only this crate runs passes")]
-    fn advance(
-        model: &Model<'_>,
-        words: &mut [u32],
-        buffers: Buffers<'_, '_, '_, f32>,
-        pass: Pass,
-        observe: Observe<'_>,
-    ) -> bool {
-        model.engine().is_ok_and(|engine| engine(model, words, buffers, pass, observe))
-    }
-}
-
-impl PortValue for i16 {
-    fn check(model: &Model<'_>) -> Result<(), StepError> {
-        if model.numeric().is_integer() { Ok(()) } else { Err(StepError::FloatModel) }
-    }
-
-    /// Inlined with all of [`advance`], which the compiler then fits to its caller: that saves 90 to 160 instructions per
-    /// step.
-    #[inline(always)]
-    #[expect(private_interfaces, reason = "only this crate runs passes")]
-    fn advance(
-        model: &Model<'_>,
-        words: &mut [u32],
-        buffers: Buffers<'_, '_, '_, i16>,
-        pass: Pass,
-        observe: Observe<'_>,
-    ) -> bool {
-        advance::<i16, i16>(model, words, buffers, pass, observe)
-    }
 }
 
 /// Runs one time step of every state whose turn it is, or the end of a sequence, which reads no inputs (see
