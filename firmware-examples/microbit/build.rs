@@ -1,8 +1,8 @@
-//! Writes the memory map of the board and packs its model before the firmware is compiled.
+//! Tells the linker the memory map of the board.
 
 #[path = "../build/board.rs"]
 mod board;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    board::write(&["-Tlink.x", "--nmagic"], tidegate::Layout::CortexM0)
+    board::link(&["-Tlink.x", "--nmagic"])
 }

@@ -6,6 +6,8 @@ mod docs;
 mod examples;
 #[path = "../firmware_clock.rs"]
 mod firmware_clock;
+#[path = "../firmware_images.rs"]
+mod firmware_images;
 #[path = "../firmware_microbit.rs"]
 mod firmware_microbit;
 #[path = "../firmware_twin.rs"]

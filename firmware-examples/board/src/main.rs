@@ -28,7 +28,7 @@ use clock::Clock;
 use led::Led;
 use microphone::{BLOCK_LEN, Microphone};
 
-const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/kws.tgi"));
+const MODEL: Model<'static> = tidegate::include_model!("../kws.tgi");
 const MFCC: &Mfcc<'static> = MODEL.front_end().expect("kws.tgi has no front end");
 const DETECTOR: &DetectorSettings<'static> = MODEL.detector().expect("kws.tgi has no detector");
 

@@ -26,7 +26,7 @@ use tidegate::Model;
 use led::Led;
 use terminal::Terminal;
 
-const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/kws.tgi"));
+const MODEL: Model<'static> = tidegate::include_model!("../kws.tgi");
 const INPUTS: usize = MODEL.input_size();
 const OUTPUTS: usize = MODEL.output_size();
 

@@ -1,5 +1,6 @@
 //! The firmware: which program runs on which machine, and how to build and run it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -161,8 +162,6 @@ const DEBUG: &[&str] = &[
     "--config",
     "profile.release.opt-level=0",
     "--config",
-    "profile.release.lto='off'",
-    "--config",
     "profile.release.debug-assertions=true",
     "--config",
     "profile.release.overflow-checks=true",
@@ -174,28 +173,30 @@ const DEBUG: &[&str] = &[
 
 /// Builds every program for every target.
 pub fn build() -> Result<(), Failure> {
-    targets().into_iter().try_for_each(|target| {
-        let programs = all().chain(trained()).filter(|firmware| firmware.machine.target == target);
-        let programs = programs.map(|firmware| firmware.name);
-        build_for(target, SMALL, programs.chain([SAME_BITS]))
-    })
+    let same_bits = targets().into_iter().map(|target| (target, SAME_BITS));
+    let programs = all().chain(trained()).map(|firmware| (firmware.machine.target, firmware.name));
+    build_for(SMALL, programs.chain(same_bits))
 }
 
-/// Builds programs for a target.
-pub fn build_for(target: &str, how: &[&str], programs: impl Iterator<Item = &'static str>) -> Result<(), Failure> {
-    let plain = |name: &&str| PROGRAMS.iter().any(|(program, kernels, _)| program == name && !kernels);
-    let (plain, with_kernels): (Vec<_>, Vec<_>) = programs.partition(plain);
-    let machine = MACHINES.iter().find(|machine| machine.target == target);
-    let kernels = machine.map(|machine| machine.kernels).unwrap_or_default();
-    for (mut programs, features) in [(plain, ""), (with_kernels, kernels)] {
-        if programs.is_empty() {
-            continue;
-        }
-        programs.sort_unstable();
-        programs.dedup();
-        let mut build = cargo_in_workspace(&["build", "--locked", "--target", target]);
-        build.args(how).args(["--features", features]).args(programs.iter().flat_map(|program| ["--bin", program]));
-        shell::run(&format!("firmware for {target}"), build)?;
+/// Builds programs, each for a target. Targets with the same programs are built by one command, so that cargo links on
+/// every core of the host.
+pub fn build_for(how: &[&str], programs: impl Iterator<Item = (&'static str, &'static str)>) -> Result<(), Failure> {
+    let mut by_target = BTreeMap::<_, BTreeSet<_>>::new();
+    for (target, name) in programs {
+        let machine = MACHINES.iter().find(|machine| machine.target == target);
+        let plain = PROGRAMS.iter().any(|(program, kernels, _)| *program == name && !kernels);
+        let kernels = machine.map(|machine| machine.kernels).filter(|_| !plain).unwrap_or_default();
+        by_target.entry((kernels, target)).or_default().insert(name);
+    }
+    let mut commands = BTreeMap::<_, Vec<_>>::new();
+    for ((kernels, target), programs) in by_target {
+        commands.entry((kernels, programs)).or_default().push(target);
+    }
+    for ((kernels, programs), targets) in commands {
+        let mut build = cargo_in_workspace(&["build", "--locked", "--features", kernels]);
+        build.args(how).args(targets.iter().flat_map(|target| ["--target", target]));
+        build.args(programs.iter().flat_map(|program| ["--bin", program]));
+        shell::run(&format!("firmware for {}", targets.join(" and ")), build)?;
     }
     Ok(())
 }
@@ -207,7 +208,7 @@ pub fn debug() -> impl Iterator<Item = Firmware> {
 
 /// Builds the programs of [`debug`].
 pub fn build_debug() -> Result<(), Failure> {
-    build_for(MPS2_AN386.target, DEBUG, debug().map(|firmware| firmware.name))
+    build_for(DEBUG, debug().map(|firmware| (firmware.machine.target, firmware.name)))
 }
 
 /// Has the host write the networks for `same_bits` and `icount`, a folder for each layout.

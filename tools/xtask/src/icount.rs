@@ -94,9 +94,7 @@ fn compiler() -> Result<String, Failure> {
 fn figures(with_cycles: bool) -> Result<Vec<Figure>, Failure> {
     install::targets()?;
     install::qemu()?;
-    for target in firmware::targets() {
-        firmware::build_for(target, FAST, [PROGRAM].into_iter())?;
-    }
+    firmware::build_for(FAST, firmware::targets().into_iter().map(|target| (target, PROGRAM)))?;
     firmware::bundles()?;
     let (mut all, mut outputs) = (Vec::new(), BTreeMap::new());
     for machine in &MACHINES {

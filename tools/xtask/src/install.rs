@@ -6,14 +6,16 @@ use std::process::{Command, Stdio};
 use crate::Failure;
 use crate::shell;
 
+/// The browser.
+pub const BROWSER: &str = "wasm32-unknown-unknown";
 /// Targets for which the core must build: M0+, M3, M4F, M33, RISC-V, the browser.
-pub const CORE_TARGETS: [&str; 6] = [
+const CORE_TARGETS: [&str; 6] = [
     "thumbv6m-none-eabi",
     "thumbv7m-none-eabi",
     "thumbv7em-none-eabihf",
     "thumbv8m.main-none-eabihf",
     "riscv32imac-unknown-none-elf",
-    "wasm32-unknown-unknown",
+    BROWSER,
 ];
 
 /// Adds the Rust targets that the toolchain lacks.

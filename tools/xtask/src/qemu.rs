@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::firmware::{self, Firmware};
+use crate::firmware::{self, Firmware, Output};
 use crate::shell::{self, cargo, run as run_command, step};
 use crate::{Failure, boards, install, record};
 
@@ -16,7 +16,7 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     for firmware in firmware::all().chain(firmware::trained()) {
         // All machines share one record. The first one writes it, and the others are compared.
         let overwrite = overwrite_expected && recorded.insert(firmware.name);
-        step(&firmware.what(), || check(&firmware, overwrite))?;
+        step(&firmware.what(), || check(&firmware, &firmware.run()?, overwrite))?;
     }
     for firmware in same_bits() {
         step(&firmware.what(), || compare_with_host(&firmware))?;
@@ -48,12 +48,12 @@ pub fn compare_with_host(firmware: &Firmware) -> Result<(), Failure> {
 }
 
 /// Fails with the first line of the output that differs from the record.
-pub fn compare(firmware: &Firmware) -> Result<(), Failure> {
-    check(firmware, false)
+pub fn compare(firmware: &Firmware, run: &Output) -> Result<(), Failure> {
+    check(firmware, run, false)
 }
 
-fn check(firmware: &Firmware, overwrite: bool) -> Result<(), Failure> {
-    record::output(firmware.name, &firmware.expected(), &firmware.run()?.text, overwrite)
+fn check(firmware: &Firmware, run: &Output, overwrite: bool) -> Result<(), Failure> {
+    record::output(firmware.name, &firmware.expected(), &run.text, overwrite)
 }
 
 /// Shows how many words of output host and firmware have in common.

@@ -44,8 +44,9 @@ pub fn run(json: bool, overwrite_expected: bool) -> Result<(), Failure> {
     install::qemu()?;
     firmware::build()?;
     c::build()?;
-    let sizes = firmware::all().map(|firmware| measure(&firmware)).chain(c::ALL.iter().map(c::Example::measure));
-    let sizes = sizes.collect::<Result<Vec<_>, _>>()?;
+    let sizes = firmware::all().map(|firmware| measure(&firmware, &firmware.run()?));
+    let sizes = sizes.chain(c::ALL.iter().map(|example| example.measure(&example.run()?)));
+    let sizes = sizes.collect::<Result<Vec<_>, Failure>>()?;
     let text = serde_json::to_string_pretty(&sizes).expect("figures and names are JSON");
     if json {
         println!("{text}");
@@ -86,14 +87,14 @@ fn record_path() -> PathBuf {
 }
 
 /// Measures a program in Rust.
-pub fn measure(firmware: &Firmware) -> Result<Size, Failure> {
-    of(firmware.machine, firmware.name, &firmware.elf(), &firmware.run()?)
+pub fn measure(firmware: &Firmware, run: &Output) -> Result<Size, Failure> {
+    of(firmware.machine, firmware.name, &firmware.elf(), run)
 }
 
 impl c::Example {
     /// Measures a program in C.
-    pub fn measure(&self) -> Result<Size, Failure> {
-        of(&MPS2_AN386, self.name, &self.elf()?, &self.run()?)
+    pub fn measure(&self, run: &Output) -> Result<Size, Failure> {
+        of(&MPS2_AN386, self.name, &self.elf()?, run)
     }
 }
 

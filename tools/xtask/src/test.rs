@@ -24,8 +24,12 @@ pub fn run() -> Result<(), Failure> {
     });
     for firmware in firmware::all().filter(|_| ready) {
         let what = firmware.what();
-        total.check(&format!("{what} prints what is recorded"), || qemu::compare(&firmware));
-        total.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware)?));
+        let mut run = Err(format!("{what} did not run"));
+        total.check(&format!("{what} prints what is recorded"), || {
+            run = firmware.run();
+            qemu::compare(&firmware, run.as_ref()?)
+        });
+        total.check(&format!("size of {what}"), || size::compare(&size::measure(&firmware, run.as_ref()?)?));
         if firmware.name.starts_with("hello") {
             total.check(&format!("{what} neither panics nor allocates"), || {
                 symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())
@@ -50,8 +54,12 @@ pub fn run() -> Result<(), Failure> {
     let ready = ready && total.check("the example in C is built", c::build);
     for example in c::ALL.iter().filter(|_| ready) {
         let name = example.name;
-        total.check(&format!("{name} prints what kws_stream prints"), || example.compare());
-        total.check(&format!("size of {name}"), || size::compare(&example.measure()?));
+        let mut run = Err(format!("{name} did not run"));
+        total.check(&format!("{name} prints what kws_stream prints"), || {
+            run = example.run();
+            c::compare(&run.as_ref()?.text)
+        });
+        total.check(&format!("size of {name}"), || size::compare(&example.measure(run.as_ref()?)?));
         let what = format!("{name} neither panics nor allocates");
         total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
     }
