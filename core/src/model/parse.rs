@@ -34,7 +34,11 @@ impl<'a> Model<'a> {
     /// # Errors
     /// An [`ImageError`] with the reason and the numbers.
     pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
-        ok!(Self::from_image(ok!(Image::parse(bytes, true)))).check_sums()
+        let model = Self::from_image(ok!(Image::parse(bytes, true)));
+        if let Ok(model) = &model {
+            ok!(model.check_sums());
+        }
+        model
     }
 
     /// [`parse`](Self::parse) without the checksum and the sums of rows, for images too large to be checked at compile
@@ -95,7 +99,7 @@ impl<'a> Model<'a> {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset });
         }
         let (inputs, outputs) = port::records(ports);
-        let model = Self {
+        let mut model = Self {
             image,
             schedule,
             front_end,
@@ -123,7 +127,7 @@ impl<'a> Model<'a> {
             state_elements: 0,
             work: 0,
         };
-        let model = ok!(model.check_nodes());
+        ok!(model.check_nodes());
         if let Err(offset) = check_ports(ports, model.slot_elements, model.shared.unit, image.numeric) {
             return Err(ImageError::BadSection { kind: SectionKind::Ports, offset });
         }
@@ -139,7 +143,7 @@ impl<'a> Model<'a> {
     }
 
     /// Checks every node, and adds up their states, scratch and work.
-    const fn check_nodes(mut self) -> Result<Self, ImageError> {
+    const fn check_nodes(&mut self) -> Result<(), ImageError> {
         let mut place = Place { node: 0, offset: nodes::LEN };
         let mut records = self.records;
         let mut checked = 0;
@@ -182,11 +186,11 @@ impl<'a> Model<'a> {
         if self.node_count == 0 || self.node_count > MAX_NODES || !records.is_empty() {
             return Err(ImageError::BadSection { kind: SectionKind::Nodes, offset: place.offset });
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Checks that no input makes a sum of an integer node wrap.
-    const fn check_sums(self) -> Result<Self, ImageError> {
+    const fn check_sums(&self) -> Result<(), ImageError> {
         let mut place = Place { node: 0, offset: 0 };
         let mut records = self.records;
         while self.image.numeric.is_integer() && place.node < self.node_count {
@@ -195,7 +199,7 @@ impl<'a> Model<'a> {
             place.node += 1;
             records = rest;
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Checks that there is a scale for each node, finite and greater than 0, and only in integer numerics. The error
