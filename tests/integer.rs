@@ -15,6 +15,7 @@ use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
 use tidegate_tests::golden::Case;
+use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
 use tidegate_tests::twin::Twin;
 
@@ -321,10 +322,11 @@ fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
 
 /// Prefixes of golden case names, and the least signal-to-noise ratio of each in dB. The networks have only a few
 /// units, so the errors of rounding weights to 8 bits hardly average out.
-const GOLDEN: [(&str, f64); 10] = [
+const GOLDEN: [(&str, f64); 11] = [
     ("edgeml__FastGRNNCell__", 40.0),
     ("edgeml__FastRNNCell__", 45.0),
     ("mingru__minGRU__", 38.0),
+    ("mingru__minLSTM__", 38.0),
     // Four units whose gates are saturated.
     ("tf1__LayerNormBasicLSTMCell__ln_i8h4", 30.0),
     ("tf1__LayerNormLSTMCell__ln_i8h4", 30.0),
@@ -380,6 +382,36 @@ fn golden_cases_calibrated_on_their_own_inputs_stay_near_f32() {
             println!("{name}: {snr:.1} dB");
             assert!(snr >= least, "{name}: {snr} dB");
         }
+    }
+}
+
+/// The share f / (f + i) of a minLSTM keeps its digits where both gates round to 0 or to 1. There is one input feature,
+/// so that no weight is rounded.
+#[test]
+fn a_min_lstm_whose_gates_are_tiny_or_saturated_stays_near_f64() {
+    const UNITS: usize = 24;
+    let mut rng = Rng::new(9);
+    for biases in [[0.0, 0.0], [-9.0, -8.0], [-14.0, -15.0], [8.0, 9.0], [-2.0, 2.0]] {
+        let variant = Variant::new(CellKind::MinLstm, &[]);
+        let mut model = chain(&mut rng, 1, &[(variant, UNITS)], Draw { weights: 1.0, biases: true });
+        let drawn = model.tensors.get_mut("n0.input_bias").expect("biases are drawn");
+        for (of_gate, bias) in drawn.data.chunks_mut(UNITS).zip(biases) {
+            of_gate.iter_mut().for_each(|drawn| *drawn += bias);
+        }
+        let x = sequence(&mut rng, 200, 1, 1.0);
+        let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
+        let image = image(&model, &ranges, Numeric::I8x16, Layout::Portable);
+        let image = image.model().unwrap();
+        let (from, to) = (image.input_scale(), image.outputs().next().unwrap().scale);
+        let rounded: Vec<i16> = x.iter().map(|x| (x / from).round() as i16).collect();
+        let x: Vec<f32> = rounded.iter().map(|&x| f32::from(x) * from).collect();
+        let oracle = Oracle::new(&model);
+        let exact = oracle.run(&mut vec![Bounded::exact(0.0); oracle.state_len()], &x);
+        let (got, _) = run(&image, &rounded);
+        let error = |(&got, exact): (&i16, &Bounded)| (f64::from(got) - exact.value / f64::from(to)).abs();
+        let worst = got.iter().zip(&exact).map(error).fold(0.0, f64::max);
+        println!("gates of {biases:?}: within {worst:.1} of {to}");
+        assert!(worst <= 5.0, "gates of {biases:?}: {worst}");
     }
 }
 

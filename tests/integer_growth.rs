@@ -124,11 +124,13 @@ fn candidates_larger_than_the_output_are_not_clipped() {
             }
         }
     }
-    let mut model = drawn(&mut rng, vec![cell("min_gru", &[], &[], &[])], draw);
-    shut(&mut model, 0, -3.0);
-    let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
-    assert!(ranges.of("n.candidate") > 2.0 * ranges.of("n"));
-    lowest.insert("min_gru".to_owned(), far("min_gru", &model, &ranges, &x));
+    for (kind, biases) in [("min_gru", &[-3.0][..]), ("min_lstm", &[-3.0, 3.0])] {
+        let mut model = drawn(&mut rng, vec![cell(kind, &[], &[], &[])], draw);
+        biases.iter().enumerate().for_each(|(gate, &bias)| shut(&mut model, gate, bias));
+        let ranges = Ranges::measure(&model, [[x.as_slice()].as_slice()]).unwrap();
+        assert!(ranges.of("n.candidate") > 2.0 * ranges.of("n"), "{kind}");
+        lowest.insert(kind.to_owned(), far(kind, &model, &ranges, &x));
+    }
     println!("{lowest:?}");
     assert!(lowest.values().all(|least| *least > 30.0), "{lowest:?}");
 }

@@ -207,6 +207,7 @@ impl TwinNode {
             CellKind::Identity => self.identity(x),
             CellKind::Last => self.last(x, valid),
             CellKind::MinGru => self.min_gru(x),
+            CellKind::MinLstm => self.min_lstm(x),
             CellKind::FastRnn => self.fast_rnn(x),
             CellKind::FastGrnn => self.fast_grnn(x),
             other => panic!("{other:?} has no twin"),
@@ -380,14 +381,30 @@ impl TwinNode {
 
     fn min_gru(&mut self, x: &[i64]) -> Vec<i64> {
         let (gate_bits, bits) = (self.number("preact_bits"), self.number("hidden_bits"));
-        let sigmoid = |x: i64, bits: i64| (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1;
         let next = |(unit, &h): (usize, &i64)| {
             let z = sigmoid(self.single("rows", ("input_weights", x), 2 * unit), gate_bits);
-            let n = match self.single("rows", ("input_weights", x), 2 * unit + 1) {
-                sum if sum >= 0 => (sum + (1 << bits) / 2).min(MAX),
-                sum => (2 * sigmoid(sum, bits) + (1 << (15 - bits)) - i64::from(bits == 15)) >> (16 - bits),
-            };
+            let n = positive(self.single("rows", ("input_weights", x), 2 * unit + 1), bits);
             from_q15(within((ONE - z) * h + z * n))
+        };
+        self.hidden = self.hidden.iter().enumerate().map(next).collect();
+        self.hidden.clone()
+    }
+
+    fn min_lstm(&mut self, x: &[i64]) -> Vec<i64> {
+        let (gate_bits, bits) = (self.number("preact_bits"), self.number("hidden_bits"));
+        // -ln(1 - k / 128), k at most 64.
+        let minus_ln = |k: i64| (-(-k as f64 / 128.0).ln_1p() * ONE as f64).round() as i64;
+        let log = |a: i64| {
+            let d = ONE - sigmoid(a.abs(), gate_bits);
+            let (k, part) = (d / 256, d % 256);
+            let rise = if part > 0 { minus_ln(k + 1) - minus_ln(k) } else { 0 };
+            minus_ln(k) + rise * part / 256
+        };
+        let next = |(unit, &h): (usize, &i64)| {
+            let [i, f, g] = [0, 1, 2].map(|gate| self.single("rows", ("input_weights", x), 3 * unit + gate));
+            let far = ((f.min(0) - i.min(0)) << (15 - gate_bits)).clamp(-32 * ONE, 32 * ONE);
+            let s = sigmoid(far + log(i) - log(f), 15);
+            from_q15(within(s * h + (ONE - s) * positive(g, bits)))
         };
         self.hidden = self.hidden.iter().enumerate().map(next).collect();
         self.hidden.clone()
@@ -466,7 +483,7 @@ impl TwinNode {
         match (of, self.vectors.get(table.as_str())) {
             (Activation::Identity, None) => x,
             (Activation::Relu, None) => x.max(0),
-            (Activation::Sigmoid, None) => (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1,
+            (Activation::Sigmoid, None) => sigmoid(x, bits),
             (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
             (_, values) => {
                 let (shift, values) =
@@ -478,6 +495,19 @@ impl TwinNode {
             }
         }
     }
+}
+
+/// g of minGRU and minLSTM: a sum plus 1/2, or its sigmoid if it is negative, with `bits` fraction bits.
+fn positive(sum: i64, bits: i64) -> i64 {
+    if sum >= 0 {
+        (sum + (1 << bits) / 2).min(MAX)
+    } else {
+        (2 * sigmoid(sum, bits) + (1 << (15 - bits)) - i64::from(bits == 15)) >> (16 - bits)
+    }
+}
+
+fn sigmoid(x: i64, bits: i64) -> i64 {
+    (ONE + 1 + tanh_half(x << (6 - bits).max(0), bits.max(6))) >> 1
 }
 
 /// tanh(x / 2), interpolated between rounded-up values at every 1/32.

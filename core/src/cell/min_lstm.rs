@@ -38,6 +38,8 @@
 //!
 //! `mingru__minLSTM__*`; `parallel_prev` starts from g of the given state.
 
+pub mod integer;
+
 use super::min_gru::positive;
 use super::prelude::*;
 use crate::activation::sigmoid;
@@ -83,7 +85,14 @@ pub(super) fn log_sigmoid(x: f32) -> f32 {
 }
 
 pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
-    const { Entry { spec: &SPEC, float: &[&Cell::float(&SPEC, step::<W>)], ..Entry::EMPTY } }
+    const {
+        Entry {
+            spec: &SPEC,
+            float: &[&Cell::float(&SPEC, step::<W>)],
+            integer: &[(&integer::SPEC, &Cell::integer(&SPEC, &integer::SPEC, integer::step::<K>))],
+            ..Entry::EMPTY
+        }
+    }
 }
 
 /// One step. `x` is `[input]`, `hidden`, `work` and `y` are `[hidden]`.

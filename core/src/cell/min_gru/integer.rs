@@ -67,7 +67,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 }
 
 /// n from a sum with `bits` fraction bits, at most 15. n has as many.
-fn positive(sum: i32, bits: u32) -> i32 {
+pub(crate) fn positive(sum: i32, bits: u32) -> i32 {
     if sum >= 0 {
         sum.saturating_add((1 << bits) >> 1).min(MAX)
     } else {
