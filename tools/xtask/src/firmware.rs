@@ -178,25 +178,19 @@ pub fn build() -> Result<(), Failure> {
     build_for(SMALL, programs.chain(same_bits))
 }
 
-/// Builds programs, each for a target. Targets with the same programs are built by one command, so that cargo links on
-/// every core of the host.
+/// Builds programs, each for a target.
 pub fn build_for(how: &[&str], programs: impl Iterator<Item = (&'static str, &'static str)>) -> Result<(), Failure> {
-    let mut by_target = BTreeMap::<_, BTreeSet<_>>::new();
+    let mut commands = BTreeMap::<_, BTreeSet<_>>::new();
     for (target, name) in programs {
         let machine = MACHINES.iter().find(|machine| machine.target == target);
         let plain = PROGRAMS.iter().any(|(program, kernels, _)| *program == name && !kernels);
         let kernels = machine.map(|machine| machine.kernels).filter(|_| !plain).unwrap_or_default();
-        by_target.entry((kernels, target)).or_default().insert(name);
+        commands.entry((target, kernels)).or_default().insert(name);
     }
-    let mut commands = BTreeMap::<_, Vec<_>>::new();
-    for ((kernels, target), programs) in by_target {
-        commands.entry((kernels, programs)).or_default().push(target);
-    }
-    for ((kernels, programs), targets) in commands {
-        let mut build = cargo_in_workspace(&["build", "--locked", "--features", kernels]);
-        build.args(how).args(targets.iter().flat_map(|target| ["--target", target]));
-        build.args(programs.iter().flat_map(|program| ["--bin", program]));
-        shell::run(&format!("firmware for {}", targets.join(" and ")), build)?;
+    for ((target, kernels), programs) in commands {
+        let mut build = cargo_in_workspace(&["build", "--locked", "--target", target, "--features", kernels]);
+        build.args(how).args(programs.iter().flat_map(|program| ["--bin", program]));
+        shell::run(&format!("firmware for {target}"), build)?;
     }
     Ok(())
 }
