@@ -155,8 +155,9 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn widen(self, from: &[f16; PLAIN]) -> Self::F32 {
-        from.map(f16::to_f32)
+    fn widen(self, &[a, b, c, d]: &[f16; PLAIN]) -> Self::F32 {
+        // `map` is not always inlined.
+        [a.to_f32(), b.to_f32(), c.to_f32(), d.to_f32()]
     }
 
     #[inline(always)]

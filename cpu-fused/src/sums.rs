@@ -151,12 +151,12 @@ pub fn one<S: Simd, W: Weight>(s: S, parts: &[Part<'_, W>], start: Option<&[f32]
 pub fn one_activated<S: Simd, W: Weight>(
     s: S,
     parts: &[Part<'_, W>],
-    start: &[f32],
+    start: Option<&[f32]>,
     sums: &mut [f32],
     way: Way,
     ((activation, limit), to): ((Activation, f32), &mut [f32]),
 ) {
-    s.call(One { s, parts, start: Some(start), sums, way, then: Some((activation, limit, to)) });
+    s.call(One { s, parts, start, sums, way, then: Some((activation, limit, to)) });
 }
 
 struct One<'a, S, W> {

@@ -1,5 +1,5 @@
-//! One step of a recurrent layer without options, block of units by block of units: the sums of a block stay in
-//! registers until they are its new state. LSTM and GRU differ in [`Cell`].
+//! One step of a recurrent layer, block of units by block of units: the sums of a block stay in registers until they are
+//! its new state. LSTM and GRU, with and without options, differ in [`Cell`].
 
 use core::ops::Range;
 
@@ -13,8 +13,6 @@ use crate::weight::Weight;
 pub trait Cell<S: Simd, const G: usize> {
     /// Whether the recurrent products start from other sums than those over the input.
     const RESTARTS: bool;
-    /// Whether two blocks of units can be summed at once.
-    const IN_PAIRS: bool;
 
     /// Restricts the slices of the cell to `units` units. A constant removes their bounds checks.
     fn sized(self, units: usize) -> Self;
@@ -36,6 +34,9 @@ pub struct Blocks<'s, S: Simd, W: Weight, C, const G: usize> {
     /// The bias; or the sums over the input, and then `x` is empty.
     pub start: &'s [[S::Lanes; G]],
     pub x: &'s [f32],
+    /// The operand of the recurrent weights if it is not `h`.
+    pub seen: Option<&'s [f32]>,
+    /// The state. It becomes a copy of `y`; empty if something else is carried.
     pub h: &'s mut [f32],
     pub y: &'s mut [f32],
     pub way: Way,
@@ -49,12 +50,9 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize> Task for Blocks<'_, S, W
 
     #[inline(always)]
     fn run(mut self) {
-        let mut pairs = 0;
-        if const { C::IN_PAIRS } {
-            pairs = if self.abreast { self.start.len() / 2 } else { 0 };
-            for turn in 0..pairs {
-                self.blocks::<2>(2 * self.way.at(turn, pairs));
-            }
+        let pairs = if self.abreast { self.start.len() / 2 } else { 0 };
+        for turn in 0..pairs {
+            self.blocks::<2>(2 * self.way.at(turn, pairs));
         }
         // A block without a partner comes last in both directions.
         let rest = self.start.len() - 2 * pairs;
@@ -83,10 +81,11 @@ impl<S: Simd, W: Weight, C: Cell<S, G>, const G: usize> Blocks<'_, S, W, C, G> {
                 *of_input = self.cell.restart(s, at, sums);
             }
         }
-        sums = sums::abreast::<S, W, G, M>(s, (self.recurrent, self.h), first, sums);
+        sums = sums::abreast::<S, W, G, M>(s, (self.recurrent, self.seen.unwrap_or(self.h)), first, sums);
         for (at, (of_input, sums)) in (first..).zip(of_input.into_iter().zip(sums)) {
             let units = block(s, at, self.y.len());
-            let y = self.cell.update(s, units.clone(), sums, of_input, &self.h[units.clone()]);
+            let h = self.h.get(units.clone()).unwrap_or(&[]);
+            let y = self.cell.update(s, units.clone(), sums, of_input, h);
             s.store_part(y, &mut self.y[units]);
         }
     }

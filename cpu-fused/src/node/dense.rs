@@ -44,7 +44,7 @@ impl<S: Simd, W: Weight> Layer<f32> for Dense<S, W> {
     fn step(&self, Io { x, work, y, odd, .. }: Io<'_, f32>) {
         let sums = &mut work[..self.bias.len()];
         let then = ((self.activation, 0.0), y);
-        one_activated(self.s, &[(&self.weights, x)], self.bias.get(), sums, Way::of(odd), then);
+        one_activated(self.s, &[(&self.weights, x)], Some(self.bias.get()), sums, Way::of(odd), then);
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {

@@ -57,9 +57,9 @@ impl<S: Simd, W: Weight> Layer<f32> for Elman<S, W> {
             return y.copy_from_slice(h);
         }
         let (sums, work) = work.split_at_mut(self.bias.len());
-        let seen = low_rank::seen(self.s, self.basis.as_ref(), h, work, Way::of(odd));
+        let seen = low_rank::seen(self.s, self.basis.as_ref(), h, work, Way::of(odd)).unwrap_or(h);
         let (parts, then) = ([(&self.input, x), (&self.recurrent, seen)], (self.activation, self.preact_clip));
-        one_activated(self.s, &parts, self.bias.get(), sums, Way::of(odd), (then, &mut *y));
+        one_activated(self.s, &parts, Some(self.bias.get()), sums, Way::of(odd), (then, &mut *y));
         h.copy_from_slice(y);
     }
 
@@ -76,7 +76,7 @@ impl<S: Simd, W: Weight> Layer<f32> for Elman<S, W> {
             if let Some(basis) = &self.basis {
                 for &(state, of) in span.rows.iter() {
                     let h = &span.states[state..state + span.state.len()];
-                    let seen = low_rank::seen(self.s, Some(basis), h, work, way);
+                    let seen = low_rank::seen(self.s, Some(basis), h, work, way).unwrap_or(h);
                     one(self.s, &[(&self.recurrent, seen)], None, &mut sums[of..of + len], way);
                 }
             } else {

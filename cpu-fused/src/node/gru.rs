@@ -15,7 +15,7 @@ use tidegate::internals::{
 };
 
 use super::blocks::{Blocks, Cell, Small};
-use super::{CACHE, low_rank, tensor};
+use super::{CACHE, PAIRED_LANES, low_rank, tensor};
 use crate::curves::{apply, sigmoid, tanh};
 use crate::layer::{Io, Layer, Span, is_masked};
 use crate::lines::Lines;
@@ -37,16 +37,16 @@ pub struct Gru<S, W> {
     /// otherwise 0.
     size: usize,
     masked: bool,
-    /// Whether a step sums two blocks of units at once, since three gates are too few chains for one. Not if one block
-    /// of f32 weights stays in the first-level cache until the next step, which walks the blocks in the other
-    /// direction, and two do not.
+    /// Whether a step sums two blocks of units at once, since three gates are too few chains for one. With vectors of
+    /// more than [`PAIRED_LANES`] lanes not if one block of f32 weights stays in the first-level cache until the next
+    /// step, which walks the blocks in the other direction, and two do not.
     abreast: bool,
     input: Panels<W>,
     bias: Lines<f32>,
     recurrent: Recurrent<W>,
     /// The basis that h is multiplied with first, with `low_rank`.
     basis: Option<Panels>,
-    /// Whether there are no options except the mask and the place of the reset.
+    /// Whether the activations are sigmoid and tanh, of sums that are not clipped.
     usual: bool,
     update: Update<S>,
 }
@@ -95,16 +95,19 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         };
         let basis = low_rank::basis(node, numeric, lanes, LOW_RANK, hidden);
         let (gate, new) = (node.activation(0), node.activation(1));
-        let usual = [gate, new] == [Activation::Sigmoid, Activation::Tanh] && !node.has(CLIPPED) && basis.is_none();
+        let usual = [gate, new] == [Activation::Sigmoid, Activation::Tanh] && !node.has(CLIPPED);
         let of_block = (node.input_size + hidden) * GATES * lanes * size_of::<W>();
-        let is_small = after && usual && !node.has(MASKED) && node.input_size == hidden;
+        let is_small = after && usual && basis.is_none() && !node.has(MASKED) && node.input_size == hidden;
         Self {
             s,
             hidden,
             blocks,
             size: if is_small { hidden } else { 0 },
             masked: node.has(MASKED),
-            abreast: size_of::<W>() < size_of::<f32>() || of_block > CACHE || 2 * of_block <= CACHE,
+            abreast: S::LANES <= PAIRED_LANES
+                || size_of::<W>() < size_of::<f32>()
+                || of_block > CACHE
+                || 2 * of_block <= CACHE,
             input: Panels::new(lanes, &input, (if after { GATES } else { WIDTH }, GATES * blocks), &all_gates),
             bias: per_row(lanes, GATES * blocks, &|vector, lane| {
                 let row = all_gates(vector, lane).and_then(|(of, row)| biases[of].get(row).copied());
@@ -135,7 +138,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
 
     /// The operand of the recurrent weights for h or r ⊙ h.
     fn seen<'a>(&self, h: &'a [f32], to: &'a mut [f32], way: Way) -> &'a [f32] {
-        low_rank::seen(self.s, self.basis.as_ref(), h, to, way)
+        low_rank::seen(self.s, self.basis.as_ref(), h, to, way).unwrap_or(h)
     }
 
     /// Adds the recurrent products of `rows` of `h` to their sums.
@@ -178,20 +181,21 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         (matrix, new_bias): (&Panels<W>, &Lines<f32>),
         start: &[f32],
         x: &[f32],
-        h: &mut [f32],
+        (h, seen): (&mut [f32], &mut [f32]),
         y: &mut [f32],
         way: Way,
     ) {
         let start: &[S::Lanes] = bytemuck::cast_slice(start);
         let (s, input, recurrent, start) = (self.s, self.input.all(), matrix.all(), start.as_chunks().0);
+        let seen = low_rank::seen(s, self.basis.as_ref(), h, seen, way).map(|seen| &seen[..matrix.cols()]);
         let bias = bytemuck::cast_slice(new_bias.get());
         let (update, abreast) = (&self.update, self.abreast);
         if self.usual {
             let cell = Reset::<S, true> { bias, update };
-            s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, h, y, way, abreast, cell });
+            s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, seen, h, y, way, abreast, cell });
         } else {
             let cell = Reset::<S, false> { bias, update };
-            s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, h, y, way, abreast, cell });
+            s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, seen, h, y, way, abreast, cell });
         }
     }
 }
@@ -222,7 +226,6 @@ struct Reset<'s, S: Simd, const USUAL: bool> {
 
 impl<S: Simd, const USUAL: bool> Cell<S, GATES> for Reset<'_, S, USUAL> {
     const RESTARTS: bool = true;
-    const IN_PAIRS: bool = USUAL;
 
     #[inline(always)]
     fn sized(self, _: usize) -> Self {
@@ -237,7 +240,7 @@ impl<S: Simd, const USUAL: bool> Cell<S, GATES> for Reset<'_, S, USUAL> {
     #[inline(always)]
     fn update(&mut self, s: S, _: Range<usize>, sums: [S::F32; GATES], n: S::F32, h: &[f32]) -> S::F32 {
         let h = s.load_part(h);
-        if USUAL { usual(s, n, sums, h) } else { self.update.after(n, sums, h) }
+        if USUAL { usual(s, n, sums, h) } else { s.call(UnitBlock { update: self.update, n, sums, h }) }
     }
 }
 
@@ -281,6 +284,23 @@ impl<S: Simd> Update<S> {
     #[inline(always)]
     fn mixed(&self, z: S::F32, n: S::F32, h: S::F32) -> S::F32 {
         mix(self.s, z, apply(self.s, self.new, self.preact_clip, n), h)
+    }
+}
+
+/// [`Update::after`]. One copy for all types of weights.
+struct UnitBlock<'s, S: Simd> {
+    update: &'s Update<S>,
+    n: S::F32,
+    sums: [S::F32; GATES],
+    h: S::F32,
+}
+
+impl<S: Simd> Task for UnitBlock<'_, S> {
+    type Output = S::F32;
+
+    #[inline(always)]
+    fn run(self) -> S::F32 {
+        self.update.after(self.n, self.sums, self.h)
     }
 }
 
@@ -377,19 +397,12 @@ impl<S: Simd, W: Weight> Layer<f32> for Gru<S, W> {
             return y.copy_from_slice(h);
         }
         let (s, way) = (self.s, Way::of(odd));
-        if let (Recurrent::After(matrix, new_bias), None) = (&self.recurrent, &self.basis) {
-            let (x, h) = (&x[..self.input.cols()], &mut h[..self.hidden]);
-            return self.step_blocks((matrix, new_bias), self.bias.get(), x, h, y, way);
-        }
-        let (sums, work) = work.split_at_mut(self.sums_len());
         let (of_state, work) = work.split_at_mut(self.sums_len());
         let (product, seen) = work.split_at_mut(self.recurrent_len() - self.sums_len());
         match &self.recurrent {
-            Recurrent::After(matrix, _) => {
-                one(s, &[(&self.input, x)], Some(self.bias.get()), sums, way);
-                self.begin(sums, of_state);
-                one(s, &[(matrix, self.seen(h, seen, way))], None, of_state, way);
-                s.call(After { update: &self.update, sums, of_state, h, y });
+            Recurrent::After(matrix, new_bias) => {
+                let x = &x[..self.input.cols()];
+                self.step_blocks((matrix, new_bias), self.bias.get(), x, (&mut h[..self.hidden], seen), y, way);
             }
             Recurrent::Before(of_gates, of_new) => {
                 one(s, &[(&self.input, x)], Some(self.bias.get()), of_state, way);
@@ -414,12 +427,11 @@ impl<S: Simd, W: Weight> Layer<f32> for Gru<S, W> {
         for t in 0..span.time {
             let way = Way::of(t % 2 == 1);
             span.rows_of_states(t, len, self.masked);
-            if let (&[(state, sums)], Recurrent::After(matrix, new_bias), None) =
-                (&span.rows[..], &self.recurrent, &self.basis)
-            {
+            if let (&[(state, sums)], Recurrent::After(matrix, new_bias)) = (&span.rows[..], &self.recurrent) {
                 let y = span.y(span.sequence_of(state), t);
+                let (of_input, work) = span.work.split_at_mut(batch * span.time * len);
                 let (h, y) = (&mut span.states[state..][..self.hidden], &mut span.memory[y]);
-                self.step_blocks((matrix, new_bias), &span.work[sums..][..len], &[], h, y, way);
+                self.step_blocks((matrix, new_bias), &of_input[sums..][..len], &[], (h, work), y, way);
                 continue;
             }
             let (sums, work) = span.work.split_at_mut(batch * span.time * len);

@@ -26,11 +26,10 @@ pub fn seen_len<S: Simd>(_: S, basis: Option<&Panels>) -> usize {
     basis.map_or(0, |basis| basis.vectors() * S::LANES)
 }
 
-/// The operand of the recurrent weights: h, or B h, which is written to `to`.
-pub fn seen<'a, S: Simd>(s: S, basis: Option<&Panels>, h: &'a [f32], to: &'a mut [f32], way: Way) -> &'a [f32] {
-    let Some(basis) = basis else { return h };
-    let to = &mut to[..seen_len(s, Some(basis))];
+/// B h, which is written to `to`; `None` without a basis.
+pub fn seen<'a, S: Simd>(s: S, basis: Option<&Panels>, h: &[f32], to: &'a mut [f32], way: Way) -> Option<&'a [f32]> {
+    let to = &mut to[..seen_len(s, basis)];
     to.fill(0.0);
-    one(s, &[(basis, h)], None, to, way);
-    to
+    one(s, &[(basis?, h)], None, to, way);
+    Some(to)
 }

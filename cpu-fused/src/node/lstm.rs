@@ -9,20 +9,21 @@ use core::ops::Range;
 
 use tidegate::Numeric;
 use tidegate::internals::{
+    activation::Activation,
     cell::lstm::{LOW_RANK, MASKED, PROJECTION},
     node::Node,
 };
 
 use self::batch::{Row, Work};
-use self::update::{Norms, Update};
+use self::update::{Norms, UnitBlock, Update};
 use super::blocks::{Blocks, Cell, Small};
-use super::{CACHE, low_rank, tensor};
+use super::{CACHE, PAIRED_LANES, low_rank, tensor};
 use crate::curves::{sigmoid, tanh};
 use crate::layer::{Io, Layer, Span, is_masked};
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, per_row, unit};
 use crate::simd::{Simd, Task};
-use crate::sums::{Way, one};
+use crate::sums::{Way, one, one_activated};
 use crate::weight::Weight;
 
 const GATES: usize = 4;
@@ -84,7 +85,12 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             basis: low_rank::basis(node, numeric, S::LANES, LOW_RANK, node.output_size),
             projection: node.has(PROJECTION).then(projection),
             projection_clip: node.param(1),
-            abreast: blocks >= BLOCKS_ABREAST && (size_of::<W>() < size_of::<f32>() || of_block > CACHE),
+            abreast: if update.usual {
+                blocks >= BLOCKS_ABREAST && (size_of::<W>() < size_of::<f32>() || of_block > CACHE)
+            } else {
+                // The branches of an update with options keep it from overlapping the next block's sums.
+                S::LANES <= PAIRED_LANES || size_of::<W>() < size_of::<f32>() || of_block > CACHE
+            },
             update,
         };
         let is_small = lstm.is_usual() && !lstm.masked && node.input_size == hidden;
@@ -101,15 +107,47 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         self.update.usual && self.basis.is_none() && self.projection.is_none() && self.update.norms.is_none()
     }
 
-    /// One step of a layer without options, from `start`.
-    fn step_usual(&self, start: &[f32], x: &[f32], state: &mut [f32], m: &mut [f32], way: Way) {
-        let start: &[S::Lanes] = bytemuck::cast_slice(start);
-        let (s, start) = (self.s, start.as_chunks().0);
-        let (input, recurrent) = (self.input.all(), self.recurrent.all());
+    /// One step of a layer without normalizations, from `start`: the bias; or the sums over the input, and then `x` is
+    /// empty.
+    fn step_blocks(&self, start: &[f32], x: &[f32], state: &mut [f32], work: &mut [f32], y: &mut [f32], way: Way) {
+        let s = self.s;
         let (h, c) = state.split_at_mut(self.output);
-        let (y, cell) = (m, Memory(&mut c[..self.hidden]));
-        let abreast = self.abreast;
-        s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, h, y, way, abreast, cell });
+        let (c, work) = (&mut c[..self.hidden], Work::new(self, 1, work));
+        let seen = low_rank::seen(s, self.basis.as_ref(), h, work.operand, way);
+        match &self.projection {
+            None => self.call_blocks(start, x, seen, (h, c), y, way),
+            Some(projection) => {
+                let m = &mut work.m[..self.hidden];
+                self.call_blocks(start, x, seen.or(Some(h)), (&mut [], c), m, way);
+                work.projected.fill(0.0);
+                let then = ((Activation::Identity, self.projection_clip), &mut *y);
+                one_activated(s, &[(projection, m)], None, work.projected, way, then);
+                h.copy_from_slice(y);
+            }
+        }
+    }
+
+    /// The blocks of a step, from `start` to m in `y`. Without a projection, `h` becomes m; otherwise it is empty.
+    fn call_blocks(
+        &self,
+        start: &[f32],
+        x: &[f32],
+        seen: Option<&[f32]>,
+        (h, c): (&mut [f32], &mut [f32]),
+        y: &mut [f32],
+        way: Way,
+    ) {
+        let start: &[S::Lanes] = bytemuck::cast_slice(start);
+        let (s, start, abreast) = (self.s, start.as_chunks().0, self.abreast);
+        let (input, recurrent) = (self.input.all(), self.recurrent.all());
+        let seen = seen.map(|seen| &seen[..self.recurrent.cols()]);
+        if self.update.usual {
+            let cell = Memory(c);
+            s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, seen, h, y, way, abreast, cell });
+        } else {
+            let cell = Options { update: &self.update, c };
+            s.call(Blocks::<S, W, _, GATES> { s, input, recurrent, start, x, seen, h, y, way, abreast, cell });
+        }
     }
 }
 
@@ -133,7 +171,6 @@ struct Memory<'s>(&'s mut [f32]);
 
 impl<S: Simd> Cell<S, GATES> for Memory<'_> {
     const RESTARTS: bool = false;
-    const IN_PAIRS: bool = true;
 
     #[inline(always)]
     fn sized(self, units: usize) -> Self {
@@ -148,6 +185,32 @@ impl<S: Simd> Cell<S, GATES> for Memory<'_> {
     #[inline(always)]
     fn update(&mut self, s: S, units: Range<usize>, sums: [S::F32; GATES], _: S::F32, _: &[f32]) -> S::F32 {
         usual(s, sums, &mut self.0[units])
+    }
+}
+
+/// The options and c of a layer without normalizations.
+struct Options<'s, S> {
+    update: &'s Update<S>,
+    c: &'s mut [f32],
+}
+
+impl<S: Simd> Cell<S, GATES> for Options<'_, S> {
+    const RESTARTS: bool = false;
+
+    #[inline(always)]
+    fn sized(self, _: usize) -> Self {
+        self
+    }
+
+    #[inline(always)]
+    fn restart(&self, s: S, _: usize, _: &mut [S::F32; GATES]) -> S::F32 {
+        s.splat(0.0)
+    }
+
+    #[inline(always)]
+    fn update(&mut self, s: S, units: Range<usize>, sums: [S::F32; GATES], _: S::F32, _: &[f32]) -> S::F32 {
+        let block = units.start / S::LANES;
+        s.call(UnitBlock { update: self.update, block, sums, c: &mut self.c[units] })
     }
 }
 
@@ -177,16 +240,17 @@ impl<S: Simd, W: Weight> Layer<f32> for Lstm<S, W> {
             return y.copy_from_slice(&state[..self.output]);
         }
         let (way, start) = (Way::of(odd), self.start.get());
-        if self.is_usual() {
-            return self.step_usual(start, &x[..self.input.cols()], state, y, way);
+        if self.update.norms.is_none() {
+            return self.step_blocks(start, &x[..self.input.cols()], state, work, y, way);
         }
         let (sums, work) = work.split_at_mut(self.sums_len());
         let mut work = Work::new(self, 1, work);
-        let seen = low_rank::seen(self.s, self.basis.as_ref(), &state[..self.output], work.operand, way);
+        let h = &state[..self.output];
+        let seen = low_rank::seen(self.s, self.basis.as_ref(), h, work.operand, way).unwrap_or(h);
+        one(self.s, &[(&self.input, x)], Some(start), sums, way);
         if work.of_state.is_empty() {
-            one(self.s, &[(&self.input, x), (&self.recurrent, seen)], Some(start), sums, way);
+            one(self.s, &[(&self.recurrent, seen)], None, sums, way);
         } else {
-            one(self.s, &[(&self.input, x)], Some(start), sums, way);
             one(self.s, &[(&self.recurrent, seen)], Some(start), work.of_state, way);
         }
         if self.projection.is_some() {

@@ -16,6 +16,9 @@ use crate::simd::Simd;
 
 /// Bytes of the first-level cache.
 const CACHE: usize = 32 << 10;
+/// Up to this many lanes, steps are limited by the latency of their chains of multiply-adds. With more, they are limited
+/// by the loads of weights.
+const PAIRED_LANES: usize = 8;
 
 /// Index of a tensor in the node's spec; `usize::MAX` if there is none of this name.
 fn tensor(node: &Node<'_>, name: &str) -> usize {

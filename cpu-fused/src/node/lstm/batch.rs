@@ -34,8 +34,9 @@ pub struct Work<'w> {
     /// Sums over h if they are normalized by themselves.
     pub of_state: &'w mut [f32],
     /// Operand of the projection.
-    m: &'w mut [f32],
-    projected: &'w mut [f32],
+    pub m: &'w mut [f32],
+    /// Sums of the projection.
+    pub projected: &'w mut [f32],
 }
 
 impl<'w> Work<'w> {
@@ -103,10 +104,11 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         for t in 0..span.time {
             span.rows_of_states(t, len, self.masked);
             let way = Way::of(t % 2 == 1);
-            if let (&[(state, sums)], true) = (&span.rows[..], self.is_usual()) {
+            if let (&[(state, sums)], None) = (&span.rows[..], &self.update.norms) {
                 let y = span.y(span.sequence_of(state), t);
+                let (of_input, work) = span.work.split_at_mut(steps * len);
                 let (state, y) = (&mut span.states[state..], &mut span.memory[y]);
-                self.step_usual(&span.work[sums..][..len], &[], state, y, way);
+                self.step_blocks(&of_input[sums..][..len], &[], state, work, y, way);
                 continue;
             }
             let mut rows = [Row::default(); GROUP];

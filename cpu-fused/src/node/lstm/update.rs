@@ -154,18 +154,39 @@ impl<S: Simd> Update<S> {
 
     /// f ⊙ c + i ⊙ g of a block of units from its sums.
     #[inline(always)]
-    fn kept(&self, block: usize, sums: &[S::Lanes; GATES], c: S::F32) -> S::F32 {
-        let (s, mut of_gates) = (self.s, [c; 3]);
-        for gate in 0..3 {
-            if self.coupled != Some(gate) {
-                of_gates[gate] = self.gate(gate, s.load(&sums[gate]), block, c);
-            }
-        }
-        if let Some(gate) = self.coupled {
-            of_gates[gate] = s.sub(s.splat(1.0), of_gates[1 - gate]);
-        }
-        let [i, f, g] = of_gates;
-        s.fma(f, c, s.mul(i, g))
+    fn kept(&self, block: usize, [i, f, g, _]: [S::F32; GATES], c: S::F32) -> S::F32 {
+        let s = self.s;
+        // With `coupled`, i follows from f, so f comes first.
+        let swapped = self.coupled == Some(0);
+        let (gate, sum) = if swapped { (1, f) } else { (0, i) };
+        let first = self.gate(gate, sum, block, c);
+        let second = match self.coupled {
+            Some(_) => s.sub(s.splat(1.0), first),
+            None => self.gate(1, f, block, c),
+        };
+        let (i, f) = if swapped { (second, first) } else { (first, second) };
+        s.fma(f, c, s.mul(i, self.gate(2, g, block, c)))
+    }
+}
+
+/// Updates c of a block of units of a layer without normalizations, and returns m. One copy for all types of weights.
+pub struct UnitBlock<'s, S: Simd> {
+    pub update: &'s Update<S>,
+    pub block: usize,
+    pub sums: [S::F32; GATES],
+    pub c: &'s mut [f32],
+}
+
+impl<S: Simd> Task for UnitBlock<'_, S> {
+    type Output = S::F32;
+
+    #[inline(always)]
+    fn run(self) -> S::F32 {
+        let Self { update, block, sums, c } = self;
+        let s = update.s;
+        let kept = clip(s, update.kept(block, sums, s.load_part(c)), update.cell_clip);
+        s.store_part(kept, c);
+        s.mul(update.gate(3, sums[3], block, kept), apply(s, update.output, 0.0, kept))
     }
 }
 
@@ -194,7 +215,7 @@ impl<S: Simd, const USUAL: bool> Task for Units<'_, S, USUAL> {
                 let [i, f, g, _] = gates(s, sums);
                 s.fma(sigmoid(s, f), before, s.mul(sigmoid(s, i), tanh(s, g)))
             } else {
-                update.kept(block, sums, before)
+                update.kept(block, gates(s, sums), before)
             };
             s.store_part(kept, c);
         }
