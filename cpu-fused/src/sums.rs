@@ -141,39 +141,36 @@ pub fn abreast<S: Simd, W: Weight, const R: usize, const N: usize>(
     sums
 }
 
+/// Computes `sums = start + matrix · operand` for one row of operands. Without `start`, adds to `sums`.
+pub fn one<S: Simd, W: Weight>(s: S, part: Part<'_, W>, start: Option<&[f32]>, sums: &mut [f32], way: Way) {
+    s.call(One { s, parts: [part], start, sums, way, then: None });
+}
+
 /// Computes `sums = start + Σ matrix · operand` for one row of operands. All parts have the same rows. Without `start`,
 /// adds to `sums`.
-pub fn one<S: Simd, W: Weight>(s: S, parts: &[Part<'_, W>], start: Option<&[f32]>, sums: &mut [f32], way: Way) {
-    s.call(One { s, parts, start, sums, way, then: None });
+pub struct One<'a, S, W, const M: usize> {
+    pub s: S,
+    pub parts: [Part<'a, W>; M],
+    pub start: Option<&'a [f32]>,
+    pub sums: &'a mut [f32],
+    pub way: Way,
+    pub then: Option<Then<'a>>,
 }
 
-/// [`one`], and then [`activate`](crate::curves::activate) from the sums to `to`, with an activation and a limit.
-pub fn one_activated<S: Simd, W: Weight>(
-    s: S,
-    parts: &[Part<'_, W>],
-    start: Option<&[f32]>,
-    sums: &mut [f32],
-    way: Way,
-    ((activation, limit), to): ((Activation, f32), &mut [f32]),
-) {
-    s.call(One { s, parts, start, sums, way, then: Some((activation, limit, to)) });
+/// The activation of complete sums.
+pub struct Then<'a> {
+    pub activation: Activation,
+    /// See [`clip`](crate::curves::clip).
+    pub limit: f32,
+    pub to: &'a mut [f32],
 }
 
-struct One<'a, S, W> {
-    s: S,
-    parts: &'a [Part<'a, W>],
-    start: Option<&'a [f32]>,
-    sums: &'a mut [f32],
-    way: Way,
-    then: Option<(Activation, f32, &'a mut [f32])>,
-}
-
-impl<S: Simd, W: Weight> Task for One<'_, S, W> {
+impl<S: Simd, W: Weight, const M: usize> Task for One<'_, S, W, M> {
     type Output = ();
 
     #[inline(always)]
     fn run(mut self) {
-        let (matrix, _) = self.parts[0];
+        let (s, matrix) = (self.s, self.parts[0].0);
         let mut pairs = 0;
         if const { size_of::<W>() < size_of::<f32>() } {
             // Weights that are widened keep the multipliers busy only with two panels at once.
@@ -192,19 +189,19 @@ impl<S: Simd, W: Weight> Task for One<'_, S, W> {
                 _ => self.panel::<WIDTH>(at),
             }
         }
-        if let Some((activation, limit, to)) = self.then {
-            Activate { s: self.s, activation, limit, from: self.sums, to }.run();
+        if let Some(Then { activation, limit, to }) = self.then {
+            Activate { s, activation, limit, from: self.sums, to }.run();
         }
     }
 }
 
-impl<S: Simd, W: Weight> One<'_, S, W> {
+impl<S: Simd, W: Weight, const M: usize> One<'_, S, W, M> {
     /// Panel `at`, of `R` vectors.
     #[inline(always)]
     fn panel<const R: usize>(&mut self, at: usize) {
         let (s, from) = (self.s, self.parts[0].0.first(at) * S::LANES);
         let before = load(s, &self.start.unwrap_or(self.sums)[from..]);
-        store(s, panel::<S, W, R, 0>(s, self.parts.iter().copied(), at, before), &mut self.sums[from..]);
+        store(s, panel::<S, W, R, 0>(s, self.parts, at, before), &mut self.sums[from..]);
     }
 
     /// Panels `at` and `at + 1`, of [`WIDTH`] vectors each.
@@ -216,7 +213,7 @@ impl<S: Simd, W: Weight> One<'_, S, W> {
         for n in 0..2 {
             both[n] = load(s, &self.start.unwrap_or(self.sums)[from[n]..]);
         }
-        for &(matrix, operand) in self.parts {
+        for (matrix, operand) in self.parts {
             both = abreast::<S, W, WIDTH, 2>(s, (matrix.all(), &operand[..matrix.cols()]), at, both);
         }
         for n in 0..2 {
@@ -237,7 +234,7 @@ pub fn many<S: Simd, W: Weight>(
 ) {
     if let &[(operand, to)] = rows {
         let (operand, sums) = (&operands[operand..operand + matrix.cols()], &mut sums[to..]);
-        return one(s, &[(matrix, operand)], start, sums, way);
+        return one(s, (matrix, operand), start, sums, way);
     }
     s.call(Many { s, parts: &[(matrix, operands)], start, sums, rows: Rows::OnePart(rows), way });
 }

@@ -8,8 +8,8 @@ use crate::curves::activate;
 use crate::layer::{Io, Layer, Span};
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, per_unit};
-use crate::simd::Simd;
-use crate::sums::{Way, many, one_activated};
+use crate::simd::{Simd, Task};
+use crate::sums::{One, Then, Way, many};
 use crate::weight::Weight;
 
 /// A packed dense layer.
@@ -36,15 +36,28 @@ impl<S: Simd, W: Weight> Dense<S, W> {
     }
 }
 
+/// One step.
+struct Step<'k, 's, 'e, S, W>(&'k Dense<S, W>, &'s mut Io<'e, f32>);
+
+impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(Dense { s, weights, bias, activation }, Io { x, work, y, odd, .. }) = self;
+        let (sums, way) = (&mut work[..bias.len()], Way::of(*odd));
+        let then = Some(Then { activation: *activation, limit: 0.0, to: y });
+        One { s: *s, parts: [(weights, *x)], start: Some(bias.get()), sums, way, then }.run();
+    }
+}
+
 impl<S: Simd, W: Weight> Layer<f32> for Dense<S, W> {
     fn work_len(&self, steps: usize) -> usize {
         steps * self.bias.len()
     }
 
-    fn step(&self, Io { x, work, y, odd, .. }: Io<'_, f32>) {
-        let sums = &mut work[..self.bias.len()];
-        let then = ((self.activation, 0.0), y);
-        one_activated(self.s, &[(&self.weights, x)], Some(self.bias.get()), sums, Way::of(odd), then);
+    fn step(&self, mut io: Io<'_, f32>) {
+        self.s.vectorize(Step(self, &mut io));
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {

@@ -7,13 +7,13 @@ use tidegate::internals::{
     node::Node,
 };
 
-use super::{low_rank, tensor};
+use super::{copy, low_rank, tensor};
 use crate::curves::activate;
 use crate::layer::{Io, Layer, Span, is_masked};
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, per_unit};
-use crate::simd::Simd;
-use crate::sums::{Way, many, one, one_activated};
+use crate::simd::{Simd, Task};
+use crate::sums::{One, Then, Way, many, one};
 use crate::weight::Weight;
 
 /// A packed Elman cell.
@@ -47,20 +47,34 @@ impl<S: Simd, W: Weight> Elman<S, W> {
     }
 }
 
+/// One step.
+struct Step<'k, 's, 'e, S, W>(&'k Elman<S, W>, &'s mut Io<'e, f32>);
+
+impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(elman, Io { x, state: h, work, y, odd }) = self;
+        if is_masked(elman.masked, x) {
+            return y.copy_from_slice(h);
+        }
+        let (s, start, way) = (elman.s, Some(elman.bias.get()), Way::of(*odd));
+        let (sums, work) = work.split_at_mut(elman.bias.len());
+        let seen = low_rank::seen(s, elman.basis.as_ref(), h, work, way).unwrap_or(h);
+        let then = Some(Then { activation: elman.activation, limit: elman.preact_clip, to: &mut *y });
+        One { s, parts: [(&elman.input, *x), (&elman.recurrent, seen)], start, sums, way, then }.run();
+        copy(s, y, h);
+    }
+}
+
 impl<S: Simd, W: Weight> Layer<f32> for Elman<S, W> {
     fn work_len(&self, steps: usize) -> usize {
         steps * (self.bias.len() + low_rank::seen_len(self.s, self.basis.as_ref()))
     }
 
-    fn step(&self, Io { x, state: h, work, y, odd }: Io<'_, f32>) {
-        if is_masked(self.masked, x) {
-            return y.copy_from_slice(h);
-        }
-        let (sums, work) = work.split_at_mut(self.bias.len());
-        let seen = low_rank::seen(self.s, self.basis.as_ref(), h, work, Way::of(odd)).unwrap_or(h);
-        let (parts, then) = ([(&self.input, x), (&self.recurrent, seen)], (self.activation, self.preact_clip));
-        one_activated(self.s, &parts, Some(self.bias.get()), sums, Way::of(odd), (then, &mut *y));
-        h.copy_from_slice(y);
+    fn step(&self, mut io: Io<'_, f32>) {
+        self.s.vectorize(Step(self, &mut io));
     }
 
     fn run(&self, span: &mut Span<'_, f32>) {
@@ -77,7 +91,7 @@ impl<S: Simd, W: Weight> Layer<f32> for Elman<S, W> {
                 for &(state, of) in span.rows.iter() {
                     let h = &span.states[state..state + span.state.len()];
                     let seen = low_rank::seen(self.s, Some(basis), h, work, way).unwrap_or(h);
-                    one(self.s, &[(&self.recurrent, seen)], None, &mut sums[of..of + len], way);
+                    one(self.s, (&self.recurrent, seen), None, &mut sums[of..of + len], way);
                 }
             } else {
                 many(self.s, &self.recurrent, span.states, None, sums, span.rows, way);

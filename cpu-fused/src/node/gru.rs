@@ -21,7 +21,7 @@ use crate::layer::{Io, Layer, Span, is_masked};
 use crate::lines::Lines;
 use crate::panels::{Panels, Place, Rows, WIDTH, per_row, per_unit, unit};
 use crate::simd::{Simd, Task};
-use crate::sums::{self, Way, many, one};
+use crate::sums::{self, One, Way, many, one};
 use crate::weight::Weight;
 
 const GATES: usize = 3;
@@ -156,7 +156,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         }
         for &(from, to) in rows {
             let seen = self.seen(&h[from..from + self.hidden], seen, way);
-            one(self.s, &[(matrix, seen)], None, &mut sums[to..], way);
+            one(self.s, (matrix, seen), None, &mut sums[to..], way);
         }
     }
 
@@ -330,6 +330,38 @@ impl<S: Simd> Task for After<'_, S> {
     }
 }
 
+/// One step with the reset before the product.
+struct StepBefore<'k, 's, S, W> {
+    gru: &'k Gru<S, W>,
+    of_gates: &'k Panels<W>,
+    of_new: &'k Panels<W>,
+    x: &'s [f32],
+    h: &'s mut [f32],
+    of_state: &'s mut [f32],
+    product: &'s mut [f32],
+    seen: &'s mut [f32],
+    y: &'s mut [f32],
+    way: Way,
+}
+
+impl<S: Simd, W: Weight> Task for StepBefore<'_, '_, S, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { gru, of_gates, of_new, x, h, of_state, product, seen, y, way } = self;
+        let (s, update, start) = (gru.s, &gru.update, Some(gru.bias.get()));
+        One { s, parts: [(&gru.input, x)], start, sums: &mut *of_state, way, then: None }.run();
+        let (gates, sums) = of_state.split_at_mut(FIRST * gru.blocks * S::LANES);
+        let parts = [(of_gates, gru.seen(h, seen, way))];
+        One { s, parts, start: None, sums: &mut *gates, way, then: None }.run();
+        ResetBefore { update, gates, h, product: &mut *product }.run();
+        let parts = [(of_new, gru.seen(product, seen, way))];
+        One { s, parts, start: None, sums, way, then: None }.run();
+        FinishBefore { update, of_state, h, y }.run();
+    }
+}
+
 /// Reset before the product: z in place of its sums, and r ⊙ h.
 struct ResetBefore<'s, S> {
     update: &'s Update<S>,
@@ -405,13 +437,8 @@ impl<S: Simd, W: Weight> Layer<f32> for Gru<S, W> {
                 self.step_blocks((matrix, new_bias), self.bias.get(), x, (&mut h[..self.hidden], seen), y, way);
             }
             Recurrent::Before(of_gates, of_new) => {
-                one(s, &[(&self.input, x)], Some(self.bias.get()), of_state, way);
-                let (gates, new) = of_state.split_at_mut(FIRST * self.blocks * S::LANES);
-                one(s, &[(of_gates, self.seen(h, seen, way))], None, gates, way);
                 let product = &mut product[..self.hidden];
-                s.call(ResetBefore { update: &self.update, gates, h, product: &mut *product });
-                one(s, &[(of_new, self.seen(product, seen, way))], None, new, way);
-                s.call(FinishBefore { update: &self.update, of_state, h, y });
+                s.call(StepBefore { gru: self, of_gates, of_new, x, h, of_state, product, seen, y, way });
             }
         }
     }

@@ -30,6 +30,6 @@ pub fn seen_len<S: Simd>(_: S, basis: Option<&Panels>) -> usize {
 pub fn seen<'a, S: Simd>(s: S, basis: Option<&Panels>, h: &[f32], to: &'a mut [f32], way: Way) -> Option<&'a [f32]> {
     let to = &mut to[..seen_len(s, basis)];
     to.fill(0.0);
-    one(s, &[(basis?, h)], None, to, way);
+    one(s, (basis?, h), None, to, way);
     Some(to)
 }

@@ -23,7 +23,7 @@ use crate::layer::{Io, Layer, Span, is_masked};
 use crate::lines::Lines;
 use crate::panels::{Panels, Rows, per_row, unit};
 use crate::simd::{Simd, Task};
-use crate::sums::{Way, one, one_activated};
+use crate::sums::{One, Then, Way, one};
 use crate::weight::Weight;
 
 const GATES: usize = 4;
@@ -120,8 +120,8 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
                 let m = &mut work.m[..self.hidden];
                 self.call_blocks(start, x, seen.or(Some(h)), (&mut [], c), m, way);
                 work.projected.fill(0.0);
-                let then = ((Activation::Identity, self.projection_clip), &mut *y);
-                one_activated(s, &[(projection, m)], None, work.projected, way, then);
+                let then = Some(Then { activation: Activation::Identity, limit: self.projection_clip, to: &mut *y });
+                s.call(One { s, parts: [(projection, &*m)], start: None, sums: work.projected, way, then });
                 h.copy_from_slice(y);
             }
         }
@@ -247,11 +247,11 @@ impl<S: Simd, W: Weight> Layer<f32> for Lstm<S, W> {
         let mut work = Work::new(self, 1, work);
         let h = &state[..self.output];
         let seen = low_rank::seen(self.s, self.basis.as_ref(), h, work.operand, way).unwrap_or(h);
-        one(self.s, &[(&self.input, x)], Some(start), sums, way);
+        one(self.s, (&self.input, x), Some(start), sums, way);
         if work.of_state.is_empty() {
-            one(self.s, &[(&self.recurrent, seen)], None, sums, way);
+            one(self.s, (&self.recurrent, seen), None, sums, way);
         } else {
-            one(self.s, &[(&self.recurrent, seen)], Some(start), work.of_state, way);
+            one(self.s, (&self.recurrent, seen), Some(start), work.of_state, way);
         }
         if self.projection.is_some() {
             return self.update_units(&[Row::default()], sums, &mut work, state, y, way);
