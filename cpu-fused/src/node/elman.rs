@@ -62,7 +62,7 @@ impl<S: Simd, W: Weight> Task for Step<'_, '_, '_, S, W> {
         let (s, start, way) = (elman.s, Some(elman.bias.get()), Way::of(*odd));
         let (sums, work) = work.split_at_mut(elman.bias.len());
         let seen = low_rank::seen(s, elman.basis.as_ref(), h, work, way).unwrap_or(h);
-        let then = Some(Then { activation: elman.activation, limit: elman.preact_clip, to: &mut *y });
+        let then = Some(Then { activation: elman.activation, limit: elman.preact_clip, to: y });
         One { s, parts: [(&elman.input, *x), (&elman.recurrent, seen)], start, sums, way, then }.run();
         copy(s, y, h);
     }

@@ -240,7 +240,7 @@ impl<S: Simd, const USUAL: bool> Cell<S, GATES> for Reset<'_, S, USUAL> {
     #[inline(always)]
     fn update(&mut self, s: S, _: Range<usize>, sums: [S::F32; GATES], n: S::F32, h: &[f32]) -> S::F32 {
         let h = s.load_part(h);
-        if USUAL { usual(s, n, sums, h) } else { s.call(UnitBlock { update: self.update, n, sums, h }) }
+        if USUAL { usual(s, n, sums, h) } else { self.update.after(n, sums, h) }
     }
 }
 
@@ -284,23 +284,6 @@ impl<S: Simd> Update<S> {
     #[inline(always)]
     fn mixed(&self, z: S::F32, n: S::F32, h: S::F32) -> S::F32 {
         mix(self.s, z, apply(self.s, self.new, self.preact_clip, n), h)
-    }
-}
-
-/// [`Update::after`]. One copy for all types of weights.
-struct UnitBlock<'s, S: Simd> {
-    update: &'s Update<S>,
-    n: S::F32,
-    sums: [S::F32; GATES],
-    h: S::F32,
-}
-
-impl<S: Simd> Task for UnitBlock<'_, S> {
-    type Output = S::F32;
-
-    #[inline(always)]
-    fn run(self) -> S::F32 {
-        self.update.after(self.n, self.sums, self.h)
     }
 }
 

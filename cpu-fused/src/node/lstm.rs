@@ -15,7 +15,7 @@ use tidegate::internals::{
 };
 
 use self::batch::{Row, Work};
-use self::update::{Norms, UnitBlock, Update};
+use self::update::{Norms, Update};
 use super::blocks::{Blocks, Cell, Small};
 use super::{CACHE, PAIRED_LANES, low_rank, tensor};
 use crate::curves::{sigmoid, tanh};
@@ -85,16 +85,18 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
             basis: low_rank::basis(node, numeric, S::LANES, LOW_RANK, node.output_size),
             projection: node.has(PROJECTION).then(projection),
             projection_clip: node.param(1),
-            abreast: if update.usual {
-                blocks >= BLOCKS_ABREAST && (size_of::<W>() < size_of::<f32>() || of_block > CACHE)
-            } else {
-                // The branches of an update with options keep it from overlapping the next block's sums.
-                S::LANES <= PAIRED_LANES || size_of::<W>() < size_of::<f32>() || of_block > CACHE
-            },
+            abreast: false,
             update,
         };
         let is_small = lstm.is_usual() && !lstm.masked && node.input_size == hidden;
-        Self { size: if is_small { hidden } else { 0 }, ..lstm }
+        let streams = size_of::<W>() < size_of::<f32>() || of_block > CACHE;
+        let abreast = if lstm.is_usual() || lstm.update.usual && S::LANES > PAIRED_LANES {
+            blocks >= BLOCKS_ABREAST && streams
+        } else {
+            // The branches of an update with options keep it from overlapping the next block's sums.
+            S::LANES <= PAIRED_LANES || streams
+        };
+        Self { size: if is_small { hidden } else { 0 }, abreast, ..lstm }
     }
 
     /// Elements of the sums of a step.
@@ -208,9 +210,9 @@ impl<S: Simd> Cell<S, GATES> for Options<'_, S> {
     }
 
     #[inline(always)]
-    fn update(&mut self, s: S, units: Range<usize>, sums: [S::F32; GATES], _: S::F32, _: &[f32]) -> S::F32 {
+    fn update(&mut self, _s: S, units: Range<usize>, sums: [S::F32; GATES], _: S::F32, _: &[f32]) -> S::F32 {
         let block = units.start / S::LANES;
-        s.call(UnitBlock { update: self.update, block, sums, c: &mut self.c[units] })
+        self.update.unit_block(block, sums, &mut self.c[units])
     }
 }
 

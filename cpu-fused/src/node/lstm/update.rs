@@ -167,26 +167,14 @@ impl<S: Simd> Update<S> {
         let (i, f) = if swapped { (second, first) } else { (first, second) };
         s.fma(f, c, s.mul(i, self.gate(2, g, block, c)))
     }
-}
 
-/// Updates c of a block of units of a layer without normalizations, and returns m. One copy for all types of weights.
-pub struct UnitBlock<'s, S: Simd> {
-    pub update: &'s Update<S>,
-    pub block: usize,
-    pub sums: [S::F32; GATES],
-    pub c: &'s mut [f32],
-}
-
-impl<S: Simd> Task for UnitBlock<'_, S> {
-    type Output = S::F32;
-
+    /// Updates c of a block of units of a layer without normalizations, and returns m.
     #[inline(always)]
-    fn run(self) -> S::F32 {
-        let Self { update, block, sums, c } = self;
-        let s = update.s;
-        let kept = clip(s, update.kept(block, sums, s.load_part(c)), update.cell_clip);
+    pub fn unit_block(&self, block: usize, sums: [S::F32; GATES], c: &mut [f32]) -> S::F32 {
+        let s = self.s;
+        let kept = clip(s, self.kept(block, sums, s.load_part(c)), self.cell_clip);
         s.store_part(kept, c);
-        s.mul(update.gate(3, sums[3], block, kept), apply(s, update.output, 0.0, kept))
+        s.mul(self.gate(3, sums[3], block, kept), apply(s, self.output, 0.0, kept))
     }
 }
 
