@@ -100,6 +100,22 @@ fn readme_names_the_oldest_rust_that_builds_this() {
     assert!(readme.contains(&format!("Rust {version} or later")), "README.md does not name Rust {version}");
 }
 
+/// CONTRIBUTING names functions behind links to their files: ``[text](file.rs), `function` ``.
+#[test]
+fn functions_that_contributing_names_are_in_the_files_it_links_to() {
+    let text = fs::read_to_string(repository().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md can be read");
+    let mut found = 0;
+    for rest in text.lines().flat_map(|line| line.split("](").skip(1)) {
+        let Some((file, function)) = rest.split_once("), `") else { continue };
+        let function = function.split('`').next().unwrap_or_default();
+        let source = fs::read_to_string(repository().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let is_there = ["(", "<"].iter().any(|end| source.contains(&format!("fn {function}{end}")));
+        assert!(is_there, "{file} has no function `{function}`");
+        found += 1;
+    }
+    assert!(found >= 5, "only {found} functions were found");
+}
+
 /// The table of lines of Rust outside tests in `CONTRIBUTING.md`: a row for each package of the workspace and for what stands
 /// beside it. Numbers may be off by a twentieth, so that small changes need no new table.
 #[test]

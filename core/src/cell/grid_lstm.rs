@@ -185,8 +185,8 @@ fn update<W: Weight>(node: &Node<'_>, operand: Operand<'_>, [d, c]: [&mut [f32];
         *d = clip(memory(sums, peephole, old, *d), limit);
         *c = clip(memory(time_sums, time_peephole, old, *c), limit);
         let new = [*d, *c];
-        *m = shown(sums, peephole, new, *d);
-        *h = shown(time_sums, time_peephole, new, *c);
+        *m = output(sums, peephole, new, *d);
+        *h = output(time_sums, time_peephole, new, *c);
     }
 }
 
@@ -200,7 +200,7 @@ fn memory([i, f, g, _]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32
 }
 
 /// The output of a side; `both` is d', c'.
-fn shown([.., o]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32) -> f32 {
+fn output([.., o]: [f32; 4], peepholes: Peepholes, both: [f32; 2], own: f32) -> f32 {
     let o = match peepholes {
         Some([.., p_o]) => o + dot(p_o, both),
         None => o,

@@ -69,7 +69,7 @@ impl<'m, S: Integers> Gru<'m, S> {
 
     /// A gate from its sums, from 0 to 1.
     #[inline(always)]
-    fn opened<const PLAIN: bool>(&self, sum: S::Vector) -> S::Vector {
+    fn gate_of<const PLAIN: bool>(&self, sum: S::Vector) -> S::Vector {
         if PLAIN { sigmoid(self.simd, sum) } else { clamp(self.simd, self.gate.apply(self.simd, sum), 0, ONE) }
     }
 
@@ -131,11 +131,11 @@ impl<S: Integers, const PLAIN: bool> Beside for After<'_, '_, S, PLAIN> {
                 // 17 bits, so that the product does not overflow.
                 const MOST: i32 = (1 << 16) - 1;
                 let carried = clamp(simd, of_hidden, !MOST, MOST);
-                let carried = from_q15(simd, simd.mul(gru.opened::<PLAIN>(r), carried));
+                let carried = from_q15(simd, simd.mul(gru.gate_of::<PLAIN>(r), carried));
                 self.n = here(simd.add(self.sums.of_input, carried));
             }
             1 => self.n = here(gru.suggested::<PLAIN>(self.n)),
-            2 => self.z = here(gru.opened::<PLAIN>(z)),
+            2 => self.z = here(gru.gate_of::<PLAIN>(z)),
             3 => self.h = between(simd, self.z, self.h, self.n),
             _ => {}
         }
@@ -161,9 +161,9 @@ impl<S: Integers, const PLAIN: bool> Beside for Open<'_, '_, S, PLAIN> {
     fn part<const PART: usize>(&mut self) {
         let (gru, simd) = (self.gru, self.gru.simd);
         match PART {
-            0 => self.r = here(gru.opened::<PLAIN>(self.r)),
+            0 => self.r = here(gru.gate_of::<PLAIN>(self.r)),
             2 => self.r = from_q15(simd, simd.mul(self.r, self.h)),
-            3 => self.z = here(gru.opened::<PLAIN>(self.z)),
+            3 => self.z = here(gru.gate_of::<PLAIN>(self.z)),
             _ => {}
         }
     }

@@ -210,7 +210,7 @@ impl<S: Simd> Cell<S, GATES> for Options<'_, S> {
     }
 
     #[inline(always)]
-    fn update(&mut self, _s: S, units: Range<usize>, sums: [S::F32; GATES], _: S::F32, _: &[f32]) -> S::F32 {
+    fn update(&mut self, _: S, units: Range<usize>, sums: [S::F32; GATES], _: S::F32, _: &[f32]) -> S::F32 {
         let block = units.start / S::LANES;
         self.update.unit_block(block, sums, &mut self.c[units])
     }

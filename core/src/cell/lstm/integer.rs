@@ -344,8 +344,8 @@ fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut 
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         for (&[i, f, g, o], (c, m)) in units.next(cell.len(), &mut sums).iter().zip(cell.iter_mut().zip(m)) {
             let peephole = peepholes.next();
-            *c = mix.clipped(from_q15(mix.remembered([i, f, g], peephole, *c)));
-            *m = mix.memory(o, peephole, *c, mix.shown(*c));
+            *c = mix.clipped(from_q15(mix.new_cell([i, f, g], peephole, *c)));
+            *m = mix.memory(o, peephole, *c, mix.activated(*c));
         }
     }
 }
@@ -384,26 +384,26 @@ impl<'a> Mix<'a> {
     }
 
     /// The value of a gate, from 0 to 1.
-    fn opened(&self, sum: i32) -> i32 {
+    fn gate_of(&self, sum: i32) -> i32 {
         self.gate.apply(sum, self.bits).clamp(0, ONE)
     }
 
     /// A sum plus its peephole term.
-    fn seeing(&self, sum: i32, factor: i16, c: i16) -> i32 {
+    fn with_peephole(&self, sum: i32, factor: i16, c: i16) -> i32 {
         sum.wrapping_add((i32::from(factor) * i32::from(c)) >> self.peephole_shift)
     }
 
     /// f c + i g from the sums of i, f, g, with 15 fraction bits more than c.
-    fn remembered(&self, [mut i, mut f, g]: [i32; 3], peephole: Option<[i16; 3]>, c: i16) -> i32 {
+    fn new_cell(&self, [mut i, mut f, g]: [i32; 3], peephole: Option<[i16; 3]>, c: i16) -> i32 {
         if let Some([p_i, p_f, _]) = peephole {
-            i = self.seeing(i, p_i, c);
-            f = self.seeing(f, p_f, c);
+            i = self.with_peephole(i, p_i, c);
+            f = self.with_peephole(f, p_f, c);
         }
-        let forget = self.opened(f);
-        let enter = if self.coupled { ONE - forget } else { self.opened(i) };
+        let forget = self.gate_of(f);
+        let input = if self.coupled { ONE - forget } else { self.gate_of(i) };
         let candidate = self.candidate.apply(g, self.bits).clamp(-ONE, ONE);
-        let entering = enter.wrapping_mul(candidate) >> self.candidate_shift;
-        forget.wrapping_mul(c.into()).wrapping_add(entering)
+        let added = input.wrapping_mul(candidate) >> self.candidate_shift;
+        forget.wrapping_mul(c.into()).wrapping_add(added)
     }
 
     fn clipped(&self, c: i32) -> i16 {
@@ -411,16 +411,16 @@ impl<'a> Mix<'a> {
     }
 
     /// The output's activation of c.
-    fn shown(&self, c: i16) -> i32 {
+    fn activated(&self, c: i16) -> i32 {
         self.output.apply(i32::from(c) << self.lift, 15)
     }
 
     /// m from the sum of o and the activation of c.
-    fn memory(&self, mut o: i32, peephole: Option<[i16; 3]>, c: i16, shown: i32) -> i16 {
+    fn memory(&self, mut o: i32, peephole: Option<[i16; 3]>, c: i16, activated: i32) -> i16 {
         if let Some([_, _, p_o]) = peephole {
-            o = self.seeing(o, p_o, c);
+            o = self.with_peephole(o, p_o, c);
         }
-        saturate(from_q15(self.opened(o).wrapping_mul(shown.clamp(-ONE, ONE))))
+        saturate(from_q15(self.gate_of(o).wrapping_mul(activated.clamp(-ONE, ONE))))
     }
 }
 

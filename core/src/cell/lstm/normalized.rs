@@ -83,13 +83,13 @@ fn remember(node: &Node<'_>, units: impl Iterator<Item = [f32; 4]>, cell: &mut [
             i += p_i * *c;
             f += p_f * *c;
         }
-        let opened = |a| gate.apply(clip(a, limit));
+        let gate_of = |a| gate.apply(clip(a, limit));
         let (i, f) = if coupled {
-            let f = opened(f);
+            let f = gate_of(f);
             (1.0 - f, f)
         } else {
-            let i = opened(i);
-            (i, if input_forget { 1.0 - i } else { opened(f) })
+            let i = gate_of(i);
+            (i, if input_forget { 1.0 - i } else { gate_of(f) })
         };
         *c = f * *c + i * candidate.apply(clip(g, limit));
         *output = o;

@@ -33,20 +33,20 @@ pub fn update<K: Kernel>(
     let mix = Mix::new(node);
     let mut factors = peepholes(node);
     for ([i, f, g, _], c) in sums.iter_mut().zip(cell.iter_mut()) {
-        let remembered = mix.remembered([*i, *f, *g], factors.next(), *c);
+        let kept = mix.new_cell([*i, *f, *g], factors.next(), *c);
         if node.has(CELL_NORM) {
-            *i = remembered;
+            *i = kept;
         } else {
-            *c = mix.clipped(from_q15(remembered));
+            *c = mix.clipped(from_q15(kept));
         }
     }
     let cell_bits = node.number(number::CELL_BITS);
     if node.has(CELL_NORM) {
-        let moments = Moments::of(sums.iter().map(|&[remembered, ..]| remembered), epsilon(node, cell_bits + 15));
-        for ((c, &[remembered, ..]), affine) in
+        let moments = Moments::of(sums.iter().map(|&[kept, ..]| kept), epsilon(node, cell_bits + 15));
+        for ((c, &[kept, ..]), affine) in
             cell.iter_mut().zip(sums.iter()).zip(affine(node, tensor::CELL_GAIN, tensor::CELL_BIAS))
         {
-            *c = mix.clipped(scaled(&moments, remembered, affine));
+            *c = mix.clipped(scaled(&moments, kept, affine));
         }
     }
     let mut factors = peepholes(node);
@@ -59,7 +59,7 @@ pub fn update<K: Kernel>(
         }
     } else {
         for (m, (&c, &[.., o])) in m.iter_mut().zip(cell.iter().zip(sums.iter())) {
-            *m = mix.memory(o, factors.next(), c, mix.shown(c));
+            *m = mix.memory(o, factors.next(), c, mix.activated(c));
         }
     }
 }

@@ -3,11 +3,10 @@
 
 use tidegate::internals::activation::Activation;
 
-use super::with_states;
 use crate::error::{ImportError, Result};
 use crate::format::conv_lstm::{self, Axis, Kernel, Padding};
 use crate::format::{
-    activation::HARD_SIGMOID_KERAS2, activation::Names, case::Case, layer::Layer, refuse::unsupported_if,
+    activation::HARD_SIGMOID_KERAS2, activation::Names, case::Case, layer::At, layer::Layer, refuse::unsupported_if,
 };
 
 /// The layer with `axes` spatial axes; their lengths come from the shape of the case's input.
@@ -54,5 +53,6 @@ pub(super) fn layer(case: &mut Case<'_>, axes: usize) -> Result<Layer> {
         let bias = case.named("bias")?;
         layer = layer.tensor("bias", bias.shaped(&[4 * filters], filters)?);
     }
-    Ok(with_states(if channels_first { layer.option("channels_first") } else { layer }))
+    let layer = layer.state("hidden", At::new("h")).state("cell_state", At::new("c"));
+    Ok(if channels_first { layer.option("channels_first") } else { layer })
 }

@@ -1,11 +1,12 @@
 //! Keras's layers as descriptions name them: layers that run over time, `Bidirectional`, cells of an `RNN`, and
-//! `TimeDistributed`. All others are in `plain` and `kernel`. A network that reverses a sequence needs the whole
+//! `TimeDistributed`. All others are in `pointwise` and `kernel`. A network that reverses a sequence needs the whole
 //! window.
 
 use serde_json::Map;
 
 use super::arguments::{is_of_training, runs_over_time};
-use super::{kernel, mask, pointwise, recurrent};
+use super::recurrent::recurrent;
+use super::{kernel, mask, pointwise};
 use crate::error::{ImportError, Result};
 use crate::format::network::{Direction, Network, Source};
 use crate::format::stateless::fitting;
