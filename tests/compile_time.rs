@@ -26,7 +26,7 @@ const INTEGER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/large_integer.t
 const INTEGER_MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/large_integer.tgi"));
 
 #[test]
-fn the_committed_image_is_what_the_packer_writes_today() {
+fn the_committed_image_is_identical_to_the_packers_output() {
     let today = AlignedBytes::pack(&whole(), Numeric::F32);
     assert!(TINY == today.get(), "run: cargo test --release -p tidegate-tests -- --ignored regenerate");
 }

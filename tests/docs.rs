@@ -324,7 +324,7 @@ fn numbers_are_grouped_by_thousands_from_the_right() {
 }
 
 #[test]
-fn the_format_lists_what_the_specs_say() {
+fn the_format_agrees_with_the_specs() {
     let nodes: Vec<String> = CellKind::ALL.iter().map(|&kind| node_format(kind)).collect();
     holds("core/FORMAT.md", "cells", &nodes.join("\n"));
 }

@@ -102,7 +102,7 @@ fn corpora() -> [Corpus; 2] {
 }
 
 #[test]
-fn the_seeds_are_what_the_packer_writes_today() {
+fn the_seeds_are_identical_to_the_packers_output() {
     corpora()[0].is_as_recorded();
 }
 

@@ -149,7 +149,7 @@ fn a_missing_tensor_is_named_with_the_nearest() {
 }
 
 #[test]
-fn an_architecture_may_omit_what_the_tensors_show() {
+fn an_architecture_may_omit_arguments_that_the_tensors_determine() {
     let with = |args: &str| {
         let layers = format!(r#"[{{"name": "rnn", "class": "LSTM", "prefix": "", "args": {args}}}]"#);
         let mut options = described(&format!(r#"{{"inputs": [{{"name": "x", "size": 6}}], "layers": {layers}}}"#));

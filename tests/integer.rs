@@ -282,7 +282,7 @@ fn an_invalid_port_value_is_harmless() {
 
 /// A chain of five layers differs from f32 by no more than the rounding of its weights and activations.
 #[test]
-fn a_chain_of_cells_stays_near_f32_and_streams_as_it_runs() {
+fn a_chain_of_cells_is_close_to_f32_and_streaming_gives_the_same_bits() {
     let mut rng = Rng::new(2);
     let cells = [CellKind::Lstm, CellKind::Gru, CellKind::Elman, CellKind::Dense, CellKind::Softmax];
     let cells = cells.map(|kind| (Variant::new(kind, &[]), 24));

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_until_so_many_posteriors_have_come() {
+    fn no_event_before_the_minimum_number_of_posteriors() {
         assert_eq!(events(3, 0, [(1, 1.0); 4]), [None, None, Some(1), None]);
         assert_eq!(events(3, 0, [(1, 0.5), (1, 0.75), (1, 0.75), (1, 0.75)]), [None, None, None, Some(1)]);
     }
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_anything_else_refused() {
+    fn a_written_section_is_read_back_and_a_damaged_one_refused() {
         let (bytes, len) = section(3, &[NEVER, LABEL]);
         let settings = DetectorSettings::parse(&bytes[..len]).unwrap();
         assert_eq!((settings.mean_of(), settings.label_count(), settings.memory_words()), (3, 2, 6));

@@ -94,7 +94,7 @@ impl Schedule {
         }
     }
 
-    /// What state number `state` does at `clock`.
+    /// The action of state number `state` at `clock`.
     #[doc(hidden)]
     pub const fn turn(self, state: u32, clock: u32) -> Turn {
         match self {

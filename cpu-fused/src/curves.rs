@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_stays_so_and_infinity_has_its_limit() {
+    fn nan_propagates_and_infinity_gives_the_limit() {
         let mut x = [f32::NAN; AT_ONCE];
         x[1] = f32::INFINITY;
         x[2] = f32::NEG_INFINITY;

@@ -25,7 +25,7 @@ typedef tidegate_status decide(const float *posteriors, uint32_t now_ms);
     } while (0)
 
 /* Processes samples; calls `act` with every output of the network. */
-static tidegate_status hear(const tidegate_model *model, const int16_t *samples, size_t len, uint32_t now_ms, decide *act)
+static tidegate_status process(const tidegate_model *model, const int16_t *samples, size_t len, uint32_t now_ms, decide *act)
 {
     while (len > 0) {
         size_t taken;
@@ -78,7 +78,7 @@ static tidegate_status each_clip(const tidegate_model *model)
         TRY(tidegate_state_reset(&state));
         console_text("clip ");
         console_text(clips[i].label);
-        TRY(hear(model, clips[i].samples, clips[i].len, 0, print));
+        TRY(process(model, clips[i].samples, clips[i].len, 0, print));
     }
     return TIDEGATE_OK;
 }
@@ -102,7 +102,7 @@ static tidegate_status stream(const tidegate_model *model)
             }
         }
         heard += BLOCK;
-        TRY(hear(model, block, BLOCK, (uint32_t)(heard / (KWS_SAMPLE_RATE / 1000)), print_and_detect));
+        TRY(process(model, block, BLOCK, (uint32_t)(heard / (KWS_SAMPLE_RATE / 1000)), print_and_detect));
     }
     return TIDEGATE_OK;
 }

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
     use crate::rnn::Settings;
 
-    /// As PyTorch chooses: a device has nothing to say here.
+    /// PyTorch makes the same choice. It does not depend on the device.
     #[test]
     fn small_layers_of_even_sequences_stay_in_registers() {
         let stack = |cell, hidden_size, projected_size| {

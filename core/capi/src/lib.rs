@@ -14,7 +14,7 @@
 // Every function passes the promise of its caller, who meets these requirements, to `call`. Nothing else in it is unsafe.
 #![expect(unsafe_op_in_unsafe_fn)]
 
-mod hear;
+mod audio;
 mod memory;
 mod object;
 mod status;
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn tidegate_front_end_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end))
+    call(|word| object::init(word, front_end, model, (words, words_len), audio::front_end))
 }
 
 /// Takes 16-bit samples until a row of features is complete, and stores the number taken in `*taken`; 0 while a row
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn tidegate_front_end_push(
     samples_len: usize,
     taken: *mut usize,
 ) -> tidegate_status {
-    call(|word| hear::push(word, front_end, (samples, samples_len), taken, FrontEnd::push))
+    call(|word| audio::push(word, front_end, (samples, samples_len), taken, FrontEnd::push))
 }
 
 /// Writes the next complete row of features to `features`, an array of `features_len` elements, the model's
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn tidegate_front_end_next(
     features_len: usize,
     has_features: *mut bool,
 ) -> tidegate_status {
-    call(|word| hear::next(word, front_end, (features, features_len), has_features, FrontEnd::next))
+    call(|word| audio::next(word, front_end, (features, features_len), has_features, FrontEnd::next))
 }
 
 /// Drops every sample.
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn tidegate_detector_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    call(|word| object::init(word, detector, model, (words, words_len), hear::detector))
+    call(|word| object::init(word, detector, model, (words, words_len), audio::detector))
 }
 
 /// Adds the posteriors of a step's output, `output_size` of them, at the time `now_ms`, modulo 2^32. `*has_event` says
@@ -255,7 +255,7 @@ pub unsafe extern "C" fn tidegate_detector_push(
     has_event: *mut bool,
 ) -> tidegate_status {
     call(|word| {
-        hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
+        audio::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
             let found = detector.push(posteriors, now_ms)?;
             Ok(found.map(|found| tidegate_event { label: found.label, score: found.score, at_ms: found.at_ms }))
         })
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn tidegate_front_end_i16_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    call(|word| object::init(word, front_end, model, (words, words_len), hear::front_end_i16))
+    call(|word| object::init(word, front_end, model, (words, words_len), audio::front_end_i16))
 }
 
 /// See tidegate_front_end_push.
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn tidegate_front_end_i16_push(
     samples_len: usize,
     taken: *mut usize,
 ) -> tidegate_status {
-    call(|word| hear::push(word, front_end, (samples, samples_len), taken, IntegerFrontEnd::push))
+    call(|word| audio::push(word, front_end, (samples, samples_len), taken, IntegerFrontEnd::push))
 }
 
 /// tidegate_front_end_next without floating point: rows for tidegate_step_i16.
@@ -298,7 +298,7 @@ pub unsafe extern "C" fn tidegate_front_end_i16_next(
     features_len: usize,
     has_features: *mut bool,
 ) -> tidegate_status {
-    call(|word| hear::next(word, front_end, (features, features_len), has_features, IntegerFrontEnd::next))
+    call(|word| audio::next(word, front_end, (features, features_len), has_features, IntegerFrontEnd::next))
 }
 
 /// Drops every sample.
@@ -316,7 +316,7 @@ pub unsafe extern "C" fn tidegate_detector_i16_init(
     words: *mut u32,
     words_len: usize,
 ) -> tidegate_status {
-    call(|word| object::init(word, detector, model, (words, words_len), hear::detector_i16))
+    call(|word| object::init(word, detector, model, (words, words_len), audio::detector_i16))
 }
 
 /// tidegate_detector_push without floating point: takes the output of tidegate_step_i16.
@@ -330,7 +330,7 @@ pub unsafe extern "C" fn tidegate_detector_i16_push(
     has_event: *mut bool,
 ) -> tidegate_status {
     call(|word| {
-        hear::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
+        audio::detect(word, detector, (posteriors, posteriors_len), event, has_event, |detector, posteriors| {
             let found = detector.push(posteriors, now_ms)?;
             Ok(found.map(|found| tidegate_event_i16 { label: found.label, score: found.score, at_ms: found.at_ms }))
         })

@@ -49,6 +49,6 @@ fn near(got: &[f32], expected: &[f32]) {
 }
 
 #[test]
-fn it_gives_what_tensorflow_gave() -> Result<(), Box<dyn Error>> {
+fn the_outputs_are_those_of_tensorflow() -> Result<(), Box<dyn Error>> {
     main()
 }

@@ -1,7 +1,7 @@
-//! One to many: a generator, which hears its own output. A TensorFlow GRU with an output projection begins with a
-//! context for a state and one input; each output is the next input.
+//! One to many: a generator whose output is its next input. A TensorFlow GRU with an output projection starts from a
+//! given state and one input.
 //!
-//! The image is read at run time, as one that came over the air: a damaged one is an error, not a panic.
+//! The image is read at run time, like one received over the air: a damaged image is an error, not a panic.
 //!
 //! `cargo run -p tidegate --example one_to_many`
 
@@ -12,9 +12,9 @@ use std::error::Error;
 
 use tidegate::{Aligned, ImageBytes, Model, State};
 
-/// As a flash bank holds it; `Aligned` puts it on 16 bytes.
+/// The image in a flash bank, aligned to 16 bytes.
 static BANK: &Aligned<[u8]> = &Aligned(*include_bytes!("gru.tgi"));
-/// What this firmware has for any model that it is sent: states, scratch, and the widest input or output.
+/// Memory that this firmware reserves for any model it may receive: states, scratch, and the widest input or output.
 const STATE_WORDS: usize = 64;
 const SCRATCH_WORDS: usize = 256;
 const WIDEST: usize = 16;
@@ -50,6 +50,6 @@ fn near(got: &[f32], expected: &[f32]) {
 }
 
 #[test]
-fn it_says_what_tensorflow_and_the_oracle_say() -> Result<(), Box<dyn Error>> {
+fn the_results_are_those_of_tensorflow_and_of_the_oracle() -> Result<(), Box<dyn Error>> {
     main()
 }

@@ -10,7 +10,7 @@ use super::settings::{First, MfccSettings, Spectrum};
 use crate::math;
 
 /// The features of a frame. `work` is `[fft_len + mel_bands]`.
-pub(super) fn hear(
+pub(super) fn extract(
     settings: &MfccSettings,
     tables: &FloatTables<'_>,
     frame: Frame<'_>,

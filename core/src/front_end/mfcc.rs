@@ -14,8 +14,8 @@ enum Tables<'a> {
     Integer(integer::Tables<'a>),
 }
 
-/// The function that computes the f32 features of a frame: `hear(mfcc, frame, work, features)`.
-type Hear = fn(&Mfcc<'_>, Frame<'_>, &mut [u32], &mut [f32]);
+/// The function that computes the f32 features of a frame: `extract(mfcc, frame, work, features)`.
+type Extract = fn(&Mfcc<'_>, Frame<'_>, &mut [u32], &mut [f32]);
 
 /// A front end: the settings and tables of an image section, all checked.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Mfcc<'a> {
     tables: Tables<'a>,
     /// The function that matches the tables. Firmware whose image is a constant then does not contain the other
     /// function.
-    hear: Hear,
+    extract: Extract,
 }
 
 impl<'a> Mfcc<'a> {
@@ -42,13 +42,13 @@ impl<'a> Mfcc<'a> {
         ok!(settings.check());
         if integer {
             let tables = Tables::Integer(ok!(integer::Tables::parse(payload, &settings)));
-            return Ok(Self { settings, tables, hear: hear_integer });
+            return Ok(Self { settings, tables, extract: extract_integer });
         }
         if !HAS_FLOATS {
             return Err(FrontEndError::NoFloats);
         }
         let tables = Tables::Float(ok!(FloatTables::parse(payload, &settings)));
-        Ok(Self { settings, tables, hear: hear_float })
+        Ok(Self { settings, tables, extract: extract_float })
     }
 
     /// The settings of the section.
@@ -69,7 +69,7 @@ impl<'a> Mfcc<'a> {
     /// which never passes it to a [`FrontEnd`](super::FrontEnd).
     pub(crate) const fn integers_only(self) -> Self {
         const fn nothing(_: &Mfcc<'_>, _: Frame<'_>, _: &mut [u32], _: &mut [f32]) {}
-        Self { hear: nothing, ..self }
+        Self { extract: nothing, ..self }
     }
 
     /// The scale of the integer features; `None` if the section has tables of f32.
@@ -87,19 +87,19 @@ impl<'a> Mfcc<'a> {
     }
 
     /// The f32 features of a frame.
-    pub(super) fn hear(&self, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
-        (self.hear)(self, frame, work, features);
+    pub(super) fn extract(&self, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+        (self.extract)(self, frame, work, features);
     }
 }
 
-/// [`Mfcc::hear`] with tables of integers: each feature times the scale.
-fn hear_integer(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+/// [`Mfcc::extract`] with tables of integers: each feature times the scale.
+fn extract_integer(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
     let (Tables::Integer(tables), Some(scale)) = (&mfcc.tables, mfcc.scale()) else { return };
-    integer::hear(mfcc.settings(), tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
+    integer::extract(mfcc.settings(), tables, frame, work, features.iter_mut(), |value| f32::from(value) * scale);
 }
 
-/// [`Mfcc::hear`] with tables of f32.
-fn hear_float(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
+/// [`Mfcc::extract`] with tables of f32.
+fn extract_float(mfcc: &Mfcc<'_>, frame: Frame<'_>, work: &mut [u32], features: &mut [f32]) {
     let Tables::Float(tables) = &mfcc.tables else { return };
-    float::hear(mfcc.settings(), tables, frame, work, features);
+    float::extract(mfcc.settings(), tables, frame, work, features);
 }

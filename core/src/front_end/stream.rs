@@ -59,7 +59,7 @@ impl<'a, 'b> FrontEnd<'a, 'b> {
         match self.frames.due()? {
             Due::Zeros => self.features.fill(0.0),
             Due::Samples => {
-                self.mfcc.hear(self.frames.frame(), self.work, self.features);
+                self.mfcc.extract(self.frames.frame(), self.work, self.features);
                 self.frames.advance();
             }
         }

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_at_once_give_what_one_after_the_other_gives() {
+    fn bytes_at_once_and_one_by_one_give_the_same_checksum() {
         let bytes: [u8; 100] = core::array::from_fn(|index| (index * index) as u8);
         for len in 0..=bytes.len() {
             let one_by_one = bytes[..len].iter().fold(Crc32::NEW, |crc, byte| crc.update(core::slice::from_ref(byte)));

@@ -30,8 +30,8 @@ fn by_twos<E: Copy>(to: &mut [E], from: &[E]) {
 #[inline(always)]
 fn by_vectors<E: Copy>(to: &mut [E], from: &[E]) {
     let bytes = size_of_val(to).min(size_of_val(from));
-    // SAFETY: reads and writes so many bytes, which both slices have; vectors of bytes need no alignment, and what a type that
-    // may be copied has in its bytes may be, too.
+    // SAFETY: reads and writes `bytes` bytes, which both slices have. Vectors of bytes need no alignment. `E` is `Copy`, so its
+    // bytes may be copied.
     unsafe {
         core::arch::asm!(
             "wlstp.8 lr, lr, 3f",

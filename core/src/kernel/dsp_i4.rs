@@ -123,8 +123,8 @@ macro_rules! unit {
 /// `excess` for each group; and words for all blocks.
 unsafe fn add_blocks(frame: &Frame) {
     const { assert!(GROUP_UNITS == 4 && GROUP_WORDS == 17) };
-    // SAFETY: the caller's promise. On the stack lie where `excess` is read, units left, sums, blocks left, x, `excess`, units,
-    // skip. r6, r7 and the stack pointer are restored.
+    // SAFETY: as the caller promises. The stack holds the position in `excess`, the units left, sums, blocks left, x,
+    // `excess`, units and skip. r6, r7 and the stack pointer are restored.
     unsafe {
         core::arch::asm!(
             "push {{r6, r7}}",

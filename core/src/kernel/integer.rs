@@ -67,7 +67,7 @@ mod tests {
     use super::{columns, turns};
 
     #[test]
-    fn turns_sum_what_columns_sum() {
+    fn turns_and_columns_have_the_same_sums() {
         let weights: [[i8; 4]; 24] = core::array::from_fn(|k| [k, 50 * k, 90 * k + 1, 127 * k].map(|w| w as i8));
         let x: [i16; 24] = core::array::from_fn(|k| (k * 25_931) as i16);
         let start = [1, -2, i32::MAX, i32::MIN];

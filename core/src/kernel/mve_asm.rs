@@ -306,7 +306,7 @@ unsafe fn two(frame: &mut Frame) {
 }
 
 /// # Safety
-/// As for [`two`]; of the walks the second is not used.
+/// As for [`two`]; the second walk is not used.
 #[inline(never)]
 unsafe fn one(frame: &mut Frame) {
     // SAFETY: as in `two`.

@@ -59,8 +59,8 @@ const fn rises(values: &[i16]) -> bool {
 /// A loop over fours of units, which may use q0 to q6: r3 and r4 point to the table's middle and one further, lr counts.
 ///
 /// # Safety
-/// The table is read from -512 to 512 elements about its middle, where it has them: indices are saturated to ten bits.
-/// What else the loop reads and writes is what the caller says.
+/// The table must have 512 elements on either side of its middle: indices are saturated to ten bits. All other reads and
+/// writes are those of the caller's loop.
 macro_rules! fours {
     ($middle:expr, $turns:expr, $loop:expr, $($operands:tt)*) => {
         asm!(

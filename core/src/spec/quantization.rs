@@ -93,7 +93,8 @@ pub enum OutputScale {
 pub enum LeastScale {
     /// The greatest weight times the scale of the input.
     Weights,
-    /// As [`Weights`](Self::Weights), and the candidate (the rows of this gate), whose scale is that of the output, fits.
+    /// As [`Weights`](Self::Weights). In addition the candidate, computed from the rows of this gate, must fit: its scale is
+    /// that of the output.
     Candidate(Gate),
     /// The greatest weight of the projection times the scale of the memory.
     Projection,

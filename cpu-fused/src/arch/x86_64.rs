@@ -400,7 +400,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn sum(self, a: __m512) -> f32 {
-        // What this proves includes AVX2.
+        // A CPU with AVX-512 has AVX2.
         Avx2(()).sum(proven!(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a))))
     }
 }

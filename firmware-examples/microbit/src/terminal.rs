@@ -38,7 +38,7 @@ impl<'a, L: Read + Write, const INPUTS: usize, const OUTPUTS: usize> Terminal<'a
         self.say(b"ready\n")?;
         loop {
             let mut buffer = [0; LINE_LEN];
-            let line = self.hear(&mut buffer)?;
+            let line = self.read_line(&mut buffer)?;
             match line {
                 b"restart" => {
                     self.say(b"bye\n")?;
@@ -76,7 +76,7 @@ impl<'a, L: Read + Write, const INPUTS: usize, const OUTPUTS: usize> Terminal<'a
     }
 
     /// The next line without its end. A line that is too long is truncated.
-    fn hear<'b>(&mut self, buffer: &'b mut [u8; LINE_LEN]) -> Option<&'b [u8]> {
+    fn read_line<'b>(&mut self, buffer: &'b mut [u8; LINE_LEN]) -> Option<&'b [u8]> {
         let mut len = 0;
         loop {
             let mut byte = [0];

@@ -7,7 +7,7 @@ use firmware_examples::arch::{below, entry};
 use firmware_examples::{Console, start};
 use tidegate::{Model, State};
 
-// Without what gives and takes f32, which nothing here asks for.
+// Without `f32` conversion at the ports, which this program does not use.
 const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/hello_integer.tgi"))
     .integers_only()
     .expect("hello_integer.tgi is a float image");

@@ -21,7 +21,7 @@ fn main() -> ! {
 fn run() -> Option<()> {
     let mut console = Console::open();
     for clip in &CLIPS {
-        let posteriors = hear(clip)?;
+        let posteriors = process(clip)?;
         let (class, _) = posteriors.iter().enumerate().max_by_key(|&(_, posterior)| posterior)?;
         console.text("clip ");
         console.text(clip.label);
@@ -33,7 +33,7 @@ fn run() -> Option<()> {
 }
 
 /// The posteriors after the first window of a clip.
-fn hear(clip: &Clip) -> Option<[i16; MODEL.output_size()]> {
+fn process(clip: &Clip) -> Option<[i16; MODEL.output_size()]> {
     let (mut memory, mut sound) = ([0; MODEL.state_words()], [0; MFCC.memory_words()]);
     let mut front_end = IntegerFrontEnd::new(&MFCC, &mut sound).ok()?;
     let mut state = State::new(&MODEL, &mut memory).ok()?;

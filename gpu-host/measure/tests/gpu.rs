@@ -4,7 +4,7 @@
 use std::process::Command;
 
 #[test]
-fn without_a_gpu_every_command_says_in_one_line_what_to_do() {
+fn without_a_gpu_every_command_prints_one_line_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("recorded");
     for command in [&["record", "--out", out.to_str().unwrap()][..], &["time"], &["time", "--serve"]] {

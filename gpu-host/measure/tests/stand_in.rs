@@ -28,7 +28,7 @@ fn record(machine: &Machine, environment: &[(&str, &str)]) -> (PathBuf, Said) {
 }
 
 #[test]
-fn every_stack_computes_what_the_cpu_computes() {
+fn every_stack_gives_the_results_of_the_cpu() {
     let machine = Machine::with_cudnn();
     let (folder, said) = record(&machine, &[]);
     assert_eq!((said.code, said.error), (Some(0), Vec::new()));

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bounded_stays_so_however_wrong_its_operand() {
+    fn bounded_functions_stay_bounded_for_any_operand() {
         let lost = Bounded { value: 3.0, error: f64::INFINITY };
         assert!(activate("sigmoid", lost).error < 1.0 && activate("tanh", lost).error < 2.0);
     }

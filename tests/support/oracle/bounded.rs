@@ -206,7 +206,7 @@ impl Bounded {
     /// 1/√a as a square root and a reciprocal, two roundings, where the computed a is never below `least`. If it may be
     /// 0, the error is infinite.
     ///
-    /// 1/√ decreases, so the computed value lies between those of a + e_a and of the greater of a - e_a and `least`.
+    /// 1/√ decreases, so the computed value is between 1/√(a + e_a) and 1/√(max(a - e_a, least)).
     /// The two roundings: (1 + u) / (1 - u) ≤ 1 + γ_2.
     #[must_use]
     pub fn rsqrt(self, least: f64) -> Self {

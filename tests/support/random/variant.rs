@@ -240,9 +240,9 @@ impl Variant {
             CellKind::Pool => {
                 [&["max"][..], &["average"]].map(|options| Self::new(kind, options).fit(Fit::pooled)).to_vec()
             }
-            // Alone it has no output at most steps, which a chain of cells does not expect.
+            // It has no output at most steps, which a chain of cells does not expect.
             CellKind::Window => Vec::new(),
-            // It reads one index, so weights of the wrong row would not show within a bound.
+            // It selects one row by index. The comparison within bounds would not detect a wrong row.
             CellKind::Embedding => Vec::new(),
             CellKind::LayerNorm => {
                 let normalized = |options, fit| Self::new(kind, options).fit(fit).param("epsilon", 1e-3);

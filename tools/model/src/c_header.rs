@@ -92,7 +92,7 @@ mod tests {
     use super::{identifier, literal};
 
     #[test]
-    fn names_and_labels_are_what_c_takes() {
+    fn names_and_labels_are_valid_in_c() {
         assert_eq!(identifier("Kws-2"), "kws_2");
         assert_eq!(identifier("2.kws"), "model_2_kws");
         assert_eq!(identifier("ja\u{df}"), "ja_");

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_leaves_what_was_there() {
+    fn a_failure_leaves_the_old_file_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.bin");
         write_atomically(&path, |out| out.write_all(b"old")).unwrap();

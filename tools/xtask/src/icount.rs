@@ -167,7 +167,7 @@ fn modelled(firmware: &Firmware, table: Table, figures: &[Figure]) -> Result<Vec
     let bytes = fs::read(&path).map_err(about(&path))?;
     let elf = object::File::parse(bytes.as_slice()).map_err(about(&path))?;
     let mut symbols = elf.symbols();
-    // In Rust's mangling the length of the name stands before it.
+    // Rust's mangling puts the length of a name before the name.
     let begin = symbols.find(|symbol| symbol.name().is_ok_and(|name| name.contains("11traced_step")));
     let begin = begin.ok_or_else(|| about(&path)("has no `traced_step`"))?.address();
 

@@ -35,7 +35,7 @@ pub fn run() -> Result<(), Failure> {
                 symbols::neither_panics_nor_allocates(firmware.name, &firmware.elf())
             });
         }
-        // Where floats would be calls: the integer chain has none.
+        // Without an FPU, operations on floats are calls to library functions. The integer chain has none.
         if firmware.name == "kws_stream" && !firmware.machine.has_fpu() {
             total.check(&format!("{what} has no code for floats"), || {
                 symbols::has_no_floats(firmware.name, &firmware.elf())
@@ -141,7 +141,7 @@ impl Total {
         })
     }
 
-    /// What a person may lack, and CI may not.
+    /// Tools are missing: SKIP for a person, a failure in CI.
     fn lacks(&mut self, what: &str, failure: &str) {
         if std::env::var_os("CI").is_some() {
             eprintln!("{failure}");

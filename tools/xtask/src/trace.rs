@@ -136,7 +136,7 @@ Trace 0: 0x7f40 [00000000/00000106/00000010/ff000200] main
 ";
 
     #[test]
-    fn a_call_is_what_is_executed_from_its_first_instruction_to_its_return() {
+    fn a_call_spans_all_instructions_up_to_its_return() {
         let mut trace = Trace::new(0x111);
         let mut calls = LOG.lines().filter_map(|line| trace.line(line));
         let blocks = calls.next().unwrap();

@@ -96,7 +96,9 @@ impl<'a, 'b> IntegerFrontEnd<'a, 'b> {
             Due::Zeros => self.features.fill(0),
             Due::Samples => {
                 let features = self.features.iter_mut();
-                hear(&self.mfcc.settings, &self.mfcc.tables, self.frames.frame(), self.work, features, |value| value);
+                extract(&self.mfcc.settings, &self.mfcc.tables, self.frames.frame(), self.work, features, |value| {
+                    value
+                });
                 self.frames.advance();
             }
         }
@@ -110,7 +112,7 @@ impl<'a, 'b> IntegerFrontEnd<'a, 'b> {
 }
 
 /// Computes the features of a frame, each converted to an `F`.
-pub(super) fn hear<'f, F: 'f>(
+pub(super) fn extract<'f, F: 'f>(
     settings: &MfccSettings,
     tables: &Tables<'_>,
     frame: Frame<'_>,

@@ -25,10 +25,10 @@ pub struct Update<S> {
     cell_clip: f32,
     /// 0 for none.
     preact_clip: f32,
-    /// Of i, f, g, o.
+    /// The activations of i, f, g, o; that of g is the candidate's.
     gates: [Activation; GATES],
     output: Activation,
-    /// Of i, f, g, o: g has none.
+    /// The peepholes of i, f, g, o; g has none.
     peepholes: [Option<Lines<f32>>; GATES],
     pub norms: Option<Norms>,
 }

@@ -49,7 +49,7 @@ pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
     for clip in &CLIPS {
         spotter.reset();
         for sample in clip.samples() {
-            hear(&mut spotter, &[sample], |spotter| {
+            process(&mut spotter, &[sample], |spotter| {
                 console.text("clip ");
                 console.text(clip.label);
                 spotter.print(&mut console);
@@ -70,7 +70,7 @@ pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
         heard += 1;
         let now_ms = (heard * block.len()) as u32 / samples_per_ms;
         console.text(if led.tick(now_ms).ok()? { "led off\n" } else { "" });
-        hear(&mut spotter, &block, |spotter| {
+        process(&mut spotter, &block, |spotter| {
             console.text("at ");
             console.hex(now_ms);
             spotter.print(&mut console);
@@ -87,7 +87,7 @@ pub fn run<S: Spotter>(mut spotter: S) -> Option<()> {
 }
 
 /// Processes samples, and calls `decide` whenever there are posteriors, that is when a window of frames is full.
-fn hear<S: Spotter>(spotter: &mut S, mut samples: &[i16], mut decide: impl FnMut(&mut S)) -> Result<(), StepError> {
+fn process<S: Spotter>(spotter: &mut S, mut samples: &[i16], mut decide: impl FnMut(&mut S)) -> Result<(), StepError> {
     while !samples.is_empty() {
         samples = samples.get(spotter.push(samples)..).unwrap_or_default();
         while let Some(step) = spotter.step() {

@@ -17,7 +17,7 @@ use tidegate_model::score::{Event, Piece, StreamScore, best, score};
 use tidegate_tools::plot::TruthSpan;
 
 use super::calibrate::Calibration;
-use super::listen::hear;
+use super::listen::run_stream;
 use super::sound::{front_end_of, joined, labels_of};
 use super::{Failure, Outcome, grouped, layers};
 
@@ -105,7 +105,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             Piece::Clip(clip) => stream.extend_from_slice(&sounds[clip]),
         }
     }
-    let heard = hear(&model, &model_file, &stream)?;
+    let heard = run_stream(&model, &model_file, &stream)?;
     let rate = sample_rate as f32;
     let truth: Vec<TruthSpan<'_>> = plan
         .placed()

@@ -91,7 +91,7 @@ fn ranges_come_from_an_index_a_folder_or_an_input_file() {
         assert_ne!(here.read("x.tgi"), here.read("index.tgi"), "{file}");
     }
     assert!(pack(&yes_flac(), "x.tgi").contains("022cd682_nohash_0.flac;"));
-    // A model whose state is endless hears the clips as one stream.
+    // A model with an endless state processes the clips as one stream.
     here.succeed(&["pack", &gru, "-o", "endless.tgi", "--calibrate", "clips.csv", "--schedule", "endless"]);
 }
 
@@ -231,7 +231,7 @@ fn a_report_lists_every_value() {
     assert_eq!((&input["name"], &input["rule"], &input["seen"]), (&"Mfcc".into(), &"minmax".into(), &input["range"]));
     assert_eq!(input["saturated"], 0);
     assert!(input["snr_db"].is_null(), "the front end gives whole units: {input}");
-    // The logits are cut off where a tenth of them lies, and say so.
+    // The logits are clipped at their 90th percentile, and the report says so.
     let logits = value("layers", 1);
     assert_eq!(logits["rule"], "percentile=90");
     assert!(logits["range"].as_f64() < logits["seen"].as_f64(), "{logits}");

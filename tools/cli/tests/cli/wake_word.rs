@@ -55,7 +55,7 @@ fn words(folder: &Path) -> Vec<(PathBuf, String)> {
     index.lines().skip(1).map(row).collect()
 }
 
-/// Writes these clips as an index, and as the stream that `eval --stream` hears of it, in which only `word` is a keyword.
+/// Writes the clips as an index, and returns the stream that `eval --stream` makes of it. Only `word` is a keyword.
 fn stream(here: &Workplace, clips: &[(PathBuf, String)], word: &str) -> StreamPlan {
     let mut index = "file,label\n".to_owned();
     let (mut lens, mut sounds) = (Vec::new(), Vec::new());
@@ -145,7 +145,7 @@ fn a_stream_of_clips_is_listened_to_as_the_page_says() {
         let found = ["keywords", "right", "missed", "false_alarms"].map(|field| scored[field].clone());
         assert_eq!(found, [keywords, right, missed, false_alarms].map(Value::from));
 
-        // A clip by itself, zeros in front of what it lacks.
+        // A single clip, padded with zeros at its start.
         let (clip, (file, _)) = all.iter().enumerate().find(|(_, (_, other))| other == word).unwrap();
         here.succeed(&["run", "marvin.tgi", "--input", &file.display().to_string(), "--output", "p.npy"]);
         let (_, output) = read_tensors(&here.path("p.npy")).unwrap().pop_first().unwrap();

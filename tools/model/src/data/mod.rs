@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_decoder_that_panics_is_a_damaged_file_and_is_not_heard() {
+    fn a_panic_of_a_decoder_is_a_damaged_file_and_prints_nothing() {
         thread_local!(static HEARD: Cell<u32> = const { Cell::new(0) });
         let report = panic::take_hook();
         panic::set_hook(Box::new(move |info| {

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_means_what_its_framework_says() {
+    fn a_name_has_the_meaning_of_its_framework() {
         let of = |names: Names, x: f32| names.activation("hard_sigmoid").map(|activation| activation.apply(x));
         assert_eq!(of(Names::Keras2, 1.0), Some(0.7));
         assert!(of(Names::Keras3, 1.0).is_some_and(|y| (y - 4.0 / 6.0).abs() < 1e-7));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn unknown_names_have_no_activation() {
         assert_eq!(Names::Keras3.activation("mish"), None);
         assert_eq!(Names::Functions.activation("linear"), None);
         assert_eq!(Names::Functions.activation("leaky_relu"), None);

@@ -42,8 +42,8 @@ impl Axis {
         Some(Placed { before, after, positions: room.checked_div(self.stride)? + 1 })
     }
 
-    /// Places the kernel with so many zeros that with stride 1 it has a position for each pixel. An odd zero is at the
-    /// end.
+    /// Places the kernel with padding that gives stride 1 one position for each pixel. If the number of zeros is odd, the
+    /// end has one more.
     pub fn same(self) -> Option<Placed> {
         let last = self.length.checked_sub(1)?.checked_div(self.stride)?.checked_mul(self.stride)?;
         let zeros = last.checked_add(self.covers()?)?.saturating_sub(self.length);

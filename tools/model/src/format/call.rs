@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_a_list_of_what_it_holds() {
+    fn a_list_is_parsed_with_its_elements() {
         assert_eq!(
             parsed("MultiRNNCell([GRUCell(4), LSTMCell(3, activation='relu')])"),
             json!(["MultiRNNCell", {"cells": ["GRUCell(4)", "LSTMCell(3, activation='relu')"]}])
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused() {
+    fn anything_but_a_call_is_refused() {
         for text in ["", "LSTMCell", "LSTMCell(", "LSTMCell(5", "LSTMCell(5))", "LSTMCell(5, 6)", "LSTMCell(x)", "(5)"]
         {
             assert!(Call::parse(text).is_err(), "{text:?}");

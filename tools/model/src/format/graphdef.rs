@@ -230,7 +230,7 @@ impl TensorProto {
     /// Shape and values of a `DT_INT32` or `DT_INT64` constant.
     ///
     /// # Errors
-    /// Those of [`TensorProto::floats`].
+    /// The errors of [`TensorProto::floats`].
     pub fn ints(&self) -> Result<(Vec<usize>, Vec<i64>), String> {
         let shape = self.dims()?;
         let data = match self.dtype {
@@ -244,7 +244,7 @@ impl TensorProto {
     /// The single value of a `DT_BOOL` constant.
     ///
     /// # Errors
-    /// Those of [`TensorProto::floats`].
+    /// The errors of [`TensorProto::floats`].
     pub fn flag(&self) -> Result<bool, String> {
         match *self.values(&self.dims()?, &self.bool_val, |[byte]| byte != 0)? {
             [flag] => Ok(flag),

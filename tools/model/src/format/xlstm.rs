@@ -102,7 +102,7 @@ fn cell(case: &mut Case<'_>, state: &str) -> Result<Layer> {
     for number in ["", "_b", "_r", "_w", "_g", "_s", "_a"] {
         must_be(case, &format!("dtype{number}"), "float32")?;
     }
-    // It follows from the function.
+    // `num_states` follows from the function.
     case.size("num_states")?;
     case.units("num_gates", GATES)?;
     let layer = slstm(case.tensor("_recurrent_kernel_")?, case.tensor("_bias_")?)?;

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_what_its_rule_says() {
+    fn a_range_follows_its_rule() {
         // 1 to 1000, and one outlier.
         let values: Vec<f32> = (1..=1000).map(|k| k as f32 * if k % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let one_off = seen(&[values.as_slice(), &[-1e6]].concat());

@@ -110,7 +110,7 @@ pub fn import(index: &[u8], path: &Path, options: &Options) -> Result<Imported> 
 /// Like [`import`], but `open` opens the shards, given the number of the shard and the number of shards.
 ///
 /// # Errors
-/// Those of [`import`] and those of `open`.
+/// The errors of [`import`] and of `open`.
 pub fn import_parts<R: Read + Seek>(
     index: &[u8],
     name: &str,

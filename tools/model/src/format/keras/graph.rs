@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_call_comes_after_what_it_reads() {
+    fn each_call_comes_after_the_calls_that_it_reads() {
         let graph = json!({
             "sum": [[["b", 0, 0, {}], ["a", 1, 0, {}]]],
             "a": [[["x", 0, 0, {}]], [["b", 0, 0, {}]]],
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_with_more_than_tensors_is_refused() {
+    fn a_call_with_arguments_other_than_tensors_is_refused() {
         let graph = json!({"a": [[["x", 0, 0, {"initial_state": [["b", 0, 1]]}]]]});
         assert!(order(&graph, "a").unwrap_err().contains("initial_state"));
         assert!(order(&json!({"a": [[["x", 0, 0, {"training": false, "mask": null}]]]}), "a").is_ok());

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_must_say_what_its_place_says() {
+    fn a_name_must_agree_with_its_position() {
         let of = |name: &str, class: &str| Variable {
             name: name.into(),
             path: String::new(),

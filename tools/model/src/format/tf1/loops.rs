@@ -170,7 +170,7 @@ impl<'g> Evaluator<'g> {
         }])
     }
 
-    /// The sequence of what `value`, in the body of the loop with this Merge, is in each iteration.
+    /// The values that `value`, in the body of the loop with this Merge, has in all iterations, as a sequence.
     pub(super) fn lifted(&mut self, merge: usize, value: Id, turns: Dim) -> Result<Id, String> {
         let frame = self.frame_number(self.graph.nodes[merge].inputs[0].node)?;
         sequence::of_loop(&mut self.arena, frame, value, turns, 0)
