@@ -13,17 +13,11 @@ use crate::shell::{cargo, root, run as run_command, shown};
 /// Files that every package must contain.
 const FILES: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// The packages' workspace. Its profile is the repository's, so that compiled dependencies are shared.
+/// The packages' workspace.
 const WORKSPACE: &str = "\
 [workspace]
 resolver = \"3\"
 members = [\"tidegate*\"]
-
-[profile.release]
-debug = \"line-tables-only\"
-
-[profile.release.build-override]
-debug = false
 
 [patch.crates-io]
 ";
