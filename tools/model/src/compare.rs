@@ -1,6 +1,9 @@
 //! Comparison of an image with its canonical model in `f32`: the error of every layer, and the share of integers that
 //! are saturated.
 
+use std::ops::Range;
+
+use tidegate::internals::backend::Turn;
 use tidegate::{Model, Values};
 
 use crate::backend::Engine;
@@ -54,7 +57,11 @@ impl Difference {
 
     /// The signal-to-noise ratio as text.
     pub fn ratio(&self) -> String {
-        if self.noise == 0.0 { "equal".to_owned() } else { format!("{:.1} dB", self.snr_db()) }
+        match (self.values, self.noise) {
+            (0, _) => "no values".to_owned(),
+            (_, 0.0) => "equal".to_owned(),
+            _ => format!("{:.1} dB", self.snr_db()),
+        }
     }
 
     fn add(&mut self, got: &[f32], expected: &[f32]) {
@@ -139,9 +146,9 @@ impl Comparison {
         }
     }
 
-    /// Runs both over a sequence, `[steps, size]` for each input, as one endless run from a zero state. `stepped` is
-    /// called after each step with the comparison so far. Returns the last outputs, the image's first; they are empty
-    /// if no step had an output.
+    /// Runs both over a sequence, `[steps, size]` for each input, from a zero state, with the schedules of the engines,
+    /// which must be the same. `stepped` is called after each step with the comparison so far. Returns the last
+    /// outputs, the image's first; `None` if no step had an output.
     ///
     /// # Errors
     /// If the inputs do not fit the model.
@@ -152,7 +159,7 @@ impl Comparison {
         inputs: &[&[f32]],
         mut stepped: impl FnMut(&Self),
     ) -> Result<Option<[Vec<f32>; 2]>, RunError> {
-        let (image, reference) = (image.into().endless(), reference.into().endless());
+        let (image, reference) = (image.into(), reference.into());
         let words = |engine: &Engine<'_>| vec![0; engine.model().state_words()];
         let (mut image_memory, mut reference_memory) = (words(&image), words(&reference));
         let units = Units::of(image.model());
@@ -161,14 +168,15 @@ impl Comparison {
         let mut reference = Running::new(&reference, &mut reference_memory);
         let sizes: Vec<usize> = image.model.inputs().map(|port| port.size).collect();
         let steps = step_count(inputs, &sizes);
-        let mut expected: Vec<Vec<f32>> = vec![Vec::new(); reference.model.nodes().count()];
-        let mut last = None;
+        let mut expected = vec![Expected::default(); reference.model.nodes().count()];
+        let (mut last, mut clock) = (None, 0);
         for step in 0..=steps {
             let given = if step < steps {
                 let rows = rows(inputs, &sizes, step);
                 self.add_inputs(&rows, &units, image.model.numeric().is_integer());
                 let given = self.step(&mut image, &mut reference, &rows, &units, &places, &mut expected)?;
-                self.add_states(&image, &reference, &units);
+                self.add_states(&image, &reference, &units, clock);
+                clock = image.model.schedule().tick(clock);
                 self.steps += 1;
                 given
             } else {
@@ -194,19 +202,20 @@ impl Comparison {
         rows: &[&[f32]],
         units: &Units,
         places: &[usize],
-        expected: &mut [Vec<f32>],
+        expected: &mut [Expected],
     ) -> Result<bool, RunError> {
-        expected.iter_mut().for_each(Vec::clear);
+        expected.iter_mut().for_each(Expected::clear);
         let reference_gives = reference.step(rows, |node, values| {
             if let Values::F32(values) = values {
-                expected[node].extend_from_slice(values);
+                expected[node].push(values);
             }
         })?;
         let gives = image.step(rows, |node, values| {
             let Some(layer) = places.iter().position(|&place| place == node) else { return };
+            let expected = expected[layer].next();
             match values {
-                Values::F32(values) => self.layers[layer].add(values, &expected[layer]),
-                Values::I16(values) => self.layers[layer].add_integers(values, units.nodes[node], &expected[layer]),
+                Values::F32(values) => self.layers[layer].add(values, expected),
+                Values::I16(values) => self.layers[layer].add_integers(values, units.nodes[node], expected),
             }
         })?;
         Ok(gives && reference_gives)
@@ -224,17 +233,56 @@ impl Comparison {
         }
     }
 
-    fn add_states(&mut self, image: &Running<'_, '_>, reference: &Running<'_, '_>, units: &Units) {
-        for (of, (node, unit)) in self.states.iter_mut().zip(&units.cells) {
-            let Some(expected) = reference.state.part(reference.model, node, CELL_STATE) else { continue };
-            if image.model.numeric().is_integer() {
-                let range = image.model.state_range(node, CELL_STATE);
-                let got = range.and_then(|range| image.state.values_i16().get(range)).unwrap_or_default();
-                of.add_integers(got, *unit, expected);
-            } else if let Some(got) = image.state.part(image.model, node, CELL_STATE) {
-                of.add(got, expected);
+    /// Adds the cell states of the windows that ran at `clock`.
+    fn add_states(&mut self, image: &Running<'_, '_>, reference: &Running<'_, '_>, units: &Units, clock: u32) {
+        let schedule = image.model.schedule();
+        for window in (0..schedule.states()).filter(|&window| schedule.turn(window, clock) != Turn::Rest) {
+            for (of, (node, unit)) in self.states.iter_mut().zip(&units.cells) {
+                let Some(expected) = place(reference.model, node, window) else { continue };
+                let Some(expected) = reference.state.values().get(expected) else { continue };
+                let Some(got) = place(image.model, node, window) else { continue };
+                if image.model.numeric().is_integer() {
+                    of.add_integers(image.state.values_i16().get(got).unwrap_or_default(), *unit, expected);
+                } else {
+                    of.add(image.state.values().get(got).unwrap_or_default(), expected);
+                }
             }
         }
+    }
+}
+
+/// The range of a node's cell state in the values of a model's states. Each window has its own.
+fn place(model: &Model<'_>, node: &str, window: u32) -> Option<Range<usize>> {
+    let Range { start, end } = model.state_range(node, CELL_STATE)?;
+    let behind = window as usize * model.state_elements();
+    Some(behind + start..behind + end)
+}
+
+/// The outputs of a node of the reference in one step: a row for each window that ran.
+#[derive(Clone, Debug, Default)]
+struct Expected {
+    values: Vec<f32>,
+    row_len: usize,
+    /// Number of values that [`next`](Self::next) has returned.
+    taken: usize,
+}
+
+impl Expected {
+    fn clear(&mut self) {
+        self.values.clear();
+        self.taken = 0;
+    }
+
+    fn push(&mut self, row: &[f32]) {
+        self.values.extend_from_slice(row);
+        self.row_len = row.len();
+    }
+
+    /// The next row; empty behind the last.
+    fn next(&mut self) -> &[f32] {
+        let row = self.taken..self.taken + self.row_len;
+        self.taken = row.end;
+        self.values.get(row).unwrap_or_default()
     }
 }
 

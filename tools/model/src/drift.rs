@@ -22,8 +22,8 @@ fn all(comparison: &Comparison) -> impl Iterator<Item = &Difference> {
 }
 
 impl Drift {
-    /// Runs an image and its model over a sequence, `[steps, size]` for each input, as one endless run from a zero
-    /// state.
+    /// Runs an image and its model over a sequence, `[steps, size]` for each input, from a zero state, with the
+    /// schedules of the engines.
     ///
     /// # Errors
     /// If the inputs do not fit the model.

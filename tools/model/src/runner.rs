@@ -115,7 +115,8 @@ pub struct Sequence {
     pub outputs: Vec<Vec<f32>>,
     /// Indices of these steps. The output of an incomplete window at the end has the number of all steps.
     pub steps: Vec<usize>,
-    /// For each node, `[steps, size]`.
+    /// For each node, `[rows, size]`: a row for every step, or with a schedule for every step of each window. Nodes
+    /// behind the last one with a state run only in steps with an output.
     pub layers: Vec<Vec<f32>>,
     /// The state after the last step, in the format of [`State::save`].
     pub state: Vec<u8>,
@@ -177,8 +178,9 @@ impl<'m, 's> Running<'m, 's> {
     }
 }
 
-/// Runs a whole sequence as one endless run, from a zero or a saved state. `inputs` holds `[steps, size]` for each
-/// input of the model. An incomplete window at the end is evaluated as it is.
+/// Runs a whole sequence from a zero or a saved state, with the schedule of the engine. `inputs` holds `[steps, size]`
+/// for each input of the model. An incomplete window of a network without a schedule, such as a bidirectional one, is
+/// evaluated as it is.
 ///
 /// # Errors
 /// If a saved state or the inputs do not fit the model, or outputs and layers of all steps together are more than
@@ -197,10 +199,9 @@ pub fn run_part<'m>(
 }
 
 fn run_to(engine: &Engine<'_>, inputs: &[&[f32]], saved: Option<&[u8]>, ends: bool) -> Result<Sequence, RunError> {
-    let engine = engine.endless();
     let model = engine.model();
     let mut memory = vec![0; model.state_words()];
-    let mut running = Running::new(&engine, &mut memory);
+    let mut running = Running::new(engine, &mut memory);
     if let Some(saved) = saved {
         running.state.restore(saved)?;
     }
@@ -248,7 +249,7 @@ pub fn classify<'m>(engine: impl Into<Engine<'m>>, mfcc: &Mfcc<'_>, samples: &[i
     let engine = engine.into();
     let model = engine.model();
     let features = heard_features(model.schedule(), mfcc, samples)?;
-    let outputs = run(&engine, &[&features], None)?.outputs;
+    let outputs = run(engine.endless(), &[&features], None)?.outputs;
     let classes = model.output_size();
     Ok(outputs.first().and_then(|output| output.rchunks(classes.max(1)).next()).unwrap_or_default().to_vec())
 }

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser};
-use tidegate::{Model, Numeric};
+use tidegate::{Model, Numeric, Schedule};
 use tidegate_model::backend::Engine;
 use tidegate_model::canonical::{self, MAX_SIZE};
 use tidegate_model::load::{self, ImageBuffer, Settings};
 
 use super::Failure;
+use super::sound::schedule_text;
 
 /// Backends that run a model.
 #[derive(Clone, Copy, Default, ValueEnum)]
@@ -58,6 +59,28 @@ impl ArchArgs {
             binds: self.bind.clone(),
             ..Settings::default()
         }
+    }
+}
+
+/// Whether the schedule of a model applies.
+#[derive(clap::Args)]
+pub struct EndlessArg {
+    /// Ignore the schedule of the model: run it as one endless state, unlike a device
+    #[arg(long)]
+    pub endless: bool,
+}
+
+impl EndlessArg {
+    /// The engine with the schedule of its model, or without it.
+    pub fn of<'m>(&self, engine: Engine<'m>) -> Engine<'m> {
+        if !self.endless {
+            return engine;
+        }
+        let schedule = engine.model().schedule();
+        if schedule != Schedule::Endless {
+            eprintln!("warning: --endless: a device runs {}, so its results differ", schedule_text(schedule));
+        }
+        engine.endless()
     }
 }
 

@@ -5,24 +5,25 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate::Model;
+use tidegate::{Model, Schedule};
 use tidegate_model::canonical::Tensor;
 use tidegate_model::data::{DataError, is_audio, one_line, prepare_tensors, read_audio_at, read_tensors};
 use tidegate_model::output::{Pending, prepare};
 use tidegate_model::runner::{self, clip_features};
 use tidegate_model::score::best;
 
-use super::args::ModelArgs;
+use super::args::{EndlessArg, ModelArgs};
 use super::sound::front_end_of;
 use super::{Failure, Outcome, check_outputs, graph, row_text};
 
-/// Runs a model on a sequence, step by step, from a zero or saved state
+/// Runs a model on a sequence, step by step, from a zero or saved state, with its schedule
 ///
 /// The input is [steps, features] in .npy, .npz, .safetensors or .csv, or sound (.wav, .flac) for a model with a front
 /// end. The tensors of .npz and .safetensors have the names of the inputs; the other formats hold one tensor without a
-/// name. The output is [rows, classes], with a row for every step that has an output. Without --output it is printed
-/// with the numbers of the steps. A partial window at the end is processed too, unless --state-out is given, because
-/// then the sequence continues.
+/// name. The output is [rows, classes], with a row for every step that has an output: every step of a model with an
+/// endless state, the last step of each window of a model with a schedule. Without --output it is printed with the
+/// numbers of the steps. If a network needs the whole sequence, such as a bidirectional one, a partial sequence at the
+/// end is processed too, unless --state-out is given, because then the sequence continues.
 ///
 /// For an ONNX graph, inputs and outputs are the tensors of the graph, including batches, states and sequence_lens. If
 /// the graph has no time dimension, the input has an additional first dimension for the steps.
@@ -52,6 +53,8 @@ pub struct Args {
     /// File to write the state after the last step to
     #[arg(long, value_name = "FILE")]
     state_out: Option<PathBuf>,
+    #[command(flatten)]
+    endless: EndlessArg,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -73,7 +76,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => None,
         Some(file) => Some(fs::read(file).map_err(|error| DataError::io(file, "read", error))?),
     };
-    let engine = args.model.backend.engine(&model);
+    let engine = args.endless.of(args.model.backend.engine(&model));
     let sequence = match args.state_out {
         None => runner::run(&engine, &inputs, saved.as_deref()),
         Some(_) => runner::run_part(&engine, &inputs, saved.as_deref()),
@@ -169,7 +172,8 @@ fn sequence(tensor: Tensor, size: usize, name: &str, file: &Path) -> Result<Vec<
 
 fn print(model: &Model<'_>, outputs: &BTreeMap<String, Tensor>, steps: &[usize], out: &mut dyn Write) -> Outcome {
     if steps.is_empty() {
-        writeln!(out, "no output: the input is shorter than the window of the model")?;
+        let remedy = if model.schedule() == Schedule::Endless { "" } else { "; --endless runs without windows" };
+        writeln!(out, "no output: the input is shorter than the window of the model{remedy}")?;
     }
     let labels: Vec<&str> = model.labels().collect();
     for (name, tensor) in outputs {

@@ -4,25 +4,25 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tidegate::Numeric;
 use tidegate::internals::node::Node;
+use tidegate::{Numeric, Schedule};
 use tidegate_model::compare::{Comparison, Difference, common_layers};
 use tidegate_model::data::read_index_files;
 use tidegate_model::drift::Drift;
 use tidegate_model::load::{self, Settings};
 use tidegate_tools::plot::{Curves, curves};
 
-use super::args::{ArchArgs, Backend};
+use super::args::{ArchArgs, Backend, EndlessArg};
 use super::run::read_inputs;
 use super::sound::{front_end_of, stream_features};
 use super::{Failure, Outcome, check_outputs};
 
 /// Compares an image with the model that it was packed from, layer by layer, on an input
 ///
-/// Runs the image, and the model in f32, on the same sequence from a zero state without a schedule. Prints the largest
-/// error and the signal-to-noise ratio of every layer, every cell state and the output, and the number of saturated
-/// integers. The clips of an index are joined into one stream, as in `eval --stream`. An hour of sound shows whether
-/// errors accumulate.
+/// Runs the image, and the model in f32, on the same sequence from a zero state, both with the schedule of the image, as
+/// a device does. Prints the largest error and the signal-to-noise ratio of every layer, every cell state and the
+/// output, and the number of saturated integers. The clips of an index are joined into one stream, as in
+/// `eval --stream`. An hour of sound shows whether errors accumulate.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   tidegate verify gru_s.tgi --against assets/hello_edge/GRU_S.pb \\
@@ -51,6 +51,8 @@ pub struct Args {
     /// SVG file to draw the signal-to-noise ratios over time to
     #[arg(long, value_name = "SVG")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    endless: EndlessArg,
     /// Backend that runs image and model
     #[arg(long, value_enum, default_value_t)]
     backend: Backend,
@@ -72,10 +74,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => read_inputs(&image, &args.image, what)?,
     };
     let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
-    let engines = [&image, &reference].map(|model| args.backend.engine(model));
+    let reference = reference.with_schedule(image.schedule()).map_err(|error| Failure::of(&args.against, error))?;
+    let (image_engine, reference_engine) = (args.backend.engine(&image), args.backend.engine(&reference));
+    let engines = if args.endless.endless {
+        [args.endless.of(image_engine), reference_engine.endless()]
+    } else {
+        [image_engine, reference_engine]
+    };
     let drift = Drift::run(&engines[0], &engines[1], &inputs).map_err(|error| Failure::of(what, error))?;
     if drift.whole.output.values == 0 {
-        return Err(Failure::of(what, "ends before the model gives an output: give more steps"));
+        let remedy = match image.schedule() {
+            Schedule::Windows { frames, .. } if !args.endless.endless => {
+                format!("at least {frames} steps, or --endless to run without windows")
+            }
+            _ => "more steps".to_owned(),
+        };
+        return Err(Failure::of(what, format!("ends before the model gives an output: give {remedy}")));
     }
     if let Some(file) = &args.plot {
         let settings = image.front_end().map(|mfcc| *mfcc.settings());

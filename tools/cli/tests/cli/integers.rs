@@ -236,7 +236,8 @@ fn a_report_lists_every_value() {
     assert_eq!(logits["rule"], "percentile=90");
     assert!(logits["range"].as_f64() < logits["seen"].as_f64(), "{logits}");
     let saturation = logits["saturation"].as_f64().unwrap();
-    assert!((0.02..0.12).contains(&saturation), "{logits}");
+    // Three clips have 36 logits. The range is that of the logits at every step of a window.
+    assert!((0.02..0.5).contains(&saturation), "{logits}");
     assert!(text.contains(&format!("{:.4} % at an end", 100.0 * saturation)), "{text}");
 }
 

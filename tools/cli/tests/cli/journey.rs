@@ -1,7 +1,7 @@
 //! From the shipped graph to events, with every file in between.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 use tidegate_model::canonical::{Canonical, Tensor};
@@ -109,20 +109,24 @@ fn a_saved_state_continues_bit_for_bit() {
     let rows = |range: std::ops::Range<usize>| -> Vec<f32> {
         range.flat_map(|step| (0..10).map(move |k| ((step * 10 + k) as f32 * 0.7).sin() * 5.0)).collect()
     };
-    for (name, range) in [("all.npy", 0..20), ("first.npy", 0..7), ("rest.csv", 7..20)] {
+    // Windows of 25 steps, every 6: they end at steps 24, 30 and 36.
+    for (name, range) in [("all.npy", 0..40), ("first.npy", 0..27), ("rest.csv", 27..40)] {
         let tensor = Tensor { shape: vec![range.len(), 10], data: rows(range) };
         write_tensors(&here.path(name), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
     }
-    here.succeed(&["run", "g.tgi", "--input", "all.npy", "--output", "all_out.npy", "--state-out", "all.state"]);
-    here.succeed(&["run", "g.tgi", "--input", "first.npy", "--output", "first_out.csv", "--state-out", "first.state"]);
-    let rest = ["run", "g.tgi", "--input", "rest.csv", "--output", "rest_out.npz"];
-    here.succeed(&[&rest[..], &["--state-in", "first.state", "--state-out", "rest.state"]].concat());
     let values = |name: &str| read_tensors(&here.path(name)).unwrap().into_values().next().unwrap();
-    let (all, first, rest) = (values("all_out.npy"), values("first_out.csv"), values("rest_out.npz"));
-    assert_eq!((&all.shape[..], &first.shape[..], &rest.shape[..]), (&[20, 12][..], &[7, 12][..], &[13, 12][..]));
-    let bits = |data: &[f32]| data.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-    assert_eq!(bits(&all.data), bits(&[first.data, rest.data].concat()));
-    assert_eq!(here.read("all.state"), here.read("rest.state"));
+    for (endless, rows) in [(&[][..], [3, 1, 2]), (&["--endless"], [40, 27, 13])] {
+        let run = |args: &[&str]| assert!(here.run(&[&["run", "g.tgi"], args, endless].concat()).status.success());
+        run(&["--input", "all.npy", "--output", "all_out.npy", "--state-out", "all.state"]);
+        run(&["--input", "first.npy", "--output", "first_out.csv", "--state-out", "first.state"]);
+        let rest = ["--input", "rest.csv", "--output", "rest_out.npz", "--state-in", "first.state"];
+        run(&[&rest[..], &["--state-out", "rest.state"]].concat());
+        let all @ [whole, first, rest] = &["all_out.npy", "first_out.csv", "rest_out.npz"].map(values);
+        assert_eq!(all.each_ref().map(|part| part.shape[0]), rows);
+        let bits = |data: &[f32]| data.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&whole.data), bits(&[&first.data[..], &rest.data].concat()));
+        assert_eq!(here.read("all.state"), here.read("rest.state"));
+    }
 }
 
 #[test]
@@ -138,10 +142,75 @@ fn the_format_of_a_sound_does_not_matter() {
     let printed = here.succeed(&["run", &gru_pb(), "--input", "yes.wav"]);
     assert_eq!(printed, here.succeed(&["run", &gru_pb(), "--input", &yes]));
     assert!(printed.lines().last().unwrap().ends_with("  yes"), "{printed}");
-    here.succeed(&["run", &gru_pb(), "--input", "yes.wav", "--output", "y.npy", "--layers", "layers.safetensors"]);
-    let layers = read_tensors(&here.path("layers.safetensors")).unwrap();
-    assert_eq!(layers.len(), 3);
-    assert!(layers.values().all(|layer| layer.shape[0] == 25));
+}
+
+/// A second of sound is one window of 25 frames. The layers behind the GRU run at its end only. The GRU also runs in the
+/// windows that begin at frames 6, 12, 18 and 24: 25 + 19 + 13 + 7 + 1 rows.
+#[test]
+fn a_run_follows_the_schedule_and_endless_says_that_it_does_not() {
+    let here = Workplace::new();
+    let (gru, yes) = (gru_pb(), yes_flac());
+    let run = ["run", &gru, "--input", &yes, "--output", "y.npy", "--layers", "layers.safetensors"];
+    let rows = || {
+        let mut rows: Vec<usize> =
+            read_tensors(&here.path("layers.safetensors")).unwrap().values().map(|layer| layer.shape[0]).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let done = here.run(&run);
+    assert!(done.status.success() && done.stderr.is_empty());
+    assert_eq!(rows(), [1, 1, 65]);
+    let last = |name: &str| {
+        let data = read_tensors(&here.path(name)).unwrap().into_values().next().unwrap().data;
+        data[data.len() - 12..].to_vec()
+    };
+    let scheduled = last("y.npy");
+    let done = here.run(&[&run[..], &["--endless"]].concat());
+    let warning = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        warning.contains("a device runs windows of 25 frames every 6") && warning.lines().count() == 1,
+        "{warning}"
+    );
+    assert_eq!(rows(), [25, 25, 25]);
+    assert_eq!(last("y.npy"), scheduled);
+
+    let few = Tensor { shape: vec![7, 10], data: vec![0.5; 70] };
+    write_tensors(&here.path("few.npy"), &[(UNNAMED.to_owned(), few)].into()).unwrap();
+    let printed = here.succeed(&["run", &gru, "--input", "few.npy"]);
+    assert!(printed.starts_with("no output: ") && printed.contains("--endless"), "{printed}");
+}
+
+/// In windows, `verify` compares the outputs that a device gives. One endless state of LSTM_S, which was trained on single
+/// seconds, grows over a minute until integers cannot follow.
+#[test]
+fn verify_follows_the_schedule() {
+    let here = Workplace::new();
+    let (lstm, index) = (shipped("hello_edge/LSTM_S.pb"), shipped("speech_commands/index.csv"));
+    let verify = |image: &str, more: &[&str]| -> Value {
+        let verify = ["verify", image, "--against", &lstm, "--index", &index, "--json"];
+        let Output { status, stdout, .. } = here.run(&[&verify[..], more].concat());
+        assert!(status.success());
+        serde_json::from_slice(&stdout).unwrap()
+    };
+    // Rows of windows that run at the same time are compared with each other, not across windows.
+    here.succeed(&["pack", &lstm, "-o", "f.tgi", "--numeric", "f32"]);
+    let itself = verify("f.tgi", &[]);
+    for value in itself["layers"].as_array().unwrap().iter().chain(itself["states"].as_array().unwrap()) {
+        assert_eq!(value["max_abs_error"], 0.0, "{value}");
+    }
+    assert_eq!(itself["states"].as_array().unwrap().len(), 1, "{itself}");
+
+    here.succeed(&["pack", &lstm, "-o", "l.tgi", "--calibrate", &index]);
+    let (windows, endless) = (verify("l.tgi", &[]), verify("l.tgi", &["--endless"]));
+    let ratio = |found: &Value| found["snr_db"].as_f64().unwrap();
+    assert!(ratio(&windows) > ratio(&endless) + 6.0, "{windows} in windows, {endless} endless");
+    let saturated = |found: &Value| found["states"][0]["saturation"].as_f64().unwrap();
+    assert!(saturated(&windows) == 0.0 && saturated(&endless) > 0.0, "{windows} in windows, {endless} endless");
+
+    let few = Tensor { shape: vec![7, 10], data: vec![0.5; 70] };
+    write_tensors(&here.path("few.npy"), &[(UNNAMED.to_owned(), few)].into()).unwrap();
+    let short = ["verify", "l.tgi", "--against", &lstm, "--input", "few.npy"];
+    here.refuse(&short, "few.npy", &["ends before the model gives an output", "at least 25 steps, or --endless"]);
 }
 
 #[test]

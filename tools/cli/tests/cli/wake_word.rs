@@ -150,7 +150,7 @@ fn a_stream_of_clips_is_listened_to_as_the_page_says() {
         here.succeed(&["run", "marvin.tgi", "--input", &file.display().to_string(), "--output", "p.npy"]);
         let (_, output) = read_tensors(&here.path("p.npy")).unwrap().pop_first().unwrap();
         let expected = reference[&format!("prob/{word}")].data[clip];
-        assert_eq!(output.shape, [29, 1]);
-        assert!((output.data[28] - expected).abs() <= 1e-4, "{} is not {expected}", output.data[28]);
+        assert_eq!(output.shape, [1, 1]);
+        assert!((output.data[0] - expected).abs() <= 1e-4, "{} is not {expected}", output.data[0]);
     }
 }
