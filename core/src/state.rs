@@ -35,8 +35,8 @@ impl Owner {
 }
 
 impl Model<'_> {
-    /// Checks that a state of `words` words belongs to this model. The id is the packer's: two images may share one and
-    /// yet need states of different lengths.
+    /// Checks that a state of `words` words belongs to this model. The id comes from the packer: two images may have
+    /// the same id and yet need states of different lengths.
     pub(crate) fn check_owner(&self, owner: Owner, words: usize) -> Result<(), StepError> {
         let own = owner == Owner::of(self) && words == self.state_words();
         if own { Ok(()) } else { Err(StepError::OtherState) }
