@@ -8,7 +8,7 @@ use std::{
 
 use crate::data::error::DataError;
 
-/// A file that is written but does not have its final name yet. Dropping it deletes it.
+/// A written file that does not have its final name yet. Dropping it deletes the file.
 #[derive(Debug)]
 #[must_use]
 pub struct Pending {

@@ -48,7 +48,7 @@ pub struct Args {
 
 /// Maximum number of classes, because a confusion matrix has a count for each pair.
 const MOST_CLASSES: usize = 4096;
-/// The class of all clips without the only label of a model.
+/// The class of all clips that do not have the only label of a model.
 const OTHER: &str = "_other_";
 
 /// Labeled clips, and the rule that maps posteriors to a class.

@@ -45,7 +45,7 @@ fn run_gives_the_output_of_the_framework() {
     let here = Workplace::new();
     let expected = checkpoint(&here, "tf1_checkpoint", "classifier");
     near(&run(&here, &["--arch", "arch.json"]).data, &expected.data);
-    // A row for each step that gives one: the window's at its end, a strided convolution's every other step.
+    // One row for each step that has an output: a window at its end, a strided convolution at every other step.
     let expected = checkpoint(&here, "tf1_checkpoint", "bidirectional_gru");
     let steps = expected.shape[0];
     let given = run(&here, &["--arch", "arch.json", "--window", &steps.to_string()]);

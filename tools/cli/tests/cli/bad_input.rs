@@ -216,7 +216,7 @@ fn a_window_of_days_is_refused() {
     );
 }
 
-/// Root may write to every ordinary folder, so the test uses folders of the kernel.
+/// Root may write to every ordinary folder, so the test uses folders of kernel file systems.
 #[test]
 fn outputs_that_cannot_be_written_leave_nothing() {
     let here = Workplace::new();
@@ -357,7 +357,7 @@ fn a_port_name_cannot_control_the_terminal() {
         let at = image.windows(from.len()).position(|bytes| bytes == from).unwrap();
         image[at..at + to.len()].copy_from_slice(to);
     }
-    // CRC-32 of every byte but its own.
+    // CRC-32 of every byte except those of the checksum.
     let bytes = image[..28].iter().chain(&image[32..]);
     let crc = bytes.fold(!0_u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
@@ -382,7 +382,7 @@ fn canonical_models_of_a_wrong_shape_are_refused() {
     let cut = ["pack", "cut.safetensors", "-o", "x.tgi"];
     here.refuse(&cut, "cut.safetensors", &["is not a readable safetensors file", "import the original model again"]);
 
-    // Written around `Canonical::to_bytes`, which refuses.
+    // The file is written without `Canonical::to_bytes`, which would refuse it.
     let (name, tensor) = model.tensors.iter().find(|(_, tensor)| tensor.shape.len() == 2).unwrap();
     let (rows, cols) = (tensor.shape[0], tensor.shape[1]);
     let (from, to) = (format!("\"shape\":[{rows},{cols}]"), format!("\"shape\":[{cols},{rows}]"));

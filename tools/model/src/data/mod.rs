@@ -1,5 +1,5 @@
-//! Data that goes into a model and comes out of it: tensors, audio, and indices of clips, in common file formats. Model
-//! files do not belong here.
+//! Inputs and outputs of models: tensors, audio, and indices of clips, in common file formats. Model files do not
+//! belong here.
 //!
 //! Files are not trusted: they may have at most 512 MiB, no declared length is used before the bytes are there, and any
 //! content results in a value or a [`DataError`].
@@ -186,7 +186,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     decoded.map_err(|_| "is damaged: the decoder stumbled over it".into())
 }
 
-/// Describes the damage of a zip archive to readers who do not know the format. Most errors are one kind of `damage`.
+/// Describes the damage of a zip archive for users who do not know the format. `damage` describes most errors.
 pub(crate) fn zip_damage(error: &zip::result::ZipError, damage: &str) -> String {
     use zip::result::ZipError as E;
     match error {

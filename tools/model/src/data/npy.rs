@@ -23,7 +23,7 @@ const ALIGNMENT: usize = 64;
 /// Reads one array.
 pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, Reason> {
     let (text, data) = split(bytes)?;
-    // The list of fields in the place of a type.
+    // A list of fields takes the place of the type.
     if text.windows(2).any(|two| two == b"[(") {
         return Err("is a structured array; only plain numbers are read".into());
     }
@@ -117,7 +117,7 @@ impl<'a> Python<'a> {
         number.parse().ok()
     }
 
-    /// Whole numbers in parentheses. A single one has a comma behind it.
+    /// Whole numbers in parentheses. A single number is followed by a comma.
     fn tuple(&mut self) -> Option<Vec<usize>> {
         let mut numbers = Vec::new();
         self.take("(")?;

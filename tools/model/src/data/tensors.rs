@@ -11,7 +11,7 @@ use super::{
 };
 use crate::canonical::Tensor;
 
-/// Describes the damage of a file to readers who do not know the format.
+/// Describes the damage of a file for users who do not know the format.
 pub(crate) fn damage(error: &SafeTensorError) -> String {
     use SafeTensorError as E;
     match error {
