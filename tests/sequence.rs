@@ -148,7 +148,7 @@ fn hold<P: Sample>(backend: &dyn Backend<P>, rng: &mut Rng) {
     let mut states = Batch::new(model, batch, &mut memory).expect("the memory has the batch's own length");
     assert_eq!((states.len(), states.is_empty()), (batch, batch == 0));
     for mut state in states.states() {
-        // As after some steps, because a window counts its rows among its values.
+        // The state is one after some steps, because a window stores its number of rows among its values.
         let before = rng.below(4);
         let x: Vec<Vec<P>> = model.inputs().map(|port| P::draw(rng, before * port.size)).collect();
         let mut y: Vec<Vec<P>> = model.outputs().map(|port| vec![P::ZERO; before * port.size]).collect();
