@@ -348,7 +348,7 @@ impl fmt::Display for ParseActivationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnknownName => "there is no activation of this name",
-            Self::BadParameters => "an activation's parameters are finite numbers, as many as it has: affine(1,0)",
+            Self::BadParameters => "an activation needs all of its parameters, as finite numbers: affine(1,0)",
         })
     }
 }

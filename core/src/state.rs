@@ -261,7 +261,9 @@ impl fmt::Display for RestoreError {
             Self::NotAState => write!(f, "not a saved state"),
             Self::OtherModel => write!(f, "another model saved this state"),
             Self::OtherForm => write!(f, "saved in another numeric, layout, schedule or version"),
-            Self::Truncated { needed, given } => write!(f, "{given} bytes, a state of this model has {needed}"),
+            Self::Truncated { needed, given } => {
+                write!(f, "{given} bytes given, but a state of this model has {needed}")
+            }
             Self::Damaged { stored, computed } => {
                 write!(f, "damaged: checksum {computed:08x}, saved as {stored:08x}")
             }

@@ -179,6 +179,6 @@ impl Case {
     }
 
     fn tensor(&self, name: &str) -> Result<&Tensor, Stop> {
-        self.tensors.get(name).ok_or_else(|| unsupported(format!("{name:?} is not there in a type that is read")))
+        self.tensors.get(name).ok_or_else(|| unsupported(format!("{name:?} does not exist in a supported type")))
     }
 }

@@ -27,7 +27,7 @@ pub enum IntegerDetectorError {
 impl core::fmt::Display for IntegerDetectorError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
-            Self::Scale { found } => write!(f, "detector: posteriors that count in {found:e}, not in 2^-15"),
+            Self::Scale { found } => write!(f, "detector: the scale of the posteriors is {found:e}, but must be 2^-15"),
             Self::Memory(error) => error.fmt(f),
         }
     }

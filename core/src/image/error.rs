@@ -164,7 +164,7 @@ impl ImageError {
                 of_node(node).with("a row of tensor {} is shifted by more than 31 bits", &[tensor as usize])
             }
             Self::BadMemory { node, state, work } => {
-                of_node(node).with("the record must say {} elements of state and {} of scratch", &[state, work])
+                of_node(node).with("the record must state {} elements of state and {} of scratch", &[state, work])
             }
             Self::BadFactor { node, tensor } => {
                 of_node(node).with("a factor of tensor {} is not 1, 2, 4, 8 or 16", &[tensor as usize])
@@ -229,7 +229,7 @@ pub struct Misaligned {
 
 impl fmt::Display for Misaligned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an image must start on a multiple of 16 bytes; this one is {} past it", self.remainder)
+        write!(f, "an image must start on a multiple of 16 bytes; this one starts {} bytes after one", self.remainder)
     }
 }
 

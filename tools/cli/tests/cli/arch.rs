@@ -107,7 +107,11 @@ fn an_invalid_or_unused_architecture_is_refused() {
     let given = ["inspect", "model.ckpt", "--arch", "other.json"];
     here.refuse(&given, "other.json", &["there is no such file"]);
     here.write("other.json", "{\n \"inputs\": [],\n \"layer\": []}");
-    here.refuse(&given, "other.json", &["is no architecture: unknown field `layer`", "line 3", "docs/architecture.md"]);
+    here.refuse(
+        &given,
+        "other.json",
+        &["is not an architecture: unknown field `layer`", "line 3", "docs/architecture.md"],
+    );
     let text = String::from_utf8(here.read("arch.json")).unwrap();
     here.write("other.json", text.replace("\"relu\"", "\"relus\""));
     here.refuse(

@@ -29,7 +29,7 @@ fn missing_files_and_folders_are_refused() {
         &["eval", &gru, "--index", "FILE"],
     ];
     for command in commands {
-        for (name, reason) in [("missing", "there is no such file"), ("folder", "is a folder; a file is wanted")] {
+        for (name, reason) in [("missing", "there is no such file"), ("folder", "is a folder, but a file is needed")] {
             let args: Vec<String> = command.iter().map(|arg| arg.replace("FILE", name)).collect();
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let file = args.iter().find(|arg| arg.starts_with(name)).unwrap();
@@ -104,7 +104,7 @@ fn sounds_in_another_format_are_refused() {
     let flac = fs::read(yes_flac()).unwrap();
     here.write("cut.flac", &flac[..flac.len() / 2]);
     for (file, reason) in [
-        ("fast.wav", "is 44100 Hz mono, 16-bit PCM; this model listens to 16000 Hz mono"),
+        ("fast.wav", "is 44100 Hz mono, 16-bit PCM; this model needs 16000 Hz mono"),
         ("stereo.wav", "is 16000 Hz stereo"),
         ("coarse.wav", "is 16000 Hz mono, 8-bit PCM"),
         ("text.wav", "is neither .wav nor .flac"),
@@ -165,7 +165,7 @@ fn tables_and_tensors_of_a_wrong_shape_are_refused() {
     }
     write_tensors(&here.path("in.npy"), &matrix([2, 10])).unwrap();
     let odd = ["run", &gru, "--input", "in.npy", "--output", "x.txt"];
-    here.refuse(&odd, "x.txt", &["has no extension that can be written: .npy"]);
+    here.refuse(&odd, "x.txt", &["has no supported extension: .npy"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn indices_and_labels_that_do_not_match_are_refused() {
         (String::new(), ["is empty; a header with file and label", ""]),
         ("file,word\na.wav,yes\n".into(), ["line 1: the header has no column `label`", "it has: file, word"]),
         ("file,label\na.wav,yes\n".into(), ["line 2: a.wav: there is no such file", "relative to the index"]),
-        (format!("file,label\n{clip},maybe\n"), ["label \"maybe\" is none of the model's", "yes no up down"]),
+        (format!("file,label\n{clip},maybe\n"), ["label \"maybe\" is not one of the model's", "yes no up down"]),
         (format!("file,label\n{clip}\n"), ["line 2: has 1 columns", ""]),
         ("file,label\n".into(), ["lists no clips", ""]),
     ] {
@@ -227,7 +227,7 @@ fn outputs_that_cannot_be_written_leave_nothing() {
     let yes = yes_flac();
     for (place, reason) in [
         ("none/x", "there is no folder none: make it with `mkdir -p none`"),
-        ("folder", "is a folder; a file name is wanted"),
+        ("folder", "is a folder, but a file name is needed"),
         ("file/x", "file is a file, not a folder; give another path"),
         ("/proc/x", "the folder /proc cannot be written to"),
         ("/dev/full", "cannot be written: No space left on device"),

@@ -145,7 +145,7 @@ fn bad_calibration_data_is_refused_by_name() {
     here.refuse(&calibrate, "--calibrate", &["is only for integers, not for f32"]);
     here.write("index.csv", format!("file,label\n{},hello\n", yes_flac()));
     let evaluate = ["pack", &gru, "-o", "g.tgi", "--calibrate", "index.csv", "--evaluate", "index.csv"];
-    here.refuse(&evaluate, "index.csv", &["label \"hello\" is none of the model's"]);
+    here.refuse(&evaluate, "index.csv", &["label \"hello\" is not one of the model's"]);
 }
 
 #[test]

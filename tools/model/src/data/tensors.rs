@@ -53,7 +53,7 @@ fn element(dtype: Dtype) -> Result<Element, Reason> {
         Dtype::BF16 => Element::Bf16,
         Dtype::F32 => Element::F32,
         Dtype::F64 => Element::F64,
-        other => return Err(format!("holds {other:?}; real numbers of 8 to 64 bits are read").into()),
+        other => return Err(format!("holds {other:?}, but only real numbers of 8 to 64 bits are supported").into()),
     })
 }
 

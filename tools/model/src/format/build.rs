@@ -52,7 +52,7 @@ impl Builder<'_> {
         };
         let (mut all_last, mut all_steps) = (true, true);
         for name in outputs {
-            let value = values.get(name).ok_or_else(|| wrong(format!("output {name:?} is no layer")))?;
+            let value = values.get(name).ok_or_else(|| wrong(format!("output {name:?} is not a layer")))?;
             all_steps &= value.sequence && value.source.rows().is_none();
             all_last &= !value.sequence || value.source.rows().is_some();
             needs_window_if(value.pace < pace, format_args!("output {name:?} beside a slower one"))?;
