@@ -82,7 +82,7 @@ fn a_file_of_another_format_is_refused_in_one_line() {
     for (name, why) in [
         ("b.npy", "is named .npy, but begins like .npz"),
         ("c.npy", "is not an .npy file: save the array with `numpy.save`"),
-        ("d.txt", "is none of"),
+        ("d.txt", "is not an .npy, .npz"),
         ("e.safetensors", "is not a whole .safetensors"),
         ("no\nsuch.npy", "no such file"),
         ("x.wav", "is sound"),

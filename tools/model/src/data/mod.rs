@@ -191,7 +191,7 @@ pub(crate) fn zip_damage(error: &zip::result::ZipError, damage: &str) -> String 
     use zip::result::ZipError as E;
     match error {
         E::UnsupportedArchive(_) | E::CompressionMethodNotSupported(_) => {
-            format!("its compression is not supported ({error})")
+            format!("it is an unsupported kind of zip archive ({error})")
         }
         _ => damage.to_owned(),
     }
