@@ -174,7 +174,7 @@ fn indices_and_labels_that_do_not_match_are_refused() {
     let gru = gru_pb();
     let clip = yes_flac();
     for (text, parts) in [
-        (String::new(), ["is empty; a header with file and label", ""]),
+        (String::new(), ["is empty, but needs a header with file and label", ""]),
         ("file,word\na.wav,yes\n".into(), ["line 1: the header has no column `label`", "it has: file, word"]),
         ("file,label\na.wav,yes\n".into(), ["line 2: a.wav: there is no such file", "relative to the index"]),
         (format!("file,label\n{clip},maybe\n"), ["label \"maybe\" is not one of the model's", "yes no up down"]),
