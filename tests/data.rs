@@ -82,7 +82,7 @@ fn a_file_of_another_format_is_refused_in_one_line() {
     for (name, why) in [
         ("b.npy", "is named .npy, but begins like .npz"),
         ("c.npy", "is not an .npy file: save the array with `numpy.save`"),
-        ("d.txt", "is none of"),
+        ("d.txt", "is not an .npy, .npz"),
         ("e.safetensors", "is not a whole .safetensors"),
         ("no\nsuch.npy", "no such file"),
         ("x.wav", "is sound"),
@@ -105,7 +105,7 @@ fn sound_is_read_unchanged_and_unsupported_sound_is_described() {
 
     write_wav(&path("b.wav"), 44_100, 2, 16, 100);
     let error = read_audio_at(&path("b.wav"), 16_000).unwrap_err().to_string();
-    assert!(error.contains("is 44100 Hz stereo, 16-bit PCM; this model listens to 16000 Hz mono"), "{error}");
+    assert!(error.contains("is 44100 Hz stereo, 16-bit PCM; this model needs 16000 Hz mono"), "{error}");
     assert!(error.ends_with("-b 16 -e signed-integer -r 16000 -c 1 OUT.wav`"), "{error}");
     write_wav(&path("c.wav"), 16_000, 1, 24, 100);
     assert!(read_audio(&path("c.wav")).unwrap_err().to_string().contains("24-bit"));
@@ -127,7 +127,7 @@ fn an_index_names_the_line_that_is_wrong() {
     let path = folder.path().join("i.csv");
     let here = path.display();
     for (text, why) in [
-        ("", format!("{here}: is empty; a header with file and label is wanted")),
+        ("", format!("{here}: is empty, but needs a header with file and label")),
         ("file,word\ni.csv,yes\n", format!("{here}: line 1: the header has no column `label`; it has: file, word")),
         ("file,label,file\n", format!("{here}: line 1: has two columns `file`")),
         ("file,label\n", format!("{here}: lists no clips")),

@@ -164,7 +164,7 @@ fn summary() -> String {
     table
 }
 
-/// Whether hosts have a kernel for all variants of a cell in a numeric, for some, or for none.
+/// States whether hosts have a kernel for all, some or no variants of a cell in a numeric.
 fn kernels(kind: CellKind, numeric: Numeric) -> &'static str {
     let mut rng = Rng::new(80);
     let packed: Vec<bool> = Variant::all()
@@ -283,12 +283,12 @@ fn thousands(number: u64) -> String {
     text
 }
 
-/// Checks the text between the marks `<!-- {what} -->` and `<!-- end of {what} -->` of a file, or writes it.
+/// Checks the text between the marks `<!-- {what} -->` and `<!-- end of {what} -->` of a file, or overwrites it.
 fn holds(file: &str, what: &str, expected: &str) {
     between(file, what, expected, |found| found == format!("\n{expected}\n"));
 }
 
-/// The same, where `is_right` judges the text.
+/// [`holds`] with the check `is_right` in place of equality.
 fn between(file: &str, what: &str, expected: &str, is_right: impl Fn(&str) -> bool) {
     let path = repository().join(file);
     let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -370,7 +370,7 @@ fn node_format(kind: CellKind) -> String {
     format!("## {} `{}`\n\n{}{integer}{byte}", kind.code(), spec.name, lists.collect::<String>())
 }
 
-/// The fields of an integer numeric, where they differ.
+/// The fields in an integer numeric that differ.
 fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String {
     let presence = |presence: Presence| match presence {
         Presence::With(option) if option >= CURVE => {

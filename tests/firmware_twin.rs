@@ -79,7 +79,7 @@ fn lines(numeric: Numeric) -> Vec<String> {
     lines
 }
 
-/// A model that `tidegate-gpu train` trained decides here as in the firmware, and as `tidegate eval` counts.
+/// A model trained by `tidegate-gpu train` makes the same decisions here, in the firmware and in `tidegate eval`.
 #[test]
 fn firmware_and_host_decide_alike_with_the_trained_model() {
     let image = ImageBuffer::new(&std::fs::read(repository("assets/keywords/keywords.tgi")).unwrap());

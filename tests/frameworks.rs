@@ -117,7 +117,7 @@ fn case(golden: &Path) -> Result<(Canonical, BTreeMap<String, Tensor>), String> 
     Ok((imported.model, read_tensors(golden).map_err(|error| text(&error))?))
 }
 
-/// The largest difference of a model's output.
+/// Runs a model and returns the largest difference of its output.
 fn run(golden: &Path) -> Result<f32, String> {
     let (model, tensors) = case(golden)?;
     let (inputs, expected) = (ports(&tensors, "input"), ports(&tensors, "output"));

@@ -1,4 +1,4 @@
-//! The streaming front end, compared with TensorFlow's features of real speech, and under damage.
+//! The streaming front end, compared with TensorFlow's features of real speech, and with damaged sections.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn flac(path: &Path) -> Vec<i16> {
     reader.samples().map(|sample| i16::try_from(sample.unwrap()).unwrap()).collect()
 }
 
-/// The reference is `AudioSpectrogram` and `Mfcc` of TensorFlow 2.21; both limits are our own.
+/// The reference is `AudioSpectrogram` and `Mfcc` of TensorFlow 2.21; both limits were chosen here.
 #[test]
 fn features_match_those_of_tensorflow() {
     let Some(data) = data::folder("features_match_those_of_tensorflow") else { return };
@@ -153,7 +153,7 @@ fn mel_bands_without_a_bin_of_their_own_are_refused() {
     assert!(matches!(settings.write(&mut bytes), Err(FrontEndError::MelEdge { .. })));
 }
 
-/// Sections with up to four changed words are refused, or compute finite features of the loudest signal and of silence.
+/// A section with up to four changed words is refused, or gives finite features for the loudest signal and for silence.
 #[test]
 fn a_damaged_section_is_refused_or_computes_features() {
     let rng = &mut Rng::new(11);

@@ -1,4 +1,5 @@
-//! The integer front end: compared with its twin bit by bit, with the formulas on real speech, and under damage.
+//! The integer front end: compared bit by bit with its twin, with the formulas on real speech, and with damaged
+//! sections.
 
 use tidegate::{
     BufferTooSmall, ImageError, Numeric, Sequence, State, StepError,
@@ -256,7 +257,7 @@ fn wrong_tables_are_refused_with_their_position() {
     }
 }
 
-/// Sections with up to four changed words are refused, or compute features of the loudest signal and of silence.
+/// A section with up to four changed words is refused, or gives features for the loudest signal and for silence.
 #[test]
 fn a_damaged_section_is_refused_or_computes_features() {
     let rng = &mut Rng::new(12);

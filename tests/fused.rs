@@ -24,7 +24,7 @@ thread_local! {
 /// Counts the allocations and the bytes in use of each thread.
 struct Counting;
 
-// SAFETY: every call is passed on unchanged to the system's allocator; counting allocates nothing.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting does not allocate.
 #[expect(unsafe_code, reason = "only an allocator can count allocations")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -113,8 +113,7 @@ fn sequences_and_batches_that_fill_vectors_and_blocks_equal_stepping() {
     }
 }
 
-/// Different lengths, masks, resets, and remainders of every block, on one thread and split over as many shares as
-/// there are threads.
+/// Covers different lengths, masks, resets, and remainders of every block, on one thread and divided among several.
 #[test]
 fn several_threads_give_the_bits_of_one_thread() {
     let mut rng = Rng::new(47);

@@ -118,7 +118,7 @@ fn the_corpus_of_parse_then_step_passes() {
     assert!(flagged.replay(|data| parse_then_step(data) == Outcome::Ran) >= flagged.seeds.len(), "a seed is refused");
 }
 
-/// Nodes chosen by random bytes, many of each kind.
+/// Runs nodes that random bytes choose, many of each kind.
 #[test]
 fn nodes_that_random_bytes_choose_run() {
     let mut rng = Rng::new(21);

@@ -1,5 +1,5 @@
-//! Runs every golden case: results of the frameworks themselves, compared with importer, packer, `core` and the f64
-//! oracle. `cargo test --release -p tidegate-tests --test golden -- --nocapture`
+//! Runs every golden case: compares results of the frameworks with those of importer, packer and `core` together, and
+//! of the f64 oracle. `cargo test --release -p tidegate-tests --test golden -- --nocapture`
 
 use std::path::{Path, PathBuf};
 

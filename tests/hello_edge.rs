@@ -19,8 +19,8 @@ const CLIPS: usize = 1680;
 /// Largest allowed difference from TensorFlow's count of correct clips. A borderline clip may fall on either side.
 const F32_CLIPS: usize = 3;
 const F16_CLIPS: usize = 8;
-/// Largest logit error in f32 from audio. TensorFlow's features differ from ours in their last bits, its cells hardly
-/// at all.
+/// Largest logit error in f32 from audio. TensorFlow's features differ from those of Tidegate in their last bits, its
+/// cells hardly at all.
 const FROM_AUDIO: f32 = 2e-3;
 const FROM_FEATURES: f32 = 1e-4;
 

@@ -20,7 +20,7 @@ use tidegate_tests::exact::Exact;
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 /// The calibration clips: eight training clips of each class.
 const CALIBRATION: &str = include_str!("data/calibration.txt");
-/// By numeric: how many fewer clips than in f32 may be correct, and the percentage of decisions that must equal those
+/// For each numeric: by how many clips it may be worse than f32, and the percentage of decisions that must equal those
 /// of f32.
 const BARS: [(Numeric, usize, f64); 2] = [(Numeric::I8x16, 8, 97.0), (Numeric::I4x16, 50, 0.0)];
 
@@ -141,8 +141,8 @@ const MOST_SATURATED: f64 = 5e-4;
 const ENDLESS: [(&str, Option<f32>); 2] = [("GRU_S", None), ("LSTM_S", Some(30.0))];
 /// Largest ratio of the integers' error to the error of f32 with weights rounded to eight bits. The two errors are
 /// independent and the second is no greater than the first. A network feeds either error back for equally long, but if
-/// errors of 16-bit arithmetic accumulated, integers would fall behind. This is a guard; a bias too small to show here
-/// shows in the test of every step below.
+/// errors of 16-bit arithmetic accumulated, integers would fall behind. This test is a safeguard: the test of every
+/// step below detects even smaller biases.
 const MOST_OF_ROUNDING: f64 = std::f64::consts::SQRT_2;
 
 /// A model with one endless state, and an hour of sound for it.
@@ -375,7 +375,7 @@ fn no_rounding_is_biased_over_an_hour_of_one_state() {
             let (mean, most) = (errors.mean(), errors.most(tests));
             assert!(mean.abs() <= most, "{name}, unit {unit}: the mean error is {mean}, at most {most}");
         }
-        // One unit would be enough.
+        // A single unit would suffice.
         assert!(2 * shown > errors.len(), "{name}: rounding down does not show");
     }
 }

@@ -183,7 +183,7 @@ fn a_model_larger_than_the_address_space_is_refused() {
     }
 }
 
-/// One pixel under every tap of a large kernel: an image of 300 bytes with a step of several days.
+/// A large kernel covers one pixel with every tap: an image of 300 bytes whose step would take several days.
 #[test]
 fn a_step_that_would_take_too_long_is_refused() {
     let mut model = pool_of_one_pixel(60_000);
@@ -264,7 +264,7 @@ fn excessive_work_is_skipped_even_if_no_weight_shows_it() {
         fuzz::parse_then_step(&[&[0], image.get()].concat())
     };
     let draw = Draw { weights: 1.0, biases: true };
-    // One pixel under every tap of a wide kernel.
+    // A wide kernel that covers one pixel with every tap.
     for (taps, expected) in [(64, Outcome::Ran), (512, Outcome::TooLarge)] {
         assert_eq!(tried(&pool_of_one_pixel(taps)), expected, "{taps} taps");
     }

@@ -139,7 +139,7 @@ fn an_unknown_op_is_refused_with_its_node() {
     node(&mut nodes, "Output-Layer/MatMul").op = "LRN".into();
     let name = node(&mut nodes, "Output-Layer/MatMul").name.clone();
     let message = tf1::import_graph(&nodes, "x", None).unwrap_err().to_string();
-    assert_eq!(message, format!("node '{name}' has op LRN, which this importer does not read"));
+    assert_eq!(message, format!("node '{name}' has op LRN, which this importer does not support"));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn refused_soon(what: &str, graph: &Graph) -> String {
     line
 }
 
-/// A prefix that ends behind a node whose output nothing else needs is a valid graph.
+/// A prefix that ends after a node whose output no other node needs is a valid graph.
 #[test]
 fn every_prefix_of_a_graph_is_refused() {
     for name in ["dynamic_gru", "bidirectional_lstm", "static_lstm", "block_lstm", "keras_gru_unrolled"] {
@@ -83,7 +83,7 @@ fn deep_graphs_and_graphs_that_double_are_refused_quickly() {
         graph.ints("begin", &[2], &[0, 1]).ints("size", &[2], &[-1, 2]).node("end", "Slice", &["n90", "begin", "size"]);
         refused_soon(op, &graph);
     }
-    // Features that double at each step by concatenation, behind an activation that prevents the concatenations from
+    // Features that double at each step by concatenation, after an activation that prevents the concatenations from
     // being merged.
     let mut graph = Graph::of_input(&[-1, 4]);
     graph.ints("axis", &[], &[1]);

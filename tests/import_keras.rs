@@ -235,7 +235,7 @@ fn lattice(levels: usize) -> Vec<u8> {
     }
     let root = Group { links: last, ..Group::default() };
     let mut bytes = file(&root);
-    // Each `b` gets the target of the `a` beside it: the eight bytes behind the name.
+    // Each `b` gets the target of the `a` beside it: the eight bytes after the name.
     let targets: Vec<usize> = (96..bytes.len() - 13).filter(|&at| bytes[at..at + 5] == [1, 8, 0, 1, b'a']).collect();
     for at in targets {
         let a: Vec<u8> = bytes[at + 5..at + 13].to_vec();

@@ -45,8 +45,8 @@ fn metadata(path: &Path) -> HashMap<String, String> {
     SafeTensors::read_metadata(&bytes).unwrap().1.metadata().clone().unwrap_or_default()
 }
 
-/// The largest difference of a model's outputs as a fraction of the tolerance, which is `tolerance` times the largest
-/// value if that exceeds 1.
+/// The largest difference of a model's outputs, as a fraction of the tolerance. The tolerance is `tolerance`, times the
+/// largest value if that exceeds 1.
 fn off(model: &Path, inputs: &Tensors, expected: &Tensors, tolerance: f32) -> f32 {
     let name = model.display();
     let options = Options { onnx: Given { offered: inputs.clone(), ..Given::NONE }, ..Options::default() };
@@ -289,7 +289,7 @@ fn unsupported_features_are_refused_by_name() {
         refused(&bytes, &ALONE, reason);
     }
     refused(&encoded(&lstm()), &import::described(r#"{"inputs": [], "layers": []}"#), "--arch");
-    // An initial state that would have to be part of the model.
+    // A constant initial state, which would have to be part of the model.
     let begins = graph(|graph| {
         graph.initializer.push(floats("H", &[1, 1, 4]));
         graph.node[0].input.extend(["".into(), "H".into()]);

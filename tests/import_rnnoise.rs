@@ -152,7 +152,7 @@ fn files_that_are_not_rnnoise_are_refused_by_name() {
         (words("42 1 0 ", "42 1 0 128 "), r#"number 4, of input_dense's weights, is "128""#),
         (words("42 1 0 ", "42 1 0 one\u{7}two "), r#"is "one\u{7}two""#),
         ([text(&whole, TINY), vec![0xff]].concat(), "there are other bytes than text below its first line"),
-        (b"DNNw\0\0\0\0".to_vec(), "a weights blob of RNNoise 0.2 or of Opus, which is not read"),
+        (b"DNNw\0\0\0\0".to_vec(), "a weights blob of RNNoise 0.2 or of Opus, which is not supported"),
     ] {
         let line = import::line(&import(&bytes, &ALONE).expect_err("it must be refused"), 1024);
         assert!(line.contains(reason), "{reason:?} is not in: {line}");

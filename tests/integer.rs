@@ -20,7 +20,7 @@ use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
 use tidegate_tests::twin::Twin;
 
 const ONE: f64 = 32768.0;
-/// One, two, odd, a block and one more, two vectors of sixteen and one more.
+/// One, two, an odd number, a block and one more, two vectors of sixteen and one more.
 const SIZES: [usize; 6] = [1, 2, 3, 5, 17, 33];
 
 #[test]
@@ -64,8 +64,8 @@ fn inverse_roots_keep_their_stated_error_over_every_mantissa() {
     assert!(worst <= ROOT_MAX_ERROR);
 }
 
-/// Bound: q of n values are off by less than 1, and the standard deviation is at least 2^13.5 / √n. That gives (1 + |y|
-/// / 2) √n / 2^13.5, plus the errors of the root and the shifts.
+/// The bound: each q is off by less than 1, and the standard deviation of n values is at least 2^13.5 / √n. This gives
+/// (1 + |y| / 2) √n / 2^13.5, plus the errors of the root and the shifts.
 #[test]
 fn normalized_values_are_within_a_derived_bound_of_f64() {
     let mut rng = Rng::new(4);
@@ -98,7 +98,7 @@ fn normalized_values_are_within_a_derived_bound_of_f64() {
         }
     }
     println!("{tried} values use {worst:.2} of their bound at most");
-    // Nothing panics, whatever is normalized: differences that wrap, and no values.
+    // No input panics, not even differences that wrap or an empty slice.
     for values in [&[][..], &[i32::MIN], &[i32::MIN, i32::MAX], &[i32::MAX, i32::MIN, 0, -1]] {
         for exponent in [i32::MIN, -64, 0, 18, 19, 64, i32::MAX] {
             let moments = Moments::of(values.iter().copied(), Epsilon { mantissa: u32::MAX, exponent });
@@ -129,9 +129,9 @@ fn image(model: &Canonical, ranges: &Ranges, numeric: Numeric, layout: Layout) -
     ImageBuffer::new(&pack_with(model, numeric, ranges, layout).unwrap())
 }
 
-/// The greatest weight over the carried values, divided by 127: first among the sums whose scale is a power of two
-/// whatever the activations, then among all sums. In a GRU the candidate may share the scale of the carried values.
-/// `None` if no growing value is carried, or if it shares the scale.
+/// The greatest weight over the carried values, divided by 127: first among the sums whose scale is a power of two with
+/// any activation, then among all sums. In a GRU the candidate may share the scale of the carried values. `None` if no
+/// growing value is carried, or if it shares the scale.
 fn over_carried(model: &Canonical) -> Option<(f64, f64)> {
     let node = &model.architecture.nodes[0];
     let most = |weights: &[f32]| weights.iter().fold(0.0, |most, &weight| f64::max(most, weight.abs().into())) / 127.0;
@@ -149,7 +149,7 @@ fn over_carried(model: &Canonical) -> Option<(f64, f64)> {
     }
 }
 
-/// Lower bound of the output's scale: 16 bits reach a little beyond the observed range.
+/// Lower bound of the output's scale: the 16-bit range extends slightly beyond the observed range.
 fn of_unit(ranges: &Ranges) -> f64 {
     1.05 * f64::from(ranges.of("n0")) / 32767.0
 }
@@ -239,15 +239,15 @@ fn every_cell_matches_its_twin_in_every_layout() {
         }
     }
     println!("{seen:?}, and {refused} that grew without bound");
-    // These are in the networks of `integer_layers`.
+    // The networks of `integer_layers` test these.
     let apart = [CellKind::Window, CellKind::Embedding];
     let forms = CellKind::ALL.iter().filter(|kind| kind.integer_spec().is_some() && !apart.contains(kind));
     let mut each = forms.flat_map(|kind| Numeric::INTEGER.map(|numeric| (numeric.name(), kind.spec().name)));
     assert!(each.all(|of| seen.contains_key(&of)), "every cell with an integer form: {seen:?}");
 }
 
-/// -32768 is not a valid value of a port, so a step may compute anything from it. But the step ends, in every layout,
-/// and after a reset everything is as before.
+/// -32768 is not a valid value of a port, so the output of such a step is unspecified. But the step ends, in every
+/// layout, and a reset restores the initial state.
 #[test]
 fn an_invalid_port_value_is_harmless() {
     let mut rng = Rng::new(8);

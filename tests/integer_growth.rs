@@ -1,5 +1,5 @@
-//! Unbounded activations, whose range no output shows: a node's scales follow the calibrated range, and a range that it
-//! cannot represent is reported.
+//! Unbounded activations, whose range is not visible in any output: a node's scales follow the calibrated range, and a
+//! range that it cannot represent is reported.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -112,7 +112,7 @@ fn a_layer_that_streams_along_time_equals_the_layer_over_the_whole_sequence_bit_
             let pool = matches!(cell, "max" | "average");
             let filters = if cell == "conv" { 4 } else { size };
             let kind = if pool { "pool" } else { cell };
-            // A pool ignores padding, but not a window's zeros.
+            // A pool ignores padding, but not the zeros of a window.
             let prefill = if pool { 0 } else { prefill };
             let cols = kernel * if cell == "conv" { size } else { 1 };
             let (weights, bias) = (rng.numbers(filters * cols, 1.0), rng.numbers(filters, 1.0));

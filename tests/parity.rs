@@ -12,7 +12,7 @@ use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain, draw_state};
 use tidegate_tests::tolerance::{each_within, same_bits};
 
-/// One, two, odd, a block and one more, and a power of two.
+/// One, two, an odd number, a block and one more, and a power of two.
 const SIZES: [usize; 6] = [1, 2, 3, 5, 17, 64];
 /// Small, usual, and large enough to saturate every gate.
 const WEIGHTS: [f32; 3] = [0.1, 1.5, 30.0];

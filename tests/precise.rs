@@ -20,8 +20,8 @@ const FROM_AUDIO: f32 = 1e-4;
 /// Frames in a window, and features in a frame.
 const FRAMES: usize = 29;
 const FEATURES: usize = 13;
-/// Row k of the features belongs to clip k, whatever the tensor `clip` says: the first coefficients are the energies of
-/// that clip.
+/// Row k of the features belongs to clip k, even where the tensor `clip` states another index: the first coefficients
+/// are the energies of clip k.
 const CLIPS_WITH_FEATURES: usize = 84;
 
 /// The data folder, or `None` after printing why the test is skipped. Without --release, an hour of sound takes too
@@ -143,8 +143,9 @@ fn wake_words_are_recognized_in_sound_as_by_tensorflow() {
     }
 }
 
-/// Pushed in blocks of any length, a stream makes every decision bit for bit as its window alone does, with zeros in
-/// front if the stream was shorter. Windows that begin less often make the same decisions where they end.
+/// A stream that is pushed in blocks of any length makes every decision bit for bit as the window alone does, with
+/// leading zeros if the stream is shorter than the window. Windows that start less often make the same decisions where
+/// they end.
 #[test]
 fn a_stream_decides_as_each_window_alone_does() {
     let Some(folder) = data("a_stream_decides_as_each_window_alone_does", false) else { return };

@@ -1,4 +1,4 @@
-//! The errors of importers for golden cases that they do not support: sentences with the framework's own names.
+//! Errors of importers for unsupported golden cases are sentences with the framework's own names.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -148,7 +148,7 @@ fn hold<P: Sample>(backend: &dyn Backend<P>, rng: &mut Rng) {
     let mut states = Batch::new(model, batch, &mut memory).expect("the memory has the batch's own length");
     assert_eq!((states.len(), states.is_empty()), (batch, batch == 0));
     for mut state in states.states() {
-        // As after some steps, because a window counts its rows among its values.
+        // The state is one after some steps, because a window stores its number of rows among its values.
         let before = rng.below(4);
         let x: Vec<Vec<P>> = model.inputs().map(|port| P::draw(rng, before * port.size)).collect();
         let mut y: Vec<Vec<P>> = model.outputs().map(|port| vec![P::ZERO; before * port.size]).collect();
@@ -438,9 +438,9 @@ fn wrong_numbers_and_buffers_are_refused_with_their_lengths_and_nothing_runs() {
     let run = model.run_batch(&mut states, &mut scratch, &[&[], &[]], &mut [&mut [], &mut [], &mut []], &all);
     assert_eq!(run, Err(StepError::OtherState));
     for (error, text) in [
-        (StepError::Lens(WrongLength { expected: 2, given: 3 }), "3 lengths of 2 sequences"),
-        (StepError::Len { sequence: 1, steps: 3, given: 4 }, "sequence 1 has 3 steps, and its length is given as 4"),
-        (StepError::Resets(WrongLength { expected: 6, given: 0 }), "0 resets for 6 steps"),
+        (StepError::Lens(WrongLength { expected: 2, given: 3 }), "3 lengths given for 2 sequences"),
+        (StepError::Len { sequence: 1, steps: 3, given: 4 }, "sequence 1 has 3 steps, but the given length is 4"),
+        (StepError::Resets(WrongLength { expected: 6, given: 0 }), "0 reset flags given for 6 steps"),
     ] {
         assert_eq!(error.to_string(), text);
     }

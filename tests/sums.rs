@@ -99,14 +99,14 @@ impl Crafted {
     }
 }
 
-/// 2^31 - 1 less 32767 · 127 · 516.
+/// 2^31 - 1 - 32767 · 127 · 516
 const ROOM: i32 = 196_603;
 
 #[test]
 fn a_row_of_one_part_is_refused_from_the_first_start_that_could_overflow() {
     for (layout, row) in Layout::ALL.into_iter().flat_map(|layout| (0..UNITS).map(move |row| (layout, row))) {
         for (sign, weight) in [(1, 127), (-1, 127), (1, -127)] {
-            // All weights are in the last part, so there is no other.
+            // All weights are in the coarser part; those of the finer part are zero.
             let mut crafted = Crafted::new(layout, row, [&[weight; 516], &[]], true);
             let refused = Err(ImageError::BadSum { node: 0, tensor: 2, row: row as u32 });
             crafted.starts[row] = sign * ROOM;

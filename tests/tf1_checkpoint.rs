@@ -240,7 +240,7 @@ fn claims_of_an_index_are_not_trusted() {
     assert!(error.to_string().contains("300 shards"), "{error}");
 }
 
-/// The checksums are right, so that nothing else is wrong.
+/// The checksums are correct, so that each table has only the tested defect.
 #[test]
 fn a_hostile_table_is_refused() {
     let good = block(&[header(1)]);
@@ -321,7 +321,7 @@ fn a_dense_layer_behind_the_cells_is_recognized_by_its_names() {
     let cells: Vec<&str> = model.architecture.nodes.iter().map(|node| node.cell.as_str()).collect();
     assert_eq!(cells, ["lstm", "dense"]);
     assert!(notes[0].ends_with("-> logits Dense, no activation behind"), "{notes:?}");
-    // A layer that does not fit is not guessed.
+    // The importer does not guess a layer that does not fit.
     let mut variables = variables;
     variables[3] = ("logits/kernel", &[3, 3], &[1.0; 9]);
     let (index, shard) = written(&variables, false);
@@ -348,7 +348,7 @@ fn damaged_checkpoints_never_panic() {
             if let Err(error) = from_parts(&bytes, &shard, &options) {
                 assert_line(&error);
             }
-            // Past the checksums.
+            // Mutations with recomputed checksums.
             let len = (bytes.len() as u16).to_le_bytes();
             import_checkpoint(&[&[flag::SEALED][..], &len, &bytes, &shard].concat());
         }

@@ -1,5 +1,5 @@
 //! Frozen graphs that TensorFlow wrote and ran (`frameworks/tf1_graph.py`, `tf1_graph_contrib.py`, `tf2_graph.py`):
-//! every one imports and computes TensorFlow's outputs.
+//! every graph can be imported and computes TensorFlow's outputs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use core::str::FromStr;
 
 use crate::{math, tanh};
 
-/// An activation function that a cell or a layer can name.
+/// An activation function of a cell or layer.
 ///
 /// [`Display`](fmt::Display) writes, and [`FromStr`] reads, the name followed by the parameters: `tanh`,
 /// `hard_sigmoid(0.2,0.5)`.
@@ -268,10 +268,10 @@ impl Activation {
     /// The derivations, where u = 2^-24 is the unit roundoff of f32 and v the exact value:
     ///
     /// - Clamping, comparing and the identity are exact. The error of αx is u|v|.
-    /// - The error of αx + β is at most u|αx| + u|v|, and |αx| ≤ |v| + |β|. Clamped to 1 this is u (2 + |β|): beyond 1
-    ///   the error grows more slowly than the distance of v from 1.
+    /// - The error of αx + β is at most u|αx| + u|v|, and |αx| ≤ |v| + |β|. With |v| clamped to 1, the bound is u (2 +
+    ///   |β|): beyond 1 the error grows more slowly than the distance of v from 1.
     /// - α tanh(βx): rounding y = βx moves tanh y by u |y| (1 - tanh² y) ≤ 0.45 u; the product adds u|v|.
-    /// - The other derivations stand beside their constants. [`FLUSHED`] is added wherever a result may be subnormal.
+    /// - The other derivations are given with their constants. [`FLUSHED`] is added wherever a result may be subnormal.
     pub const fn max_error(self) -> (f32, f32) {
         match self {
             Self::Identity | Self::Relu | Self::HardTanh | Self::ThresholdedRelu { .. } | Self::Relu6 => (0.0, 0.0),
@@ -333,7 +333,7 @@ impl fmt::Display for Activation {
     }
 }
 
-/// Why a text does not name an activation.
+/// Why a text could not be parsed as an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -348,7 +348,7 @@ impl fmt::Display for ParseActivationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnknownName => "there is no activation of this name",
-            Self::BadParameters => "an activation's parameters are finite numbers, as many as it has: affine(1,0)",
+            Self::BadParameters => "an activation needs all of its parameters, as finite numbers: affine(1,0)",
         })
     }
 }
@@ -418,8 +418,8 @@ pub const SELU_MAX_RELATIVE_ERROR: f32 = 7.0 * UNIT;
 /// Largest relative error of [`softplus`]: the error of e^-|x|; about u each for the sum, the quotient, the polynomial
 /// (only its last addition counts), its product and the last sum; and 4.5e-9 for the fit.
 pub const SOFTPLUS_MAX_RELATIVE_ERROR: f32 = EXP_MAX_RELATIVE_ERROR + 8.0 * UNIT;
-/// Largest relative error of [`silu`]: the error of e^-x counts (1 - σ) times, and to second order where it is not
-/// small; the sum, the quotient and the product add u each.
+/// Largest relative error of [`silu`]: the error of e^-x is multiplied by 1 - σ, plus a second-order term where it is
+/// not small; the sum, the quotient and the product add u each.
 pub const SILU_MAX_RELATIVE_ERROR: f32 = 1.01 * EXP_MAX_RELATIVE_ERROR + 4.0 * UNIT;
 /// Absolute error of [`silu`], in addition to the relative one: below -88.7 σ is 0, where the exact value is -2.7e-37.
 pub const SILU_MAX_ERROR: f32 = 3e-37;

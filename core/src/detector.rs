@@ -36,9 +36,9 @@ const LABELS_LIMIT: u32 = 65_536;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LabelSettings {
-    /// Smallest mean posterior that makes an event. A threshold above 1 disables the label.
+    /// Smallest mean posterior that triggers an event. A threshold above 1 disables the label.
     pub threshold: f32,
-    /// Time after an event of this label, in milliseconds, in which no label makes an event.
+    /// Time after an event of this label, in milliseconds, during which no label triggers an event.
     pub refractory_ms: u32,
 }
 
@@ -230,22 +230,22 @@ impl<'a, 'b> Detector<'a, 'b> {
         Ok(Self { settings: *settings, history })
     }
 
-    /// Adds the posteriors of all labels at the time `now_ms` and returns an event if they make one. A NaN posterior
-    /// prevents events of its label while it is averaged.
+    /// Adds the posteriors of all labels at the time `now_ms` and returns the event that they trigger, if any. A NaN
+    /// posterior prevents events of its label while it is averaged.
     ///
     /// Time counts modulo 2^32: after 49.7 days it wraps from [`u32::MAX`] to 0. A clock that wraps elsewhere, such as
     /// a sample count divided by a rate, may end a refractory time too early. If nothing is pushed after an event until
     /// the time has wrapped around to it, the refractory time appears to run again.
     ///
     /// # Errors
-    /// If the number of posteriors is not the number of labels. Nothing has changed then.
+    /// If the number of posteriors is not the number of labels. The detector is then unchanged.
     pub fn push(&mut self, posteriors: &[f32], now_ms: u32) -> Result<Option<Event>, WrongLength> {
         if !self.history.push(posteriors, now_ms)? {
             return Ok(None);
         }
         let (label, score) = self.best();
         let Some(LabelSettings { threshold, refractory_ms }) = self.settings.label(label) else { return Ok(None) };
-        // A model's output need not be a posterior: it may exceed 1, and so any threshold.
+        // A model's output need not be a probability: it may exceed 1, and thus a threshold above 1.
         if threshold <= 1.0 && score >= threshold {
             self.history.event(now_ms, refractory_ms);
             return Ok(Some(Event { label, score, at_ms: now_ms }));
@@ -290,7 +290,7 @@ impl<'b, P: Copy> History<'b, P> {
         Self { posteriors, labels: settings.label_count(), oldest: 0, missing: settings.mean_of, quiet: None }
     }
 
-    /// Adds a row and returns whether it may make an event.
+    /// Adds a row and returns whether an event is possible now.
     fn push(&mut self, row: &[P], now_ms: u32) -> Result<bool, WrongLength> {
         let (expected, given) = (self.labels, row.len());
         if given != expected {

@@ -12,7 +12,7 @@ pub enum Values<'s> {
 /// An observer of the values of nodes: `observe(node, values)`.
 pub(crate) type Observe<'s> = &'s mut dyn FnMut(usize, Values<'_>);
 
-/// The observer that ignores them.
+/// An observer that ignores all values.
 pub(crate) fn unseen(_: usize, _: Values<'_>) {}
 
 /// An element of a slot or a state: f32 or, in the integer numerics, i16.
@@ -55,7 +55,7 @@ impl Element for i16 {
     }
 }
 
-/// Zeroes the padding of a slot. Calls nothing if there is none.
+/// Zeroes the padding of a slot. Makes no call if there is none.
 #[inline(always)]
 pub(crate) fn fill_up<E: Element>(padding: &mut [E]) {
     if !padding.is_empty() {

@@ -15,7 +15,7 @@ pub struct BufferTooSmall {
 impl fmt::Display for BufferTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { needed, given } = self;
-        write!(f, "the buffer has {given} elements, {needed} are needed")
+        write!(f, "the buffer has {given} elements, but {needed} are needed")
     }
 }
 
@@ -34,7 +34,7 @@ pub struct WrongLength {
 impl fmt::Display for WrongLength {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { expected, given } = self;
-        write!(f, "{given} elements where {expected} are expected")
+        write!(f, "{given} elements given, but {expected} expected")
     }
 }
 
@@ -74,24 +74,28 @@ impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::OtherState => write!(f, "the state belongs to another model or schedule"),
-            Self::IntegersOnly => write!(f, "the model has been left without f32: step_i16 runs it"),
-            Self::FloatModel => write!(f, "the model is of a float numeric: step_f32 runs it"),
+            Self::IntegersOnly => write!(f, "the model has integer ports only: run it with step_i16"),
+            Self::FloatModel => write!(f, "the model has a float numeric: run it with step_f32"),
             Self::Scratch(BufferTooSmall { needed, given }) => {
                 write!(f, "the memory has {given} words, but the model needs {needed}")
             }
-            Self::Inputs(PortCount { needed, given }) => write!(f, "{given} inputs, the model has {needed}"),
-            Self::Outputs(PortCount { needed, given }) => write!(f, "{given} outputs, the model has {needed}"),
+            Self::Inputs(PortCount { needed, given }) => write!(f, "{given} inputs given, but the model has {needed}"),
+            Self::Outputs(PortCount { needed, given }) => {
+                write!(f, "{given} outputs given, but the model has {needed}")
+            }
             Self::Input(ShapeError { port, needed, given }) => {
                 write!(f, "input {port} has {needed} elements, not {given}")
             }
             Self::Output(ShapeError { port, needed, given }) => {
                 write!(f, "output {port} has {needed} elements, not {given}")
             }
-            Self::Lens(WrongLength { expected, given }) => write!(f, "{given} lengths of {expected} sequences"),
+            Self::Lens(WrongLength { expected, given }) => write!(f, "{given} lengths given for {expected} sequences"),
             Self::Len { sequence, steps, given } => {
-                write!(f, "sequence {sequence} has {steps} steps, and its length is given as {given}")
+                write!(f, "sequence {sequence} has {steps} steps, but the given length is {given}")
             }
-            Self::Resets(WrongLength { expected, given }) => write!(f, "{given} resets for {expected} steps"),
+            Self::Resets(WrongLength { expected, given }) => {
+                write!(f, "{given} reset flags given for {expected} steps")
+            }
         }
     }
 }
@@ -138,7 +142,7 @@ impl core::error::Error for PortCount {}
 impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { port, needed, given } = self;
-        write!(f, "{given} elements for port {port}, which has {needed}")
+        write!(f, "{given} elements given for port {port}, which needs {needed}")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Images that the compiler checks.
+//! Including images that the compiler has checked.
 
 use crate::image::{Aligned, ImageBytes};
 use crate::model::Model;
@@ -6,9 +6,9 @@ use crate::text::Text;
 
 /// Includes an image file as a [`Model`] that the compiler has checked.
 ///
-/// The bytes become an aligned `static` and stay in flash. An image that this build cannot run is a compile error that says
-/// why: the checksum is wrong, the format has another version, or the layout needs a cargo feature that is off. The path
-/// is relative to the source file, as for [`include_bytes!`], and may be a macro:
+/// The bytes become an aligned `static` and stay in flash. An image that this build cannot run is a compile error with
+/// the reason, such as a wrong checksum, an unsupported format version, or a layout that needs a disabled cargo
+/// feature. The path is relative to the source file, as for [`include_bytes!`], and may be a macro:
 /// `include_model!(concat!(env!("OUT_DIR"), "/kws.tgi"))`.
 ///
 /// ```

@@ -4,7 +4,7 @@
 
 // Weights are read in place, and lengths in an image are converted to usize.
 #[cfg(not(target_endian = "little"))]
-compile_error!("images are little-endian and read in place: this target is not");
+compile_error!("images are little-endian and read in place, but this target is big-endian");
 #[cfg(target_pointer_width = "16")]
 compile_error!("lengths and offsets of an image have 32 bits: this target's usize has 16");
 

@@ -1,5 +1,6 @@
 //! The transcendental functions other than tanh, from the library chosen by the features: `libm` (the default, used if
-//! both are enabled) or `micromath` (smaller and less accurate, with other bits). No other file names either library.
+//! both are enabled) or `micromath` (smaller and less accurate, with different results). No other file names either
+//! library.
 //!
 //! Integer models need neither. Without both features, models and front ends in floats are refused when they are parsed.
 

@@ -16,9 +16,8 @@ use crate::schedule::Schedule;
 /// A pass through a model with f32 at its ports: model, words of a state, buffers, pass, observer.
 pub(crate) type Engine = fn(&Model<'_>, &mut [u32], Buffers<'_, '_, '_, f32>, Pass, Observe<'_>) -> bool;
 
-/// A checked model, read in place from its image.
-/// A model in flash is a constant that the compiler checks ([`include_model!`](crate::include_model)). A model from anywhere
-/// else, such as a download, is checked at run time:
+/// A checked model, read in place from its image. A model in flash is a constant that the compiler checks
+/// ([`include_model!`](crate::include_model)). A model from anywhere else, such as a download, is checked at run time:
 ///
 /// ```
 /// use tidegate::{ImageBytes, Model, State};

@@ -52,15 +52,15 @@ pub struct Node<'a> {
 }
 
 /// A node that runs over the rows of a window in one step of the model, one time step per row. Its input and output
-/// slots have a row for each.
+/// slots have one row per time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unroll {
     /// Number of rows, at least 1.
     pub steps: u32,
     /// Whether the last valid row is read first.
     pub read_backwards: bool,
-    /// Whether the first result is written to the last valid row. With `read_backwards`, each result has the row of its
-    /// input.
+    /// Whether the first result is written to the last valid row. With `read_backwards`, each result is then written to
+    /// the row of its input.
     pub write_backwards: bool,
     /// Whether the state is carried from one window to the next. Otherwise each window starts from zero.
     pub stateful: bool,

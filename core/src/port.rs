@@ -210,6 +210,6 @@ pub(crate) struct Buffers<'s, 'i, 'o, P> {
     pub from: usize,
     pub outputs: &'s mut [&'o mut [P]],
     pub to: usize,
-    /// Whether the output is used. Otherwise the nodes behind the last one with a state are skipped.
+    /// Whether the output is used. Otherwise the nodes after the last one with a state are skipped.
     pub wanted: bool,
 }

@@ -1,4 +1,4 @@
-//! How a stream is divided into runs of the network, and which state does what at each step.
+//! How a stream is divided into runs of the network, and the turn of each state in every step.
 
 use crate::image::field::schedule as field;
 use crate::image::read::u32_at;
@@ -22,7 +22,7 @@ pub enum Schedule {
 /// The turn of a state in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing: its run has ended or has not begun.
+    /// Does nothing: its run has ended or has not begun.
     Rest,
     /// Runs the network.
     Step {

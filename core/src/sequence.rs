@@ -52,7 +52,7 @@ impl Model<'_> {
     /// number of rows written.
     ///
     /// # Errors
-    /// If a buffer has the wrong length, or the state belongs to another model. No step has run then.
+    /// If a buffer has the wrong length, or the state belongs to another model. In that case no step has run.
     pub fn run_f32(
         &self,
         state: &mut State<'_>,

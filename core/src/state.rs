@@ -35,8 +35,8 @@ impl Owner {
 }
 
 impl Model<'_> {
-    /// Checks that a state of `words` words belongs to this model. The id is the packer's: two images may share one and
-    /// yet need states of different lengths.
+    /// Checks that a state of `words` words belongs to this model. The id comes from the packer: two images may have
+    /// the same id and yet need states of different lengths.
     pub(crate) fn check_owner(&self, owner: Owner, words: usize) -> Result<(), StepError> {
         let own = owner == Owner::of(self) && words == self.state_words();
         if own { Ok(()) } else { Err(StepError::OtherState) }
@@ -261,7 +261,9 @@ impl fmt::Display for RestoreError {
             Self::NotAState => write!(f, "not a saved state"),
             Self::OtherModel => write!(f, "another model saved this state"),
             Self::OtherForm => write!(f, "saved in another numeric, layout, schedule or version"),
-            Self::Truncated { needed, given } => write!(f, "{given} bytes, a state of this model has {needed}"),
+            Self::Truncated { needed, given } => {
+                write!(f, "{given} bytes given, but a state of this model has {needed}")
+            }
             Self::Damaged { stored, computed } => {
                 write!(f, "damaged: checksum {computed:08x}, saved as {stored:08x}")
             }

@@ -1,6 +1,6 @@
 //! One time step: inference on one page.
 //!
-//! 1. check: the state belongs to the model, and every buffer has its length ([`check`]);
+//! 1. check: the state belongs to the model, and every buffer has the required length ([`check`]);
 //! 2. enter: each input is copied into its slot of the arena ([`Crosses::enter`]);
 //! 3. nodes: each reads its slots, updates its state and writes its slot ([`Node::run_f32`](crate::node::Node::run_f32));
 //! 4. leave: each output is copied from its slot ([`Crosses::leave`]).

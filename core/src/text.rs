@@ -134,7 +134,7 @@ impl Text {
         let (text, _) = self.bytes.split_at(self.len);
         match core::str::from_utf8(text) {
             Ok(text) => text,
-            // A character was cut off in its middle.
+            // The capacity ends within a character.
             Err(error) => match core::str::from_utf8(text.split_at(error.valid_up_to()).0) {
                 Ok(text) => text,
                 Err(_) => "",

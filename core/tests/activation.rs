@@ -43,7 +43,7 @@ struct Claim<F, E> {
     range: (f32, f32),
     /// The inputs that are checked.
     domain: (f32, f32),
-    /// How far the function may fall from one input to the next greater: absolute and relative.
+    /// Maximum decrease of the function from one input to the next greater one: absolute and relative.
     fall: (f32, f32),
     /// Whether f(-x) = -f(x), bit for bit.
     odd: bool,

@@ -12,7 +12,7 @@ use tidegate::internals::cell::CellKind;
 use tidegate::{Batch, Sequence};
 use tidegate_fused::{FusedModel, Isa};
 
-/// One step of a stream: S1 to S3 (LSTM) and S4 (GRU), with as many inputs as units.
+/// One step of a stream: S1 to S3 (LSTM) and S4 (GRU), with equal numbers of inputs and units.
 fn streams(criterion: &mut Criterion) {
     for (cell, kind, options) in [("lstm", CellKind::Lstm, &[][..]), ("gru", CellKind::Gru, &["reset_after"])] {
         for isa in Isa::available() {
@@ -56,7 +56,7 @@ fn sequences(criterion: &mut Criterion) {
     }
 }
 
-/// Checks and packs an image of 2 MB. The packed weights take as many bytes as those of the image.
+/// Checks and packs an image of 2 MB. The packed weights have the same size as those of the image.
 fn loads(criterion: &mut Criterion) {
     let image = Image::of(CellKind::Lstm, &[], 256, 256);
     let mut group = criterion.benchmark_group("load");

@@ -14,7 +14,7 @@ mod models;
 const TIME: usize = 70;
 const SIZE: usize = 512;
 const EPSILON: f32 = 1e-5;
-/// Number of rounds. Only the fastest counts, since other processes disturb the rest.
+/// Number of rounds. Only the fastest counts, because other processes disturb the others.
 const ROUNDS: usize = 40;
 
 /// The LSTM: whether gates and cell state are normalized, and whether the last feature is a mask.
@@ -200,11 +200,11 @@ fn fixed<const NORM: bool, const MASKED: bool>(weights: &Weights<'_>, x: &[f32],
     }
 }
 
-/// Names of the five ways, in order.
+/// Names of the five implementations, in order.
 const WAYS: [&str; 5] =
     ["cell by cell, op by op", "one step, static sizes", "`tidegate`, dynamic sizes", "fused stream", "fused sequence"];
 
-/// The least time of each way, and its outputs.
+/// The shortest time of each implementation, and its outputs.
 fn measure(kind: Kind, model: &Model<'_>, x: &[f32]) -> [(Duration, Vec<f32>); WAYS.len()] {
     let node = model.nodes().next().expect("one node");
     let weights = Weights::of(&node);

@@ -6,7 +6,7 @@ use crate::plan::{Packed, rows_at_once};
 
 /// Arenas and states of several sequences.
 pub(crate) struct Arenas<'s, E> {
-    /// Arenas, `[sequence][time][stride]`, and from `spare` on memory for gathered rows.
+    /// Arenas, `[sequence][time][stride]`, followed at `spare` by memory for gathered rows.
     pub memory: &'s mut [E],
     pub spare: usize,
     /// Elements of an arena.
@@ -17,7 +17,7 @@ pub(crate) struct Arenas<'s, E> {
     pub states: &'s mut [E],
     /// Elements from one state to the next.
     pub state_stride: usize,
-    /// Offset of the first node in a state: behind the clock, if there is one.
+    /// Offset of the first node in a state: after the clock, if there is one.
     pub first: usize,
     /// Scratch of the kernels.
     pub work: &'s mut [E],

@@ -47,7 +47,7 @@ pub fn apply<S: Simd>(s: S, activation: Activation, limit: f32, x: S::F32) -> S:
     }
 }
 
-/// [`apply`] to the first numbers of `from`, as many as `to` has.
+/// [`apply`] from `from` to `to`, for every number of `to`.
 pub fn activate<S: Simd>(s: S, activation: Activation, limit: f32, from: &[f32], to: &mut [f32]) {
     if activation == Activation::Identity && limit == 0.0 {
         return to.copy_from_slice(&from[..to.len()]);
@@ -55,7 +55,7 @@ pub fn activate<S: Simd>(s: S, activation: Activation, limit: f32, from: &[f32],
     s.call(Activate { s, activation, limit, from, to });
 }
 
-/// [`activate`]
+/// The task of [`activate`].
 pub struct Activate<'s, S> {
     pub s: S,
     pub activation: Activation,
@@ -92,7 +92,7 @@ mod tests {
     use crate::isa::Isa;
     use crate::simd::{Instructions, Scalar, Simd, Task};
 
-    /// Numbers looked at together.
+    /// Number of values that are tested together.
     const AT_ONCE: usize = 64;
 
     struct Both<'a, S>(S, &'a mut [f32; AT_ONCE], &'a mut [f32; AT_ONCE]);
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// tanh and sigmoid of each.
+    /// tanh and sigmoid of each value.
     fn both(isa: Isa, mut x: [f32; AT_ONCE]) -> [[f32; AT_ONCE]; 2] {
         let mut y = [0.0; AT_ONCE];
         match isa {
@@ -175,7 +175,7 @@ mod tests {
         worst
     }
 
-    /// Every f32 in release builds, else every 4099th block; under Miri 64 of them.
+    /// Tests every f32 in release builds, otherwise every 4099th block; 64 blocks under Miri.
     #[test]
     fn tanh_and_sigmoid_keep_their_stated_errors_in_every_instruction_set() {
         const THREADS: u32 = 2;

@@ -3,8 +3,8 @@
 
 use core::ops::Range;
 
-/// Largest number of sequences that run together: enough rows to pay for weights that do not fit the third-level cache,
-/// and few enough for many steps at once.
+/// Largest number of sequences that run together: enough rows to amortize loading weights that do not fit the
+/// third-level cache, and few enough to run many steps at once.
 pub const SEQUENCES: usize = 24;
 
 /// A node, packed for one instruction set.
@@ -37,11 +37,11 @@ pub struct Io<'s, E> {
     pub work: &'s mut [E],
     /// Output, `[output]`.
     pub y: &'s mut [E],
-    /// Whether this step reads the weights from the end: every other one does.
+    /// Whether this step reads the weights from the end, as every other step does.
     pub odd: bool,
 }
 
-/// Whether a step is skipped: the last feature of a masked node is 0. State and output stay as they were.
+/// Whether a step is skipped, because the last feature of a masked node is 0. State and output are then unchanged.
 #[inline(always)]
 pub fn is_masked(masked: bool, x: &[f32]) -> bool {
     masked && x.last() == Some(&0.0)

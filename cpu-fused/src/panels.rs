@@ -1,7 +1,8 @@
 //! Weights in the order in which the float kernels read them.
 //!
-//! Rows form vectors, in an order that the cell chooses. Vectors form panels, of four vectors or of one for each gate
-//! of a block of units: `[panel][column][vector of the panel][lane]`. The last panel may have fewer vectors.
+//! Rows form vectors, in an order that the cell chooses. Vectors form panels: `[panel][column][vector of the
+//! panel][lane]`. A panel has four vectors, or one vector for each gate of a block of units; the last panel may have
+//! fewer.
 
 use tidegate::Numeric;
 use tidegate::internals::node::Node;
@@ -144,8 +145,8 @@ pub fn per_row(lanes: usize, vectors: usize, value: &dyn Fn(usize, usize) -> f32
     lines
 }
 
-/// The elements of a tensor, one for each of `units` units in their own order; zeros behind them and for missing
-/// elements.
+/// The elements of a tensor, one for each of `units` units in their own order, padded with zeros. Missing elements are
+/// zeros too.
 pub fn per_unit(lanes: usize, units: usize, elements: &[f32]) -> Lines<f32> {
     per_row(lanes, units.div_ceil(lanes), &|block, lane| {
         unit(lanes, block, lane, units).and_then(|unit| elements.get(unit).copied()).unwrap_or(0.0)

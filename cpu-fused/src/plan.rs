@@ -7,7 +7,7 @@ use tidegate::{Model, Values};
 
 use crate::layer::Layer;
 
-/// Steps of all sequences that run together: their sums stay in the second-level cache.
+/// Number of steps, over all sequences, that run together: their sums stay in the second-level cache.
 pub(crate) const STEPS: usize = 128;
 
 /// Rows of each window that run together when `batch` sequences have one.
@@ -22,7 +22,7 @@ pub(crate) enum Plan<'m> {
 }
 
 impl Plan<'_> {
-    /// [`Nodes::single`]
+    /// See [`Nodes::single`].
     pub fn single(&self, inputs: &[Port], outputs: &[Port]) -> Option<[usize; 2]> {
         match self {
             Self::Float(nodes) => nodes.single(inputs, outputs),

@@ -185,7 +185,7 @@ impl FusedModel<'_> {
     }
 
     /// [`chunk`](Self::chunk) of a model that is a single float layer, which reads and writes the caller's slices.
-    /// Returns whether the model is one.
+    /// Returns false for any other model.
     fn direct<E: Element>(
         &self,
         nodes: &Nodes<'_, E>,
@@ -213,7 +213,7 @@ impl FusedModel<'_> {
             resets_time: range.time,
             states: bytemuck::cast_slice_mut(words),
             state_stride: self.model.state_words(),
-            // Behind the clock.
+            // After the clock.
             state: node.state.start + 1..node.state.end + 1,
             work: bytemuck::cast_slice_mut(scratch.work.get_mut()),
             rows: &mut scratch.rows,
@@ -254,7 +254,7 @@ impl FusedModel<'_> {
             time: chunk,
             states: bytemuck::cast_slice_mut(words),
             state_stride: self.model.state_words() * per_word,
-            // Behind the clock.
+            // After the clock.
             first: per_word,
             work: bytemuck::cast_slice_mut(scratch.work.get_mut()),
             rows: &mut scratch.rows,

@@ -14,7 +14,7 @@ use crate::simd::Task;
 /// Observer of node outputs: `observe(node, values)`.
 pub(crate) type Observe<'s> = &'s mut dyn FnMut(usize, Values<'_>);
 
-/// The observer that ignores everything.
+/// An observer that ignores all values.
 pub(crate) fn unseen(_: usize, _: Values<'_>) {}
 
 /// Inputs with the row that a step reads, and outputs with the row that it writes.
@@ -44,8 +44,8 @@ impl FusedModel<'_> {
         self.step_of_one(words, scratch, input, output)
     }
 
-    /// Runs a step of a model with one input and one output. A single layer runs directly; one of floats reads and
-    /// writes the caller's slices.
+    /// Runs a step of a model with one input and one output. A model that is a single layer runs directly; a float
+    /// layer reads and writes the caller's slices.
     #[inline]
     pub(crate) fn step_of_one(
         &self,
@@ -248,7 +248,7 @@ impl FusedModel<'_> {
         if self.model.schedule() != Schedule::Endless {
             return false;
         }
-        // A node behind the window may read slots before it. They hold zeros, the padding of the sequence.
+        // A node after the window may read slots before it. They hold zeros, the padding of the sequence.
         bytemuck::cast_slice_mut::<_, E>(scratch.words.get_mut())[..slot_elements].fill(E::default());
         let own = bytemuck::cast_slice_mut(values);
         if !run(&nodes.all, slot_elements, Pass::FINISH, own, scratch, &mut unseen) {
@@ -265,7 +265,7 @@ impl FusedModel<'_> {
             slots[port.place.end..port.end].fill(E::default());
             let (row, slot) = (&input[from * len..(from + 1) * len], &mut slots[port.place.clone()]);
             if size_of::<E>() == size_of::<P>() {
-                // The same type: one copy of bytes.
+                // Both have the same type: the bytes are copied.
                 bytemuck::cast_slice_mut::<E, u8>(slot).copy_from_slice(bytemuck::cast_slice(row));
             } else if self.isa == Isa::Scalar {
                 // Without vector instructions, rounding is a call either way.
@@ -291,8 +291,8 @@ impl FusedModel<'_> {
     }
 }
 
-/// Quantizes a row of f32 into its slot: the result of [`Crosses::enter`] with operations that vector instructions
-/// have.
+/// Quantizes a row of f32 into its slot. The result is that of [`Crosses::enter`], computed by operations that have
+/// vector instructions.
 struct Enter<'s>(&'s [f32], &'s mut [i16], f32);
 
 impl Task for Enter<'_> {

@@ -106,8 +106,8 @@ fn columns<S: Simd, W: Weight, const R: usize>(
 /// All panels of a matrix ([`Panels::all`]) and an operand with one element per column.
 pub type Whole<'a, S, W, const R: usize> = (&'a [[<W as Weight>::Lanes<S>; R]], &'a [f32]);
 
-/// Adds the products of `N` panels from `first` on to `sums` in registers. Two panels at once double the number of
-/// independent chains where one panel does not keep the multipliers busy.
+/// Adds the products of `N` panels from `first` on to `sums` in registers. Where one panel does not keep the
+/// multipliers busy, two panels at once double the number of independent chains.
 #[inline(always)]
 pub fn abreast<S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,
@@ -173,7 +173,7 @@ impl<S: Simd, W: Weight, const M: usize> Task for One<'_, S, W, M> {
         let (s, matrix) = (self.s, self.parts[0].0);
         let mut pairs = 0;
         if const { size_of::<W>() < size_of::<f32>() } {
-            // Weights that are widened keep the multipliers busy only with two panels at once.
+            // With weights that must be widened, only two panels at once keep the multipliers busy.
             let whole = matrix.vectors() == matrix.len() * WIDTH && matrix.len().is_multiple_of(2);
             pairs = if whole { matrix.len() / 2 } else { 0 };
             for turn in 0..pairs {
@@ -196,7 +196,7 @@ impl<S: Simd, W: Weight, const M: usize> Task for One<'_, S, W, M> {
 }
 
 impl<S: Simd, W: Weight, const M: usize> One<'_, S, W, M> {
-    /// Panel `at`, of `R` vectors.
+    /// Sums panel `at`, which has `R` vectors.
     #[inline(always)]
     fn panel<const R: usize>(&mut self, at: usize) {
         let (s, from) = (self.s, self.parts[0].0.first(at) * S::LANES);
@@ -204,7 +204,7 @@ impl<S: Simd, W: Weight, const M: usize> One<'_, S, W, M> {
         store(s, panel::<S, W, R, 0>(s, self.parts, at, before), &mut self.sums[from..]);
     }
 
-    /// Panels `at` and `at + 1`, of [`WIDTH`] vectors each.
+    /// Sums panels `at` and `at + 1`, which have [`WIDTH`] vectors each.
     #[inline(always)]
     fn pair(&mut self, at: usize) {
         let s = self.s;
@@ -319,7 +319,8 @@ pub fn block_len<S: Simd>(_: S, rows: usize) -> usize {
     rows.div_ceil(rows.div_ceil(S::ROWS))
 }
 
-/// Panel `at`, of `R` vectors, for a block of `rows` rows. `row` gives the offsets of a row's operands and of its sums.
+/// Sums panel `at`, which has `R` vectors, for a block of `rows` rows. `row` returns the offsets of a row's operands
+/// and of its sums.
 #[inline(always)]
 pub fn block_of<S: Simd, W: Weight, const R: usize, const M: usize>(
     s: S,
@@ -341,8 +342,8 @@ pub fn block_of<S: Simd, W: Weight, const R: usize, const M: usize>(
     }
 }
 
-/// [`block_of`] for a panel of one or two vectors. Its chains are so few that missing rows cost nothing: the last row is
-/// repeated, which computes and stores it more than once.
+/// [`block_of`] for a panel of one or two vectors. With so few chains, additional rows cost nothing: in place of
+/// missing rows, the last row is computed and stored again.
 #[inline(always)]
 fn narrow_block<S: Simd, W: Weight, const R: usize>(
     s: S,
@@ -411,7 +412,8 @@ impl<S: Simd, W: Weight, const R: usize, const N: usize, const M: usize> Task fo
     }
 }
 
-/// Adds the products of a panel with `N` operands. Indices and values keep the sums in registers.
+/// Adds the products of a panel with `N` operands. Loops over indices, and sums passed by value, keep the sums in
+/// registers.
 #[inline(always)]
 fn chain<S: Simd, W: Weight, const R: usize, const N: usize>(
     s: S,

@@ -103,7 +103,7 @@ fn ranges(lens: Option<&[usize]>, batch: usize, threads: usize) -> impl Iterator
     let (mut begin, mut done) = (0, 0);
     (1..=threads).filter_map(move |thread| {
         let start = begin;
-        // Ends the range where one more sequence would miss the thread's share by more than one fewer.
+        // Ends the range at the number of sequences whose steps are closest to the thread's share.
         while begin < batch && (thread == threads || 2 * done + steps(begin) <= 2 * all * thread / threads) {
             done += steps(begin);
             begin += 1;

@@ -1,6 +1,6 @@
 //! Sequences of a model with windows, all of a batch together. The nodes before the first window (the head) run layer
-//! by layer over many steps. Then each sequence advances until its window is complete, and the nodes behind it (the
-//! tail) run over the windows of all sequences that have one, until no sequence has a window left.
+//! by layer over many steps. Then each sequence advances until its window is complete, and the nodes after the window
+//! (the tail) run over the windows of all sequences that have one. This repeats until no sequence has a window left.
 
 use tidegate::Sequence;
 use tidegate::internals::{
@@ -19,7 +19,7 @@ struct Parts<'n, 'm, E> {
     /// Nodes before the first window.
     head: &'n [Packed<'m, E>],
     window: &'n Packed<'m, E>,
-    /// Nodes behind it.
+    /// Nodes after the first window.
     tail: &'n [Packed<'m, E>],
     /// Elements of an arena that the head uses.
     head_elements: usize,
@@ -33,7 +33,7 @@ struct Group {
     batch: usize,
     /// Steps of each sequence that run at once.
     most: usize,
-    /// Offset of the whole arenas, behind the arenas and gathered rows of the head.
+    /// Offset of the whole arenas, which follow the arenas and gathered rows of the head.
     whole: usize,
     head_spare: usize,
     spare: usize,
@@ -122,7 +122,7 @@ impl FusedModel<'_> {
             }
         }
         if how.finish {
-            // A node behind the window may read slots before it. They hold zeros, the padding of the sequence.
+            // A node after the window may read slots before it. They hold zeros, the padding of the sequence.
             bytemuck::cast_slice_mut::<_, E>(scratch.arenas.get_mut())[group.whole..][..group.spare].fill(E::default());
             let passes = lens.iter().map(|&len| (len > 0).then_some(Pass::FINISH)).collect();
             self.tail(&nodes.all, words, scratch, outputs, (group, passes), (how.last_only, &mut written));
@@ -176,7 +176,7 @@ impl FusedModel<'_> {
     ) -> Option<Vec<Option<Pass>>> {
         let Parts { window, tail, head_elements, .. } = *parts;
         let mut passes = vec![None; group.batch];
-        // The states of window and tail are behind those of the head.
+        // The states of window and tail follow those of the head.
         let rest = window.state.start..tail.last().map_or(window.state.end, |node| node.state.end);
         let unit = self.model.padded(1);
         let (field, core_work) = self.field::<E>(words, scratch, group, None);
@@ -287,7 +287,7 @@ impl FusedModel<'_> {
             time: if head.is_some() { group.most } else { 1 },
             states: bytemuck::cast_slice_mut(words),
             state_stride: self.model.state_words() * per_word,
-            // Behind the clock.
+            // After the clock.
             first: per_word,
             work: bytemuck::cast_slice_mut(scratch.work.get_mut()),
             rows: &mut scratch.rows,

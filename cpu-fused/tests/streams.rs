@@ -31,7 +31,7 @@ fn input(x: &[f32], index: usize, step: usize) -> &[f32] {
     &x[start..start + INPUT]
 }
 
-/// Steps all streams from zero until `at_least` has passed, at least once. Returns the number of all steps.
+/// Steps all streams from zero until `at_least` has passed, at least once. Returns the total number of steps.
 fn hold(fused: &FusedModel<'_>, at_least: Duration) -> usize {
     let (x, size) = (noises(997), fused.model().output_size());
     let mut alone = fused.stream();

@@ -1,4 +1,4 @@
-//! Passes the memory map of a board and the arguments of its linker on. Runs in the folder of the board.
+//! Passes the memory map of a board and the arguments for its linker to cargo. Runs in the folder of the board.
 
 use std::error::Error;
 use std::path::PathBuf;

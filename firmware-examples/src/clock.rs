@@ -1,7 +1,7 @@
 //! Time, measured by the number of received samples.
 
-/// A clock in milliseconds, which wrap at 2^32 as a detector expects. A wrapping count of samples divided by the rate
-/// would instead jump, at 16 kHz every 75 hours, and so end the waiting times of a detector.
+/// A clock in milliseconds that wraps at 2^32, as a detector expects. A wrapping count of samples divided by the rate
+/// would jump instead, at 16 kHz every 75 hours, and would end refractory times of a detector too early.
 #[derive(Debug)]
 pub struct Clock {
     sample_rate: u32,

@@ -73,8 +73,8 @@ impl Console {
         self.text("\n");
     }
 
-    // The crate's `write_all` is not used, because it can panic. `as_fd` cannot, because the descriptor is checked not
-    // to be -1.
+    // The crate's `write_all` is not used, because it can panic. `as_fd` cannot panic here, because the descriptor is
+    // not -1.
     fn bytes(&mut self, mut bytes: &[u8]) {
         while let Some(stream) = self.0.as_ref().filter(|stream| stream.as_raw_fd() != -1 && !bytes.is_empty()) {
             match sys_write_orig(stream.as_fd(), bytes) {

@@ -20,11 +20,10 @@
 //! that the gates of a side are adjacent, and asks for the projection by its `linLayerID`
 //! (`aten/src/ATen/native/cudnn/RNN.cpp`).
 //!
-//! Three facts have no source but cuDNN itself: a projection follows the recurrent matrices of its pseudo-layer, a
-//! first layer without input weights keeps its biases, and nothing is padded. cuDNN 9.28 reports them even without a
-//! device (a test in `sys/tests.rs`, for which `TIDEGATE_CUDNN` names the library). If a report differs from the
-//! description, the report is used. A report that has parts which the stack lacks, or lacks parts which the stack has,
-//! is refused.
+//! Only cuDNN itself confirms three facts: a projection follows the recurrent matrices of its pseudo-layer, a first
+//! layer without input weights keeps its biases, and nothing is padded. cuDNN 9.28 reports them even without a device
+//! (a test in `sys/tests.rs`, for which `TIDEGATE_CUDNN` names the library). If a report differs from the description,
+//! the report is used. A report whose parts are not exactly those of the stack is refused.
 
 use crate::rnn::{Bias, Rnn};
 

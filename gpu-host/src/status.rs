@@ -75,7 +75,7 @@ pub enum GpuError {
     Count { what: &'static str, found: usize },
     #[error("a sequence has {found} steps, but the batch takes 1 to {longest}")]
     Length { found: usize, longest: usize },
-    #[error("{what}: {found} elements given, {needed} required, on the stream of the device")]
+    #[error("{what}: {found} elements given, but {needed} needed on the stream of the device")]
     Buffer { what: &'static str, found: usize, needed: usize },
     #[error("a batch for inference has no backward pass")]
     NotTraining,

@@ -1,6 +1,6 @@
-//! cuDNN's RNN functions, and owning types for its objects. [`Cudnn::load`] loads all functions at once, so none can be
-//! missing later. The argument types are those of `cudarc`. Its own functions are not used: they panic if a library or
-//! a symbol is missing, and their status is an enum, which a newer cuDNN could violate. Descriptors are in
+//! cuDNN's RNN functions, and owning types for its objects. [`Cudnn::load`] loads all functions at once, so that none
+//! is missing later. The argument types are those of `cudarc`. Its own functions are not used: they panic if a library
+//! or a symbol is missing, and their status is an enum, which a newer cuDNN could violate. Descriptors are in
 //! `sys/descriptors.rs`, the forward and backward pass in `sys/compute.rs`.
 #![allow(unsafe_code)]
 

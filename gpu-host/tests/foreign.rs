@@ -25,7 +25,7 @@ fn case(name: &str) -> (HashMap<String, String>, BTreeMap<String, Tensor>) {
     (header.metadata().clone().unwrap(), read_tensors(&path).unwrap())
 }
 
-/// Canonical weights from cuDNN's tensors, of which there is one per gate and side.
+/// Canonical weights from cuDNN's tensors, one for each gate and side.
 fn of_gates(gates: &[&str], tensors: &BTreeMap<String, Tensor>) -> LayerWeights {
     let stacked = |side: &str| {
         let blocks: Vec<&Tensor> = gates.iter().map(|gate| &tensors[&format!("cudnn/{side}_{gate}")]).collect();

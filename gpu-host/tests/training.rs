@@ -52,7 +52,7 @@ fn equal_seeds_give_equal_bytes_and_different_ones_do_not() {
     assert_ne!(bytes("a.safetensors", "1"), bytes("c.safetensors", "2"));
 }
 
-/// Killed twenty times at random moments, a training ends with the weights of an uninterrupted one.
+/// A training that is killed twenty times at random moments ends with the weights of an uninterrupted one.
 #[test]
 fn a_killed_training_resumes_to_the_same_weights() {
     let lesson = Lesson::new(32);
@@ -121,7 +121,8 @@ fn the_packed_integer_model_has_the_reported_accuracy() {
     }
 }
 
-/// Killed after its first checkpoint, quantization-aware training ends with the weights of an uninterrupted one.
+/// A quantization-aware training that is killed after its first checkpoint ends with the weights of an uninterrupted
+/// one.
 #[test]
 fn quantization_aware_training_resumes_to_the_same_weights() {
     let lesson = Lesson::new(8);

@@ -65,7 +65,7 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 let image = match pack_with(model, numeric, &network.ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
-                    // A cell without a form in a numeric has no figures there.
+                    // A cell without a form in a numeric has no figures for it.
                     Err(PackError::Quantize(_)) => continue,
                     Err(error) => panic!("{} {}: {error}", network.cell, numeric.name()),
                 };

@@ -1,4 +1,5 @@
-//! The Markdown files of the repository: their links have targets, and the figures that the source files determine are right.
+//! Checks the Markdown files of the repository: links have targets, and figures that follow from the source files are
+//! correct.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -116,8 +117,8 @@ fn functions_that_contributing_names_are_in_the_files_it_links_to() {
     assert!(found >= 5, "only {found} functions were found");
 }
 
-/// The table of lines of Rust outside tests in `CONTRIBUTING.md`: a row for each package of the workspace and for what stands
-/// beside it. Numbers may be off by a twentieth, so that small changes need no new table.
+/// The table in `CONTRIBUTING.md` counts lines of Rust outside tests, with a row for each package of the workspace and
+/// for the other folders with Rust code. Numbers may be off by a twentieth, so that small changes need no new table.
 #[test]
 fn the_table_of_lines_is_right() {
     let manifest = fs::read_to_string(repository().join("Cargo.toml")).expect("the workspace has a manifest");
@@ -132,7 +133,7 @@ fn the_table_of_lines_is_right() {
         if path.iter().any(|part| part == "tests") {
             continue;
         }
-        // Packages may hold others: `core/capi` is not counted for `core`.
+        // Packages may contain other packages: `core/capi` does not count for `core`.
         let row = rows.iter_mut().filter(|row| path.starts_with(row.0)).max_by_key(|row| row.0.len());
         let row = row.unwrap_or_else(|| panic!("no row of the table has {}", path.display()));
         let text = fs::read_to_string(&source).unwrap_or_else(|error| panic!("{}: {error}", source.display()));

@@ -1,4 +1,4 @@
-//! Defaults on which versions of Keras disagree are asked for, not guessed; settings in the file are used.
+//! The importer asks for arguments whose defaults differ between versions of Keras; settings in the file are used.
 
 use serde_json::{Value as Json, json};
 use tidegate::internals::activation::Activation;
@@ -88,7 +88,7 @@ fn the_gate_activation_is_asked_for_where_versions_of_keras_differ() {
     assert!(line.contains("recurrent_activation"), "{line}");
 }
 
-/// Weights of an LSTM, for each direction.
+/// Weights of an LSTM for each direction of the class.
 fn twice_where_both(class: &str) -> Vec<(&'static str, &'static [usize])> {
     const BACK: [(&str, &[usize]); 3] =
         [("b_kernel:0", &[1, 4]), ("b_recurrent_kernel:0", &[1, 4]), ("b_bias:0", &[4])];
@@ -175,7 +175,7 @@ fn a_missing_keras_version_is_asked_for_where_it_matters() {
         assert_eq!(gates(&conv, &at(framework, "ConvLSTM1D", hard())), hard_sigmoid);
         assert_eq!(gates(&conv, &at(framework, "ConvLSTM1D", json!({}))), default);
     }
-    // Archives, and architectures in Keras's own words, record the version.
+    // Archives, and architectures in Keras's own format, record the version.
     let config = dense().to_string();
     let weights = model(Tensor::of(&[3, 2]), Tensor::of(&[2]));
     let silent =

@@ -1,4 +1,4 @@
-//! Files from elsewhere: every importer, data files, and whole published networks.
+//! Foreign files: every importer, data files, and whole published networks.
 
 #[path = "../data.rs"]
 mod data;

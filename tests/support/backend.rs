@@ -12,11 +12,11 @@ pub trait Backend<P = f32> {
     fn name(&self) -> &'static str;
     /// The model.
     fn model(&self) -> &Model<'_>;
-    /// [`Model::step_ports`]
+    /// See [`Model::step_ports`].
     fn step(&self, state: &mut State<'_>, x: &[&[P]], y: &mut [&mut [P]]) -> Result<Step, StepError>;
-    /// [`Model::finish`]
+    /// See [`Model::finish`].
     fn finish(&self, state: &mut State<'_>, y: &mut [&mut [P]]) -> Result<Step, StepError>;
-    /// [`Model::run_ports`]
+    /// See [`Model::run_ports`].
     fn run(
         &self,
         state: &mut State<'_>,
@@ -24,7 +24,7 @@ pub trait Backend<P = f32> {
         y: &mut [&mut [P]],
         how: &Sequence<'_>,
     ) -> Result<usize, StepError>;
-    /// [`Model::run_batch`]
+    /// See [`Model::run_batch`].
     fn run_batch(
         &self,
         batch: &mut Batch<'_>,

@@ -1,4 +1,4 @@
-//! TensorFlow checkpoints written by hand, for what TensorFlow itself does not write: snappy-compressed blocks and
+//! Handwritten TensorFlow checkpoints with contents that TensorFlow itself does not write: snappy-compressed blocks and
 //! hostile entries. Also holds the body of the fuzz target `import_checkpoint`.
 
 use std::io::Cursor;
@@ -125,7 +125,7 @@ fn push_block(bytes: &mut Vec<u8>, block: &[u8], snappy: bool) -> Vec<u8> {
     handle(push_raw(bytes, packed.as_deref().unwrap_or(block), u8::from(snappy)))
 }
 
-/// Appends a block as it is, followed by its checksum.
+/// Appends an uncompressed block, followed by its checksum.
 fn push_raw(bytes: &mut Vec<u8>, content: &[u8], compression: u8) -> Place {
     let place = (bytes.len() as u64, content.len() as u64);
     let from = bytes.len();

@@ -1,7 +1,7 @@
 //! A step of an integer LSTM or GRU without its roundings, in f64: the same weights, starts, multipliers, shifts and
 //! curves. The part of a start that compensates for rounding down is left out, and a curve is interpolated linearly
 //! between its integer points.
-//! | Every value comes with the greatest distance at which the integer value may be, given that each rounding is off by
+//! Every value carries the maximum distance of the integer value, given that each rounding is off by
 //! at most half a unit. Independent roundings add up as the root of their squares.
 
 use tidegate::internals::{
@@ -17,7 +17,7 @@ const ONE: f64 = 32_768.0;
 /// that again for the shift.
 const OF_SUM: f64 = 0.75;
 
-/// An exact value and how far the integer value may be from it.
+/// An exact value, and the maximum distance of the integer value from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Near {
     /// The value without roundings.

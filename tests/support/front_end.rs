@@ -75,7 +75,7 @@ pub const SMALL: [MfccSettings; 2] = [
 ];
 
 /// One of the `good` sections with up to four words changed. The first `settings` words are chosen more often than the
-/// tables behind them. A new value is near the old one, random, the old one with a bit flipped, or one of `ends`.
+/// tables after them. A new value is near the old one, random, the old one with a bit flipped, or one of `ends`.
 pub fn damaged(good: &[Vec<u8>], rng: &mut Rng, settings: usize, ends: &[u32]) -> Vec<u8> {
     let mut bytes = good[rng.below(good.len())].clone();
     for _ in 0..=rng.below(4) {

@@ -1,5 +1,5 @@
-//! Bodies of the fuzz targets: pure functions of bytes that must neither panic nor run long, whatever the bytes. The
-//! targets in `tests/fuzz` include this file, and `fuzz_corpus.rs` replays their corpora on stable Rust.
+//! Bodies of the fuzz targets: pure functions that must neither panic nor run long for any bytes. The targets in
+//! `tests/fuzz` include this file, and `fuzz_corpus.rs` replays their corpora on stable Rust.
 
 #[path = "fuzz_node.rs"]
 mod node;
@@ -35,7 +35,7 @@ const MAX_WORK: usize = 1 << 13;
 const STEPS: usize = 6;
 /// Maximum number of samples of each kind that are pushed into the front end.
 const MAX_SAMPLES: usize = 4096;
-/// Offset of the clock in a saved state, behind the header of seven words.
+/// Offset of the clock in a saved state, after the header of seven words.
 const SAVED_CLOCK: usize = 28;
 
 /// Parses the bytes as they are. `parse` and `parse_structure` agree unless a checksum is wrong.

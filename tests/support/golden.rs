@@ -1,6 +1,6 @@
 //! Golden cases. A case is a file of parameters, inputs, initial states and the results that a framework computed; it
 //! runs through importer, packer, `core` and the oracle. `golden/README.md` and the metadata of the cases say how they
-//! were made. Only the importer knows the framework's classes and cells: it states which tensors of the case hold
+//! were made. Only the importer knows the framework's classes and cells. It states which tensors of the case hold
 //! inputs, outputs and states ([`Conversion`]). Every element of every input and output must be used or compared.
 
 mod definition;
@@ -29,7 +29,7 @@ pub enum Verdict {
     Passed(f64),
     /// The reason why the case failed.
     Failed(String),
-    /// The importer or this runner lacks something, which is never a pass.
+    /// The importer or this runner does not support the case. This never counts as a pass.
     Unsupported(String),
 }
 
@@ -61,8 +61,9 @@ pub fn run_file(path: &Path) -> Verdict {
 }
 
 /// The cells and layers of a case's model.
-/// | # Panics
-/// | If the case cannot be read or is not supported.
+///
+/// # Panics
+/// If the case cannot be read or is not supported.
 pub fn cells_of(path: &Path) -> BTreeSet<String> {
     let convert = || {
         let case = Case::read(&std::fs::read(path).map_err(failed)?)?;
@@ -141,7 +142,7 @@ impl Case {
                 Dtype::I32 => quads.map(|&quad| i32::from_le_bytes(quad) as f32).collect(),
                 Dtype::I64 => eights.map(|&eight| i64::from_le_bytes(eight) as f32).collect(),
                 Dtype::BOOL | Dtype::U8 => view.data().iter().map(|&truth| f32::from(truth)).collect(),
-                // Refused by name when it is first asked for.
+                // A case that needs this tensor is refused by name.
                 _ => continue,
             };
             tensors.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), data });
@@ -178,6 +179,6 @@ impl Case {
     }
 
     fn tensor(&self, name: &str) -> Result<&Tensor, Stop> {
-        self.tensors.get(name).ok_or_else(|| unsupported(format!("{name:?} is not there in a type that is read")))
+        self.tensors.get(name).ok_or_else(|| unsupported(format!("{name:?} does not exist in a supported type")))
     }
 }

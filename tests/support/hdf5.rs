@@ -1,6 +1,6 @@
-//! HDF5 files written by hand, for what h5py does not write: circular links, false sizes, chunks that unpack to more
-//! than a file may hold; and Keras models made of them. Objects have headers of version 1 and links as messages, as in
-//! version 3.0 of the format's specification. Files that h5py itself wrote are in `tests/frameworks`.
+//! Handwritten HDF5 files with contents that h5py does not write: circular links, false sizes, chunks that unpack to
+//! more than a file may hold; and Keras models made of them. Objects have headers of version 1 and links as messages,
+//! as in version 3.0 of the format's specification. Files that h5py itself wrote are in `tests/frameworks`.
 
 use serde_json::Value as Json;
 

@@ -54,7 +54,7 @@ impl AlignedBytes {
 pub fn small_models() -> Vec<(String, Canonical)> {
     let mut rng = Rng::new(7);
     let draw = Draw { weights: 1.0, biases: true };
-    // Each activation once, in the activation layer: cells apply it by the same code.
+    // Each activation occurs once, in the activation layer, because cells apply it by the same code.
     let seed = |variant: &Variant| variant.activations.is_empty() || variant.kind == CellKind::Activation;
     let mut models: Vec<(String, Canonical)> = Variant::all()
         .into_iter()

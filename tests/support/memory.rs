@@ -9,8 +9,9 @@ pub fn peak_bytes() -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Runs the test `name` again in its own process, so that no test beside it allocates memory. Returns `false` in that
-/// process: the test then does its work. `name` is the full path of the test, from [`module_path!`].
+/// Runs the test `name` again in its own process, so that no other test allocates memory at the same time. Returns
+/// `false` in that process, in which the test does its work. `name` is the full path of the test, from
+/// [`module_path!`].
 ///
 /// # Panics
 /// If the test fails in its own process.

@@ -1,4 +1,4 @@
-//! Networks built from nodes that a test spells out, rather than from a chain of cells.
+//! Networks built from nodes that a test defines one by one, rather than from a chain of cells.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ pub use variant::Variant;
 pub struct Rng(u64);
 
 impl Rng {
-    /// Starts from a seed; any value will do.
+    /// Starts from a seed, which may be any value.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -45,8 +45,9 @@ pub fn is_within(got: f64, expected: f64, bound: f64) -> bool {
 }
 
 /// Checks every element against its own bound. Returns the largest fraction of its bound that an element used, 0 to 1.
-/// | # Errors
-/// | The worst element, or that the lengths differ.
+///
+/// # Errors
+/// The worst element, or that the lengths differ.
 pub fn each_within(got: &[f32], expected: &[f64], bounds: &[f64]) -> Result<f64, Miss> {
     if got.len() != expected.len() || got.len() != bounds.len() {
         return Err(Miss::Length { got: got.len(), expected: expected.len().max(bounds.len()) });
@@ -69,16 +70,18 @@ pub fn each_within(got: &[f32], expected: &[f64], bounds: &[f64]) -> Result<f64,
 }
 
 /// The rule of the golden cases: `|got - expected| <= tolerance * max(1, max |expected|)`.
-/// | # Errors
-/// | The worst element, or that the lengths differ.
+///
+/// # Errors
+/// The worst element, or that the lengths differ.
 pub fn all_within(got: &[f32], expected: &[f64], tolerance: f64) -> Result<f64, Miss> {
     let scale = expected.iter().fold(1.0_f64, |scale, value| scale.max(value.abs()));
     each_within(got, expected, &vec![tolerance * scale; expected.len()])
 }
 
 /// Checks that all bits are the same: 0.0 is not -0.0, and a NaN equals only its own bit pattern.
-/// | # Errors
-/// | The first element that differs (with a bound of 0), or that the lengths differ.
+///
+/// # Errors
+/// The first element that differs (with a bound of 0), or that the lengths differ.
 pub fn same_bits(got: &[f32], expected: &[f32]) -> Result<(), Miss> {
     if got.len() != expected.len() {
         return Err(Miss::Length { got: got.len(), expected: expected.len() });

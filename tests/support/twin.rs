@@ -1,5 +1,6 @@
-//! A second implementation of the integer numerics after FORMAT.md: 64-bit integers, one row at a time, sharing nothing
-//! with `core` but the numbers that the packer writes. Every sum is checked to fit in 32 bits, as the packer promises.
+//! A second implementation of the integer numerics, written from FORMAT.md: 64-bit integers, one row at a time. It
+//! shares nothing with `core` except the numbers that the packer writes. Every sum is checked to fit in 32 bits, as the
+//! packer promises.
 
 mod layers;
 

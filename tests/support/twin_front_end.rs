@@ -1,6 +1,6 @@
-//! A second implementation of the integer front end after FORMAT.md: computed from the section's bytes in 64 and 128
-//! bits, with a recursive FFT. Nothing is shared with `core`. Every value is checked to fit the width that FORMAT.md
-//! states.
+//! A second implementation of the integer front end, written from FORMAT.md: computed from the section's bytes in 64
+//! and 128 bits, with a recursive FFT. It shares nothing with `core`. Every value is checked to fit the width that
+//! FORMAT.md states.
 
 use tidegate::front_end::{First, MfccSettings, Spectrum};
 
@@ -28,8 +28,9 @@ fn held(value: i128, bits: u32) -> i64 {
 
 impl Twin {
     /// Reads a section.
-    /// | # Panics
-    /// | If the section is shorter than its settings require.
+    ///
+    /// # Panics
+    /// If the section is shorter than its settings require.
     pub fn new(section: &[u8], settings: &MfccSettings) -> Self {
         let word = |at: usize| i64::from(i32::from_le_bytes(*section[at..].first_chunk().unwrap()));
         let half = |at: usize| i64::from(u16::from_le_bytes(*section[at..].first_chunk().unwrap()));

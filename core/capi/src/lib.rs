@@ -102,7 +102,7 @@ mod builtin {
 
     pub static MODEL: Sealed<Model<'static>> = match Model::parse(ImageBytes::from_aligned(IMAGE)) {
         Ok(model) => sealed(model),
-        Err(_) => panic!("what TIDEGATE_IMAGE names is not a valid image: tidegate inspect says why"),
+        Err(_) => panic!("the file in TIDEGATE_IMAGE is not a valid image: run tidegate inspect for the reason"),
     };
 }
 

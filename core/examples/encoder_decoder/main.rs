@@ -1,6 +1,6 @@
-//! Encoder, then decoder: one network reads a sequence to its end, and its final state is what another begins with.
-//! Here both are a Keras LSTM; they need only have states of the same length. The encoder's image is checked by the
-//! compiler, the decoder's when it is read.
+//! Encoder and decoder: one network reads a whole sequence, and its final state is the initial state of another
+//! network. Here both are the same Keras LSTM; in general only their states must have the same length. The compiler
+//! checks the encoder's image; the decoder's is checked when it is read.
 //!
 //! `cargo run -p tidegate --example encoder_decoder`
 
@@ -20,7 +20,7 @@ const ENCODER: Model<'static> = match Model::parse(ImageBytes::from_aligned(IMAG
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut memory, mut scratch) = ([0; ENCODER.state_words()], [0; ENCODER.scratch_words()]);
     let mut encoder = State::new(&ENCODER, &mut memory)?;
-    // Nobody looks at the encoder's outputs; of the last there is a place.
+    // The encoder's outputs are not used; the last one still needs a buffer.
     let (inputs, mut last) = ([golden::HEARD.as_flattened()], [0.0; ENCODER.output_size()]);
     let sequence = Sequence { last_only: true, ..Sequence::ALL };
     ENCODER.run_ports(&mut encoder, &mut scratch, &inputs, &mut [&mut last], &sequence)?;
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in ["hidden", "cell_state"] {
         let from = encoder.part(&ENCODER, "lstm", name).ok_or("the encoder lacks a state")?;
         let to = state.part_mut(&decoder, "lstm", name).filter(|to| to.len() == from.len());
-        to.ok_or("the decoder takes no such state")?.copy_from_slice(from);
+        to.ok_or("the decoder has no matching state")?.copy_from_slice(from);
     }
     let mut outputs = vec![0.0; golden::TOLD.len() * decoder.output_size()];
     decoder.run_f32(&mut state, &mut scratch, golden::TOLD.as_flattened(), &mut outputs)?;

@@ -1,5 +1,5 @@
-//! Many to many, aligned: every step of a sequence has an output. A Keras LSTM that begins with a given state; the
-//! compiler checks its image. Step by step, as the inputs come, it gives the same bits.
+//! Many to many, aligned: every step of a sequence has an output. A Keras LSTM starts from a given state; the compiler
+//! checks its image. Running it step by step, as inputs arrive, gives the same bits.
 //!
 //! `cargo run -p tidegate --example many_to_many`
 
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The state before the first step. Without this it is zero.
+/// Sets the initial state, which is zero by default.
 fn begin(state: &mut State<'_>) -> Result<(), Box<dyn Error>> {
     let hidden = state.part_mut(&MODEL, "lstm", "hidden").ok_or("no hidden state")?;
     hidden.copy_from_slice(&golden::INITIAL_HIDDEN);

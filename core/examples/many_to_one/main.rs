@@ -1,5 +1,5 @@
-//! Many to one: of each sequence only the last output. A batch of three sequences of different lengths (one has no
-//! step at all) through a TensorFlow LSTM, each in a state of its own.
+//! Many to one: only the last output of each sequence is used. A TensorFlow LSTM runs a batch of three sequences of
+//! different lengths, one of them empty, each with its own state.
 //!
 //! `cargo run -p tidegate --example many_to_one`
 

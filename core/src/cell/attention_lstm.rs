@@ -12,8 +12,8 @@
 //! y = P [h', a'] + b_p                m' = m_2 ... m_L, y
 //! ```
 //!
-//! The attention reads the outputs before this step. The importer folds a forget bias, and the linear layer through
-//! which the wrapper passes x and a, into W, R and b.
+//! The attention reads the outputs before this step. The importer folds two things into W, R and b: a forget bias, and
+//! the linear layer that the wrapper applies to x and a.
 //!
 //! # Tensors
 //!
@@ -139,7 +139,7 @@ fn lstm<W: Weight>(node: &Node<'_>, x: &[f32], beside: &[f32], cell: &mut [f32],
     }
 }
 
-/// The product of the matrix and the first elements of `x`, as many as the matrix has columns, plus the bias.
+/// Multiplies the matrix by the first elements of `x`, one for each column, and adds the bias.
 fn affine<W: Weight>(node: &Node<'_>, tensors: [usize; 2], x: &[f32], to: &mut [f32]) {
     for (sums, to) in sums::<W>(node, tensors, x).zip(to.chunks_mut(4)) {
         copy(to, &sums);

@@ -19,7 +19,7 @@
 //!
 //! # Tensors
 //!
-//! `z` is `backbone_units` with a backbone, else `features + hidden`.
+//! `z` in a shape is the length of z: `backbone_units` with a backbone, otherwise `features + hidden`.
 //!
 //! | name | shape | when |
 //! |---|---|---|
@@ -72,7 +72,7 @@
 //!
 //! # Deviations
 //!
-//! Both use a negative time as it is. This cell treats a negative time as 0.
+//! Both implementations use a negative time unchanged. This cell treats it as 0.
 //!
 //! # Golden cases
 //!
@@ -210,8 +210,8 @@ fn features<'w, W: Weight>(node: &Node<'_>, x: &[f32], hidden: &[f32], work: &'w
     z
 }
 
-/// Multiplies the rows of a matrix from `first` on, as many as `z` has elements. A layer may begin within a block of
-/// four rows.
+/// Computes `z` from as many rows of a matrix, starting with row `first`. A layer may begin within a block of four
+/// rows.
 fn layer<W: Weight>(
     weights: Matrix<'_, W>,
     bias: &[[f32; 4]],

@@ -126,10 +126,10 @@ pub(crate) fn step_any<W: Weight>(node: &Node<'_>, io: Io<'_>) {
     step_by::<W>(node, io, |a| lstm::clip(a, limit));
 }
 
-/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty. `seen` maps the argument of the
-/// activation.
+/// `x` is `[input]`, `hidden` and `y` are `[hidden]`, `work` is `[rank]` or empty. `clip` is applied to the argument of
+/// the activation.
 #[inline(always)]
-fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, seen: impl Fn(f32) -> f32) {
+fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, clip: impl Fn(f32) -> f32) {
     let Io { x, state: hidden, work, y, .. } = io;
     if is_masked(node, MASKED, x) {
         return copy(y, hidden);
@@ -138,7 +138,7 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, seen: impl Fn(f32) -> f32) {
     let operand = low_rank::operand::<W>(node, LOW_RANK, RECURRENT_BASIS, hidden, work);
     for (sums, y) in sums_of_two::<W>(node, SUMS, x, operand).zip(y.chunks_mut(4)) {
         for (y, a) in y.iter_mut().zip(sums) {
-            *y = activation.apply(seen(a));
+            *y = activation.apply(clip(a));
         }
     }
     copy(hidden, y);

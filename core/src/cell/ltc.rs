@@ -56,7 +56,7 @@
 //!
 //! # Deviations
 //!
-//! Both use a negative time as it is. This cell treats a negative time as 0.
+//! Both implementations use a negative time unchanged. This cell treats it as 0.
 //!
 //! # Golden cases
 //!

@@ -1,4 +1,4 @@
-//! Combines parts of equal length: a residual connection, a highway, an attention over two.
+//! Combines parts of equal length, as residual connections, highways and attention over two inputs do.
 //!
 //! # Equation
 //!

@@ -12,8 +12,8 @@
 //! g(v) = v + 0.5 for v ≥ 0, σ(v) below
 //! ```
 //!
-//! The share s is computed from the gates' logarithms, as the authors do when they train: where both gates round to 0,
-//! the quotient has no value.
+//! The share s is computed from the gates' logarithms, as the authors do in training: where both gates round to 0, the
+//! quotient is undefined.
 //!
 //! # Tensors
 //!

@@ -51,7 +51,7 @@ pub(super) struct Along {
 }
 
 impl Along {
-    /// The number of positions is that of the kernel.
+    /// Requires the number of positions that follows from the kernel, its stride and the padding.
     pub const fn rule(self) -> Rule {
         Rule::Convolved {
             input: Dim::Extent(self.input),

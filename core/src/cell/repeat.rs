@@ -6,7 +6,7 @@
 //! y = [x, x, …, x]      `times` rows
 //! ```
 //!
-//! All rows are valid, however many rows of the input's layer were.
+//! All rows are valid, even if the layer before had fewer valid rows.
 //!
 //! # Tensors
 //!

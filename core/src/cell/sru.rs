@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Without the option `cell_gates` the terms v ⊙ c are absent. Both gates read the old c. x is the whole input, or with
-//! the option `residual` its first `features`; only the highway reads the rest. That serves a layer normalization
-//! before the matrices that the highway bypasses.
+//! the option `residual` its first `features`; only the highway reads the rest. This supports a layer normalization in
+//! front of the matrices that the highway bypasses.
 //!
 //! # Tensors
 //!
@@ -44,7 +44,7 @@
 //! | name | what |
 //! |---|---|
 //! | `features` | number of features of x, with `residual` |
-//! | `skip` | first feature factor of a highway without a projection |
+//! | `skip` | first feature that a highway without a projection reads |
 //!
 //! The `skip` of the backward half of a bidirectional layer is its number of units.
 //!

@@ -25,7 +25,7 @@ pub(super) fn sums_of_two<'a, 'x, W: Weight>(
     blocks.zip(node.vector(bias)).map(move |((w, r), &b)| accumulate(accumulate(b, w, x), r, h))
 }
 
-/// W x, written to `to`. Never inlined, so that a step that can do without need not save its registers.
+/// W x, written to `to`. Never inlined, so that a step that does not call it need not save the registers that it uses.
 #[inline(never)]
 pub(super) fn product<W: Weight>(node: &Node<'_>, weights: usize, x: &[f32], to: &mut [f32]) {
     for (w, to) in node.matrix::<W>(weights).blocks().zip(to.chunks_mut(4)) {

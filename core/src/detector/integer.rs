@@ -27,7 +27,7 @@ pub enum IntegerDetectorError {
 impl core::fmt::Display for IntegerDetectorError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
-            Self::Scale { found } => write!(f, "detector: posteriors that count in {found:e}, not in 2^-15"),
+            Self::Scale { found } => write!(f, "detector: the scale of the posteriors is {found:e}, but must be 2^-15"),
             Self::Memory(error) => error.fmt(f),
         }
     }
@@ -81,10 +81,10 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
     }
 
     /// Adds the posteriors of all labels at the time `now_ms`, modulo 2^32 as in
-    /// [`Detector::push`](super::Detector::push), and returns an event if they make one.
+    /// [`Detector::push`](super::Detector::push), and returns the event that they trigger, if any.
     ///
     /// # Errors
-    /// If the number of posteriors is not the number of labels. Nothing has changed then.
+    /// If the number of posteriors is not the number of labels. The detector is then unchanged.
     pub fn push(&mut self, posteriors: &[i16], now_ms: u32) -> Result<Option<IntegerEvent>, WrongLength> {
         if !self.history.push(posteriors, now_ms)? {
             return Ok(None);
@@ -97,7 +97,7 @@ impl<'a, 'b> IntegerDetector<'a, 'b> {
             return Ok(None);
         }
         self.history.event(now_ms, settings.refractory_ms);
-        // `mean_of` is never 0, but the compiler does not know.
+        // `mean_of` is never 0; `max` tells the compiler so.
         let score = sum.cast_unsigned() / self.settings.mean_of.max(1);
         Ok(Some(IntegerEvent { label, score: score as i16, at_ms: now_ms }))
     }

@@ -41,7 +41,8 @@ pub(super) struct Layout {
     pub window: usize,
     /// u32, bins: band `b` rises over `edge[b]..edge[b + 1]` and falls over `edge[b + 1]..edge[b + 2]`.
     pub edges: usize,
-    /// f32, for every bin from `edge[0]` on: its share in the band that falls there. The rest belongs to the next band.
+    /// f32, for every bin from `edge[0]` on: its share in the band that falls there. The rest of it belongs to the next
+    /// band.
     pub weights: usize,
     /// f32 [dct_rows × mel_bands]: the last rows of the DCT-II, scaled by sqrt(2 / mel_bands).
     pub dct: usize,

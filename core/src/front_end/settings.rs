@@ -35,7 +35,7 @@ pub struct MfccSettings {
     /// Upper edge of the last mel band in Hz.
     pub upper_hz: f32,
     /// Number of FFT bins from 0 Hz to the sample rate as the mel bands count them, normally `fft_len`. sonopy uses
-    /// `fft_len` / 2 + 1, and so takes a bin for one of twice its frequency.
+    /// `fft_len` / 2 + 1, so it takes each bin for one of twice its frequency.
     pub bins_per_rate: u32,
     /// Positions of the corners of the mel bands.
     pub corners: MelCorners,
@@ -119,7 +119,8 @@ pub enum FrontEndError {
     MelBands { found: u32 },
     /// There are no coefficients, or more than mel bands.
     Coefficients { found: u32, mel_bands: u32 },
-    /// The edges are not 0 <= lower < upper <= the frequency of the last FFT bin, or no FFT bin lies between them.
+    /// The edges do not satisfy 0 <= lower < upper <= the frequency of the last FFT bin, or no FFT bin lies between
+    /// them.
     Band { lower_hz: f32, upper_hz: f32 },
     /// The floor is not between 1e-37 and 1.
     LogFloor { found: f32 },

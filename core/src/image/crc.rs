@@ -1,4 +1,4 @@
-//! CRC-32/ISO-HDLC by table, in a loop without calls, because `const` evaluation counts calls.
+//! CRC-32/ISO-HDLC from a table, in a loop without calls, because `const` evaluation limits the number of calls.
 
 const POLYNOMIAL: u32 = 0xEDB8_8320;
 

@@ -8,9 +8,9 @@ use crate::detector::DetectorError;
 use crate::front_end::FrontEndError;
 use crate::text::{NEEDS_FLOATS, Text, error_of_text};
 
-/// Why a byte slice is not an image that this build can run. Offsets count from its first byte, nodes from 0, and
-/// tensors in the order of the cell's spec, in an integer numeric of its integer spec. `needed` is what the image
-/// requires, `given` and `found` what it has; lengths are in bytes.
+/// Why a byte slice is not an image that this build can run. Offsets are in bytes from the start of the slice. Nodes
+/// count from 0, and tensors are numbered as in the cell's spec, in an integer numeric as in its integer spec. `needed`
+/// is the required value, `given` and `found` are actual values; lengths are in bytes.
 ///
 /// ```
 /// use tidegate::{Aligned, ImageBytes, Model};
@@ -25,79 +25,78 @@ use crate::text::{NEEDS_FLOATS, Text, error_of_text};
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the variants say what their fields hold")]
 pub enum ImageError {
-    /// The slice ends before the `needed` bytes that start at `offset` do.
+    /// The slice is too short: it must have `needed` bytes from `offset` on.
     Truncated { offset: usize, needed: usize },
     /// The first four bytes are not those of an image.
     BadMagic { found: [u8; 4] },
-    /// Written by a format version that this build does not read.
+    /// The image has a format version that this build does not read.
     UnsupportedVersion { found: u16 },
-    /// The length in the header is not the one that header, table and sections need.
+    /// The length in the header is not that of header, table and sections together.
     BadLength { stored: usize, needed: usize },
-    /// A byte has changed since the image was packed: the checksum in the header is not that of the bytes.
+    /// The checksum in the header is not that of the bytes: a byte has changed since the image was packed.
     BadChecksum { stored: u32, computed: u32 },
-    /// A numeric, by its code, that this build does not have.
+    /// This build does not support the numeric with this code.
     UnsupportedNumeric { found: u16 },
-    /// A weight layout, by its code, that this build does not read.
+    /// This build does not read the weight layout with this code.
     UnsupportedLayout { found: u16 },
-    /// A section that this build does not know and must not skip.
+    /// This build does not know the section, and must not skip it.
     UnknownSection { kind: u16 },
-    /// More sections than an image can have.
+    /// The image has more sections than the format allows.
     TooManySections { found: u16 },
-    /// A section that every image has is not there.
+    /// A required section is missing.
     MissingSection { kind: SectionKind },
-    /// A section is there twice.
+    /// A section occurs twice.
     DuplicateSection { kind: u16 },
-    /// A section or tensor does not start on a multiple of 16 bytes, or not where the one before it ends. The offset of
-    /// a tensor counts from the start of the weights.
+    /// A section or tensor does not start on a multiple of 16 bytes, or a section does not follow the previous one
+    /// directly. The offset of a tensor counts from the start of the weights.
     Misaligned { offset: usize },
-    /// A byte that is kept for later versions, or lies between two sections, is not zero.
+    /// A reserved byte, or a byte of the padding between two sections, is not zero.
     NotZero { offset: usize },
-    /// A section's payload is not what its kind asks for. The first byte that is wrong counts from the start of the
-    /// payload.
+    /// The payload of a section is invalid. `offset` is the first invalid byte, counted from the start of the payload.
     BadSection { kind: SectionKind, offset: usize },
-    /// A cell code that this build does not know.
+    /// This build does not know the cell with this code.
     UnknownCell { node: u32, code: u16 },
-    /// A cell, by its code, that the integer numerics do not have.
+    /// The cell with this code has no form in this integer numeric.
     NoIntegerForm { node: u32, code: u16 },
-    /// The sizes of a node (features in, units, features out) do not fit each other or its slots.
+    /// The sizes of a node (input features, units, output features) do not fit each other or its slots.
     BadSize { node: u32, input: u32, hidden: u32, output: u32 },
-    /// An extent of a node is out of its range, or there are not as many as its cell has: which extent of the cell's
-    /// spec, or how many there are, and its value.
+    /// An extent of a node is out of range, or the number of extents is not that of its cell. `extent` is the index in
+    /// the cell's spec, or the number of extents; `found` is the value.
     BadExtent { node: u32, extent: u32, found: u32 },
-    /// An option, an activation or a number of a node is not one its cell has.
+    /// The cell of a node does not support one of the node's options, activations or numbers.
     BadOption { node: u32 },
-    /// A slot, by its first element and its length, lies outside the arena, a node reads the slot that it writes, or
-    /// one that nothing before it has written as a whole.
+    /// A slot, given by its first element and its length, is outside the arena, is both read and written by the node,
+    /// or is read before an earlier node or input has written it as a whole.
     BadSlot { node: u32, start: u32, elements: u32 },
-    /// A tensor is missing, or its shape reaches past the weights: it needs more bytes than there are from its offset
+    /// A tensor is missing, or extends past the end of the weights: it needs more bytes than there are from its offset
     /// on.
     BadTensor { node: u32, tensor: u32, needed: usize, given: usize },
-    /// A row of an integer node is shifted by more than 31.
+    /// A row of an integer node is shifted by more than 31 bits.
     BadShift { node: u32, tensor: u32 },
-    /// A node says that it keeps, or needs for itself, other than these elements of state and of scratch.
+    /// The record of a node states other numbers of elements of state or scratch than these, which its cell needs.
     BadMemory { node: u32, state: usize, work: usize },
-    /// A group of weights of a node is multiplied with something else than a power of two up to 16.
+    /// The factor of a group of weights is not a power of two from 1 to 16.
     BadFactor { node: u32, tensor: u32 },
-    /// The sum of a row (from 0) of an integer node could leave 32 bits. The tensor is that of the rows.
+    /// The sum of a row of an integer node could overflow 32 bits. Rows count from 0; `tensor` is that of the rows.
     BadSum { node: u32, tensor: u32, row: u32 },
-    /// The settings or tables of the front end are not ones that it can run with.
+    /// The settings or tables of the front end are invalid.
     FrontEnd(FrontEndError),
-    /// The settings of the detector are not ones that it can run with.
+    /// The settings of the detector are invalid.
     Detector(DetectorError),
-    /// The front end does not give as many features (its coefficients) as the first input takes.
+    /// The front end and the first input have different numbers of features.
     BadFrontEnd { needed: usize, given: usize },
-    /// The front end is one of integers, and the unit of its features is not that of the first input, or the numeric is
-    /// a float one.
+    /// The front end computes in integers, but its scale is not that of the first input, or the numeric is a float one.
     BadFrontEndScale { needed: f32, given: f32 },
-    /// The detector does not have as many labels as the first output has features.
+    /// The number of labels of the detector is not the number of features of the first output.
     BadDetector { needed: usize, given: usize },
-    /// State or arena would have 2^26 elements or more, a tensor more bytes than this machine can address, a step more
-    /// than 2^36 multiply-accumulates, or the nodes of an integer numeric share tensors of together more than 4 GiB.
+    /// The model exceeds a limit: the states or the arena have 2^26 elements or more, a tensor has more bytes than this
+    /// machine can address, a step takes more than 2^36 operations, or the tensors of an integer model, counted for
+    /// each node that uses them, exceed 4 GiB.
     TooLarge { node: u32 },
 }
 
 impl ImageError {
-    /// The message, which the compiler prints too: [`include_model!`](crate::include_model).
+    /// The message. The compiler prints it for [`include_model!`](crate::include_model).
     pub(crate) const fn text(&self) -> Text {
         let text = Text::NEW;
         match *self {
@@ -165,7 +164,7 @@ impl ImageError {
                 of_node(node).with("a row of tensor {} is shifted by more than 31 bits", &[tensor as usize])
             }
             Self::BadMemory { node, state, work } => {
-                of_node(node).with("the record must say {} elements of state and {} of scratch", &[state, work])
+                of_node(node).with("the record must state {} elements of state and {} of scratch", &[state, work])
             }
             Self::BadFactor { node, tensor } => {
                 of_node(node).with("a factor of tensor {} is not 1, 2, 4, 8 or 16", &[tensor as usize])
@@ -230,7 +229,7 @@ pub struct Misaligned {
 
 impl fmt::Display for Misaligned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an image must start on a multiple of 16 bytes; this one is {} past it", self.remainder)
+        write!(f, "an image must start on a multiple of 16 bytes; this one starts {} bytes after one", self.remainder)
     }
 }
 

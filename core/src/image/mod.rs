@@ -241,7 +241,7 @@ impl<'a> Image<'a> {
     /// Checks everything except the payloads. Bytes after the end of the image are ignored: a flash bank may be longer.
     ///
     /// # Errors
-    /// An [`ImageError`] that says what is wrong, with the numbers.
+    /// The first error found, as an [`ImageError`].
     pub const fn parse(bytes: ImageBytes<'a>, check_crc: bool) -> Result<Self, ImageError> {
         let bytes = bytes.get();
         let Some(found) = bytes.first_chunk::<4>() else {

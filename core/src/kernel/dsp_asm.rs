@@ -62,8 +62,8 @@ pub fn dot(start: [i32; 4], block: &[[u32; 4]], x: &[[u32; 2]]) -> [i32; 4] {
     if quads == 0 {
         return start;
     }
-    // SAFETY: reads `quads` times 16 bytes of weights and 8 of `x`, which both slices have, aligned to 4, as LDM and LDRD
-    // need. r6, r7 and the stack pointer are restored.
+    // SAFETY: reads `quads` times 16 bytes of weights and 8 of `x`, which the slices have, aligned to 4, as LDM and
+    // LDRD require. r6, r7 and the stack pointer are restored.
     unsafe {
         asm!(
             "push {{r6, r7}}",
@@ -84,9 +84,9 @@ impl Kernel for CortexM4 {
         let coarse = Some((coarse.blocks, coarse.operand));
         let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
         let blocks = frame.blocks;
-        // SAFETY: `Frame::new` has seen that both parts have as many units of 16 bytes as the blocks take, and their operands
-        // as many quads of 8 bytes as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as LDM and
-        // LDRD need. r6, r7 and the stack pointer are restored.
+        // SAFETY: `Frame::new` has checked that both parts have all units, of 16 bytes each, of the blocks, that the
+        // operands have all quads, of 8 bytes each, of a block, and that there are `rows` and places in `sums` for
+        // every block. All are aligned to 4, as LDM and LDRD require. r6, r7 and the stack pointer are restored.
         unsafe {
             thumb2::sum_two!(frame, quads, high);
             sums.set_len(blocks);

@@ -60,9 +60,9 @@ fn add(part: &Part<'_, '_, CortexM4I4>, sums: &mut [[i32; 4]]) {
             skip: 4 * skip,
             words: words.as_ptr(),
         };
-        // SAFETY: `words` reaches to the end of the last of as many blocks as there are sums, each `len` words and then
-        // `skip` bytes; chunks are not empty; `excess` has a value for each of their groups. All are aligned to 4, as LDM
-        // and LDRD need.
+        // SAFETY: `words` extends to the end of the last block; there is a block for each sum, of `len` words followed
+        // by `skip` bytes. Chunks are not empty, and `excess` has a value for each of their groups. All are aligned to
+        // 4, as LDM and LDRD require.
         unsafe { add_blocks(&frame) };
         words = words.get(len..).unwrap_or_default();
     }
@@ -119,12 +119,12 @@ macro_rules! unit {
 }
 
 /// # Safety
-/// Reads and writes what the frame says: as many sums as blocks, at least one; units, at least one, of x; a value of
-/// `excess` for each group; and words for all blocks.
+/// The frame must describe valid memory: at least one block, a sum for each block, at least one unit of x, a value of
+/// `excess` for each group, and the words of all blocks.
 unsafe fn add_blocks(frame: &Frame) {
     const { assert!(GROUP_UNITS == 4 && GROUP_WORDS == 17) };
-    // SAFETY: as the caller promises. The stack holds the position in `excess`, the units left, sums, blocks left, x,
-    // `excess`, units and skip. r6, r7 and the stack pointer are restored.
+    // SAFETY: reads and writes only the memory that the caller guarantees. The stack holds the position in `excess`,
+    // the units left, sums, blocks left, x, `excess`, units and skip. r6, r7 and the stack pointer are restored.
     unsafe {
         core::arch::asm!(
             "push {{r6, r7}}",

@@ -1,7 +1,7 @@
 //! Sums in f32 on a Cortex-M with a floating-point unit. Weights are loaded sixteen at a time, and the product is
 //! rounded before it is added, as in the scalar code. VMUL and VADD take two cycles where VMLA takes three (Cortex-M4
-//! Technical Reference Manual, table 7-1). 2.25 instructions per product; 3.1 with f16, which the unit widens. Sums are
-//! passed through memory, because stable Rust has no asm operands in registers of this unit.
+//! Technical Reference Manual, table 7-1). A product takes 2.25 instructions, or 3.1 with f16, which the unit widens.
+//! Sums are passed through memory, because stable Rust has no asm operands in registers of this unit.
 
 use core::arch::asm;
 
@@ -104,7 +104,7 @@ macro_rules! eight_half_columns {
 /// [`scalar::accumulate`](super::scalar::accumulate)
 pub fn accumulate(mut acc: [f32; 4], block: &[[f32; 4]], x: &[f32]) -> [f32; 4] {
     let columns = block.len().min(x.len());
-    // SAFETY: reads `columns` times 16 bytes of weights and 4 of `x`, which both slices have, aligned to f32; and writes
+    // SAFETY: reads `columns` times 16 bytes of weights and 4 of `x`, which the slices have, aligned to f32, and writes
     // `acc`.
     unsafe {
         asm!(
@@ -145,8 +145,8 @@ pub fn sum_two(
         return;
     }
     let parts = [Operand { x: x.as_ptr(), len: x.len() }, Operand { x: h.as_ptr(), len: h.len() }];
-    // SAFETY: reads `blocks` times 16 bytes of biases and 16 of weights for each element of `x` and `h`, which it reads
-    // too, and writes `blocks` times 16 bytes of sums: the slices have as much, aligned to f32.
+    // SAFETY: for each of `blocks` blocks it reads 16 bytes of biases and, for each element of `x` and `h`, 16 bytes of
+    // weights and the element, and writes 16 bytes of sums. The slices have them all, aligned to f32.
     unsafe {
         asm!(
             "1:",
@@ -187,7 +187,7 @@ pub fn accumulate_half(mut acc: [f32; 4], block: &[[f16; 4]], x: &[f32]) -> [f32
     let Ok(words) = bytemuck::try_cast_slice::<_, [u32; 2]>(block) else {
         return super::scalar::accumulate(acc, block, x);
     };
-    // SAFETY: reads `columns` times 8 bytes of weights and 4 of `x`, which both slices have, aligned to words; and
+    // SAFETY: reads `columns` times 8 bytes of weights and 4 of `x`, which the slices have, aligned to words, and
     // writes `acc`.
     unsafe {
         asm!(

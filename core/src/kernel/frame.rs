@@ -32,9 +32,9 @@ impl<U, X> Walk<U, X> {
 }
 
 impl<U, X> Frame<U, X> {
-    /// The frame over as many blocks as there are `rows` and places in `sums`. `None` if there is no block, if a part
-    /// has fewer blocks, or if an operand has fewer elements than a block has units. Without a coarse part its length
-    /// is 0.
+    /// The frame for one block per element of `rows`, limited by the places in `sums`. `None` if there is no block, if
+    /// a part has fewer blocks, or if an operand has fewer elements than a block has units. Without a coarse part, the
+    /// coarse length is 0.
     pub fn new<'a, 'x>(
         rows: &[RowBlock],
         fine: (Blocks<'a, U>, &'x [X]),

@@ -16,7 +16,7 @@ fn columns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) ->
     [a, b, c, d]
 }
 
-/// [`columns`] with four columns per turn: RV32 has registers for as many, and the compiler does not unroll its loops.
+/// [`columns`] with four columns per turn: RV32 has registers for four, and the compiler does not unroll its loops.
 #[inline(always)]
 fn turns<W: Copy + Into<i32>>(start: [i32; 4], block: &[[W; 4]], x: &[i16]) -> [i32; 4] {
     let ((block, block_rest), (x, x_rest)) = (block.as_chunks::<4>(), x.as_chunks::<4>());

@@ -19,8 +19,8 @@ mod scalar;
 #[expect(unsafe_code)]
 mod written;
 
-// The kernels in assembly, by the target of the build. Each implements `Kernel`, as the empty implementations do for the
-// other targets. Armv6-M is the target without 32-bit atomics.
+// The kernels in assembly, selected by the target of the build. Each implements `Kernel`; on the other targets an empty
+// implementation takes its place. Armv6-M is the target without 32-bit atomics.
 #[cfg(all(target_arch = "arm", feature = "dsp"))]
 #[expect(unsafe_code)]
 mod dsp_asm;

@@ -173,13 +173,14 @@ fn sum(
             sums: sums.as_mut_ptr(),
             pairs: blocks / 2,
         };
-        // SAFETY: both parts have as many blocks of a unit and a unit of columns; there are as many `rows`, and places
-        // for `sums`.
+        // SAFETY: both parts have `blocks` blocks of one unit each and an operand of one unit; there are `rows` and
+        // places in `sums` for every block.
         unsafe { if both { short_two(&short) } else { short_one(&short) } }
     } else {
         let (Some(fine), Some(coarse)) = (Walk::new(fine, blocks), Walk::new(coarse, blocks)) else { return };
         let mut frame = Frame { fine, coarse, rows: rows.as_ptr(), sums: sums.as_mut_ptr(), pairs: blocks / 2 };
-        // SAFETY: both walks go over as many blocks, at least one; there are as many `rows`, and places for `sums`.
+        // SAFETY: both walks cover `blocks` blocks, at least one; there are `rows` and places in `sums` for every
+        // block.
         unsafe { if blocks % 2 == 1 { odd(&mut frame, both) } else { pairs(&mut frame, both) } }
     }
     // SAFETY: all have been written.
@@ -192,7 +193,7 @@ fn sum(
 /// As for [`two`], with one more block than the pairs.
 #[inline(never)]
 unsafe fn odd(frame: &mut Frame, both: bool) {
-    // SAFETY: the caller's promise. Behind whole pairs, one block further back there is one more.
+    // SAFETY: the caller guarantees it. After whole pairs, moving back by one block leaves exactly one pair.
     unsafe {
         if frame.pairs == 0 {
             return alone(frame, both);
@@ -210,12 +211,13 @@ unsafe fn odd(frame: &mut Frame, both: bool) {
 #[cold]
 #[inline(never)]
 unsafe fn alone(frame: &mut Frame, both: bool) {
-    // SAFETY: there is a block, and so are its rows.
+    // SAFETY: there is a block, so there is an element of `rows`.
     let row = unsafe { *frame.rows };
     let (mut alone, sums) = (Alone { rows: [row; 2], sums: [[0; 4]; 2] }, frame.sums);
     (frame.rows, frame.sums, frame.pairs) = (alone.rows.as_ptr(), alone.sums.as_mut_ptr(), 1);
     (frame.fine.second, frame.coarse.second) = (frame.fine.first, frame.coarse.first);
-    // SAFETY: the walks go over a block, and `alone` has two of rows and sums. There is a place for the sums.
+    // SAFETY: the walks cover one block, and `alone` has two elements of rows and of sums. There is a place for the
+    // sums.
     unsafe {
         pairs(frame, both);
         *sums = alone.sums[0];
@@ -226,7 +228,7 @@ unsafe fn alone(frame: &mut Frame, both: bool) {
 /// As for [`two`].
 #[inline(always)]
 unsafe fn pairs(frame: &mut Frame, both: bool) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { if both { two(frame) } else { one(frame) } }
 }
 
@@ -274,13 +276,13 @@ macro_rules! pairs {
 }
 
 /// # Safety
-/// The walks' blocks, `rows` and `sums` have as many pairs, and at least one, as the frame says; the operands have as
-/// many units as a block, at least one.
+/// The walks, `rows` and `sums` must cover the pairs of blocks that the frame states, at least one. The operands must
+/// have all units of a block, at least one.
 #[inline(never)]
 unsafe fn two(frame: &mut Frame) {
-    // SAFETY: reads and writes what the caller promises. Elements are aligned to their size, as these loads need.
-    // Offsets are those of `Frame`; a `RowBlock` has 36 bytes: start, multipliers from 16 on, shifts from 32 on. r6
-    // and the stack pointer are restored.
+    // SAFETY: reads and writes only the memory that the caller guarantees. Elements are aligned to their size, as these
+    // loads require. Offsets are those of `Frame`; a `RowBlock` has 36 bytes: start, multipliers from 16 on, shifts
+    // from 32 on. r6 and the stack pointer are restored.
     unsafe {
         pairs!(
             frame,
@@ -385,8 +387,8 @@ macro_rules! short {
 /// As for [`two`]; blocks and operands have one unit.
 #[inline(never)]
 unsafe fn short_two(short: &Short) {
-    // SAFETY: reads and writes what the caller promises, as in `two`; the first block of a pair has its multipliers 20 bytes
-    // and its shifts 4 bytes before the second's rows.
+    // SAFETY: reads and writes only the memory that the caller guarantees, as in `two`. The multipliers of the first
+    // block of a pair are 20 bytes, and its shifts 4 bytes, before the rows of the second.
     unsafe {
         short!(
             short,

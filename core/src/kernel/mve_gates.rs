@@ -87,8 +87,8 @@ fn turns<const N: usize>(units: [usize; N]) -> usize {
     units.iter().fold(usize::MAX, |least, &units| least.min(units)) / 4
 }
 
-/// The units that the loop over fours leaves. They are computed first, so that nothing has to be kept while the loop
-/// uses all registers.
+/// The units that remain after the groups of four. They are computed first, so that nothing has to be kept while the
+/// loop uses all registers.
 fn rest<T>(all: &[T], turns: usize) -> &[T] {
     all.get(4 * turns..).unwrap_or_default()
 }
@@ -111,8 +111,8 @@ pub fn lstm(sums: &[[i32; 4]], cell: &mut [i16], m: &mut [i16], shifts: LstmShif
         gates::lstm(rest(sums, turns), rest_mut(cell, turns), rest_mut(m, turns), shifts);
     }
     if turns > 0 {
-        // SAFETY: reads `turns` times 64 bytes of sums and 8 of c, and writes 8 of c and of m, which the slices have; all
-        // are aligned to their elements.
+        // SAFETY: `turns` times, it reads 64 bytes of sums and 8 of c, and writes 8 of c and 8 of m. The slices have
+        // them, aligned to their elements.
         unsafe {
             fours!(
                 middle(),
@@ -161,8 +161,8 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
         gates::reset_update(&Usual, sums, hidden, rest_mut(reset, turns), rest_mut(update, turns));
     }
     if turns > 0 {
-        // SAFETY: reads `turns` times 32 bytes of sums and 8 of h, and writes 8 of r ⊙ h and of z, which the slices have;
-        // all are aligned to their elements.
+        // SAFETY: `turns` times, it reads 32 bytes of sums and 8 of h, and writes 8 of r ⊙ h and 8 of z. The slices
+        // have them, aligned to their elements.
         unsafe {
             fours!(
                 middle(),
@@ -196,8 +196,8 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
         gates::gru(&Usual, sums, rest(hidden, turns), rest_mut(new, turns));
     }
     if turns > 0 {
-        // SAFETY: reads `turns` times 32 bytes of the sums of gates, 16 of either other and 8 of h, and writes 8 of h', which
-        // the slices have; all are aligned to their elements.
+        // SAFETY: `turns` times, it reads 32 bytes of the sums of gates, 16 of each other slice of sums and 8 of h, and
+        // writes 8 of h'. The slices have them, aligned to their elements.
         unsafe {
             fours!(
                 middle(),
@@ -240,8 +240,8 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
         gates::interpolate(&Usual, sums, update, rest_mut(hidden, turns), rest_mut(new, turns));
     }
     if turns > 0 {
-        // SAFETY: reads `turns` times 16 bytes of sums and 8 of z and h, and writes 8 of h', twice, which the slices have;
-        // all are aligned to their elements.
+        // SAFETY: `turns` times, it reads 16 bytes of sums, 8 of z and 8 of h, and writes 8 of h' to each of two
+        // slices. The slices have them, aligned to their elements.
         unsafe {
             fours!(
                 middle(),

@@ -152,9 +152,9 @@ impl Kernel for CortexM0 {
         };
         let mut frame = Excess { frame, fine: fine_excess, coarse: coarse_excess };
         let blocks = frame.frame.blocks;
-        // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
-        // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and STM need.
-        // r6 to r9 and the stack pointer are restored.
+        // SAFETY: `Frame::new` has checked that both parts have all units, of four bytes each, of the blocks, that the
+        // operands have all elements, of two bytes each, of a block, and that there are `rows` and places in `sums` for
+        // every block. They are aligned to 4, as LDM and STM require. r6 to r9 and the stack pointer are restored.
         unsafe {
             core::arch::asm!(
                 enter!(),

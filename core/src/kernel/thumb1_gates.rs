@@ -152,8 +152,8 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
     }
     let (reset, update) = (reset.as_mut_ptr().cast_const().cast(), update.as_mut_ptr().cast_const().cast());
     let frame = Frame::new(sums.as_ptr().cast(), reset, update, (hidden.as_ptr(), hidden.as_ptr()), units);
-    // SAFETY: reads as many sums and h, and writes as many r ⊙ h and z, as the slices have; all are aligned to their
-    // elements.
+    // SAFETY: reads sums and h, and writes r ⊙ h and z, for `units` units, which every slice has. All are aligned to
+    // their elements.
     unsafe {
         over!(
             frame,
@@ -184,8 +184,8 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
     }
     let (hidden, new) = (hidden.as_mut_ptr().cast_const(), new.as_mut_ptr().cast_const());
     let frame = Frame::new(sums.as_ptr(), update.as_ptr().cast(), core::ptr::null(), (hidden, new), units);
-    // SAFETY: reads as many sums, z and h, and writes as many h', twice, as the slices have; all are aligned to their
-    // elements.
+    // SAFETY: reads sums, z and h, and writes h' to two slices, for `units` units, which every slice has. All are
+    // aligned to their elements.
     unsafe {
         over!(
             frame,
@@ -216,8 +216,8 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     let (of_input, of_hidden) = (of_input.as_ptr().cast(), of_hidden.as_ptr().cast());
     let ends = (hidden.as_ptr(), new.as_mut_ptr().cast_const());
     let frame = Frame::new(gates.as_ptr().cast(), of_input, of_hidden, ends, units);
-    // SAFETY: reads as many sums of each kind and h, and writes as many h', as the slices have; all are aligned to their
-    // elements.
+    // SAFETY: reads sums of each kind and h, and writes h', for `units` units, which every slice has. All are aligned
+    // to their elements.
     unsafe {
         over!(
             frame,

@@ -169,9 +169,9 @@ impl Kernel for Portable {
         let coarse = Some((coarse.blocks, coarse.operand));
         let Some(mut frame) = Frame::new(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
         let blocks = frame.blocks;
-        // SAFETY: `Frame::new` has seen that both parts have as many units of four bytes as the blocks take, and their operands as
-        // many elements of two as a block takes; there are as many `rows` and places for `sums`, and are aligned to 4, as LDM and LDRD
-        // need. r6, r7 and the stack pointer are restored.
+        // SAFETY: `Frame::new` has checked that both parts have all units, of four bytes each, of the blocks, that the
+        // operands have all elements, of two bytes each, of a block, and that there are `rows` and places in `sums` for
+        // every block. They are aligned to 4, as LDM and LDRD require. r6, r7 and the stack pointer are restored.
         unsafe {
             sum_two!(frame, columns, high);
             sums.set_len(blocks);

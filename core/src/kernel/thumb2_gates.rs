@@ -278,8 +278,8 @@ pub fn reset_update(sums: &[[i32; 2]], hidden: &[i16], reset: &mut [i16], update
     if units == 0 {
         return;
     }
-    // SAFETY: reads as many sums and h, and writes as many r ⊙ h and z, as the slices have; all are aligned to their
-    // elements.
+    // SAFETY: reads sums and h, and writes r ⊙ h and z, for `units` units, which every slice has. All are aligned to
+    // their elements.
     unsafe {
         over!(
             open!(),
@@ -298,8 +298,8 @@ pub fn interpolate(sums: &[i32], update: &[i16], hidden: &mut [i16], new: &mut [
     if units == 0 {
         return;
     }
-    // SAFETY: reads as many sums, z and h, and writes as many h', twice, as the slices have; all are aligned to their
-    // elements.
+    // SAFETY: reads sums, z and h, and writes h' to two slices, for `units` units, which every slice has. All are
+    // aligned to their elements.
     unsafe {
         over!(
             close!(),
@@ -319,8 +319,8 @@ pub fn gru(sums: GruSums<'_>, hidden: &[i16], new: &mut [i16]) {
     if units == 0 {
         return;
     }
-    // SAFETY: reads as many sums of each kind and h, and writes as many h', as the slices have; all are aligned to their
-    // elements.
+    // SAFETY: reads sums of each kind and h, and writes h', for `units` units, which every slice has. All are aligned
+    // to their elements.
     unsafe {
         over!(
             unit!(),

@@ -78,9 +78,9 @@ impl Kernel for PortableI4 {
         let coarse = Some((coarse.blocks, coarse.operand));
         let Some(mut frame) = Frame::of_i4(rows, (fine.blocks, fine.operand), coarse, sums) else { return };
         let blocks = frame.blocks;
-        // SAFETY: `Frame::of_i4` has seen that both parts have as many words as the blocks take, with the factors behind each
-        // group, and their operands as many pairs as a block takes; there are as many `rows` and places for `sums`. All are aligned to 4, as
-        // LDM and LDRD need. r6, r7 and the stack pointer are restored.
+        // SAFETY: `Frame::of_i4` has checked that both parts have all words of the blocks, the factors after each group
+        // included, that the operands have all pairs of a block, and that there are `rows` and places in `sums` for
+        // every block. All are aligned to 4, as LDM and LDRD require. r6, r7 and the stack pointer are restored.
         unsafe {
             sum_two!(frame, groups, high);
             sums.set_len(blocks);

@@ -19,7 +19,7 @@ impl<'s> Written<'s> {
     /// Starts with no sums written, in the memory of other sums.
     pub fn over(others: &'s mut [[i32; 4]]) -> Self {
         let (places, room) = (others.as_mut_ptr().cast(), others.len());
-        // SAFETY: the places are borrowed as long, and nothing but sums is ever written to them.
+        // SAFETY: the places are borrowed for as long as `others`, and only sums are written to them.
         Self::new(unsafe { slice::from_raw_parts_mut(places, room) })
     }
 
@@ -63,7 +63,7 @@ impl Written<'_> {
     /// Declares that a kernel has written the first `len` sums.
     ///
     /// # Safety
-    /// The first `len` places have been written, and there are as many.
+    /// There must be at least `len` places, and the first `len` must have been written.
     pub unsafe fn set_len(&mut self, len: usize) {
         self.len = len;
     }

@@ -1,4 +1,4 @@
-//! Checks an image and creates its model: every node, port and section, and that they fit each other.
+//! Checks every node, port and section of an image, and that they fit each other, and creates the model.
 
 use super::Model;
 use crate::detector::DetectorSettings;
@@ -32,7 +32,7 @@ impl<'a> Model<'a> {
     /// [`parse_structure`](Self::parse_structure)).
     ///
     /// # Errors
-    /// An [`ImageError`] with the reason and the numbers.
+    /// The first error found, as an [`ImageError`].
     pub const fn parse(bytes: ImageBytes<'a>) -> Result<Self, ImageError> {
         let model = Self::from_image(ok!(Image::parse(bytes, true)));
         if let Ok(model) = &model {

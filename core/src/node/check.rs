@@ -12,8 +12,8 @@ use crate::quant::RowBlock;
 use crate::spec::{CURVE, CellSpec, IntegerSpec, OTHER, Specs, Storage, TensorSpec};
 
 impl Node<'_> {
-    /// Checks what [`decode`](Self::decode) does not: that the cell has these options, that the sizes fit each other,
-    /// that slots are within an arena of `slot_elements`, and that tensors are within the weights.
+    /// Makes the checks that [`decode`](Self::decode) does not: that the cell has these options, that the sizes fit
+    /// each other, that slots are within an arena of `slot_elements`, and that tensors are within the weights.
     pub(crate) const fn check(&self, specs: Specs, place: Place, slot_elements: usize) -> Result<(), ImageError> {
         let node = place.node;
         if !self.options_are_known(specs) {

@@ -1,5 +1,5 @@
-//! Checks that no input makes a sum of an integer node wrap. `parse` calls it in `const` evaluation, where the compiler
-//! counts calls and loop turns; therefore the loops over bytes call no function.
+//! Checks that no input makes a sum of an integer node wrap. `parse` runs it in `const` evaluation, where the compiler
+//! limits calls and loop turns; therefore the loops over bytes call no function.
 
 use super::Node;
 use crate::image::field::node as field;

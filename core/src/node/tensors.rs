@@ -49,8 +49,8 @@ impl<'a> Node<'a> {
         slice(self.weights, offset as usize, bytes).unwrap_or_default()
     }
 
-    /// Whether the record names as many tensors and numbers as the spec has. It always does; after this test the
-    /// compiler can drop the later ones.
+    /// Whether the record has all tensors and numbers of the spec. It always does; after this test the compiler can
+    /// drop the later tests.
     #[inline(always)]
     pub(crate) fn is_whole(&self, spec: &IntegerSpec) -> bool {
         self.tensors.len() >= 4 * spec.tensors.len() && self.params.len() >= 4 * spec.numbers.len()

@@ -1,4 +1,4 @@
-//! The checks of a step: after them nothing fails.
+//! The checks of a step. After them a step cannot fail.
 
 use crate::error::{BufferTooSmall, PortCount, ShapeError, StepError};
 use crate::model::Model;

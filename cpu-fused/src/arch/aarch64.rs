@@ -37,7 +37,7 @@ fn apart_neon<T: Task>(task: T) -> T::Output {
 /// An expression of instructions that `self` proves.
 macro_rules! proven {
     ($of:expr) => {{
-        // SAFETY: `self` exists, so `detect` has seen NEON on this CPU; none of these instructions touches memory.
+        // SAFETY: `self` exists, so `detect` has found NEON on this CPU; none of these instructions touches memory.
         unsafe { $of }
     }};
 }
@@ -47,13 +47,13 @@ mod integers;
 impl Instructions for Neon {
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
+        // SAFETY: `self` exists, so `detect` has found NEON on this CPU.
         unsafe { with_neon(task) }
     }
 
     #[inline(always)]
     fn call<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen NEON on this CPU.
+        // SAFETY: `self` exists, so `detect` has found NEON on this CPU.
         unsafe { apart_neon(task) }
     }
 }

@@ -64,7 +64,7 @@ fn apart_avx512<T: Task>(task: T) -> T::Output {
 /// An expression of instructions that `self` proves.
 macro_rules! proven {
     ($of:expr) => {{
-        // SAFETY: `self` exists, so `detect` has seen these instructions on this CPU; none of them touches memory.
+        // SAFETY: `self` exists, so `detect` has found these instructions on this CPU; none of them touches memory.
         unsafe { $of }
     }};
 }
@@ -73,7 +73,7 @@ mod integers_avx2;
 mod integers_avx512;
 mod tanh_avx512;
 
-/// Slices of it select the first lanes of eight.
+/// Masks of eight lanes are slices of this array.
 const FIRST: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Avx2 {
@@ -89,13 +89,13 @@ impl Avx2 {
 impl Instructions for Avx2 {
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
+        // SAFETY: `self` exists, so `detect` has found AVX2 and FMA on this CPU.
         unsafe { with_avx2(task) }
     }
 
     #[inline(always)]
     fn call<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen AVX2 and FMA on this CPU.
+        // SAFETY: `self` exists, so `detect` has found AVX2 and FMA on this CPU.
         unsafe { apart_avx2(task) }
     }
 }
@@ -256,13 +256,13 @@ impl Avx512 {
 impl Instructions for Avx512 {
     #[inline(always)]
     fn vectorize<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
+        // SAFETY: `self` exists, so `detect` has found all these instructions on this CPU.
         unsafe { with_avx512(task) }
     }
 
     #[inline(always)]
     fn call<T: Task>(self, task: T) -> T::Output {
-        // SAFETY: `self` exists, so `detect` has seen all these instructions on this CPU.
+        // SAFETY: `self` exists, so `detect` has found all these instructions on this CPU.
         unsafe { apart_avx512(task) }
     }
 }

@@ -84,7 +84,7 @@ impl<S: Integers> Task for Step<'_, '_, S> {
 }
 
 impl<S: Integers> Conv<'_, S> {
-    /// Outputs of a block of filters from their sums.
+    /// Writes the outputs of a block of filters, computed from their sums.
     #[inline(always)]
     fn give(&self, [sum]: [S::Vector; 1], y: &mut [i16]) {
         self.simd.narrow(clamp(self.simd, self.activation.apply(self.simd, sum), -MAX, MAX), y);

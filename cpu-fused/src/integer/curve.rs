@@ -27,7 +27,7 @@ fn sigmoid_of<S: Integers>(simd: S, x: S::Vector, bits: u32) -> S::Vector {
     simd.shr(simd.add(tanh_half(simd, x, bits - TABLE_BITS), simd.splat(ONE + 1)), 1)
 }
 
-/// tanh of such sums. The result has 15 fraction bits, between -1 and 1.
+/// tanh of the same sums. The result has 15 fraction bits, between -1 and 1.
 #[inline(always)]
 fn tanh_of<S: Integers>(simd: S, x: S::Vector, bits: u32) -> S::Vector {
     tanh_half(simd, x, bits - 1 - TABLE_BITS)

@@ -1,5 +1,6 @@
-//! Kernels of the integer numerics `i8x16` and `i4x16`, with the bits of `core/src/cell/*/integer.rs`: 32-bit sums
-//! wrap, so that their order does not matter, and all rounding follows [`tidegate::internals::quant`] and [`tidegate::internals::curve`].
+//! Kernels of the integer numerics `i8x16` and `i4x16`, bit-identical to `core/src/cell/*/integer.rs`: 32-bit sums
+//! wrap, so that their order does not matter, and all rounding follows [`tidegate::internals::quant`] and
+//! [`tidegate::internals::curve`].
 //!
 //! Kernels are generic over [`Integers`], vectors of units. [`Panels`](panels::Panels) hold weights in the order of the
 //! kernels, and [`Blocks`](sums::Blocks) compute their sums. The weights of `i4x16` are widened to 8 bits when a model

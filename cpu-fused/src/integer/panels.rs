@@ -159,8 +159,8 @@ pub(super) fn units<S: Integers>(block: usize, units: usize) -> core::ops::Range
     block * S::LANES..units.min((block + 1) * S::LANES)
 }
 
-/// The blocks in the order of a step. Every other step walks the weights from the end, where it finds the last ones of
-/// the previous step in the cache.
+/// The blocks in the order of a step. Every other step walks the weights from the end, because the weights that the
+/// previous step read last are still in the cache.
 #[inline(always)]
 pub(super) fn turn(blocks: usize, odd: bool) -> impl Iterator<Item = usize> + Clone {
     (0..blocks).map(move |block| if odd { blocks - 1 - block } else { block })

@@ -7,7 +7,7 @@ use super::sums::Blocks;
 use crate::layer::Span;
 use crate::simd::Task;
 
-/// Steps or sequences that are multiplied with the same weights at once: their sums fit the registers.
+/// Number of steps or sequences that are multiplied with the same weights at once. Their sums fit the registers.
 pub(super) const ROWS: usize = 2;
 
 /// A recurrent cell with weights over the input and over h.
@@ -140,7 +140,7 @@ impl<S: Integers, C: Cell<S>> Task for Run<'_, '_, S, C> {
         let (before, rest) = work.split_at_mut(sums);
         let before: &mut [S::Lanes] = bytemuck::cast_slice_mut(before);
         let (xs, rest) = rest.split_at_mut(steps * x_len);
-        // Only sequences that have a step.
+        // Only sequences that have at least one step.
         let most = sequences.min(steps);
         let (carried, rest) = rest.split_at_mut(most * h_len);
         let scratch = &mut rest[..most * cell.scratch()];

@@ -4,8 +4,8 @@ use super::Integers;
 use super::panels::{NUMBERS, Panels};
 use crate::simd::Task;
 
-/// Work in five parts that is interleaved with the products of a block: there are many products, which wait for
-/// weights, while the update of the previous block has few operations that wait for each other.
+/// Work in five parts that is interleaved with the products of a block. The products mostly wait for weights, and the
+/// few operations of the previous block's update wait for each other, so that both proceed at once.
 pub(super) trait Beside {
     /// Whether there is any work.
     const IS_NEEDED: bool = true;
@@ -14,13 +14,14 @@ pub(super) trait Beside {
     fn part<const PART: usize>(&mut self);
 }
 
-/// Marks the end of a part. Otherwise compilers move operations that only a later part needs behind all products.
+/// Marks the end of a part. Without the mark, compilers move operations that only a later part needs after all
+/// products.
 #[inline(always)]
 pub(super) fn here<V>(value: V) -> V {
     core::hint::black_box(value)
 }
 
-/// No work.
+/// No work to interleave.
 pub(super) struct Nothing;
 
 impl Beside for Nothing {
@@ -30,7 +31,7 @@ impl Beside for Nothing {
     fn part<const PART: usize>(&mut self) {}
 }
 
-/// Runs all parts: inlined if `INLINED`, otherwise by a call, of which there is one copy for all callers.
+/// Runs all parts: inlined if `INLINED`, otherwise in a function that all callers share.
 #[inline(always)]
 pub(super) fn at_once<S: Integers, B: Beside, const INLINED: bool>(simd: S, mut beside: B) -> B {
     if const { INLINED && S::INTERLEAVED } {
@@ -120,7 +121,8 @@ impl<'x, S: Integers, const GATES: usize, const CHAINS: usize, const APART: bool
         self.numbers_of::<1>(block)
     }
 
-    // Loops here and below: a closure that is not inlined would be compiled without the instruction set.
+    // Loops are used here and below, because a closure that is not inlined would be compiled without the instruction
+    // set.
     #[inline(always)]
     fn numbers_of<const WHICH: usize>(&self, block: usize) -> [S::Vector; GATES] {
         let mut all = [self.simd.splat(0); GATES];

@@ -1,5 +1,5 @@
-//! One step of a recurrent layer, block of units by block of units: the sums of a block stay in registers until they are
-//! its new state. LSTM and GRU, with and without options, differ in [`Cell`].
+//! One step of a recurrent layer, one block of units at a time: the sums of a block stay in registers until its new
+//! state has been computed. LSTM and GRU, with and without options, differ in [`Cell`].
 
 use core::ops::Range;
 
@@ -14,7 +14,7 @@ pub trait Cell<S: Simd, const G: usize> {
     /// Whether the recurrent products start from other sums than those over the input.
     const RESTARTS: bool;
 
-    /// Restricts the slices of the cell to `units` units. A constant removes their bounds checks.
+    /// Restricts the slices of the cell to `units` units. If `units` is a constant, their bounds checks are removed.
     fn sized(self, units: usize) -> Self;
 
     /// Replaces sums between the products with the input and those with h. The result is passed to
@@ -31,12 +31,12 @@ pub struct Blocks<'s, S: Simd, W: Weight, C, const G: usize> {
     pub s: S,
     pub input: &'s [[W::Lanes<S>; G]],
     pub recurrent: &'s [[W::Lanes<S>; G]],
-    /// The bias; or the sums over the input, and then `x` is empty.
+    /// The bias; or the sums over the input, in which case `x` is empty.
     pub start: &'s [[S::Lanes; G]],
     pub x: &'s [f32],
-    /// The operand of the recurrent weights if it is not `h`.
+    /// The operand of the recurrent weights; `None` if it is `h`.
     pub seen: Option<&'s [f32]>,
-    /// The state. It becomes a copy of `y`; empty if something else is carried.
+    /// The state, which becomes a copy of `y`; empty if the state is not the output.
     pub h: &'s mut [f32],
     pub y: &'s mut [f32],
     pub way: Way,

@@ -37,16 +37,16 @@ pub struct Gru<S, W> {
     /// otherwise 0.
     size: usize,
     masked: bool,
-    /// Whether a step sums two blocks of units at once, since three gates are too few chains for one. With vectors of
-    /// more than [`PAIRED_LANES`] lanes not if one block of f32 weights stays in the first-level cache until the next
-    /// step, which walks the blocks in the other direction, and two do not.
+    /// Whether a step sums two blocks of units at once, because the three gates of one block are too few chains. With
+    /// vectors of more than [`PAIRED_LANES`] lanes it is false if one block of f32 weights, but not two, stays in the
+    /// first-level cache until the next step, which walks the blocks in the other direction.
     abreast: bool,
     input: Panels<W>,
     bias: Lines<f32>,
     recurrent: Recurrent<W>,
-    /// The basis that h is multiplied with first, with `low_rank`.
+    /// With `low_rank`, the basis that is multiplied by h first.
     basis: Option<Panels>,
-    /// Whether the activations are sigmoid and tanh, of sums that are not clipped.
+    /// Whether the activations are sigmoid and tanh, and sums are not clipped.
     usual: bool,
     update: Update<S>,
 }
@@ -125,7 +125,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         self.bias.len()
     }
 
-    /// Elements of the sums over h: r, z, n; and of r ⊙ h behind them with the reset before the product.
+    /// Elements of the sums over h: r, z, n; with the reset before the product, also of r ⊙ h, which follows them.
     fn recurrent_len(&self) -> usize {
         let product = if matches!(self.recurrent, Recurrent::Before(..)) { self.blocks * S::LANES } else { 0 };
         self.sums_len() + product
@@ -175,7 +175,7 @@ impl<S: Simd, W: Weight> Gru<S, W> {
         }
     }
 
-    /// One step with the reset after the product, from `start`: h' in `h` and `y`.
+    /// One step with the reset after the product, from `start`. Writes h' to `h` and `y`.
     fn step_blocks(
         &self,
         (matrix, new_bias): (&Panels<W>, &Lines<f32>),
@@ -217,7 +217,7 @@ impl<S: Simd, W: Weight, const U: usize> Task for SmallStep<'_, '_, '_, S, W, U>
     }
 }
 
-/// The reset after the product. Without options, `USUAL`, the activations are constant.
+/// The cell with the reset after the product. Without options (`USUAL`), the activations are constants.
 struct Reset<'s, S: Simd, const USUAL: bool> {
     /// The recurrent bias of n.
     bias: &'s [S::Lanes],
@@ -287,7 +287,7 @@ impl<S: Simd> Update<S> {
     }
 }
 
-/// Reset after the product: h' in `h` and `y`.
+/// The cell with the reset after the product: writes h' to `h` and `y`.
 struct After<'s, S> {
     update: &'s Update<S>,
     sums: &'s [f32],
@@ -345,7 +345,7 @@ impl<S: Simd, W: Weight> Task for StepBefore<'_, '_, S, W> {
     }
 }
 
-/// Reset before the product: z in place of its sums, and r ⊙ h.
+/// The first half of the cell with the reset before the product: replaces the sums of z by z, and writes r ⊙ h.
 struct ResetBefore<'s, S> {
     update: &'s Update<S>,
     gates: &'s mut [f32],
@@ -369,7 +369,8 @@ impl<S: Simd> Task for ResetBefore<'_, S> {
     }
 }
 
-/// Reset before the product: h' in `h` and `y`, from r and z of all units, and then the sums of n.
+/// The second half of the cell with the reset before the product: writes h' to `h` and `y`. It reads r and z of all
+/// units, followed by the sums of n.
 struct FinishBefore<'s, S> {
     update: &'s Update<S>,
     of_state: &'s [f32],

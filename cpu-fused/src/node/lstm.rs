@@ -28,7 +28,7 @@ use crate::weight::Weight;
 
 const GATES: usize = 4;
 /// Least number of blocks of units for which two blocks are summed at once. With fewer, the update of the last block,
-/// which has no products beside it, costs more than the additional chains save.
+/// which no products overlap, costs more than the additional chains save.
 const BLOCKS_ABREAST: usize = 4;
 
 /// A packed LSTM.
@@ -43,12 +43,12 @@ pub struct Lstm<S, W> {
     recurrent: Panels<W>,
     /// Initial sums: the bias, or zeros if it is added after a normalization.
     start: Lines<f32>,
-    /// The basis that h is multiplied with first, with `low_rank`.
+    /// With `low_rank`, the basis that is multiplied by h first.
     basis: Option<Panels>,
     projection: Option<Panels<W>>,
     projection_clip: f32,
-    /// Whether a step sums two blocks of units at once: not if one block of f32 weights stays in the first-level cache
-    /// until the next step, which walks the blocks in the other direction.
+    /// Whether a step sums two blocks of units at once. False if one block of f32 weights stays in the first-level
+    /// cache until the next step, which walks the blocks in the other direction.
     abreast: bool,
     update: Update<S>,
 }
@@ -93,7 +93,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         let abreast = if lstm.is_usual() || lstm.update.usual && S::LANES > PAIRED_LANES {
             blocks >= BLOCKS_ABREAST && streams
         } else {
-            // The branches of an update with options keep it from overlapping the next block's sums.
+            // An update with options has branches, which prevent it from overlapping the next block's sums.
             S::LANES <= PAIRED_LANES || streams
         };
         Self { size: if is_small { hidden } else { 0 }, abreast, ..lstm }
@@ -109,8 +109,8 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         self.update.usual && self.basis.is_none() && self.projection.is_none() && self.update.norms.is_none()
     }
 
-    /// One step of a layer without normalizations, from `start`: the bias; or the sums over the input, and then `x` is
-    /// empty.
+    /// One step of a layer without normalizations. `start` is the bias; or the sums over the input, in which case `x`
+    /// is empty.
     fn step_blocks(&self, start: &[f32], x: &[f32], state: &mut [f32], work: &mut [f32], y: &mut [f32], way: Way) {
         let s = self.s;
         let (h, c) = state.split_at_mut(self.output);

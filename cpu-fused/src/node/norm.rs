@@ -58,7 +58,7 @@ impl Rows {
         [Moments { mean: means[0], scale: scales[0] }, Moments { mean: means[1], scale: scales[1] }]
     }
 
-    /// Moments of a row of one number per unit.
+    /// Moments of a row with one number per unit.
     #[inline(always)]
     pub fn of<S: Simd>(&self, s: S, row: &[f32]) -> Moments<S> {
         let [moments] = self.each(s, row);

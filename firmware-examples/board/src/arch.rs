@@ -5,6 +5,6 @@ use stm32f4xx_hal::pac::{Interrupt, NVIC};
 
 /// Enables an interrupt.
 pub fn unmask(interrupt: Interrupt) {
-    // SAFETY: no critical section of this program is made of an interrupt's mask.
+    // SAFETY: no critical section of this program relies on masking a single interrupt.
     unsafe { NVIC::unmask(interrupt) };
 }

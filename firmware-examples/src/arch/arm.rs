@@ -66,13 +66,13 @@ pub struct BoardLed(());
 impl BoardLed {
     #[expect(unsafe_code)]
     fn read(&self) -> u32 {
-        // SAFETY: on the machines that the memory maps are for, the address is an aligned register that reads without effect.
+        // SAFETY: on the machines of the memory maps, the address is an aligned register, and reading it has no effect.
         unsafe { LEDS.read_volatile() }
     }
 
     #[expect(unsafe_code)]
     fn write(&mut self, leds: u32) {
-        // SAFETY: as in `read`; writing switches LEDs and touches no memory of Rust's.
+        // SAFETY: as in `read`; writing switches LEDs and affects no memory of Rust.
         unsafe { LEDS.write_volatile(leds) }
     }
 }

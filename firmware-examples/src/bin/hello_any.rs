@@ -1,6 +1,6 @@
 //! The steps of `hello_step` with an image that is loaded at run time, for networks that are replaced in the field. It
-//! runs any image that fits the memory, with any cell. Therefore it links all cells, where `hello_step` links those of
-//! its image.
+//! runs any image that fits the memory, with any cell. Therefore it links all cells, whereas `hello_step` links only
+//! those of its image.
 //!
 //! No heap, no `core::fmt`, no panic: `cargo xtask test` checks that this program does not contain their symbols.
 

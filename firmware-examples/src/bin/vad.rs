@@ -12,7 +12,7 @@ use tidegate::{Model, State};
 
 const MODEL: Model<'static> = tidegate::include_model!(concat!(env!("OUT_DIR"), "/vad.tgi"));
 /// Samples of a step: those of a chunk, preceded by the last samples of the previous chunk.
-const HEARD: usize = MODEL.input_size();
+const INPUT: usize = MODEL.input_size();
 const CONTEXT: usize = 64;
 
 #[entry]
@@ -25,13 +25,13 @@ fn run() -> Option<()> {
     let memory = singleton!(: [u32; MODEL.state_words()] = [0; MODEL.state_words()])?;
     let scratch = singleton!(: [u32; MODEL.scratch_words()] = [0; MODEL.scratch_words()])?;
     let mut state = State::new(&MODEL, memory).ok()?;
-    let (mut heard, mut speech) = ([0.0; HEARD], [0.0]);
+    let (mut heard, mut speech) = ([0.0; INPUT], [0.0]);
     for clip in &CLIPS {
         state.reset();
         heard.fill(0.0);
         let mut samples = clip.samples();
-        while samples.len() >= HEARD - CONTEXT {
-            heard.copy_within(HEARD - CONTEXT.., 0);
+        while samples.len() >= INPUT - CONTEXT {
+            heard.copy_within(INPUT - CONTEXT.., 0);
             for (heard, sample) in heard.iter_mut().skip(CONTEXT).zip(&mut samples) {
                 *heard = f32::from(sample) / 32768.0;
             }

@@ -130,8 +130,8 @@ pub struct Recording {
     pub made: Vec<(Task, Made)>,
 }
 
-/// All stacks of the matrix: every cell, one to three layers, one and both directions, inputs narrower than, as wide as
-/// and wider than a layer or without input weights, and LSTMs with a projection or a clipped cell state.
+/// All stacks of the matrix: every cell, one to three layers, one and both directions, inputs that are narrower than a
+/// layer, as wide or wider, or without input weights, and LSTMs with a projection or a clipped cell state.
 pub fn tasks() -> Vec<Task> {
     let mut found = Vec::new();
     let cells = [(Cell::Lstm, "lstm"), (Cell::Gru, "gru"), (Cell::RnnTanh, "tanh"), (Cell::RnnRelu, "relu")];

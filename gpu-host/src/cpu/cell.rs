@@ -36,7 +36,7 @@ impl Limits {
         (near, over || clipped != state)
     }
 
-    /// Whether there are none.
+    /// Whether there is no limit.
     pub const fn is_none(self) -> bool {
         self.clip.is_none() && self.unit.is_none()
     }

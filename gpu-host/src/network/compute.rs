@@ -18,7 +18,7 @@ pub trait Stacks {
     /// Runs [`Stack::forward`].
     fn forward(&mut self, given: Given<'_, '_>) -> Result<(Batch, Self::Tape, States), Self::Error>;
 
-    /// Runs [`Stack::backward`] for the stack that is the layer of this number.
+    /// Runs [`Stack::backward`] for the stack with this layer number.
     fn backward(
         &mut self,
         numbered: (usize, &Stack),

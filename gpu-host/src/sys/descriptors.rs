@@ -141,7 +141,7 @@ impl RnnDescriptor {
         let bytes = self.weight_space_bytes(handle)?;
         let tensor = || create!(cudnn, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
         let (matrix, bias) = (tensor()?, tensor()?);
-        // Addresses are only compared with this one and never read, so any aligned address will do.
+        // Addresses are only compared with this one and never read, so any aligned address suffices.
         let space = 1_usize << 20;
         let report = |part: Part| -> Result<Option<Region>> {
             let [mut matrix_address, mut bias_address] = [null_mut::<c_void>(); 2];

@@ -44,7 +44,7 @@ fn stacks() -> Vec<Rnn> {
 }
 
 /// Checks a real cuDNN without a device: it has every function, creates descriptors and reports the described layout.
-/// For the layout it takes a handle that it does not look into (9.28), so a block of zeros will do.
+/// cuDNN 9.28 does not read the handle that it takes for the layout, so a block of zeros suffices.
 #[test]
 fn cudnn_reports_the_described_layout_without_a_device() {
     let Some(file) = std::env::var_os("TIDEGATE_CUDNN") else {

@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Sums gradients in place. They are sent as f32, which they are before and after, and added as f64.
+    /// Sums gradients in place. They are sent as f32 and added as f64.
     pub(super) fn add_up(&mut self, gradient: &mut [f32]) -> Result<(), WorldError> {
         if self.size == 1 {
             return Ok(());

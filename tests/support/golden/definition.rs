@@ -10,7 +10,7 @@ use tidegate_model::format::Conversion;
 use tidegate_model::format::case::Definition;
 use tidegate_model::format::families::convert_definition;
 
-/// The model of a case and how the case's tensors enter and leave it.
+/// Converts a case to its model, and maps the case's tensors to the model's ports and states.
 ///
 /// # Errors
 /// [`ImportError::Unsupported`] for a class, argument, input or tensor that is not read; other errors for tensors

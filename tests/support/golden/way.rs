@@ -103,7 +103,7 @@ impl Way for Stepwise<'_> {
 }
 
 /// Runs a backend over a batch of sequences in a buffer of `time` steps each. Returns the rows of each output for each
-/// sequence. Elements behind the end of a sequence are NaN, which would show in the results if they were read. Each
+/// sequence. Elements after the end of a sequence are NaN, which would appear in the results if they were read. Each
 /// sequence is also run alone for its last output, which must be the same.
 pub fn at_once(
     backend: &dyn Backend,

@@ -34,7 +34,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], state: &mut [Bounded]) -> Vec<Bounde
         let feature = |k| tanh(dot(query[k], cell.row("memory_weights", k, size), row));
         dot(Bounded::default(), v, &(0..features).map(feature).collect::<Vec<_>>())
     };
-    // This holds however far a score is off: e^(s - max) is at most 1, and a computed sum is never below one of its
+    // This holds for any error of a score: e^(s - max) is at most 1, and a computed sum is never below one of its
     // terms.
     let scores = softmax(&memory.chunks(size).map(score).collect::<Vec<_>>());
     let scores: Vec<Bounded> = scores.into_iter().map(|score| score.within(0.0, 1.0)).collect();

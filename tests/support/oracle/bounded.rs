@@ -114,7 +114,7 @@ impl Bounded {
         self.over_at_least(divisor, 0.0)
     }
 
-    /// a / b where the computed |b| is never below `least`, whatever its bound allows.
+    /// a / b where the computed |b| is never below `least`, even if its bound allows less.
     #[must_use]
     pub fn over_at_least(self, divisor: Self, least: f64) -> Self {
         let least = (divisor.value.abs() - divisor.error).max(least);
@@ -177,7 +177,7 @@ impl Bounded {
         Self::new(value, lipschitz * self.error + stated)
     }
 
-    /// The same number, whose computed counterpart is known to be in `low` to `high` whatever error it inherited.
+    /// The same number, whose computed counterpart is known to be in `low` to `high` for any inherited error.
     #[must_use]
     pub fn within(self, low: f64, high: f64) -> Self {
         Self { error: self.error.min((self.value - low).max(high - self.value)), ..self }

@@ -22,7 +22,7 @@ pub fn step(cell: &Cell<'_>, incoming: &[Bounded], state: &mut [Bounded]) -> Vec
         let a = row("start", k);
         if cell.has("pure") {
             let asymptote = cell.element("asymptote", k);
-            // Whatever the computed t, |w| and |a| are, e to the negative of their product is in 0 to 1.
+            // For any computed t, |w| and |a|, e to the negative of their product is in 0 to 1.
             let exponent = t.times(cell.element("time_constant", k).abs().plus(a.abs())).negated();
             return asymptote.minus(asymptote.times(exponent.exp().within(0.0, 1.0 + EXP_ERROR)).times(a));
         }

@@ -1,5 +1,6 @@
-//! Gates i, f, g, o of every pixel: a convolution over x, and one over h that has as many positions as h, with the odd
-//! zero of its padding behind. The state is h, then c. The output may be x beside h.
+//! Gates i, f, g, o of every pixel: a convolution over x, and one over h that has as many positions as h. If the number
+//! of zeros of its padding is odd, the odd zero is at the end. The state is h, then c. The output may be h followed by
+//! x.
 
 use super::image::Axis;
 use super::sums::dot_of;

@@ -1,10 +1,10 @@
-//! The features of one frame, as the papers of their frameworks have them: a plain DFT, triangles band by band.
+//! The features of one frame by the formulas of their frameworks: a plain DFT, and triangles band by band.
 //!
 //! ```text
 //! ‖X̂ - X‖₂ ≤ log₂ N · η / (1 - log₂ N · η) ‖X‖₂,  η = u + γ₄ (√2 + u)                          Higham, 24.1
 //! ```
 //!
-//! for an FFT of N points whose twiddles are rounded once: no bin is off by more than all of them together.
+//! for an FFT of N points whose twiddles are rounded once. The error of a single bin is at most the norm of all errors.
 
 use std::f64::consts::PI;
 
@@ -103,7 +103,7 @@ fn triangles(settings: &MfccSettings) -> Vec<Vec<f64>> {
                 Some(*last)
             })
             .collect();
-        // The outer corners come from the settings directly, whatever exp and ln round to.
+        // The outer corners come from the settings directly, without the rounding of exp and ln.
         corners[0] = (f64::from(settings.lower_hz) * per_hz).floor();
         *corners.last_mut().expect("two bands have four corners") = (f64::from(settings.upper_hz) * per_hz).floor();
     }

@@ -187,7 +187,7 @@ impl<'m> Oracle<'m> {
         self.pass(state, values, false)
     }
 
-    /// The end of a sequence: the first window that is partly filled yields its rows, and the nodes behind it run.
+    /// The end of a sequence: the first window that is partly filled yields its rows, and the nodes after it run.
     /// Inputs of those nodes from before the window are 0.
     pub fn finish(&self, state: &mut [Bounded]) -> Option<Outputs> {
         let ports = self.model.architecture.inputs.iter();

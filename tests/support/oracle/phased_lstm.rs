@@ -1,7 +1,7 @@
 //! Gates i, f, g, o, and the openness of each unit at the time given by the first input. The state is h, then c.
 //!
-//! The openness k jumps where a period starts and where a unit closes. Its bound holds on whichever side the f32 result
-//! falls: it is the greatest over all branches that the computed φ may take, and φ is in 0 to 1 however wrong it is.
+//! The openness k jumps where a period starts and where a unit closes. Its bound holds on both sides of a jump: it is
+//! the greatest over all branches that the computed φ may take, and φ is in 0 to 1 for any error.
 
 use super::sums::dot;
 use super::{Bounded, Cell};

@@ -14,13 +14,13 @@ pub fn abs_dot(weights: &[f32], x: &[f32]) -> f64 {
     weights.iter().zip(x).map(|(&w, &x)| (f64::from(w) * f64::from(x)).abs()).sum()
 }
 
-/// `start + Σ w x`, whatever the order of summation.
+/// `start + Σ w x` in any order of summation.
 pub fn dot(start: Bounded, weights: &[f32], x: &[Bounded]) -> Bounded {
     assert_eq!(weights.len(), x.len(), "a row and its operand");
     dot_of(start, weights.iter().map(|&w| Bounded::exact(w)).zip(x.iter().copied()))
 }
 
-/// `start + Σ a b`, whatever the order of summation.
+/// `start + Σ a b` in any order of summation.
 pub fn dot_of(start: Bounded, terms: impl IntoIterator<Item = (Bounded, Bounded)>) -> Bounded {
     let (mut value, mut inherited, mut scale, mut n) = (start.value, start.error, start.magnitude(), 0);
     for (a, b) in terms {
@@ -32,7 +32,7 @@ pub fn dot_of(start: Bounded, terms: impl IntoIterator<Item = (Bounded, Bounded)
     Bounded::new(value, inherited + gamma(n + 1) * scale + n as f64 * TINY)
 }
 
-/// `Σ x`, whatever the order of summation: n - 1 additions.
+/// `Σ x` in any order of summation: n - 1 additions.
 pub fn sum(x: &[Bounded]) -> Bounded {
     let value = x.iter().map(|x| x.value).sum();
     let inherited: f64 = x.iter().map(|x| x.error).sum();
@@ -64,7 +64,7 @@ pub fn mean_and_variance(x: &[Bounded]) -> (Bounded, Bounded) {
 /// ```
 ///
 /// `(x - m) / √(v + ε)` has one rounding less, so it is within the bound too. A computed sum of squares is never below
-/// 0, so v + ε is never below ε (1 - u), whatever the bound of v allows.
+/// 0, so v + ε is never below ε (1 - u), even if the bound of v allows less.
 pub fn layer_norm(x: &[Bounded], epsilon: f32, gain: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<Bounded> {
     let (mean, variance) = mean_and_variance(x);
     let epsilon = Bounded::exact(epsilon);
@@ -112,7 +112,7 @@ mod tests {
         for round in 0..5000 {
             let (len, limit) = (1 + rng.below(67), rng.pick(&[1.0, 1e-3, 100.0]));
             let (w, raw, shift) = (rng.numbers(len, 1.0), rng.numbers(len, limit), rng.number(50.0));
-            // Numbers with an error of their own, often far from 0 compared with their spread.
+            // Numbers that have errors themselves, often far from 0 compared with their spread.
             let x: Vec<f32> = raw.iter().map(|x| x + shift).collect();
             let exact = raw.iter().map(|&x| Bounded::exact(x).plus(Bounded::exact(shift)));
             let exact: Vec<Bounded> = exact.collect();

@@ -12,7 +12,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// As many output features as units.
+    /// One output feature for each unit.
     pub fn units(_: usize, units: usize) -> Self {
         Self { hidden: units, output: units, extents: Vec::new() }
     }
@@ -50,7 +50,7 @@ impl Fit {
         Self { extents: vec![("heads", Self::parts(units))], ..Self::units(0, units) }
     }
 
-    /// A cell that could take the time as input, but does not: all inputs are features.
+    /// Does not use the cell's optional time input: all inputs are features.
     pub fn untimed(input: usize, units: usize) -> Self {
         Self { extents: vec![("features", input)], ..Self::units(input, units) }
     }
@@ -112,7 +112,7 @@ impl Fit {
         Self { hidden: units, output: sides * 3 * units, extents }
     }
 
-    /// As many units as input features.
+    /// One unit for each input feature.
     pub fn elementwise(input: usize, _: usize) -> Self {
         Self::units(input, input)
     }
@@ -122,7 +122,7 @@ impl Fit {
         (2..=input).find(|&parts| input.is_multiple_of(parts)).unwrap_or(1)
     }
 
-    /// As many output features as one part of the input.
+    /// One output feature for each feature of one part of the input.
     pub fn part(input: usize, _: usize) -> Self {
         Self::units(input, input / Self::parts(input))
     }
@@ -137,7 +137,7 @@ impl Fit {
         Self { extents: vec![("times", 2)], ..Self::units(input, 2 * input) }
     }
 
-    /// As many normalized groups as the input has parts.
+    /// One normalized group for each part of the input.
     pub fn normalized(input: usize, _: usize) -> Self {
         Self { extents: vec![("groups", Self::parts(input))], ..Self::units(input, input) }
     }

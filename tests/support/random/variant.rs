@@ -240,9 +240,9 @@ impl Variant {
             CellKind::Pool => {
                 [&["max"][..], &["average"]].map(|options| Self::new(kind, options).fit(Fit::pooled)).to_vec()
             }
-            // It has no output at most steps, which a chain of cells does not expect.
+            // Most of its steps have no output, which a chain of cells does not support.
             CellKind::Window => Vec::new(),
-            // It selects one row by index. The comparison within bounds would not detect a wrong row.
+            // It selects one row by index, and the comparison within bounds would not detect a wrong row.
             CellKind::Embedding => Vec::new(),
             CellKind::LayerNorm => {
                 let normalized = |options, fit| Self::new(kind, options).fit(fit).param("epsilon", 1e-3);

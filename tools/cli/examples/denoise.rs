@@ -147,7 +147,7 @@ fn read(path: &Path) -> Result<Vec<i16>, Box<dyn Error>> {
     }
 }
 
-/// Writes samples to `file`, in the format that the name in `path` says.
+/// Writes samples to `file`, in the format of the extension in `path`.
 fn write(path: &Path, file: &mut fs::File, samples: &[i16]) -> Result<(), Box<dyn Error>> {
     let mut file = BufWriter::new(file);
     if is_wav(path) {

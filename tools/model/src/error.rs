@@ -68,15 +68,15 @@ pub enum ImportError {
     Io(#[from] io::Error),
     #[error("it is larger than {limit} bytes")]
     TooLarge { limit: u64 },
-    #[error("it looks like {found}, which is not read")]
+    #[error("it looks like {found}, which is not supported")]
     NotReadYet { found: &'static str },
-    #[error("it is neither a flash image nor a model in a format that is known")]
+    #[error("it is neither a flash image nor a model in a known format")]
     Unrecognized,
     #[error("it is cut off: node {node} begins at byte {offset} and needs {needed} bytes, {left} are left")]
     Truncated { node: usize, offset: usize, needed: u64, left: usize },
     #[error("it is not a readable {format}: {reason}")]
     Malformed { format: &'static str, reason: String },
-    #[error("node '{node}' has op {op}, which this importer does not read")]
+    #[error("node '{node}' has op {op}, which this importer does not support")]
     UnreadOp { node: String, op: String },
     #[error("node '{node}' (op {op}): {reason}")]
     Node { node: String, op: String, reason: String },
@@ -96,7 +96,7 @@ pub enum ImportError {
     Description(String),
     #[error("{found}")]
     Refused { found: String, advice: &'static str },
-    /// Starts with the field's word for what is not supported.
+    /// A feature that is not supported, in the framework's words.
     #[error("{0} is not supported")]
     Unsupported(String),
     #[error(transparent)]

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::canonical::Tensor;
 
-    /// A thousand windows at once, with the greatest possible state.
+    /// The model has a thousand windows at once, with the greatest possible state.
     #[test]
     fn a_model_whose_image_does_not_run_is_not_to_be_packed_again() {
         let json = r#"{"version": 1, "source": "", "inputs": [{"name": "x", "size": 1}],

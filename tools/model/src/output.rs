@@ -8,7 +8,7 @@ use std::{
 
 use crate::data::error::DataError;
 
-/// A file that is written but does not have its final name yet. Dropping it deletes it.
+/// A written file that does not have its final name yet. Dropping it deletes the file.
 #[derive(Debug)]
 #[must_use]
 pub struct Pending {
@@ -43,7 +43,7 @@ impl Pending {
         let failed = |e| DataError::io(path, "written", e);
         // A link stays a link: its target is replaced.
         let target = match fs::metadata(path) {
-            Ok(found) if found.is_dir() => return Err(DataError::new(path, "is a folder; a file name is wanted")),
+            Ok(found) if found.is_dir() => return Err(DataError::new(path, "is a folder, but a file name is needed")),
             Ok(found) if found.is_file() => fs::canonicalize(path).map_err(failed)?,
             Ok(_) => {
                 let device = fs::File::options().write(true).open(path).map_err(failed)?;

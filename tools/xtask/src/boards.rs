@@ -1,4 +1,4 @@
-//! Firmware for chips with a HAL, each in its own workspace: a Nucleo board, for which it is only built, and the
+//! Firmware for chips with a HAL, each in its own workspace: a Nucleo board, whose firmware is only built, and the
 //! micro:bit, which QEMU simulates with its serial line.
 
 use std::fs;

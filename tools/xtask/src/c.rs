@@ -95,7 +95,7 @@ fn library(profile: &str, target: Option<&str>, image: Option<&Path>) -> Result<
     Ok(folder.join(profile).join("libtidegate_c.a"))
 }
 
-/// Compares the output of the example with that of [`RUST`], which also prints its LED.
+/// Compares the output of the example with that of [`RUST`], which also prints the state of its LED.
 pub fn compare(printed: &str) -> Result<(), Failure> {
     let text = shell::read(&firmware::expected_dir().join(format!("{RUST}.run")))?;
     let lines = text.lines().filter(|line| !line.starts_with("led "));

@@ -1,4 +1,5 @@
-//! Everything that needs no run: format, clippy, docs, packages, public items, feature sets, targets, firmware builds.
+//! All checks that run no program: format, clippy, docs, packages, public items, feature sets, targets, firmware
+//! builds.
 //!
 //! All builds are in the release profile, so that procedural macros and build scripts are compiled once for the checks
 //! and the tests.
@@ -42,7 +43,7 @@ pub fn run() -> Result<(), Failure> {
     boards::check()
 }
 
-/// Feature sets of the core, of which the empty one is for models in integers, and of the crates that train.
+/// Feature sets of the core, and of the crates for training. The empty set of the core is for models in integers.
 fn features() -> Result<(), Failure> {
     const CORE: [&str; 6] = ["clippy", "--package", "tidegate", "--release", "--locked", "--no-default-features"];
     for set in ["", "libm", "micromath", "libm,defmt", "libm,micromath"] {

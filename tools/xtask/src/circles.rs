@@ -390,7 +390,7 @@ mod tests {
         assert!(
             circles(&[parent, ("a/x.rs", "use super::A; use super::y::Y;"), ("a/y.rs", "use super::*;")]).is_empty()
         );
-        // But its submodules among themselves are not.
+        // Submodules of one file must not form a circle among themselves.
         let siblings = [("a.rs", "mod x; mod y;"), ("a/x.rs", "use super::y::Y;"), ("a/y.rs", "use super::x::X;")];
         assert_eq!(circles(&siblings), [["a/x.rs", "a/y.rs"]]);
     }

@@ -52,7 +52,7 @@ impl Machine {
         self.target.ends_with("eabihf")
     }
 
-    /// QEMU that runs a program.
+    /// The QEMU command that runs a program.
     pub fn qemu(&self, elf: &Path) -> Command {
         let is_arm = self.target.starts_with("thumb");
         let mut command = Command::new(if is_arm { "qemu-system-arm" } else { "qemu-system-riscv32" });
@@ -77,7 +77,7 @@ const PROGRAMS: [(&str, bool, &[&str]); 8] = [
     // Every cell.
     ("hello_any", false, &["m4"]),
     ("kws_stream", true, &[]),
-    // Need an FPU. The images do not fit into the instruction memory of the M55.
+    // These programs need an FPU, and their images do not fit into the instruction memory of the M55.
     ("kws_stream_f32", true, &["m4", "m7"]),
     ("vad", true, &["m4", "m7"]),
 ];
@@ -143,9 +143,10 @@ pub fn targets() -> Vec<&'static str> {
 pub const WORKSPACE_TESTS: [&str; 6] =
     ["test", "--workspace", "--release", "--locked", "--features", "tidegate-gpu-measure/cudnn"];
 
-/// A small build, as the profile of the workspace defines it.
+/// A build for small size, as the profile of the workspace defines it.
 const SMALL: &[&str] = &["--release"];
-/// A fast build. Code that is not counted is small, so that all cells fit into the instruction memory of the M55.
+/// A build for speed. Code that is not counted is built for small size, so that all cells fit into the instruction
+/// memory of the M55.
 pub const FAST: &[&str] = &[
     "--release",
     "--config",
@@ -205,7 +206,7 @@ pub fn build_debug() -> Result<(), Failure> {
     build_for(DEBUG, debug().map(|firmware| (firmware.machine.target, firmware.name)))
 }
 
-/// Has the host write the networks for `same_bits` and `icount`, a folder for each layout.
+/// Writes the networks for `same_bits` and `icount` on the host, one folder for each layout.
 pub fn bundles() -> Result<(), Failure> {
     let mut build = cargo(".", &WORKSPACE_TESTS);
     build.args(["--test", "repository", "--no-run"]);
@@ -250,7 +251,7 @@ impl Firmware {
         expected_dir().join(format!("{}.run", self.name))
     }
 
-    /// QEMU that runs the program, in the folder of its [`bundles`] if that exists.
+    /// The QEMU command that runs the program, in the folder of its [`bundles`] if that exists.
     pub fn qemu(&self) -> Command {
         let mut command = self.machine.qemu(&self.elf());
         let layout = self.machine.layout;
@@ -260,7 +261,7 @@ impl Firmware {
         command
     }
 
-    /// Runs such a command and returns its output.
+    /// Runs the command and returns its output.
     pub fn printed(&self, qemu: Command) -> Result<String, Failure> {
         shell::output_within(qemu, TIME_LIMIT)
     }

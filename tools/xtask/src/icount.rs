@@ -259,7 +259,7 @@ const BOUNDS: [(&str, &str, &str, [u64; 4]); 5] = [
     ("m4f", "f32", "portable", [9_500, 33_000, 125_000, 480_000]),
 ];
 
-/// A table for people: a line for each layer on each core, a column for each size.
+/// A readable table: a line for each layer on each core, a column for each size.
 fn table(figures: &[Figure]) -> String {
     let mut rows: BTreeMap<[&str; 4], Vec<&Figure>> = BTreeMap::new();
     for figure in figures {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::Failure;
 use crate::shell;
 
-/// The browser.
+/// The target for browsers.
 pub const BROWSER: &str = "wasm32-unknown-unknown";
 /// Targets for which the core must build: M0+, M3, M4F, M33, RISC-V, the browser.
 const CORE_TARGETS: [&str; 6] = [

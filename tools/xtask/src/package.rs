@@ -22,7 +22,7 @@ members = [\"tidegate*\"]
 [patch.crates-io]
 ";
 
-/// Fails with the first package that lacks a file or does not compile, and where the stated Rust version is not the one
+/// Fails with the first package that lacks a file or does not compile, and if the stated Rust version is not the one
 /// that CI builds with.
 pub fn check() -> Result<(), Failure> {
     let mut metadata = cargo(".", &["metadata", "--format-version", "1", "--no-deps", "--locked"]);
@@ -37,7 +37,7 @@ pub fn check() -> Result<(), Failure> {
         .collect();
     rust_version(&metadata)?;
 
-    // A package whose content has changed keeps its name, so none from an earlier run may stay.
+    // A package keeps its name when its content changes, so packages of earlier runs must be deleted.
     let folder = workspace_target_dir().join("package");
     let _ = fs::remove_dir_all(&folder);
     let mut pack = cargo(".", &["package", "--no-verify", "--allow-dirty", "--locked", "--quiet"]);

@@ -1,5 +1,5 @@
-//! The public items of `tidegate`, as rustdoc lists them, compared with a record: a change of what users can call is seen
-//! in the diff of one file.
+//! The public items of `tidegate`, as rustdoc lists them, compared with a record, so that every change of the public
+//! interface appears in the diff of one file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,15 +13,15 @@ use crate::record::same_lines;
 use crate::shell::{cargo, root, run as run_command};
 
 const RECORD: &str = "core/public-items.txt";
-/// More items than this are too many to learn.
+/// Maximum number of items, so that users can learn them all.
 const MOST: usize = 60;
 const HOW_TO_RECORD: &str = "cargo xtask public --overwrite-expected";
 
-/// Set when cargo runs this program in the place of rustdoc.
+/// Set when cargo runs this program in place of rustdoc.
 const WRAPPER: &str = "TIDEGATE_XTASK_IS_RUSTDOC";
 
-/// Runs rustdoc if cargo has called this program in its place. JSON output is an unstable option, and only rustdoc itself
-/// may see the variable that allows it: build scripts that see it are run again, and most dependencies with them.
+/// Runs rustdoc if cargo has called this program in its place. JSON output is unstable, and the variable that allows it
+/// is set for rustdoc only: build scripts that see it would run again, and most dependencies would be rebuilt.
 pub fn rustdoc() -> Option<ExitCode> {
     std::env::var_os(WRAPPER)?;
     let status = Command::new("rustdoc").args(std::env::args_os().skip(1)).env("RUSTC_BOOTSTRAP", "1").status();
@@ -49,7 +49,7 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     if count <= MOST { Ok(()) } else { Err(format!("tidegate has {count} public items: at most {MOST} are meant")) }
 }
 
-/// What a walk over the modules has found.
+/// The items found in the modules.
 struct Items<'a> {
     index: &'a Value,
     /// Each item's line by its first path, with its members.
@@ -59,7 +59,7 @@ struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// How many items there are, and a line for each of them and of their members.
+    /// The number of items, and a line for each item and each of its members.
     fn of(json: &'a Value) -> (usize, String) {
         let mut items =
             Items { index: &json["index"], found: BTreeMap::new(), seen: BTreeSet::new(), sources: BTreeMap::new() };
@@ -75,7 +75,7 @@ impl<'a> Items<'a> {
     fn module(&mut self, id: &Value, path: &str) {
         let Some(module) = find(self.index, id) else { return };
         let children = module["inner"]["module"]["items"].as_array();
-        // Items first, so that each has the path at which it is defined, where that is public.
+        // Items come first, so that each has the path at which it is defined, if that path is public.
         for pass in [false, true] {
             for child in children.into_iter().flatten() {
                 let Some(item) = find(self.index, child) else { continue };
@@ -139,7 +139,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The declaration of an item as its source has it, on one line and without its body.
+    /// The declaration of an item in its source, on one line and without its body.
     fn declaration(&mut self, item: &Value) -> String {
         let name = item["name"].as_str().unwrap_or_default();
         let span = &item["span"];
@@ -161,7 +161,7 @@ impl<'a> Items<'a> {
         let body = item["inner"].as_object().is_some_and(|inner| inner.contains_key("function"));
         let text = if body { text.split(" {").next().unwrap_or_default() } else { &text };
         let text = text.trim_end_matches([',', ';']).replace("( ", "(").replace(", )", ")");
-        // A macro has written it: its own text says nothing.
+        // If a macro generated the item, its source text is not a declaration.
         if text.contains(name) { text } else { name.to_owned() }
     }
 }

@@ -25,7 +25,7 @@ pub fn run(overwrite_expected: bool) -> Result<(), Failure> {
     twin()
 }
 
-/// The program that runs many networks, on every machine.
+/// The firmware that runs many networks, for every machine.
 pub fn same_bits() -> impl Iterator<Item = Firmware> {
     firmware::MACHINES.iter().map(|machine| Firmware { name: firmware::SAME_BITS, machine })
 }
@@ -56,7 +56,7 @@ fn check(firmware: &Firmware, run: &Output, overwrite: bool) -> Result<(), Failu
     record::output(firmware.name, &firmware.expected(), &run.text, overwrite)
 }
 
-/// Shows how many words of output host and firmware have in common.
+/// Shows how many words of output are equal on host and firmware.
 pub fn twin() -> Result<(), Failure> {
     let mut test = cargo(".", &firmware::WORKSPACE_TESTS);
     test.args(["--test", "repository", "firmware_twin", "--", "--nocapture"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::Failure;
 use crate::shell;
 
-/// Most that a figure may grow, in percent, before its record has to change.
+/// Maximum growth of a figure, in percent, without a new record.
 pub const GROWTH_PERCENT: u64 = 3;
 
 /// Whether a figure has grown by more than [`GROWTH_PERCENT`].
@@ -24,13 +24,13 @@ pub fn output(name: &str, path: &Path, found: &str, overwrite: bool) -> Result<(
     if overwrite { write(path, found) } else { same_lines(name, path, found, "cargo xtask qemu --overwrite-expected") }
 }
 
-/// Fails with the first line that differs from the record, and says how to record.
+/// Fails with the first line that differs from the record, and states how to record.
 pub fn same_lines(name: &str, path: &Path, found: &str, how_to_record: &str) -> Result<(), Failure> {
     same(name, found, &path.display().to_string(), &shell::read(path)?)
         .map_err(|difference| format!("{difference}\nIf this is intended, record it: {how_to_record}"))
 }
 
-/// Fails with the first line in which the output `found` differs from `expected`, which `source` has.
+/// Fails with the first line in which the output `found` differs from `expected`, the contents of `source`.
 pub fn same(name: &str, found: &str, source: &str, expected: &str) -> Result<(), Failure> {
     if found == expected {
         eprintln!("    {} lines as expected", expected.lines().count());

@@ -16,7 +16,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders deep").to_owned()
 }
 
-/// Makes an error message of an error in a file.
+/// Converts an error of a file to a message that names the file.
 pub fn about<E: Display>(path: &Path) -> impl Fn(E) -> Failure {
     move |error| format!("{}: {error}", path.display())
 }

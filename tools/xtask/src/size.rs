@@ -31,7 +31,7 @@ pub struct Size {
     weight_bytes: u64,
     /// Statics.
     ram_bytes: u64,
-    /// Peak stack use of a run.
+    /// Peak stack use of the whole run.
     stack_bytes: u64,
     /// Peak stack use of a step, if the program prints it.
     #[serde(skip)]

@@ -10,8 +10,9 @@ use crate::Failure;
 use crate::firmware::Firmware;
 use crate::shell::about;
 
-/// Parts of unwanted symbols. In Rust's mangling, old and new, the length of a name stands before it. Every panic of
-/// `core` goes through the module `panicking`, and every allocation through one of these functions or the crate `alloc`.
+/// Parts of unwanted symbols. In Rust's mangling, old and new, each name is preceded by its length. Every panic of
+/// `core` goes through the module `panicking`, and every allocation through one of these functions or the crate
+/// `alloc`.
 const UNWANTED: [(&str, &str); 5] = [
     ("4core9panicking", "panics"),
     ("rust_begin_unwind", "panics"),

@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::shell::{cargo, output_within, root, shown, step, stream};
 use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, symbols};
 
-/// Far beyond what the demo takes: with the firmware's builds about two minutes.
+/// Time limit of the demo, which takes about two minutes with the builds of the firmware.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
-/// Goes on after a failure, so that the total is one.
+/// Continues after a failure, so that the total covers all tests.
 pub fn run() -> Result<(), Failure> {
     install::targets()?;
     let mut total = Total::default();
     total.cargo_test("tests of the workspace", &[&firmware::WORKSPACE_TESTS[..], &["--no-fail-fast"]].concat())?;
-    // In the debug profile, where the activations are sampled: all of them take minutes with this library.
+    // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
     let ready = total.check("firmware builds, QEMU is there", || {
@@ -63,19 +63,19 @@ pub fn run() -> Result<(), Failure> {
         let what = format!("{name} neither panics nor allocates");
         total.check(&what, || symbols::neither_panics_nor_allocates(name, &example.elf()?));
     }
-    // Last, because the debug builds take the place of the others.
+    // Runs last, because debug builds overwrite the others.
     total.check("every firmware holds its image once in a debug build", || {
         firmware::build_debug()?;
         firmware::debug().try_for_each(|firmware| symbols::image_is_there_once(&firmware))
     });
-    // Counted among the workspace's tests; here it shows its figures.
+    // This test is counted with those of the workspace; here it prints its figures.
     if let Err(failure) = qemu::twin() {
         eprintln!("{failure}");
     }
     total.end()
 }
 
-/// The kernels for hosts where this machine does not run them by itself: NEON under QEMU, Miri, the thread sanitizer.
+/// Tests of the host kernels that need other tools: NEON under QEMU, Miri, the thread sanitizer.
 pub fn hosts() -> Result<(), Failure> {
     let mut total = Total::default();
     match install::arm64() {
@@ -96,8 +96,8 @@ pub fn hosts() -> Result<(), Failure> {
     total.end()
 }
 
-/// README's demo, with the program that the tests have built. `cargo run` would compile it again for the features that the
-/// tests do not need. The demo leaves the firmware out if QEMU is missing; here it is installed.
+/// The demo of the README, with the program that the tests have built. `cargo run` would compile it again, because its
+/// features differ from those of the tests. Without QEMU the demo omits the firmware; here QEMU is installed.
 fn demo() -> Result<(), Failure> {
     let mut demo = Command::new(firmware::workspace_target_dir().join("release/tidegate"));
     demo.current_dir(root()).arg("demo");
@@ -108,7 +108,7 @@ fn demo() -> Result<(), Failure> {
     }
 }
 
-/// What has passed so far.
+/// The results so far.
 #[derive(Debug, Default)]
 struct Total {
     passed: u64,
@@ -123,7 +123,7 @@ impl Total {
         self.cargo_tests(what, cargo(".", arguments))
     }
 
-    /// Passes cargo's output on and adds up its results.
+    /// Forwards cargo's output and adds up its results.
     fn cargo_tests(&mut self, what: &str, command: Command) -> Result<(), Failure> {
         step(what, || {
             let typed = shown(&command);
@@ -141,7 +141,7 @@ impl Total {
         })
     }
 
-    /// Tools are missing: SKIP for a person, a failure in CI.
+    /// Reports missing tools: SKIP on a developer's machine, a failure in CI.
     fn lacks(&mut self, what: &str, failure: &str) {
         if std::env::var_os("CI").is_some() {
             eprintln!("{failure}");
@@ -183,7 +183,7 @@ impl Total {
         }
     }
 
-    /// Says what failed, and the total as the last line.
+    /// Prints what failed, and the total as the last line.
     fn end(&self) -> Result<(), Failure> {
         for failure in &self.failures {
             eprintln!("FAILED {failure}");

@@ -9,7 +9,7 @@
 use crate::cell::prelude::*;
 use crate::quant::{rescaled, saturate, whole};
 
-/// The options that need the step that converts to another unit.
+/// The options of nodes that convert to another unit.
 pub const RARE: u32 = 1 << OTHER;
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {

@@ -92,7 +92,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 /// within 8.6. The last σ has a slope of at most 1/4 and an error of 1.4: 2.15 + 1.4.
 pub const SHARE_MAX_ERROR: f64 = 3.6;
 
-/// Limit of the difference m. σ has reached its end far before.
+/// Limit of the difference m. σ saturates well before it.
 const REACH: i32 = 32;
 
 /// f / (f + i) from the sums of the gates, which have `bits` fraction bits, at most 15.

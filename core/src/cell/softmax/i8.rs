@@ -17,7 +17,7 @@ const FACTOR: usize = number(NUMBERS, "factor");
 const LIFT: usize = number(NUMBERS, "lift");
 const REACH: usize = number(NUMBERS, "reach");
 
-/// Maximum number of features for which the quotient has all of its bits.
+/// Maximum number of features for which the quotient keeps all of its bits.
 const MOST_FEATURES: usize = 511;
 
 /// Integer bits of the argument of the exponential, and of the sum of its results.

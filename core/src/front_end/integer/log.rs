@@ -60,7 +60,8 @@ pub fn ln(value: u64, exponent: i32) -> i32 {
     octaves.wrapping_mul(LN_2).wrapping_add(between as i32)
 }
 
-/// |re + i im| times a gain whose logarithm is [`LN_GAIN`]. Rotates the vector onto the axis by decreasing angles (Volder, The CORDIC Trigonometric Computing Technique, 1959), mirroring it where a rotation overshoots.
+/// |re + i im| times a gain whose logarithm is [`LN_GAIN`]. Rotates the vector onto the axis by decreasing angles
+/// (Volder, The CORDIC Trigonometric Computing Technique, 1959) and mirrors it where a rotation overshoots.
 #[inline]
 pub fn magnitude([re, im]: [i32; 2]) -> u32 {
     let (re, im) = (re.wrapping_abs(), im.wrapping_abs());

@@ -134,8 +134,8 @@ impl Integers for Neon {
         let index = self.add(self.max(self.min(index, self.splat(REACH - 1)), self.splat(-REACH)), self.splat(REACH));
         let mut lanes = self.store(index);
         for lane in &mut lanes {
-            // SAFETY: every index is 0 to 2 REACH - 1, and the four bytes that are read are that value of the table and
-            // the next one: it has 2 REACH + 1. They need not be aligned.
+            // SAFETY: every index is 0 to 2 REACH - 1, and the table has 2 REACH + 1 values, so the four bytes that are
+            // read are that value and the next one. They need not be aligned.
             *lane = unsafe { TANH_HALF.as_ptr().add(*lane as usize).cast::<i32>().read_unaligned() };
         }
         self.load(&lanes)

@@ -132,8 +132,8 @@ impl Integers for Avx512 {
     #[inline(always)]
     fn tanh_half(self, index: __m512i) -> __m512i {
         let index = self.add(self.max(self.min(index, self.splat(REACH - 1)), self.splat(-REACH)), self.splat(REACH));
-        // SAFETY: `self` proves AVX-512; every index is 0 to 2 REACH - 1, and with 2 bytes a step the four that are
-        // read are that value of the table and the next one: it has 2 REACH + 1.
+        // SAFETY: `self` proves AVX-512. Every index is 0 to 2 REACH - 1 and counts values of 2 bytes. The table has 2
+        // REACH + 1 values, so the four bytes that are read are that value and the next one.
         unsafe { _mm512_i32gather_epi32::<2>(index, TANH_HALF.as_ptr().cast()) }
     }
 

@@ -1,8 +1,8 @@
 //! Steps of several sequences of an LSTM.
 //!
-//! With few sequences, the products with the input are computed for all steps at once, and then the sequences step.
-//! With many, the sequences step together, and only states are kept of a step. Without options that need a whole row,
-//! the sums stay in registers until they are a state.
+//! With few sequences, the products with the input are computed for all steps first, and then the sequences step. With
+//! many, the sequences step together, and a step stores only states: without options that need a whole row, the sums
+//! stay in registers until the new state has been computed.
 
 use tidegate::internals::activation::Activation;
 
@@ -31,7 +31,7 @@ pub struct Row {
 pub struct Work<'w> {
     /// Operand of the recurrent weights with `low_rank`.
     pub operand: &'w mut [f32],
-    /// Sums over h if they are normalized by themselves.
+    /// Sums over h if they are normalized separately.
     pub of_state: &'w mut [f32],
     /// Operand of the projection.
     pub m: &'w mut [f32],
@@ -89,12 +89,12 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         }
     }
 
-    /// Elements of the sums over h if they are normalized by themselves; otherwise 0.
+    /// Elements of the sums over h if they are normalized separately; otherwise 0.
     pub fn of_state_len(&self) -> usize {
         if self.update.norms.as_ref().is_some_and(Norms::is_joint) { self.sums_len() } else { 0 }
     }
 
-    /// All products with the input, then step after step.
+    /// Computes all products with the input, then one step after the other.
     fn ahead(&self, span: &mut Span<'_, f32>) {
         let len = self.sums_len();
         span.rows_of_inputs(len, self.masked);
@@ -155,7 +155,7 @@ impl<S: Simd, W: Weight> Lstm<S, W> {
         }
     }
 
-    /// The products with h: added to `sums`, or by themselves if they are normalized by themselves.
+    /// Computes the products with h. They are added to `sums`, or kept separate if they are normalized separately.
     fn add_recurrent(&self, rows: &[Row], sums: &mut [f32], work: &mut Work<'_>, states: &[f32], way: Way) {
         let (s, count) = (self.s, rows.len());
         let [operand_len, of_state_len, ..] = Work::lens(self);

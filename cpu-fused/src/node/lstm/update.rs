@@ -1,5 +1,5 @@
-//! The update of an LSTM from its sums to c' and m, with every option. One pass over the units for c' and one for m:
-//! normalization needs the numbers of every unit before the first unit can continue.
+//! The update of an LSTM from its sums to c' and m, with every option. It makes one pass over the units for c' and one
+//! for m, because a normalization needs the values of all units.
 
 use tidegate::internals::{
     activation::Activation,
@@ -20,7 +20,7 @@ pub struct Update<S> {
     s: S,
     /// Whether gates are sigmoids, candidate and output tanh, and no option is set except normalizations.
     pub usual: bool,
-    /// The gate that is 1 minus the other one, of i and f.
+    /// Which of i and f is computed as 1 minus the other; `None` if neither is.
     coupled: Option<usize>,
     cell_clip: f32,
     /// 0 for none.
@@ -85,7 +85,7 @@ impl Norms {
         !matches!(self.gates, Gates::Plain)
     }
 
-    /// Whether the products with h have sums of their own.
+    /// Whether the products with h have separate sums.
     pub fn is_joint(&self) -> bool {
         matches!(self.gates, Gates::Joint { .. })
     }
@@ -132,8 +132,8 @@ impl<S: Simd> Update<S> {
         }
     }
 
-    /// Computes c' and m from the sums, which are overwritten. `of_state` holds the sums over h if they are normalized by
-    /// themselves.
+    /// Computes c' and m from the sums, which are overwritten. `of_state` holds the sums over h if they are normalized
+    /// separately.
     pub fn run(&self, sums: &mut [f32], of_state: &[f32], c: &mut [f32], m: &mut [f32]) {
         if self.usual {
             self.s.call(Units::<S, true> { update: self, sums, of_state, c, m });
@@ -178,7 +178,7 @@ impl<S: Simd> Update<S> {
     }
 }
 
-/// c' and m. Without options, `USUAL`, the activations are constant.
+/// Computes c' and m. Without options (`USUAL`), the activations are constants.
 struct Units<'s, S, const USUAL: bool> {
     update: &'s Update<S>,
     sums: &'s mut [f32],

@@ -163,7 +163,7 @@ fn firmware(root: &Path, out: &mut dyn Write) -> Result<String, Failure> {
     let printed = String::from_utf8_lossy(&run.stdout);
     // The record has no stack use, because it depends on the compiler.
     if !printed.lines().filter(|line| !line.starts_with("stack ")).eq(expected.lines()) {
-        return Err(Failure::of(&record, "kws_stream printed something else; `cargo xtask qemu` shows the difference"));
+        return Err(Failure::of(&record, "the output of kws_stream differs; `cargo xtask qemu` shows where"));
     }
     let heard: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("event ")?.split(',').next()).collect();
     let lines = expected.lines().count();

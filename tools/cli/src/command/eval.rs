@@ -48,7 +48,7 @@ pub struct Args {
 
 /// Maximum number of classes, because a confusion matrix has a count for each pair.
 const MOST_CLASSES: usize = 4096;
-/// The class of all clips without the only label of a model.
+/// The class of all clips that do not have the only label of a model.
 const OTHER: &str = "_other_";
 
 /// Labeled clips, and the rule that maps posteriors to a class.
@@ -71,7 +71,7 @@ impl Labeled {
             }
             clips.iter_mut().filter(|clip| clip.label != *label).for_each(|clip| clip.label = OTHER.to_owned());
         } else if let Some(clip) = clips.iter().find(|clip| !labels.contains(&clip.label)) {
-            let reason = format!("label {:?} is none of the model's: {}", clip.label, labels.join(" "));
+            let reason = format!("label {:?} is not one of the model's: {}", clip.label, labels.join(" "));
             return Err(Failure::of(index, reason));
         }
         let only = (labels.len() == 1).then(|| model.detector().and_then(|detector| detector.label(0)));

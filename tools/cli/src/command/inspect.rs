@@ -72,7 +72,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     // The relation between the integers of the image and those of a TFLite file.
     let counts = |port: &Port<'_>| match model.numeric() {
-        Numeric::I8 => format!(", {:e} times what TFLite has less {}", port.scale, port.zero_point),
+        Numeric::I8 => format!(", {:e} times (TFLite's integer minus {})", port.scale, port.zero_point),
         _ => String::new(),
     };
     for port in model.inputs() {
@@ -90,7 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let (rate, window, stride) = (s.sample_rate, s.window_len, s.stride_len);
         let (count, bands, lower, upper) = (s.coefficients, s.mel_bands, s.lower_hz, s.upper_hz);
         let heard = if s.fft_len < window { format!(" (the first {} heard)", s.fft_len) } else { String::new() };
-        let integer = front_end.scale().map_or_else(String::new, |scale| format!(", integers that count {scale:.3e}"));
+        let integer = front_end.scale().map_or_else(String::new, |scale| format!(", integers in units of {scale:.3e}"));
         let features = format!("{count} MFCCs of {bands} mel bands, {lower} to {upper} Hz{integer}");
         writeln!(out, "  hears    {rate} Hz, {window} samples{heard} every {stride}: {features}")?;
     }

@@ -58,7 +58,7 @@ impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let io = (&error as &(dyn Error + 'static)).downcast_ref::<io::Error>();
         let broken_pipe = io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        // Errors of files name the file, so a bare I/O error is one of standard output.
+        // Errors of files name the file, so a bare I/O error comes from standard output.
         let of = if io.is_some() { "standard output: " } else { "" };
         Self { message: format!("{of}{error}"), broken_pipe }
     }
@@ -66,7 +66,7 @@ impl<E: Error + 'static> From<E> for Failure {
 
 /// Refuses outputs that would overwrite an input, and two outputs with the same name.
 fn check_outputs(outputs: &[Option<&PathBuf>], inputs: &[&Path]) -> Outcome {
-    // Every file of a checkpoint stands for all of them.
+    // Every file of a checkpoint counts as the whole checkpoint.
     let file = |path: &Path| index_of(path).as_deref().unwrap_or(path).canonicalize();
     let outputs: Vec<&PathBuf> = outputs.iter().copied().flatten().collect();
     for output in &outputs {

@@ -1,4 +1,5 @@
-//! What commands need for sound: the front end, labels and schedule of a model, and clips joined into one stream.
+//! Helpers of the commands that process sound: the front end, labels and schedule of a model, and clips joined into one
+//! stream.
 
 use std::path::{Path, PathBuf};
 

@@ -45,7 +45,7 @@ fn run_gives_the_output_of_the_framework() {
     let here = Workplace::new();
     let expected = checkpoint(&here, "tf1_checkpoint", "classifier");
     near(&run(&here, &["--arch", "arch.json"]).data, &expected.data);
-    // A row for each step that gives one: the window's at its end, a strided convolution's every other step.
+    // One row for each step that has an output: a window at its end, a strided convolution at every other step.
     let expected = checkpoint(&here, "tf1_checkpoint", "bidirectional_gru");
     let steps = expected.shape[0];
     let given = run(&here, &["--arch", "arch.json", "--window", &steps.to_string()]);
@@ -107,7 +107,11 @@ fn an_invalid_or_unused_architecture_is_refused() {
     let given = ["inspect", "model.ckpt", "--arch", "other.json"];
     here.refuse(&given, "other.json", &["there is no such file"]);
     here.write("other.json", "{\n \"inputs\": [],\n \"layer\": []}");
-    here.refuse(&given, "other.json", &["is no architecture: unknown field `layer`", "line 3", "docs/architecture.md"]);
+    here.refuse(
+        &given,
+        "other.json",
+        &["is not an architecture: unknown field `layer`", "line 3", "docs/architecture.md"],
+    );
     let text = String::from_utf8(here.read("arch.json")).unwrap();
     here.write("other.json", text.replace("\"relu\"", "\"relus\""));
     here.refuse(

@@ -29,7 +29,7 @@ fn missing_files_and_folders_are_refused() {
         &["eval", &gru, "--index", "FILE"],
     ];
     for command in commands {
-        for (name, reason) in [("missing", "there is no such file"), ("folder", "is a folder; a file is wanted")] {
+        for (name, reason) in [("missing", "there is no such file"), ("folder", "is a folder, but a file is needed")] {
             let args: Vec<String> = command.iter().map(|arg| arg.replace("FILE", name)).collect();
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let file = args.iter().find(|arg| arg.starts_with(name)).unwrap();
@@ -104,7 +104,7 @@ fn sounds_in_another_format_are_refused() {
     let flac = fs::read(yes_flac()).unwrap();
     here.write("cut.flac", &flac[..flac.len() / 2]);
     for (file, reason) in [
-        ("fast.wav", "is 44100 Hz mono, 16-bit PCM; this model listens to 16000 Hz mono"),
+        ("fast.wav", "is 44100 Hz mono, 16-bit PCM; this model needs 16000 Hz mono"),
         ("stereo.wav", "is 16000 Hz stereo"),
         ("coarse.wav", "is 16000 Hz mono, 8-bit PCM"),
         ("text.wav", "is neither .wav nor .flac"),
@@ -165,7 +165,7 @@ fn tables_and_tensors_of_a_wrong_shape_are_refused() {
     }
     write_tensors(&here.path("in.npy"), &matrix([2, 10])).unwrap();
     let odd = ["run", &gru, "--input", "in.npy", "--output", "x.txt"];
-    here.refuse(&odd, "x.txt", &["has no extension that can be written: .npy"]);
+    here.refuse(&odd, "x.txt", &["has no supported extension: .npy"]);
 }
 
 #[test]
@@ -174,10 +174,10 @@ fn indices_and_labels_that_do_not_match_are_refused() {
     let gru = gru_pb();
     let clip = yes_flac();
     for (text, parts) in [
-        (String::new(), ["is empty; a header with file and label", ""]),
+        (String::new(), ["is empty, but needs a header with file and label", ""]),
         ("file,word\na.wav,yes\n".into(), ["line 1: the header has no column `label`", "it has: file, word"]),
         ("file,label\na.wav,yes\n".into(), ["line 2: a.wav: there is no such file", "relative to the index"]),
-        (format!("file,label\n{clip},maybe\n"), ["label \"maybe\" is none of the model's", "yes no up down"]),
+        (format!("file,label\n{clip},maybe\n"), ["label \"maybe\" is not one of the model's", "yes no up down"]),
         (format!("file,label\n{clip}\n"), ["line 2: has 1 columns", ""]),
         ("file,label\n".into(), ["lists no clips", ""]),
     ] {
@@ -216,7 +216,7 @@ fn a_window_of_days_is_refused() {
     );
 }
 
-/// Root may write to every ordinary folder, so the test uses folders of the kernel.
+/// Root may write to every ordinary folder, so the test uses folders of kernel file systems.
 #[test]
 fn outputs_that_cannot_be_written_leave_nothing() {
     let here = Workplace::new();
@@ -227,7 +227,7 @@ fn outputs_that_cannot_be_written_leave_nothing() {
     let yes = yes_flac();
     for (place, reason) in [
         ("none/x", "there is no folder none: make it with `mkdir -p none`"),
-        ("folder", "is a folder; a file name is wanted"),
+        ("folder", "is a folder, but a file name is needed"),
         ("file/x", "file is a file, not a folder; give another path"),
         ("/proc/x", "the folder /proc cannot be written to"),
         ("/dev/full", "cannot be written: No space left on device"),
@@ -357,7 +357,7 @@ fn a_port_name_cannot_control_the_terminal() {
         let at = image.windows(from.len()).position(|bytes| bytes == from).unwrap();
         image[at..at + to.len()].copy_from_slice(to);
     }
-    // CRC-32 of every byte but its own.
+    // CRC-32 of every byte except those of the checksum.
     let bytes = image[..28].iter().chain(&image[32..]);
     let crc = bytes.fold(!0_u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
@@ -382,7 +382,7 @@ fn canonical_models_of_a_wrong_shape_are_refused() {
     let cut = ["pack", "cut.safetensors", "-o", "x.tgi"];
     here.refuse(&cut, "cut.safetensors", &["is not a readable safetensors file", "import the original model again"]);
 
-    // Written around `Canonical::to_bytes`, which refuses.
+    // The file is written without `Canonical::to_bytes`, which would refuse it.
     let (name, tensor) = model.tensors.iter().find(|(_, tensor)| tensor.shape.len() == 2).unwrap();
     let (rows, cols) = (tensor.shape[0], tensor.shape[1]);
     let (from, to) = (format!("\"shape\":[{rows},{cols}]"), format!("\"shape\":[{cols},{rows}]"));

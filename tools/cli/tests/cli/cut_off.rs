@@ -12,7 +12,7 @@ use tidegate_model::data::write_tensors;
 
 use super::{Workplace, gru_pb};
 
-/// Maximum number of files of one kind in one folder.
+/// Maximum number of tested files of one kind in a folder.
 const MOST_FILES: usize = 8;
 /// Maximum number of cuts in one file. In larger files they are spread evenly.
 const MOST_CUTS: usize = 48;
@@ -81,13 +81,13 @@ fn refused(here: &Workplace, args: &[&str], len: usize) -> String {
     stderr
 }
 
-/// Imports one model after each cut. Returns the number of cuts.
+/// Imports one model truncated at each cut. Returns the number of cuts.
 fn cut(path: &Path) -> usize {
     let here = Workplace::new();
     let (name, end) = (path.file_name().unwrap().to_str().unwrap(), kind(path).unwrap());
     let whole = fs::read(path).unwrap();
     let stem = name.split('.').next().unwrap();
-    // The rest of a checkpoint is whole.
+    // The other files of a checkpoint are not truncated.
     for beside in fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path()) {
         let other = beside.file_name().unwrap().to_str().unwrap();
         if other.starts_with(&format!("{stem}.ckpt.")) {
@@ -104,7 +104,7 @@ fn cut(path: &Path) -> usize {
     for &len in &cuts {
         here.write(name, &whole[..len]);
         let line = refused(&here, &args, len);
-        // A checkpoint is called by its index.
+        // A checkpoint is named by its index.
         let called = if end.contains("data") { stem } else { name };
         assert!(line.starts_with(&format!("tidegate: {called}")), "{name} cut at {len}: {line}");
         assert!(line.contains("; "), "{name} cut at {len} has no way out: {line}");
@@ -137,7 +137,7 @@ fn files_of_every_framework_are_refused_at_every_kilobyte() {
     }
 }
 
-/// A file of twelve million bytes, of which several copies in memory would exceed the limit.
+/// The file has twelve million bytes, and several copies of it in memory would exceed the limit.
 #[test]
 fn a_large_file_needs_a_small_multiple_of_its_size() {
     let here = Workplace::new();
@@ -163,7 +163,7 @@ fn a_large_file_needs_a_small_multiple_of_its_size() {
         here.write("cut.safetensors", &whole[..whole.len() / 2]);
         refused(&here, &["import", "cut.safetensors", "-o", "y.safetensors"], len / 2);
     }
-    // A limit that holds nothing would be seen: the file alone does not fit.
+    // Checks that the limit works: with it, not even the file fits.
     if cfg!(target_os = "linux") {
         let starved = limited(&here, &import, PROGRAM_BYTES / 8);
         assert!(!starved.status.success());

@@ -18,12 +18,12 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// Runs the commands of a page beside copies of sample files, and its first architecture as `arch.json`.
+/// Runs the commands of a page in a folder with copies of sample files, and with its first architecture as `arch.json`.
 fn runs(page: &str, files: &[(&str, &str)]) {
     runs_with(page, files, &[]);
 }
 
-/// [`runs`] with other files, given by their contents.
+/// [`runs`] with additional files, given by their contents.
 fn runs_with(page: &str, files: &[(&str, &str)], more: &[(&str, &str)]) -> Workplace {
     let here = Workplace::new();
     for (name, content) in more {

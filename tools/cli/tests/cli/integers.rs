@@ -39,7 +39,7 @@ fn pack_uses_integers_by_default_and_warns_of_noise() {
     assert!(told.contains("ranges from noise") && told.ends_with(" bytes, i8x16\n"), "{told}");
     let image = here.json(&["inspect", "g.tgi", "--json"]);
     assert_eq!(image["numeric"], "i8x16");
-    // Its nodes have other numbers than those of floats.
+    // Nodes of an integer image have numbers instead of parameters.
     assert!(image["layers"].as_array().unwrap().iter().all(|layer| layer["params"].as_object().unwrap().is_empty()));
     // A model that is only packed in memory is f32 by default.
     assert_eq!(here.json(&["inspect", &gru_pb(), "--json"])["numeric"], "f32");
@@ -82,7 +82,7 @@ fn ranges_come_from_an_index_a_folder_or_an_input_file() {
     assert!(told.contains("ranges from 3 clips of clips.csv; integers against f32"), "{told}");
     assert!(pack("clips", "folder.tgi").contains("ranges from 3 clips of clips;"));
     assert_eq!(here.read("index.tgi"), here.read("folder.tgi"), "the same clips");
-    // As spreadsheets write it.
+    // With a byte order mark, as spreadsheets write it.
     here.write("bom.csv", [b"\xef\xbb\xbf", here.read("clips.csv").as_slice()].concat());
     assert!(pack("bom.csv", "bom.tgi").contains("ranges from 3 clips of bom.csv;"));
     for (file, _) in tensors {
@@ -123,13 +123,13 @@ fn bad_calibration_data_is_refused_by_name() {
     refuse("odd.npy", &["has NaN in step 2"]);
     here.write("clip.wav", "RIFF");
     refuse("clip.wav", &[]);
-    // Three steps fill no window of ten: nothing behind it would have a range.
+    // Three steps do not fill the window of ten, so no node after it would have a range.
     let few = Tensor { shape: vec![3, 10], data: vec![0.5; 30] };
     write_tensors(&here.path("few.npy"), &[(UNNAMED.to_owned(), few)].into()).unwrap();
     let crnn = shipped("hello_edge/CRNN_S.pb");
     let told = ["the layer \"window\" never ran", "calibrate with more steps"];
     here.refuse(&["pack", &crnn, "-o", "c.tgi", "--calibrate", "few.npy"], "few.npy", &told);
-    // Rules, and what floats have no use for.
+    // Invalid values, and options that do not apply to floats.
     here.refuse(
         &["pack", &gru, "-o", "g.tgi", "--range", "none:mse"],
         "--range",
@@ -145,7 +145,7 @@ fn bad_calibration_data_is_refused_by_name() {
     here.refuse(&calibrate, "--calibrate", &["is only for integers, not for f32"]);
     here.write("index.csv", format!("file,label\n{},hello\n", yes_flac()));
     let evaluate = ["pack", &gru, "-o", "g.tgi", "--calibrate", "index.csv", "--evaluate", "index.csv"];
-    here.refuse(&evaluate, "index.csv", &["label \"hello\" is none of the model's"]);
+    here.refuse(&evaluate, "index.csv", &["label \"hello\" is not one of the model's"]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_peephole_that_is_large_beside_its_cell_state_is_not_cut_off() {
         "outputs": [{ "name": "y", "size": 1, "from": "l" }],
     });
     let tensor = |shape: &[usize], data: &[f32]| Tensor { shape: shape.to_vec(), data: data.to_vec() };
-    // c counts steps; o closes after three.
+    // The cell state c counts the steps, and gate o closes after three.
     let tensors = [
         ("l.input_weights", tensor(&[4, 1], &[0.0; 4])),
         ("l.recurrent_weights", tensor(&[4, 1], &[0.0; 4])),

@@ -64,7 +64,7 @@ fn inspect_lists_everything() {
 
 #[test]
 fn inspect_lists_extents_and_unrolled_nodes() {
-    // Two rows at a time, through which an IndRNN of two units goes backwards.
+    // A window of two rows, which an IndRNN of two units reads backwards.
     let nodes = serde_json::json!([
         { "name": "rows", "cell": "window", "inputs": ["x"], "input_size": 2, "hidden_size": 4, "output_size": 4,
           "options": ["partial"], "extents": { "length": 2, "hop": 2 } },

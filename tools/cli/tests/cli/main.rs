@@ -1,4 +1,4 @@
-//! The built binary, as a person or a script runs it.
+//! Tests of the built binary, run as a person or a script runs it.
 
 mod arch;
 mod bad_input;

@@ -47,7 +47,7 @@ impl Format {
             n => format!("of {n} channels"),
         };
         let (listens, rate) = match wanted {
-            Some(rate) => (format!("this model listens to {rate} Hz mono"), format!("-r {rate} ")),
+            Some(rate) => (format!("this model needs {rate} Hz mono"), format!("-r {rate} ")),
             None => ("mono is read".to_owned(), String::new()),
         };
         let file = path.display();
@@ -88,7 +88,7 @@ fn read(path: &Path, wanted: Option<u32>) -> Result<Audio, DataError> {
 }
 
 fn wav(bytes: &[u8], check: impl Fn(Format) -> Result<(), Reason>) -> Result<Audio, Reason> {
-    let mut reader = hound::WavReader::new(bytes).map_err(|e| format!("is not a WAV that can be read ({e})"))?;
+    let mut reader = hound::WavReader::new(bytes).map_err(|e| format!("is not a readable WAV file ({e})"))?;
     let spec = reader.spec();
     check(Format {
         sample_rate: spec.sample_rate,

@@ -100,7 +100,7 @@ impl Element {
 fn narrow(wide: f64) -> Result<f32, String> {
     let value = wide as f32;
     if value.is_infinite() && wide.is_finite() {
-        return Err(format!("holds {wide:e}, which is beyond f32"));
+        return Err(format!("holds {wide:e}, which exceeds the range of f32"));
     }
     Ok(value)
 }

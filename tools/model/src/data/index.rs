@@ -44,7 +44,7 @@ fn read_columns<const N: usize>(path: &Path, names: [&str; N]) -> Result<Vec<(u6
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes.as_slice());
     let header = reader.headers().map_err(|e| csv_reason(&e).of(path))?.clone();
     if header.is_empty() {
-        return Err(DataError::new(path, format!("is empty; a header with {} is wanted", names.join(" and "))));
+        return Err(DataError::new(path, format!("is empty, but needs a header with {}", names.join(" and "))));
     }
     let mut columns = [0; N];
     for (name, column) in names.iter().zip(&mut columns) {

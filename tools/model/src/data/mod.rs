@@ -1,5 +1,5 @@
-//! Data that goes into a model and comes out of it: tensors, audio, and indices of clips, in common file formats. Model
-//! files do not belong here.
+//! Inputs and outputs of models: tensors, audio, and indices of clips, in common file formats. Model files do not
+//! belong here.
 //!
 //! Files are not trusted: they may have at most 512 MiB, no declared length is used before the bytes are there, and any
 //! content results in a value or a [`DataError`].
@@ -91,7 +91,7 @@ pub fn is_audio(path: &Path) -> bool {
 /// If the file cannot be read, is damaged, or holds anything but real numbers.
 pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> {
     if is_audio(path) {
-        return Err(DataError::new(path, "is sound; a tensor (.npy, .npz, .safetensors or .csv) is wanted here"));
+        return Err(DataError::new(path, "is sound, but a tensor (.npy, .npz, .safetensors or .csv) is needed here"));
     }
     let bytes = read_bytes(path)?;
     let content = Format::of_content(&bytes);
@@ -105,7 +105,7 @@ pub fn read_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>, DataError> 
         Some(Format::Npz) => npy::parse_npz(&bytes),
         Some(Format::SafeTensors) => tensors::parse(&bytes),
         Some(Format::Csv) => table::parse(&bytes).map(only),
-        None => Err("is none of .npy, .npz, .safetensors, .csv".into()),
+        None => Err("is not an .npy, .npz, .safetensors or .csv file".into()),
     };
     tensors.map_err(|e| e.of(path))
 }
@@ -140,7 +140,7 @@ pub fn prepare_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Resul
         Some(Format::Npz) if tensors.contains_key(UNNAMED) => refuse("cannot hold a tensor without a name: write .npy"),
         Some(Format::Npz) => prepare(path, |out| out.write_all(&npy::write_npz(tensors)?)),
         Some(Format::SafeTensors) => prepare(path, |out| out.write_all(&tensors::write(tensors)?)),
-        None => refuse("has no extension that can be written: .npy, .npz, .safetensors or .csv"),
+        None => refuse("has no supported extension: .npy, .npz, .safetensors or .csv"),
     }
 }
 
@@ -154,7 +154,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if found.is_dir() {
-        return Err(DataError::new(path, "is a folder; a file is wanted"));
+        return Err(DataError::new(path, "is a folder, but a file is needed"));
     }
     if found.len() > MAX_BYTES {
         return Err(too_long());
@@ -183,15 +183,15 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, Reason> {
     // Only bytes that were read, and an archive that is dropped, outlive a panic.
     let decoded = catch_unwind(AssertUnwindSafe(decode));
     GUARDED.set(false);
-    decoded.map_err(|_| "is damaged: the decoder stumbled over it".into())
+    decoded.map_err(|_| "is damaged: the decoder failed".into())
 }
 
-/// Describes the damage of a zip archive to readers who do not know the format. Most errors are one kind of `damage`.
+/// Describes the damage of a zip archive for users who do not know the format. `damage` describes most errors.
 pub(crate) fn zip_damage(error: &zip::result::ZipError, damage: &str) -> String {
     use zip::result::ZipError as E;
     match error {
         E::UnsupportedArchive(_) | E::CompressionMethodNotSupported(_) => {
-            format!("it is packed in a way that is not read ({error})")
+            format!("it is an unsupported kind of zip archive ({error})")
         }
         _ => damage.to_owned(),
     }

@@ -23,12 +23,12 @@ const ALIGNMENT: usize = 64;
 /// Reads one array.
 pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, Reason> {
     let (text, data) = split(bytes)?;
-    // The list of fields in the place of a type.
+    // A list of fields takes the place of the type.
     if text.windows(2).any(|two| two == b"[(") {
-        return Err("is a structured array; only plain numbers are read".into());
+        return Err("is a structured array, but only plain numbers are supported".into());
     }
     let header = Header::parse(text).ok_or("has a header that NumPy would not write")?;
-    let refused = || format!("holds numpy '{}'; real numbers are read", shortened(header.descr));
+    let refused = || format!("holds numpy '{}', but only real numbers are supported", shortened(header.descr));
     let (element, endian) = element(header.descr).ok_or_else(refused)?;
     if !header.fortran_order {
         return tensor(header.shape, data, element, endian);
@@ -117,7 +117,7 @@ impl<'a> Python<'a> {
         number.parse().ok()
     }
 
-    /// Whole numbers in parentheses. A single one has a comma behind it.
+    /// Whole numbers in parentheses. A single number is followed by a comma.
     fn tuple(&mut self) -> Option<Vec<usize>> {
         let mut numbers = Vec::new();
         self.take("(")?;
@@ -189,7 +189,7 @@ pub(super) fn parse_npz(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, Reason
             Ok((name, array))
         })??;
         left = left.checked_sub(array.len() as u64).ok_or("unpacks to more than 512 MiB")?;
-        let stem = name.strip_suffix(".npy").ok_or_else(|| format!("holds `{name}`, which is no array"))?;
+        let stem = name.strip_suffix(".npy").ok_or_else(|| format!("holds `{name}`, which is not an array"))?;
         let tensor = parse(&array).map_err(|e| e.inside(stem))?;
         if tensors.insert(stem.to_owned(), tensor).is_some() {
             return Err(format!("holds `{stem}` twice").into());

@@ -38,7 +38,7 @@ fn number(field: &str) -> Result<f32, String> {
         _ => format!("`{}` is not a number", super::shortened(field)),
     })?;
     match value.is_infinite() && field.bytes().any(|b| b.is_ascii_digit()) {
-        true => Err(format!("`{}` is beyond f32", super::shortened(field))),
+        true => Err(format!("`{}` exceeds the range of f32", super::shortened(field))),
         false => Ok(value),
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(reason("1,2\n3\n"), "line 2: has 1 columns; the first row has 2");
         assert_eq!(reason("1,x\n"), "line 1: column 2: `x` is not a number");
         assert_eq!(reason("1,\n"), "line 1: column 2: is empty");
-        assert_eq!(reason("1e39\n"), "line 1: column 1: `1e39` is beyond f32");
+        assert_eq!(reason("1e39\n"), "line 1: column 1: `1e39` exceeds the range of f32");
         assert_eq!(reason("a,b\n"), "has no row of numbers");
         assert_eq!(reason(""), "has no row of numbers");
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::canonical::Tensor;
 
-/// Describes the damage of a file to readers who do not know the format.
+/// Describes the damage of a file for users who do not know the format.
 pub(crate) fn damage(error: &SafeTensorError) -> String {
     use SafeTensorError as E;
     match error {
@@ -53,7 +53,7 @@ fn element(dtype: Dtype) -> Result<Element, Reason> {
         Dtype::BF16 => Element::Bf16,
         Dtype::F32 => Element::F32,
         Dtype::F64 => Element::F64,
-        other => return Err(format!("holds {other:?}; real numbers of 8 to 64 bits are read").into()),
+        other => return Err(format!("holds {other:?}, but only real numbers of 8 to 64 bits are supported").into()),
     })
 }
 

@@ -25,7 +25,7 @@ impl Description {
             ));
         }
         let invalid = |error: &dyn Display| {
-            DataError::new(path, format!("is no architecture: {error}; docs/architecture.md has examples"))
+            DataError::new(path, format!("is not an architecture: {error}; docs/architecture.md has examples"))
         };
         let json: Json = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
         // A Keras configuration has keys of its own.

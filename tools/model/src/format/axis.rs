@@ -42,8 +42,8 @@ impl Axis {
         Some(Placed { before, after, positions: room.checked_div(self.stride)? + 1 })
     }
 
-    /// Places the kernel with padding that gives stride 1 one position for each pixel. If the number of zeros is odd, the
-    /// end has one more.
+    /// Places the kernel with the padding for which a kernel with stride 1 has one position for each pixel. If the
+    /// number of zeros is odd, the end has one more.
     pub fn same(self) -> Option<Placed> {
         let last = self.length.checked_sub(1)?.checked_div(self.stride)?.checked_mul(self.stride)?;
         let zeros = last.checked_add(self.covers()?)?.saturating_sub(self.length);
@@ -52,7 +52,7 @@ impl Axis {
 }
 
 impl Layer {
-    /// The same over an image with one axis (height), two (height and width) or three.
+    /// Sets the extents for an image with one axis (height), two (height and width) or three.
     #[must_use]
     pub fn over(mut self, axes: &[(Axis, Placed)]) -> Self {
         for ((axis, placed), names) in axes.iter().zip(&EXTENTS[3 - axes.len().clamp(2, 3)..]) {

@@ -1,4 +1,4 @@
-//! Makes a network of a description, layer by layer, with the conversions of each layer's family.
+//! Builds a network from a description, layer by layer, with the conversions of each layer's family.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Builder<'_> {
         };
         let (mut all_last, mut all_steps) = (true, true);
         for name in outputs {
-            let value = values.get(name).ok_or_else(|| wrong(format!("output {name:?} is no layer")))?;
+            let value = values.get(name).ok_or_else(|| wrong(format!("output {name:?} is not a layer")))?;
             all_steps &= value.sequence && value.source.rows().is_none();
             all_last &= !value.sequence || value.source.rows().is_some();
             needs_window_if(value.pace < pace, format_args!("output {name:?} beside a slower one"))?;
@@ -64,7 +64,7 @@ impl Builder<'_> {
         if let (Some(steps), false) = (steps, self.whole) {
             if self.description.layers.iter().any(|layer| layer.stateful) {
                 needs_window_if(forgets || !all_steps, "a state that is carried on")?;
-                // Consecutive sequences form one.
+                // Consecutive sequences form a single sequence.
                 return Ok(model);
             }
             needs_window_if(!all_last, "an output at every step of a sequence")?;
@@ -110,7 +110,7 @@ impl Builder<'_> {
         let rows = first.source.rows();
         let differ = rows.is_some() && inputs.iter().any(|input| input.source.rows() != rows);
         unsupported_if(differ, "reading sequences of different lengths")?;
-        // In a stream no layer may use the number of steps.
+        // In a stream, no layer may depend on the number of steps.
         let mut case = Case::new(Definition {
             family: framework.to_owned(),
             cls: layer.class.clone(),
@@ -173,7 +173,7 @@ impl Description {
             Builder { description: self, inputs: &inputs, framework, tensors, owners: &owners, whole }.build(source)
         };
         let model = match build(false) {
-            // Only if the sequence length is known; otherwise the error names the layer that needs it.
+            // Retried only if the sequence length is known; otherwise the error names the layer that needs it.
             Err(error) if steps.is_some() && error.needs_window() => build(true)?,
             built => built?,
         };

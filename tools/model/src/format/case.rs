@@ -1,11 +1,11 @@
-//! A class of a framework with its constructor arguments and parameters. Importers take what they read from it, argument
-//! by argument and tensor by tensor, and make layers in canonical shapes and gate order. Anything left over is refused by
-//! name, so that nothing is ignored silently.
+//! A class of a framework with its constructor arguments and parameters. Importers take arguments and tensors from it
+//! one by one and make layers in canonical shapes and gate order. Anything that remains is refused by name, so that
+//! nothing is ignored silently.
 //!
 //! # How a family adds a class
 //!
-//! A class is a function that takes every argument and tensor it reads from the `Case` and makes a [`Layer`]. The layer
-//! says which tensors `initial_*` and `final_*` of a golden case hold its states ([`Layer::state`], [`At`]): a whole tensor,
+//! A class is a function that takes its arguments and tensors from the `Case` and makes a [`Layer`]. The layer states
+//! which tensors `initial_*` and `final_*` of a golden case hold its states ([`Layer::state`], [`At`]): a whole tensor,
 //! the part from a feature on, or one index of a leading dimension.
 //!
 //! ```ignore

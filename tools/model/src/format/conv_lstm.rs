@@ -23,7 +23,7 @@ pub struct Kernel<'a> {
 pub enum Padding {
     /// No padding: the kernel stays within the image.
     Valid,
-    /// As many zeros as give a kernel with stride 1 one position for each pixel; an odd zero is at the end.
+    /// The padding for which a kernel with stride 1 has one position for each pixel; an odd zero is at the end.
     Same,
 }
 

@@ -1,5 +1,5 @@
-//! cuDNN's parameters, as in TensorFlow 1's `CudnnParamsFormatConverter` and in Keras 2's `CuDNNLSTM` and `CuDNNGRU`. If a
-//! case also has the parameters in the framework's own form, both must give the same layer.
+//! cuDNN's parameters, as in TensorFlow 1's `CudnnParamsFormatConverter` and in Keras 2's `CuDNNLSTM` and `CuDNNGRU`.
+//! If a case also has the parameters in the framework's own form, both forms must give the same layer.
 
 use tidegate::internals::cell::CellKind;
 

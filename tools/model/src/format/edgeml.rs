@@ -72,7 +72,7 @@ fn lstm(case: &mut Case<'_>) -> Result<Vec<Layer>> {
     of_last(layers, |layer| Ok(layer.state("cell_state", At::new("c")).trace("cell_state", "c")))
 }
 
-/// The layers, after `finish` has changed the last one.
+/// The layers, with the last one replaced by the result of `finish`.
 fn of_last(mut layers: Vec<Layer>, finish: impl FnOnce(Layer) -> Result<Layer>) -> Result<Vec<Layer>> {
     if let Some(last) = layers.pop() {
         layers.push(finish(last)?);

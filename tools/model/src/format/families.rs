@@ -5,8 +5,8 @@ use super::network::{Conversion, Network};
 use super::{baselines, edgeml, keras, mingru, ncps, sru, tf1, tf2ops, torch, xlstm};
 use crate::error::{ImportError, Result};
 
-/// The model of a definition, and how the tensors of a golden case enter and leave it: ports have the names of the tensors
-/// (`input`, `output`), nodes are named `lstm`, `gru`, `gru_2`, ...
+/// Converts a definition to a model, and maps the tensors of a golden case to its ports and states. Ports have the
+/// names of the tensors (`input`, `output`); nodes are named `lstm`, `gru`, `gru_2`, ...
 ///
 /// # Errors
 /// [`ImportError::Unsupported`] for a class, argument, input or tensor that is not supported; other errors for tensors
@@ -18,7 +18,7 @@ pub fn convert_definition(definition: Definition<'_>) -> Result<Conversion> {
     case.conversion(&family, network)
 }
 
-/// The network of a case of this family.
+/// Converts a case of this family to a network.
 ///
 /// # Errors
 /// The errors of [`convert_definition`].

@@ -30,9 +30,9 @@ pub struct Layer {
     pub unroll: Option<Unroll>,
     /// Weights in canonical shape and gate order.
     pub tensors: BTreeMap<&'static str, Tensor>,
-    /// Where a golden case holds its states.
+    /// Locations of its states in a golden case.
     pub states: Vec<(&'static str, At)>,
-    /// Which outputs of a golden case are its states after each step.
+    /// Outputs of a golden case that are its states after each step.
     pub traces: Vec<(&'static str, At)>,
 }
 
@@ -89,25 +89,25 @@ impl At {
         Self { index, from, ..self.clone() }
     }
 
-    /// The same at this index of a dimension before the batch.
+    /// Sets the index in a dimension before the batch.
     #[must_use]
     pub fn index(self, index: usize) -> Self {
         Self { index: Some(index), ..self }
     }
 
-    /// The same from this feature of the tensor on.
+    /// Sets the first feature in the tensor.
     #[must_use]
     pub fn from(self, from: usize) -> Self {
         Self { from, ..self }
     }
 
-    /// Only elements `first..first + len` of the state.
+    /// Selects elements `first..first + len` of the state.
     #[must_use]
     pub fn part(self, first: usize, len: usize) -> Self {
         Self { first, len: Some(len), ..self }
     }
 
-    /// The same with this conversion of a given initial state.
+    /// Sets the conversion of a given initial state.
     #[must_use]
     pub fn entry(self, entry: Entry) -> Self {
         Self { entry, ..self }
@@ -167,56 +167,56 @@ impl Layer {
         Self::new(CellKind::Merge, parts * size, size).option(how)
     }
 
-    /// The same with a tensor.
+    /// Adds a tensor.
     #[must_use]
     pub fn tensor(mut self, name: &'static str, tensor: Tensor) -> Self {
         self.tensors.insert(name, tensor);
         self
     }
 
-    /// The same with a tensor, if there is one.
+    /// Adds a tensor, if there is one.
     #[must_use]
     pub fn optional(mut self, name: &'static str, tensor: Option<Tensor>) -> Self {
         self.tensors.extend(tensor.map(|tensor| (name, tensor)));
         self
     }
 
-    /// The same with an activation.
+    /// Sets an activation.
     #[must_use]
     pub fn activation(mut self, name: &'static str, activation: Activation) -> Self {
         self.activations.insert(name, activation);
         self
     }
 
-    /// The same with an option.
+    /// Enables an option.
     #[must_use]
     pub fn option(mut self, name: &'static str) -> Self {
         self.options.push(name);
         self
     }
 
-    /// The same with a number.
+    /// Sets a parameter.
     #[must_use]
     pub fn param(mut self, name: &'static str, value: f32) -> Self {
         self.params.insert(name, value);
         self
     }
 
-    /// The same with an extent.
+    /// Sets an extent.
     #[must_use]
     pub fn extent(mut self, name: &'static str, value: usize) -> Self {
         self.extents.insert(name, value);
         self
     }
 
-    /// The same with a state, or a part of one, that a golden case holds.
+    /// Adds a state, or a part of one, that a golden case holds.
     #[must_use]
     pub fn state(mut self, name: &'static str, at: At) -> Self {
         self.states.push((name, at));
         self
     }
 
-    /// The same with a state that is an output of a golden case: `output_<tensor>`.
+    /// Adds a state that is an output of a golden case: `output_<tensor>`.
     #[must_use]
     pub fn trace(mut self, name: &'static str, tensor: &str) -> Self {
         self.traces.push((name, At::new(tensor)));
@@ -224,7 +224,7 @@ impl Layer {
     }
 
     pub(super) fn node(&self, name: &str, inputs: Vec<String>) -> Node {
-        // A canonical model names only what differs from the spec.
+        // A canonical model names only activations that differ from the spec.
         let defaults = self.kind.spec().activations;
         let differs = |name: &str, activation: Activation| {
             !defaults.iter().any(|known| known.name == name && known.default == activation)

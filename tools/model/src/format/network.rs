@@ -99,7 +99,7 @@ impl Source {
         &self.name
     }
 
-    /// Whether it is the same value.
+    /// Whether both are the same value.
     pub fn is(&self, other: &Self) -> bool {
         self.name == other.name
     }
@@ -298,7 +298,7 @@ impl Network {
         Ok(part.outputs.iter().filter_map(|port| known.get(&port.from).cloned()).collect())
     }
 
-    /// A name that no input port and no node has: that of the cell, with a number unless it is the first.
+    /// An unused name for a node: that of the cell, with a number unless it is the first.
     fn free_name(&self, kind: &str) -> String {
         // An input port may have the name of a cell; nodes and inputs share one name space.
         let taken = |name: &str| {

@@ -44,8 +44,8 @@ impl Kernel {
         Ok(self)
     }
 
-    /// The same kernel with zeros for `same` padding over an image of these sizes, half of them before it. An unknown
-    /// size gets the greatest number of zeros that this may take.
+    /// The same kernel with zeros for `same` padding over an image of these sizes, half of them before it. For an
+    /// unknown size, the greatest possible number of zeros is assumed.
     pub fn same(self, sizes: [Option<usize>; 2]) -> Self {
         let mut kernel = self;
         for (axis, size) in sizes.into_iter().enumerate() {

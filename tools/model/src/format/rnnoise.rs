@@ -2,7 +2,7 @@
 //! number of inputs, its number of neurons, its activation, and int8 weights in units of 1/256.
 //!
 //! The file is either binary, as in nnnoiseless (`.rnn`), or numbers in text after a heading line, as written by the
-//! scripts of rnnoise-nu (`.rnnn`). The layers and their connections are always RNNoise's, whatever their sizes:
+//! scripts of rnnoise-nu (`.rnnn`). The layers and their connections are always RNNoise's, with any sizes:
 //!
 //! ```text
 //! input_dense     (features)                        42 features

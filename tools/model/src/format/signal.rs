@@ -32,7 +32,7 @@ pub(crate) fn in_order(x: &Signal) -> Result<()> {
     unsupported_if(x.order.is_some(), "features that were flattened with channels_first")
 }
 
-/// Embeds a part of its own: a class whose family makes whole networks of its classes.
+/// Embeds a class whose family converts each class to a whole network.
 pub(crate) fn embedded(part: Network, network: &mut Network, inputs: &[Signal], take: Take) -> Result<Signal> {
     inputs.iter().try_for_each(in_order)?;
     let sources: Vec<&Source> = inputs.iter().map(|input| &input.source).collect();

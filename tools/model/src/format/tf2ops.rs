@@ -1,4 +1,4 @@
-//! TensorFlow's fused recurrent ops, called with raw tensors. They compute the cells of TensorFlow 1 under other names.
+//! TensorFlow's fused recurrent ops, called with raw tensors. They compute TensorFlow 1's cells under other names.
 
 use tidegate::internals::gate::{Gate, LSTM, LSTM_TF1};
 

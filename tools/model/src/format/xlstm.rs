@@ -1,4 +1,4 @@
-//! sLSTM of NX-AI's xlstm, and the LSTM with heads that its cell becomes with a different argument `function`. Its
+//! sLSTM of NX-AI's xlstm, and the LSTM with heads that its cell is with another value of the argument `function`. Its
 //! gates i, f, z, o are the canonical i, f, g, o. The parameter layout depends on the backend: `vanilla` has a
 //! recurrent kernel [heads, gates × out, in] and a bias [gates, heads, out], `cuda` [heads, in, gates × out] and
 //! [heads, gates, out].

@@ -26,7 +26,7 @@ pub(super) fn fits(name: &str, pattern: &str) -> bool {
 
 /// The most similar names, nearest first.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> Vec<String> {
-    /// Number of names in a message, and the length to which they are compared.
+    /// Number of names in a message, and maximum length that is compared.
     const COUNT: usize = 3;
     const LEN: usize = 128;
     let short = |text: &str| text.chars().take(LEN).collect::<Vec<char>>();

@@ -1,5 +1,5 @@
-//! The arguments of Keras's layers, read from its files: training arguments are dropped, names are those of Keras 2 and
-//! 3.
+//! The arguments of Keras's layers, as read from its files: training arguments are dropped, and names are converted to
+//! those of Keras 2 and 3.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -70,8 +70,8 @@ pub(super) fn arguments(generation: Generation, class: &str, config: &Args, laye
     Ok((class, config))
 }
 
-/// Marks the directions of a `Bidirectional` of early Keras, which do not output zeros at masked steps. Later versions
-/// do.
+/// Marks the directions of a `Bidirectional` of early Keras, which do not output zeros at masked steps, unlike in later
+/// versions.
 pub(super) fn idle_directions(generation: Generation, class: &str, args: &mut Map<String, Json>) {
     if class != "Bidirectional" || !matches!(generation, Generation::First | Generation::Alone) {
         return;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 use super::{part::Generation, variables::cells, variables::layer_in};
 use crate::{data::one_line, error::ImportError, error::Result};
 
-/// What is known about the version of Keras that a layer belongs to.
+/// The known facts about the version of Keras that a layer belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin<'a> {
     /// Framework of the layer's class: `keras2` or `keras3`.

@@ -1,5 +1,6 @@
 //! HDF5 files written by h5py: groups, their text attributes, and tensors. An external crate decodes the file. It reads
-//! through a meter that limits the bytes read to a small multiple of the file's length, whatever the file claims.
+//! through a meter that limits the bytes read to a small multiple of the file's length, regardless of the lengths that
+//! the file claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

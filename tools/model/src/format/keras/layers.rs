@@ -90,7 +90,7 @@ fn layers(case: &mut Case<'_>) -> Result<(Vec<Layer>, Option<bool>)> {
 /// Runs all `layers` over a sequence in one direction.
 fn run(network: &mut Network, layers: Vec<Layer>, x: &Signal, direction: Direction) -> Result<Source> {
     if x.mask.is_some() && !network.fresh {
-        // Keras starts each call with an output of 0, whatever the state is.
+        // Keras starts each call with an output of 0, regardless of the state.
         return Err(ImportError::Unsupported("masking before a layer that is stateful".into()));
     }
     let (mut source, mut mask) = (x.source.clone(), x.mask.clone());

@@ -1,6 +1,6 @@
 //! Models and layers of Keras 1 to 3. This file converts a case of one recurrent layer, or of `Bidirectional` over two.
-//! The weights of LSTM and GRU are converted in [`recurrent`], all layers of a whole model in [`layers`]. A network that
-//! reverses a sequence processes the whole of it as one window.
+//! The weights of LSTM and GRU are converted in [`recurrent`], all layers of a whole model in [`layers`]. A network
+//! that reverses a sequence processes the whole sequence as one window.
 
 mod activation;
 mod arguments;
@@ -32,7 +32,7 @@ pub(crate) use hdf5::MAGIC;
 
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network> {
     case.control("mask", Control::Mask);
-    // If a case does not set the argument, it has every output, whatever the default of the class is.
+    // If a case does not set the argument, it has every output, regardless of the default of the class.
     let last_only = !case.flag("return_sequences", true)?;
     let mut network = match case.cls.as_str() {
         "Bidirectional" => bidirectional(case, last_only)?,

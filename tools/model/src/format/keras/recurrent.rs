@@ -8,7 +8,7 @@ use super::{arguments, conv_lstm};
 use crate::format::{case::Case, cudnn, layer::At, layer::Layer, weights::Named, weights::reordered};
 use crate::{canonical::Tensor, error::Result};
 
-/// The recurrent layer of a case, whatever its class.
+/// The recurrent layer of a case of any class.
 pub(super) fn recurrent(case: &mut Case<'_>) -> Result<Layer> {
     // A case states whether its calls are successive, and its layout states which dimension is time.
     case.ignore_all(&["stateful", "time_major", "return_state", "trainable"]);
@@ -27,8 +27,8 @@ pub(super) fn recurrent(case: &mut Case<'_>) -> Result<Layer> {
     }
 }
 
-/// A layer with Keras's own weights or with weights saved by a cuDNN layer, whichever the class is. The bias of cuDNN
-/// weights is twice as long.
+/// A layer with Keras's own weights or with weights saved by a cuDNN layer, for either class. The bias of cuDNN weights
+/// is twice as long.
 fn layer(case: &mut Case<'_>, kind: CellKind) -> Result<Layer> {
     let gates = kind.spec().gates.len().max(1);
     let kernel = case.named("kernel")?;

@@ -45,7 +45,7 @@ pub(super) fn convert(case: &mut Case<'_>, arguments: &Cfc) -> Result<Network> {
     let time = timed.then(|| network.input("timespans", 1));
     let mut layers = Vec::new();
     if arguments.wired {
-        // A wiring has more neurons than the argument says, and no backbone.
+        // A wiring has more neurons than the argument states, and no backbone.
         case.ignore(arguments.units);
         while case.peek(&format!("rnn_cell.layer_{}.ff1.weight", layers.len())).is_ok() {
             layers.push(cell(case, &format!("rnn_cell.layer_{}", layers.len()), arguments, timed)?);

@@ -23,7 +23,7 @@ pub(super) fn convert(case: &mut Case<'_>, wired: bool, mixed: bool) -> Result<N
     let timed = case.has_input("timespans");
     let mut layer = synapses.read(case, features, timed)?;
     if wired {
-        // A wiring has more neurons than the argument says.
+        // A wiring has more neurons than the argument states.
         case.ignore("units");
     } else {
         case.units("units", layer.hidden_size)?;

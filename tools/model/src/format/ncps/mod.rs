@@ -19,7 +19,7 @@ use cfc::{Cfc, Mode};
 const FORGET_BIAS: f32 = 1.0;
 
 /// Hyperparameters of the original that follow from the tensors or the class's own arguments, or only affect training.
-const TOLD: &str = "backbone_dr backbone_layers backbone_units base_lr batch_size class_weight clipnorm decay_lr epochs \
+const REDUNDANT: &str = "backbone_dr backbone_layers backbone_units base_lr batch_size class_weight clipnorm decay_lr epochs \
     forget_bias hidden_size init optim size tau use_ltc use_mixed weight_decay";
 
 pub(crate) fn convert(case: &mut Case<'_>) -> Result<Network> {
@@ -47,11 +47,11 @@ pub(crate) fn convert_original(case: &mut Case<'_>) -> Result<Network> {
     if case.cls != "Cfc" {
         return case.unknown_class();
     }
-    // If a case does not set the argument, it has every output, whatever the default of the class is.
+    // If a case does not set the argument, it has every output, regardless of the default of the class.
     let last_only = !case.flag("return_sequences", true)?;
     case.size("out_feature")?;
     case.spread("hparams")?;
-    for argument in TOLD.split(' ') {
+    for argument in REDUNDANT.split(' ') {
         case.ignore(&format!("hparams.{argument}"));
     }
     let mode = match (case.flag("hparams.minimal", false)?, case.flag("hparams.no_gate", false)?) {

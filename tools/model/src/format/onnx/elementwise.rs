@@ -51,7 +51,7 @@ impl Session<'_> {
         Ok(square)
     }
 
-    /// The output of a layer as it is.
+    /// The unchanged output of a layer.
     fn whole_output(&mut self, made: Made) -> Result<Operand, Stop> {
         let source = self.source(made)?;
         let MadeOf { time, rows, width, .. } = self.made[made.0 as usize];

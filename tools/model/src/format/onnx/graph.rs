@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
         outputs.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1)
     }
 
-    /// The value as a constant. An input that could be a constant stops the reading, so that it gets bound.
+    /// The value as a constant. An input that could be a constant stops the reading, so that it is bound first.
     pub fn known(&self, value: &Value, name: &str) -> Result<Tensor, Stop> {
         if value.is_constant() {
             return Ok(value.tensor()?);

@@ -1,5 +1,5 @@
-//! The part of ONNX's messages that a model needs (onnx/onnx.proto), and the check of a file before decoding:
-//! everything that a small hostile file could blow up is counted first.
+//! The part of ONNX's messages that a model needs (onnx/onnx.proto), and the check of a file before decoding: it counts
+//! everything that could make a small hostile file large in memory.
 
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};

@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
         let activations = activations(kind, &attributes, directions.len())?;
         let operand = match self.axis_with(&own.x, Role::Time) {
             Some(0) => self.operand(&own.x, &[1, 2], 0, Some(0), padded)?,
-            // The graph itself makes the steps.
+            // The graph itself iterates over the steps.
             _ => self.operand(&own.x, &[0, 1, 2], 1, None, padded)?,
         };
         let (mut y, mut states) = (Vec::new(), Vec::new());

@@ -90,7 +90,7 @@ impl Network {
         };
         let recurrent = matches!(class, "LSTM" | "GRU");
         match layer.activation.as_str() {
-            // RTNeural always uses tanh here, whatever the file says.
+            // RTNeural always uses tanh here, regardless of the file.
             "" | "tanh" if recurrent => {}
             other if recurrent || matches!(class, "BatchNormalization" | "PReLU") => {
                 unsupported_if(!other.is_empty(), format_args!("activation {other:?} of a {class}"))?;

@@ -98,7 +98,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The input of a Merge that comes from the branch taken.
+    /// The input of a Merge from the branch that is taken.
     pub(super) fn live(&mut self, node: usize) -> Outputs {
         let inputs = self.inputs(node)?;
         let mut live = inputs.iter().filter(|input| **input != Value::Dead);

@@ -8,8 +8,8 @@ use super::{cells::Converted, cells::unsupported_if, classes};
 use crate::error::Result;
 use crate::format::{case::Case, cudnn::agreeing, layer::Layer, weights::Named, weights::stacked};
 
-/// The layer of `w_<gate>` [units, input], `r_<gate>` [units, units], `b_w_<gate>`, `b_r_<gate>` [units], if
-/// TensorFlow's conversion of these parameters gives the same one.
+/// The layer with the parameters `w_<gate>` [units, input], `r_<gate>` [units, units], `b_w_<gate>` and `b_r_<gate>`
+/// [units]. TensorFlow's own conversion of these parameters must give the same layer.
 pub(super) fn layer(case: &mut Case<'_>) -> Converted {
     let (kind, names, cls): (_, &[&str], _) = match case.cls.trim_start_matches("CudnnParamsFormatConverter") {
         "LSTM" => (CellKind::Lstm, &["i", "f", "c", "o"], "CudnnCompatibleLSTMCell"),

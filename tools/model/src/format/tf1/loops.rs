@@ -125,7 +125,7 @@ impl<'g> Evaluator<'g> {
     }
 
     pub(super) fn exit(&mut self, node: usize) -> Outputs {
-        let frame = self.frame_of_exit(node).cloned().ok_or("it leaves no loop that is known")?;
+        let frame = self.frame_of_exit(node).cloned().ok_or("it does not leave a known loop")?;
         let switch = self.graph.nodes[node].inputs[0];
         let merge = self.graph.nodes[switch.node].inputs[0].node;
         fail_if(switch.output != 0 || self.op(switch.node) != "Switch", "it must leave where the loop ends")?;

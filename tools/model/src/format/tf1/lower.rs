@@ -1,4 +1,4 @@
-//! Lowers expressions to layers. The network streams as long as every layer needs only the steps so far; a convolution
+//! Lowers expressions to layers. The network streams if every layer needs only past and current steps; a convolution
 //! along time keeps the frames under its kernel. If a layer runs backwards, or a convolution is padded after the last
 //! frame, the whole network processes windows of the graph's length.
 

@@ -1,5 +1,5 @@
 //! The LSTM variants of TensorFlow 1's contrib that are an `LSTMCell` with other weights and options: layer
-//! normalization, weight normalization, coupled gates. The common part is done by [`cells::lstm`].
+//! normalization, weight normalization, coupled gates. [`cells::lstm`] converts the common part.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! TensorFlow 1: cells from their tensors, and frozen graphs. A graph is evaluated to expressions in a normal form
-//! (`symbol`, `evaluate`), in which a cell looks the same however it was written (`pattern`), in a loop or unrolled
+//! (`symbol`, `evaluate`), in which a cell has the same form however it was written (`pattern`), in a loop or unrolled
 //! (`sequence`). The result is lowered to layers (`lower`). An unsupported node is an error that names it.
 
 mod along;

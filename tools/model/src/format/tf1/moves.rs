@@ -153,7 +153,7 @@ impl Arena {
             if of.first() == Some(&BATCH) {
                 lead = of;
             }
-            // No overflow: `make` limits the width of each part, and the number of parts is limited, too.
+            // This cannot overflow: `make` limits the width of each part, and the number of parts is limited, too.
             width += self.width(part);
             match self.expr(part) {
                 Expr::Concat(inner) => flat.extend_from_slice(inner),

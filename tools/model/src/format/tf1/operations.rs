@@ -185,7 +185,7 @@ impl Evaluator<'_> {
     pub(super) fn listed(&mut self, value: &Value) -> Result<Vec<Dim>, String> {
         match value {
             Value::Ints { is_scalar: false, data } => Ok(data.clone()),
-            _ => Err("its integers must be a vector that is known".into()),
+            _ => Err("its integers must be a known vector".into()),
         }
     }
 }

@@ -251,7 +251,7 @@ fn gru(arena: &mut Arena, value: Id) -> Option<Found> {
 
 fn gru_gates(arena: &mut Arena, u: Sum, candidate: Id, hidden: Id) -> Option<(Cell, Id)> {
     let (activation, sum) = activated(arena, candidate);
-    // The reset gate: the factor beside one that `wanted` accepts.
+    // The reset gate: the other factor of a product in which `wanted` accepts one factor.
     let reset_of = |arena: &Arena, product: Id, wanted: &dyn Fn(Id) -> bool| {
         let factors = pair(arena, product, true)?;
         factors.iter().find(|[_, state]| wanted(*state)).map(|[reset, state]| (*reset, *state))

@@ -54,7 +54,7 @@ fn add(case: &mut Case<'_>, network: &mut Network, x: &Source, direction: Direct
         "ResidualWrapper" => residual(case, network, x, direction),
         "HighwayWrapper" => highway(case, network, x, direction),
         "DropoutWrapper" | "DeviceWrapper" | "FusedRNNCellAdaptor" => {
-            // Dropout is only active in training; the others select how TensorFlow runs the cell.
+            // Dropout is only active in training; the other wrappers select how TensorFlow runs the cell.
             match case.cls.as_str() {
                 "DropoutWrapper" => {
                     case.ignore_all(&["input_keep_prob", "output_keep_prob", "state_keep_prob", "input_size", "seed"]);

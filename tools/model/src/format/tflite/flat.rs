@@ -1,5 +1,6 @@
 //! FlatBuffers (<https://flatbuffers.dev/internals/>): tables, vectors and strings of an unverified file. Every read
-//! stays within the bytes or is an error. The cost of a read is bounded by the request, not by what the file claims.
+//! stays within the bytes or is an error. The cost of a read is bounded by the request, not by lengths that the file
+//! claims.
 
 use super::malformed;
 use crate::error::{ImportError, Result};

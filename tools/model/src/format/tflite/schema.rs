@@ -69,7 +69,7 @@ impl Type {
 pub struct Quantization {
     /// One scale, or one for each index of `dimension`.
     pub scales: Vec<f32>,
-    /// As many zero points as scales.
+    /// Zero points, one for each scale.
     pub zero_points: Vec<i64>,
     /// Dimension that several scales belong to.
     pub dimension: i32,
@@ -282,7 +282,7 @@ pub fn integers(model: &Model<'_>, tensor: &Tensor<'_>) -> Result<Option<Vec<i64
     complete(tensor, values).map(Some)
 }
 
-/// Checks that there are as many values as the shape says.
+/// Checks that the number of values is that of the shape.
 fn complete<T>(tensor: &Tensor<'_>, values: Vec<T>) -> Result<Vec<T>> {
     let shape = tensor.shape()?;
     if shape.iter().product::<usize>() == values.len() {
