@@ -5,6 +5,7 @@ use crate::model::Model;
 use crate::state::{Owner, State};
 
 /// The independent states of several streams or sequences, `[batch, state_words]`, each in the layout of [`State`].
+///
 /// ```
 /// use tidegate::{Batch, Model, Sequence};
 ///

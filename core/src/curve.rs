@@ -29,7 +29,7 @@ pub static TANH_HALF: [i16; 2 * REACH as usize + 1] = {
     while k <= REACH as usize {
         let above = if k <= TANH_ABOVE.len() { TANH_ABOVE[k - 1] } else { ONE as u16 };
         table[REACH as usize + k] = if above > i16::MAX as u16 { i16::MAX } else { above as i16 };
-        // Minus the value at k, rounded up; no value is whole.
+        // The negated value at k, rounded up. No value is an integer, so this is 1 minus the rounded-up value.
         table[REACH as usize - k] = (1 - above as i32) as i16;
         k += 1;
     }
@@ -135,7 +135,7 @@ impl<'a> Curve<'a> {
         matches!(self, Self::Identity | Self::Relu)
     }
 
-    /// Whether the output has 15 fraction bits whatever the input.
+    /// Whether the output has 15 fraction bits for any input.
     pub const fn is_bounded(self) -> bool {
         matches!(self, Self::Sigmoid | Self::Tanh)
     }

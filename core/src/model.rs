@@ -185,7 +185,7 @@ impl<'a> Model<'a> {
         Nodes { left: self.stateful_count, ..self.nodes() }
     }
 
-    /// Whether there are steps without an output although the schedule is endless.
+    /// Whether some node buffers its steps, so that a step may have no output even if the schedule is endless.
     pub fn has_buffer(&self) -> bool {
         self.nodes().any(|node| node.cell.is_buffered())
     }
@@ -205,12 +205,12 @@ impl<'a> Model<'a> {
         self.inputs().first_size()
     }
 
-    /// Scale of the first input: the real value of 1; 1.0 in a float numeric.
+    /// Scale of the first input: the real value of the integer 1; 1.0 in a float numeric.
     pub const fn input_scale(&self) -> f32 {
         self.inputs().first_scale()
     }
 
-    /// Scale of the first output: the real value of 1; 1.0 in a float numeric.
+    /// Scale of the first output: the real value of the integer 1; 1.0 in a float numeric.
     pub const fn output_scale(&self) -> f32 {
         self.outputs().first_scale()
     }

@@ -117,7 +117,7 @@ pub const fn scaled(rows: &RowBlock, [a, b, c, d]: [i32; 4]) -> [i32; 4] {
 pub const fn cannot_wrap(start: i32, shift: u8, fine: u64, coarse: u64) -> bool {
     const MOST: u64 = i32::MAX as u64;
     let (finer, shift) = (start.unsigned_abs() as u64 + MAX as u64 * fine, shift & 31);
-    // A negative sum is rounded to the greater magnitude.
+    // Rounding down increases the magnitude of a negative sum.
     let shifted = (finer + ((1 << shift) - 1)) >> shift;
     finer <= MOST && shifted + MAX as u64 * coarse <= MOST
 }

@@ -74,7 +74,7 @@ impl<'m, M: AsRef<[u32]> + AsMut<[u32]>> Runner<'m, M> {
     /// Runs one time step of a model with one input and one output. Returns the output if the step has one.
     ///
     /// # Errors
-    /// If the input has the wrong length, or the model several inputs or outputs.
+    /// If the input has the wrong length, or the model has several inputs or outputs.
     pub fn step(&mut self, input: &[f32]) -> Result<Option<&[f32]>, StepError> {
         self.run(|model, state, scratch, output| model.step_f32(state, scratch, input, output))
     }

@@ -7,7 +7,8 @@ use crate::image::read::u32_at;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Schedule {
-    /// One state, carried on indefinitely. Every step has an output.
+    /// One state, carried on indefinitely. Every step has an output, unless a node buffers its steps
+    /// ([`Model::has_buffer`](crate::Model::has_buffer)).
     Endless,
     /// Runs of `frames` steps, each from a zero state, with a new run every `every` steps. `ceil(frames / every)`
     /// states take turns. A step has an output when one of them ends its run.

@@ -81,7 +81,7 @@ impl<'b> State<'b> {
         Ok(Self { words, owner: Owner::of(model) })
     }
 
-    /// Continues in memory that holds another `State` of this model, or a copy of one. Other contents give unspecified
+    /// Resumes the state that `memory` already holds: that of an earlier `State` of this model, or a copy of one. Other contents give unspecified
     /// results, but no error.
     ///
     /// # Errors
@@ -113,13 +113,14 @@ impl<'b> State<'b> {
         bytemuck::must_cast_slice(self.words.get(self.first(false)..).unwrap_or_default())
     }
 
-    /// Mutable access to [`values`](Self::values), for a nonzero initial state. Windows always start at zero.
+    /// Mutable access to [`values`](Self::values), for a nonzero initial state. A window that has not started ignores it,
+    /// because it starts from zero.
     pub fn values_mut(&mut self) -> &mut [f32] {
         let first = self.first(false);
         bytemuck::must_cast_slice_mut(self.words.get_mut(first..).unwrap_or_default())
     }
 
-    /// The first word of the values of this type, behind the clock; the end if the values have the other type.
+    /// Index of the first value after the clock; the length if the values have the other type.
     fn first(&self, integer: bool) -> usize {
         if self.owner.numeric.is_integer() == integer { 1 } else { self.words.len() }
     }
@@ -137,7 +138,8 @@ impl<'b> State<'b> {
     }
 
     /// A named state of one node, such as `("lstm", "cell_state")`: the range [`Model::state_range`] of the values.
-    /// `None` if `model` has no such state, or if this is another model's state.
+    /// With a windowed schedule, it is that of the first of the states that take turns. `None` if `model` has no such
+    /// state, or if this is another model's state.
     pub fn part(&self, model: &Model<'_>, node: &str, name: &str) -> Option<&[f32]> {
         self.range(model, node, name).and_then(|range| self.values().get(range))
     }
@@ -247,7 +249,7 @@ pub enum RestoreError {
     NotAState,
     /// The state was saved by another model.
     OtherModel,
-    /// The state was saved by the same model in another numeric, layout or schedule, or by another version.
+    /// The model id is the same, but numeric, layout, schedule or the version of the format differ.
     OtherForm,
     /// The bytes end before a saved state of this model does. Lengths are in bytes.
     Truncated { needed: usize, given: usize },

@@ -72,8 +72,8 @@ impl Model<'_> {
     }
 
     /// [`step_ports`](Self::step_ports) that calls `observe(node, values)` with the output of every node as it is
-    /// computed. If several states take turns, it is called for each state that steps, in their order; an
-    /// [`endless`](Self::endless) model has one.
+    /// computed. If several states take turns, `observe` is called for each state that steps, in order; an
+    /// [`endless`](Self::endless) model has one state.
     ///
     /// # Errors
     /// As [`step_f32`](Self::step_f32).
@@ -170,13 +170,13 @@ impl Model<'_> {
     }
 }
 
-/// The engine for models of one numeric with f32 at their ports. A model refers to the engine that it needs, so that a
+/// The function that steps models of one numeric through f32 ports. A model refers to the engine that it needs, so that a
 /// firmware whose model is a constant does not contain the other.
 pub(crate) const fn engine(numeric: Numeric) -> Engine {
     if numeric.is_integer() { advance_f32::<i16> } else { advance_f32::<f32> }
 }
 
-/// [`advance`] for f32 at the ports, which all callers share.
+/// [`advance`] with f32 at the ports. All callers share this copy.
 fn advance_f32<E: Number>(
     model: &Model<'_>,
     words: &mut [u32],

@@ -299,7 +299,7 @@ fn step_by<W: Weight>(node: &Node<'_>, io: Io<'_>, update: Update) {
     copy(hidden, y);
 }
 
-/// [`Update`] in one pass. The usual case has its own instance without branches.
+/// [`Update`] in one pass, by [`walk`]. The default activations have their own instance without branches.
 fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f32], _: &mut [f32], m: &mut [f32]) {
     let cell_clip = node.param(param::CELL_CLIP);
     let usual = node.activations_are([Activation::Sigmoid, Activation::Tanh, Activation::Tanh]);
@@ -316,8 +316,8 @@ fn update<W: Weight>(node: &Node<'_>, x: &[f32], operand: &[f32], cell: &mut [f3
 /// Number of units whose sums are computed before they are used.
 const CHUNK: usize = 16;
 
-/// A block of four rows holds the gates i, f, g, o of one unit. The activations are those of gates, candidate and
-/// output.
+/// Computes the gates of every unit, and from them c and m. A block of four rows holds the gates i, f, g, o of one unit.
+/// The activations are those of gates, candidate and output.
 #[expect(clippy::too_many_arguments)]
 #[inline(always)]
 fn walk<W: Weight>(

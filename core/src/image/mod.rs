@@ -146,7 +146,8 @@ impl Numeric {
     }
 }
 
-/// A hash over the sections. Two images with the same id hold the same model.
+/// A hash over numeric and sections, computed by the packer and not verified. Images from the packer with the same id hold
+/// the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ModelId(pub u64);

@@ -100,7 +100,7 @@ pub enum Unit {
     },
 }
 
-/// The integer form of a kind, as far as it differs from the float form.
+/// The parts of a kind's integer form that differ from its float form.
 #[derive(Debug)]
 pub struct IntegerSpec {
     /// The options that the form supports, with [`OTHER`] and the bits from [`CURVE`] on.

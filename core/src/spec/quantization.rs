@@ -82,7 +82,7 @@ pub enum OutputScale {
     Input,
     /// The coarsest scale among the parts of the input.
     Coarsest,
-    /// 2 to the minus `memory_bits`, which follow from the ranges of an LSTM.
+    /// 2^-`memory_bits`; the ranges of an LSTM determine `memory_bits`.
     Memory,
     /// From the calibrated range, coarse enough for the shares of [`Numbers::Shares`].
     Shares,
@@ -125,7 +125,7 @@ pub enum Role {
     Limits,
 }
 
-/// A candidate whose range no value of the model shows, because a gate may hide it.
+/// A candidate whose range is not visible in any value of the model, because a gate may suppress it.
 #[derive(Debug)]
 pub struct Candidate {
     /// The index of its activation; `None` if the cell has a fixed one that grows.
@@ -137,7 +137,7 @@ pub struct Candidate {
 /// A change to a node that isolates its candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Alone {
-    /// The gates have this constant value; with the options of the mask the second one.
+    /// The gates have the first constant value, or the second one if the node has an option of the mask.
     Gates(f32, u32, f32),
     /// This gate has no weights and this bias.
     Bias(Gate, f32),

@@ -1,4 +1,4 @@
-//! Runs a model over audio and sequences in memory of its own, for all commands. The backend computes the steps.
+//! Runs a model over audio and sequences with its own memory, for all commands. The backend computes the steps.
 
 use std::borrow::Cow;
 

@@ -54,7 +54,7 @@ const BIAS: usize = index(TENSORS, "bias");
 /// Integer bits of the argument of a gate's activation.
 const GATE_BITS: u32 = 3;
 
-/// The clip with which c is not clipped.
+/// The value of `cell_clip` that disables clipping.
 const NO_CLIP: i32 = 1 << 15;
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {

@@ -125,7 +125,7 @@ mod tensor {
     pub const OUTPUT_BIAS: usize = index(TENSORS, "output_bias");
 }
 
-/// The clip with which c is not clipped.
+/// The value of `cell_clip` that disables clipping.
 const NO_CLIP: i32 = 1 << 15;
 
 /// The units of the arguments of a gate's activation and of the candidate's.

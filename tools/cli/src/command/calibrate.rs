@@ -23,7 +23,7 @@ use super::sound::{front_end_of, stream_features};
 pub struct Calibration {
     /// For each sequence and each input, `[steps, size]`.
     sequences: Vec<Vec<Vec<f32>>>,
-    /// A description for people.
+    /// A readable description of the data.
     pub what: String,
     /// The source of the sequences.
     data: Option<PathBuf>,

@@ -63,7 +63,7 @@ fn a_cell_without_an_integer_form_is_named() {
     };
     let here = Workplace::new();
     model.save(&here.path("slow.safetensors")).unwrap();
-    let told = ["slow is a indrnn, which the integer numerics do not have", "pack with --numeric f16 or f32"];
+    let told = ["slow is a indrnn, which the integer numerics do not support", "pack with --numeric f16 or f32"];
     here.refuse(&["pack", "slow.safetensors", "-o", "s.tgi"], "slow.safetensors", &told);
     here.succeed(&["pack", "slow.safetensors", "-o", "s.tgi", "--numeric", "f16"]);
 }

@@ -37,8 +37,8 @@ pub enum QuantizeError {
     FrontEnd(#[from] FrontEndError),
     #[error("the model has no integer scale for {value}, which {} needs: pack with --numeric i8x16", Numeric::I8.name())]
     NotInIntegers { value: String },
-    #[error("{node} is a {cell}{with}, which the numeric i8 does not have: pack with --numeric i8x16")]
+    #[error("{node} is a {cell}{with}, which the numeric i8 does not support: pack with --numeric i8x16")]
     NoByteForm { node: String, cell: String, with: String },
-    #[error("{node} is a {cell}{with}, which the integer numerics do not have: pack with --numeric f16 or f32")]
+    #[error("{node} is a {cell}{with}, which the integer numerics do not support: pack with --numeric f16 or f32")]
     NoIntegerForm { node: String, cell: String, with: String },
 }

@@ -463,7 +463,7 @@ impl Quantizer<'_> {
     }
 }
 
-/// The rows that hold the weights of tensor `index`, and the index of the part that they are.
+/// The rows that hold the weights of tensor `index`, and the index of their part.
 pub(super) fn rows_of<'r>(integer: &IntegerSpec, rows: &'r [TensorRows], index: usize) -> Option<(&'r [Row], usize)> {
     integer.tensors.iter().zip(rows).find_map(|(of, rows)| match of.storage {
         Storage::Rows { input, .. } if input == index => Some((rows.as_ref()?.0.as_slice(), 0)),

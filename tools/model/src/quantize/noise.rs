@@ -1,4 +1,4 @@
-//! Seeded noise as calibration data for a model without any.
+//! Seeded noise that replaces missing calibration data.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -19,7 +19,7 @@ const SECONDS: usize = 1;
 const LOUDNESSES: u32 = 12;
 /// Number of sequences for a model without a front end, and the minimum number of their steps.
 const SEQUENCES: (usize, usize) = (8, 100);
-/// Maximum number of steps, however long a window is.
+/// Maximum number of steps, for windows of any length.
 const MOST_STEPS: usize = 1 << 14;
 
 impl Ranges {

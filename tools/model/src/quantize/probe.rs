@@ -1,4 +1,4 @@
-//! Ranges of candidates that may leave -1 to 1. No value of a model shows a candidate: a gate may suppress most of it,
+//! Ranges of candidates that may leave -1 to 1. A candidate is not visible in any value of the model: a gate may suppress most of it,
 //! and the rest may be much smaller. A copy of the node therefore runs beside the model, from the same state, with
 //! gates that pass the whole candidate and nothing else.
 

@@ -39,7 +39,7 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// One line for each value: inputs, layers, cell states, candidates that no value shows, and the output; then the
+    /// One line for each value: inputs, layers, cell states, candidates that are not visible in any value, and the output; then the
     /// decisions.
     pub fn text(&self) -> String {
         let mut text = format!("ranges from {}; integers against f32 over the same:\n", self.source);

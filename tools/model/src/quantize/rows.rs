@@ -28,7 +28,7 @@ impl Part<'_> {
     /// An absent part.
     pub const NONE: Self = Self { weights: &[], scale: 1.0 };
 
-    /// The least scale of the sum.
+    /// The least scale of the sum with which the greatest weight fits eight bits.
     fn least_unit(&self) -> f64 {
         let most = self.weights.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
         f64::from(most) / MOST_WEIGHT * self.scale
@@ -57,7 +57,7 @@ impl Part<'_> {
         lost.sum::<f64>() * self.scale * self.scale
     }
 
-    /// The squared error of the quantized weights, times the scale of the values that they are multiplied by.
+    /// The squared error of the quantized weights, times the squared scale of the values that they are multiplied by.
     fn loss(&self, quantized: &[i8], unit: f64) -> f64 {
         let far = |(&weight, &integer): (&f32, &i8)| f64::from(weight) * self.scale - f64::from(integer) * unit;
         self.weights.iter().zip(quantized).map(far).map(|far| far * far).sum()
@@ -124,7 +124,7 @@ pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64, numeric: Nume
             if shift == 0.0 {
                 break;
             }
-            // A coarser fine part may fit.
+            // Retries with a coarser scale of the finer part.
             shift -= 1.0;
         }
         unit *= 1.0625;

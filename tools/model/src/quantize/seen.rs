@@ -161,7 +161,7 @@ impl Magnitudes {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     values: BTreeMap<String, Magnitudes>,
-    /// Names of the candidates that no value shows.
+    /// Names of the candidates that are not visible in any value.
     candidates: Vec<String>,
 }
 
@@ -182,7 +182,7 @@ impl Seen {
             let probing = Probing::start(&probes).map_err(RangesError::Image)?;
             seen.run(&loaded.endless(), model, probing, sequence)?;
         }
-        // A missing range must not pass for a range of 0.
+        // A missing range must not be taken as a range of 0.
         match model.architecture.nodes.iter().find(|node| !seen.values.contains_key(&node.name)) {
             Some(node) => Err(RangesError::NeverRan { node: node.name.clone() }),
             None => Ok(seen),
