@@ -17,7 +17,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tidegate::internals::{
-    cell::{CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, Unit},
+    cell::{
+        CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, SPLIT, Storage, TensorSpec, UNIT_SCALES,
+        Unit, WIDE,
+    },
     gate::Gate,
 };
 use tidegate::{Layout, Numeric};
@@ -376,6 +379,7 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
         Presence::With(option) if option >= CURVE => {
             format!(" with `{}` tabulated", spec.activations[(option - CURVE) as usize].name)
         }
+        Presence::With(UNIT_SCALES) => " with `unit_scales`".to_owned(),
         Presence::With(option) => format!(" with `{}`", spec.options[option as usize]),
         Presence::Without(option) => format!(" without `{}`", spec.options[option as usize]),
         Presence::Neither(a, b) => {
@@ -397,6 +401,7 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
             let [from, to] = [from, to].map(|unit| unit_format(spec, integer, &unit));
             format!("factors from {from} to {to}, shifted right by `{}`", integer.numbers[shift].name)
         }
+        Storage::Shifts => "fraction bits of each unit beyond `cell_bits`".to_owned(),
         Storage::Terms(to) => format!("terms, {}", units_format(spec, integer, to)),
         Storage::Gains(to) => format!("gains, to {}", units_format(spec, integer, to)),
         Storage::Curve => "table".to_owned(),
@@ -416,8 +421,10 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
         .options
         .iter()
         .enumerate()
+        .map(|(bit, name)| (bit as u32, *name))
+        .chain([(UNIT_SCALES, "unit_scales"), (WIDE, "wide"), (SPLIT, "split")])
         .filter(|(bit, _)| integer.options >> bit & 1 == 1)
-        .map(|(_, name)| *name)
+        .map(|(_, name)| name)
         .collect();
     let options = if options.is_empty() { "none".to_owned() } else { format!("`{}`", options.join("`, `")) };
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());

@@ -169,7 +169,7 @@ fn a_streaming_convolution_equals_one_over_the_whole_clip() {
     let (streaming, whole) = (image_of(&streaming), image_of(&whole));
     let (streaming, whole) = (streaming.model().unwrap(), whole.model().unwrap());
     for (clip, features) in data.features(&streaming) {
-        let streamed = run(&streaming, &[features], None).unwrap().layers.swap_remove(1);
+        let streamed = run(&streaming.endless(), &[features], None).unwrap().layers.swap_remove(1);
         let at_once = run(&whole, &[features], None).unwrap().layers.swap_remove(0);
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
         assert_eq!(streamed.len(), rows * 192);

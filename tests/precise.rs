@@ -70,7 +70,7 @@ fn wake_words_are_recognized_in_features_as_by_tensorflow() {
         let expected = &reference[&format!("prob/{name}")].data;
         let mut worst = 0.0_f32;
         for (window, expected) in features.data.chunks(FRAMES * FEATURES).zip(expected) {
-            let outputs = run(&model, &[window], None).unwrap().outputs.swap_remove(0);
+            let outputs = run(&model.endless(), &[window], None).unwrap().outputs.swap_remove(0);
             worst = worst.max((outputs[FRAMES - 1] - expected).abs());
         }
         println!("{name}: worst error {worst:.2e} over {CLIPS_WITH_FEATURES} windows");
@@ -156,7 +156,9 @@ fn a_stream_decides_as_each_window_alone_does() {
         let mfcc = model.front_end().unwrap();
         let rows = features(mfcc, &sound).unwrap();
         let windows: Vec<&[f32]> = rows.windows(FRAMES * FEATURES).step_by(FEATURES).collect();
-        let alone = windows.iter().map(|window| run(&model, &[window], None).unwrap().outputs[0][FRAMES - 1].to_bits());
+        let alone = windows
+            .iter()
+            .map(|window| run(&model.endless(), &[window], None).unwrap().outputs[0][FRAMES - 1].to_bits());
         let alone: Vec<u32> = alone.collect();
         assert_eq!(alone.len(), (sound.len() - 1600) / 800 + 1);
         for (every, block) in [(1, sound.len()), (1, 37), (1, 1024), (2, 1600), (3, 800), (29, 5000)] {

@@ -2,7 +2,10 @@
 
 use half::f16;
 use tidegate::Numeric;
-use tidegate::internals::{cell::CellKind, node::Node};
+use tidegate::internals::{
+    cell::{CellKind, UNIT_SCALES, is_split},
+    node::Node,
+};
 
 use crate::integer::{self, Integers};
 use crate::isa::Isa;
@@ -59,6 +62,7 @@ pub fn integer<'m>(node: &Node<'m>, isa: Isa) -> Option<Box<dyn Layer<i16> + 'm>
 
 fn integer_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Layer<i16> + 'm>> {
     match node.kind {
+        _ if is_split(node.options) || node.has(UNIT_SCALES) => None,
         CellKind::Lstm => Some(Box::new(integer::lstm::Lstm::new(node, simd)?)),
         CellKind::Gru => Some(Box::new(integer::gru::Gru::new(node, simd)?)),
         CellKind::Conv => Some(Box::new(integer::conv::Conv::new(node, simd)?)),

@@ -184,7 +184,7 @@ fn the_exported_model_computes_the_trained_scores() {
             let whole = rows.iter().zip((0..FEATURES).cycle());
             let raw: Vec<f32> = whole.map(|(x, k)| x * scaling.deviation[k] + scaling.mean[k]).collect();
             let image = Model::parse(ImageBytes::new(image.bytes()).unwrap()).unwrap();
-            let outputs = run(&image, &[&raw], None).unwrap().outputs;
+            let outputs = run(&image.endless(), &[&raw], None).unwrap().outputs;
             let last = outputs[0].rchunks(CLASSES).next().unwrap();
             assert!(distance(last, &scores[k * CLASSES..(k + 1) * CLASSES]) < 1e-4, "{}", case.name);
         }

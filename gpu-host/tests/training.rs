@@ -27,7 +27,7 @@ fn the_written_model_has_the_reported_accuracy() {
     let data = read_tensors(&lesson.path("data.npz")).unwrap();
     let rows = data["x_test"].data.chunks(STEPS * FEATURES).zip(&data["lengths_test"].data);
     let decided = rows.map(|(rows, &length)| {
-        let outputs = run(&model, &[&rows[..length as usize * FEATURES]], None).unwrap().outputs;
+        let outputs = run(&model.endless(), &[&rows[..length as usize * FEATURES]], None).unwrap().outputs;
         let last = outputs[0].rchunks(3).next().unwrap();
         (0..3).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap() as f32
     });
@@ -110,7 +110,7 @@ fn the_packed_integer_model_has_the_reported_accuracy() {
         let image = ImageBuffer::new(&pack_with(&model, numeric, &ranges, Layout::Portable).unwrap());
         let model = image.model().unwrap();
         let right = part("test").into_iter().filter(|(rows, class)| {
-            let outputs = run(&model, &[rows], None).unwrap().outputs;
+            let outputs = run(&model.endless(), &[rows], None).unwrap().outputs;
             let last = outputs[0].rchunks(3).next().unwrap();
             (0..3).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap() as f32 == *class
         });

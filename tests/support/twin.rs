@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidegate::internals::{
     activation::Activation,
-    cell::{CellKind, Storage},
+    cell::{CellKind, Storage, is_split, is_wide},
 };
 use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::{Canonical, Node};
@@ -28,6 +28,8 @@ pub struct Twin {
 
 struct TwinNode {
     kind: CellKind,
+    /// The option bits of the image.
+    options: u32,
     node: Node,
     numbers: BTreeMap<&'static str, i64>,
     weights: BTreeMap<&'static str, Vec<Vec<i64>>>,
@@ -116,7 +118,7 @@ impl TwinNode {
                     });
                     rows.insert(tensor.name, all.collect());
                 }
-                Storage::Factors { .. } | Storage::Curve => {
+                Storage::Factors { .. } | Storage::Curve | Storage::Shifts => {
                     vectors.insert(tensor.name, halves());
                 }
                 Storage::Multipliers | Storage::Addends | Storage::Terms(_) | Storage::Gains(_) => {
@@ -132,6 +134,7 @@ impl TwinNode {
         Self {
             kind,
             node: node.clone(),
+            options: quantized.options,
             numbers: numbers.collect(),
             weights,
             rows,
@@ -225,6 +228,11 @@ impl TwinNode {
 
     /// `⌊(((start + Σ fine) >> shift) + Σ coarse) · multiplier / 2^32⌋`
     fn pair(&self, rows: &str, input: (&str, &[i64]), recurrent: (&str, &[i64]), first: &str, row: usize) -> i64 {
+        if is_split(self.options) {
+            let of_state = self.rows[rows].len() / 2;
+            return self.one(self.rows[rows][row], input, row)
+                + self.one(self.rows[rows][of_state + row], recurrent, row);
+        }
         let (fine, coarse) = if self.number(first) == 1 { (recurrent, input) } else { (input, recurrent) };
         let Row { start, multiplier, shift } = self.rows[rows][row];
         let fine = within(start + dot(&self.weights[fine.0][row], fine.1));
@@ -232,9 +240,20 @@ impl TwinNode {
         (sum * multiplier) >> 32
     }
 
-    fn single(&self, rows: &str, (weights, x): (&str, &[i64]), row: usize) -> i64 {
-        let Row { start, multiplier, .. } = self.rows[rows][row];
-        (within(start + dot(&self.weights[weights][row], x)) * multiplier) >> 32
+    fn single(&self, rows: &str, operand: (&str, &[i64]), row: usize) -> i64 {
+        self.one(self.rows[rows][row], operand, row)
+    }
+
+    /// A sum over one matrix. The fine plane of weights of 16 bits follows the coarse one.
+    fn one(&self, Row { start, multiplier, shift }: Row, (weights, x): (&str, &[i64]), row: usize) -> i64 {
+        let weights = &self.weights[weights];
+        let sum = if is_wide(self.options) {
+            let fine = within(start + dot(&weights[weights.len() / 2 + row], x));
+            within((fine >> shift) + dot(&weights[row], x))
+        } else {
+            within(start + dot(&weights[row], x))
+        };
+        (sum * multiplier) >> 32
     }
 
     fn lstm(&mut self, x: &[i64]) -> Vec<i64> {
@@ -243,8 +262,9 @@ impl TwinNode {
             None => 0,
         };
         let gate = |sum: i64| self.activate("gate_activation", within(sum)).clamp(0, ONE);
-        let clip = |c: i64| {
-            let clip = self.number("cell_clip");
+        let finer = |unit: usize| self.vectors.get("cell_shifts").map_or(0, |shifts| shifts[unit]);
+        let clip = |(unit, c): (usize, i64)| {
+            let clip = self.number("cell_clip") << finer(unit);
             c.clamp(-clip, clip).clamp(-ONE, ONE - 1)
         };
         let preacts = self.preacts(x);
@@ -253,29 +273,29 @@ impl TwinNode {
             let enter =
                 if self.has("coupled") { ONE - forget } else { gate(sums[0] + factor("input_peephole", unit, c)) };
             let candidate = self.activate("cell_activation", sums[2]).clamp(-ONE, ONE);
-            within(forget * c + (within(enter * candidate) >> self.number("candidate_shift")))
+            within(forget * c + (within(enter * candidate) >> (self.number("candidate_shift") - finer(unit))))
         });
         let remembered: Vec<i64> = remembered.collect();
         let cell_bits = self.number("cell_bits");
         let cells: Vec<i64> = if self.has("cell_norm") {
             let y = self.normalized(&remembered, cell_bits + 15);
             (0..y.len())
-                .map(|unit| clip(self.gained("cell_gain", unit, y[unit]) + self.vectors["cell_bias"][unit]))
+                .map(|unit| clip((unit, self.gained("cell_gain", unit, y[unit]) + self.vectors["cell_bias"][unit])))
                 .collect()
         } else {
-            remembered.iter().map(|&remembered| clip(from_q15(remembered))).collect()
+            remembered.iter().map(|&remembered| from_q15(remembered)).enumerate().map(clip).collect()
         };
         let shown: Vec<i64> = if self.has("output_norm") {
             let y = self.normalized(&cells, cell_bits);
             let sum = |unit| self.gained("output_gain", unit, y[unit]) + self.vectors["output_bias"][unit];
             (0..y.len()).map(|unit| self.activate("output_activation", sum(unit))).collect()
         } else {
-            let shown = |c: i64| match self.activation("output_activation") {
+            let shown = |(unit, &c): (usize, &i64)| match self.activation("output_activation") {
                 Activation::Identity => c << (self.number("memory_bits") - cell_bits),
                 Activation::Relu => c.max(0) << (self.number("memory_bits") - cell_bits),
-                of => self.curve("output_activation", of, c << (15 - cell_bits), 15),
+                of => self.curve("output_activation", of, c << (15 - cell_bits - finer(unit)), 15),
             };
-            cells.iter().map(|&c| shown(c)).collect()
+            cells.iter().enumerate().map(shown).collect()
         };
         let memory = |unit: usize| {
             let output = gate(preacts[4 * unit + 3] + factor("output_peephole", unit, cells[unit]));

@@ -68,7 +68,10 @@ pub(super) const fn entry<W: Weight, K: Kernel>() -> Entry {
         Entry {
             spec: &SPEC,
             float: &[&Cell::float(&SPEC, step::<W>)],
-            integer: &[(&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step::<K>))],
+            integer: &[
+                (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step::<K>)),
+                (&integer::SPEC, &Cell::integer_whole(&SPEC, integer::step_any::<K>).when(1 << WIDE)),
+            ],
             i8: &[(&i8::SPEC, &Cell::integer(&SPEC, &i8::SPEC, i8::step::<K>))],
         }
     }

@@ -6,7 +6,7 @@ use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::image::{GROUP, ImageError, Layout, Numeric};
 use crate::quant::{RowBlock, cannot_wrap};
-use crate::spec::{Specs, Storage, TensorSpec};
+use crate::spec::{Specs, Storage, TensorSpec, is_split, is_wide};
 
 /// A matrix, block by block.
 #[derive(Clone, Copy)]
@@ -28,14 +28,24 @@ impl<'a> Node<'a> {
             if let Storage::Rows { input, recurrent, .. } = spec.storage
                 && spec.presence.required(self.options)
             {
-                let input = self.part(specs, input);
-                let (fine, coarse) = match recurrent {
-                    None => (input, Part::NONE),
-                    Some((recurrent, first)) if self.number(first) == 0 => (input, self.part(specs, recurrent)),
-                    Some((recurrent, _)) => (self.part(specs, recurrent), input),
+                let (input, rows) = (self.part(specs, input), self.bytes_of(specs, index));
+                let wraps = match recurrent {
+                    None => self.single_that_wraps(rows, input),
+                    Some((recurrent, _)) if is_split(self.options) => {
+                        let (of_input, of_state) = rows.split_at(rows.len() / 2);
+                        match self.single_that_wraps(of_input, input) {
+                            None => self.single_that_wraps(of_state, self.part(specs, recurrent)),
+                            row => row,
+                        }
+                    }
+                    Some((recurrent, first)) => {
+                        let recurrent = self.part(specs, recurrent);
+                        let (fine, coarse) =
+                            if self.number(first) == 0 { (input, recurrent) } else { (recurrent, input) };
+                        row_that_wraps(rows, fine, coarse, self.numeric, self.layout)
+                    }
                 };
-                if let Some(row) = row_that_wraps(self.bytes_of(specs, index), fine, coarse, self.numeric, self.layout)
-                {
+                if let Some(row) = wraps {
                     return Err(ImageError::BadSum { node, tensor: index as u32, row });
                 }
             }
@@ -43,6 +53,18 @@ impl<'a> Node<'a> {
             index += 1;
         }
         Ok(())
+    }
+
+    /// The first row over one matrix whose sum can wrap.
+    const fn single_that_wraps(&self, rows: &[u8], matrix: Part<'_>) -> Option<u32> {
+        let Part { bytes, block_bytes } = matrix;
+        let (fine, coarse) = if is_wide(self.options) {
+            let (coarse, fine) = bytes.split_at(bytes.len() / 2);
+            (Part { bytes: fine, block_bytes }, Part { bytes: coarse, block_bytes })
+        } else {
+            (matrix, Part::NONE)
+        };
+        row_that_wraps(rows, fine, coarse, self.numeric, self.layout)
     }
 
     const fn part(&self, specs: Specs, index: usize) -> Part<'a> {

@@ -7,7 +7,7 @@ use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::kernel::{Blocks, Kernel, Weight};
 use crate::quant::RowBlock;
-use crate::spec::{IntegerSpec, Storage, TensorSpec};
+use crate::spec::{IntegerSpec, Storage, TensorSpec, is_split, is_wide};
 use crate::tensor::Matrix;
 
 impl<'a> Node<'a> {
@@ -20,11 +20,15 @@ impl<'a> Node<'a> {
         match spec.storage {
             Storage::Weights(_) => {
                 let Some(block) = self.block_bytes(spec) else { return None };
-                (rows / 4).checked_mul(block)
+                (rows / 4 * if is_wide(self.options) { 2 } else { 1 }).checked_mul(block)
             }
             Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
-            Storage::Rows { .. } | Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
-            Storage::Factors { .. } => rows.checked_mul(2),
+            Storage::Rows { recurrent, .. } => {
+                let sets = if recurrent.is_some() && is_split(self.options) { 2 } else { 1 };
+                (rows / 4).checked_mul(sets * size_of::<RowBlock>())
+            }
+            Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),
+            Storage::Factors { .. } | Storage::Shifts => rows.checked_mul(2),
             Storage::Curve => Some(2 * TABLE_LEN.next_multiple_of(2)),
             Storage::Multipliers | Storage::Addends | Storage::Starts { .. } => rows.checked_mul(4),
         }

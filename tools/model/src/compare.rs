@@ -13,6 +13,8 @@ use crate::runner::{RunError, Running, rows, step_count};
 const CELL_STATE: &str = "cell_state";
 /// The number of a node that holds the fraction bits of its cell state.
 const CELL_BITS: &str = "cell_bits";
+/// Name of the tensor with the fraction bits that each unit has beyond those.
+const CELL_SHIFTS: &str = "cell_shifts";
 
 /// Scale of values that cannot leave -1 to 1. Their limits are those of their activation, not a saturation.
 const BOUNDED: f32 = 1.0 / 32768.0;
@@ -78,7 +80,17 @@ impl Difference {
     fn add_integers(&mut self, got: &[i16], scale: f32, expected: &[f32]) {
         let floats: Vec<f32> = got.iter().map(|&value| f32::from(value) * scale).collect();
         self.add(&floats, expected);
-        let bounded = scale.to_bits() == BOUNDED.to_bits();
+        self.add_saturated(got, scale.to_bits() == BOUNDED.to_bits(), expected);
+    }
+
+    /// Adds cell states, each with its scale.
+    fn add_cells(&mut self, got: &[i16], scales: &[f32], expected: &[f32]) {
+        let floats: Vec<f32> = got.iter().zip(scales).map(|(&value, scale)| f32::from(value) * scale).collect();
+        self.add(&floats, expected);
+        self.add_saturated(got, false, expected);
+    }
+
+    fn add_saturated(&mut self, got: &[i16], bounded: bool, expected: &[f32]) {
         let saturated = |&(&got, &expected): &(&i16, &f32)| {
             got.unsigned_abs() >= i16::MAX.unsigned_abs() && (!bounded || expected.abs() > 1.0)
         };
@@ -111,8 +123,8 @@ pub fn common_layers(image: &Model<'_>, reference: &Model<'_>) -> Vec<usize> {
 struct Units {
     inputs: Vec<f32>,
     nodes: Vec<f32>,
-    /// Index in the image, name, and scale, of each node with a cell state.
-    cells: Vec<(String, f32)>,
+    /// The name of each node with a cell state, and the scale of each unit's.
+    cells: Vec<(String, Vec<f32>)>,
 }
 
 impl Units {
@@ -120,14 +132,15 @@ impl Units {
         let nodes = image.node_scales().chain(std::iter::repeat(1.0)).take(image.nodes().count()).collect();
         let cells = image.nodes().zip(image.node_names()).filter_map(|(node, name)| {
             node.spec().states.iter().find(|state| state.name == CELL_STATE)?;
-            let unit = match node.integer_spec() {
-                Some(integer) => {
-                    let bits = integer.numbers.iter().position(|number| number.name == CELL_BITS)?;
-                    (-(node.number(bits) as f32)).exp2()
-                }
-                None => 1.0,
+            let Some(integer) = node.integer_spec() else {
+                return Some((name.to_owned(), vec![1.0; node.hidden_size]));
             };
-            Some((name.to_owned(), unit))
+            let bits = node.number(integer.numbers.iter().position(|number| number.name == CELL_BITS)?);
+            let shifts = integer.tensors.iter().position(|tensor| tensor.name == CELL_SHIFTS);
+            let shifts = shifts.map_or::<&[u8], _>(&[], |index| node.tensor(index));
+            let shifts = shifts.chunks_exact(2).map(|shift| i16::from_le_bytes([shift[0], shift[1]]));
+            let scales = shifts.chain(std::iter::repeat(0)).map(|shift| (-(bits + i32::from(shift)) as f32).exp2());
+            Some((name.to_owned(), scales.take(node.hidden_size).collect()))
         });
         Self { inputs: image.inputs().map(|port| port.scale).collect(), nodes, cells: cells.collect() }
     }
@@ -242,7 +255,7 @@ impl Comparison {
                 let Some(expected) = reference.state.values().get(expected) else { continue };
                 let Some(got) = place(image.model, node, window) else { continue };
                 if image.model.numeric().is_integer() {
-                    of.add_integers(image.state.values_i16().get(got).unwrap_or_default(), *unit, expected);
+                    of.add_cells(image.state.values_i16().get(got).unwrap_or_default(), unit, expected);
                 } else {
                     of.add(image.state.values().get(got).unwrap_or_default(), expected);
                 }

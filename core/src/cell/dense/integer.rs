@@ -22,7 +22,7 @@ const ROWS: usize = index(TENSORS, "rows");
 const TABLE: usize = index(TENSORS, "table");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << OTHER | 1 << CURVE,
+    options: 1 << OTHER | 1 << WIDE | 1 << CURVE,
     rules: &[Rule::Equal(Dim::Extent(GROUPS), Dim::Const(1))],
     numbers: NUMBERS,
     tensors: &[
@@ -38,12 +38,22 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 
 /// One step. `x` is `[input]`, `y` is `[output]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    step_with::<K, false>(node, io);
+}
+
+/// [`step`] with weights of 8 or 16 bits.
+pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
+    step_with::<K, true>(node, io);
+}
+
+#[inline(always)]
+fn step_with<K: Kernel, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>) {
     let Io { x, y, .. } = io;
     let activation = node.curve(0, TABLE, TABLE_SHIFT);
     let bits = node.number(PREACT_BITS).unsigned_abs();
     let mut sums = NO_SUMS;
     let input = (x, node.input_size);
-    let Some(mut single) = Single::<K>::new(node, WEIGHTS, ROWS, node.output_size, input) else {
+    let Some(mut single) = Single::<K>::new::<ANY>(node, WEIGHTS, ROWS, node.output_size, input) else {
         return;
     };
     for y in y.chunks_mut(4 * CHUNK) {

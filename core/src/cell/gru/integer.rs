@@ -56,7 +56,7 @@ const GATE: Unit = Unit::Before { activation: 0, bits: PREACT_BITS, after: &Unit
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: PREACT_BITS, after: &Unit::Output };
 
 /// The options that need `step_any`.
-pub const RARE: u32 = 1 << MASKED | 1 << OTHER;
+pub const RARE: u32 = 1 << MASKED | 1 << OTHER | 1 << SPLIT | 1 << WIDE;
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
     options: RARE | 1 << RESET_AFTER | 0b11 << CURVE,
@@ -101,12 +101,13 @@ const QUANTIZATION: Quantization = Quantization {
     // A bias of -1e9 closes the update gate; the reset gate is unchanged.
     candidate: Some(Candidate { activation: Some(1), alone: &[Alone::Bias(Gate::Update, -1e9)] }),
     summed: Some(1 << RESET_AFTER | 1 << MASKED),
+    gated: &["new_recurrent_weights"],
     ..Quantization::MOVE
 };
 
 /// One step with σ and tanh.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
-    step_with::<K, _>(node, io, &Usual);
+    step_with::<K, _, false>(node, io, &Usual);
 }
 
 /// One step with any activations and with masks.
@@ -117,15 +118,15 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let gate = node.curve(0, GATE_TABLE, GATE_TABLE_SHIFT);
     let candidate = node.curve(1, NEW_TABLE, NEW_TABLE_SHIFT);
     let bits = node.number(PREACT_BITS).unsigned_abs();
-    step_with::<K, _>(node, io, &Given { gate, candidate, bits });
+    step_with::<K, _, true>(node, io, &Given { gate, candidate, bits });
 }
 
 #[inline(always)]
-fn step_with<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+fn step_with<K: Kernel, C: Curves, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     match node.has(RESET_AFTER) {
-        true if K::FAST && node.hidden_size <= UNITS => reset_after_at_once::<K, C>(node, io, curves),
-        true => reset_after::<K, C>(node, io, curves),
-        false => reset_before::<K, C>(node, io, curves),
+        true if K::FAST && node.hidden_size <= UNITS => reset_after_at_once::<K, C, ANY>(node, io, curves),
+        true => reset_after::<K, C, ANY>(node, io, curves),
+        false => reset_before::<K, C, ANY>(node, io, curves),
     }
 }
 
@@ -141,14 +142,14 @@ type Sums = [MaybeUninit<[i32; 4]>; UNITS];
 /// One step with the reset after the product. `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed. Never inlined, like
 /// [`reset_after_at_once`], so that the stack holds the sums of only one of them.
 #[inline(never)]
-fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+fn reset_after<K: Kernel, C: Curves, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, y, .. } = io;
     if !node.is_whole(&SPEC) {
         return;
     }
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
     let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
-    let Some(mut rows) = Rows::new(node, &x, &h) else { return };
+    let Some(mut rows) = Rows::<K, ANY>::new(node, &x, &h) else { return };
     for (y, hidden) in y.chunks_mut(UNITS).zip(hidden.chunks(UNITS)) {
         gates_of(curves, rows.next(y.len(), &mut sums), hidden, y);
     }
@@ -157,14 +158,14 @@ fn reset_after<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &
 
 /// [`reset_after`] for at most [`UNITS`] units. Never inlined, to limit the stack.
 #[inline(never)]
-fn reset_after_at_once<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+fn reset_after_at_once<K: Kernel, C: Curves, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, y, .. } = io;
     if !node.is_whole(&SPEC) {
         return;
     }
     let (x, h) = (Ready::<K>::new((x, node.input_size)), Ready::<K>::new((hidden, node.hidden_size)));
     let mut sums: Sums = [const { MaybeUninit::uninit() }; UNITS];
-    let Some(sums) = Rows::all(node, &x, &h, &mut sums) else { return };
+    let Some(sums) = Rows::<K, ANY>::all(node, &x, &h, &mut sums) else { return };
     gates_of(curves, sums, hidden, y);
     copy(hidden, y);
 }
@@ -175,14 +176,15 @@ fn gates_of<C: Curves>(curves: &C, sums: GruSums<'_>, hidden: &[i16], new: &mut 
     if C::USUAL { usual::gru(sums, hidden, new) } else { gates::gru(curves, sums, hidden, new) }
 }
 
-/// The three sets of rows for the reset after: r and z over the input and h, n over the input, and n over h.
-struct Rows<'a, 'x, K: Kernel> {
+/// The three sets of rows for the reset after: r and z over the input and h, n over the input, and n over h. `ANY` is
+/// whether the node may have split rows.
+struct Rows<'a, 'x, K: Kernel, const ANY: bool> {
     gates: Pair<'a, 'x, K>,
     of_input: Single<'a, 'x, K>,
     of_hidden: Single<'a, 'x, K>,
 }
 
-impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
+impl<'a, 'x, K: Kernel, const ANY: bool> Rows<'a, 'x, K, ANY> {
     #[inline(always)]
     fn new(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Self> {
         let (gates, of_input) = (Self::gates(node, x, h)?, Self::of_input(node, x)?);
@@ -191,17 +193,17 @@ impl<'a, 'x, K: Kernel> Rows<'a, 'x, K> {
 
     #[inline(always)]
     fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Pair<'a, 'x, K>> {
-        Pair::of_ready(node, GATE_PAIR, GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
+        Pair::of_ready::<ANY>(node, GATE_PAIR, GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
     }
 
     #[inline(always)]
     fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
-        Single::of_ready(node, NEW_PAIR.input, NEW_INPUT_ROWS, node.hidden_size, x)
+        Single::of_ready::<ANY>(node, NEW_PAIR.input, NEW_INPUT_ROWS, node.hidden_size, x)
     }
 
     #[inline(always)]
     fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
-        Single::of_ready(node, NEW_PAIR.recurrent, NEW_RECURRENT_ROWS, node.hidden_size, h)
+        Single::of_ready::<ANY>(node, NEW_PAIR.recurrent, NEW_RECURRENT_ROWS, node.hidden_size, h)
     }
 
     /// The sums of the next units.
@@ -241,7 +243,7 @@ const BLOCKS: usize = if VECTORS { 16 } else { 8 };
 /// One step with the reset before the product. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r ⊙ h) and, aligned as
 /// a slot, `[hidden]` (z). z is unsigned: 1.0 needs 16 bits.
 #[inline(never)]
-fn reset_before<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
+fn reset_before<K: Kernel, C: Curves, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, work, y, .. } = io;
     if !node.is_whole(&SPEC) {
         return;
@@ -250,13 +252,13 @@ fn reset_before<K: Kernel, C: Curves>(node: &Node<'_>, io: Io<'_, i16>, curves: 
     let Some(update) = update.get_mut(..node.hidden_size) else { return };
     let input = (x, node.input_size);
     let mut sums = [const { MaybeUninit::uninit() }; BLOCKS];
-    open::<K, C>(node, input, hidden, curves, reset, update, &mut sums);
+    open::<K, C, ANY>(node, input, hidden, curves, reset, update, &mut sums);
     fill_up(reset.get_mut(node.hidden_size..).unwrap_or_default());
-    close::<K, C>(node, input, curves, reset, (update, hidden, y), &mut sums);
+    close::<K, C, ANY>(node, input, curves, reset, (update, hidden, y), &mut sums);
 }
 
 /// Computes r ⊙ h and z of every unit. A block of four rows holds r and z of two units.
-fn open<K: Kernel, C: Curves>(
+fn open<K: Kernel, C: Curves, const ANY: bool>(
     node: &Node<'_>,
     x: Operand<'_>,
     hidden: &[i16],
@@ -266,7 +268,7 @@ fn open<K: Kernel, C: Curves>(
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
     let (carried, first, rows) = ((hidden, node.hidden_size), GATE_RECURRENT_FIRST, 2 * node.hidden_size);
-    let Some(mut pair) = Pair::<K>::new(node, GATE_PAIR, first, rows, x, carried) else { return };
+    let Some(mut pair) = Pair::<K>::new::<ANY>(node, GATE_PAIR, first, rows, x, carried) else { return };
     if K::FAST && update.len() <= 2 * BLOCKS {
         return open_all(curves, pair.all(sums), hidden, reset, update);
     }
@@ -288,7 +290,7 @@ fn open_all<C: Curves>(curves: &C, sums: &[[i32; 4]], hidden: &[i16], reset: &mu
 }
 
 /// Computes h' of every unit, four to a block, from r ⊙ h, z and h.
-fn close<K: Kernel, C: Curves>(
+fn close<K: Kernel, C: Curves, const ANY: bool>(
     node: &Node<'_>,
     x: Operand<'_>,
     curves: &C,
@@ -297,7 +299,7 @@ fn close<K: Kernel, C: Curves>(
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
     let (carried, first) = ((reset, node.hidden_size), NEW_RECURRENT_FIRST);
-    let Some(mut pair) = Pair::<K>::new(node, NEW_PAIR, first, node.hidden_size, x, carried) else { return };
+    let Some(mut pair) = Pair::<K>::new::<ANY>(node, NEW_PAIR, first, node.hidden_size, x, carried) else { return };
     if K::FAST && new.len() <= 4 * BLOCKS {
         return close_all(curves, pair.all(sums), update, hidden, new);
     }

@@ -8,6 +8,8 @@
 //! h' = m, or clip(⌊P m · multiplier / 2^32⌋)                   the scale of the output
 //! ```
 //!
+//! With `unit_scales`, unit k has `cell_shifts[k]` fraction bits more in c, and as many less in `candidate_shift`.
+//!
 //! A quotient by 2^15 is rounded to nearest. `candidate_shift` is the number of fraction bits of g minus that of c. If
 //! the activation of the candidate is the identity or ReLU, g already has the unit of c. If the activation of the
 //! output is one of these, c' is converted to `memory_bits` before it.
@@ -34,7 +36,8 @@ use crate::kernel::gates::{LstmShifts, usual};
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
 /// The options that need `step_any`.
-pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | NORMS;
+pub const RARE: u32 =
+    1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | 1 << UNIT_SCALES | 1 << SPLIT | 1 << WIDE | NORMS;
 /// The options that normalize.
 const NORMS: u32 = 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
 
@@ -99,6 +102,7 @@ const TENSORS: &[&str] = &[
     "cell_bias",
     "output_gain",
     "output_bias",
+    "cell_shifts",
 ];
 
 mod tensor {
@@ -123,6 +127,7 @@ mod tensor {
     pub const CELL_BIAS: usize = index(TENSORS, "cell_bias");
     pub const OUTPUT_GAIN: usize = index(TENSORS, "output_gain");
     pub const OUTPUT_BIAS: usize = index(TENSORS, "output_bias");
+    pub const CELL_SHIFTS: usize = index(TENSORS, "cell_shifts");
 }
 
 /// The value of `cell_clip` that disables clipping.
@@ -229,6 +234,7 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
         of_units("cell_bias", &["cell_bias"], CELL_NORM, Storage::Terms(&[Unit::Bits(number::CELL_BITS)])),
         of_units("output_gain", &["output_gain"], OUTPUT_NORM, Storage::Gains(&[SHOWN])),
         of_units("output_bias", &["output_bias"], OUTPUT_NORM, Storage::Terms(&[SHOWN])),
+        of_units("cell_shifts", &[], UNIT_SCALES, Storage::Shifts),
     ],
     quantization: QUANTIZATION.on_host(),
 }
@@ -286,7 +292,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
 
 /// [`step`] with or without a projection.
 pub(crate) fn step_projected<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
-    step_by::<K>(node, io, update::<K>);
+    step_by::<K, false>(node, io, update::<K>);
 }
 
 /// One step with any options.
@@ -295,12 +301,12 @@ pub(crate) fn step_any<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
         return copy(io.y, io.state);
     }
     let update = if node.options & NORMS == 0 { update_any::<K> } else { normalized::update::<K> };
-    step_by::<K>(node, io, update);
+    step_by::<K, true>(node, io, update);
 }
 
 /// `x` is `[input]`, `state` is `[output]` (h) and, aligned as a slot, `[hidden]` (c), `y` is `[output]`. `work` is the
 /// scratch of `update`; with a projection `[hidden]` (m) precedes it, padded as a slot.
-fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
+fn step_by<K: Kernel, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
     let Io { x, state, work, y, .. } = io;
     let Some((hidden, cell)) = state.split_at_mut_checked(node.padded(&Dim::Output)) else { return };
     let Some(cell) = cell.get_mut(..node.hidden_size) else { return };
@@ -309,17 +315,23 @@ fn step_by<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>, update: Update) {
         let Some((units, filling)) = m.split_at_mut_checked(node.hidden_size) else { return };
         filling.fill(0);
         update(node, x, hidden, cell, work, units);
-        project::<K>(node, m, y);
+        project::<K, ANY>(node, m, y);
     } else {
         update(node, x, hidden, cell, work, y);
     }
     copy(hidden, y);
 }
 
-/// The sums of every unit's gates i, f, g, o. `hidden` is padded to whole kernel units.
-fn units<'a, 'x, K: Kernel>(node: &Node<'a>, x: &'x [i16], hidden: &'x [i16]) -> Option<Pair<'a, 'x, K>> {
+/// The sums of every unit's gates i, f, g, o. `hidden` is padded to whole kernel units. `ANY` is whether the node may have
+/// split rows.
+#[inline(always)]
+fn units<'a, 'x, K: Kernel, const ANY: bool>(
+    node: &Node<'a>,
+    x: &'x [i16],
+    hidden: &'x [i16],
+) -> Option<Pair<'a, 'x, K>> {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
-    Pair::new(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
+    Pair::new::<ANY>(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
 }
 
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
@@ -328,7 +340,7 @@ fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16
     }
     let shifts =
         LstmShifts { candidate: shift(node, number::CANDIDATE_SHIFT), lift: 15 - shift(node, number::CELL_BITS) };
-    let (Some(mut units), mut sums) = (units::<K>(node, x, hidden), NO_SUMS) else { return };
+    let (Some(mut units), mut sums) = (units::<K, false>(node, x, hidden), NO_SUMS) else { return };
     if K::FAST && cell.len() <= CHUNK {
         return usual::lstm(units.all(&mut sums), cell, m, shifts);
     }
@@ -339,13 +351,14 @@ fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16
 
 fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
     let mix = Mix::new(node);
-    let mut peepholes = peepholes(node);
-    let (Some(mut units), mut sums) = (units::<K>(node, x, hidden), NO_SUMS) else { return };
+    let (mut peepholes, mut shifts) = (peepholes(node), node.integers(tensor::CELL_SHIFTS).iter());
+    let (Some(mut units), mut sums) = (units::<K, true>(node, x, hidden), NO_SUMS) else { return };
     for (cell, m) in cell.chunks_mut(CHUNK).zip(m.chunks_mut(CHUNK)) {
         for (&[i, f, g, o], (c, m)) in units.next(cell.len(), &mut sums).iter().zip(cell.iter_mut().zip(m)) {
+            let finer = shifts.next().map_or(0, |shift| u32::from(shift.cast_unsigned()) & 15);
             let peephole = peepholes.next();
-            *c = mix.clipped(from_q15(mix.new_cell([i, f, g], peephole, *c)));
-            *m = mix.memory(o, peephole, *c, mix.activated(*c));
+            *c = mix.clipped(from_q15(mix.new_cell([i, f, g], peephole, *c, finer)), finer);
+            *m = mix.memory(o, peephole, *c, mix.activated(*c, finer));
         }
     }
 }
@@ -393,8 +406,8 @@ impl<'a> Mix<'a> {
         sum.wrapping_add((i32::from(factor) * i32::from(c)) >> self.peephole_shift)
     }
 
-    /// f c + i g from the sums of i, f, g, with 15 fraction bits more than c.
-    fn new_cell(&self, [mut i, mut f, g]: [i32; 3], peephole: Option<[i16; 3]>, c: i16) -> i32 {
+    /// f c + i g from the sums of i, f, g, with 15 fraction bits more than c, which has `finer` more than the node's.
+    fn new_cell(&self, [mut i, mut f, g]: [i32; 3], peephole: Option<[i16; 3]>, c: i16, finer: u32) -> i32 {
         if let Some([p_i, p_f, _]) = peephole {
             i = self.with_peephole(i, p_i, c);
             f = self.with_peephole(f, p_f, c);
@@ -402,17 +415,18 @@ impl<'a> Mix<'a> {
         let forget = self.gate_of(f);
         let input = if self.coupled { ONE - forget } else { self.gate_of(i) };
         let candidate = self.candidate.apply(g, self.bits).clamp(-ONE, ONE);
-        let added = input.wrapping_mul(candidate) >> self.candidate_shift;
+        let added = input.wrapping_mul(candidate) >> self.candidate_shift.saturating_sub(finer);
         forget.wrapping_mul(c.into()).wrapping_add(added)
     }
 
-    fn clipped(&self, c: i32) -> i16 {
-        c.max(-self.clip).min(self.clip).clamp(i16::MIN.into(), i16::MAX.into()) as i16
+    fn clipped(&self, c: i32, finer: u32) -> i16 {
+        let clip = self.clip << finer;
+        c.max(-clip).min(clip).clamp(i16::MIN.into(), i16::MAX.into()) as i16
     }
 
     /// The output's activation of c.
-    fn activated(&self, c: i16) -> i32 {
-        self.output.apply(i32::from(c) << self.lift, 15)
+    fn activated(&self, c: i16, finer: u32) -> i32 {
+        self.output.apply(i32::from(c) << self.lift.saturating_sub(finer), 15)
     }
 
     /// m from the sum of o and the activation of c.
@@ -436,12 +450,12 @@ fn peepholes<'n>(node: &Node<'n>) -> impl Iterator<Item = [i16; 3]> + use<'n> {
 }
 
 /// y = clip(P m). m is padded to whole kernel units.
-fn project<K: Kernel>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
+fn project<K: Kernel, const ANY: bool>(node: &Node<'_>, m: &[i16], y: &mut [i16]) {
     let clip = node.number(number::PROJECTION_CLIP);
     let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);
     let mut sums = NO_SUMS;
     let m = (m, node.hidden_size);
-    let Some(mut projected) = Single::<K>::new(node, matrix, rows, node.output_size, m) else { return };
+    let Some(mut projected) = Single::<K>::new::<ANY>(node, matrix, rows, node.output_size, m) else { return };
     for y in y.chunks_mut(4 * CHUNK) {
         for (&sum, y) in projected.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = sum.max(-clip).min(clip) as i16;

@@ -10,7 +10,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{DataError, is_audio, read_audio_at, read_index_files};
 use tidegate_model::load;
-use tidegate_model::quantize::{Decisions, RangeRule, RangeRules, RangesError, Seen, noise};
+use tidegate_model::quantize::{Decisions, Goal, RangeRule, RangeRules, Ranges, RangesError, Seen, choose, noise};
 use tidegate_model::runner::{clip_features, fit};
 use tidegate_tools::progress::bar;
 
@@ -107,6 +107,19 @@ impl Calibration {
             Some(data) if matches!(error, RangesError::NeverRan { .. }) => Failure::of(data, error),
             _ => Failure::of(file, error),
         })
+    }
+
+    /// Improves ranges by trials on the sequences.
+    pub fn choose(
+        &self,
+        model: &Canonical,
+        numeric: Numeric,
+        ranges: Ranges,
+        rules: &RangeRules,
+        goal: &Goal,
+        file: &Path,
+    ) -> Result<Ranges, Failure> {
+        choose(model, numeric, ranges, rules, &self.sequences, goal).map_err(|error| Failure::of(file, error))
     }
 
     /// Compares an image with its model in f32 on all sequences.

@@ -63,7 +63,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         } else {
             Seen::default()
         };
-        let ranges = ranges.ranges(&RangeRules::default());
+        let ranges = ranges.ranges(&RangeRules::default(), &canonical);
         let image = load::packed_with(&canonical_file, &canonical, numeric, &ranges, Layout::Portable)?;
         let file = dir.join(format!("gru_s_{}.tgi", numeric.name()));
         write_atomically(&file, |to| to.write_all(image.bytes()))?;

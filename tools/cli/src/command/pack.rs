@@ -8,7 +8,7 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::quantize::{Ranges, Report};
+use tidegate_model::quantize::{Goal, Ranges, Report};
 
 use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
@@ -37,22 +37,60 @@ pub struct Args {
     /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file [default: noise]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
-    /// Rule for integer ranges: `minmax` (all calibration values), `percentile=P` of them (`percentile` is 99.99), or `mse`
-    /// (least error from clipping and rounding). NAME:RULE sets the rule of one value or state; repeatable
-    /// [default: minmax]
+    /// Rule for integer ranges: `auto` (all calibration values, with a margin where rounding permits it), `minmax` (exactly
+    /// these values), `percentile=P` of them (`percentile` is 99.99), or `mse` (least error from clipping and rounding).
+    /// NAME:RULE sets the rule of one value or state; repeatable [default: auto]
     #[arg(long, value_name = "[NAME:]RULE", value_parser = parse_range)]
     range: Vec<RangeArg>,
+    /// Bits of the weights of a layer, 8 or 16; repeatable
+    #[arg(long, value_name = "LAYER=BITS", value_parser = parse_keep)]
+    keep: Vec<(String, u8)>,
+    /// Signal-to-noise ratio at the output, such as 35dB: layers get weights of 16 bits until it is reached
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
+    at_least: Option<f64>,
+    /// Size of the image, such as 100KiB: layers get weights of 16 bits while the image fits
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    budget: Option<usize>,
     /// Labeled index to compare the accuracy of integers and f32 on
     #[arg(long, value_name = "CLIPS.csv")]
     evaluate: Option<PathBuf>,
     /// File to write ranges, saturation and signal-to-noise ratios of every layer to, as JSON (.json) or text
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Fail instead of warning: the output is less than 30 dB from that of f32, or more than 1 % of the decisions change
+    #[arg(long)]
+    strict: bool,
     /// Core whose kernels read the weights
     #[arg(long = "for", value_name = "CORE", value_parser = layout(), default_value = "portable")]
     layout: Layout,
     #[command(flatten)]
     settings: SettingArgs,
+}
+
+/// `lstm=16`.
+fn parse_keep(text: &str) -> Result<(String, u8), String> {
+    let (layer, bits) = text.rsplit_once('=').ok_or("write LAYER=8 or LAYER=16")?;
+    match bits {
+        "8" => Ok((layer.to_owned(), 8)),
+        "16" => Ok((layer.to_owned(), 16)),
+        _ => Err("weights have 8 or 16 bits".to_owned()),
+    }
+}
+
+/// `35dB` or `35`.
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("dB").unwrap_or(text).trim();
+    let ratio = number.parse().ok().filter(|ratio: &f64| (0.0..=120.0).contains(ratio));
+    ratio.ok_or_else(|| "write a ratio from 0 to 120, such as 35dB".to_owned())
+}
+
+/// `100KiB`, `1MiB` or bytes.
+fn parse_size(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("", 1)];
+    let sized =
+        units.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?.trim().parse::<usize>().ok()?, bytes)));
+    let size = sized.and_then(|(number, bytes)| number.checked_mul(*bytes));
+    size.ok_or_else(|| "write a size such as 100KiB, 1MiB or 65536".to_owned())
 }
 
 /// Parser of a layout's name.
@@ -94,6 +132,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
         (load::packed_with(&args.model, model, numeric, &Ranges::default(), layout)?, None)
     };
+    if let Some(report) = &report {
+        for warning in &report.warnings {
+            if args.strict {
+                return Err(Failure::of(&args.model, warning));
+            }
+            eprintln!("warning: {}: {warning}", args.model.display());
+        }
+    }
     // No file appears before all are written.
     let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
     if let (Some(file), Some(report)) = (&args.report, &report) {
@@ -114,9 +160,18 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(())
 }
 
+impl Args {
+    /// What the image must reach.
+    fn goal(&self) -> Goal {
+        let wide = self.keep.iter().filter(|(_, bits)| *bits == 16).map(|(layer, _)| layer.clone());
+        Goal { wide: wide.collect(), at_least: self.at_least, budget: self.budget }
+    }
+}
+
 /// A report as text and as JSON.
 struct ReportTexts {
     text: String,
+    warnings: Vec<String>,
     json: serde_json::Value,
 }
 
@@ -133,7 +188,7 @@ fn integers(
     };
     let seen = calibration.seen(model, &args.model)?;
     let rules = rules(&args.range, &seen)?;
-    let ranges = seen.ranges(&rules);
+    let ranges = calibration.choose(model, numeric, seen.ranges(&rules, model), &rules, &args.goal(), &args.model)?;
     let image = load::packed_with(&args.model, model, numeric, &ranges, layout)?;
     let float = load::packed(&args.model, model, Numeric::F32)?;
     let (integer, reference) = (image.model()?, float.model()?);
@@ -145,6 +200,6 @@ fn integers(
     let source = calibration.what.as_str();
     let (rules, comparison, decisions) = (&rules, &comparison, decisions.as_ref());
     let report = Report { source, seen: &seen, ranges: &ranges, rules, comparison, decisions };
-    let (text, json) = (report.text(), report.json());
-    Ok((image, ReportTexts { text, json }))
+    let (text, warnings, json) = (report.text(), report.warnings(), report.json());
+    Ok((image, ReportTexts { text, warnings, json }))
 }

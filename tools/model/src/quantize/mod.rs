@@ -7,12 +7,17 @@
 use tidegate::Numeric;
 use tidegate::front_end::FrontEndError;
 
+mod auto;
 pub mod byte;
 mod candidate;
+mod choose;
+mod covariance;
+mod distribution;
 mod kept;
 mod lstm;
 mod node;
 mod noise;
+mod operand;
 mod probe;
 mod ranges;
 mod report;
@@ -21,10 +26,11 @@ mod scales;
 mod seen;
 mod terms;
 
+pub use choose::{Goal, choose};
 pub use kept::{Kept, KeptWeight};
 pub use node::QuantizedNode;
 pub use noise::noise;
-pub use ranges::Ranges;
+pub use ranges::{Elements, Ranges};
 pub use report::{Decisions, Report};
 pub use scales::Scales;
 pub use seen::{RangeRule, RangeRules, RangesError, Seen};

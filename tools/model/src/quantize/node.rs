@@ -6,8 +6,8 @@ mod tables;
 use tidegate::internals::{
     activation::Activation,
     cell::{
-        CURVE, CellKind, CellSpec, IntegerSpec, Numbers, OTHER, Quantization, Reads, Role, Sizes, Storage, TensorSpec,
-        Unit,
+        CURVE, CellKind, CellSpec, IntegerSpec, Numbers, OTHER, Quantization, Reads, Role, SPLIT, Sizes, Storage,
+        TensorSpec, UNIT_SCALES, Unit, WIDE, is_split, is_wide,
     },
     curve::{BITS, Curve, LEAST_BITS, PREACT_BITS},
     image::{GROUP, factors_at},
@@ -17,8 +17,10 @@ use tidegate::internals::{
 use tidegate::{Layout, Numeric};
 
 use super::candidate::{self, weighed_bits};
+use super::covariance::Factor;
 use super::lstm::{LstmBits, candidate_reach, epsilon, sum_bits};
-use super::rows::{Part, Row, better, row};
+use super::operand::Values;
+use super::rows::{Operand, Part, Rounding, Row, Sum, better, row, split, wide};
 use super::terms::{Q15, activation, fraction_bits, has, most, param, quantization};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node, cols, image_rows};
@@ -42,6 +44,12 @@ const MOST_SUM: f64 = 2_147_483_647.0;
 /// Greatest range of a candidate whose scale is a power of two, at most 1; the rest is the margin above the observed
 /// range.
 const MOST_CANDIDATE: f32 = 31_000.0;
+
+/// The factor by which the expected squared error must shrink for each of two matrices to have sums of its own: 1.5 dB.
+const SPLIT_GAIN: f64 = 1.41;
+
+/// Margin above the greatest observed cell state of a unit that has a scale of its own.
+const UNIT_MARGIN: f32 = 4.0;
 
 /// The scale beyond which a mask value of 1 rounds to 0.
 const LEAST_MASK: f64 = 1.9;
@@ -80,6 +88,8 @@ struct Quantizer<'a> {
     model: &'a Canonical,
     ranges: &'a Ranges,
     numeric: Numeric,
+    /// Bits of the weights.
+    bits: u8,
     layout: Layout,
 }
 
@@ -153,6 +163,7 @@ impl QuantizedNode {
                 model,
                 ranges,
                 numeric,
+                bits: if integer.options >> WIDE & 1 == 1 { ranges.weight_bits(&node.name, numeric) } else { 8 },
                 layout,
             };
             quantizer.set_activations();
@@ -232,9 +243,30 @@ impl Quantizer<'_> {
         }
     }
 
-    /// Quantizes all rows, and sets the index of the finer part of each tensor.
+    /// Quantizes all rows, and sets the index of the finer part of each tensor. Each of two matrices has sums of its own
+    /// where this reduces the expected error enough.
     fn set_rows(&mut self) {
-        self.rows = self.integer.tensors.iter().map(|tensor| self.rows(tensor)).collect();
+        let all = |of: &Self| -> Vec<TensorRows> { of.integer.tensors.iter().map(|tensor| of.rows(tensor)).collect() };
+        if self.bits == 16 {
+            self.options |= 1 << WIDE;
+        }
+        self.rows = all(self);
+        let pairs = self.integer.tensors.iter().zip(&self.rows);
+        let mut pairs = pairs.filter(|(tensor, _)| matches!(tensor.storage, Storage::Rows { recurrent: Some(_), .. }));
+        let has_pairs = pairs.any(|(tensor, _)| tensor.presence.required(self.options));
+        if self.bits < 16 && has_pairs && self.integer.options >> SPLIT & 1 == 1 {
+            self.options |= 1 << SPLIT;
+            let split = all(self);
+            let loss = |rows: &[TensorRows]| -> f64 {
+                rows.iter().flatten().flat_map(|(rows, _)| rows).map(|row| row.loss).sum()
+            };
+            let count = |rows: &[TensorRows]| rows.iter().flatten().count();
+            if count(&split) > count(&self.rows) || loss(&self.rows) > SPLIT_GAIN * loss(&split) {
+                self.rows = split;
+            } else {
+                self.options &= !(1 << SPLIT);
+            }
+        }
         for (tensor, rows) in self.integer.tensors.iter().zip(&self.rows) {
             if let (Storage::Rows { recurrent: Some((_, number)), .. }, Some((_, first))) = (tensor.storage, rows) {
                 self.numbers[number] = *first as i32;
@@ -261,6 +293,9 @@ impl Quantizer<'_> {
         if self.node.params.get("cell_clip").is_some_and(|&clip| clip > 0.0) {
             self.options |= 1 << OTHER;
         }
+        if self.ranges.has_unit_scales(&self.node.name) && self.may_have_unit_scales() {
+            self.options |= 1 << UNIT_SCALES;
+        }
         self.set("cell_clip", cell_clip);
         self.set("projection_clip", projection_clip);
         self.set_norms(coarser);
@@ -269,6 +304,24 @@ impl Quantizer<'_> {
         // The greatest shift with which a factor fits: p · 2^(preact_bits - cell_bits + shift).
         let room = (f64::from(MAX) / most).log2().floor().clamp(-64.0, 64.0) as i32;
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
+    }
+
+    /// Whether the units of an LSTM may have scales of their own: nothing but the gates reads the cell state.
+    fn may_have_unit_scales(&self) -> bool {
+        let readers = ["peephole", "cell_norm", "output_norm", "gate_norm", "joint_norm"];
+        let keeps_unit = [1, 2].map(|index| Curve::of(activation(self.node, index)).is_some_and(Curve::keeps_unit));
+        keeps_unit == [false; 2] && !readers.iter().any(|option| has(self.node, option))
+    }
+
+    /// For each unit of an LSTM, the fraction bits of its cell state beyond those of the node, as its range permits.
+    fn cell_shifts(&self) -> Vec<i16> {
+        let most = (SHOWN_BITS - self.get("cell_bits")).min(self.get("candidate_shift"));
+        let peaks = self.ranges.elements(&format!("{}.cell_state", self.node.name)).map(|elements| &elements.peaks);
+        let shift = |unit: usize| {
+            let range = peaks.and_then(|peaks| peaks.get(unit)).map_or(f32::MAX, |peak| UNIT_MARGIN * peak);
+            (fraction_bits(range) - self.get("cell_bits")).clamp(0, most) as i16
+        };
+        (0..self.node.hidden_size).map(shift).collect()
     }
 
     /// Fraction bits of the input of an LSTM's output activation.
@@ -354,7 +407,10 @@ impl Quantizer<'_> {
             Storage::Rows { .. } => {
                 let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
                 let (rows, _) = self.rows[index].as_ref()?;
-                to_bytes(rows.chunks(4).map(row_block).collect::<Vec<_>>().as_flattened())
+                let first: Vec<Sum> = rows.iter().map(|row| row.sum).collect();
+                let second: Vec<Sum> = rows.iter().filter_map(|row| row.second).collect();
+                let blocks = first.chunks(4).chain(second.chunks(4)).map(row_block);
+                to_bytes(blocks.collect::<Vec<_>>().as_flattened())
             }
             Storage::Factors { shift, from, to } => {
                 let factor = self.unit(&from) / self.unit(&to) * f64::from(self.numbers[shift]).exp2();
@@ -365,6 +421,11 @@ impl Quantizer<'_> {
                 };
                 let integers = self.whole_blocks(tensor).into_iter().map(integer).collect::<Option<Vec<i16>>>()?;
                 integers.into_iter().flat_map(i16::to_le_bytes).collect()
+            }
+            Storage::Shifts => {
+                let mut shifts = self.cell_shifts();
+                shifts.resize(shifts.len().next_multiple_of(4), 0);
+                shifts.into_iter().flat_map(i16::to_le_bytes).collect()
             }
             Storage::Terms(to) => self.words(tensor, to, 1.0, MOST_TERM)?,
             Storage::Gains(to) => self.words(tensor, to, GAIN, MOST_GAIN)?,
@@ -404,8 +465,8 @@ impl Quantizer<'_> {
         Some(to_bytes(&words))
     }
 
-    /// The rows of a tensor with [`Storage::Rows`], and the index of the finer part: the one that loses less of the
-    /// weights.
+    /// The rows of a tensor with [`Storage::Rows`], and the index of the finer part: the one with which the expected error
+    /// of the sums is smaller.
     fn rows(&self, tensor: &TensorSpec) -> Option<(Vec<Row>, usize)> {
         let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
         if !tensor.presence.required(self.options) {
@@ -418,18 +479,94 @@ impl Quantizer<'_> {
             Some((self.image_rows(of), cols(self.node, self.spec, of), self.unit(&unit)))
         };
         let matrices = [Some(matrix(input)?), recurrent.and_then(|(index, _)| matrix(index))];
+        let bounded: Vec<bool> = to.iter().map(|unit| self.is_bounded(unit)).collect();
+        let values = [Some(input), recurrent.map(|(index, _)| index)].map(|index| {
+            // Of several gates, each has its own bound.
+            Some([false, true].map(|is_bounded| self.values(index?, is_bounded)))
+        });
+        let operand = |part: usize, index: usize, weights: &[f32]| {
+            let values =
+                values[part].as_ref().and_then(|values| values[usize::from(bounded[index % bounded.len()])].as_ref());
+            values.map_or_else(|| Operand::unknown(weights.len()), |values| values.row(weights))
+        };
+        let operands: Vec<[Operand; 2]> = (0..bias.len())
+            .map(|index| {
+                [0, 1].map(|part| match &matrices[part] {
+                    Some((weights, cols, _)) => operand(part, index, &weights[index * cols..][..*cols]),
+                    None => Operand::NONE,
+                })
+            })
+            .collect();
+        let factor = self.factor([Some(input), recurrent.map(|(index, _)| index)]);
         let with = |first: usize| -> Option<Vec<Row>> {
             let rows = bias.iter().enumerate().map(|(index, &bias)| {
                 let of = |at: usize| match &matrices[at] {
-                    Some((weights, cols, scale)) => Part { weights: &weights[index * cols..][..*cols], scale: *scale },
+                    Some((weights, cols, scale)) => Part {
+                        weights: &weights[index * cols..][..*cols],
+                        scale: *scale,
+                        operand: &operands[index][at],
+                    },
                     None => Part::NONE,
                 };
-                row([of(0), of(1)], first, f64::from(bias), self.unit(&to[index % to.len()]), self.numeric)
+                let (bias, to) = (f64::from(bias), self.unit(&to[index % to.len()]));
+                let parts = [of(0), of(1)];
+                let is_split = recurrent.is_some() && is_split(self.options);
+                let row = if is_split {
+                    split(parts, bias, to, self.numeric, is_wide(self.options))
+                } else if is_wide(self.options) {
+                    wide(parts[0], bias, to)
+                } else {
+                    row(parts, first, bias, to, self.numeric)
+                };
+                let first = (!is_split).then_some(first);
+                match &factor {
+                    Some((factor, covers)) => {
+                        let rounding = Rounding { factor, covers: *covers };
+                        Some(row?.compensated(parts, first, bias, to, self.numeric, rounding))
+                    }
+                    None => row,
+                }
             });
             rows.collect()
         };
-        let recurrent_first = recurrent.and_then(|_| with(1));
+        let recurrent_first = recurrent.filter(|_| !is_split(self.options)).and_then(|_| with(1));
         better([with(0), recurrent_first])
+    }
+
+    /// The factor of the covariance of the values that two matrices multiply, and which of the matrices it includes.
+    fn factor(&self, matrices: [Option<usize>; 2]) -> Option<(Factor, [bool; 2])> {
+        let covariance = self.ranges.covariance(&self.node.name)?;
+        let (input, output) = (self.node.input_size, self.node.output_size);
+        let range = |index: Option<usize>| {
+            let of = &self.integer.tensors[index?];
+            let Storage::Weights(unit) = of.storage else { return None };
+            let range = match unit {
+                Unit::Input => 0..input,
+                Unit::Output if !self.rules.gated.contains(&of.name) || has(self.node, "reset_after") => {
+                    input..input + output
+                }
+                _ => return None,
+            };
+            (range.len() == cols(self.node, self.spec, of)).then(|| (range, self.unit(&unit)))
+        };
+        let parts = matrices.map(range);
+        let covers = [parts[0].is_some(), parts[1].is_some()];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| covariance.factor(&parts)).flatten().map(|factor| (factor, covers))
+    }
+
+    /// The values that matrix `index` multiplies, as calibration observed them.
+    fn values(&self, index: usize, is_bounded: bool) -> Option<Values> {
+        let of = &self.integer.tensors[index];
+        let Storage::Weights(unit) = of.storage else { return None };
+        let cols = cols(self.node, self.spec, of);
+        Values::of((&unit, cols, self.unit(&unit)), is_bounded, self.node, self.model, self.ranges)
+    }
+
+    /// Whether sums of this unit are arguments of a bounded activation.
+    fn is_bounded(&self, unit: &Unit) -> bool {
+        let Unit::Before { activation: index, .. } = unit else { return false };
+        Curve::of(activation(self.node, *index)).is_some_and(Curve::is_bounded)
     }
 
     /// The weights of a matrix in the order of the layout.
@@ -438,11 +575,22 @@ impl Quantizer<'_> {
         let (rows, part) = rows_of(self.integer, &self.rows, index)?;
         let cols = rows.first()?.weights[part].len();
         let bytes = self.layout.block_bytes(self.numeric, cols)?;
-        Some(rows.chunks(4).flat_map(|rows| self.block(rows, part, cols, bytes)).collect())
+        let plane = |weights: fn(&Row, usize) -> &[i8]| {
+            rows.chunks(4).flat_map(move |rows| self.block(rows, part, weights, (cols, bytes)))
+        };
+        let coarse = plane(|row, part| &row.weights[part]);
+        let fine = is_wide(self.options).then(|| plane(|row, part| &row.fine[part]));
+        Some(coarse.chain(fine.into_iter().flatten()).collect())
     }
 
-    /// A block of four rows; the last one may hold fewer.
-    fn block(&self, rows: &[Row], part: usize, cols: usize, bytes: usize) -> Vec<u8> {
+    /// A block of four rows; the last one may hold fewer. `weights` selects the plane of a row.
+    fn block(
+        &self,
+        rows: &[Row],
+        part: usize,
+        weights: fn(&Row, usize) -> &[i8],
+        (cols, bytes): (usize, usize),
+    ) -> Vec<u8> {
         let (numeric, layout, nibbles) = (self.numeric, self.layout, self.numeric == Numeric::I4x16);
         let mut block = vec![0; bytes];
         for (at, col) in
@@ -450,7 +598,7 @@ impl Quantizer<'_> {
         {
             let row = rows.get(at);
             let factor = row.and_then(|row| row.factors[part].get(col / GROUP)).copied().unwrap_or(1);
-            let weight = row.and_then(|row| row.weights[part].get(col)).copied().unwrap_or(0);
+            let weight = row.and_then(|row| weights(row, part).get(col)).copied().unwrap_or(0);
             let place = layout.place(numeric, at, col);
             if nibbles {
                 block[factors_at(bytes, col / GROUP) + at] = factor.cast_unsigned();
@@ -496,7 +644,7 @@ pub(super) fn to_bytes(words: &[i32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn row_block(rows: &[Row]) -> RowBlock {
+fn row_block(rows: &[Sum]) -> RowBlock {
     let (mut block, mut shifts) = ([0; 9], [0; 4]);
     for (at, row) in rows.iter().enumerate() {
         block[at] = row.start;

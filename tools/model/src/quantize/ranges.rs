@@ -1,19 +1,89 @@
-//! The ranges of a model's values.
+//! The ranges of a model's values, and the distributions of their elements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The range of every value and state, by `<value>` or `<node>.<state>`.
+use tidegate::Numeric;
+
+use super::covariance::Covariance;
+use super::distribution::Element;
+
+/// The range of every value and state, by `<value>` or `<node>.<state>`, and the elements of the values that were
+/// observed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ranges(BTreeMap<String, f32>);
+pub struct Ranges {
+    ranges: BTreeMap<String, f32>,
+    elements: BTreeMap<String, Elements>,
+    covariances: BTreeMap<String, Covariance>,
+    wide: BTreeSet<String>,
+    unit_scales: BTreeSet<String>,
+}
+
+/// The elements of a value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Elements {
+    /// The distribution of each element.
+    pub distributions: Vec<Element>,
+    /// The greatest magnitude of each element.
+    pub peaks: Vec<f32>,
+}
 
 impl Ranges {
     /// Creates ranges from the names of values and states.
     pub fn new(ranges: impl IntoIterator<Item = (String, f32)>) -> Self {
-        Self(ranges.into_iter().collect())
+        Self { ranges: ranges.into_iter().collect(), ..Self::default() }
+    }
+
+    /// These ranges with the distributions of values. With them, the scales of weights minimize the expected error of sums.
+    pub fn with_elements(self, elements: impl IntoIterator<Item = (String, Elements)>) -> Self {
+        Self { elements: elements.into_iter().collect(), ..self }
+    }
+
+    /// These ranges with the covariances of the values that nodes multiply.
+    pub(super) fn with_covariances(self, covariances: BTreeMap<String, Covariance>) -> Self {
+        Self { covariances, ..self }
+    }
+
+    /// The covariance of a node's input and previous output; `None` if it was not observed.
+    pub(super) fn covariance(&self, node: &str) -> Option<&Covariance> {
+        self.covariances.get(node)
+    }
+
+    /// Sets the range of a value.
+    pub fn set(&mut self, name: &str, range: f32) {
+        self.ranges.insert(name.to_owned(), range);
+    }
+
+    /// Gives weights of 16 bits to the nodes of these names.
+    pub fn add_wide(&mut self, nodes: impl IntoIterator<Item = String>) {
+        self.wide.extend(nodes);
+    }
+
+    /// Gives each unit of the LSTMs of these names a scale of its cell state.
+    pub fn add_unit_scales(&mut self, nodes: impl IntoIterator<Item = String>) {
+        self.unit_scales.extend(nodes);
+    }
+
+    /// Whether each unit of an LSTM has a scale of its own.
+    pub fn has_unit_scales(&self, node: &str) -> bool {
+        self.unit_scales.contains(node)
+    }
+
+    /// Bits of a node's weights in this numeric.
+    pub fn weight_bits(&self, node: &str, numeric: Numeric) -> u8 {
+        match numeric {
+            _ if self.wide.contains(node) => 16,
+            Numeric::I4x16 => 4,
+            _ => 8,
+        }
     }
 
     /// The range of a value, or of a node's state such as `lstm.cell_state`; 0 if unknown.
     pub fn of(&self, name: &str) -> f32 {
-        self.0.get(name).copied().unwrap_or(0.0)
+        self.ranges.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// The elements of a value or state; `None` if it was not observed.
+    pub fn elements(&self, name: &str) -> Option<&Elements> {
+        self.elements.get(name)
     }
 }

@@ -6,6 +6,13 @@ use serde_json::{Value, json};
 use super::{RangeRules, Ranges, Seen};
 use crate::compare::{Comparison, Difference};
 
+/// Signal-to-noise ratio at the output below which a report warns.
+const LEAST_SNR_DB: f64 = 30.0;
+/// Share of changed decisions above which a report warns.
+const MOST_CHANGED: f64 = 0.01;
+/// Share of saturated values above which saturation counts as the cause of an error.
+const MOST_SATURATED: f64 = 0.001;
+
 /// Labeled clips that both the `f32` and the integer model classified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
@@ -39,10 +46,11 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// One line for each value: inputs, layers, cell states, candidates that are not visible in any value, and the output; then the
-    /// decisions.
+    /// One line for each value: inputs, layers, cell states, candidates that are not visible in any value, and the output;
+    /// then the decisions and the verdict.
     pub fn text(&self) -> String {
         let mut text = format!("ranges from {}; integers against f32 over the same:\n", self.source);
+        text += &format!("  {:<6} {:<24} {:<36} {}\n", "value", "name", "range", "saturated, signal-to-noise ratio");
         let Comparison { inputs, layers, states, output, .. } = self.comparison;
         let range = |name: &str| format!("range {:.4} by {}", self.ranges.of(name), self.rules.of(name));
         for (what, values) in [("input", inputs), ("layer", layers), ("state", states)] {
@@ -57,11 +65,62 @@ impl Report<'_> {
             let share = 100.0 * beyond as f64 / values.max(1) as f64;
             text += &format!("  inside {name:<24} {range:<36} {share:.4} % beyond it in f32\n");
         }
-        text += &format!("  output {:<24} {:<36} {}\n", "", "", outcome(output));
         if let Some(decisions) = self.decisions {
             text += &decisions.text();
         }
+        let weakest = self.weakest().map_or_else(String::new, |weakest| {
+            format!("; most of the error is from {} ({})", weakest.name, weakest.ratio())
+        });
+        text += &format!("output {}{weakest}\n", output.ratio());
         text
+    }
+
+    /// The layer that adds most noise in proportion to its signal.
+    fn weakest(&self) -> Option<&Difference> {
+        let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
+        let mut before = self.comparison.inputs.iter().map(noise).fold(0.0, f64::max);
+        let mut most: Option<(f64, &Difference)> = None;
+        for layer in &self.comparison.layers {
+            let added = noise(layer) - before;
+            if added > most.map_or(0.0, |(most, _)| most) {
+                most = Some((added, layer));
+            }
+            before = noise(layer);
+        }
+        most.map(|(_, layer)| layer)
+    }
+
+    /// What a user should know before using the image: a sentence each, with the layer at fault and a remedy. Empty for a
+    /// good image.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let output = &self.comparison.output;
+        if output.noise > 0.0 && !(output.snr_db() >= LEAST_SNR_DB) {
+            let weakest = self.weakest().map_or_else(String::new, |layer| {
+                let states = self.comparison.states.iter().filter(|state| state.name.starts_with(&layer.name));
+                let saturated = states.chain([layer]).map(Difference::saturation).fold(0.0, f64::max);
+                let (why, remedy) = if saturated > MOST_SATURATED {
+                    let share = 100.0 * saturated;
+                    (
+                        format!("{share:.2} % of its values saturate"),
+                        "calibrate with data like that of the device".to_owned(),
+                    )
+                } else {
+                    ("its weights are rounded".to_owned(), format!("try --keep {}=16 or --at-least 30dB", layer.name))
+                };
+                format!("; most of the error is from the layer {:?}, because {why}: {remedy}", layer.name)
+            });
+            warnings.push(format!("the output is only {} from that of f32{weakest}", output.ratio()));
+        }
+        if let Some(Decisions { clips, same, what, .. }) = self.decisions
+            && (clips - same) as f64 > MOST_CHANGED * *clips as f64
+        {
+            let changed = clips - same;
+            warnings.push(format!(
+                "{changed} of {clips} decisions of {what} differ from those of f32: try --at-least 40dB or more calibration data"
+            ));
+        }
+        warnings
     }
 
     /// The report as JSON, with all its numbers.
@@ -91,6 +150,7 @@ impl Report<'_> {
         json!({
             "ranges_from": self.source, "steps": steps, "inputs": all(inputs), "layers": all(layers),
             "states": all(states), "candidates": candidates, "output": errors(output), "decisions": decisions,
+            "weakest": self.weakest().map(|weakest| weakest.name.as_str()), "warnings": self.warnings(),
         })
     }
 }

@@ -8,8 +8,10 @@ use std::str::FromStr;
 use tidegate::internals::quant::MAX;
 use tidegate::{Model, Numeric, State, Values};
 
-use super::Ranges;
+use super::covariance::Covariance;
+use super::distribution::Element;
 use super::probe::{Probe, Probing};
+use super::{Elements, Ranges, auto};
 use crate::buffer::ImageBuffer;
 use crate::canonical::{Canonical, Schedule};
 use crate::pack::{PackError, pack};
@@ -34,8 +36,11 @@ pub enum RangesError {
 /// Rule that derives the range of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum RangeRule {
-    /// The whole observed range.
+    /// The whole observed range, with a margin for other values, as wide as rounding to 16 bits permits. Values that are
+    /// too far for that are clipped where this reduces the error of the sums that read the value.
     #[default]
+    Auto,
+    /// The whole observed range.
     MinMax,
     /// The range that covers this percentage of the observed magnitudes.
     Percentile(f64),
@@ -51,6 +56,7 @@ impl RangeRule {
 impl fmt::Display for RangeRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Auto => f.write_str("auto"),
             Self::MinMax => f.write_str("minmax"),
             Self::Percentile(percent) => write!(f, "percentile={percent}"),
             Self::Mse => f.write_str("mse"),
@@ -65,12 +71,13 @@ impl FromStr for RangeRule {
         let percent =
             || text.strip_prefix("percentile=")?.parse().ok().filter(|percent| (1.0..=100.0).contains(percent));
         match text {
+            "auto" => Ok(Self::Auto),
             "minmax" => Ok(Self::MinMax),
             "mse" => Ok(Self::Mse),
             "percentile" => Ok(Self::Percentile(Self::USUAL_PERCENTILE)),
-            _ => {
-                percent().map(Self::Percentile).ok_or("write minmax, mse, or percentile=P with P from 1 to 100".into())
-            }
+            _ => percent()
+                .map(Self::Percentile)
+                .ok_or("write auto, minmax, mse, or percentile=P with P from 1 to 100".into()),
         }
     }
 }
@@ -91,17 +98,25 @@ impl RangeRules {
     }
 }
 
-/// Histogram of one value's magnitudes, with a resolution of one part in 128.
+/// Histogram of one value's magnitudes, with a resolution of one part in 128, and its elements.
 #[derive(Clone, Debug, Default)]
 struct Magnitudes {
     most: f32,
     count: u64,
+    elements: Elements,
     /// The upper 16 bits of the `f32`, in order, and their counts.
     bins: Vec<(u16, u64)>,
 }
 
 impl Magnitudes {
     fn see(&mut self, values: &[f32]) {
+        let Elements { distributions, peaks } = &mut self.elements;
+        distributions.resize_with(values.len(), Element::default);
+        peaks.resize(values.len(), 0.0);
+        for ((element, peak), &value) in distributions.iter_mut().zip(peaks).zip(values) {
+            element.see(value);
+            *peak = peak.max(value.abs());
+        }
         for value in values {
             self.most = self.most.max(value.abs());
             let bin = (value.abs().to_bits() >> 16) as u16;
@@ -126,7 +141,7 @@ impl Magnitudes {
 
     fn range(&self, rule: RangeRule) -> f32 {
         match rule {
-            RangeRule::MinMax => self.most,
+            RangeRule::Auto | RangeRule::MinMax => self.most,
             RangeRule::Percentile(percent) => self.percentile(percent),
             RangeRule::Mse => self.least_error(),
         }
@@ -161,6 +176,8 @@ impl Magnitudes {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     values: BTreeMap<String, Magnitudes>,
+    /// The covariance of each node's input and previous output, if the node multiplies them.
+    covariances: BTreeMap<String, Covariance>,
     /// Names of the candidates that are not visible in any value.
     candidates: Vec<String>,
 }
@@ -177,7 +194,10 @@ impl Seen {
         let image = ImageBuffer::new(&pack(model, Numeric::F32)?);
         let loaded = image.model().map_err(RangesError::Image)?;
         let probes = Probe::all(model)?;
-        let mut seen = Self { candidates: probes.iter().map(Probe::name).collect(), ..Self::default() };
+        let nodes = &model.architecture.nodes;
+        let covariances = nodes.iter().filter_map(|node| Some((node.name.clone(), auto::covariance(node, model)?)));
+        let candidates = probes.iter().map(Probe::name).collect();
+        let mut seen = Self { candidates, covariances: covariances.collect(), ..Self::default() };
         for sequence in sequences {
             let probing = Probing::start(&probes).map_err(RangesError::Image)?;
             seen.run(&loaded.endless(), model, probing, sequence)?;
@@ -210,10 +230,17 @@ impl Seen {
         self.values.get(name).map_or((0, 0), |magnitudes| (magnitudes.count, magnitudes.beyond(range)))
     }
 
-    /// The ranges that follow from the rules.
-    pub fn ranges(&self, rules: &RangeRules) -> Ranges {
-        let range = |(name, magnitudes): (&String, &Magnitudes)| (name.clone(), magnitudes.range(rules.of(name)));
-        Ranges::new(self.values.iter().map(range))
+    /// The ranges of a model's values that follow from the rules.
+    pub fn ranges(&self, rules: &RangeRules, model: &Canonical) -> Ranges {
+        let range = |(name, magnitudes): (&String, &Magnitudes)| {
+            let range = match rules.of(name) {
+                RangeRule::Auto => auto::range(name, magnitudes.most, &magnitudes.elements, model),
+                rule => magnitudes.range(rule),
+            };
+            (name.clone(), range)
+        };
+        let elements = self.values.iter().map(|(name, magnitudes)| (name.clone(), magnitudes.elements.clone()));
+        Ranges::new(self.values.iter().map(range)).with_elements(elements).with_covariances(self.covariances.clone())
     }
 
     fn see(&mut self, name: &str, values: &[f32]) {
@@ -242,6 +269,7 @@ impl Seen {
             .flat_map(|(node, of)| node.spec().states.iter().map(|part| (of.name.as_str(), part.name)))
             .map(|(node, part)| (format!("{node}.{part}"), node, part))
             .collect();
+        let mut values: BTreeMap<&str, Vec<f32>> = BTreeMap::new();
         for step in 0..steps {
             // A state that is reset for each window needs only the range of one window.
             if let Schedule::Windows { frames, .. } = architecture.schedule
@@ -249,20 +277,31 @@ impl Seen {
             {
                 state.reset();
                 probing.reset();
+                values.clear();
             }
             let rows = runner::rows(inputs, &sizes, step);
             for (input, row) in architecture.inputs.iter().zip(&rows) {
                 self.see(&input.name, row);
                 probing.value(&input.name, row);
+                values.insert(&input.name, row.to_vec());
             }
             let mut probed = Ok(());
             let mut out: Vec<&mut [f32]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+            let all = &mut values;
             let seen = model.step_observed(&mut state, &mut scratch, &rows, &mut out, |node, values| {
                 if let (Values::F32(values), Ok(())) = (values, probed) {
-                    let name = &architecture.nodes[node].name;
+                    let of = &architecture.nodes[node];
+                    let name = of.name.as_str();
+                    if let Some(covariance) = self.covariances.get_mut(name) {
+                        let read = of.inputs.iter().filter_map(|input| all.get(input.as_str())).flatten();
+                        // The output of the previous step; zeros in the first one.
+                        let before = all.get(name).into_iter().flatten().chain(std::iter::repeat(&0.0));
+                        covariance.see(read.chain(before.take(of.output_size)).copied());
+                    }
                     self.see(name, values);
                     probing.value(name, values);
                     probed = probing.given(node, values, |name, candidates| self.see(name, candidates));
+                    all.insert(name, values.to_vec());
                 }
             });
             let _ = seen.and_then(|step| probed.map(|()| step)).map_err(runner::RunError::from)?;
@@ -283,7 +322,7 @@ impl Ranges {
         model: &Canonical,
         sequences: impl IntoIterator<Item = &'s [&'s [f32]]>,
     ) -> Result<Self, RangesError> {
-        Ok(Seen::measure(model, sequences)?.ranges(&RangeRules::default()))
+        Ok(Seen::measure(model, sequences)?.ranges(&RangeRules::default(), model))
     }
 }
 
@@ -318,7 +357,7 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_they_are_written() {
-        for text in ["minmax", "mse", "percentile=99.9", "percentile=100"] {
+        for text in ["auto", "minmax", "mse", "percentile=99.9", "percentile=100"] {
             assert_eq!(text.parse::<RangeRule>().unwrap().to_string(), text);
         }
         assert_eq!("percentile".parse(), Ok(RangeRule::Percentile(99.99)));

@@ -28,16 +28,16 @@ pub fn update<K: Kernel>(
         let Some(more) = more.get_mut(..node.hidden_size) else { return };
         joint_norm::<K>(node, x, hidden, sums, more);
     } else {
-        gather(units::<K>(node, x, hidden), sums);
+        gather(units::<K, true>(node, x, hidden), sums);
     }
     let mix = Mix::new(node);
     let mut factors = peepholes(node);
     for ([i, f, g, _], c) in sums.iter_mut().zip(cell.iter_mut()) {
-        let kept = mix.new_cell([*i, *f, *g], factors.next(), *c);
+        let kept = mix.new_cell([*i, *f, *g], factors.next(), *c, 0);
         if node.has(CELL_NORM) {
             *i = kept;
         } else {
-            *c = mix.clipped(from_q15(kept));
+            *c = mix.clipped(from_q15(kept), 0);
         }
     }
     let cell_bits = node.number(number::CELL_BITS);
@@ -46,7 +46,7 @@ pub fn update<K: Kernel>(
         for ((c, &[kept, ..]), affine) in
             cell.iter_mut().zip(sums.iter()).zip(affine(node, tensor::CELL_GAIN, tensor::CELL_BIAS))
         {
-            *c = mix.clipped(scaled(&moments, kept, affine));
+            *c = mix.clipped(scaled(&moments, kept, affine), 0);
         }
     }
     let mut factors = peepholes(node);
@@ -59,7 +59,7 @@ pub fn update<K: Kernel>(
         }
     } else {
         for (m, (&c, &[.., o])) in m.iter_mut().zip(cell.iter().zip(sums.iter())) {
-            *m = mix.memory(o, factors.next(), c, mix.activated(c));
+            *m = mix.memory(o, factors.next(), c, mix.activated(c, 0));
         }
     }
 }
@@ -68,7 +68,7 @@ pub fn update<K: Kernel>(
 fn gate_norm<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], sums: &mut [[i32; 4]]) {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
     let pair = PairTensors { rows: tensor::GATE_SUM_ROWS, ..tensor::PAIR };
-    gather(Pair::<K>::new(node, pair, number::RECURRENT_FIRST, rows, x, hidden), sums);
+    gather(Pair::<K>::new::<true>(node, pair, number::RECURRENT_FIRST, rows, x, hidden), sums);
     let epsilon = epsilon(node, node.number(number::SUM_BITS));
     let moments = [
         Moments::of(sums.iter().map(|&[i, ..]| i), epsilon),
@@ -94,7 +94,7 @@ fn joint_norm<K: Kernel>(
     from_hidden: &mut [[i32; 4]],
 ) {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
-    let single = |matrix, of, by| Single::<K>::new(node, matrix, of, rows, by);
+    let single = |matrix, of, by| Single::<K>::new::<true>(node, matrix, of, rows, by);
     gather(single(tensor::PAIR.input, tensor::INPUT_SUM_ROWS, x), sums);
     gather(single(tensor::PAIR.recurrent, tensor::RECURRENT_SUM_ROWS, hidden), from_hidden);
     let moments = |sums: &[[i32; 4]], bits: usize| {

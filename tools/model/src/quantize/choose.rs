@@ -1,0 +1,162 @@
+//! Choices that no formula makes well: each is tried on calibration data, and kept if the output comes nearer to that of
+//! `f32`.
+
+use std::collections::BTreeSet;
+
+use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
+use tidegate::{Layout, Numeric};
+
+use super::{RangeRule, RangeRules, Ranges, RangesError};
+use crate::buffer::ImageBuffer;
+use crate::canonical::Canonical;
+use crate::compare::Comparison;
+use crate::pack::{pack, pack_with};
+
+/// Decibels that a choice must gain at the output.
+const LEAST_GAIN: f64 = 1.0;
+/// Number of steps of the calibration that trials use.
+const STEPS: usize = 3000;
+/// Divisors of the range of an input that are tried, as powers of two.
+const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
+
+/// What an image must reach, and what it may take.
+#[derive(Clone, Debug, Default)]
+pub struct Goal {
+    /// Layers whose weights have 16 bits.
+    pub wide: BTreeSet<String>,
+    /// Decibels at the output. Layers get weights of 16 bits until it is reached.
+    pub at_least: Option<f64>,
+    /// Bytes of the image. Layers get weights of 16 bits, those that gain most first, while they fit.
+    pub budget: Option<usize>,
+}
+
+/// The quality and the size of an image.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    snr_db: f64,
+    bytes: usize,
+}
+
+/// Tries choices for one model.
+struct Trials<'a> {
+    model: &'a Canonical,
+    numeric: Numeric,
+    reference: ImageBuffer,
+    /// For each sequence and each input, `[steps, size]`.
+    sequences: Vec<Vec<&'a [f32]>>,
+}
+
+impl<'a> Trials<'a> {
+    fn new(model: &'a Canonical, numeric: Numeric, sequences: &'a [Vec<Vec<f32>>]) -> Result<Self, RangesError> {
+        let reference = ImageBuffer::new(&pack(model, Numeric::F32)?);
+        let (mut left, mut used) = (STEPS, Vec::new());
+        for inputs in sequences {
+            let sizes = model.architecture.inputs.iter().map(|input| input.size);
+            let cut = inputs.iter().zip(sizes).map(|(input, size)| &input[..input.len().min(left * size)]);
+            let cut: Vec<&[f32]> = cut.collect();
+            let size = model.architecture.inputs.first().map_or(1, |input| input.size.max(1));
+            left = left.saturating_sub(cut.first().map_or(0, |input| input.len() / size));
+            used.push(cut);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(Self { model, numeric, reference, sequences: used })
+    }
+
+    fn of(&self, ranges: &Ranges) -> Result<Outcome, RangesError> {
+        let bytes = pack_with(self.model, self.numeric, ranges, Layout::Portable)?;
+        let image = ImageBuffer::new(&bytes);
+        let (image, reference) = (image.model(), self.reference.model());
+        let (image, reference) = (image.map_err(RangesError::Image)?, reference.map_err(RangesError::Image)?);
+        let mut comparison = Comparison::new(&image, &reference);
+        for inputs in &self.sequences {
+            comparison.run(&image, &reference, inputs, |_| ())?;
+        }
+        // Without noise the ratio is infinite.
+        Ok(Outcome { snr_db: comparison.output.snr_db().min(200.0), bytes: bytes.len() })
+    }
+}
+
+/// Improves ranges by what calibration data show: scales of the cell state for each unit, narrower ranges of inputs, and
+/// weights of 16 bits where the goal asks for them. Values with a rule other than [`RangeRule::Auto`] keep their range.
+///
+/// # Errors
+/// If a trial cannot be packed or run.
+pub fn choose(
+    model: &Canonical,
+    numeric: Numeric,
+    mut ranges: Ranges,
+    rules: &RangeRules,
+    sequences: &[Vec<Vec<f32>>],
+    goal: &Goal,
+) -> Result<Ranges, RangesError> {
+    ranges.add_wide(goal.wide.iter().cloned());
+    let trials = Trials::new(model, numeric, sequences)?;
+    let Ok(mut best) = trials.of(&ranges) else {
+        // The caller reports why the model cannot be packed.
+        return Ok(ranges);
+    };
+    let mut attempt = |ranges: &mut Ranges, changed: Ranges| -> bool {
+        let better = trials.of(&changed).ok().filter(|outcome| outcome.snr_db >= best.snr_db + LEAST_GAIN);
+        if let Some(outcome) = better {
+            best = outcome;
+            *ranges = changed;
+        }
+        better.is_some()
+    };
+    for node in &model.architecture.nodes {
+        if takes(node.cell.as_str(), UNIT_SCALES) {
+            let mut changed = ranges.clone();
+            // Units with scales of their own leave room for a greater margin.
+            let cell_state = format!("{}.cell_state", node.name);
+            if rules.of(&cell_state) == RangeRule::Auto {
+                changed.set(&cell_state, 2.0 * ranges.of(&cell_state));
+            }
+            changed.add_unit_scales([node.name.clone()]);
+            attempt(&mut ranges, changed);
+        }
+    }
+    if model.architecture.front_end.is_none() {
+        for input in model.architecture.inputs.iter().filter(|input| rules.of(&input.name) == RangeRule::Auto) {
+            let whole = ranges.of(&input.name);
+            for power in NARROWER {
+                let mut changed = ranges.clone();
+                changed.set(&input.name, whole * 2.0_f32.powi(-power));
+                if !attempt(&mut ranges, changed) {
+                    break;
+                }
+            }
+        }
+    }
+    widen(&trials, &mut ranges, best, goal);
+    Ok(ranges)
+}
+
+/// Gives weights of 16 bits to the layers that gain most for each byte, until the goal is reached.
+fn widen(trials: &Trials<'_>, ranges: &mut Ranges, mut best: Outcome, goal: &Goal) {
+    let wanted = match (goal.at_least, goal.budget) {
+        (None, None) => return,
+        (at_least, _) => at_least.unwrap_or(f64::INFINITY),
+    };
+    let budget = goal.budget.unwrap_or(usize::MAX);
+    let layers = || trials.model.architecture.nodes.iter().filter(|node| takes(node.cell.as_str(), WIDE));
+    while best.snr_db < wanted {
+        let narrow = layers().filter(|node| ranges.weight_bits(&node.name, trials.numeric) < 16);
+        let tried = narrow.filter_map(|node| {
+            let mut changed = ranges.clone();
+            changed.add_wide([node.name.clone()]);
+            let outcome = trials.of(&changed).ok().filter(|outcome| outcome.bytes <= budget)?;
+            let gain = (outcome.snr_db - best.snr_db) / outcome.bytes.saturating_sub(best.bytes).max(1) as f64;
+            Some((gain, outcome, changed))
+        });
+        let Some((_, outcome, changed)) = tried.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        (best, *ranges) = (outcome, changed);
+    }
+}
+
+/// Whether the integer form of a cell has this option.
+fn takes(cell: &str, option: u32) -> bool {
+    let integer = CellKind::from_name(cell).and_then(CellKind::integer_spec);
+    integer.is_some_and(|integer| integer.options >> option & 1 == 1)
+}

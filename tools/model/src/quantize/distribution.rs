@@ -1,0 +1,70 @@
+//! The distribution of the elements of a value: a histogram of each element by octaves.
+
+/// Number of octaves, and the exponent of the lowest.
+const OCTAVES: usize = 48;
+const LOWEST: i32 = -24;
+
+/// The values of one element. Each octave of magnitudes has a count, a sum and a sum of squares.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Element([Octave; OCTAVES]);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Octave {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Default for Element {
+    fn default() -> Self {
+        Self([Octave::default(); OCTAVES])
+    }
+}
+
+impl Element {
+    /// Adds a value.
+    pub fn see(&mut self, value: f32) {
+        let exponent = (value.abs().to_bits() >> 23) as i32 - 127;
+        let octave = &mut self.0[(exponent - LOWEST).clamp(0, OCTAVES as i32 - 1) as usize];
+        octave.count += 1.0;
+        octave.sum += f64::from(value);
+        octave.squares += f64::from(value) * f64::from(value);
+    }
+
+    /// Adds the values of another element.
+    pub fn add(&mut self, other: &Self) {
+        for (octave, other) in self.0.iter_mut().zip(&other.0) {
+            octave.count += other.count;
+            octave.sum += other.sum;
+            octave.squares += other.squares;
+        }
+    }
+
+    /// The mean of the values up to `end`, and the mean square of all values, limited to `end`. Octaves are not divided.
+    pub fn moments(&self, end: f64) -> (f64, f64) {
+        let (mut below, mut beyond) = (Octave::default(), 0.0);
+        for octave in self.0.iter().filter(|octave| octave.count > 0.0) {
+            if octave.squares <= octave.count * end * end {
+                below.count += octave.count;
+                below.sum += octave.sum;
+                below.squares += octave.squares;
+            } else {
+                beyond += octave.count;
+            }
+        }
+        let beyond_squares = if beyond > 0.0 { beyond * end * end } else { 0.0 };
+        let square = (below.squares + beyond_squares) / (below.count + beyond).max(1.0);
+        (below.sum / below.count.max(1.0), square)
+    }
+
+    /// The mean square of what is clipped of the values at `range`, of values limited to `end`.
+    pub fn clipped(&self, range: f64, end: f64) -> f64 {
+        let count: f64 = self.0.iter().map(|octave| octave.count).sum();
+        let clipped = |octave: &&Octave| octave.squares > octave.count * range * range;
+        let beyond = |octave: &Octave| {
+            let magnitude = (octave.squares / octave.count).sqrt().min(end);
+            octave.count * (magnitude - range).max(0.0).powi(2)
+        };
+        self.0.iter().filter(|octave| octave.count > 0.0).filter(clipped).map(beyond).sum::<f64>() / count.max(1.0)
+    }
+}
