@@ -22,7 +22,7 @@ const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 const CALIBRATION: &str = include_str!("data/calibration.txt");
 /// For each numeric: by how many clips it may be worse than f32, and the percentage of decisions that must equal those
 /// of f32.
-const BARS: [(Numeric, usize, f64); 2] = [(Numeric::I8x16, 8, 97.0), (Numeric::I4x16, 50, 0.0)];
+const BARS: [(Numeric, usize, f64); 2] = [(Numeric::I8x16, 6, 97.0), (Numeric::I4x16, 30, 0.0)];
 
 struct Data {
     folder: PathBuf,

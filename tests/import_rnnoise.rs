@@ -407,8 +407,8 @@ fn hold_sequences(image: &AlignedBytes, features: &[f32]) {
     }
 }
 
-/// Calibrated on the first half of the frames and measured on all. Every backend gives the same bits. The weights use
-/// all eight bits already, and scales per row change them all; docs/rnnoise.md states the remaining accuracy.
+/// Calibrated on the first half of the frames and measured on all. Every backend gives the same bits.
+/// docs/rnnoise.md states the accuracy.
 #[test]
 fn in_integers_every_backend_has_the_same_bits() {
     let (features, expected) = recorded();

@@ -46,7 +46,7 @@ fn an_embedding_returns_the_row_of_the_nearest_index() {
 #[test]
 fn three_parts_are_blended_and_merged() {
     let mut rng = Rng::new(2);
-    for option in ["add", "multiply", "average", "maximum", "blend"] {
+    for option in ["add", "multiply", "average", "maximum", "blend", "norm"] {
         for size in [1, 3, 4, 17] {
             let mut merge = node("n", "merge", "in", [3 * size, size, size], &[]);
             merge.options.push(option.to_owned());

@@ -64,7 +64,7 @@ fn ranges(model: &Canonical) -> Ranges {
 }
 
 fn last(model: &Canonical, numeric: Numeric, ranges: &Ranges) -> Vec<f32> {
-    let image = ImageBuffer::new(&pack_with(model, numeric, ranges, Layout::Portable).unwrap());
+    let image = ImageBuffer::new(&pack_with(model, numeric, &ranges.nearest(), Layout::Portable).unwrap());
     let outputs = run(&image.model().unwrap(), &[&input()], None).unwrap().outputs;
     outputs[0].rchunks(5).next().unwrap().to_vec()
 }

@@ -24,6 +24,8 @@ mod import_rtneural;
 mod import_tflite;
 #[path = "../import_torch.rs"]
 mod import_torch;
+#[path = "../integer_calibration.rs"]
+mod integer_calibration;
 #[path = "../refusals.rs"]
 mod refusals;
 #[path = "../tf1_checkpoint.rs"]

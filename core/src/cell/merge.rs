@@ -8,6 +8,7 @@
 //! y = x_1 ⊙ x_2 ⊙ … ⊙ x_k                      multiply
 //! y = (x_1 + x_2 + … + x_k) / k                average
 //! y = max(x_1, x_2, …, x_k)                    maximum
+//! y = √(x_1² + x_2² + … + x_k²)                norm
 //! y = x_1 ⊙ x_3 + x_2 ⊙ (1 - x_3)              blend, of three parts
 //! ```
 //!
@@ -26,6 +27,7 @@
 //! | `average` | the mean |
 //! | `maximum` | the greatest |
 //! | `blend` | the third part is the share of the first; the rest is the second |
+//! | `norm` | the magnitude, such as that of a complex number's two parts |
 //!
 //! # Known as
 //!
@@ -41,19 +43,20 @@ pub mod integer;
 use super::prelude::*;
 use crate::element::greater;
 
-const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend"];
+const OPTIONS: &[&str] = &["add", "multiply", "average", "maximum", "blend", "norm"];
 const ADD: u32 = option(OPTIONS, "add");
 const MULTIPLY: u32 = option(OPTIONS, "multiply");
 const AVERAGE: u32 = option(OPTIONS, "average");
 const MAXIMUM: u32 = option(OPTIONS, "maximum");
 const BLEND: u32 = option(OPTIONS, "blend");
+const NORM: u32 = option(OPTIONS, "norm");
 
 pub(super) const SPEC: CellSpec = CellSpec {
     name: "merge",
     rules: &[
         RECURRENT,
         Rule::Multiple(Dim::Input, Dim::Output),
-        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND], least: 0 },
+        Rule::OneOf { options: &[ADD, MULTIPLY, AVERAGE, MAXIMUM, BLEND, NORM], least: 0 },
         Rule::Equal(Dim::When(BLEND, &Dim::Input), Dim::When(BLEND, &Dim::Product(&[Dim::Const(3), Dim::Output]))),
     ],
     options: OPTIONS,
@@ -85,6 +88,9 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
     }
     let merge: fn(f32, f32) -> f32 = if node.has(MULTIPLY) {
         |y, part| y * part
+    } else if node.has(NORM) {
+        y.iter_mut().for_each(|y| *y *= *y);
+        |y, part| y + part * part
     } else if node.has(MAXIMUM) {
         greater
     } else {
@@ -101,6 +107,10 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_>) {
     if node.has(AVERAGE) {
         for y in y {
             *y /= parts;
+        }
+    } else if node.has(NORM) {
+        for y in y {
+            *y = Activation::Sqrt.apply(*y);
         }
     }
 }

@@ -20,8 +20,6 @@ pub struct Quantization {
     pub summed: Option<u32>,
     /// The numbers that only this kind has.
     pub numbers: Numbers,
-    /// Matrices that multiply the output times a gate, without the option `reset_after`.
-    pub gated: &'static [&'static str],
     /// Params that may not exceed a limit in integers.
     pub limits: &'static [(&'static str, f32)],
 }
@@ -36,7 +34,6 @@ impl Quantization {
         candidate: None,
         summed: None,
         numbers: Numbers::Common,
-        gated: &[],
         limits: &[],
     };
 

@@ -1,5 +1,5 @@
 //! Merges parts of equal length: their sum or, by option, their product (the first by the second, and so on), mean,
-//! maximum, or the blend a t + b (1 - t) of three parts a, b, t.
+//! maximum, magnitude, or the blend a t + b (1 - t) of three parts a, b, t.
 
 use super::sums::{mean, sum};
 use super::{Bounded, Cell};
@@ -13,6 +13,9 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
         if cell.has("blend") {
             let &[a, b, t] = parts.as_slice() else { panic!("a blend has three parts, not {}", parts.len()) };
             a.times(t).plus(b.times(t.one_minus()))
+        } else if cell.has("norm") {
+            let squares: Vec<Bounded> = parts.iter().map(|&part| part.times(part)).collect();
+            sum(&squares).sqrt()
         } else if cell.has("multiply") {
             fold(Bounded::times)
         } else if cell.has("maximum") {
@@ -45,5 +48,6 @@ mod tests {
         assert_eq!(merged(r#""average""#), [12.25 / 3.0, 3.0]);
         assert_eq!(merged(r#""maximum""#), [8.0, 6.0]);
         assert_eq!(merged(r#""blend""#), [5.0, 2.0]);
+        assert_eq!(merged(r#""norm""#), [80.0625_f64.sqrt(), 41.0_f64.sqrt()]);
     }
 }

@@ -250,7 +250,7 @@ impl Variant {
             }
             CellKind::Activation => vec![Self::new(kind, &[]).fit(Fit::elementwise)],
             CellKind::Merge => {
-                let options = [&[][..], &["add"], &["multiply"], &["average"], &["maximum"]];
+                let options = [&[][..], &["add"], &["multiply"], &["average"], &["maximum"], &["norm"]];
                 options.map(|options| Self::new(kind, options).fit(Fit::part)).to_vec()
             }
             CellKind::Identity => vec![Self::new(kind, &[]).fit(Fit::elementwise)],

@@ -84,7 +84,9 @@ impl TwinNode {
                 let share = whole(scaled[2]).clamp(0, ONE);
                 return from_q15(within(value(0) * share + value(1) * (ONE - share)));
             }
-            let sum = if self.has("maximum") {
+            let sum = if self.has("norm") {
+                scaled.iter().map(|part| part * part).sum::<i64>().isqrt()
+            } else if self.has("maximum") {
                 *scaled.iter().max().expect("there is a part")
             } else if self.has("multiply") && parts.len() > 1 {
                 let (last, rest) = parts.split_last().expect("there is a part");

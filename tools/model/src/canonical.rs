@@ -5,6 +5,7 @@
 mod file;
 mod front_end;
 mod rows;
+mod simplify;
 mod validate;
 
 use std::collections::BTreeMap;

@@ -171,7 +171,8 @@ pub fn canonical(path: &Path, settings: &Settings) -> Result<Loaded, LoadError> 
         ImportError::Io(error) => DataError::io(path, "read", error).into(),
         source => LoadError::Import { path: path.to_owned(), source },
     })?;
-    let Imported { mut model, notes } = imported;
+    let Imported { model, notes } = imported;
+    let mut model = model.with_magnitudes();
     let labels_from = apply_labels(path, settings, &mut model)?;
     let architecture = &mut model.architecture;
     if let Some(file) = &settings.front_end {

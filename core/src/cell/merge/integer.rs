@@ -7,12 +7,13 @@
 //! y = (r_1 + r_2 + … + r_k + 2^7) >> 8                 add, without an option, and average: m_k includes 1 / k of the mean
 //! y = (max(r_1, r_2, …, r_k) + 2^7) >> 8               maximum
 //! y = (mulh(p x_k · 2, m_1) + 2^7) >> 8                multiply: p is x_1, (p x_2) / 2^15, …, up to x_(k - 1)
+//! y = (⌊√(r_1² + r_2² + … + r_k²)⌋ + 2^7) >> 8        norm: in 64 bits
 //! y = (r_1 s + r_2 (2^15 - s)) / 2^15                  blend: r rounded to no fraction bits, s = r_3, from 0 to 2^15
 //! ```
 //!
 //! A quotient by 2^15 is rounded to nearest.
 
-use super::{ADD, AVERAGE, BLEND, MAXIMUM, MULTIPLY};
+use super::{ADD, AVERAGE, BLEND, MAXIMUM, MULTIPLY, NORM};
 use crate::cell::integer::CHUNK;
 use crate::cell::prelude::*;
 use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
@@ -20,7 +21,7 @@ use crate::quant::{ONE, from_q15, rescaled, rescaled_product, saturate, whole};
 const MULTIPLIERS: usize = SPEC.tensor("multipliers");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << ADD | 1 << MULTIPLY | 1 << AVERAGE | 1 << MAXIMUM | 1 << BLEND,
+    options: 1 << ADD | 1 << MULTIPLY | 1 << AVERAGE | 1 << MAXIMUM | 1 << BLEND | 1 << NORM,
     tensors: &[
         TensorSpec::vector("multipliers", &[], Dim::Quotient(&[Dim::Input, Dim::Output])).stored(Storage::Multipliers)
     ],
@@ -41,6 +42,9 @@ pub(crate) fn step(node: &Node<'_>, io: Io<'_, i16>) {
     let (x, multipliers) = (x.get(..node.input_size).unwrap_or_default(), node.words(MULTIPLIERS));
     if node.has(BLEND) {
         return blend(x, multipliers, y);
+    }
+    if node.has(NORM) {
+        return norm(x, multipliers, y);
     }
     let size = y.len();
     // A single part is converted to the unit of the output as a sum is.
@@ -88,6 +92,18 @@ fn product<'x>(sums: &mut [i32], mut parts: impl Iterator<Item = &'x [i16]>, mul
             let product = sum.wrapping_mul(x.into());
             *sum = if next.is_none() { rescaled_product(product, multiplier) } else { from_q15(product) };
         }
+    }
+}
+
+/// The sums of squares keep all bits, so that a small magnitude is as precise as its parts.
+fn norm(x: &[i16], multipliers: &[i32], y: &mut [i16]) {
+    let size = y.len().max(1);
+    for (unit, y) in y.iter_mut().enumerate() {
+        let parts = x.iter().skip(unit).step_by(size).zip(multipliers);
+        let square = |(&x, &multiplier): (&i16, &i32)| u64::from(rescaled(x, multiplier).unsigned_abs()).pow(2);
+        let sum = parts.map(square).fold(0, u64::wrapping_add);
+        // The root has 32 bits; that of values within the range of the output has 24.
+        *y = saturate(whole(sum.isqrt().min(1 << 30) as i32));
     }
 }
 

@@ -1,8 +1,8 @@
-//! The range of a value that is not bounded, chosen by what rounding and clipping cost where the value is read.
+//! The range of a value that is not bounded, chosen by what rounding costs where the value is read.
 //!
-//! Rounding a value to 16 bits adds an error to each sum that reads it, in proportion to the range; clipping adds an
-//! error where a value exceeds the range. Both are compared with the error that rounding the weights to 8 bits adds to
-//! the same sums. Values outside the calibration need a margin, so the range is as wide as rounding permits.
+//! Values outside the calibration need a margin. Rounding a value to 16 bits adds an error to each sum that reads it, in
+//! proportion to the range. The margin is as wide as possible while this error is small beside the one that rounding the
+//! weights to 8 bits adds to the same sums.
 
 use tidegate::internals::{
     cell::{CellKind, OutputScale},
@@ -14,51 +14,37 @@ use super::covariance::{Covariance, MOST_VALUES};
 use super::distribution::Element;
 use super::operand::SATURATED;
 use super::ranges::Elements;
+use super::rows::{Operand, Part};
 use super::terms::{activation, output};
 use crate::canonical::{Canonical, Node};
 
 /// The share of the weights' error that rounding a value may add.
 const SHARE: f64 = 0.05;
-/// The margin for values outside the calibration, at least and at most, and that of a state that nothing reads but its
-/// cell.
-const MARGINS: (f32, f32, f32) = (1.0, 8.0, 2.0);
-/// Powers of two by which a range may be smaller than the greatest observed magnitude.
-const CLIPPED: i32 = 12;
+/// The greatest margin for values outside the calibration.
+const MOST_MARGIN: f32 = 4.0;
 
 /// The range of a value or state with this greatest observed magnitude.
 pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f32 {
-    let (least_margin, most_margin, of_state) = MARGINS;
     let nodes = &model.architecture.nodes;
-    if nodes.iter().any(|node| name.strip_prefix(&node.name) == Some(".cell_state")) {
-        return most * of_state;
-    }
-    // The scale of a bounded output does not depend on its range.
-    if nodes.iter().any(|node| node.name == name && is_fixed(node)) {
+    // The scale of a bounded output does not depend on its range. The rounding errors of a state add up over time.
+    if nodes.iter().any(|node| node.name == name && (is_fixed(node) || has_state(node))) {
         return most;
     }
     let readers: Option<Vec<Reader<'_>>> = nodes
         .iter()
         .filter(|node| node.inputs.iter().any(|input| input == name))
-        .map(|node| Reader::new(node, name, elements, model))
+        .map(|node| Reader::new(node, elements, model))
         .collect();
     let Some(readers) = readers.filter(|readers| !readers.is_empty() && most > 0.0 && most.is_finite()) else {
         return most;
     };
-    let own = nodes.iter().find(|node| node.name == name).and_then(|node| Reader::of_state(node, elements, model));
-    let readers: Vec<Reader<'_>> = readers.into_iter().chain(own).collect();
     let weights: f64 = readers.iter().map(Reader::weights_error).sum();
     let rounding = |range: f32| -> f64 { readers.iter().map(|reader| reader.rounding_error(range)).sum() };
-    let clipping = |range: f32| -> f64 { readers.iter().map(|reader| reader.clipping_error(range)).sum() };
-    let mut range = most * most_margin;
-    while range > most * least_margin && rounding(range) > SHARE * weights {
+    let mut range = most * MOST_MARGIN;
+    while range > most && rounding(range) > SHARE * weights {
         range /= 2.0;
     }
-    if rounding(range) <= SHARE * weights {
-        return range;
-    }
-    let smaller = (0..=CLIPPED).map(|power| most * 2.0_f32.powi(-power));
-    let errors = smaller.map(|range| (rounding(range) + clipping(range), range));
-    errors.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(most, |(_, range)| range)
+    range
 }
 
 /// An empty covariance of a node's input and previous output; `None` if the node does not multiply them.
@@ -93,43 +79,29 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// The matrix of a node that reads `name`; `None` if the node reads values otherwise.
-    fn new(node: &'a Node, name: &str, elements: &'a Elements, model: &'a Canonical) -> Option<Self> {
+    fn new(node: &'a Node, elements: &'a Elements, model: &'a Canonical) -> Option<Self> {
         let spec = CellKind::from_name(&node.cell)?.spec();
         let matrix =
             ["input_weights", "weights"].into_iter().find(|of| spec.canonical.iter().any(|it| it.name == *of))?;
         let tensor = model.tensors.get(&format!("{}.{matrix}", node.name))?;
         let rows = *tensor.shape.first()?;
         let cols = tensor.data.len().checked_div(rows)?;
-        // A value that is one of several is a part of the columns, and that of a convolution repeats.
+        // All values that a node reads get the coarsest scale of them, so a margin of one costs the others.
         let size = elements.distributions.len() / node.steps();
-        let before = node.inputs.iter().take_while(|input| *input != name);
-        let mut first = 0;
-        for input in before {
-            first += size_of(input, model)? / node.steps();
+        if node.inputs.len() > 1 {
+            return None;
         }
-        if first + size <= cols && node.input_size == cols {
-            let rows = tensor.data.chunks(cols).map(|row| &row[first..first + size]).collect();
+        if size == cols {
             return Some(Self {
-                rows,
+                rows: tensor.data.chunks(cols).collect(),
                 columns: elements.distributions.iter().take(size).collect(),
                 is_bounded: bounded(node),
             });
         }
         let channels = *node.extents.get("in_channels")?;
-        (node.inputs.len() == 1 && channels > 0 && cols.is_multiple_of(channels)).then(|| Self {
+        (channels > 0 && cols.is_multiple_of(channels)).then(|| Self {
             rows: tensor.data.chunks(cols).collect(),
             columns: elements.distributions.iter().take(channels).cycle().take(cols).collect(),
-            is_bounded: bounded(node),
-        })
-    }
-
-    /// The recurrent matrix of a node.
-    fn of_state(node: &'a Node, elements: &'a Elements, model: &'a Canonical) -> Option<Self> {
-        let tensor = model.tensors.get(&format!("{}.recurrent_weights", node.name))?;
-        let cols = tensor.data.len().checked_div(*tensor.shape.first()?)?;
-        (cols == elements.distributions.len()).then(|| Self {
-            rows: tensor.data.chunks(cols).collect(),
-            columns: elements.distributions.iter().collect(),
             is_bounded: bounded(node),
         })
     }
@@ -142,6 +114,10 @@ impl<'a> Reader<'a> {
     /// The expected squared error of all sums that comes from rounding each row of weights to 8 bits.
     fn weights_error(&self) -> f64 {
         let row = |row: &&[f32]| {
+            // Weights that were quantized before are kept exactly.
+            if (Part { weights: row, scale: 1.0, operand: &Operand::NONE }).exact_unit().is_some() {
+                return 0.0;
+            }
             let step = f64::from(row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()))) / 127.0;
             let squares = self.columns.iter().zip(*row).map(|(column, &weight)| column.moments(self.end(weight)).1);
             step * step / 12.0 * squares.sum::<f64>()
@@ -155,17 +131,6 @@ impl<'a> Reader<'a> {
         let squares: f64 = self.rows.iter().flat_map(|row| *row).map(|&weight| f64::from(weight).powi(2)).sum();
         step * step / 12.0 * squares
     }
-
-    /// That of clipping values at this range.
-    fn clipping_error(&self, range: f32) -> f64 {
-        let row = |row: &&[f32]| -> f64 {
-            let clipped = |(column, &weight): (&&Element, &f32)| {
-                f64::from(weight).powi(2) * column.clipped(range.into(), self.end(weight))
-            };
-            self.columns.iter().zip(*row).map(clipped).sum()
-        };
-        self.rows.iter().map(row).sum()
-    }
 }
 
 /// Whether the scale of a node's output is that of a bounded activation.
@@ -177,13 +142,9 @@ fn is_fixed(node: &Node) -> bool {
     }
 }
 
-/// Number of elements of a value.
-fn size_of(name: &str, model: &Canonical) -> Option<usize> {
-    let architecture = &model.architecture;
-    let input = architecture.inputs.iter().find(|input| input.name == name).map(|input| input.size);
-    input.or_else(|| {
-        architecture.nodes.iter().find(|node| node.name == name).map(|node| node.output_size * node.steps())
-    })
+/// Whether a cell carries a state from step to step.
+fn has_state(node: &Node) -> bool {
+    CellKind::from_name(&node.cell).is_some_and(|kind| !kind.spec().states.is_empty())
 }
 
 /// Whether all activations of a node are bounded.

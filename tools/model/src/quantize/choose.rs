@@ -14,6 +14,8 @@ use crate::pack::{pack, pack_with};
 
 /// Decibels that a choice must gain at the output.
 const LEAST_GAIN: f64 = 1.0;
+/// Margin above the observed cell states of an LSTM whose units have scales of their own.
+const UNIT_MARGIN: f32 = 4.0;
 /// Number of steps of the calibration that trials use.
 const STEPS: usize = 3000;
 /// Divisors of the range of an input that are tried, as powers of two.
@@ -111,7 +113,7 @@ pub fn choose(
             // Units with scales of their own leave room for a greater margin.
             let cell_state = format!("{}.cell_state", node.name);
             if rules.of(&cell_state) == RangeRule::Auto {
-                changed.set(&cell_state, 2.0 * ranges.of(&cell_state));
+                changed.set(&cell_state, UNIT_MARGIN * ranges.of(&cell_state));
             }
             changed.add_unit_scales([node.name.clone()]);
             attempt(&mut ranges, changed);
@@ -119,8 +121,11 @@ pub fn choose(
     }
     if model.architecture.front_end.is_none() {
         for input in model.architecture.inputs.iter().filter(|input| rules.of(&input.name) == RangeRule::Auto) {
+            // A range with a margin is not narrowed: the calibration cannot show what the margin is for.
             let whole = ranges.of(&input.name);
-            for power in NARROWER {
+            let peaks = ranges.elements(&input.name).into_iter().flat_map(|elements| &elements.peaks);
+            let peak = peaks.fold(0.0_f32, |most, peak| most.max(*peak));
+            for power in NARROWER.filter(|_| whole <= peak) {
                 let mut changed = ranges.clone();
                 changed.set(&input.name, whole * 2.0_f32.powi(-power));
                 if !attempt(&mut ranges, changed) {

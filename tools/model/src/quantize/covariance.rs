@@ -4,10 +4,15 @@
 
 /// Greatest number of values of a node.
 pub const MOST_VALUES: usize = 1024;
-/// Number of steps after which every second step is used, and so on.
+/// Number of steps after which every second step is used, and so on: at most this many, and fewer for many values.
 const STEPS: u64 = 8192;
+/// Number of products of values that so many steps may take.
+const PRODUCTS: u64 = 1_000_000_000;
 /// The share of the mean variance that is added to each variance, for values that the calibration did not contain.
 const DAMPING: f64 = 0.01;
+/// Number of steps for each value with which half of a covariance between two values is believed. With few steps, most of
+/// what values seem to have in common is chance; consecutive steps are alike, and count less.
+const STEPS_FOR_EACH: f64 = 4.0;
 
 /// Sums of products of the values, step by step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,7 +36,8 @@ impl Covariance {
     /// Adds the values of a step. Steps with other numbers of values are ignored.
     pub fn see(&mut self, values: impl Iterator<Item = f32>) {
         self.seen += 1;
-        if !self.seen.is_multiple_of(1 + self.seen / STEPS) {
+        let steps = (PRODUCTS / (self.ends.len() as u64).pow(2).max(1)).clamp(128, STEPS);
+        if !self.seen.is_multiple_of(1 + self.seen / steps) {
             return;
         }
         let values: Vec<f64> = values.zip(&self.ends).map(|(value, &end)| f64::from(value).clamp(-end, end)).collect();
@@ -49,6 +55,12 @@ impl Covariance {
         }
     }
 
+    /// The means of the values from `first` on; `None` without steps.
+    pub fn means(&self, first: usize) -> Option<Vec<f64>> {
+        let sums = self.sums.get(first..).filter(|_| self.count > 0.0)?;
+        Some(sums.iter().map(|sum| sum / self.count).collect())
+    }
+
     /// The factor for rounding with some of the values: those of `parts`, ranges of values with their scales.
     pub fn factor(&self, parts: &[(std::ops::Range<usize>, f64)]) -> Option<Factor> {
         let n = self.ends.len();
@@ -62,13 +74,17 @@ impl Covariance {
             (product - self.sums[a] * self.sums[b] / (self.count * self.count)) / (a_scale * b_scale)
         };
         let size = used.len();
+        let believed = self.count / (self.count + STEPS_FOR_EACH * size as f64);
         let damping = DAMPING * used.iter().map(|&of| covariance(of, of)).sum::<f64>() / size.max(1) as f64;
         let mut matrix = vec![0.0; size * size];
         for (row, &a) in used.iter().enumerate() {
             for (col, &b) in used.iter().enumerate() {
                 // Rounding to integers adds a twelfth to each variance.
-                let diagonal = if row == col { damping.max(0.0) + 1.0 / 12.0 } else { 0.0 };
-                matrix[row * size + col] = covariance(a, b) + diagonal;
+                matrix[row * size + col] = if row == col {
+                    covariance(a, b) + damping.max(0.0) + 1.0 / 12.0
+                } else {
+                    believed * covariance(a, b)
+                };
             }
         }
         Factor::new(matrix, size)

@@ -56,15 +56,4 @@ impl Element {
         let square = (below.squares + beyond_squares) / (below.count + beyond).max(1.0);
         (below.sum / below.count.max(1.0), square)
     }
-
-    /// The mean square of what is clipped of the values at `range`, of values limited to `end`.
-    pub fn clipped(&self, range: f64, end: f64) -> f64 {
-        let count: f64 = self.0.iter().map(|octave| octave.count).sum();
-        let clipped = |octave: &&Octave| octave.squares > octave.count * range * range;
-        let beyond = |octave: &Octave| {
-            let magnitude = (octave.squares / octave.count).sqrt().min(end);
-            octave.count * (magnitude - range).max(0.0).powi(2)
-        };
-        self.0.iter().filter(|octave| octave.count > 0.0).filter(clipped).map(beyond).sum::<f64>() / count.max(1.0)
-    }
 }

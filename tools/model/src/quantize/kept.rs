@@ -36,12 +36,13 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Quantizes a valid model with these `ranges` to `i8x16` or `i4x16`, exactly as
-    /// [`pack_with`](crate::pack::pack_with) does.
+    /// Quantizes a valid model to `i8x16` or `i4x16`, exactly as [`pack_with`](crate::pack::pack_with) does with
+    /// [`nearest`](Ranges::nearest) ranges.
     ///
     /// # Errors
     /// If a node has no integer form.
     pub fn new(model: &Canonical, ranges: &Ranges, numeric: Numeric) -> Result<Self, QuantizeError> {
+        let ranges = &ranges.nearest();
         let (model, scales) = Scales::assign(model.clone(), ranges)?;
         let mut kept = Self::default();
         let (inputs, nodes) = (&model.architecture.inputs, &model.architecture.nodes);

@@ -14,6 +14,8 @@ pub const SATURATED: f64 = 8.0;
 pub struct Values {
     columns: Vec<Element>,
     scale: f64,
+    /// The mean of each column, if the columns read the previous output: at the start of a sequence it is 0.
+    means: Option<Vec<f64>>,
     /// Whether the sums are arguments of bounded activations.
     is_bounded: bool,
 }
@@ -33,7 +35,11 @@ impl Values {
             Unit::Output => ranges.elements(&node.name).and_then(|elements| rows(&elements.distributions, cols)),
             _ => None,
         };
-        Some(Self { columns: columns?, scale, is_bounded })
+        let means = match unit {
+            Unit::Output => ranges.covariance(&node.name).and_then(|covariance| covariance.means(node.input_size)),
+            _ => None,
+        };
+        Some(Self { columns: columns?, scale, means: means.filter(|means| means.len() == cols), is_bounded })
     }
 
     /// The operand of a row with these weights. If the activation of its sum is bounded, greater products than
@@ -42,7 +48,7 @@ impl Values {
         let end = |weight: f32| if self.is_bounded { SATURATED / f64::from(weight.abs()) } else { f64::INFINITY };
         let moments = self.columns.iter().zip(weights).map(|(column, &weight)| column.moments(end(weight)));
         let (mean, square): (Vec<f64>, Vec<f64>) = moments.unzip();
-        Operand::observed(&mean, &square, self.scale)
+        Operand::observed(self.means.as_ref().unwrap_or(&mean), &square, self.scale)
     }
 }
 

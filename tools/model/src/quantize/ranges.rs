@@ -1,6 +1,7 @@
 //! The ranges of a model's values, and the distributions of their elements.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tidegate::Numeric;
 
@@ -12,8 +13,8 @@ use super::distribution::Element;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranges {
     ranges: BTreeMap<String, f32>,
-    elements: BTreeMap<String, Elements>,
-    covariances: BTreeMap<String, Covariance>,
+    elements: Arc<BTreeMap<String, Elements>>,
+    covariances: Arc<BTreeMap<String, Covariance>>,
     wide: BTreeSet<String>,
     unit_scales: BTreeSet<String>,
 }
@@ -35,12 +36,18 @@ impl Ranges {
 
     /// These ranges with the distributions of values. With them, the scales of weights minimize the expected error of sums.
     pub fn with_elements(self, elements: impl IntoIterator<Item = (String, Elements)>) -> Self {
-        Self { elements: elements.into_iter().collect(), ..self }
+        Self { elements: Arc::new(elements.into_iter().collect()), ..self }
+    }
+
+    /// These ranges without distributions: each weight is rounded to the nearest value of its grid, as training with
+    /// rounded weights assumes.
+    pub fn nearest(&self) -> Self {
+        Self { elements: Arc::default(), covariances: Arc::default(), ..self.clone() }
     }
 
     /// These ranges with the covariances of the values that nodes multiply.
     pub(super) fn with_covariances(self, covariances: BTreeMap<String, Covariance>) -> Self {
-        Self { covariances, ..self }
+        Self { covariances: Arc::new(covariances), ..self }
     }
 
     /// The covariance of a node's input and previous output; `None` if it was not observed.

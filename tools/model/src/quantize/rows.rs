@@ -75,7 +75,7 @@ impl Part<'_> {
 
     /// A scale of the sum of which all products of weights are multiples, if there is one that fits eight bits: the
     /// weights were quantized before. Such weights are kept exactly.
-    fn exact_unit(&self) -> Option<f64> {
+    pub fn exact_unit(&self) -> Option<f64> {
         let magnitudes = || self.weights.iter().map(|weight| f64::from(weight.abs()));
         let most = magnitudes().fold(0.0, f64::max);
         let least = magnitudes().filter(|&weight| weight > most * 1e-4).fold(most, f64::min);
@@ -457,16 +457,14 @@ mod tests {
     }
 
     #[test]
-    fn where_one_order_is_too_fine_the_other_is_taken() {
-        // To be 2^k of the other's least scale, this scale would grow by 2^0.4, and the scale of the sum would exceed
+    fn where_a_greater_shift_is_too_coarse_the_smaller_one_is_taken() {
+        // To be 2^2 of the other's least scale, this scale would grow by 2^0.4, and the scale of the sum would exceed
         // half of 1.
         let (coarse, fine) = ([0.45 * 127.0], [0.45 * 127.0 * 2.0_f32.powf(-1.6)]);
         let operand = Operand::unknown(1);
         let part = |weights| Part { weights, scale: 1.0, operand: &operand };
-        for (parts, fits) in [([part(&coarse), part(&fine)], 0), ([part(&fine), part(&coarse)], 1)] {
-            let rows = [0, 1].map(|first| row(parts, first, 0.0, 1.0, Numeric::I8x16).map(|row| vec![row]));
-            assert!(rows[fits].is_some() && rows[1 - fits].is_none());
-            assert_eq!(better(rows).unwrap().1, fits);
+        for (parts, first) in [([part(&coarse), part(&fine)], 1), ([part(&fine), part(&coarse)], 0)] {
+            assert_eq!(row(parts, first, 0.0, 1.0, Numeric::I8x16).unwrap().sum.shift, 1);
         }
         assert_eq!(better([None, None]), None);
     }

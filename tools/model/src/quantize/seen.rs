@@ -36,8 +36,7 @@ pub enum RangesError {
 /// Rule that derives the range of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum RangeRule {
-    /// The whole observed range, with a margin for other values, as wide as rounding to 16 bits permits. Values that are
-    /// too far for that are clipped where this reduces the error of the sums that read the value.
+    /// The whole observed range, with a margin for other values, as wide as rounding to 16 bits permits.
     #[default]
     Auto,
     /// The whole observed range.
@@ -111,8 +110,10 @@ struct Magnitudes {
 impl Magnitudes {
     fn see(&mut self, values: &[f32]) {
         let Elements { distributions, peaks } = &mut self.elements;
-        distributions.resize_with(values.len(), Element::default);
-        peaks.resize(values.len(), 0.0);
+        // A window that is not full has fewer values.
+        let len = values.len().max(peaks.len());
+        distributions.resize_with(len, Element::default);
+        peaks.resize(len, 0.0);
         for ((element, peak), &value) in distributions.iter_mut().zip(peaks).zip(values) {
             element.see(value);
             *peak = peak.max(value.abs());

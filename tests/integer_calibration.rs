@@ -1,0 +1,180 @@
+//! Integer images of networks that the packer was not tuned on: calibrated on one half of an input, and compared with f32
+//! on the other half.
+
+use std::path::{Path, PathBuf};
+
+use tidegate::internals::cell::{CellKind, SPLIT, UNIT_SCALES, WIDE};
+use tidegate::{Layout, Model, Numeric};
+use tidegate_model::canonical::Canonical;
+use tidegate_model::compare::Comparison;
+use tidegate_model::data::{read_audio_at, read_tensors};
+use tidegate_model::load::{self, ImageBuffer, Settings};
+use tidegate_model::quantize::{Goal, RangeRules, Seen, choose};
+use tidegate_tests::network::{network, node};
+use tidegate_tests::random::Rng;
+
+/// Packs a model as the command `pack` does, calibrated on `half`, `[steps, size]`.
+fn packed(model: &Canonical, half: &[f32], goal: &Goal) -> ImageBuffer {
+    let (rules, numeric) = (RangeRules::default(), Numeric::I8x16);
+    let ranges = Seen::measure(model, [&[half][..]]).unwrap().ranges(&rules, model);
+    let ranges = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], goal).unwrap();
+    load::packed_with(Path::new("model"), model, numeric, &ranges, Layout::Portable).unwrap()
+}
+
+/// The comparison of an image with its model in f32.
+fn compared(image: &Model<'_>, model: &Canonical, input: &[f32]) -> Comparison {
+    let reference = load::packed(Path::new("model"), model, Numeric::F32).unwrap();
+    let reference = reference.model().unwrap();
+    let mut comparison = Comparison::new(image, &reference);
+    comparison.run(image, &reference, &[input], |_| ()).unwrap();
+    comparison
+}
+
+/// The lower signal-to-noise ratio at the output of the two ways to use the halves of an input.
+fn across_halves(model: &Canonical, input: &[f32]) -> f64 {
+    let size = model.architecture.inputs[0].size;
+    let halves = input.split_at(input.len() / size / 2 * size);
+    let ratio = |calibration: &[f32], other: &[f32]| {
+        let image = packed(model, calibration, &Goal::default());
+        let snr = compared(&image.model().unwrap(), model, other).output.snr_db();
+        assert!(snr.is_finite(), "{snr}");
+        snr
+    };
+    ratio(halves.0, halves.1).min(ratio(halves.1, halves.0))
+}
+
+/// The options of a node of an image.
+fn options(image: &Model<'_>, kind: CellKind) -> u32 {
+    image.nodes().find(|node| node.kind == kind).expect("the model has such a node").options
+}
+
+fn at(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(folder)
+}
+
+fn shared(test: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("TIDEGATE_DATA_DIR").map(PathBuf::from);
+    if folder.is_none() {
+        println!("SKIP {test}: TIDEGATE_DATA_DIR is not set");
+    }
+    folder
+}
+
+fn only(file: &Path) -> Vec<f32> {
+    read_tensors(file).unwrap().into_values().next().unwrap().data
+}
+
+/// The inputs of this LSTM are about 1, but one in 500 is 1,024. Such an input saturates the gates, so that neither its
+/// rounding nor its products with the weights matter.
+#[test]
+fn rare_inputs_far_away_do_not_cost_the_others_their_precision() {
+    let settings = Settings { arch: Some(at("order/order_arch.json")), ..Settings::default() };
+    let model = load::canonical(&at("order/order_lstm.safetensors"), &settings).unwrap().model;
+    let snr = across_halves(&model, &only(&at("order/order_input.npy")));
+    println!("order_lstm: {snr:.1} dB");
+    assert!(snr >= 42.0, "{snr}");
+}
+
+#[test]
+fn the_first_network_of_dtln_holds_on_the_other_half_of_its_input() {
+    let Some(data) = shared("the_first_network_of_dtln_holds_on_the_other_half_of_its_input") else { return };
+    let model = load::canonical(&data.join("deployed/dtln/model_1.onnx"), &Settings::default()).unwrap().model;
+    let input = read_tensors(&data.join("deployed/reference.safetensors")).unwrap()["dtln/mag"].data.clone();
+    let snr = across_halves(&model, &input);
+    println!("DTLN: {snr:.1} dB");
+    assert!(snr >= 36.0, "{snr}");
+}
+
+#[test]
+fn silero_holds_on_the_other_half_of_its_recording() {
+    let Some(data) = shared("silero_holds_on_the_other_half_of_its_recording") else { return };
+    let settings = Settings { shapes: [("input".to_owned(), vec![1, 576])].into(), ..Settings::default() };
+    let model = load::canonical(&data.join("silero_vad/silero_vad_16k_op15.onnx"), &settings).unwrap().model;
+    let samples = read_audio_at(&data.join("silero_vad/test.wav"), 16_000).unwrap().samples;
+    // Chunks of 512 samples behind the last 64 of the previous chunk.
+    let samples: Vec<f32> = std::iter::repeat_n(0, 64).chain(samples).map(|x| f32::from(x) / 32_768.0).collect();
+    let input: Vec<f32> = samples.windows(576).step_by(512).flatten().copied().collect();
+    let snr = across_halves(&model, &input);
+    println!("Silero: {snr:.1} dB");
+    assert!(snr >= 28.0, "{snr}");
+}
+
+/// An LSTM whose cell states reach from 0.1 to 60: one unit accumulates, the others forget.
+fn uneven(rng: &mut Rng) -> (Canonical, Vec<f32>) {
+    let (features, units) = (3, 8);
+    let mut input_weights = rng.numbers(4 * units * features, 1.0);
+    let mut recurrent_weights = rng.numbers(4 * units * units, 0.3);
+    let mut bias = vec![0.0; 4 * units];
+    for unit in 0..units {
+        // Gates i, f, g, o. The first unit forgets a sixtieth in each step and its candidate is near 1.
+        bias[units + unit] = if unit == 0 { 4.1 } else { -1.0 };
+        bias[2 * units + unit] = if unit == 0 { 2.0 } else { 0.0 };
+        bias[unit] = if unit == 0 { 4.0 } else { -2.0 };
+        if unit == 0 {
+            for gate in 0..4 {
+                let row = gate * units;
+                input_weights[row * features..][..features].iter_mut().for_each(|weight| *weight *= 0.2);
+                recurrent_weights[row * units..][..units].iter_mut().for_each(|weight| *weight *= 0.2);
+            }
+        }
+    }
+    let node = node("n", "lstm", "in", [features, units, units], &[]);
+    let tensors: [(&str, &[usize], &[f32]); 3] = [
+        ("n.input_weights", &[4 * units, features], &input_weights),
+        ("n.recurrent_weights", &[4 * units, units], &recurrent_weights),
+        ("n.input_bias", &[4 * units], &bias),
+    ];
+    (network(vec![node], &tensors), rng.numbers(1200 * features, 1.0))
+}
+
+#[test]
+fn units_of_small_cell_states_keep_their_precision_beside_large_ones() {
+    let (model, input) = uneven(&mut Rng::new(5));
+    let snr = across_halves(&model, &input);
+    println!("an LSTM with cell states from 0.1 to 60: {snr:.1} dB");
+    assert!(snr >= 30.0, "{snr}");
+    let image = packed(&model, &input, &Goal::default());
+    assert_eq!(options(&image.model().unwrap(), CellKind::Lstm) >> UNIT_SCALES & 1, 1, "scales of units");
+}
+
+/// Weights of 16 bits are as good as those of f32 beside activations of 16 bits.
+#[test]
+fn a_layer_that_is_kept_has_weights_of_sixteen_bits() {
+    let (model, input) = uneven(&mut Rng::new(5));
+    let goal = Goal { wide: ["n".to_owned()].into(), ..Goal::default() };
+    let (narrow, wide) = (packed(&model, &input, &Goal::default()), packed(&model, &input, &goal));
+    let ratio = |image: &ImageBuffer| compared(&image.model().unwrap(), &model, &input).output.snr_db();
+    let (eight, sixteen) = (ratio(&narrow), ratio(&wide));
+    println!("weights of 8 bits: {eight:.1} dB, of 16 bits: {sixteen:.1} dB");
+    assert!(sixteen > eight + 6.0, "{eight} {sixteen}");
+    assert_eq!(options(&wide.model().unwrap(), CellKind::Lstm) >> WIDE & 1, 1);
+    let at_least = Goal { at_least: Some(eight + 3.0), ..Goal::default() };
+    assert!(ratio(&packed(&model, &input, &at_least)) >= eight + 3.0);
+    // Nothing fits into a budget that the image with 8 bits takes whole.
+    let budget = Goal { at_least: Some(120.0), budget: Some(narrow.bytes().len()), ..Goal::default() };
+    assert_eq!(packed(&model, &input, &budget).bytes().len(), narrow.bytes().len());
+}
+
+/// Rows of which some have far coarser input products and others far coarser recurrent ones fit no common order.
+#[test]
+fn rows_without_a_common_grid_are_split() {
+    let mut rng = Rng::new(9);
+    let (features, units) = (4, 8);
+    let mut input_weights = rng.numbers(units * features, 1.0);
+    let mut recurrent_weights = rng.numbers(units * units, 0.1);
+    for unit in 0..units {
+        // The input reaches 100: in even rows it is as strong as the state, in odd rows it hardly counts.
+        let by = if unit % 2 == 0 { 0.01 } else { 1e-5 };
+        input_weights[unit * features..][..features].iter_mut().for_each(|weight| *weight *= by);
+        if unit % 2 == 0 {
+            recurrent_weights[unit * units..][..units].iter_mut().for_each(|weight| *weight *= 1e-3);
+        }
+    }
+    let tensors: [(&str, &[usize], &[f32]); 2] = [
+        ("n.input_weights", &[units, features], &input_weights),
+        ("n.recurrent_weights", &[units, units], &recurrent_weights),
+    ];
+    let model = network(vec![node("n", "elman", "in", [features, units, units], &[])], &tensors);
+    let image = packed(&model, &rng.numbers(600 * features, 100.0), &Goal::default());
+    println!("options {:#x}, split {}", options(&image.model().unwrap(), CellKind::Elman), SPLIT);
+}
