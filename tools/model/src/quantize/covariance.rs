@@ -2,6 +2,8 @@
 //! each weight is compensated by the weights after it, so that the error of the sum becomes small. This is optimal brain
 //! quantization in a fixed order (Frantar et al. 2023, "GPTQ", arXiv:2210.17323).
 
+use super::distribution::STEPS_FOR_MEAN;
+
 /// Greatest number of values of a node.
 pub const MOST_VALUES: usize = 1024;
 /// Number of steps after which every second step is used, and so on: at most this many, and fewer for many values.
@@ -55,10 +57,10 @@ impl Covariance {
         }
     }
 
-    /// The means of the values from `first` on; `None` without steps.
+    /// The means of the values from `first` on, nearer to 0 if the steps are few; `None` without steps.
     pub fn means(&self, first: usize) -> Option<Vec<f64>> {
         let sums = self.sums.get(first..).filter(|_| self.count > 0.0)?;
-        Some(sums.iter().map(|sum| sum / self.count).collect())
+        Some(sums.iter().map(|sum| sum / (self.count + STEPS_FOR_MEAN)).collect())
     }
 
     /// The factor for rounding with some of the values: those of `parts`, ranges of values with their scales.

@@ -4,6 +4,9 @@
 const OCTAVES: usize = 48;
 const LOWEST: i32 = -24;
 
+/// Number of values with which half of a mean is believed.
+pub const STEPS_FOR_MEAN: f64 = 16.0;
+
 /// The values of one element. Each octave of magnitudes has a count, a sum and a sum of squares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Element([Octave; OCTAVES]);
@@ -40,7 +43,7 @@ impl Element {
         }
     }
 
-    /// The mean of the values up to `end`, and the mean square of all values, limited to `end`. Octaves are not divided.
+    /// The mean of the values up to `end`, nearer to 0 if they are few, and the mean square of all values, limited to `end`. Octaves are not divided.
     pub fn moments(&self, end: f64) -> (f64, f64) {
         let (mut below, mut beyond) = (Octave::default(), 0.0);
         for octave in self.0.iter().filter(|octave| octave.count > 0.0) {
@@ -54,6 +57,6 @@ impl Element {
         }
         let beyond_squares = if beyond > 0.0 { beyond * end * end } else { 0.0 };
         let square = (below.squares + beyond_squares) / (below.count + beyond).max(1.0);
-        (below.sum / below.count.max(1.0), square)
+        (below.sum / (below.count + STEPS_FOR_MEAN), square)
     }
 }

@@ -481,6 +481,8 @@ impl Quantizer<'_> {
             Some((self.image_rows(of), cols(self.node, self.spec, of), self.unit(&unit)))
         };
         let matrices = [Some(matrix(input)?), recurrent.and_then(|(index, _)| matrix(index))];
+        // Normalization removes what the errors of a gate's sums have in common, which the expected error does not know.
+        let normalized = self.is_normalized();
         let bounded: Vec<bool> = to.iter().map(|unit| self.is_bounded(unit)).collect();
         let values = [Some(input), recurrent.map(|(index, _)| index)].map(|index| {
             // Of several gates, each has its own bound.
@@ -489,6 +491,7 @@ impl Quantizer<'_> {
         let operand = |part: usize, index: usize, weights: &[f32]| {
             let values =
                 values[part].as_ref().and_then(|values| values[usize::from(bounded[index % bounded.len()])].as_ref());
+            let values = values.filter(|_| !normalized);
             values.map_or_else(|| Operand::unknown(weights.len()), |values| values.row(weights))
         };
         let operands: Vec<[Operand; 2]> = (0..bias.len())
@@ -499,7 +502,7 @@ impl Quantizer<'_> {
                 })
             })
             .collect();
-        let factor = self.factor([Some(input), recurrent.map(|(index, _)| index)]);
+        let factor = if normalized { None } else { self.factor([Some(input), recurrent.map(|(index, _)| index)]) };
         let with = |first: usize| -> Option<Vec<Row>> {
             let rows = bias.iter().enumerate().map(|(index, &bias)| {
                 let of = |at: usize| match &matrices[at] {
@@ -554,6 +557,11 @@ impl Quantizer<'_> {
         let covers = [parts[0].is_some(), parts[1].is_some()];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| covariance.factor(&parts)).flatten().map(|factor| (factor, covers))
+    }
+
+    /// Whether the sums of the gates are normalized.
+    fn is_normalized(&self) -> bool {
+        has(self.node, "gate_norm") || has(self.node, "joint_norm")
     }
 
     /// The values that matrix `index` multiplies, as calibration observed them.
