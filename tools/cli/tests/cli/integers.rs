@@ -265,3 +265,43 @@ fn integers_are_verified_layer_by_layer_and_over_time() {
     here.refuse_use(&[&verify[..], &["--input", &yes_flac(), "--seed", "3"]].concat(), "cannot be used with");
     here.refuse(&[&verify[..], &["--index", "clips.csv", "--plot", "l.tgi"]].concat(), "l.tgi", &["is also an input"]);
 }
+
+/// The GRUs of RNNoise have ReLU candidates, and 16 bits do not hold their states well.
+#[test]
+fn a_poor_image_is_warned_of_and_refused_if_strict() {
+    let here = Workplace::new();
+    let rnnoise = |file: &str| format!("{}/../../tests/rnnoise/{file}", env!("CARGO_MANIFEST_DIR"));
+    let features = rnnoise("features.safetensors");
+    let read = tidegate_model::data::read_tensors(std::path::Path::new(&features)).unwrap();
+    let (_, tensor) = read.into_iter().next().unwrap();
+    write_tensors(&here.path("x.npy"), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
+    let weights = rnnoise("weights.rnn");
+    let pack = ["pack", &weights, "-o", "r.tgi", "--calibrate", "x.npy"];
+    let done = here.run(&[&pack[..], &["--report", "r.json"]].concat());
+    assert!(done.status.success());
+    let warning = String::from_utf8(done.stderr).unwrap();
+    assert!(warning.contains(" dB from that of f32") && warning.contains("denoise_gru"), "{warning}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.lines().any(|line| line.starts_with("output ") && line.contains(" dB")), "{text}");
+    let report: Value = serde_json::from_slice(&fs::read(here.path("r.json")).unwrap()).unwrap();
+    assert_eq!(
+        (report["weakest"].as_str(), report["warnings"].as_array().map(Vec::len)),
+        (Some("denoise_gru"), Some(1))
+    );
+    fs::remove_file(here.path("r.tgi")).unwrap();
+    let strict = here.run(&[&pack[..], &["--strict"]].concat());
+    assert_eq!(strict.status.code(), Some(1));
+    assert!(!here.path("r.tgi").exists());
+}
+
+/// The shipped keyword spotters deserve no warning.
+#[test]
+fn a_good_image_gives_no_warning() {
+    let here = Workplace::new();
+    let index = shipped("speech_commands/index.csv");
+    for model in ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"] {
+        let file = shipped(&format!("hello_edge/{model}.pb"));
+        let done = here.run(&["pack", &file, "-o", "g.tgi", "--calibrate", &index, "--strict"]);
+        assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
