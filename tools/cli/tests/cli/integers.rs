@@ -135,7 +135,7 @@ fn bad_calibration_data_is_refused_by_name() {
         "--range",
         &["the model has no \"none\"; it has ", "Mfcc"],
     );
-    here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "most"], "write minmax, mse, or percentile=P");
+    here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "most"], "write auto, minmax, mse, or percentile=P");
     here.refuse_use(&["pack", &gru, "-o", "g.tgi", "--range", "Mfcc:percentile=0"], "P from 1 to 100");
     for option in [["--for", "cortex-m4"], ["--range", "mse"], ["--evaluate", "i.csv"], ["--report", "r.json"]] {
         let args = [&["pack", &gru, "-o", "g.tgi", "--numeric", "f16"], &option[..]].concat();

@@ -174,7 +174,7 @@ mod tests {
             for col in 0..3 {
                 // (Uᵀ U) H is the identity.
                 let inverse = |a: usize, b: usize| (0..3).map(|k| u(k, a) * u(k, b)).sum::<f64>();
-                let product: f64 = (0..3).map(|k| inverse(row, k) * h[k][col]).sum();
+                let product: f64 = h.iter().enumerate().map(|(k, of)| inverse(row, k) * of[col]).sum();
                 assert!((product - f64::from(u8::from(row == col))).abs() < 1e-12, "{row} {col}: {product}");
             }
         }

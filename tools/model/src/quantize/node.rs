@@ -481,9 +481,12 @@ impl Quantizer<'_> {
             Some((self.image_rows(of), cols(self.node, self.spec, of), self.unit(&unit)))
         };
         let matrices = [Some(matrix(input)?), recurrent.and_then(|(index, _)| matrix(index))];
-        // Normalization removes what the errors of a gate's sums have in common, which the expected error does not know.
-        let normalized = self.is_normalized();
         let bounded: Vec<bool> = to.iter().map(|unit| self.is_bounded(unit)).collect();
+        // Normalization removes what the errors of a gate's sums have in common, which the expected error does not know.
+        // In a cell whose activations are not bounded, errors of the state grow, and the calibration does not bound them.
+        let unbounded = recurrent.is_some() && !bounded.iter().any(|bounded| *bounded)
+            || self.rules.candidate.is_some() && self.ranges.of(&candidate::name(self.node)) > 0.0;
+        let normalized = self.is_normalized() || unbounded;
         let values = [Some(input), recurrent.map(|(index, _)| index)].map(|index| {
             // Of several gates, each has its own bound.
             Some([false, true].map(|is_bounded| self.values(index?, is_bounded)))
