@@ -9,8 +9,8 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{read_audio_at, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
-use tidegate_model::quantize::{Goal, RangeRules, Seen, choose};
-use tidegate_tests::network::{network, node};
+use tidegate_model::quantize::{Goal, RangeRules, Ranges, Seen, choose};
+use tidegate_tests::network::{activated, network, node, reading, with};
 use tidegate_tests::random::Rng;
 
 /// Packs a model as the command `pack` does, calibrated on `half`, `[steps, size]`.
@@ -155,26 +155,67 @@ fn a_layer_that_is_kept_has_weights_of_sixteen_bits() {
     assert_eq!(packed(&model, &input, &budget).bytes().len(), narrow.bytes().len());
 }
 
-/// Rows of which some have far coarser input products and others far coarser recurrent ones fit no common order.
+/// Even rows need the finer scale for the input, odd rows for the state: no order of the two serves all rows. The inputs
+/// are square waves of 1,000 and of 1, and the state is small.
 #[test]
-fn rows_without_a_common_grid_are_split() {
+fn rows_without_a_common_order_are_split() {
+    let (features, units) = (2, 8);
     let mut rng = Rng::new(9);
-    let (features, units) = (4, 8);
-    let mut input_weights = rng.numbers(units * features, 1.0);
-    let mut recurrent_weights = rng.numbers(units * units, 0.1);
-    for unit in 0..units {
-        // The input reaches 100: in even rows it is as strong as the state, in odd rows it hardly counts.
-        let by = if unit % 2 == 0 { 0.01 } else { 1e-5 };
-        input_weights[unit * features..][..features].iter_mut().for_each(|weight| *weight *= by);
-        if unit % 2 == 0 {
-            recurrent_weights[unit * units..][..units].iter_mut().for_each(|weight| *weight *= 1e-3);
-        }
-    }
+    let input_weights: Vec<f32> =
+        (0..units).flat_map(|unit| if unit % 2 == 0 { [1e-4, 0.0] } else { [0.0, 0.1] }).collect();
+    let recurrent_weights = rng.numbers(units * units, 1.0);
     let tensors: [(&str, &[usize], &[f32]); 2] = [
         ("n.input_weights", &[units, features], &input_weights),
         ("n.recurrent_weights", &[units, units], &recurrent_weights),
     ];
     let model = network(vec![node("n", "elman", "in", [features, units, units], &[])], &tensors);
-    let image = packed(&model, &rng.numbers(600 * features, 100.0), &Goal::default());
-    println!("options {:#x}, split {}", options(&image.model().unwrap(), CellKind::Elman), SPLIT);
+    let input: Vec<f32> = (0..400)
+        .flat_map(|step| [if step / 3 % 2 == 0 { 1e3 } else { -1e3 }, if step / 5 % 2 == 0 { 1.0 } else { -1.0 }])
+        .collect();
+    let ranges = Seen::measure(&model, [&[input.as_slice()][..]]).unwrap().ranges(&RangeRules::default(), &model);
+    let pack = |ranges: &Ranges| {
+        load::packed_with(Path::new("model"), &model, Numeric::I8x16, ranges, Layout::Portable).unwrap()
+    };
+    let (split, joint) = (pack(&ranges), pack(&ranges.nearest()));
+    let is_split = |image: &ImageBuffer| options(&image.model().unwrap(), CellKind::Elman) >> SPLIT & 1 == 1;
+    let ratio = |image: &ImageBuffer| compared(&image.model().unwrap(), &model, &input).output.snr_db();
+    println!("split rows: {:.1} dB, a common order: {:.1} dB", ratio(&split), ratio(&joint));
+    assert!(is_split(&split) && !is_split(&joint));
+    assert!(ratio(&split) > ratio(&joint) + 6.0);
+}
+
+/// Squares, their sum and its root are one node, with the same bits in f32; in integers, small magnitudes are precise.
+#[test]
+fn a_magnitude_is_as_precise_as_its_parts() {
+    let size = 4;
+    let square =
+        with(reading(node("square", "merge", "", [4 * size, 2 * size, 2 * size], &[]), &["in", "in"]), &["multiply"]);
+    let sum = node("sum", "merge", "square", [2 * size, size, size], &[]);
+    let root = activated(node("root", "activation", "sum", [size, size, size], &[]), "sqrt");
+    let nodes = network(vec![square, sum, root], &[]);
+    let one = nodes.clone().with_magnitudes();
+    assert_eq!(one.architecture.nodes.len(), 1);
+    // Magnitudes over four decades.
+    let mut rng = Rng::new(3);
+    let scales = (0..200).map(|step| 10.0_f32.powi(-(step % 4)));
+    let input: Vec<f32> = scales.flat_map(|scale| rng.numbers(2 * size, scale)).collect();
+    let image = load::packed(Path::new("model"), &one, Numeric::F32).unwrap();
+    let exact = compared(&image.model().unwrap(), &nodes, &input).output;
+    assert!(exact.values > 0 && exact.noise == 0.0, "{exact:?}");
+    let ranges = Seen::measure(&one, [&[input.as_slice()][..]]).unwrap().ranges(&RangeRules::default(), &one);
+    let image = load::packed_with(Path::new("model"), &one, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
+    let worst = compared(&image.model().unwrap(), &one, &input).output.max_abs_error;
+    // The step of the input, and that of the output: each part is rounded by half a step.
+    let bound =
+        2.0_f64.sqrt() * f64::from(ranges.of("in")) * 1.05 / 65_534.0 + f64::from(ranges.of("root")) * 1.05 / 65_534.0;
+    println!("a magnitude: worst error {worst:e}, bound {bound:e}");
+    assert!(f64::from(worst) <= bound, "{worst:e} {bound:e}");
+    // A product of two values, and squares that something else reads, stay.
+    let mut other = nodes.clone();
+    other.architecture.nodes[0].inputs = vec!["in".to_owned()];
+    other.architecture.nodes[0].input_size = 2 * size;
+    assert_eq!(other.with_magnitudes().architecture.nodes.len(), 3);
+    let mut read = nodes;
+    read.architecture.outputs[0].from = "sum".to_owned();
+    assert_eq!(read.with_magnitudes().architecture.nodes.len(), 3);
 }

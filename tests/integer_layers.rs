@@ -57,23 +57,28 @@ fn hold(what: &str, rng: &mut Rng, nodes: Vec<Node>, least_db: f64) {
 /// The same with this calibration data.
 fn hold_on(what: &str, rng: &mut Rng, nodes: Vec<Node>, seen: &[f32], least_db: f64) {
     let model = drawn(rng, nodes, DRAW);
-    let size = model.architecture.inputs[0].size;
     let ranges = Ranges::measure(&model, [[seen].as_slice()]).unwrap();
+    hold_with(what, rng, &model, &ranges, least_db, seen);
+}
+
+/// The same with these ranges.
+fn hold_with(what: &str, rng: &mut Rng, model: &Canonical, ranges: &Ranges, least_db: f64, seen: &[f32]) {
+    let size = model.architecture.inputs[0].size;
     let mut x: Vec<i16> = (0..60 * size).map(|_| (rng.bits() as i16).max(-32767)).collect();
     x[..size].fill(32767);
     x[size..2 * size].fill(-32767);
     for numeric in Numeric::INTEGER {
-        let mut twin = Twin::new(&model, &ranges, numeric);
+        let mut twin = Twin::new(model, ranges, numeric);
         let expected: Vec<i16> = x.chunks(size).filter_map(|row| twin.step(row)).flatten().collect();
         assert!(!expected.is_empty(), "{what} has outputs");
         for layout in Layout::ALL.into_iter().filter(|layout| layout.is_of(numeric)) {
-            let image = image_in(numeric, &model, &ranges, layout);
+            let image = image_in(numeric, model, ranges, layout);
             let got = run(&image.model().unwrap(), &x);
             assert_eq!(got, expected, "{what}, {}, {}", numeric.name(), layout.name());
         }
     }
-    let float = ImageBuffer::new(&tidegate_model::pack::pack(&model, Numeric::F32).unwrap());
-    let integer = image(&model, &ranges, Layout::Portable);
+    let float = ImageBuffer::new(&tidegate_model::pack::pack(model, Numeric::F32).unwrap());
+    let integer = image(model, ranges, Layout::Portable);
     let (got, exact) = (run_f32(&integer.model().unwrap(), seen), run_f32(&float.model().unwrap(), seen));
     assert_eq!(got.len(), exact.len(), "{what}: the number of outputs");
     let power = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
@@ -89,6 +94,38 @@ fn dense(name: &str, from: &str, input: usize, units: usize) -> Node {
 
 fn cell(kind: &str, name: &str, from: &str, input: usize, units: usize) -> Node {
     node(name, kind, from, [input, units, units], &[])
+}
+
+/// Weights of 16 bits, and scales of the units of an LSTM. The rows of both matrices are then split.
+#[test]
+fn wide_weights_and_scales_of_units_match_their_twins() {
+    let mut rng = Rng::new(7);
+    for (features, units) in [(1, 1), (3, 5), (6, 17), (20, 33)] {
+        for (kind, options, params) in [
+            ("lstm", &[][..], &[][..]),
+            ("lstm", &["coupled"], &[]),
+            ("gru", &[], &[]),
+            ("gru", &["reset_after"], &[]),
+            ("elman", &[], &[]),
+            ("dense", &[], &[]),
+            ("min_gru", &[], &[]),
+            ("min_lstm", &[], &[]),
+            ("fast_rnn", &[], &[("alpha", 0.25), ("beta", 0.5)]),
+            ("fast_grnn", &[], &[("zeta", 0.7), ("nu", 0.2)]),
+        ] {
+            let mut node = with(cell(kind, "n", "in", features, units), options);
+            node.params = params.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+            let model = drawn(&mut rng, vec![node], DRAW);
+            let seen = rng.numbers(60 * features, 3.0);
+            for (wide, scaled) in [(true, false), (false, true), (true, true)] {
+                let mut ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
+                ranges.add_wide(wide.then(|| "n".to_owned()));
+                ranges.add_unit_scales(scaled.then(|| "n".to_owned()));
+                let what = format!("{kind} {options:?} of {units}, wide {wide}, scaled {scaled}");
+                hold_with(&what, &mut rng, &model, &ranges, if wide { 45.0 } else { 25.0 }, &seen);
+            }
+        }
+    }
 }
 
 #[test]

@@ -61,8 +61,10 @@ pub fn integer<'m>(node: &Node<'m>, isa: Isa) -> Option<Box<dyn Layer<i16> + 'm>
 }
 
 fn integer_for<'m, S: Integers>(node: &Node<'m>, simd: S) -> Option<Box<dyn Layer<i16> + 'm>> {
+    if is_split(node.options) || node.has(UNIT_SCALES) {
+        return None;
+    }
     match node.kind {
-        _ if is_split(node.options) || node.has(UNIT_SCALES) => None,
         CellKind::Lstm => Some(Box::new(integer::lstm::Lstm::new(node, simd)?)),
         CellKind::Gru => Some(Box::new(integer::gru::Gru::new(node, simd)?)),
         CellKind::Conv => Some(Box::new(integer::conv::Conv::new(node, simd)?)),

@@ -138,8 +138,8 @@ const UNITS: usize = if VECTORS { 32 } else { 16 };
 /// Memory for the sums: per unit half a block for the gates, a quarter for n over the input and a quarter for n over h.
 type Sums = [MaybeUninit<[i32; 4]>; UNITS];
 
-/// One step with the reset after the product. `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is needed. Never inlined, like
-/// [`reset_after_at_once`], so that the stack holds the sums of only one of them.
+/// One step with the reset after the product. `x` is `[input]`, `state` (h) and `y` are `[hidden]`; no scratch is
+/// needed. Never inlined, like [`reset_after_at_once`], so that the stack holds the sums of only one of them.
 #[inline(never)]
 fn reset_after<K: Kernel, C: Curves, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, y, .. } = io;
@@ -239,8 +239,8 @@ fn places(sums: &mut Sums) -> [&mut [MaybeUninit<[i32; 4]>]; 3] {
 /// Number of blocks whose sums are computed together if the reset is applied before.
 const BLOCKS: usize = if VECTORS { 16 } else { 8 };
 
-/// One step with the reset before the product. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is `[hidden]` (r ⊙ h) and, aligned as
-/// a slot, `[hidden]` (z). z is unsigned: 1.0 needs 16 bits.
+/// One step with the reset before the product. `x` is `[input]`, `state` (h) and `y` are `[hidden]`, `work` is
+/// `[hidden]` (r ⊙ h) and, aligned as a slot, `[hidden]` (z). z is unsigned: 1.0 needs 16 bits.
 #[inline(never)]
 fn reset_before<K: Kernel, C: Curves, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, curves: &C) {
     let Io { x, state: hidden, work, y, .. } = io;

@@ -152,6 +152,12 @@ const fn few(option: u32, len: &'static Dim) -> Rule {
     Rule::AtMost(Dim::When(option, len), Dim::Const(MAX_LEN))
 }
 
+/// A node with this option has no scales of units.
+const fn without_unit_scales(option: u32) -> Rule {
+    const UNITS: Dim = Dim::When(UNIT_SCALES, &Dim::Const(1));
+    Rule::Equal(Dim::When(option, &UNITS), Dim::Const(0))
+}
+
 /// A vector with an element for each row of each gate.
 const fn of_gates(name: &'static str, from: &'static [&'static str], with: u32, storage: Storage) -> TensorSpec {
     TensorSpec::vector(name, from, Dim::Hidden).gates(&gate::LSTM).with(with).stored(storage)
@@ -183,6 +189,12 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
         few(JOINT_NORM, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
         few(CELL_NORM, &Dim::Hidden),
         few(OUTPUT_NORM, &Dim::Hidden),
+        // Only the gates of its unit may read a cell state that has a scale of its own.
+        without_unit_scales(PEEPHOLE),
+        without_unit_scales(GATE_NORM),
+        without_unit_scales(JOINT_NORM),
+        without_unit_scales(CELL_NORM),
+        without_unit_scales(OUTPUT_NORM),
     ],
     numbers: NUMBERS,
     work: &[Dim::Hidden],

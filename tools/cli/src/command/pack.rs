@@ -8,7 +8,7 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::quantize::{Goal, Ranges, Report};
+use tidegate_model::quantize::{Goal, Ranges, Report, wide_layers};
 
 use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
@@ -121,6 +121,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             ("--range", !args.range.is_empty()),
             ("--evaluate", args.evaluate.is_some()),
             ("--report", args.report.is_some()),
+            ("--keep", !args.keep.is_empty()),
+            ("--at-least", args.at_least.is_some()),
+            ("--budget", args.budget.is_some()),
+            ("--strict", args.strict),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             let reason = if numeric.is_integer() {
@@ -161,10 +165,24 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 impl Args {
-    /// What the image must reach.
-    fn goal(&self) -> Goal {
-        let wide = self.keep.iter().filter(|(_, bits)| *bits == 16).map(|(layer, _)| layer.clone());
-        Goal { wide: wide.collect(), at_least: self.at_least, budget: self.budget }
+    /// The goal for the image; each layer of `--keep` must be able to have weights of 16 bits.
+    fn goal(&self, model: &Canonical, numeric: Numeric) -> Result<Goal, Failure> {
+        let given = [
+            ("--keep", !self.keep.is_empty()),
+            ("--at-least", self.at_least.is_some()),
+            ("--budget", self.budget.is_some()),
+        ];
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given && numeric != Numeric::I8x16) {
+            return Err(Failure::new(format!("{option}: is only for i8x16, not for {}", numeric.name())));
+        }
+        let layers: Vec<&str> = wide_layers(model).collect();
+        if let Some((layer, _)) = self.keep.iter().find(|(layer, _)| !layers.contains(&layer.as_str())) {
+            let layers = layers.join(", ");
+            return Err(Failure::new(format!("--keep: {layer:?} cannot have weights of 16 bits; these can: {layers}")));
+        }
+        let with = |wanted| self.keep.iter().filter(move |(_, bits)| *bits == wanted).map(|(layer, _)| layer.clone());
+        let (wide, narrow) = (with(16).collect(), with(8).collect());
+        Ok(Goal { wide, narrow, at_least: self.at_least, budget: self.budget })
     }
 }
 
@@ -182,17 +200,28 @@ fn integers(
     numeric: Numeric,
     layout: Layout,
 ) -> Result<(ImageBuffer, ReportTexts), Failure> {
+    let goal = args.goal(model, numeric)?;
     let calibration = match &args.calibrate {
         Some(data) => Calibration::read(data, model, &args.model)?,
         None => Calibration::noise(model, &args.model)?,
     };
     let seen = calibration.seen(model, &args.model)?;
     let rules = rules(&args.range, &seen)?;
-    let ranges = calibration.choose(model, numeric, seen.ranges(&rules, model), &rules, &args.goal(), &args.model)?;
+    let ranges = calibration.choose(model, numeric, seen.ranges(&rules, model), &rules, &goal, &args.model)?;
     let image = load::packed_with(&args.model, model, numeric, &ranges, layout)?;
     let float = load::packed(&args.model, model, Numeric::F32)?;
     let (integer, reference) = (image.model()?, float.model()?);
     let comparison = calibration.compare(&integer, &reference, &args.model)?;
+    let (ratio, bytes) = (comparison.output.snr_db(), image.bytes().len());
+    if let Some(wanted) = goal.at_least.filter(|wanted| ratio < *wanted) {
+        let reason =
+            format!("the output reaches {ratio:.1} dB with these options, less than the {wanted} dB of --at-least");
+        return Err(Failure::of(&args.model, reason));
+    }
+    if let Some(most) = goal.budget.filter(|most| bytes > *most) {
+        let reason = format!("the image takes {} bytes, more than the {} of --budget", grouped(bytes), grouped(most));
+        return Err(Failure::of(&args.model, reason));
+    }
     let decisions = match &args.evaluate {
         Some(index) => Some(decisions(index, &integer, &reference, &args.model)?),
         None => None,

@@ -41,7 +41,12 @@ fn runs_with(page: &str, files: &[(&str, &str)], more: &[(&str, &str)]) -> Workp
         let words: Vec<&str> = command.split('#').next().unwrap().split_whitespace().collect();
         let [program, args @ ..] = words.as_slice() else { panic!("{page}: {command:?}") };
         assert_eq!(*program, "tidegate", "{page}");
-        here.succeed(args);
+        // The page says that this image is poor.
+        if page == "docs/rnnoise.md" && args[0] == "pack" {
+            here.pack_poorly(args);
+        } else {
+            here.succeed(args);
+        }
     }
     here
 }

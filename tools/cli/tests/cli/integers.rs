@@ -216,8 +216,8 @@ fn a_report_lists_every_value() {
     let gru = gru_pb();
     let pack = ["pack", &gru, "-o", "g.tgi", "--calibrate", "clips.csv", "--evaluate", "clips.csv"];
     let ranges = ["--range", "percentile=90", "--range", "Mfcc:minmax"];
-    let told = here.succeed(&[&pack[..], &ranges, &["--report", "g.json"]].concat());
-    here.succeed(&[&pack[..], &ranges, &["--report", "g.txt"]].concat());
+    let told = here.pack_poorly(&[&pack[..], &ranges, &["--report", "g.json"]].concat());
+    here.pack_poorly(&[&pack[..], &ranges, &["--report", "g.txt"]].concat());
     let text = String::from_utf8(here.read("g.txt")).unwrap();
     assert!(told.contains(&text) && text.lines().count() > 5, "{text}");
     let found: Value = serde_json::from_slice(&here.read("g.json")).unwrap();
@@ -304,4 +304,36 @@ fn a_good_image_gives_no_warning() {
         let done = here.run(&["pack", &file, "-o", "g.tgi", "--calibrate", &index, "--strict"]);
         assert!(done.status.success() && done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     }
+}
+
+/// Goals that cannot be reached, and layers that cannot have weights of 16 bits, are refused, and no image is written.
+#[test]
+fn goals_that_cannot_be_reached_are_refused() {
+    let here = Workplace::new();
+    clips(&here);
+    let gru = gru_pb();
+    let pack = ["pack", &gru, "-o", "g.tgi", "--calibrate", "clips.csv"];
+    let refused: [(&[&str], &[&str]); 6] = [
+        (&["--keep", "nothing=16"], &["--keep", "nothing", "these can: gru, dense"]),
+        (&["--at-least", "119dB"], &["the output reaches", "--at-least"]),
+        (&["--budget", "10KiB"], &["the image takes", "--budget"]),
+        (&["--keep", "gru=16", "--numeric", "i4x16"], &["--keep", "only for i8x16, not for i4x16"]),
+        (&["--at-least", "40dB", "--numeric", "i4x16"], &["--at-least", "only for i8x16"]),
+        (&["--budget", "1MiB", "--numeric", "i4x16"], &["--budget", "only for i8x16"]),
+    ];
+    for (args, parts) in refused {
+        let done = here.run(&[&pack[..], args].concat());
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.code() == Some(1) && error.lines().count() == 1, "{args:?}: {error}");
+        assert!(parts.iter().all(|part| error.contains(part)), "{args:?}: {error}");
+        assert!(!here.path("g.tgi").exists());
+    }
+    for wrong in [["--keep", "gru"], ["--keep", "gru=4"], ["--at-least", "much"], ["--budget", "1GB"]] {
+        let done = here.run(&[&pack[..], &wrong].concat());
+        assert_eq!(done.status.code(), Some(2), "{wrong:?}");
+    }
+    let float = here.run(&["pack", &gru, "-o", "g.tgi", "--numeric", "f32", "--keep", "gru=16"]);
+    assert!(String::from_utf8(float.stderr).unwrap().contains("--keep: is only for integers"));
+    let kept = here.succeed(&[&pack[..], &["--keep", "gru=16", "--at-least", "45dB"]].concat());
+    assert!(kept.lines().any(|line| line.starts_with("output ")), "{kept}");
 }

@@ -53,15 +53,23 @@ impl Workplace {
         self.command(args).output().unwrap()
     }
 
-    /// Standard output of a run that must succeed without output on standard error, besides warnings of `pack` about the
-    /// quality of an image.
+    /// Standard output of a run that must succeed without output on standard error.
     fn succeed(&self, args: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.run(args);
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success() && stderr.is_empty(), "{args:?}: {status}, {stderr}");
+        String::from_utf8(stdout).unwrap()
+    }
+
+    /// Standard output of a `pack` that must succeed with warnings about the quality of the image, and nothing else, on
+    /// standard error.
+    fn pack_poorly(&self, args: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.run(args);
         let stderr = String::from_utf8_lossy(&stderr);
         let is_quality =
             |line: &str| line.contains(" dB from that of f32") || line.contains("differ from those of f32");
-        let quiet = stderr.lines().all(|line| args[0] == "pack" && line.starts_with("warning: ") && is_quality(line));
-        assert!(status.success() && quiet, "{args:?}: {status}, {stderr}");
+        let warned = stderr.lines().all(|line| line.starts_with("warning: ") && is_quality(line));
+        assert!(status.success() && warned && !stderr.is_empty(), "{args:?}: {status}, {stderr}");
         String::from_utf8(stdout).unwrap()
     }
 

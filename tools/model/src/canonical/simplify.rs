@@ -1,4 +1,4 @@
-//! Nodes that several nodes of an imported model amount to.
+//! Replacement of several nodes of an imported model by one.
 
 use super::{Canonical, Node};
 
@@ -19,11 +19,9 @@ impl Canonical {
                 ..nodes[sum].clone()
             };
             self.architecture.nodes[root] = magnitude;
-            let mut at = 0;
-            self.architecture.nodes.retain(|_| {
-                at += 1;
-                at - 1 != squares && at - 1 != sum
-            });
+            for node in [sum, squares] {
+                self.architecture.nodes.remove(node);
+            }
         }
         self
     }
@@ -34,8 +32,8 @@ impl Canonical {
         let architecture = &self.architecture;
         let nodes = &architecture.nodes;
         let only_reader = |name: &str, reader: &Node| {
-            let others = nodes.iter().filter(|node| !std::ptr::eq(*node, reader));
-            others.into_iter().all(|node| node.inputs.iter().all(|input| input != name))
+            let mut others = nodes.iter().filter(|node| !std::ptr::eq(*node, reader));
+            others.all(|node| node.inputs.iter().all(|input| input != name))
                 && architecture.outputs.iter().all(|output| output.from != name)
         };
         let at = |name: &str| nodes.iter().position(|node| node.name == name);
@@ -49,7 +47,8 @@ impl Canonical {
             let squares = at(of.inputs.first()?).filter(|_| adds && of.input_size > of.output_size)?;
             let product = &nodes[squares];
             let [a, b] = product.inputs.as_slice() else { return None };
-            let is_square = product.cell == "merge" && product.options == ["multiply"] && a == b;
+            let is_product = product.cell == "merge" && product.options == ["multiply"];
+            let is_square = is_product && a == b && product.input_size == 2 * product.output_size;
             let whole = of.inputs.iter().all(|input| *input == product.name);
             let alone = only_reader(sum_name, node) && only_reader(&product.name, of);
             (is_square && whole && alone).then_some((squares, sum, root))

@@ -6,26 +6,29 @@ use std::collections::BTreeSet;
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Numeric};
 
+use super::lstm::UNIT_MARGIN;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::buffer::ImageBuffer;
-use crate::canonical::Canonical;
+use crate::canonical::{Canonical, Node};
 use crate::compare::Comparison;
 use crate::pack::{pack, pack_with};
 
 /// Decibels that a choice must gain at the output.
 const LEAST_GAIN: f64 = 1.0;
-/// Margin above the observed cell states of an LSTM whose units have scales of their own.
-const UNIT_MARGIN: f32 = 4.0;
+/// The ratio of outputs without noise.
+const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
 const STEPS: usize = 3000;
 /// Divisors of the range of an input that are tried, as powers of two.
 const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
 
-/// What an image must reach, and what it may take.
+/// Goal for the quality and the size of an image.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
     /// Layers whose weights have 16 bits.
     pub wide: BTreeSet<String>,
+    /// Layers whose weights keep 8 bits.
+    pub narrow: BTreeSet<String>,
     /// Decibels at the output. Layers get weights of 16 bits until it is reached.
     pub at_least: Option<f64>,
     /// Bytes of the image. Layers get weights of 16 bits, those that gain most first, while they fit.
@@ -66,7 +69,8 @@ impl<'a> Trials<'a> {
         Ok(Self { model, numeric, reference, sequences: used })
     }
 
-    fn of(&self, ranges: &Ranges) -> Result<Outcome, RangesError> {
+    /// The outcome with these ranges; `None` if no step has an output.
+    fn of(&self, ranges: &Ranges) -> Result<Option<Outcome>, RangesError> {
         let bytes = pack_with(self.model, self.numeric, ranges, Layout::Portable)?;
         let image = ImageBuffer::new(&bytes);
         let (image, reference) = (image.model(), self.reference.model());
@@ -75,8 +79,10 @@ impl<'a> Trials<'a> {
         for inputs in &self.sequences {
             comparison.run(&image, &reference, inputs, |_| ())?;
         }
+        let output = comparison.output;
         // Without noise the ratio is infinite.
-        Ok(Outcome { snr_db: comparison.output.snr_db().min(200.0), bytes: bytes.len() })
+        let snr_db = if output.noise > 0.0 { output.snr_db() } else { MOST_SNR_DB };
+        Ok((output.values > 0).then_some(Outcome { snr_db, bytes: bytes.len() }))
     }
 }
 
@@ -95,12 +101,10 @@ pub fn choose(
 ) -> Result<Ranges, RangesError> {
     ranges.add_wide(goal.wide.iter().cloned());
     let trials = Trials::new(model, numeric, sequences)?;
-    let Ok(mut best) = trials.of(&ranges) else {
-        // The caller reports why the model cannot be packed.
-        return Ok(ranges);
-    };
+    // The caller reports why a model cannot be packed.
+    let Ok(Some(mut best)) = trials.of(&ranges) else { return Ok(ranges) };
     let mut attempt = |ranges: &mut Ranges, changed: Ranges| -> bool {
-        let better = trials.of(&changed).ok().filter(|outcome| outcome.snr_db >= best.snr_db + LEAST_GAIN);
+        let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= best.snr_db + LEAST_GAIN);
         if let Some(outcome) = better {
             best = outcome;
             *ranges = changed;
@@ -108,7 +112,7 @@ pub fn choose(
         better.is_some()
     };
     for node in &model.architecture.nodes {
-        if takes(node.cell.as_str(), UNIT_SCALES) {
+        if takes(node, UNIT_SCALES) {
             let mut changed = ranges.clone();
             // Units with scales of their own leave room for a greater margin.
             let cell_state = format!("{}.cell_state", node.name);
@@ -145,13 +149,12 @@ fn widen(trials: &Trials<'_>, ranges: &mut Ranges, mut best: Outcome, goal: &Goa
         (at_least, _) => at_least.unwrap_or(f64::INFINITY),
     };
     let budget = goal.budget.unwrap_or(usize::MAX);
-    let layers = || trials.model.architecture.nodes.iter().filter(|node| takes(node.cell.as_str(), WIDE));
     while best.snr_db < wanted {
-        let narrow = layers().filter(|node| ranges.weight_bits(&node.name, trials.numeric) < 16);
-        let tried = narrow.filter_map(|node| {
+        let is_open = |name: &&str| !ranges.is_wide(name) && !goal.narrow.contains(*name);
+        let tried = wide_layers(trials.model).filter(is_open).filter_map(|name| {
             let mut changed = ranges.clone();
-            changed.add_wide([node.name.clone()]);
-            let outcome = trials.of(&changed).ok().filter(|outcome| outcome.bytes <= budget)?;
+            changed.add_wide([name.to_owned()]);
+            let outcome = trials.of(&changed).ok().flatten().filter(|outcome| outcome.bytes <= budget)?;
             let gain = (outcome.snr_db - best.snr_db) / outcome.bytes.saturating_sub(best.bytes).max(1) as f64;
             Some((gain, outcome, changed))
         });
@@ -160,8 +163,13 @@ fn widen(trials: &Trials<'_>, ranges: &mut Ranges, mut best: Outcome, goal: &Goa
     }
 }
 
-/// Whether the integer form of a cell has this option.
-fn takes(cell: &str, option: u32) -> bool {
-    let integer = CellKind::from_name(cell).and_then(CellKind::integer_spec);
+/// The names of the layers that can have weights of 16 bits.
+pub fn wide_layers(model: &Canonical) -> impl Iterator<Item = &str> {
+    model.architecture.nodes.iter().filter(|node| takes(node, WIDE)).map(|node| node.name.as_str())
+}
+
+/// Whether the integer form of a node's cell has this option.
+fn takes(node: &Node, option: u32) -> bool {
+    let integer = CellKind::from_name(&node.cell).and_then(CellKind::integer_spec);
     integer.is_some_and(|integer| integer.options >> option & 1 == 1)
 }

@@ -3,9 +3,11 @@
 //! quantization in a fixed order (Frantar et al. 2023, "GPTQ", arXiv:2210.17323).
 
 use super::distribution::STEPS_FOR_MEAN;
+use super::operand::{self, end, is_bounded};
+use crate::canonical::{Canonical, Node};
 
 /// Greatest number of values of a node.
-pub const MOST_VALUES: usize = 1024;
+const MOST_VALUES: usize = 1024;
 /// Number of steps after which every second step is used, and so on: at most this many, and fewer for many values.
 const STEPS: u64 = 8192;
 /// Number of products of values that so many steps may take.
@@ -29,8 +31,24 @@ pub struct Covariance {
 }
 
 impl Covariance {
+    /// An empty covariance of a node's input and previous output; `None` if the node does not multiply them.
+    pub fn of(node: &Node, model: &Canonical) -> Option<Self> {
+        let matrices = [operand::input_matrix(node, model), operand::matrix("recurrent_weights", node, model)];
+        let size = node.input_size + if matrices[1].is_some() { node.output_size } else { 0 };
+        let mut ends = Vec::new();
+        for (tensor, cols) in matrices.into_iter().flatten() {
+            // A product of a column's usual weight beyond this only saturates activations.
+            let rows = (tensor.data.len() / cols) as f64;
+            ends.extend((0..cols).map(|col| {
+                let squares = tensor.data.iter().skip(col).step_by(cols).map(|weight| f64::from(*weight).powi(2));
+                end((squares.sum::<f64>() / rows).sqrt() as f32, is_bounded(node))
+            }));
+        }
+        (node.unroll.is_none() && ends.len() == size && size <= MOST_VALUES).then(|| Self::new(ends))
+    }
+
     /// Without steps. `ends` has the limit of each value.
-    pub fn new(ends: Vec<f64>) -> Self {
+    fn new(ends: Vec<f64>) -> Self {
         let n = ends.len();
         Self { ends, sums: vec![0.0; n], products: vec![0.0; n * n], ..Self::default() }
     }

@@ -26,7 +26,7 @@ mod scales;
 mod seen;
 mod terms;
 
-pub use choose::{Goal, choose};
+pub use choose::{Goal, choose, wide_layers};
 pub use kept::{Kept, KeptWeight};
 pub use node::QuantizedNode;
 pub use noise::noise;

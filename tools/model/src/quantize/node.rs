@@ -1,29 +1,28 @@
 //! The integer form of one node: its option bits, its numbers, and the bytes of its tensors.
 
 mod moves;
+mod rows;
 mod tables;
 
 use tidegate::internals::{
     activation::Activation,
     cell::{
-        CURVE, CellKind, CellSpec, IntegerSpec, Numbers, OTHER, Quantization, Reads, Role, SPLIT, Sizes, Storage,
-        TensorSpec, UNIT_SCALES, Unit, WIDE, is_split, is_wide,
+        CURVE, CellKind, CellSpec, IntegerSpec, Numbers, OTHER, Quantization, Reads, Role, Sizes, Storage, TensorSpec,
+        UNIT_SCALES, Unit,
     },
     curve::{BITS, Curve, LEAST_BITS, PREACT_BITS},
-    image::{GROUP, factors_at},
     integer_norm::FRACTION_BITS,
-    quant::{MAX, RESCALED_BITS, RowBlock},
+    quant::{MAX, RESCALED_BITS},
 };
 use tidegate::{Layout, Numeric};
 
 use super::candidate::{self, weighed_bits};
-use super::covariance::Factor;
-use super::lstm::{LstmBits, candidate_reach, epsilon, sum_bits};
-use super::operand::Values;
-use super::rows::{Operand, Part, Rounding, Row, Sum, better, row, split, wide};
+use super::lstm::{LstmBits, UNIT_MARGIN, candidate_reach, epsilon, sum_bits};
 use super::terms::{Q15, activation, fraction_bits, has, most, param, quantization};
 use super::{QuantizeError, Ranges, Scales};
-use crate::canonical::{Canonical, Node, cols, image_rows};
+use crate::canonical::{Canonical, Node, image_rows};
+
+pub(super) use rows::{TensorRows, rows_of};
 
 /// Maximum number of fraction bits that are given up.
 const MOST_COARSER: i32 = 15;
@@ -45,13 +44,6 @@ const MOST_SUM: f64 = 2_147_483_647.0;
 /// range.
 const MOST_CANDIDATE: f32 = 31_000.0;
 
-/// The factor by which the expected squared error must shrink for each of two matrices to have sums of its own: 3 dB. A
-/// common grid costs at most 1.8 dB where the input and the state contribute alike to every row.
-const SPLIT_GAIN: f64 = 2.0;
-
-/// Margin above the greatest observed cell state of a unit that has a scale of its own.
-const UNIT_MARGIN: f32 = 4.0;
-
 /// The scale beyond which a mask value of 1 rounds to 0.
 const LEAST_MASK: f64 = 1.9;
 
@@ -70,9 +62,6 @@ pub struct QuantizedNode {
     pub(super) rows: Vec<TensorRows>,
 }
 
-/// The rows of a tensor with [`Storage::Rows`], and the index of their finer part.
-pub(super) type TensorRows = Option<(Vec<Row>, usize)>;
-
 struct Quantizer<'a> {
     node: &'a Node,
     spec: &'static CellSpec,
@@ -89,8 +78,6 @@ struct Quantizer<'a> {
     model: &'a Canonical,
     ranges: &'a Ranges,
     numeric: Numeric,
-    /// Bits of the weights.
-    bits: u8,
     layout: Layout,
 }
 
@@ -164,7 +151,6 @@ impl QuantizedNode {
                 model,
                 ranges,
                 numeric,
-                bits: if integer.options >> WIDE & 1 == 1 { ranges.weight_bits(&node.name, numeric) } else { 8 },
                 layout,
             };
             quantizer.set_activations();
@@ -241,38 +227,6 @@ impl Quantizer<'_> {
             Numbers::Shares { candidate, params, shift } => self.set_shares(candidate, params, shift),
             Numbers::Applied => self.set_activation(),
             Numbers::Indexed => self.set("multiplier", moves::multiplier(self.input)),
-        }
-    }
-
-    /// Quantizes all rows, and sets the index of the finer part of each tensor. Each of two matrices has sums of its own
-    /// where this reduces the expected error enough.
-    fn set_rows(&mut self) {
-        let all = |of: &Self| -> Vec<TensorRows> { of.integer.tensors.iter().map(|tensor| of.rows(tensor)).collect() };
-        if self.bits == 16 {
-            self.options |= 1 << WIDE;
-        }
-        self.rows = all(self);
-        let pairs = self.integer.tensors.iter().zip(&self.rows);
-        let mut pairs = pairs.filter(|(tensor, _)| matches!(tensor.storage, Storage::Rows { recurrent: Some(_), .. }));
-        let has_pairs = pairs.any(|(tensor, _)| tensor.presence.required(self.options));
-        let is_observed = self.ranges.elements(&self.node.name).is_some();
-        if self.bits < 16 && has_pairs && is_observed && self.integer.options >> SPLIT & 1 == 1 {
-            self.options |= 1 << SPLIT;
-            let split = all(self);
-            let loss = |rows: &[TensorRows]| -> f64 {
-                rows.iter().flatten().flat_map(|(rows, _)| rows).map(|row| row.loss).sum()
-            };
-            let count = |rows: &[TensorRows]| rows.iter().flatten().count();
-            if count(&split) > count(&self.rows) || loss(&self.rows) > SPLIT_GAIN * loss(&split) {
-                self.rows = split;
-            } else {
-                self.options &= !(1 << SPLIT);
-            }
-        }
-        for (tensor, rows) in self.integer.tensors.iter().zip(&self.rows) {
-            if let (Storage::Rows { recurrent: Some((_, number)), .. }, Some((_, first))) = (tensor.storage, rows) {
-                self.numbers[number] = *first as i32;
-            }
         }
     }
 
@@ -408,11 +362,7 @@ impl Quantizer<'_> {
             Storage::Weights(_) => self.weights(tensor)?,
             Storage::Rows { .. } => {
                 let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-                let (rows, _) = self.rows[index].as_ref()?;
-                let first: Vec<Sum> = rows.iter().map(|row| row.sum).collect();
-                let second: Vec<Sum> = rows.iter().filter_map(|row| row.second).collect();
-                let blocks = first.chunks(4).chain(second.chunks(4)).map(row_block);
-                to_bytes(blocks.collect::<Vec<_>>().as_flattened())
+                rows::sum_bytes(&self.rows[index].as_ref()?.0)
             }
             Storage::Factors { shift, from, to } => {
                 let factor = self.unit(&from) / self.unit(&to) * f64::from(self.numbers[shift]).exp2();
@@ -466,172 +416,6 @@ impl Quantizer<'_> {
         let words = self.whole_blocks(tensor).into_iter().zip(units).map(word).collect::<Option<Vec<i32>>>()?;
         Some(to_bytes(&words))
     }
-
-    /// The rows of a tensor with [`Storage::Rows`], and the index of the finer part: the one with which the expected error
-    /// of the sums is smaller.
-    fn rows(&self, tensor: &TensorSpec) -> Option<(Vec<Row>, usize)> {
-        let Storage::Rows { input, recurrent, to } = tensor.storage else { return None };
-        if !tensor.presence.required(self.options) {
-            return None;
-        }
-        let bias = self.image_rows(tensor);
-        let matrix = |index: usize| {
-            let of = &self.integer.tensors[index];
-            let Storage::Weights(unit) = of.storage else { return None };
-            Some((self.image_rows(of), cols(self.node, self.spec, of), self.unit(&unit)))
-        };
-        let matrices = [Some(matrix(input)?), recurrent.and_then(|(index, _)| matrix(index))];
-        let bounded: Vec<bool> = to.iter().map(|unit| self.is_bounded(unit)).collect();
-        // Normalization removes what the errors of a gate's sums have in common, which the expected error does not know.
-        // In a cell whose activations are not bounded, errors of the state grow, and the calibration does not bound them.
-        let unbounded = recurrent.is_some() && !bounded.iter().any(|bounded| *bounded)
-            || self.rules.candidate.is_some() && self.ranges.of(&candidate::name(self.node)) > 0.0;
-        let normalized = self.is_normalized() || unbounded;
-        let values = [Some(input), recurrent.map(|(index, _)| index)].map(|index| {
-            // Of several gates, each has its own bound.
-            Some([false, true].map(|is_bounded| self.values(index?, is_bounded)))
-        });
-        let operand = |part: usize, index: usize, weights: &[f32]| {
-            let values =
-                values[part].as_ref().and_then(|values| values[usize::from(bounded[index % bounded.len()])].as_ref());
-            let values = values.filter(|_| !normalized);
-            values.map_or_else(|| Operand::unknown(weights.len()), |values| values.row(weights))
-        };
-        let operands: Vec<[Operand; 2]> = (0..bias.len())
-            .map(|index| {
-                [0, 1].map(|part| match &matrices[part] {
-                    Some((weights, cols, _)) => operand(part, index, &weights[index * cols..][..*cols]),
-                    None => Operand::NONE,
-                })
-            })
-            .collect();
-        let factor = if normalized { None } else { self.factor([Some(input), recurrent.map(|(index, _)| index)]) };
-        let with = |first: usize| -> Option<Vec<Row>> {
-            let rows = bias.iter().enumerate().map(|(index, &bias)| {
-                let of = |at: usize| match &matrices[at] {
-                    Some((weights, cols, scale)) => Part {
-                        weights: &weights[index * cols..][..*cols],
-                        scale: *scale,
-                        operand: &operands[index][at],
-                    },
-                    None => Part::NONE,
-                };
-                let (bias, to) = (f64::from(bias), self.unit(&to[index % to.len()]));
-                let parts = [of(0), of(1)];
-                let is_split = recurrent.is_some() && is_split(self.options);
-                let row = if is_split {
-                    split(parts, bias, to, self.numeric, is_wide(self.options))
-                } else if is_wide(self.options) {
-                    wide(parts[0], bias, to)
-                } else {
-                    row(parts, first, bias, to, self.numeric)
-                };
-                let first = (!is_split).then_some(first);
-                match &factor {
-                    Some((factor, covers)) => {
-                        let rounding = Rounding { factor, covers: *covers };
-                        Some(row?.compensated(parts, first, bias, to, self.numeric, rounding))
-                    }
-                    None => row,
-                }
-            });
-            rows.collect()
-        };
-        let recurrent_first = recurrent.filter(|_| !is_split(self.options)).and_then(|_| with(1));
-        better([with(0), recurrent_first])
-    }
-
-    /// The factor of the covariance of the values that two matrices multiply, and which of the matrices it includes.
-    fn factor(&self, matrices: [Option<usize>; 2]) -> Option<(Factor, [bool; 2])> {
-        let covariance = self.ranges.covariance(&self.node.name)?;
-        let (input, output) = (self.node.input_size, self.node.output_size);
-        let range = |index: Option<usize>| {
-            let of = &self.integer.tensors[index?];
-            let Storage::Weights(unit) = of.storage else { return None };
-            let range = match unit {
-                Unit::Input => 0..input,
-                // The output times a reset gate, too, is treated as the output.
-                Unit::Output => input..input + output,
-                _ => return None,
-            };
-            (range.len() == cols(self.node, self.spec, of)).then(|| (range, self.unit(&unit)))
-        };
-        let parts = matrices.map(range);
-        let covers = [parts[0].is_some(), parts[1].is_some()];
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| covariance.factor(&parts)).flatten().map(|factor| (factor, covers))
-    }
-
-    /// Whether the sums of the gates are normalized.
-    fn is_normalized(&self) -> bool {
-        has(self.node, "gate_norm") || has(self.node, "joint_norm")
-    }
-
-    /// The values that matrix `index` multiplies, as calibration observed them.
-    fn values(&self, index: usize, is_bounded: bool) -> Option<Values> {
-        let of = &self.integer.tensors[index];
-        let Storage::Weights(unit) = of.storage else { return None };
-        let cols = cols(self.node, self.spec, of);
-        Values::of((&unit, cols, self.unit(&unit)), is_bounded, self.node, self.model, self.ranges)
-    }
-
-    /// Whether sums of this unit are arguments of a bounded activation.
-    fn is_bounded(&self, unit: &Unit) -> bool {
-        let Unit::Before { activation: index, .. } = unit else { return false };
-        Curve::of(activation(self.node, *index)).is_some_and(Curve::is_bounded)
-    }
-
-    /// The weights of a matrix in the order of the layout.
-    fn weights(&self, tensor: &TensorSpec) -> Option<Vec<u8>> {
-        let index = self.integer.tensors.iter().position(|of| std::ptr::eq(of, tensor))?;
-        let (rows, part) = rows_of(self.integer, &self.rows, index)?;
-        let cols = rows.first()?.weights[part].len();
-        let bytes = self.layout.block_bytes(self.numeric, cols)?;
-        let plane = |weights: fn(&Row, usize) -> &[i8]| {
-            rows.chunks(4).flat_map(move |rows| self.block(rows, part, weights, (cols, bytes)))
-        };
-        let coarse = plane(|row, part| &row.weights[part]);
-        let fine = is_wide(self.options).then(|| plane(|row, part| &row.fine[part]));
-        Some(coarse.chain(fine.into_iter().flatten()).collect())
-    }
-
-    /// A block of four rows; the last one may hold fewer. `weights` selects the plane of a row.
-    fn block(
-        &self,
-        rows: &[Row],
-        part: usize,
-        weights: fn(&Row, usize) -> &[i8],
-        (cols, bytes): (usize, usize),
-    ) -> Vec<u8> {
-        let (numeric, layout, nibbles) = (self.numeric, self.layout, self.numeric == Numeric::I4x16);
-        let mut block = vec![0; bytes];
-        for (at, col) in
-            (0..4).flat_map(|at| (0..cols.next_multiple_of(layout.columns(numeric))).map(move |col| (at, col)))
-        {
-            let row = rows.get(at);
-            let factor = row.and_then(|row| row.factors[part].get(col / GROUP)).copied().unwrap_or(1);
-            let weight = row.and_then(|row| weights(row, part).get(col)).copied().unwrap_or(0);
-            let place = layout.place(numeric, at, col);
-            if nibbles {
-                block[factors_at(bytes, col / GROUP) + at] = factor.cast_unsigned();
-                block[place / 2] |= layout.code_of(numeric, weight / factor) << (4 * (place % 2));
-            } else {
-                block[place] = layout.code_of(numeric, weight);
-            }
-        }
-        block
-    }
-}
-
-/// The rows that hold the weights of tensor `index`, and the index of their part.
-pub(super) fn rows_of<'r>(integer: &IntegerSpec, rows: &'r [TensorRows], index: usize) -> Option<(&'r [Row], usize)> {
-    integer.tensors.iter().zip(rows).find_map(|(of, rows)| match of.storage {
-        Storage::Rows { input, .. } if input == index => Some((rows.as_ref()?.0.as_slice(), 0)),
-        Storage::Rows { recurrent: Some((recurrent, _)), .. } if recurrent == index => {
-            Some((rows.as_ref()?.0.as_slice(), 1))
-        }
-        _ => None,
-    })
 }
 
 /// Whether a node blends by a share that may leave 0 to 1.
@@ -654,15 +438,4 @@ fn unbounded_gate(node: &Node, rules: &Quantization) -> Option<Activation> {
 
 pub(super) fn to_bytes(words: &[i32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
-
-fn row_block(rows: &[Sum]) -> RowBlock {
-    let (mut block, mut shifts) = ([0; 9], [0; 4]);
-    for (at, row) in rows.iter().enumerate() {
-        block[at] = row.start;
-        block[4 + at] = row.multiplier;
-        shifts[at] = row.shift;
-    }
-    block[8] = i32::from_le_bytes(shifts);
-    block
 }

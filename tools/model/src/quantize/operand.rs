@@ -1,55 +1,52 @@
 //! The values that the columns of a node's matrices are multiplied by, as calibration observed them.
 
-use tidegate::internals::cell::Unit;
+use tidegate::internals::{
+    cell::{CellKind, Unit},
+    curve::Curve,
+};
 
 use super::Ranges;
 use super::distribution::Element;
 use super::rows::Operand;
-use crate::canonical::{Canonical, Node};
+use super::terms::activation;
+use crate::canonical::{Canonical, Node, Tensor};
 
 /// The argument beyond which a bounded activation no longer changes.
-pub const SATURATED: f64 = 8.0;
+const SATURATED: f64 = 8.0;
 
 /// The values of the columns of a matrix.
 pub struct Values {
     columns: Vec<Element>,
-    scale: f64,
     /// The mean of each column, if the columns read the previous output: at the start of a sequence it is 0.
     means: Option<Vec<f64>>,
-    /// Whether the sums are arguments of bounded activations.
-    is_bounded: bool,
 }
 
 impl Values {
-    /// The values of the `cols` columns of a matrix whose operand has this unit, with this scale. `None` if they were
-    /// not observed.
-    pub fn of(
-        (unit, cols, scale): (&Unit, usize, f64),
-        is_bounded: bool,
-        node: &Node,
-        model: &Canonical,
-        ranges: &Ranges,
-    ) -> Option<Self> {
-        let columns = match unit {
-            Unit::Input => input(node, cols, model, ranges),
-            Unit::Output => ranges.elements(&node.name).and_then(|elements| rows(&elements.distributions, cols)),
+    /// The values of the `cols` columns of a matrix whose operand has this unit. `None` if they were not observed.
+    pub fn of(unit: &Unit, cols: usize, node: &Node, model: &Canonical, ranges: &Ranges) -> Option<Self> {
+        match unit {
+            Unit::Input => Some(Self { columns: input(node, cols, model, ranges)?, means: None }),
+            Unit::Output => {
+                let columns = rows(&ranges.elements(&node.name)?.distributions, cols)?;
+                let means = ranges.covariance(&node.name).and_then(|covariance| covariance.means(node.input_size));
+                Some(Self { columns, means: means.filter(|means| means.len() == cols) })
+            }
             _ => None,
-        };
-        let means = match unit {
-            Unit::Output => ranges.covariance(&node.name).and_then(|covariance| covariance.means(node.input_size)),
-            _ => None,
-        };
-        Some(Self { columns: columns?, scale, means: means.filter(|means| means.len() == cols), is_bounded })
+        }
     }
 
-    /// The operand of a row with these weights. If the activation of its sum is bounded, greater products than
-    /// [`SATURATED`] have no influence.
-    pub fn row(&self, weights: &[f32]) -> Operand {
-        let end = |weight: f32| if self.is_bounded { SATURATED / f64::from(weight.abs()) } else { f64::INFINITY };
-        let moments = self.columns.iter().zip(weights).map(|(column, &weight)| column.moments(end(weight)));
+    /// The operand of a row with these weights, in units of `scale`. If the activation of the sum is bounded, greater
+    /// products than [`SATURATED`] have no influence.
+    pub fn operand(&self, weights: &[f32], scale: f64, is_bounded: bool) -> Operand {
+        let moments = self.columns.iter().zip(weights).map(|(column, &weight)| column.moments(end(weight, is_bounded)));
         let (mean, square): (Vec<f64>, Vec<f64>) = moments.unzip();
-        Operand::observed(self.means.as_ref().unwrap_or(&mean), &square, self.scale)
+        Operand::observed(self.means.as_ref().unwrap_or(&mean), &square, scale)
     }
+}
+
+/// The magnitude from which on a value, multiplied by this weight, has no more influence.
+pub fn end(weight: f32, is_bounded: bool) -> f64 {
+    if is_bounded { SATURATED / f64::from(weight.abs()) } else { f64::INFINITY }
 }
 
 /// The input of a node, which has `cols` columns or, in a convolution, `cols` values for all its taps.
@@ -59,14 +56,20 @@ fn input(node: &Node, cols: usize, model: &Canonical, ranges: &Ranges) -> Option
         let elements = value(name, model, ranges)?;
         all.extend(rows(elements, elements.len() / node.steps())?);
     }
-    if all.len() == cols {
-        return Some(all);
+    columns(&all, cols, node)
+}
+
+/// The elements of the `cols` columns of a matrix that reads a row of these elements: one for each column or, in a
+/// convolution, one for each channel of each tap.
+pub fn columns(row: &[Element], cols: usize, node: &Node) -> Option<Vec<Element>> {
+    if row.len() == cols {
+        return Some(row.to_vec());
     }
     let channels = *node.extents.get("in_channels")?;
     if channels == 0 || !cols.is_multiple_of(channels) {
         return None;
     }
-    Some(rows(&all, channels)?.into_iter().cycle().take(cols).collect())
+    Some(rows(row, channels)?.into_iter().cycle().take(cols).collect())
 }
 
 /// The elements of a value. The packer inserts nodes that convert a value to another scale; they are not observed.
@@ -79,7 +82,7 @@ fn value<'r>(name: &str, model: &Canonical, ranges: &'r Ranges) -> Option<&'r [E
 }
 
 /// The elements of a row of `cols` elements, over all rows of a value.
-fn rows(elements: &[Element], cols: usize) -> Option<Vec<Element>> {
+pub fn rows(elements: &[Element], cols: usize) -> Option<Vec<Element>> {
     if cols == 0 || elements.is_empty() || !elements.len().is_multiple_of(cols) {
         return None;
     }
@@ -89,4 +92,23 @@ fn rows(elements: &[Element], cols: usize) -> Option<Vec<Element>> {
         all.iter_mut().zip(row).for_each(|(of, element)| of.add(element));
     }
     Some(all)
+}
+
+/// The matrix that multiplies a node's input, and its number of columns.
+pub fn input_matrix<'m>(node: &Node, model: &'m Canonical) -> Option<(&'m Tensor, usize)> {
+    ["input_weights", "weights"].into_iter().find_map(|name| matrix(name, node, model))
+}
+
+/// A matrix of a node, and its number of columns.
+pub fn matrix<'m>(name: &str, node: &Node, model: &'m Canonical) -> Option<(&'m Tensor, usize)> {
+    let tensor = model.tensors.get(&format!("{}.{name}", node.name))?;
+    let cols = tensor.data.len().checked_div(*tensor.shape.first()?)?;
+    (cols > 0).then_some((tensor, cols))
+}
+
+/// Whether the activations of a node's gates and of its candidate, or of its output, are bounded.
+pub fn is_bounded(node: &Node) -> bool {
+    let count = CellKind::from_name(&node.cell).map_or(0, |kind| kind.spec().activations.len());
+    // The third activation of an LSTM is that of the cell state.
+    count > 0 && (0..count.min(2)).all(|index| Curve::of(activation(node, index)).is_some_and(Curve::is_bounded))
 }

@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate::Numeric;
-
 use super::covariance::Covariance;
 use super::distribution::Element;
 
@@ -75,13 +73,9 @@ impl Ranges {
         self.unit_scales.contains(node)
     }
 
-    /// Bits of a node's weights in this numeric.
-    pub fn weight_bits(&self, node: &str, numeric: Numeric) -> u8 {
-        match numeric {
-            _ if self.wide.contains(node) => 16,
-            Numeric::I4x16 => 4,
-            _ => 8,
-        }
+    /// Whether a node has weights of 16 bits in `i8x16`.
+    pub fn is_wide(&self, node: &str) -> bool {
+        self.wide.contains(node)
     }
 
     /// The range of a value, or of a node's state such as `lstm.cell_state`; 0 if unknown.

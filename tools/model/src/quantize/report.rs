@@ -90,8 +90,7 @@ impl Report<'_> {
         most.map(|(_, layer)| layer)
     }
 
-    /// What a user should know before using the image: a sentence each, with the layer at fault and a remedy. Empty for a
-    /// good image.
+    /// Warnings about the quality of the image. Each names the layer at fault and a remedy. Empty for a good image.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let output = &self.comparison.output;

@@ -16,6 +16,8 @@ const MOST_SHIFT: f64 = 31.0;
 const TRIED_UNITS: i32 = 12;
 /// Bits of the fine plane of weights of 16 bits beyond the coarse one.
 const FINE_BITS: i32 = 8;
+/// The factor by which a scale grows until no sum wraps.
+const COARSER: f64 = 1.0625;
 /// Limit of starts and multipliers.
 const MOST_SUM: f64 = 2_147_483_647.0;
 /// The least variance of a value, as a share of the mean square of all values of its part.
@@ -39,16 +41,18 @@ pub struct Part<'a> {
 pub struct Operand {
     mean: Vec<f64>,
     variance: Vec<f64>,
+    /// Whether calibration observed the values.
+    is_observed: bool,
 }
 
 impl Operand {
     /// The values of an absent part.
-    pub const NONE: Self = Self { mean: Vec::new(), variance: Vec::new() };
+    pub const NONE: Self = Self { mean: Vec::new(), variance: Vec::new(), is_observed: false };
 
     /// Values that were not observed: all alike, and uniform over 16 bits.
     pub fn unknown(cols: usize) -> Self {
         let most = f64::from(MAX);
-        Self { mean: vec![0.0; cols], variance: vec![most * most / 3.0; cols] }
+        Self { mean: vec![0.0; cols], variance: vec![most * most / 3.0; cols], is_observed: false }
     }
 
     /// Values with these means and mean squares, which have this scale.
@@ -59,7 +63,7 @@ impl Operand {
             ((square - mean * mean).max(0.0) + LEAST_SHARE * all) / (scale * scale) + ROUNDED
         };
         let variance = mean.iter().zip(square).map(variance).collect();
-        Self { mean: mean.iter().map(|mean| mean / scale).collect(), variance }
+        Self { mean: mean.iter().map(|mean| mean / scale).collect(), variance, is_observed: true }
     }
 }
 
@@ -101,12 +105,11 @@ impl Part<'_> {
             for (group, &factor) in self.weights.chunks(GROUP).zip(&factors) {
                 let by = f64::from(factor);
                 // -8 · 16 = -128 is the least i8.
-                weights.extend(group.iter().map(|&weight| (nibble(weight, step * by) * by) as i8));
+                weights.extend(group.iter().map(|&weight| (nibble(weight.into(), step * by) * by) as i8));
             }
             return (weights, factors);
         }
-        let round = |&weight: &f32| (f64::from(weight) / step).round().clamp(-127.0, 127.0) as i8;
-        (self.weights.iter().map(round).collect(), Vec::new())
+        (self.weights.iter().map(|&weight| byte(weight.into(), step) as i8).collect(), Vec::new())
     }
 
     /// [`loss`](Self::loss) in `i4x16`.
@@ -133,9 +136,14 @@ impl Part<'_> {
     }
 }
 
+/// An eight-bit weight with the scale `unit`.
+fn byte(weight: f64, unit: f64) -> f64 {
+    (weight / unit).round().clamp(-MOST_WEIGHT, MOST_WEIGHT)
+}
+
 /// A four-bit weight with the scale `unit`.
-fn nibble(weight: f32, unit: f64) -> f64 {
-    (f64::from(weight) / unit).round_ties_even().clamp(-8.0, 7.0)
+fn nibble(weight: f64, unit: f64) -> f64 {
+    (weight / unit).round_ties_even().clamp(-8.0, 7.0)
 }
 
 /// The factor of a group of weights with the least expected squared error, and this error. The second slice holds the
@@ -146,7 +154,7 @@ fn factor((group, variances): (&[f32], &[f64]), step: f64) -> (i8, f64) {
     let fits = (f64::from(most) / step / 7.5).log2().ceil().clamp(0.0, f64::from(MAX_FACTOR.ilog2())) as u32;
     let lost = |shift: u32| {
         let unit = step * f64::from(1 << shift);
-        let error = |&weight: &f32| f64::from(weight) - nibble(weight, unit) * unit;
+        let error = |&weight: &f32| f64::from(weight) - nibble(weight.into(), unit) * unit;
         (1 << shift, group.iter().map(error).zip(variances).map(|(error, variance)| error * error * variance).sum())
     };
     let (coarse, fine) = (lost(fits), lost(fits.saturating_sub(1)));
@@ -168,6 +176,8 @@ pub struct Row {
     pub second: Option<Sum>,
     /// The real value of an integer weight of 1, for each part.
     pub steps: [f64; 2],
+    /// The scale of the complete sum.
+    unit: f64,
     /// The expected squared error of the sum that comes from rounding the weights.
     pub loss: f64,
 }
@@ -207,24 +217,48 @@ impl Sum {
     }
 }
 
-/// Quantizes a row whose sum has the scale `to`; of the two parts, `parts[first]` has the finer sum. Of the scales that
-/// fit, those with the least loss are taken. `None` if no multiplier is large enough, so that `to` must be coarser.
-pub fn row(parts: [Part<'_>; 2], first: usize, bias: f64, to: f64, numeric: Numeric) -> Option<Row> {
+/// The target of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The term that is added to the sums.
+    pub bias: f64,
+    /// The scale of the result.
+    pub to: f64,
+    /// The numeric of the weights.
+    pub numeric: Numeric,
+}
+
+/// Quantizes a row; of the two parts, `parts[first]` has the finer sum. Takes the scales with the least loss among those
+/// that fit. `None` if no multiplier is large enough, so that the result must be coarser.
+pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     let (fine, coarse) = (parts[first], parts[1 - first]);
-    // Below this scale, a sum has no influence on the output.
-    let negligible = to / f64::from(1_u32 << 31);
-    let (least, unit) = (fine.least_unit(), coarse.least_unit().max(negligible).max(fine.least_unit()));
-    // The scales of the two sums differ by a power of two, so the finer or the coarser part loses up to one bit.
+    let least = fine.least_unit();
+    let unit = coarse.least_unit().max(target.negligible()).max(least);
+    // The scales of the two sums differ by a power of two, so the finer or the coarser part loses up to one bit. Where
+    // nothing is known of the values, either part may lose up to half a bit.
     let room = if least > 0.0 { (unit / least).log2().clamp(0.0, MOST_SHIFT) } else { 0.0 };
-    let mut scales = vec![[unit, room.floor()]];
-    for shift in [room.floor(), room.ceil()] {
-        scales.push([unit.max(least * shift.exp2()), shift]);
-        let exact = [coarse.exact_unit(), fine.exact_unit().map(|exact| exact * shift.exp2())];
-        scales.extend(exact.into_iter().flatten().filter(|&exact| exact >= unit).map(|exact| [exact, shift]));
-    }
-    let rows = scales.into_iter().filter_map(|scales| fitting(parts, first, scales, bias, to));
+    let is_observed = parts.iter().any(|part| part.operand.is_observed);
+    let shifts = match (is_observed, room.fract() <= 0.5) {
+        (true, _) => vec![room.floor(), room.ceil()],
+        (false, true) => vec![room.floor()],
+        (false, false) => vec![room.ceil()],
+    };
+    let exact = [coarse, fine].map(|part| part.exact_unit().filter(|_| is_observed));
+    let scales = shifts.into_iter().flat_map(|shift| {
+        let exact = [exact[0], exact[1].map(|exact| exact * shift.exp2())];
+        let exact = exact.into_iter().flatten().filter(|&exact| exact >= unit);
+        [unit.max(least * shift.exp2())].into_iter().chain(exact).map(move |unit| [unit, shift])
+    });
+    let rows = scales.filter_map(|scales| fitting(parts, first, scales, target));
     let (row, scales) = rows.min_by(|(a, _), (b, _)| a.loss.total_cmp(&b.loss))?;
-    if numeric == Numeric::I4x16 { of_nibbles(parts, first, scales, bias, to) } else { Some(row) }
+    if target.numeric == Numeric::I4x16 { of_nibbles(parts, first, scales, target) } else { Some(row) }
+}
+
+impl Target {
+    /// The scale below which a sum has no influence on the result.
+    fn negligible(self) -> f64 {
+        self.to / f64::from(1_u32 << 31)
+    }
 }
 
 /// A row with these scales, or with the nearest coarser ones with which no sum wraps; and its scales.
@@ -232,13 +266,13 @@ fn fitting(
     parts: [Part<'_>; 2],
     first: usize,
     [mut unit, most_shift]: [f64; 2],
-    bias: f64,
-    to: f64,
+    target: Target,
 ) -> Option<(Row, [f64; 2])> {
+    let target = Target { numeric: Numeric::I8x16, ..target };
     loop {
         let mut shift = most_shift;
         loop {
-            let row = with_units(parts, first, [unit, shift], bias, to, Numeric::I8x16)?;
+            let row = with_units(parts, first, [unit, shift], target)?;
             if row.fits(first) {
                 return Some((row, [unit, shift]));
             }
@@ -248,7 +282,7 @@ fn fitting(
             // Retries with a coarser scale of the finer part.
             shift -= 1.0;
         }
-        unit *= 1.0625;
+        unit *= COARSER;
     }
 }
 
@@ -261,7 +295,7 @@ pub fn better(orders: [Option<Vec<Row>>; 2]) -> Option<(Vec<Row>, usize)> {
 }
 
 /// [`row`] in `i4x16`: tries scales near those of `i8x16`, and returns the fitting one with the least loss.
-fn of_nibbles(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias: f64, to: f64) -> Option<Row> {
+fn of_nibbles(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], target: Target) -> Option<Row> {
     let units = (-TRIED_UNITS..=TRIED_UNITS).map(|tried| unit * (f64::from(tried) / f64::from(TRIED_UNITS)).exp2());
     let mut tried: Vec<(f64, [f64; 2])> = units
         .flat_map(|unit| [[unit, shift], [unit, (shift - 1.0).max(0.0)]])
@@ -271,37 +305,30 @@ fn of_nibbles(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], bias:
         })
         .collect();
     tried.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let rows = tried.into_iter().filter_map(|(_, units)| with_units(parts, first, units, bias, to, Numeric::I4x16));
+    let rows = tried.into_iter().filter_map(|(_, units)| with_units(parts, first, units, target));
     rows.into_iter().find(|row| row.fits(first))
 }
 
 /// Quantizes a row with given scales. `unit` is the scale of the coarser sum, `2^shift` times that of the finer.
-fn with_units(
-    parts: [Part<'_>; 2],
-    first: usize,
-    [unit, shift]: [f64; 2],
-    bias: f64,
-    to: f64,
-    numeric: Numeric,
-) -> Option<Row> {
+fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], target: Target) -> Option<Row> {
     let mut units = [unit; 2];
     units[first] = unit / shift.exp2();
-    let [(a, a_factors), (b, b_factors)] = [0, 1].map(|part| parts[part].quantized(units[part], numeric));
+    let [(a, a_factors), (b, b_factors)] = [0, 1].map(|part| parts[part].quantized(units[part], target.numeric));
     let (weights, factors) = ([a, b], [a_factors, b_factors]);
     let loss = (0..2).map(|part| parts[part].loss(&weights[part], units[part])).sum();
-    let bias = bias + (0..2).map(|part| parts[part].mean_error(&weights[part], units[part])).sum::<f64>();
-    let sum = Sum::new(bias, [unit, shift], to)?;
+    let mean = (0..2).map(|part| parts[part].mean_error(&weights[part], units[part])).sum::<f64>();
+    let sum = Sum::new(target.bias + mean, [unit, shift], target.to)?;
     let steps = [0, 1].map(|part| units[part] / parts[part].scale);
-    Some(Row { weights, fine: [Vec::new(), Vec::new()], factors, sum, second: None, steps, loss })
+    Some(Row { weights, fine: [Vec::new(), Vec::new()], factors, sum, second: None, steps, unit, loss })
 }
 
 /// Quantizes a row of which each part has a sum of its own. `is_wide` is whether the weights have 16 bits. `None` if no
 /// multiplier is large enough.
-pub fn split(parts: [Part<'_>; 2], bias: f64, to: f64, numeric: Numeric, is_wide: bool) -> Option<Row> {
-    let alone = |part: Part<'_>, bias: f64| {
-        if is_wide { wide(part, bias, to) } else { row([part, Part::NONE], 0, bias, to, numeric) }
+pub fn split(parts: [Part<'_>; 2], target: Target, is_wide: bool) -> Option<Row> {
+    let alone = |part: Part<'_>, target: Target| {
+        if is_wide { wide(part, target) } else { row([part, Part::NONE], 0, target) }
     };
-    let [one, two] = [alone(parts[0], bias)?, alone(parts[1], 0.0)?];
+    let [one, two] = [alone(parts[0], target)?, alone(parts[1], Target { bias: 0.0, ..target })?];
     let both = |[a, _]: [Vec<i8>; 2], [b, _]: [Vec<i8>; 2]| [a, b];
     Some(Row {
         weights: both(one.weights, two.weights),
@@ -310,110 +337,86 @@ pub fn split(parts: [Part<'_>; 2], bias: f64, to: f64, numeric: Numeric, is_wide
         sum: one.sum,
         second: Some(two.sum),
         steps: [one.steps[0], two.steps[0]],
+        unit: one.unit,
         loss: one.loss + two.loss,
     })
 }
 
 /// Quantizes a row over one part to weights of 16 bits in two planes of 8 bits.
-pub fn wide(part: Part<'_>, bias: f64, to: f64) -> Option<Row> {
-    let mut unit = part.least_unit().max(to / f64::from(1_u32 << 31));
+pub fn wide(part: Part<'_>, target: Target) -> Option<Row> {
+    let mut unit = part.least_unit().max(target.negligible());
     loop {
+        let (weights, _) = part.quantized(unit, Numeric::I8x16);
         for shift in (1..=FINE_BITS).rev().map(f64::from) {
-            let (weights, _) = part.quantized(unit, Numeric::I8x16);
             let fine_unit = unit / shift.exp2();
-            let rest = part.errors(&weights, unit).map(|error| (error / fine_unit).round().clamp(-127.0, 127.0) as i8);
-            let fine: Vec<i8> = rest.collect();
-            let left = part.errors(&weights, unit).zip(&fine).map(|(error, &fine)| error - f64::from(fine) * fine_unit);
-            let left: Vec<f64> = left.collect();
-            let weighed =
-                |by: &[f64], power: i32| -> f64 { left.iter().zip(by).map(|(error, by)| error.powi(power) * by).sum() };
-            let bias = bias + weighed(&part.operand.mean, 1);
-            let sum = Sum::new(bias, [unit, shift], to)?;
+            let errors = || part.errors(&weights, unit);
+            let fine: Vec<i8> = errors().map(|error| byte(error, fine_unit) as i8).collect();
+            let left: Vec<f64> =
+                errors().zip(&fine).map(|(error, &fine)| error - f64::from(fine) * fine_unit).collect();
+            let mean: f64 = left.iter().zip(&part.operand.mean).map(|(error, mean)| error * mean).sum();
+            let sum = Sum::new(target.bias + mean, [unit, shift], target.to)?;
             if sum.fits(&fine, &weights) {
+                let loss = left.iter().zip(&part.operand.variance).map(|(error, variance)| error * error * variance);
                 return Some(Row {
+                    loss: loss.sum(),
                     weights: [weights, Vec::new()],
                     fine: [fine, Vec::new()],
                     factors: [Vec::new(), Vec::new()],
                     sum,
                     second: None,
                     steps: [unit / part.scale, 1.0],
-                    loss: weighed(&part.operand.variance, 2),
+                    unit,
                 });
             }
         }
-        unit *= 1.0625;
+        unit *= COARSER;
     }
-}
-
-/// Rounding that compensates the error of each weight by other weights. `covers` says which parts the factor includes.
-#[derive(Clone, Copy, Debug)]
-pub struct Rounding<'a> {
-    /// The factor of the covariance.
-    pub factor: &'a Factor,
-    /// Whether each part is included.
-    pub covers: [bool; 2],
 }
 
 impl Row {
     /// This row with the same scales and weights that compensate each other's errors; the row itself if that does not
-    /// fit. `first` is the finer part, or `None` if each part has its own sum.
+    /// fit, or if its weights have 16 bits. `first` is the finer part. `covers` says which parts the factor includes.
     pub fn compensated(
         self,
         parts: [Part<'_>; 2],
-        first: Option<usize>,
-        bias: f64,
-        to: f64,
-        numeric: Numeric,
-        rounding: Rounding<'_>,
+        first: usize,
+        target: Target,
+        (factor, covers): (&Factor, [bool; 2]),
     ) -> Self {
         if self.fine.iter().any(|fine| !fine.is_empty()) {
             return self;
         }
         let mut row = self.clone();
         let units = [0, 1].map(|part| self.steps[part] * parts[part].scale);
-        let covered = (0..2).filter(|&part| rounding.covers[part]);
+        let covered = (0..2).filter(|&part| covers[part]);
         let covered: Vec<(usize, usize)> =
             covered.flat_map(|part| (0..parts[part].weights.len()).map(move |col| (part, col))).collect();
         let exact = covered.iter().map(|&(part, col)| f64::from(parts[part].weights[col]) * parts[part].scale);
-        rounding.factor.round(&exact.collect::<Vec<f64>>(), |at, weight| {
-            let (part, col) = covered[at];
-            let unit = units[part];
-            let integer = if numeric == Numeric::I4x16 {
-                let by = f64::from(self.factors[part].get(col / GROUP).copied().unwrap_or(1));
-                (weight / (unit * by)).round_ties_even().clamp(-8.0, 7.0) * by
-            } else {
-                (weight / unit).round().clamp(-127.0, 127.0)
+        factor.round(&exact.collect::<Vec<f64>>(), |at, weight| {
+            let ((part, col), unit) = (covered[at], units[covered[at].0]);
+            let integer = match self.factors[part].get(col / GROUP) {
+                Some(&by) => nibble(weight, unit * f64::from(by)) * f64::from(by),
+                None => byte(weight, unit),
             };
             row.weights[part][col] = integer as i8;
             integer * unit
         });
-        let mean = [0, 1].map(|part| parts[part].mean_error(&row.weights[part], units[part]));
-        let fits = match first {
-            Some(first) => {
-                let unit = units[1 - first];
-                // A part without weights has no unit of its own.
-                let unit = if parts[1 - first].weights.is_empty() {
-                    units[first] * f64::from(self.sum.shift).exp2()
-                } else {
-                    unit
-                };
-                Sum::new(bias + mean[0] + mean[1], [unit, self.sum.shift.into()], to).filter(|sum| {
-                    row.sum = *sum;
-                    row.fits(first)
-                })
-            }
-            None => {
-                let sums = [Sum::new(bias + mean[0], [units[0], 0.0], to), Sum::new(mean[1], [units[1], 0.0], to)];
-                match sums {
-                    [Some(one), Some(two)] => {
-                        (row.sum, row.second) = (one, Some(two));
-                        (one.fits(&row.weights[0], &[]) && two.fits(&row.weights[1], &[])).then_some(one)
-                    }
-                    _ => None,
-                }
-            }
+        let [one, two] = [0, 1].map(|part| parts[part].mean_error(&row.weights[part], units[part]));
+        let shift = f64::from(self.sum.shift);
+        let fits = if self.second.is_some() {
+            let sums =
+                (Sum::new(target.bias + one, [self.unit, shift], target.to), Sum::new(two, [units[1], 0.0], target.to));
+            sums.0.zip(sums.1).is_some_and(|(one, two)| {
+                (row.sum, row.second) = (one, Some(two));
+                one.fits(&row.weights[0], &[]) && two.fits(&row.weights[1], &[])
+            })
+        } else {
+            Sum::new(target.bias + one + two, [self.unit, shift], target.to).is_some_and(|sum| {
+                row.sum = sum;
+                row.fits(first)
+            })
         };
-        if fits.is_some() { row } else { self }
+        if fits { row } else { self }
     }
 
     /// Whether no input can make the sum of both parts wrap.
@@ -426,6 +429,10 @@ impl Row {
 mod tests {
     use super::*;
 
+    fn target(to: f64) -> Target {
+        Target { bias: 0.0, to, numeric: Numeric::I8x16 }
+    }
+
     #[test]
     fn a_row_gives_its_sum_in_the_unit_asked_for() {
         let (input, recurrent) = ([0.5, -0.25, 0.125], [0.003, -0.001]);
@@ -435,7 +442,7 @@ mod tests {
             Part { weights: &recurrent, scale: 1.0 / 32768.0, operand: &operands.1 },
         );
         let (x, h, to) = ([1000.0, -2000.0, 500.0], [30000.0, 20000.0], 1.0 / 4096.0);
-        let row = row([parts.0, parts.1], 1, 0.75, to, Numeric::I8x16).unwrap();
+        let row = row([parts.0, parts.1], 1, Target { bias: 0.75, to, numeric: Numeric::I8x16 }).unwrap();
         assert!(row.sum.shift > 0 && row.fits(1));
         let sum = |weights: &[i8], x: &[f64]| weights.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() as i64;
         let total = ((i64::from(row.sum.start) + sum(&row.weights[1], &h)) >> row.sum.shift) + sum(&row.weights[0], &x);
@@ -452,28 +459,52 @@ mod tests {
     fn rows_that_would_wrap_are_made_coarser() {
         let weights = vec![1.0_f32; 1 << 16];
         let part = Part { weights: &weights, scale: 1.0 / 32768.0, operand: &Operand::unknown(weights.len()) };
-        let row = row([part, Part::NONE], 0, 0.0, 1.0 / 4096.0, Numeric::I8x16).unwrap();
+        let row = row([part, Part::NONE], 0, target(1.0 / 4096.0)).unwrap();
         assert!(row.fits(0) && row.weights[0][0] < 127 && row.weights[0][0] > 0);
     }
 
     #[test]
-    fn where_a_greater_shift_is_too_coarse_the_smaller_one_is_taken() {
-        // To be 2^2 of the other's least scale, this scale would grow by 2^0.4, and the scale of the sum would exceed
+    fn where_one_order_is_too_fine_the_other_is_taken() {
+        // To be 2^k of the other's least scale, this scale would grow by 2^0.4, and the scale of the sum would exceed
         // half of 1.
         let (coarse, fine) = ([0.45 * 127.0], [0.45 * 127.0 * 2.0_f32.powf(-1.6)]);
         let operand = Operand::unknown(1);
         let part = |weights| Part { weights, scale: 1.0, operand: &operand };
-        for (parts, first) in [([part(&coarse), part(&fine)], 1), ([part(&fine), part(&coarse)], 0)] {
-            assert_eq!(row(parts, first, 0.0, 1.0, Numeric::I8x16).unwrap().sum.shift, 1);
+        for (parts, fits) in [([part(&coarse), part(&fine)], 0), ([part(&fine), part(&coarse)], 1)] {
+            let rows = [0, 1].map(|first| row(parts, first, target(1.0)).map(|row| vec![row]));
+            assert!(rows[fits].is_some() && rows[1 - fits].is_none());
+            assert_eq!(better(rows).unwrap().1, fits);
         }
         assert_eq!(better([None, None]), None);
+    }
+
+    /// The calibration shows which part counts, and that part keeps its scale.
+    #[test]
+    fn the_part_that_counts_keeps_its_scale() {
+        // On no grid, and the last weight has the greatest magnitude.
+        let weights = |most: f32| -> Vec<f32> { (1..=101).map(|k| (k as f32 / 101.0).sqrt() * most).collect() };
+        let (input, recurrent) = (weights(1.0), weights(1.5));
+        for loud in [0, 1] {
+            let operands = [0, 1].map(|part| {
+                let square = if part == loud { 1e8 } else { 1.0 };
+                Operand::observed(&[0.0; 101], &[square; 101], 1.0)
+            });
+            let parts = [
+                Part { weights: &input, scale: 1.0, operand: &operands[0] },
+                Part { weights: &recurrent, scale: 1.0, operand: &operands[1] },
+            ];
+            let rows = [0, 1].map(|first| row(parts, first, target(1.0)).map(|row| vec![row]));
+            let step = better(rows).unwrap().0[0].steps[loud];
+            let least = [1.0, 1.5][loud] / 127.0;
+            assert!((step / least - 1.0).abs() < 1e-6, "part {loud}: {step} is not {least}");
+        }
     }
 
     #[test]
     fn the_order_that_loses_less_is_taken_and_of_equals_the_input_first() {
         let of = |loss| {
             let part = Part { weights: &[1.0], scale: 1.0, operand: &Operand::unknown(1) };
-            let row = row([part, Part::NONE], 0, 0.0, 1.0, Numeric::I8x16).unwrap();
+            let row = row([part, Part::NONE], 0, target(1.0)).unwrap();
             Some(vec![Row { loss, ..row }])
         };
         let taken = |orders| better(orders).map(|(_, first)| first);
@@ -486,6 +517,6 @@ mod tests {
     #[test]
     fn a_unit_that_is_too_fine_is_not_given() {
         let part = Part { weights: &[127.0], scale: 1.0, operand: &Operand::unknown(1) };
-        assert_eq!(row([part, Part::NONE], 0, 0.0, 1.0, Numeric::I8x16), None);
+        assert_eq!(row([part, Part::NONE], 0, target(1.0)), None);
     }
 }

@@ -196,7 +196,7 @@ impl Seen {
         let loaded = image.model().map_err(RangesError::Image)?;
         let probes = Probe::all(model)?;
         let nodes = &model.architecture.nodes;
-        let covariances = nodes.iter().filter_map(|node| Some((node.name.clone(), auto::covariance(node, model)?)));
+        let covariances = nodes.iter().filter_map(|node| Some((node.name.clone(), Covariance::of(node, model)?)));
         let candidates = probes.iter().map(Probe::name).collect();
         let mut seen = Self { candidates, covariances: covariances.collect(), ..Self::default() };
         for sequence in sequences {
@@ -333,7 +333,7 @@ mod tests {
 
     fn seen(values: &[f32]) -> Magnitudes {
         let mut magnitudes = Magnitudes::default();
-        magnitudes.see(values);
+        values.chunks(1000).for_each(|step| magnitudes.see(step));
         magnitudes
     }
 
