@@ -155,23 +155,27 @@ fn a_layer_that_is_kept_has_weights_of_sixteen_bits() {
     assert_eq!(packed(&model, &input, &budget).bytes().len(), narrow.bytes().len());
 }
 
-/// Even rows need the finer scale for the input, odd rows for the state: no order of the two serves all rows. The inputs
-/// are square waves of 1,000 and of 1, and the state is small.
+/// Even rows need the finer scale for the input, odd rows for the state: no order of the two serves all rows. The first
+/// half of the inputs reaches 1,000, the other half 1.
 #[test]
 fn rows_without_a_common_order_are_split() {
-    let (features, units) = (2, 8);
+    let (features, units) = (8, 8);
     let mut rng = Rng::new(9);
-    let input_weights: Vec<f32> =
-        (0..units).flat_map(|unit| if unit % 2 == 0 { [1e-4, 0.0] } else { [0.0, 0.1] }).collect();
+    let input_weights: Vec<f32> = (0..units * features)
+        .map(|at| match (at / features % 2, at % features < features / 2) {
+            (0, true) => rng.number(1e-4),
+            (1, false) => rng.number(0.1),
+            _ => 0.0,
+        })
+        .collect();
     let recurrent_weights = rng.numbers(units * units, 1.0);
     let tensors: [(&str, &[usize], &[f32]); 2] = [
         ("n.input_weights", &[units, features], &input_weights),
         ("n.recurrent_weights", &[units, units], &recurrent_weights),
     ];
     let model = network(vec![node("n", "elman", "in", [features, units, units], &[])], &tensors);
-    let input: Vec<f32> = (0..400)
-        .flat_map(|step| [if step / 3 % 2 == 0 { 1e3 } else { -1e3 }, if step / 5 % 2 == 0 { 1.0 } else { -1.0 }])
-        .collect();
+    let input: Vec<f32> =
+        (0..400 * features).map(|at| rng.number(if at % features < features / 2 { 1e3 } else { 1.0 })).collect();
     let ranges = Seen::measure(&model, [&[input.as_slice()][..]]).unwrap().ranges(&RangeRules::default(), &model);
     let pack = |ranges: &Ranges| {
         load::packed_with(Path::new("model"), &model, Numeric::I8x16, ranges, Layout::Portable).unwrap()
@@ -188,13 +192,14 @@ fn rows_without_a_common_order_are_split() {
 #[test]
 fn a_magnitude_is_as_precise_as_its_parts() {
     let size = 4;
-    let square =
-        with(reading(node("square", "merge", "", [4 * size, 2 * size, 2 * size], &[]), &["in", "in"]), &["multiply"]);
+    let parts = node("parts", "identity", "in", [2 * size, 2 * size, 2 * size], &[]);
+    let square = node("square", "merge", "", [4 * size, 2 * size, 2 * size], &[]);
+    let square = with(reading(square, &["parts", "parts"]), &["multiply"]);
     let sum = node("sum", "merge", "square", [2 * size, size, size], &[]);
     let root = activated(node("root", "activation", "sum", [size, size, size], &[]), "sqrt");
-    let nodes = network(vec![square, sum, root], &[]);
+    let nodes = network(vec![parts, square, sum, root], &[]);
     let one = nodes.clone().with_magnitudes();
-    assert_eq!(one.architecture.nodes.len(), 1);
+    assert_eq!(one.architecture.nodes.len(), 2);
     // Magnitudes over four decades.
     let mut rng = Rng::new(3);
     let scales = (0..200).map(|step| 10.0_f32.powi(-(step % 4)));
@@ -212,10 +217,10 @@ fn a_magnitude_is_as_precise_as_its_parts() {
     assert!(f64::from(worst) <= bound, "{worst:e} {bound:e}");
     // A product of two values, and squares that something else reads, stay.
     let mut other = nodes.clone();
-    other.architecture.nodes[0].inputs = vec!["in".to_owned()];
-    other.architecture.nodes[0].input_size = 2 * size;
-    assert_eq!(other.with_magnitudes().architecture.nodes.len(), 3);
+    other.architecture.nodes[1].inputs = vec!["parts".to_owned()];
+    other.architecture.nodes[1].input_size = 2 * size;
+    assert_eq!(other.with_magnitudes().architecture.nodes.len(), 4);
     let mut read = nodes;
     read.architecture.outputs[0].from = "sum".to_owned();
-    assert_eq!(read.with_magnitudes().architecture.nodes.len(), 3);
+    assert_eq!(read.with_magnitudes().architecture.nodes.len(), 4);
 }

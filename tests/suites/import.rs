@@ -26,6 +26,8 @@ mod import_tflite;
 mod import_torch;
 #[path = "../integer_calibration.rs"]
 mod integer_calibration;
+#[path = "../integer_random.rs"]
+mod integer_random;
 #[path = "../refusals.rs"]
 mod refusals;
 #[path = "../tf1_checkpoint.rs"]

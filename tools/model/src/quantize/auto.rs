@@ -20,7 +20,10 @@ use crate::canonical::{Canonical, Node};
 /// The share of the weights' error that rounding a value may add.
 const SHARE: f64 = 0.05;
 /// The greatest margin for values outside the calibration.
-const MOST_MARGIN: f32 = 4.0;
+pub const MOST_MARGIN: f32 = 4.0;
+/// The share of an output's mean square that rounding it may add: 60 dB below it. Rounding weights to 8 bits adds an error
+/// about 45 dB below an output.
+const SHARE_OF_OUTPUT: f64 = 1e-6;
 
 /// The range of a value or state with this greatest observed magnitude.
 pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f32 {
@@ -34,16 +37,36 @@ pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f
         .filter(|node| node.inputs.iter().any(|input| input == name))
         .map(|node| Reader::new(node, elements, model))
         .collect();
-    let Some(readers) = readers.filter(|readers| !readers.is_empty() && most > 0.0 && most.is_finite()) else {
-        return most;
-    };
+    let Some(readers) = readers.filter(|_| most > 0.0 && most.is_finite()) else { return most };
+    let is_output = model.architecture.outputs.iter().any(|output| output.from == name);
     let weights: f64 = readers.iter().map(Reader::weights_error).sum();
-    let rounding = |range: f32| -> f64 { readers.iter().map(|reader| reader.rounding_error(range)).sum() };
+    let limits = [
+        (!readers.is_empty())
+            .then(|| (readers.iter().map(Reader::squared_weights).sum::<f64>(), SHARE * weights)),
+        is_output.then(|| (1.0, SHARE_OF_OUTPUT * mean_square(&elements.distributions))),
+    ];
+    if limits == [None, None] {
+        return most;
+    }
+    let is_small = |range: f32| {
+        limits.iter().flatten().all(|(factor, limit)| factor * squared_rounding(range) <= *limit)
+    };
     let mut range = most * MOST_MARGIN;
-    while range > most && rounding(range) > SHARE * weights {
+    while range > most && !is_small(range) {
         range /= 2.0;
     }
     range
+}
+
+/// The expected squared error of rounding a value of this range to 16 bits.
+fn squared_rounding(range: f32) -> f64 {
+    let step = f64::from(range) / f64::from(MAX);
+    step * step / 12.0
+}
+
+/// The mean square of all elements.
+fn mean_square(elements: &[Element]) -> f64 {
+    elements.iter().map(|element| element.moments(f64::INFINITY).1).sum::<f64>() / elements.len().max(1) as f64
 }
 
 /// A matrix that reads a value, and the elements that its columns read.
@@ -81,16 +104,14 @@ impl<'a> Reader<'a> {
         self.rows.iter().map(row).sum()
     }
 
-    /// The expected squared error of all sums that comes from rounding values of this range to 16 bits.
-    fn rounding_error(&self, range: f32) -> f64 {
-        let step = f64::from(range) / f64::from(MAX);
-        let squares: f64 = self.rows.iter().flat_map(|row| *row).map(|&weight| f64::from(weight).powi(2)).sum();
-        step * step / 12.0 * squares
+    /// The sum of the squared weights: the factor by which the squared errors of the values grow in the sums.
+    fn squared_weights(&self) -> f64 {
+        self.rows.iter().flat_map(|row| *row).map(|&weight| f64::from(weight).powi(2)).sum()
     }
 }
 
 /// Whether the scale of a node's output is that of a bounded activation.
-fn is_fixed(node: &Node) -> bool {
+pub fn is_fixed(node: &Node) -> bool {
     match output(node) {
         Some(OutputScale::Activation(index)) => Curve::of(activation(node, index)).is_some_and(Curve::is_bounded),
         Some(OutputScale::Q15 | OutputScale::Memory) => true,

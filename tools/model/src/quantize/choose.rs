@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Numeric};
 
+use super::auto::{MOST_MARGIN, is_fixed};
 use super::lstm::UNIT_MARGIN;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::buffer::ImageBuffer;
@@ -15,6 +16,10 @@ use crate::pack::{pack, pack_with};
 
 /// Decibels that a choice must gain at the output.
 const LEAST_GAIN: f64 = 1.0;
+/// Decibels that a margin may cost at the output: a twentieth of the error.
+const MOST_LOSS: f64 = 0.2;
+/// Margins that are tried.
+const MARGINS: [f32; 2] = [MOST_MARGIN, 2.0];
 /// The ratio of outputs without noise.
 const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
@@ -86,8 +91,9 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Improves ranges by what calibration data show: scales of the cell state for each unit, narrower ranges of inputs, and
-/// weights of 16 bits where the goal asks for them. Values with a rule other than [`RangeRule::Auto`] keep their range.
+/// Improves ranges by what calibration data show: scales of the cell state for each unit, margins for values outside the
+/// calibration, narrower ranges of inputs, and weights of 16 bits where the goal asks for them. Values with a rule other
+/// than [`RangeRule::Auto`] keep their range.
 ///
 /// # Errors
 /// If a trial cannot be packed or run.
@@ -103,8 +109,8 @@ pub fn choose(
     let trials = Trials::new(model, numeric, sequences)?;
     // The caller reports why a model cannot be packed.
     let Ok(Some(mut best)) = trials.of(&ranges) else { return Ok(ranges) };
-    let mut attempt = |ranges: &mut Ranges, changed: Ranges| -> bool {
-        let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= best.snr_db + LEAST_GAIN);
+    let mut attempt = |ranges: &mut Ranges, changed: Ranges, gain: f64| -> bool {
+        let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= best.snr_db + gain);
         if let Some(outcome) = better {
             best = outcome;
             *ranges = changed;
@@ -120,19 +126,31 @@ pub fn choose(
                 changed.set(&cell_state, UNIT_MARGIN * ranges.of(&cell_state));
             }
             changed.add_unit_scales([node.name.clone()]);
-            attempt(&mut ranges, changed);
+            attempt(&mut ranges, changed, LEAST_GAIN);
+        }
+    }
+    // All nodes at once; if that costs too much, each node alone.
+    let groups = without_margin(model, &ranges, rules);
+    for names in std::iter::once(groups.concat()).chain(groups).filter(|names| !names.is_empty()) {
+        for margin in MARGINS {
+            // A group that already has a margin is skipped.
+            let without = names.iter().filter(|name| !has_margin(&ranges, name));
+            let mut changed = ranges.clone();
+            without.for_each(|name| changed.set(name, margin * ranges.of(name)));
+            if changed == ranges || attempt(&mut ranges, changed, -MOST_LOSS) {
+                break;
+            }
         }
     }
     if model.architecture.front_end.is_none() {
         for input in model.architecture.inputs.iter().filter(|input| rules.of(&input.name) == RangeRule::Auto) {
-            // A range with a margin is not narrowed: the calibration cannot show what the margin is for.
             let whole = ranges.of(&input.name);
-            let peaks = ranges.elements(&input.name).into_iter().flat_map(|elements| &elements.peaks);
-            let peak = peaks.fold(0.0_f32, |most, peak| most.max(*peak));
-            for power in NARROWER.filter(|_| whole <= peak) {
+            // A range with a margin is not narrowed: the calibration cannot show what the margin is for.
+            let is_open = !has_margin(&ranges, &input.name);
+            for power in NARROWER.filter(|_| is_open) {
                 let mut changed = ranges.clone();
                 changed.set(&input.name, whole * 2.0_f32.powi(-power));
-                if !attempt(&mut ranges, changed) {
+                if !attempt(&mut ranges, changed, LEAST_GAIN) {
                     break;
                 }
             }
@@ -140,6 +158,23 @@ pub fn choose(
     }
     widen(&trials, &mut ranges, best, goal);
     Ok(ranges)
+}
+
+/// The values and states of each node that have no margin yet, without those of bounded outputs.
+fn without_margin(model: &Canonical, ranges: &Ranges, rules: &RangeRules) -> Vec<Vec<String>> {
+    let of_node = |node: &Node| -> Vec<String> {
+        let states = format!("{}.", node.name);
+        let is_own = |name: &&str| (*name == node.name && !is_fixed(node)) || name.starts_with(&states);
+        let names = ranges.names().filter(is_own);
+        names.filter(|name| rules.of(name) == RangeRule::Auto && !has_margin(ranges, name)).map(str::to_owned).collect()
+    };
+    model.architecture.nodes.iter().map(of_node).filter(|names| !names.is_empty()).collect()
+}
+
+/// Whether the range of a value exceeds the values that calibration observed.
+fn has_margin(ranges: &Ranges, name: &str) -> bool {
+    let peaks = ranges.elements(name).into_iter().flat_map(|elements| &elements.peaks);
+    ranges.of(name) > peaks.fold(0.0_f32, |most, peak| most.max(*peak))
 }
 
 /// Gives weights of 16 bits to the layers that gain most for each byte, until the goal is reached.

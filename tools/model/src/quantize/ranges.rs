@@ -83,6 +83,11 @@ impl Ranges {
         self.ranges.get(name).copied().unwrap_or(0.0)
     }
 
+    /// The names of all values and states that have a range.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.ranges.keys().map(String::as_str)
+    }
+
     /// The elements of a value or state; `None` if it was not observed.
     pub fn elements(&self, name: &str) -> Option<&Elements> {
         self.elements.get(name)
