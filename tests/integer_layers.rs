@@ -104,6 +104,8 @@ fn wide_weights_and_scales_of_units_match_their_twins() {
         for (kind, options, params) in [
             ("lstm", &[][..], &[][..]),
             ("lstm", &["coupled"], &[]),
+            ("lstm", &["peephole"], &[]),
+            ("lstm", &["peephole"], &[("cell_clip", 0.5)]),
             ("gru", &[], &[]),
             ("gru", &["reset_after"], &[]),
             ("elman", &[], &[]),

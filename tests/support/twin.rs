@@ -257,12 +257,12 @@ impl TwinNode {
     }
 
     fn lstm(&mut self, x: &[i64]) -> Vec<i64> {
+        let finer = |unit: usize| self.vectors.get("cell_shifts").map_or(0, |shifts| shifts[unit]);
         let factor = |name: &str, unit: usize, c: i64| match self.vectors.get(name) {
-            Some(factors) => (factors[unit] * c) >> self.number("peephole_shift"),
+            Some(factors) => (factors[unit] * c) >> (self.number("peephole_shift") + finer(unit)),
             None => 0,
         };
         let gate = |sum: i64| self.activate("gate_activation", within(sum)).clamp(0, ONE);
-        let finer = |unit: usize| self.vectors.get("cell_shifts").map_or(0, |shifts| shifts[unit]);
         let clip = |(unit, c): (usize, i64)| {
             let clip = self.number("cell_clip") << finer(unit);
             c.clamp(-clip, clip).clamp(-ONE, ONE - 1)

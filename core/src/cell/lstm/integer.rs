@@ -8,7 +8,8 @@
 //! h' = m, or clip(⌊P m · multiplier / 2^32⌋)                   the scale of the output
 //! ```
 //!
-//! With `unit_scales`, unit k has `cell_shifts[k]` fraction bits more in c, and as many less in `candidate_shift`.
+//! With `unit_scales`, unit k has `cell_shifts[k]` fraction bits more in c, as many less in `candidate_shift`, and as many
+//! more in `peephole_shift`.
 //!
 //! A quotient by 2^15 is rounded to nearest. `candidate_shift` is the number of fraction bits of g minus that of c. If
 //! the activation of the candidate is the identity or ReLU, g already has the unit of c. If the activation of the
@@ -189,8 +190,7 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
         few(JOINT_NORM, &Dim::Product(&[Dim::Const(4), Dim::Hidden])),
         few(CELL_NORM, &Dim::Hidden),
         few(OUTPUT_NORM, &Dim::Hidden),
-        // Only the gates of its unit may read a cell state that has a scale of its own.
-        without_unit_scales(PEEPHOLE),
+        // Normalization reads the cell states of all units.
         without_unit_scales(GATE_NORM),
         without_unit_scales(JOINT_NORM),
         without_unit_scales(CELL_NORM),
@@ -370,7 +370,7 @@ fn update_any<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut 
             let finer = shifts.next().map_or(0, |shift| u32::from(shift.cast_unsigned()) & 15);
             let peephole = peepholes.next();
             *c = mix.clipped(from_q15(mix.new_cell([i, f, g], peephole, *c, finer)), finer);
-            *m = mix.memory(o, peephole, *c, mix.activated(*c, finer));
+            *m = mix.memory(o, peephole, (*c, finer), mix.activated(*c, finer));
         }
     }
 }
@@ -413,16 +413,16 @@ impl<'a> Mix<'a> {
         self.gate.apply(sum, self.bits).clamp(0, ONE)
     }
 
-    /// A sum plus its peephole term.
-    fn with_peephole(&self, sum: i32, factor: i16, c: i16) -> i32 {
-        sum.wrapping_add((i32::from(factor) * i32::from(c)) >> self.peephole_shift)
+    /// A sum plus its peephole term, from c with `finer` fraction bits more than the node's.
+    fn with_peephole(&self, sum: i32, factor: i16, c: i16, finer: u32) -> i32 {
+        sum.wrapping_add((i32::from(factor) * i32::from(c)) >> (self.peephole_shift + finer))
     }
 
     /// f c + i g from the sums of i, f, g, with 15 fraction bits more than c, which has `finer` more than the node's.
     fn new_cell(&self, [mut i, mut f, g]: [i32; 3], peephole: Option<[i16; 3]>, c: i16, finer: u32) -> i32 {
         if let Some([p_i, p_f, _]) = peephole {
-            i = self.with_peephole(i, p_i, c);
-            f = self.with_peephole(f, p_f, c);
+            i = self.with_peephole(i, p_i, c, finer);
+            f = self.with_peephole(f, p_f, c, finer);
         }
         let forget = self.gate_of(f);
         let input = if self.coupled { ONE - forget } else { self.gate_of(i) };
@@ -442,9 +442,9 @@ impl<'a> Mix<'a> {
     }
 
     /// m from the sum of o and the activation of c.
-    fn memory(&self, mut o: i32, peephole: Option<[i16; 3]>, c: i16, activated: i32) -> i16 {
+    fn memory(&self, mut o: i32, peephole: Option<[i16; 3]>, (c, finer): (i16, u32), activated: i32) -> i16 {
         if let Some([_, _, p_o]) = peephole {
-            o = self.with_peephole(o, p_o, c);
+            o = self.with_peephole(o, p_o, c, finer);
         }
         saturate(from_q15(self.gate_of(o).wrapping_mul(activated.clamp(-ONE, ONE))))
     }

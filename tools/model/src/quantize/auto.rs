@@ -20,7 +20,7 @@ use crate::canonical::{Canonical, Node};
 /// The share of the weights' error that rounding a value may add.
 const SHARE: f64 = 0.05;
 /// The greatest margin for values outside the calibration.
-pub const MOST_MARGIN: f32 = 4.0;
+pub const MOST_MARGIN: f32 = 16.0;
 /// The share of an output's mean square that rounding it may add: 60 dB below it. Rounding weights to 8 bits adds an error
 /// about 45 dB below an output.
 const SHARE_OF_OUTPUT: f64 = 1e-6;

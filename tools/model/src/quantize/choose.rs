@@ -10,7 +10,7 @@ use super::auto::{MOST_MARGIN, is_fixed};
 use super::lstm::UNIT_MARGIN;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::buffer::ImageBuffer;
-use crate::canonical::{Canonical, Node};
+use crate::canonical::{Architecture, Canonical, Node};
 use crate::compare::Comparison;
 use crate::pack::{pack, pack_with};
 
@@ -18,8 +18,10 @@ use crate::pack::{pack, pack_with};
 const LEAST_GAIN: f64 = 1.0;
 /// Decibels that a margin may cost at the output: a twentieth of the error.
 const MOST_LOSS: f64 = 0.2;
+/// Decibels at the output from which on a margin may cost more. Rounding weights to 8 bits costs more than that.
+const ENOUGH: f64 = 55.0;
 /// Margins that are tried.
-const MARGINS: [f32; 2] = [MOST_MARGIN, 2.0];
+const MARGINS: [f32; 4] = [MOST_MARGIN, 8.0, 4.0, 2.0];
 /// The ratio of outputs without noise.
 const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
@@ -110,7 +112,8 @@ pub fn choose(
     // The caller reports why a model cannot be packed.
     let Ok(Some(mut best)) = trials.of(&ranges) else { return Ok(ranges) };
     let mut attempt = |ranges: &mut Ranges, changed: Ranges, gain: f64| -> bool {
-        let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= best.snr_db + gain);
+        let least = if gain > 0.0 { best.snr_db + gain } else { ENOUGH.min(best.snr_db + gain) };
+        let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= least);
         if let Some(outcome) = better {
             best = outcome;
             *ranges = changed;
@@ -160,15 +163,19 @@ pub fn choose(
     Ok(ranges)
 }
 
-/// The values and states of each node that have no margin yet, without those of bounded outputs.
+/// The values and states of each node, and the inputs, that have no margin yet; without bounded outputs.
 fn without_margin(model: &Canonical, ranges: &Ranges, rules: &RangeRules) -> Vec<Vec<String>> {
+    let Architecture { inputs, nodes, front_end, .. } = &model.architecture;
+    let is_open = |name: &&str| rules.of(name) == RangeRule::Auto && !has_margin(ranges, name);
     let of_node = |node: &Node| -> Vec<String> {
         let states = format!("{}.", node.name);
         let is_own = |name: &&str| (*name == node.name && !is_fixed(node)) || name.starts_with(&states);
-        let names = ranges.names().filter(is_own);
-        names.filter(|name| rules.of(name) == RangeRule::Auto && !has_margin(ranges, name)).map(str::to_owned).collect()
+        ranges.names().filter(is_own).filter(is_open).map(str::to_owned).collect()
     };
-    model.architecture.nodes.iter().map(of_node).filter(|names| !names.is_empty()).collect()
+    // The front end sets the scale of its features.
+    let inputs = inputs.iter().filter(|_| front_end.is_none()).map(|input| input.name.as_str());
+    let of_inputs = inputs.filter(is_open).map(|name| vec![name.to_owned()]);
+    nodes.iter().map(of_node).chain(of_inputs).filter(|names| !names.is_empty()).collect()
 }
 
 /// Whether the range of a value exceeds the values that calibration observed.

@@ -15,8 +15,8 @@ const PRODUCTS: u64 = 1_000_000_000;
 /// The share of the mean variance that is added to each variance, for values that the calibration did not contain.
 const DAMPING: f64 = 0.01;
 /// Number of steps for each value with which half of a covariance between two values is believed. With few steps, most of
-/// what values seem to have in common is chance; consecutive steps are alike, and count less.
-const STEPS_FOR_EACH: f64 = 4.0;
+/// what values seem to have in common is chance.
+const STEPS_FOR_EACH: f64 = 2.0;
 
 /// Sums of products of the values, step by step.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +26,9 @@ pub struct Covariance {
     seen: u64,
     count: f64,
     sums: Vec<f64>,
+    /// The values of the step before, and the sums of products of each value with that of the step before.
+    before: Vec<f64>,
+    lagged: Vec<f64>,
     /// `[n, n]`; the part from the diagonal on is used.
     products: Vec<f64>,
 }
@@ -50,7 +53,15 @@ impl Covariance {
     /// Without steps. `ends` has the limit of each value.
     fn new(ends: Vec<f64>) -> Self {
         let n = ends.len();
-        Self { ends, sums: vec![0.0; n], products: vec![0.0; n * n], ..Self::default() }
+        let zeros = vec![0.0; n];
+        Self {
+            ends,
+            sums: zeros.clone(),
+            before: zeros.clone(),
+            lagged: zeros,
+            products: vec![0.0; n * n],
+            ..Self::default()
+        }
     }
 
     /// Adds the values of a step. Steps with other numbers of values are ignored.
@@ -68,11 +79,30 @@ impl Covariance {
         self.count += 1.0;
         for (at, &value) in values.iter().enumerate() {
             self.sums[at] += value;
+            self.lagged[at] += value * self.before[at];
             if value != 0.0 {
                 let products = &mut self.products[at * n + at..(at + 1) * n];
                 products.iter_mut().zip(&values[at..]).for_each(|(product, other)| *product += value * other);
             }
         }
+        self.before = values;
+    }
+
+    /// The number of independent steps that would show the covariances as well as the observed ones: consecutive steps are
+    /// alike. With the correlation ρ of consecutive values, products of values have the correlation ρ² (Bartlett 1935).
+    fn independent(&self) -> f64 {
+        let n = self.ends.len();
+        let (mut variances, mut lagged) = (0.0, 0.0);
+        for at in 0..n {
+            let mean = self.sums[at] / self.count;
+            let variance = self.products[at * n + at] / self.count - mean * mean;
+            if variance > 0.0 {
+                variances += 1.0;
+                lagged += ((self.lagged[at] / self.count - mean * mean) / variance).clamp(0.0, 1.0);
+            }
+        }
+        let square = if variances > 0.0 { (lagged / variances).powi(2) } else { 0.0 };
+        self.count * (1.0 - square) / (1.0 + square)
     }
 
     /// The means of the values from `first` on, nearer to 0 if the steps are few; `None` without steps.
@@ -94,7 +124,8 @@ impl Covariance {
             (product - self.sums[a] * self.sums[b] / (self.count * self.count)) / (a_scale * b_scale)
         };
         let size = used.len();
-        let believed = self.count / (self.count + STEPS_FOR_EACH * size as f64);
+        let steps = self.independent();
+        let believed = steps / (steps + STEPS_FOR_EACH * size as f64);
         let damping = DAMPING * used.iter().map(|&of| covariance(of, of)).sum::<f64>() / size.max(1) as f64;
         let mut matrix = vec![0.0; size * size];
         for (row, &a) in used.iter().enumerate() {

@@ -262,20 +262,21 @@ impl Quantizer<'_> {
         self.set("peephole_shift", room - self.get("preact_bits") + cell_bits);
     }
 
-    /// Whether the units of an LSTM may have scales of their own: nothing but the gates reads the cell state.
+    /// Whether the units of an LSTM may have scales of their own: nothing but their gates reads their cell states.
     fn may_have_unit_scales(&self) -> bool {
-        let readers = ["peephole", "cell_norm", "output_norm", "gate_norm", "joint_norm"];
+        let readers = ["cell_norm", "output_norm", "gate_norm", "joint_norm"];
         let keeps_unit = [1, 2].map(|index| Curve::of(activation(self.node, index)).is_some_and(Curve::keeps_unit));
         keeps_unit == [false; 2] && !readers.iter().any(|option| has(self.node, option))
     }
 
-    /// For each unit of an LSTM, the fraction bits of its cell state beyond those of the node, as its range permits.
+    /// For each unit of an LSTM, the fraction bits of its cell state beyond those of the node: half of those that its range
+    /// permits, because a unit that stayed small in the calibration may grow elsewhere.
     fn cell_shifts(&self) -> Vec<i16> {
         let most = (SHOWN_BITS - self.get("cell_bits")).min(self.get("candidate_shift"));
         let peaks = self.ranges.elements(&format!("{}.cell_state", self.node.name)).map(|elements| &elements.peaks);
         let shift = |unit: usize| {
             let range = peaks.and_then(|peaks| peaks.get(unit)).map_or(f32::MAX, |peak| UNIT_MARGIN * peak);
-            (fraction_bits(range) - self.get("cell_bits")).clamp(0, most) as i16
+            ((fraction_bits(range) - self.get("cell_bits")) / 2).clamp(0, most) as i16
         };
         (0..self.node.hidden_size).map(shift).collect()
     }

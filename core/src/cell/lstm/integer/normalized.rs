@@ -55,11 +55,11 @@ pub fn update<K: Kernel>(
         let units = cell.iter().zip(sums.iter()).zip(affine(node, tensor::OUTPUT_GAIN, tensor::OUTPUT_BIAS));
         for (m, ((&c, &[.., o]), affine)) in m.iter_mut().zip(units) {
             let shown = mix.output.apply(scaled(&moments, c.into(), affine), mix.bits);
-            *m = mix.memory(o, factors.next(), c, shown);
+            *m = mix.memory(o, factors.next(), (c, 0), shown);
         }
     } else {
         for (m, (&c, &[.., o])) in m.iter_mut().zip(cell.iter().zip(sums.iter())) {
-            *m = mix.memory(o, factors.next(), c, mix.activated(c, 0));
+            *m = mix.memory(o, factors.next(), (c, 0), mix.activated(c, 0));
         }
     }
 }
