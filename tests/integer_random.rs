@@ -86,6 +86,8 @@ fn network(rng: &mut Rng) -> (String, Canonical, Vec<f32>) {
         }
     }
     let (kind, outliers) = (rng.below(3), rng.below(4) == 0);
+    // About twenty in each half.
+    let rarity = features * STEPS / 20;
     let mut values = vec![0.0; features];
     let mut input = Vec::new();
     for step in 0..2 * STEPS {
@@ -96,7 +98,7 @@ fn network(rng: &mut Rng) -> (String, Canonical, Vec<f32>) {
                 _ if step % 8 == 0 => rng.number(1.7),
                 _ => *value,
             };
-            let far = if outliers && rng.below(300) == 0 { 30.0 } else { 1.0 };
+            let far = if outliers && rng.below(rarity) == 0 { 30.0 } else { 1.0 };
             input.push(*value * scale * far);
         }
     }

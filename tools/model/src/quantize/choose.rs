@@ -16,10 +16,13 @@ use crate::pack::{pack, pack_with};
 
 /// Decibels that a choice must gain at the output.
 const LEAST_GAIN: f64 = 1.0;
+/// Decibels that rounding to nearest must gain over rounding by what calibration observed. The expected errors of sums do
+/// not say how an error acts later on.
+const BETTER: f64 = 0.1;
 /// Decibels that a margin may cost at the output: a twentieth of the error.
 const MOST_LOSS: f64 = 0.2;
 /// Decibels at the output from which on a margin may cost more. Rounding weights to 8 bits costs more than that.
-const ENOUGH: f64 = 55.0;
+const ENOUGH: f64 = 50.0;
 /// Margins that are tried.
 const MARGINS: [f32; 4] = [MOST_MARGIN, 8.0, 4.0, 2.0];
 /// The ratio of outputs without noise.
@@ -93,7 +96,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Improves ranges by what calibration data show: scales of the cell state for each unit, margins for values outside the
+/// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for values outside the
 /// calibration, narrower ranges of inputs, and weights of 16 bits where the goal asks for them. Values with a rule other
 /// than [`RangeRule::Auto`] keep their range.
 ///
@@ -109,8 +112,14 @@ pub fn choose(
 ) -> Result<Ranges, RangesError> {
     ranges.add_wide(goal.wide.iter().cloned());
     let trials = Trials::new(model, numeric, sequences)?;
+    // The margins of the rule follow from formulas. Where they cost too much, all values start without.
+    let observed = without_margins(&ranges, rules);
     // The caller reports why a model cannot be packed.
-    let Ok(Some(mut best)) = trials.of(&ranges) else { return Ok(ranges) };
+    let (Ok(Some(with)), Ok(Some(without))) = (trials.of(&ranges), trials.of(&observed)) else { return Ok(ranges) };
+    let mut best = with;
+    if with.snr_db < ENOUGH.min(without.snr_db - MOST_LOSS) {
+        (best, ranges) = (without, observed);
+    }
     let mut attempt = |ranges: &mut Ranges, changed: Ranges, gain: f64| -> bool {
         let least = if gain > 0.0 { best.snr_db + gain } else { ENOUGH.min(best.snr_db + gain) };
         let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= least);
@@ -120,6 +129,8 @@ pub fn choose(
         }
         better.is_some()
     };
+    let nearest = ranges.nearest();
+    attempt(&mut ranges, nearest, BETTER);
     for node in &model.architecture.nodes {
         if takes(node, UNIT_SCALES) {
             let mut changed = ranges.clone();
@@ -180,8 +191,22 @@ fn without_margin(model: &Canonical, ranges: &Ranges, rules: &RangeRules) -> Vec
 
 /// Whether the range of a value exceeds the values that calibration observed.
 fn has_margin(ranges: &Ranges, name: &str) -> bool {
+    ranges.of(name) > peak(ranges, name)
+}
+
+/// The greatest magnitude of a value that calibration observed.
+fn peak(ranges: &Ranges, name: &str) -> f32 {
     let peaks = ranges.elements(name).into_iter().flat_map(|elements| &elements.peaks);
-    ranges.of(name) > peaks.fold(0.0_f32, |most, peak| most.max(*peak))
+    peaks.fold(0.0_f32, |most, peak| most.max(*peak))
+}
+
+/// The ranges that calibration observed, for values without a rule of their own.
+fn without_margins(ranges: &Ranges, rules: &RangeRules) -> Ranges {
+    let mut observed = ranges.clone();
+    for name in ranges.names().filter(|name| rules.of(name) == RangeRule::Auto && has_margin(ranges, name)) {
+        observed.set(name, peak(ranges, name));
+    }
+    observed
 }
 
 /// Gives weights of 16 bits to the layers that gain most for each byte, until the goal is reached.

@@ -27,7 +27,7 @@ impl Values {
         match unit {
             Unit::Input => Some(Self { columns: input(node, cols, model, ranges)?, means: None }),
             Unit::Output => {
-                let columns = rows(&ranges.elements(&node.name)?.distributions, cols)?;
+                let columns = rows(&ranges.weighing(&node.name)?.distributions, cols)?;
                 let means = ranges.covariance(&node.name).and_then(|covariance| covariance.means(node.input_size));
                 Some(Self { columns, means: means.filter(|means| means.len() == cols) })
             }
@@ -74,9 +74,9 @@ pub fn columns(row: &[Element], cols: usize, node: &Node) -> Option<Vec<Element>
 
 /// The elements of a value. The packer inserts nodes that convert a value to another scale; they are not observed.
 fn value<'r>(name: &str, model: &Canonical, ranges: &'r Ranges) -> Option<&'r [Element]> {
-    let elements = ranges.elements(name).or_else(|| {
+    let elements = ranges.weighing(name).or_else(|| {
         let node = model.architecture.nodes.iter().find(|node| node.name == name)?;
-        ranges.elements(node.inputs.first()?)
+        ranges.weighing(node.inputs.first()?)
     });
     elements.map(|elements| elements.distributions.as_slice())
 }

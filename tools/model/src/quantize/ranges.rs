@@ -15,6 +15,7 @@ pub struct Ranges {
     covariances: Arc<BTreeMap<String, Covariance>>,
     wide: BTreeSet<String>,
     unit_scales: BTreeSet<String>,
+    is_nearest: bool,
 }
 
 /// The elements of a value.
@@ -37,10 +38,10 @@ impl Ranges {
         Self { elements: Arc::new(elements.into_iter().collect()), ..self }
     }
 
-    /// These ranges without distributions: each weight is rounded to the nearest value of its grid, as training with
-    /// rounded weights assumes.
+    /// These ranges, with each weight rounded to the nearest value of its grid, whatever calibration observed. Training with
+    /// rounded weights assumes this.
     pub fn nearest(&self) -> Self {
-        Self { elements: Arc::default(), covariances: Arc::default(), ..self.clone() }
+        Self { is_nearest: true, ..self.clone() }
     }
 
     /// These ranges with the covariances of the values that nodes multiply.
@@ -48,9 +49,16 @@ impl Ranges {
         Self { covariances: Arc::new(covariances), ..self }
     }
 
-    /// The covariance of a node's input and previous output; `None` if it was not observed.
+    /// The covariance of a node's input and previous output, by which weights are rounded; `None` if they are rounded to
+    /// nearest, or if it was not observed.
     pub(super) fn covariance(&self, node: &str) -> Option<&Covariance> {
-        self.covariances.get(node)
+        self.covariances.get(node).filter(|_| !self.is_nearest)
+    }
+
+    /// The elements of a value, by which weights are rounded; `None` if they are rounded to nearest, or if the value was not
+    /// observed.
+    pub(super) fn weighing(&self, name: &str) -> Option<&Elements> {
+        self.elements(name).filter(|_| !self.is_nearest)
     }
 
     /// Sets the range of a value.

@@ -46,7 +46,7 @@ impl Quantizer<'_> {
         }
         self.rows = all(self);
         // Without a distribution nothing is known of the errors.
-        let is_known = self.ranges.elements(&self.node.name).is_some()
+        let is_known = self.ranges.weighing(&self.node.name).is_some()
             && self.integer.tensors.iter().any(|tensor| self.is_weighed(tensor));
         if is_known && self.takes(SPLIT) && !is_split(self.options) {
             self.options |= 1 << SPLIT;
