@@ -214,12 +214,29 @@ fn debug_one() {
         let mut minmax = RangeRules::default(); minmax.usual = tidegate_model::quantize::RangeRule::MinMax;
         let mm = seen.ranges(&minmax, &model);
         let both = Seen::measure(&model, [&[input.as_slice()][..]]).unwrap().ranges(&minmax, &model);
+        for n in seen.names() { print!("{n} both {:.3}; ", both.of(n)); }
         let mut wide = base.clone();
         wide.add_wide(model.architecture.nodes.iter().map(|n| n.name.clone()));
         let mut widemm = mm.clone();
         widemm.add_wide(model.architecture.nodes.iter().map(|n| n.name.clone()));
         let r = ratio(&float(&rounded(&model)), &reference, other);
         println!("rounded {r:.1}");
+        let mut cw = chosen.clone();
+        cw.add_wide(model.architecture.nodes.iter().map(|n| n.name.clone()));
+        for (what, ranges) in [("chosen wide", &cw), ("chosen", &chosen)] {
+            let image = load::packed_with(Path::new("model"), &model, numeric, ranges, Layout::Portable).unwrap();
+            let size = model.architecture.inputs[0].size;
+            println!("  {what}: other {:.1}, own {:.1}", ratio(&image, &reference, other), ratio(&image, &reference, half));
+            let run = |image: &ImageBuffer| { let m = image.model().unwrap(); let (mut mem, mut scr) = (vec![0; m.state_words()], vec![0; m.scratch_words()]); let mut st = tidegate::State::new(&m, &mut mem).unwrap(); let mut y = vec![0.0; other.len() / size * m.output_size()]; m.run_f32(&mut st, &mut scr, other, &mut y).unwrap(); y };
+            let (a, b) = (run(&image), run(&reference));
+            let out = a.len() / STEPS;
+            let e: Vec<(usize, f64)> = a.chunks(out).zip(b.chunks(out)).map(|(a, b)| a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()).enumerate().collect();
+            let total: f64 = e.iter().map(|x| x.1).sum();
+            let mut s = e.clone(); s.sort_by(|a, b| b.1.total_cmp(&a.1));
+            println!("   worst steps {:?}", s[..10].iter().map(|(t, v)| (*t, (v / total * 1000.0).round() / 1000.0)).collect::<Vec<_>>());
+            let t = s[0].0; println!("   at {t}: {:?} {:?}", &a[t*out..(t+1)*out], &b[t*out..(t+1)*out]);
+            println!("   input {:?}", other[t*size..(t+1)*size].iter().map(|x| x.abs()).fold(0.0, f32::max));
+        }
         for (what, ranges) in [("base", &base), ("chosen", &chosen), ("nearest", &base.nearest()), ("minmax", &mm), ("minmax nearest", &mm.nearest()), ("wide", &wide), ("wide minmax", &widemm), ("both", &both), ("both nearest", &both.nearest())] {
             let image = load::packed_with(Path::new("model"), &model, numeric, ranges, Layout::Portable).unwrap();
             println!("  {what}: other {:.1}, own {:.1}", ratio(&image, &reference, other), ratio(&image, &reference, half));

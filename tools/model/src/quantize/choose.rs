@@ -19,18 +19,37 @@ const LEAST_GAIN: f64 = 1.0;
 /// Decibels that rounding to nearest must gain over rounding by what calibration observed. The expected errors of sums do
 /// not say how an error acts later on.
 const BETTER: f64 = 0.1;
-/// Decibels that a margin may cost at the output: a twentieth of the error.
-const MOST_LOSS: f64 = 0.2;
-/// Decibels at the output from which on a margin may cost more. Rounding weights to 8 bits costs more than that.
-const ENOUGH: f64 = 50.0;
 /// Margins that are tried.
-const MARGINS: [f32; 4] = [MOST_MARGIN, 8.0, 4.0, 2.0];
+const MARGINS: [Margin; 4] = [
+    Margin { factor: MOST_MARGIN, cost: 0.5, enough: 60.0 },
+    Margin { factor: 8.0, cost: 0.5, enough: 60.0 },
+    Margin { factor: 4.0, cost: 0.5, enough: 52.0 },
+    Margin { factor: 2.0, cost: 1.0, enough: 52.0 },
+];
 /// The ratio of outputs without noise.
 const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
 const STEPS: usize = 3000;
 /// Divisors of the range of an input that are tried, as powers of two.
 const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
+
+/// A margin for values outside the calibration.
+#[derive(Clone, Copy, Debug)]
+struct Margin {
+    /// The range as a multiple of the observed range.
+    factor: f32,
+    /// Decibels that the margin may cost at the output.
+    cost: f64,
+    /// Decibels at the output that are enough, whatever the margin costs. Rounding weights to 8 bits usually costs more.
+    enough: f64,
+}
+
+impl Margin {
+    /// The least ratio at the output with this margin, given the ratio without.
+    fn least(self, without: f64) -> f64 {
+        self.enough.min(without - self.cost)
+    }
+}
 
 /// Goal for the quality and the size of an image.
 #[derive(Clone, Debug, Default)]
@@ -117,20 +136,22 @@ pub fn choose(
     // The caller reports why a model cannot be packed.
     let (Ok(Some(with)), Ok(Some(without))) = (trials.of(&ranges), trials.of(&observed)) else { return Ok(ranges) };
     let mut best = with;
-    if with.snr_db < ENOUGH.min(without.snr_db - MOST_LOSS) {
+    if with.snr_db < MARGINS[0].least(without.snr_db) {
         (best, ranges) = (without, observed);
     }
-    let mut attempt = |ranges: &mut Ranges, changed: Ranges, gain: f64| -> bool {
-        let least = if gain > 0.0 { best.snr_db + gain } else { ENOUGH.min(best.snr_db + gain) };
-        let better = trials.of(&changed).ok().flatten().filter(|outcome| outcome.snr_db >= least);
+    // `least` gives the ratio that the change must reach from the best one so far.
+    let mut attempt = |ranges: &mut Ranges, changed: Ranges, least: &dyn Fn(f64) -> f64| -> bool {
+        let reached = trials.of(&changed).ok().flatten();
+        let better = reached.filter(|outcome| outcome.snr_db >= least(best.snr_db));
         if let Some(outcome) = better {
             best = outcome;
             *ranges = changed;
         }
         better.is_some()
     };
+    let gain = |best: f64| best + LEAST_GAIN;
     let nearest = ranges.nearest();
-    attempt(&mut ranges, nearest, BETTER);
+    attempt(&mut ranges, nearest, &|best| best + BETTER);
     for node in &model.architecture.nodes {
         if takes(node, UNIT_SCALES) {
             let mut changed = ranges.clone();
@@ -140,7 +161,7 @@ pub fn choose(
                 changed.set(&cell_state, UNIT_MARGIN * ranges.of(&cell_state));
             }
             changed.add_unit_scales([node.name.clone()]);
-            attempt(&mut ranges, changed, LEAST_GAIN);
+            attempt(&mut ranges, changed, &gain);
         }
     }
     // All nodes at once; if that costs too much, each node alone.
@@ -150,8 +171,8 @@ pub fn choose(
             // A group that already has a margin is skipped.
             let without = names.iter().filter(|name| !has_margin(&ranges, name));
             let mut changed = ranges.clone();
-            without.for_each(|name| changed.set(name, margin * ranges.of(name)));
-            if changed == ranges || attempt(&mut ranges, changed, -MOST_LOSS) {
+            without.for_each(|name| changed.set(name, margin.factor * ranges.of(name)));
+            if changed == ranges || attempt(&mut ranges, changed, &|best| margin.least(best)) {
                 break;
             }
         }
@@ -164,7 +185,7 @@ pub fn choose(
             for power in NARROWER.filter(|_| is_open) {
                 let mut changed = ranges.clone();
                 changed.set(&input.name, whole * 2.0_f32.powi(-power));
-                if !attempt(&mut ranges, changed, LEAST_GAIN) {
+                if !attempt(&mut ranges, changed, &gain) {
                     break;
                 }
             }
