@@ -18,8 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tidegate::internals::{
     cell::{
-        CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, SPLIT, Storage, TensorSpec, UNIT_SCALES,
-        Unit, WIDE,
+        CURVE, CellKind, CellSpec, Dim, IntegerSpec, NumberSpec, Presence, Storage, TensorSpec, UNIT_SCALES, Unit, WIDE,
     },
     gate::Gate,
 };
@@ -422,7 +421,7 @@ fn integer_format(spec: &CellSpec, integer: &IntegerSpec, what: &str) -> String 
         .iter()
         .enumerate()
         .map(|(bit, name)| (bit as u32, *name))
-        .chain([(UNIT_SCALES, "unit_scales"), (WIDE, "wide"), (SPLIT, "split")])
+        .chain([(UNIT_SCALES, "unit_scales"), (WIDE, "wide")])
         .filter(|(bit, _)| integer.options >> bit & 1 == 1)
         .map(|(_, name)| name)
         .collect();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tidegate::internals::{
     activation::Activation,
-    cell::{CellKind, Storage, is_split, is_wide},
+    cell::{CellKind, Storage, is_wide},
 };
 use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::{Canonical, Node};
@@ -228,7 +228,7 @@ impl TwinNode {
 
     /// `⌊(((start + Σ fine) >> shift) + Σ coarse) · multiplier / 2^32⌋`
     fn pair(&self, rows: &str, input: (&str, &[i64]), recurrent: (&str, &[i64]), first: &str, row: usize) -> i64 {
-        if is_split(self.options) {
+        if is_wide(self.options) {
             let of_state = self.rows[rows].len() / 2;
             return self.one(self.rows[rows][row], input, row)
                 + self.one(self.rows[rows][of_state + row], recurrent, row);

@@ -6,7 +6,7 @@ use super::low_rank::RANK;
 use crate::kernel::{Kernel, Part, Written};
 use crate::node::Node;
 use crate::quant::{RowBlock, saturate};
-use crate::spec::{index, is_split, is_wide};
+use crate::spec::{index, is_wide};
 
 /// Number of blocks whose sums are computed before they are used, so that a kernel saves its registers once per chunk.
 pub(super) const CHUNK: usize = 16;
@@ -133,13 +133,13 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
 /// Rows over the input and the state.
 pub(super) struct Pair<'a, 'x, K: Kernel> {
     first: Single<'a, 'x, K>,
-    /// The rows over the state if the rows are [split](is_split).
+    /// The rows over the state with weights of [16 bits](is_wide).
     second: Option<Single<'a, 'x, K>>,
 }
 
 impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
     /// The first `count` rows. Number `first` is nonzero if the recurrent part has the finer unit. `ANY` is whether the
-    /// node may have split rows. `None` if the node does not have the tensors.
+    /// node may have weights of 16 bits. `None` if the node does not have the tensors.
     #[inline(always)]
     pub fn new<const ANY: bool>(
         node: &Node<'a>,
@@ -163,7 +163,7 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         h: &Ready<'x, K>,
     ) -> Option<Self> {
         let (input, recurrent) = (x.part(node, tensors.input)?, h.part(node, tensors.recurrent)?);
-        if ANY && is_split(node.options) {
+        if ANY && is_wide(node.options) {
             let rows = node.row_blocks(tensors.rows, 2 * count.next_multiple_of(4))?;
             let (of_input, of_state) = rows.split_at_checked(rows.len() / 2)?;
             let second = Some(Single::of::<ANY>(node, recurrent, of_state));

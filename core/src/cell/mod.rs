@@ -55,7 +55,7 @@ pub mod window;
 pub use crate::spec::{
     ActivationSpec, Alone, CURVE, Candidate, CanonicalSpec, CellKind, CellSpec, Dim, ExtentSpec, IntegerSpec,
     LeastScale, NumberSpec, Numbers, OTHER, OutputScale, ParamSpec, Presence, Quantization, RECURRENT, Reads, Role,
-    Rule, SPLIT, Sizes, StateSpec, Storage, TensorSpec, UNIT_SCALES, Unit, WIDE, is_split, is_wide,
+    Rule, Sizes, StateSpec, Storage, TensorSpec, UNIT_SCALES, Unit, WIDE, is_wide,
 };
 
 use half::f16;

@@ -7,6 +7,6 @@ pub(super) use crate::kernel::{Kernel, Weight, accumulate, copy};
 pub(super) use crate::node::{Cell, Entry, Io, Node, is_masked};
 pub(super) use crate::spec::{
     ActivationSpec, Alone, CURVE, Candidate, CanonicalSpec, CellSpec, Dim, ExtentSpec, IntegerSpec, LeastScale,
-    NumberSpec, Numbers, OTHER, OutputScale, ParamSpec, Presence, Quantization, RECURRENT, Reads, Role, Rule, SPLIT,
+    NumberSpec, Numbers, OTHER, OutputScale, ParamSpec, Presence, Quantization, RECURRENT, Reads, Role, Rule,
     StateSpec, Storage, TensorSpec, UNIT_SCALES, Unit, WIDE, extent, index, number, option,
 };

@@ -6,7 +6,7 @@ use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::image::{GROUP, ImageError, Layout, Numeric};
 use crate::quant::{RowBlock, cannot_wrap};
-use crate::spec::{Specs, Storage, TensorSpec, is_split, is_wide};
+use crate::spec::{Specs, Storage, TensorSpec, is_wide};
 
 /// A matrix, block by block.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ impl<'a> Node<'a> {
                 let (input, rows) = (self.part(specs, input), self.bytes_of(specs, index));
                 let wraps = match recurrent {
                     None => self.single_that_wraps(rows, input),
-                    Some((recurrent, _)) if is_split(self.options) => {
+                    Some((recurrent, _)) if is_wide(self.options) => {
                         let (of_input, of_state) = rows.split_at(rows.len() / 2);
                         match self.single_that_wraps(of_input, input) {
                             None => self.single_that_wraps(of_state, self.part(specs, recurrent)),

@@ -7,7 +7,7 @@ use crate::image::field::node as field;
 use crate::image::read::{slice, u32_at};
 use crate::kernel::{Blocks, Kernel, Weight};
 use crate::quant::RowBlock;
-use crate::spec::{IntegerSpec, Storage, TensorSpec, is_split, is_wide};
+use crate::spec::{IntegerSpec, Storage, TensorSpec, is_wide};
 use crate::tensor::Matrix;
 
 impl<'a> Node<'a> {
@@ -24,7 +24,7 @@ impl<'a> Node<'a> {
             }
             Storage::F32 | Storage::Terms(_) | Storage::Gains(_) => rows.checked_mul(4),
             Storage::Rows { recurrent, .. } => {
-                let sets = if recurrent.is_some() && is_split(self.options) { 2 } else { 1 };
+                let sets = if recurrent.is_some() && is_wide(self.options) { 2 } else { 1 };
                 (rows / 4).checked_mul(sets * size_of::<RowBlock>())
             }
             Storage::Requantized { .. } => (rows / 4).checked_mul(size_of::<RowBlock>()),

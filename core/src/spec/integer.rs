@@ -127,21 +127,14 @@ impl IntegerSpec {
 /// The option of an integer LSTM whose units have scales of the cell state of their own.
 pub const UNIT_SCALES: u32 = 20;
 /// The option of an integer node with weights of 16 bits. Each matrix has two planes of 8 bits with the same operand:
-/// first the coarse plane, then the fine plane, whose sums are shifted right before they are added. Rows over two
-/// matrices are those of [`SPLIT`].
+/// first the coarse plane, then the fine plane, whose sums are shifted right before they are added. A row over two
+/// matrices is the sum of two rows, each over one matrix with a multiplier of its own: the tensor holds the blocks of the
+/// rows over the input, then those over the state.
 pub const WIDE: u32 = 21;
-/// The option of an integer node in which the rows over two matrices are the sum of two rows, each over one matrix with
-/// a multiplier of its own: the tensor holds the blocks of the rows over the input, then those over the state.
-pub const SPLIT: u32 = 22;
 /// The option of an integer node that has an activation other than the default, or a number other than the usual one.
 pub const OTHER: u32 = 23;
 /// The option of an integer node whose first activation is tabulated; those of the other activations follow.
 pub const CURVE: u32 = 24;
-
-/// Whether the rows over two matrices of a node with these options are split.
-pub const fn is_split(options: u32) -> bool {
-    options & (1 << SPLIT | 1 << WIDE) != 0
-}
 
 /// Whether the weights of a node with these options have two planes.
 pub const fn is_wide(options: u32) -> bool {

@@ -15,7 +15,7 @@ mod names;
 mod quantization;
 mod size;
 
-pub use integer::{CURVE, IntegerSpec, NumberSpec, OTHER, SPLIT, Storage, UNIT_SCALES, Unit, WIDE, is_split, is_wide};
+pub use integer::{CURVE, IntegerSpec, NumberSpec, OTHER, Storage, UNIT_SCALES, Unit, WIDE, is_wide};
 pub(crate) use kind::CODES;
 pub use kind::CellKind;
 pub(crate) use names::{extent, index, number, option};

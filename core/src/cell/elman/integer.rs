@@ -23,7 +23,7 @@ const PAIR: PairTensors = PairTensors::named(TENSORS, ["input_weights", "recurre
 const TABLE: usize = index(TENSORS, "table");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << MASKED | 1 << OTHER | 1 << SPLIT | 1 << WIDE | 1 << CURVE,
+    options: 1 << MASKED | 1 << OTHER | 1 << WIDE | 1 << CURVE,
     numbers: NUMBERS,
     tensors: &[
         TensorSpec::matrix("input_weights", &["input_weights"], Dim::Hidden, Dim::Input),

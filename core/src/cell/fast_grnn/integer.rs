@@ -58,7 +58,7 @@ const LATENT: Unit = Unit::Bits(LATENT_BITS);
 const PREACT: Unit = Unit::Bits(PREACT_BITS);
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << LOW_RANK | 1 << OTHER | 1 << SPLIT | 1 << WIDE | 0b11 << CURVE,
+    options: 1 << LOW_RANK | 1 << OTHER | 1 << WIDE | 0b11 << CURVE,
     numbers: NUMBERS,
     work: &[Dim::When(LOW_RANK, &RANK)],
     tensors: &[

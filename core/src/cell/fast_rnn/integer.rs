@@ -39,7 +39,7 @@ const RECURRENT_BASIS: usize = index(TENSORS, "recurrent_basis");
 const TABLE: usize = index(TENSORS, "table");
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
-    options: 1 << LOW_RANK | 1 << OTHER | 1 << SPLIT | 1 << WIDE | 1 << CURVE,
+    options: 1 << LOW_RANK | 1 << OTHER | 1 << WIDE | 1 << CURVE,
     numbers: NUMBERS,
     work: &[Dim::When(LOW_RANK, &RANK)],
     tensors: &[

@@ -56,7 +56,7 @@ const GATE: Unit = Unit::Before { activation: 0, bits: PREACT_BITS, after: &Unit
 const CANDIDATE: Unit = Unit::Before { activation: 1, bits: PREACT_BITS, after: &Unit::Output };
 
 /// The options that need `step_any`.
-pub const RARE: u32 = 1 << MASKED | 1 << OTHER | 1 << SPLIT | 1 << WIDE;
+pub const RARE: u32 = 1 << MASKED | 1 << OTHER | 1 << WIDE;
 
 pub(super) const SPEC: IntegerSpec = IntegerSpec {
     options: RARE | 1 << RESET_AFTER | 0b11 << CURVE,
@@ -176,7 +176,7 @@ fn gates_of<C: Curves>(curves: &C, sums: GruSums<'_>, hidden: &[i16], new: &mut 
 }
 
 /// The three sets of rows for the reset after: r and z over the input and h, n over the input, and n over h. `ANY` is
-/// whether the node may have split rows.
+/// whether the node may have weights of 16 bits.
 struct Rows<'a, 'x, K: Kernel, const ANY: bool> {
     gates: Pair<'a, 'x, K>,
     of_input: Single<'a, 'x, K>,

@@ -37,8 +37,7 @@ use crate::kernel::gates::{LstmShifts, usual};
 use crate::quant::{MAX, ONE, from_q15, saturate};
 
 /// The options that need `step_any`.
-pub const RARE: u32 =
-    1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | 1 << UNIT_SCALES | 1 << SPLIT | 1 << WIDE | NORMS;
+pub const RARE: u32 = 1 << PEEPHOLE | 1 << COUPLED | 1 << MASKED | 1 << OTHER | 1 << UNIT_SCALES | 1 << WIDE | NORMS;
 /// The options that normalize.
 const NORMS: u32 = 1 << GATE_NORM | 1 << JOINT_NORM | 1 << CELL_NORM | 1 << OUTPUT_NORM;
 
@@ -335,7 +334,7 @@ fn step_by<K: Kernel, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>, update:
 }
 
 /// The sums of every unit's gates i, f, g, o. `hidden` is padded to whole kernel units. `ANY` is whether the node may have
-/// split rows.
+/// weights of 16 bits.
 #[inline(always)]
 fn units<'a, 'x, K: Kernel, const ANY: bool>(
     node: &Node<'a>,

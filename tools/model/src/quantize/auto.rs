@@ -20,7 +20,7 @@ use crate::canonical::{Canonical, Node};
 /// The share of the weights' error that rounding a value may add.
 const SHARE: f64 = 0.05;
 /// The greatest margin for values outside the calibration.
-pub const MOST_MARGIN: f32 = 16.0;
+const MOST_MARGIN: f32 = 4.0;
 /// The share of an output's mean square that rounding it may add: 60 dB below it. Rounding weights to 8 bits adds an error
 /// about 45 dB below an output.
 const SHARE_OF_OUTPUT: f64 = 1e-6;
@@ -41,16 +41,14 @@ pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f
     let is_output = model.architecture.outputs.iter().any(|output| output.from == name);
     let weights: f64 = readers.iter().map(Reader::weights_error).sum();
     let limits = [
-        (!readers.is_empty())
-            .then(|| (readers.iter().map(Reader::squared_weights).sum::<f64>(), SHARE * weights)),
+        (!readers.is_empty()).then(|| (readers.iter().map(Reader::squared_weights).sum::<f64>(), SHARE * weights)),
         is_output.then(|| (1.0, SHARE_OF_OUTPUT * mean_square(&elements.distributions))),
     ];
     if limits == [None, None] {
         return most;
     }
-    let is_small = |range: f32| {
-        limits.iter().flatten().all(|(factor, limit)| factor * squared_rounding(range) <= *limit)
-    };
+    let is_small =
+        |range: f32| limits.iter().flatten().all(|(factor, limit)| factor * squared_rounding(range) <= *limit);
     let mut range = most * MOST_MARGIN;
     while range > most && !is_small(range) {
         range /= 2.0;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Numeric};
 
-use super::auto::{MOST_MARGIN, is_fixed};
+use super::auto::is_fixed;
 use super::lstm::UNIT_MARGIN;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::buffer::ImageBuffer;
@@ -21,10 +21,10 @@ const LEAST_GAIN: f64 = 1.0;
 const BETTER: f64 = 0.1;
 /// Margins that are tried.
 const MARGINS: [Margin; 4] = [
-    Margin { factor: MOST_MARGIN, cost: 0.5, enough: 60.0 },
+    Margin { factor: 16.0, cost: 0.5, enough: 60.0 },
     Margin { factor: 8.0, cost: 0.5, enough: 60.0 },
     Margin { factor: 4.0, cost: 0.5, enough: 52.0 },
-    Margin { factor: 2.0, cost: 1.0, enough: 52.0 },
+    Margin { factor: 2.0, cost: 2.0, enough: 52.0 },
 ];
 /// The ratio of outputs without noise.
 const MOST_SNR_DB: f64 = 200.0;
@@ -46,8 +46,10 @@ struct Margin {
 
 impl Margin {
     /// The least ratio at the output with this margin, given the ratio without.
-    fn least(self, without: f64) -> f64 {
-        self.enough.min(without - self.cost)
+    fn least(self, without: f64, goal: &Goal) -> f64 {
+        let asks_for_more = !goal.wide.is_empty() || goal.at_least.is_some() || goal.budget.is_some();
+        let least = without - self.cost;
+        if asks_for_more { least } else { self.enough.min(least) }
     }
 }
 
@@ -136,7 +138,7 @@ pub fn choose(
     // The caller reports why a model cannot be packed.
     let (Ok(Some(with)), Ok(Some(without))) = (trials.of(&ranges), trials.of(&observed)) else { return Ok(ranges) };
     let mut best = with;
-    if with.snr_db < MARGINS[0].least(without.snr_db) {
+    if with.snr_db < MARGINS[3].least(without.snr_db, goal) {
         (best, ranges) = (without, observed);
     }
     // `least` gives the ratio that the change must reach from the best one so far.
@@ -165,14 +167,12 @@ pub fn choose(
         }
     }
     // All nodes at once; if that costs too much, each node alone.
-    let groups = without_margin(model, &ranges, rules);
+    let groups = open_values(model, &ranges, rules);
     for names in std::iter::once(groups.concat()).chain(groups).filter(|names| !names.is_empty()) {
         for margin in MARGINS {
-            // A group that already has a margin is skipped.
-            let without = names.iter().filter(|name| !has_margin(&ranges, name));
             let mut changed = ranges.clone();
-            without.for_each(|name| changed.set(name, margin.factor * ranges.of(name)));
-            if changed == ranges || attempt(&mut ranges, changed, &|best| margin.least(best)) {
+            names.iter().for_each(|name| changed.set(name, ranges.of(name).max(margin.factor * peak(&ranges, name))));
+            if changed == ranges || attempt(&mut ranges, changed, &|best| margin.least(best, goal)) {
                 break;
             }
         }
@@ -195,10 +195,10 @@ pub fn choose(
     Ok(ranges)
 }
 
-/// The values and states of each node, and the inputs, that have no margin yet; without bounded outputs.
-fn without_margin(model: &Canonical, ranges: &Ranges, rules: &RangeRules) -> Vec<Vec<String>> {
+/// The values and states of each node, and the inputs, whose ranges follow from the calibration; without bounded outputs.
+fn open_values(model: &Canonical, ranges: &Ranges, rules: &RangeRules) -> Vec<Vec<String>> {
     let Architecture { inputs, nodes, front_end, .. } = &model.architecture;
-    let is_open = |name: &&str| rules.of(name) == RangeRule::Auto && !has_margin(ranges, name);
+    let is_open = |name: &&str| rules.of(name) == RangeRule::Auto && ranges.of(name) > 0.0;
     let of_node = |node: &Node| -> Vec<String> {
         let states = format!("{}.", node.name);
         let is_own = |name: &&str| (*name == node.name && !is_fixed(node)) || name.starts_with(&states);

@@ -16,7 +16,7 @@ const PRODUCTS: u64 = 1_000_000_000;
 const DAMPING: f64 = 0.01;
 /// Number of steps for each value with which half of a covariance between two values is believed. With few steps, most of
 /// what values seem to have in common is chance.
-const STEPS_FOR_EACH: f64 = 2.0;
+const STEPS_FOR_EACH: f64 = 1.0;
 
 /// Sums of products of the values, step by step.
 #[derive(Clone, Debug, Default, PartialEq)]

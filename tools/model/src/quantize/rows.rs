@@ -322,13 +322,9 @@ fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], targe
     Some(Row { weights, fine: [Vec::new(), Vec::new()], factors, sum, second: None, steps, unit, loss })
 }
 
-/// Quantizes a row of which each part has a sum of its own. `is_wide` is whether the weights have 16 bits. `None` if no
-/// multiplier is large enough.
-pub fn split(parts: [Part<'_>; 2], target: Target, is_wide: bool) -> Option<Row> {
-    let alone = |part: Part<'_>, target: Target| {
-        if is_wide { wide(part, target) } else { row([part, Part::NONE], 0, target) }
-    };
-    let [one, two] = [alone(parts[0], target)?, alone(parts[1], Target { bias: 0.0, ..target })?];
+/// Quantizes a row to weights of 16 bits; each part has a sum of its own. `None` if no multiplier is large enough.
+pub fn wide_pair(parts: [Part<'_>; 2], target: Target) -> Option<Row> {
+    let [one, two] = [wide(parts[0], target)?, wide(parts[1], Target { bias: 0.0, ..target })?];
     let both = |[a, _]: [Vec<i8>; 2], [b, _]: [Vec<i8>; 2]| [a, b];
     Some(Row {
         weights: both(one.weights, two.weights),
@@ -403,19 +399,11 @@ impl Row {
         });
         let [one, two] = [0, 1].map(|part| parts[part].mean_error(&row.weights[part], units[part]));
         let shift = f64::from(self.sum.shift);
-        let fits = if self.second.is_some() {
-            let sums =
-                (Sum::new(target.bias + one, [self.unit, shift], target.to), Sum::new(two, [units[1], 0.0], target.to));
-            sums.0.zip(sums.1).is_some_and(|(one, two)| {
-                (row.sum, row.second) = (one, Some(two));
-                one.fits(&row.weights[0], &[]) && two.fits(&row.weights[1], &[])
-            })
-        } else {
-            Sum::new(target.bias + one + two, [self.unit, shift], target.to).is_some_and(|sum| {
-                row.sum = sum;
-                row.fits(first)
-            })
-        };
+        let sum = Sum::new(target.bias + one + two, [self.unit, shift], target.to);
+        let fits = sum.is_some_and(|sum| {
+            row.sum = sum;
+            row.fits(first)
+        });
         if fits { row } else { self }
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidegate::Numeric;
 use tidegate::internals::{
-    cell::{IntegerSpec, SPLIT, Storage, TensorSpec, Unit, WIDE, is_split, is_wide},
+    cell::{IntegerSpec, Storage, TensorSpec, Unit, WIDE, is_wide},
     curve::Curve,
     image::{GROUP, factors_at},
 };
@@ -14,12 +14,8 @@ use crate::canonical::cols;
 use crate::quantize::candidate;
 use crate::quantize::covariance::Factor;
 use crate::quantize::operand::Values;
-use crate::quantize::rows::{Operand, Part, Row, Sum, Target, better, row, split, wide};
+use crate::quantize::rows::{Operand, Part, Row, Sum, Target, better, row, wide, wide_pair};
 use crate::quantize::terms::{activation, has};
-
-/// The factor by which the expected squared error must shrink for each of two matrices to have sums of its own: 3 dB. A
-/// common grid costs at most 1.8 dB where the input and the state contribute alike to every row.
-const SPLIT_GAIN: f64 = 2.0;
 
 /// The rows of a tensor with [`Storage::Rows`], and the index of their finer part.
 pub type TensorRows = Option<(Vec<Row>, usize)>;
@@ -37,30 +33,13 @@ struct Matrix {
 }
 
 impl Quantizer<'_> {
-    /// Quantizes all rows, and sets the index of the finer part of each tensor. Each of two matrices has sums of its own
-    /// if this reduces the expected error enough.
+    /// Quantizes all rows, and sets the index of the finer part of each tensor. With weights of 16 bits, each of two matrices
+    /// has sums of its own.
     pub(super) fn set_rows(&mut self) {
-        let all = |of: &Self| -> Vec<TensorRows> { of.integer.tensors.iter().map(|tensor| of.rows(tensor)).collect() };
         if self.ranges.is_wide(&self.node.name) && self.takes(WIDE) && self.numeric == Numeric::I8x16 {
             self.options |= 1 << WIDE;
         }
-        self.rows = all(self);
-        // Without a distribution nothing is known of the errors.
-        let is_known = self.ranges.weighing(&self.node.name).is_some()
-            && self.integer.tensors.iter().any(|tensor| self.is_weighed(tensor));
-        if is_known && self.takes(SPLIT) && !is_split(self.options) {
-            self.options |= 1 << SPLIT;
-            let split = all(self);
-            let loss = |rows: &[TensorRows]| -> f64 {
-                rows.iter().flatten().flat_map(|(rows, _)| rows).map(|row| row.loss).sum()
-            };
-            let count = |rows: &[TensorRows]| rows.iter().flatten().count();
-            if count(&split) > count(&self.rows) || loss(&self.rows) > SPLIT_GAIN * loss(&split) {
-                self.rows = split;
-            } else {
-                self.options &= !(1 << SPLIT);
-            }
-        }
+        self.rows = self.integer.tensors.iter().map(|tensor| self.rows(tensor)).collect();
         let compensated = self.integer.tensors.iter().zip(std::mem::take(&mut self.rows));
         self.rows = compensated.map(|(tensor, rows)| Some(self.compensated(tensor, rows?))).collect();
         for (tensor, rows) in self.integer.tensors.iter().zip(&self.rows) {
@@ -81,20 +60,20 @@ impl Quantizer<'_> {
         let (matrices, to) = self.matrices(tensor)?;
         let bias = self.image_rows(tensor);
         let is_pair = matrices[1].is_some();
-        let (is_wide, is_split) = (is_wide(self.options), is_pair && is_split(self.options));
+        let is_wide = is_wide(self.options);
         let with = |first: usize| -> Option<Vec<Row>> {
             let rows = bias.iter().enumerate().map(|(index, &bias)| {
                 let (target, operands) = self.row_of(&matrices, to, index, bias);
                 let parts = parts(&matrices, &operands, index);
-                match (is_split, is_wide) {
-                    (true, _) => split(parts, target, is_wide),
-                    (false, true) => wide(parts[0], target),
-                    (false, false) => row(parts, first, target),
+                match (is_wide, is_pair) {
+                    (true, true) => wide_pair(parts, target),
+                    (true, false) => wide(parts[0], target),
+                    (false, _) => row(parts, first, target),
                 }
             });
             rows.collect()
         };
-        better([with(0), (is_pair && !is_split).then(|| with(1)).flatten()])
+        better([with(0), (is_pair && !is_wide).then(|| with(1)).flatten()])
     }
 
     /// Rows with the same scales whose weights compensate each other's errors.
