@@ -54,55 +54,33 @@ impl<'x, K: Kernel> Ready<'x, K> {
     }
 }
 
-/// Rows over one operand.
-pub(super) struct Single<'a, 'x, K: Kernel> {
+/// Rows over one operand. `ANY` is whether the weights may have 16 bits; otherwise no code for them is linked.
+pub(super) struct Single<'a, 'x, K: Kernel, const ANY: bool> {
     part: Part<'a, 'x, K>,
-    /// The part with the finer unit, whose sums are shifted before they are added: the other operand of a [`Pair`], or
-    /// the fine plane of weights of 16 bits.
-    fine: Option<Part<'a, 'x, K>>,
     rows: &'a [RowBlock],
+    /// The number of blocks of the coarse plane, if the weights have 16 bits: the fine plane follows it.
+    plane: Option<usize>,
 }
 
-impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
-    /// The first `count` rows of a matrix and its tensor of rows. `ANY` is whether the node may have weights of 16 bits.
-    /// `None` if the node does not have the tensors.
+impl<'a, 'x, K: Kernel, const ANY: bool> Single<'a, 'x, K, ANY> {
+    /// The first `count` rows of a matrix and its tensor of rows. `None` if the node does not have the tensors.
     #[inline(always)]
-    pub fn new<const ANY: bool>(
-        node: &Node<'a>,
-        matrix: usize,
-        rows: usize,
-        count: usize,
-        x: Operand<'x>,
-    ) -> Option<Self> {
-        Self::of_ready::<ANY>(node, matrix, rows, count, &Ready::new(x))
+    pub fn new(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: Operand<'x>) -> Option<Self> {
+        Self::of_ready(node, matrix, rows, count, &Ready::new(x))
     }
 
     /// [`new`](Self::new) from an operand in the kernel's form.
     #[inline(always)]
-    pub fn of_ready<const ANY: bool>(
-        node: &Node<'a>,
-        matrix: usize,
-        rows: usize,
-        count: usize,
-        x: &Ready<'x, K>,
-    ) -> Option<Self> {
-        Some(Self::of::<ANY>(node, x.part(node, matrix)?, node.row_blocks(rows, count)?))
-    }
-
-    #[inline(always)]
-    fn of<const ANY: bool>(node: &Node<'a>, part: Part<'a, 'x, K>, rows: &'a [RowBlock]) -> Self {
-        let fine = if ANY && is_wide(node.options) { Some(part.skip(rows.len())) } else { None };
-        Self { part, fine, rows }
+    pub fn of_ready(node: &Node<'a>, matrix: usize, rows: usize, count: usize, x: &Ready<'x, K>) -> Option<Self> {
+        let (part, rows) = (x.part(node, matrix)?, node.row_blocks(rows, count)?);
+        Some(Self { part, rows, plane: (ANY && is_wide(node.options)).then_some(rows.len()) })
     }
 
     /// The sums of all blocks, at most `sums.len()`.
     #[inline(always)]
     pub fn all<'s>(&self, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s mut [[i32; 4]] {
         let mut sums = Written::new(sums);
-        match &self.fine {
-            None => K::sum_one(self.rows, &self.part, &mut sums),
-            Some(fine) => K::sum_two(self.rows, fine, &self.part, &mut sums),
-        }
+        self.write(self.rows, &mut sums);
         sums.finish()
     }
 
@@ -115,33 +93,41 @@ impl<'a, 'x, K: Kernel> Single<'a, 'x, K> {
     /// [`next`](Self::next) into `sums`.
     #[inline(always)]
     pub fn sum<'s>(&mut self, blocks: usize, mut sums: Written<'s>) -> &'s mut [[i32; 4]] {
-        let Self { part, fine, rows } = self;
-        let Some((now, later)) = rows.split_at_checked(blocks) else { return &mut [] };
-        match fine {
-            None => K::sum_one(now, part, &mut sums),
-            Some(fine) => K::sum_two(now, fine, part, &mut sums),
-        }
+        let Some((now, later)) = self.rows.split_at_checked(blocks) else { return &mut [] };
+        self.write(now, &mut sums);
         if !later.is_empty() {
-            *part = part.skip(blocks);
-            *fine = fine.map(|fine| fine.skip(blocks));
+            self.part = self.part.skip(blocks);
         }
-        *rows = later;
+        self.rows = later;
         sums.finish()
+    }
+
+    /// Writes the sums of these rows, the next ones.
+    #[inline(always)]
+    fn write(&self, rows: &[RowBlock], sums: &mut Written<'_>) {
+        match self.plane {
+            Some(plane) if ANY => K::sum_two(rows, &self.part.skip(plane), &self.part, sums),
+            _ => K::sum_one(rows, &self.part, sums),
+        }
     }
 }
 
-/// Rows over the input and the state.
-pub(super) struct Pair<'a, 'x, K: Kernel> {
-    first: Single<'a, 'x, K>,
-    /// The rows over the state with weights of [16 bits](is_wide).
-    second: Option<Single<'a, 'x, K>>,
+/// Rows over the input and the state. `ANY` is as in [`Single`].
+pub(super) struct Pair<'a, 'x, K: Kernel, const ANY: bool> {
+    /// The part with the finer unit, whose sums are shifted before they are added. With weights of 16 bits, the part over
+    /// the input.
+    fine: Part<'a, 'x, K>,
+    coarse: Part<'a, 'x, K>,
+    rows: &'a [RowBlock],
+    /// With weights of 16 bits, the rows over the state, and the number of blocks of a coarse plane.
+    wide: Option<(&'a [RowBlock], usize)>,
 }
 
-impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
-    /// The first `count` rows. Number `first` is nonzero if the recurrent part has the finer unit. `ANY` is whether the
-    /// node may have weights of 16 bits. `None` if the node does not have the tensors.
+impl<'a, 'x, K: Kernel, const ANY: bool> Pair<'a, 'x, K, ANY> {
+    /// The first `count` rows. Number `first` is nonzero if the recurrent part has the finer unit. `None` if the node
+    /// does not have the tensors.
     #[inline(always)]
-    pub fn new<const ANY: bool>(
+    pub fn new(
         node: &Node<'a>,
         tensors: PairTensors,
         first: usize,
@@ -149,12 +135,12 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         x: Operand<'x>,
         h: Operand<'x>,
     ) -> Option<Self> {
-        Self::of_ready::<ANY>(node, tensors, first, count, &Ready::new(x), &Ready::new(h))
+        Self::of_ready(node, tensors, first, count, &Ready::new(x), &Ready::new(h))
     }
 
     /// [`new`](Self::new) from operands in the kernel's form.
     #[inline(always)]
-    pub fn of_ready<const ANY: bool>(
+    pub fn of_ready(
         node: &Node<'a>,
         tensors: PairTensors,
         first: usize,
@@ -165,23 +151,17 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
         let (input, recurrent) = (x.part(node, tensors.input)?, h.part(node, tensors.recurrent)?);
         if ANY && is_wide(node.options) {
             let rows = node.row_blocks(tensors.rows, 2 * count.next_multiple_of(4))?;
-            let (of_input, of_state) = rows.split_at_checked(rows.len() / 2)?;
-            let second = Some(Single::of::<ANY>(node, recurrent, of_state));
-            return Some(Self { first: Single::of::<ANY>(node, input, of_input), second });
+            let (rows, of_state) = rows.split_at_checked(rows.len() / 2)?;
+            return Some(Self { fine: input, coarse: recurrent, rows, wide: Some((of_state, rows.len())) });
         }
         let (fine, coarse) = if node.number(first) == 0 { (input, recurrent) } else { (recurrent, input) };
-        let rows = node.row_blocks(tensors.rows, count)?;
-        Some(Self { first: Single { part: coarse, fine: Some(fine), rows }, second: None })
+        Some(Self { fine, coarse, rows: node.row_blocks(tensors.rows, count)?, wide: None })
     }
 
     /// The sums of all blocks, at most `sums.len()`.
     #[inline(always)]
     pub fn all<'s>(&mut self, sums: &'s mut [MaybeUninit<[i32; 4]>]) -> &'s [[i32; 4]] {
-        let sums = self.first.all(sums);
-        if let Some(second) = &mut self.second {
-            add(second, sums);
-        }
-        sums
+        self.write(self.rows, Written::new(sums))
     }
 
     /// The sums of the next `blocks` blocks, at most `sums.len()`; empty if fewer are left.
@@ -193,24 +173,46 @@ impl<'a, 'x, K: Kernel> Pair<'a, 'x, K> {
     /// [`next`](Self::next) into `sums`.
     #[inline(always)]
     pub fn sum<'s>(&mut self, blocks: usize, sums: Written<'s>) -> &'s [[i32; 4]] {
-        let sums = self.first.sum(blocks, sums);
-        if let Some(second) = &mut self.second {
-            add(second, sums);
+        let Some((now, later)) = self.rows.split_at_checked(blocks) else { return &[] };
+        let sums = self.write(now, sums);
+        if !later.is_empty() {
+            (self.fine, self.coarse) = (self.fine.skip(blocks), self.coarse.skip(blocks));
         }
+        self.rows = later;
         sums
+    }
+
+    /// Writes the sums of these rows, the next ones.
+    #[inline(always)]
+    fn write<'s>(&mut self, rows: &[RowBlock], mut sums: Written<'s>) -> &'s [[i32; 4]] {
+        match &mut self.wide {
+            Some((of_state, plane)) if ANY => {
+                K::sum_two(rows, &self.fine.skip(*plane), &self.fine, &mut sums);
+                let sums = sums.finish();
+                if let Some((now, later)) = of_state.split_at_checked(sums.len()) {
+                    add(now, &self.coarse.skip(*plane), &self.coarse, sums);
+                    *of_state = later;
+                }
+                sums
+            }
+            _ => {
+                K::sum_two(rows, &self.fine, &self.coarse, &mut sums);
+                sums.finish()
+            }
+        }
     }
 }
 
-/// Adds the next sums of rows to `sums`.
+/// Adds the sums of rows over two planes to `sums`, a few blocks at a time.
 #[inline(never)]
-fn add<K: Kernel>(rows: &mut Single<'_, '_, K>, sums: &mut [[i32; 4]]) {
-    let mut others = [const { MaybeUninit::uninit() }; 4];
-    for sums in sums.chunks_mut(others.len()) {
-        let blocks = sums.len();
-        for (sum, other) in sums.iter_mut().zip(rows.next(blocks, &mut others)) {
-            for (sum, &other) in sum.iter_mut().zip(other.iter()) {
-                *sum = sum.wrapping_add(other);
-            }
+fn add<K: Kernel>(rows: &[RowBlock], fine: &Part<'_, '_, K>, coarse: &Part<'_, '_, K>, sums: &mut [[i32; 4]]) {
+    const CHUNK_OF_STATE: usize = 4;
+    let mut memory = [const { MaybeUninit::uninit() }; CHUNK_OF_STATE];
+    for (at, (rows, sums)) in rows.chunks(CHUNK_OF_STATE).zip(sums.chunks_mut(CHUNK_OF_STATE)).enumerate() {
+        let (before, mut others) = (at * CHUNK_OF_STATE, Written::new(&mut memory));
+        K::sum_two(rows, &fine.skip(before), &coarse.skip(before), &mut others);
+        for (sum, other) in sums.as_flattened_mut().iter_mut().zip(others.finish().as_flattened()) {
+            *sum = sum.wrapping_add(*other);
         }
     }
 }
@@ -231,7 +233,7 @@ pub(super) fn low_rank<'w, K: Kernel>(
     let Some((latent, filling)) = to.split_at_mut_checked(rank) else { return (&[], 0) };
     filling.fill(0);
     let mut sums = NO_SUMS;
-    let Some(mut rows) = Single::<K>::new::<true>(node, basis, basis + 1, rank, (hidden, node.hidden_size)) else {
+    let Some(mut rows) = Single::<K, true>::new(node, basis, basis + 1, rank, (hidden, node.hidden_size)) else {
         return (&[], 0);
     };
     for latent in latent.chunks_mut(4 * CHUNK) {

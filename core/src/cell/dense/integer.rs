@@ -53,7 +53,7 @@ fn step_with<K: Kernel, const ANY: bool>(node: &Node<'_>, io: Io<'_, i16>) {
     let bits = node.number(PREACT_BITS).unsigned_abs();
     let mut sums = NO_SUMS;
     let input = (x, node.input_size);
-    let Some(mut single) = Single::<K>::new::<ANY>(node, WEIGHTS, ROWS, node.output_size, input) else {
+    let Some(mut single) = Single::<K, ANY>::new(node, WEIGHTS, ROWS, node.output_size, input) else {
         return;
     };
     for y in y.chunks_mut(4 * CHUNK) {

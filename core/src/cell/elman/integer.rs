@@ -55,7 +55,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let (input, carried) = ((x, node.input_size), (&*hidden, node.hidden_size));
     let mut sums = NO_SUMS;
     let (first, rows) = (RECURRENT_FIRST, node.hidden_size);
-    let Some(mut pair) = Pair::<K>::new::<true>(node, PAIR, first, rows, input, carried) else { return };
+    let Some(mut pair) = Pair::<K, true>::new(node, PAIR, first, rows, input, carried) else { return };
     for y in y.chunks_mut(4 * CHUNK) {
         for (sum, y) in pair.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = saturate(activation.apply(*sum, bits));

@@ -84,7 +84,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let carried = low_rank::<K>(node, LOW_RANK, RECURRENT_BASIS, hidden, work);
     let (input, first) = ((x, node.input_size), RECURRENT_FIRST);
     let mut sums = NO_SUMS;
-    let Some(mut rows) = Pair::<K>::new::<true>(node, PAIR, first, node.hidden_size, input, carried) else { return };
+    let Some(mut rows) = Pair::<K, true>::new(node, PAIR, first, node.hidden_size, input, carried) else { return };
     for (y, hidden) in y.chunks_mut(4 * CHUNK).zip(hidden.chunks(4 * CHUNK)) {
         let sums = rows.next(y.len().div_ceil(4), &mut sums).as_flattened();
         for ((&sum, y), &h) in sums.iter().zip(y).zip(hidden) {

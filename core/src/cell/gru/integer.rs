@@ -178,9 +178,9 @@ fn gates_of<C: Curves>(curves: &C, sums: GruSums<'_>, hidden: &[i16], new: &mut 
 /// The three sets of rows for the reset after: r and z over the input and h, n over the input, and n over h. `ANY` is
 /// whether the node may have weights of 16 bits.
 struct Rows<'a, 'x, K: Kernel, const ANY: bool> {
-    gates: Pair<'a, 'x, K>,
-    of_input: Single<'a, 'x, K>,
-    of_hidden: Single<'a, 'x, K>,
+    gates: Pair<'a, 'x, K, ANY>,
+    of_input: Single<'a, 'x, K, ANY>,
+    of_hidden: Single<'a, 'x, K, ANY>,
 }
 
 impl<'a, 'x, K: Kernel, const ANY: bool> Rows<'a, 'x, K, ANY> {
@@ -191,18 +191,18 @@ impl<'a, 'x, K: Kernel, const ANY: bool> Rows<'a, 'x, K, ANY> {
     }
 
     #[inline(always)]
-    fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Pair<'a, 'x, K>> {
-        Pair::of_ready::<ANY>(node, GATE_PAIR, GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
+    fn gates(node: &Node<'a>, x: &Ready<'x, K>, h: &Ready<'x, K>) -> Option<Pair<'a, 'x, K, ANY>> {
+        Pair::of_ready(node, GATE_PAIR, GATE_RECURRENT_FIRST, 2 * node.hidden_size, x, h)
     }
 
     #[inline(always)]
-    fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
-        Single::of_ready::<ANY>(node, NEW_PAIR.input, NEW_INPUT_ROWS, node.hidden_size, x)
+    fn of_input(node: &Node<'a>, x: &Ready<'x, K>) -> Option<Single<'a, 'x, K, ANY>> {
+        Single::of_ready(node, NEW_PAIR.input, NEW_INPUT_ROWS, node.hidden_size, x)
     }
 
     #[inline(always)]
-    fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Option<Single<'a, 'x, K>> {
-        Single::of_ready::<ANY>(node, NEW_PAIR.recurrent, NEW_RECURRENT_ROWS, node.hidden_size, h)
+    fn of_hidden(node: &Node<'a>, h: &Ready<'x, K>) -> Option<Single<'a, 'x, K, ANY>> {
+        Single::of_ready(node, NEW_PAIR.recurrent, NEW_RECURRENT_ROWS, node.hidden_size, h)
     }
 
     /// The sums of the next units.
@@ -267,7 +267,7 @@ fn open<K: Kernel, C: Curves, const ANY: bool>(
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
     let (carried, first, rows) = ((hidden, node.hidden_size), GATE_RECURRENT_FIRST, 2 * node.hidden_size);
-    let Some(mut pair) = Pair::<K>::new::<ANY>(node, GATE_PAIR, first, rows, x, carried) else { return };
+    let Some(mut pair) = Pair::<K, ANY>::new(node, GATE_PAIR, first, rows, x, carried) else { return };
     if K::FAST && update.len() <= 2 * BLOCKS {
         return open_all(curves, pair.all(sums), hidden, reset, update);
     }
@@ -298,7 +298,7 @@ fn close<K: Kernel, C: Curves, const ANY: bool>(
     sums: &mut [MaybeUninit<[i32; 4]>; BLOCKS],
 ) {
     let (carried, first) = ((reset, node.hidden_size), NEW_RECURRENT_FIRST);
-    let Some(mut pair) = Pair::<K>::new::<ANY>(node, NEW_PAIR, first, node.hidden_size, x, carried) else { return };
+    let Some(mut pair) = Pair::<K, ANY>::new(node, NEW_PAIR, first, node.hidden_size, x, carried) else { return };
     if K::FAST && new.len() <= 4 * BLOCKS {
         return close_all(curves, pair.all(sums), update, hidden, new);
     }

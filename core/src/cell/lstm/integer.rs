@@ -340,9 +340,9 @@ fn units<'a, 'x, K: Kernel, const ANY: bool>(
     node: &Node<'a>,
     x: &'x [i16],
     hidden: &'x [i16],
-) -> Option<Pair<'a, 'x, K>> {
+) -> Option<Pair<'a, 'x, K, ANY>> {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
-    Pair::new::<ANY>(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
+    Pair::new(node, tensor::PAIR, number::RECURRENT_FIRST, rows, x, hidden)
 }
 
 fn update<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], cell: &mut [i16], _: &mut [i16], m: &mut [i16]) {
@@ -466,7 +466,7 @@ fn project<K: Kernel, const ANY: bool>(node: &Node<'_>, m: &[i16], y: &mut [i16]
     let (matrix, rows) = (tensor::PROJECTION_WEIGHTS, tensor::PROJECTION_ROWS);
     let mut sums = NO_SUMS;
     let m = (m, node.hidden_size);
-    let Some(mut projected) = Single::<K>::new::<ANY>(node, matrix, rows, node.output_size, m) else { return };
+    let Some(mut projected) = Single::<K, ANY>::new(node, matrix, rows, node.output_size, m) else { return };
     for y in y.chunks_mut(4 * CHUNK) {
         for (&sum, y) in projected.next(y.len().div_ceil(4), &mut sums).as_flattened().iter().zip(y) {
             *y = sum.max(-clip).min(clip) as i16;

@@ -68,7 +68,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let Some(hidden) = hidden.get_mut(..node.hidden_size) else { return };
     let mut sums = NO_SUMS;
     let (input, count) = ((x, node.input_size), 3 * node.hidden_size);
-    let Some(mut rows) = Single::<K>::new::<true>(node, INPUT_WEIGHTS, ROWS, count, input) else { return };
+    let Some(mut rows) = Single::<K, true>::new(node, INPUT_WEIGHTS, ROWS, count, input) else { return };
     for hidden in hidden.chunks_mut(UNITS) {
         let mut sums = rows.next((3 * hidden.len()).div_ceil(4), &mut sums).as_flattened();
         for h in hidden {

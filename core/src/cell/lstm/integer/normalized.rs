@@ -68,7 +68,7 @@ pub fn update<K: Kernel>(
 fn gate_norm<K: Kernel>(node: &Node<'_>, x: &[i16], hidden: &[i16], sums: &mut [[i32; 4]]) {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
     let pair = PairTensors { rows: tensor::GATE_SUM_ROWS, ..tensor::PAIR };
-    gather(Pair::<K>::new::<true>(node, pair, number::RECURRENT_FIRST, rows, x, hidden), sums);
+    gather(Pair::<K, true>::new(node, pair, number::RECURRENT_FIRST, rows, x, hidden), sums);
     let epsilon = epsilon(node, node.number(number::SUM_BITS));
     let moments = [
         Moments::of(sums.iter().map(|&[i, ..]| i), epsilon),
@@ -94,7 +94,7 @@ fn joint_norm<K: Kernel>(
     from_hidden: &mut [[i32; 4]],
 ) {
     let (x, hidden, rows) = ((x, node.input_size), (hidden, node.output_size), 4 * node.hidden_size);
-    let single = |matrix, of, by| Single::<K>::new::<true>(node, matrix, of, rows, by);
+    let single = |matrix, of, by| Single::<K, true>::new(node, matrix, of, rows, by);
     gather(single(tensor::PAIR.input, tensor::INPUT_SUM_ROWS, x), sums);
     gather(single(tensor::PAIR.recurrent, tensor::RECURRENT_SUM_ROWS, hidden), from_hidden);
     let moments = |sums: &[[i32; 4]], bits: usize| {
@@ -114,13 +114,13 @@ trait Rows {
     fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]);
 }
 
-impl<K: Kernel> Rows for Pair<'_, '_, K> {
+impl<K: Kernel, const ANY: bool> Rows for Pair<'_, '_, K, ANY> {
     fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]) {
         self.sum(blocks, Written::over(to));
     }
 }
 
-impl<K: Kernel> Rows for Single<'_, '_, K> {
+impl<K: Kernel, const ANY: bool> Rows for Single<'_, '_, K, ANY> {
     fn next(&mut self, blocks: usize, to: &mut [[i32; 4]]) {
         self.sum(blocks, Written::over(to));
     }
