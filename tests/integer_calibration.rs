@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
-use tidegate::{Layout, Model, Numeric};
+use tidegate::{Layout, Model, Numeric, State};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{read_audio_at, read_tensors};
@@ -97,6 +97,25 @@ fn silero_holds_on_the_other_half_of_its_recording() {
     let snr = across_halves(&model, &input);
     println!("Silero: {snr:.1} dB");
     assert!(snr >= 28.0, "{snr}");
+    let (calibration, other) = input.split_at(input.len() / 576 / 2 * 576);
+    let [integers, floats] = [
+        packed(&model, calibration, &Goal::default()),
+        load::packed(Path::new("model"), &model, Numeric::F32).unwrap(),
+    ]
+    .map(|image| voices(&image.model().unwrap(), other));
+    let same = integers.iter().zip(&floats).filter(|(of_integers, of_floats)| of_integers == of_floats).count();
+    println!("Silero: {same} of {} chunks are on the same side of 0.5", floats.len());
+    assert!(floats.contains(&true) && floats.contains(&false));
+    assert!(same * 100 >= floats.len() * 99, "{same}");
+}
+
+/// Whether the first output of each step exceeds 0.5.
+fn voices(model: &Model<'_>, input: &[f32]) -> Vec<bool> {
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(model, &mut memory).unwrap();
+    let mut y = vec![0.0; input.len() / model.input_size() * model.output_size()];
+    model.run_f32(&mut state, &mut scratch, input, &mut y).unwrap();
+    y.chunks(model.output_size()).map(|y| y[0] > 0.5).collect()
 }
 
 /// An LSTM whose cell states reach from 0.1 to 60: one unit accumulates, the others forget.

@@ -11,7 +11,8 @@ use tidegate::internals::{
 };
 
 use super::distribution::Element;
-use super::operand::{self, end, is_bounded};
+use super::matrix::{self, end, is_bounded};
+use super::operand;
 use super::ranges::Elements;
 use super::rows::{Operand, Part};
 use super::terms::{activation, output};
@@ -79,7 +80,7 @@ impl<'a> Reader<'a> {
     /// The matrix with which a node reads a value of these elements. `None` if the node has no matrix, or if it reads other
     /// values too: all of them get the coarsest scale, so that a margin of one would cost the others.
     fn new(node: &Node, elements: &Elements, model: &'a Canonical) -> Option<Self> {
-        let (tensor, cols) = operand::input_matrix(node, model)?;
+        let (tensor, cols) = matrix::input_matrix(node, model)?;
         let [_] = node.inputs.as_slice() else { return None };
         let elements = &elements.distributions;
         let row = operand::rows(elements, elements.len() / node.steps())?;

@@ -3,7 +3,7 @@
 //! quantization in a fixed order (Frantar et al. 2023, "GPTQ", arXiv:2210.17323).
 
 use super::distribution::STEPS_FOR_MEAN;
-use super::operand::{self, end, is_bounded};
+use super::matrix::{self, end, is_bounded};
 use crate::canonical::{Canonical, Node};
 
 /// Greatest number of values of a node.
@@ -36,7 +36,7 @@ pub struct Covariance {
 impl Covariance {
     /// An empty covariance of a node's input and previous output; `None` if the node does not multiply them.
     pub fn of(node: &Node, model: &Canonical) -> Option<Self> {
-        let matrices = [operand::input_matrix(node, model), operand::matrix("recurrent_weights", node, model)];
+        let matrices = [matrix::input_matrix(node, model), matrix::matrix("recurrent_weights", node, model)];
         let size = node.input_size + if matrices[1].is_some() { node.output_size } else { 0 };
         let mut ends = Vec::new();
         for (tensor, cols) in matrices.into_iter().flatten() {

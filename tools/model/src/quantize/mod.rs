@@ -15,6 +15,7 @@ mod covariance;
 mod distribution;
 mod kept;
 mod lstm;
+mod matrix;
 mod node;
 mod noise;
 mod operand;

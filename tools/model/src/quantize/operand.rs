@@ -1,18 +1,12 @@
 //! The values that the columns of a node's matrices are multiplied by, as calibration observed them.
 
-use tidegate::internals::{
-    cell::{CellKind, Unit},
-    curve::Curve,
-};
+use tidegate::internals::cell::Unit;
 
 use super::Ranges;
 use super::distribution::Element;
+use super::matrix::end;
 use super::rows::Operand;
-use super::terms::activation;
-use crate::canonical::{Canonical, Node, Tensor};
-
-/// The argument beyond which a bounded activation no longer changes.
-const SATURATED: f64 = 8.0;
+use crate::canonical::{Canonical, Node};
 
 /// The values of the columns of a matrix.
 pub struct Values {
@@ -36,17 +30,12 @@ impl Values {
     }
 
     /// The operand of a row with these weights, in units of `scale`. If the activation of the sum is bounded, greater
-    /// products than [`SATURATED`] have no influence.
+    /// products than [`SATURATED`](super::matrix::SATURATED) have no influence.
     pub fn operand(&self, weights: &[f32], scale: f64, is_bounded: bool) -> Operand {
         let moments = self.columns.iter().zip(weights).map(|(column, &weight)| column.moments(end(weight, is_bounded)));
         let (mean, square): (Vec<f64>, Vec<f64>) = moments.unzip();
         Operand::observed(self.means.as_ref().unwrap_or(&mean), &square, scale)
     }
-}
-
-/// The magnitude from which on a value, multiplied by this weight, has no more influence.
-pub fn end(weight: f32, is_bounded: bool) -> f64 {
-    if is_bounded { SATURATED / f64::from(weight.abs()) } else { f64::INFINITY }
 }
 
 /// The input of a node, which has `cols` columns or, in a convolution, `cols` values for all its taps.
@@ -92,23 +81,4 @@ pub fn rows(elements: &[Element], cols: usize) -> Option<Vec<Element>> {
         all.iter_mut().zip(row).for_each(|(of, element)| of.add(element));
     }
     Some(all)
-}
-
-/// The matrix that multiplies a node's input, and its number of columns.
-pub fn input_matrix<'m>(node: &Node, model: &'m Canonical) -> Option<(&'m Tensor, usize)> {
-    ["input_weights", "weights"].into_iter().find_map(|name| matrix(name, node, model))
-}
-
-/// A matrix of a node, and its number of columns.
-pub fn matrix<'m>(name: &str, node: &Node, model: &'m Canonical) -> Option<(&'m Tensor, usize)> {
-    let tensor = model.tensors.get(&format!("{}.{name}", node.name))?;
-    let cols = tensor.data.len().checked_div(*tensor.shape.first()?)?;
-    (cols > 0).then_some((tensor, cols))
-}
-
-/// Whether the activations of a node's gates and of its candidate, or of its output, are bounded.
-pub fn is_bounded(node: &Node) -> bool {
-    let count = CellKind::from_name(&node.cell).map_or(0, |kind| kind.spec().activations.len());
-    // The third activation of an LSTM is that of the cell state.
-    count > 0 && (0..count.min(2)).all(|index| Curve::of(activation(node, index)).is_some_and(Curve::is_bounded))
 }
