@@ -236,7 +236,7 @@ fn a_magnitude_is_as_precise_as_its_parts() {
     let bound =
         2.0_f64.sqrt() * f64::from(ranges.of("in")) * 1.05 / 65_534.0 + f64::from(ranges.of("root")) * 1.05 / 65_534.0;
     println!("a magnitude: worst error {worst:e}, bound {bound:e}");
-    assert!(f64::from(worst) <= bound, "{worst:e} {bound:e}");
+    assert!(worst <= bound, "{worst:e} {bound:e}");
     // A product of two values, and squares that something else reads, stay.
     let mut other = nodes.clone();
     other.architecture.nodes[1].inputs = vec!["parts".to_owned()];
