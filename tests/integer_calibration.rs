@@ -17,7 +17,7 @@ use tidegate_tests::random::{Draw, Rng};
 fn packed(model: &Canonical, half: &[f32], goal: &Goal) -> ImageBuffer {
     let (rules, numeric) = (RangeRules::default(), Numeric::I8x16);
     let ranges = Seen::measure(model, [&[half][..]]).unwrap().ranges(&rules, model);
-    let ranges = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], goal).unwrap();
+    let ranges = choose(model, numeric, ranges, &rules, &[vec![half.to_vec()]], goal, &|| ()).unwrap();
     load::packed_with(Path::new("model"), model, numeric, &ranges, Layout::Portable).unwrap()
 }
 

@@ -156,7 +156,7 @@ fn ratio(image: &ImageBuffer, reference: &ImageBuffer, input: &[f32]) -> f64 {
     if output.noise > 0.0 { output.snr_db() } else { f64::INFINITY }
 }
 
-/// What became of a number of networks.
+/// The results of a number of networks.
 #[derive(Default)]
 struct Score {
     /// Networks that contract.
@@ -167,7 +167,8 @@ struct Score {
     refused: BTreeMap<String, usize>,
 }
 
-fn score(number: u64, score: &mut Score) {
+/// Adds the result of a network.
+fn judge(number: u64, score: &mut Score) {
     let mut rng = Rng::new(number);
     let (name, model, input) = network(&mut rng);
     if !contracts(&mut rng, &model, &input) {
@@ -177,7 +178,7 @@ fn score(number: u64, score: &mut Score) {
     let (half, other) = input.split_at(input.len() / 2);
     let (rules, numeric) = (RangeRules::default(), Numeric::I8x16);
     let ranges = Seen::measure(&model, [&[half][..]]).unwrap().ranges(&rules, &model);
-    let ranges = choose(&model, numeric, ranges, &rules, &[vec![half.to_vec()]], &Goal::default()).unwrap();
+    let ranges = choose(&model, numeric, ranges, &rules, &[vec![half.to_vec()]], &Goal::default(), &|| ()).unwrap();
     let float = |model: &Canonical| load::packed(Path::new("model"), model, Numeric::F32).unwrap();
     let image = match load::packed_with(Path::new("model"), &model, numeric, &ranges, Layout::Portable) {
         Ok(image) => image,
@@ -194,11 +195,13 @@ fn score(number: u64, score: &mut Score) {
 
 #[test]
 fn random_networks_stay_near_f32_with_rounded_weights() {
+    // With other seeds as many are short, and about one network in a thousand by more than `WORST_DB`: a single event
+    // decides the state of a unit, or all outputs are near the step of 2^-15 of a bounded activation.
     let seed = std::env::var("TIDEGATE_SEED").map_or(2, |seed| seed.parse::<u64>().expect("the seed is a number"));
     let numbers = seed * 1_000_000..seed * 1_000_000 + NETWORKS;
     let all = |numbers: &mut dyn Iterator<Item = u64>| {
         let mut of = Score::default();
-        numbers.for_each(|number| score(number, &mut of));
+        numbers.for_each(|number| judge(number, &mut of));
         of
     };
     let (even, odd) = std::thread::scope(|scope| {

@@ -10,10 +10,18 @@ pub struct Progress(ProgressBar);
 
 /// A bar for `len` parts of the work `what`, as in "scoring".
 pub fn bar(len: u64, what: &str) -> Progress {
+    shown(Some(len), what, "{msg} {bar:40} {pos}/{len} {eta}")
+}
+
+/// A counter for parts of the work `what` whose number is not known.
+pub fn counter(what: &str) -> Progress {
+    shown(None, what, "{msg} {pos} {elapsed}")
+}
+
+fn shown(len: Option<u64>, what: &str, template: &str) -> Progress {
     let target = if stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style =
-        ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} {eta}").unwrap_or(ProgressStyle::default_bar());
-    let bar = ProgressBar::with_draw_target(Some(len), target).with_style(style).with_finish(ProgressFinish::AndClear);
+    let style = ProgressStyle::with_template(template).unwrap_or(ProgressStyle::default_bar());
+    let bar = ProgressBar::with_draw_target(len, target).with_style(style).with_finish(ProgressFinish::AndClear);
     Progress(bar.with_message(what.to_owned()))
 }
 

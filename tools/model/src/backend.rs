@@ -43,6 +43,14 @@ impl<'m> Engine<'m> {
         Self::Fused(FusedModel::new(model))
     }
 
+    /// The fastest backend of this build. The bits of the integer numerics are those of every backend.
+    pub fn fastest(model: &Model<'m>) -> Self {
+        #[cfg(feature = "fused")]
+        return Self::fused(model);
+        #[cfg(not(feature = "fused"))]
+        Self::Scalar(*model)
+    }
+
     /// The model.
     pub fn model(&self) -> &Model<'m> {
         match self {

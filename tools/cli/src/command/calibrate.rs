@@ -12,7 +12,7 @@ use tidegate_model::data::{DataError, is_audio, read_audio_at, read_index_files}
 use tidegate_model::load;
 use tidegate_model::quantize::{Decisions, Goal, RangeRule, RangeRules, Ranges, RangesError, Seen, choose, noise};
 use tidegate_model::runner::{clip_features, fit};
-use tidegate_tools::progress::bar;
+use tidegate_tools::progress::{bar, counter};
 
 use super::Failure;
 use super::eval::Labeled;
@@ -119,7 +119,9 @@ impl Calibration {
         goal: &Goal,
         file: &Path,
     ) -> Result<Ranges, Failure> {
-        choose(model, numeric, ranges, rules, &self.sequences, goal).map_err(|error| Failure::of(file, error))
+        let progress = counter("trying choices");
+        let tried = || progress.advance(1);
+        choose(model, numeric, ranges, rules, &self.sequences, goal, &tried).map_err(|error| Failure::of(file, error))
     }
 
     /// Compares an image with its model in f32 on all sequences.

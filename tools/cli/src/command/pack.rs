@@ -213,13 +213,18 @@ fn integers(
     let (integer, reference) = (image.model()?, float.model()?);
     let comparison = calibration.compare(&integer, &reference, &args.model)?;
     let (ratio, bytes) = (comparison.output.snr_db(), image.bytes().len());
-    if let Some(wanted) = goal.at_least.filter(|wanted| ratio < *wanted) {
-        let reason =
-            format!("the output reaches {ratio:.1} dB with these options, less than the {wanted} dB of --at-least");
+    if let Some(most) = goal.budget.filter(|most| bytes > *most) {
+        let reason = format!(
+            "the image takes {} bytes, more than the {} of --budget: raise it, or try --numeric i4x16",
+            grouped(bytes),
+            grouped(most)
+        );
         return Err(Failure::of(&args.model, reason));
     }
-    if let Some(most) = goal.budget.filter(|most| bytes > *most) {
-        let reason = format!("the image takes {} bytes, more than the {} of --budget", grouped(bytes), grouped(most));
+    if let Some(wanted) = goal.at_least.filter(|wanted| ratio < *wanted) {
+        let reason = format!(
+            "the output reaches {ratio:.1} dB, less than the {wanted} dB of --at-least: ask for less, or try --numeric f16"
+        );
         return Err(Failure::of(&args.model, reason));
     }
     let decisions = match &args.evaluate {

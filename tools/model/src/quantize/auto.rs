@@ -41,17 +41,12 @@ pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f
     let Some(readers) = readers.filter(|_| most > 0.0 && most.is_finite()) else { return most };
     let is_output = model.architecture.outputs.iter().any(|output| output.from == name);
     let weights: f64 = readers.iter().map(Reader::weights_error).sum();
-    let limits = [
-        (!readers.is_empty()).then(|| (readers.iter().map(Reader::squared_weights).sum::<f64>(), SHARE * weights)),
-        is_output.then(|| (1.0, SHARE_OF_OUTPUT * mean_square(&elements.distributions))),
-    ];
-    if limits == [None, None] {
-        return most;
-    }
-    let is_small =
-        |range: f32| limits.iter().flatten().all(|(factor, limit)| factor * squared_rounding(range) <= *limit);
+    let squares: f64 = readers.iter().map(Reader::squared_weights).sum();
+    let by_readers = (!readers.is_empty()).then_some(SHARE * weights / squares);
+    let by_output = is_output.then(|| SHARE_OF_OUTPUT * mean_square(&elements.distributions));
+    let Some(limit) = by_readers.into_iter().chain(by_output).reduce(f64::min) else { return most };
     let mut range = most * MOST_MARGIN;
-    while range > most && !is_small(range) {
+    while range > most && squared_rounding(range) > limit {
         range /= 2.0;
     }
     range
