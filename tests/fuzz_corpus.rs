@@ -62,7 +62,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
             .map(|numeric| (format!("{name}_{}", numeric.name()), AlignedBytes::pack(model, numeric).get().to_vec()))
     });
     let integer = models.iter().flat_map(|(name, model)| {
-        let ranges = Ranges::from_noise(model).expect("the model runs on noise");
+        let ranges = Ranges::without_data(model).expect("the model runs on noise");
         integers().filter_map(move |(numeric, layout)| {
             let image = pack_with(model, numeric, &ranges, layout).ok()?;
             Some((format!("{name}_{}_{}", numeric.name(), layout.name()), image))
@@ -172,7 +172,7 @@ fn a_hundred_thousand_mutations_under_a_good_checksum_are_refused_or_harmless() 
         .flat_map(|(_, model)| Numeric::FLOAT.map(|numeric| AlignedBytes::pack(model, numeric).get().to_vec()));
     // Every model that has an integer form, in every layout.
     let integer = models.iter().flat_map(|(_, model)| {
-        let ranges = Ranges::from_noise(model).unwrap();
+        let ranges = Ranges::without_data(model).unwrap();
         let each = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
         let each = each.filter(|&(numeric, layout)| layout.is_of(numeric));
         each.map(|(numeric, layout)| pack_with(model, numeric, &ranges, layout)).collect::<Vec<_>>()

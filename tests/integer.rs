@@ -6,7 +6,7 @@ use std::path::Path;
 use tidegate::internals::{
     activation::Activation,
     cell::{CellKind, IntegerSpec},
-    curve::{BITS, SIGMOID_MAX_ERROR, TANH_MAX_ERROR, sigmoid, tanh},
+    curve::{BITS, Curve, SIGMOID_MAX_ERROR, TABLE_LEN, TANH_MAX_ERROR, sigmoid, tanh},
     integer_norm::{Epsilon, FRACTION_BITS, Moments, ROOT_MAX_ERROR, inverse_root_of_mantissa},
 };
 use tidegate::{Layout, Model, Numeric, State, StepError};
@@ -49,6 +49,28 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
         }
     }
     assert_eq!((sigmoid(0, 12), tanh(0, 12)), (16384, 0));
+}
+
+/// Every sum of up to 24 bits, and sums of all octaves above. The bound: the lines between two values of the table are off by
+/// (1/16)² / 8 · 1/4 of the root, and a value and the interpolation are each rounded by half a unit.
+#[test]
+fn a_table_over_octaves_keeps_its_relative_error() {
+    let unit = 30_000.0 / f64::from(1 << 30).sqrt();
+    let root = |x: f64| x.sqrt() * unit;
+    let values: Vec<i16> = (0..TABLE_LEN)
+        .map(|at| root((1.0 + (at % 16) as f64 / 16.0) * ((at / 16) as f64).exp2()).round().min(32767.0) as i16)
+        .collect();
+    let curve = Curve::Octaves { values: &values };
+    let mut rng = Rng::new(6);
+    let others = (0..1 << 20).map(|_| ((rng.bits() >> 33) as i32 & 0x3fff_ffff) >> rng.below(7));
+    for x in (1..1 << 24).chain(others) {
+        let (got, exact) = (curve.apply(x, 0), root(f64::from(x)));
+        let bound = exact / 8192.0 + 1.0;
+        assert!((f64::from(got) - exact).abs() <= bound, "{x}: {got} is not {exact}");
+        assert!(got <= curve.apply(x + 1, 0), "{x} gives more than {}", x + 1);
+    }
+    let least = curve.apply(1, 0);
+    assert!([0, -1, i32::MIN].iter().all(|&x| curve.apply(x, 0) == least));
 }
 
 /// The reciprocal square root of layer normalization, over all mantissas.

@@ -246,3 +246,44 @@ fn a_magnitude_is_as_precise_as_its_parts() {
     read.architecture.outputs[0].from = "sum".to_owned();
     assert_eq!(read.with_magnitudes().architecture.nodes.len(), 4);
 }
+
+/// The weights of RNNoise are multiples of 1/256, and its GRUs have ReLU candidates that reach farther than their states.
+#[test]
+fn rnnoise_holds_on_the_other_half_of_its_recording() {
+    let beside = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("rnnoise").join(name);
+    let model = load::canonical(&beside("weights.rnn"), &Settings::default()).unwrap().model;
+    let snr = across_halves(&model, &only(&beside("features.safetensors")));
+    println!("RNNoise: {snr:.1} dB");
+    assert!(snr >= 24.0, "{snr}");
+}
+
+/// A root near zero keeps its relative precision. What is left is the step of 16 bits: half a step of the input, which the root
+/// halves, half a step of the output, and the straight lines between the values of the table.
+#[test]
+fn a_root_is_precise_near_zero() {
+    let root = activated(node("y", "activation", "in", [4, 4, 4], &[]), "sqrt");
+    let model = network(vec![root], &[]);
+    let mut rng = Rng::new(8);
+    // From a thousandth of the range up, over all octaves.
+    let most = 1000.0_f32;
+    let mut input: Vec<f32> = (0..4000).map(|_| most * 10.0_f32.powf(-1.5 + rng.number(1.5))).collect();
+    input[0] = most;
+    let image = packed(&model, &input, &Goal::default());
+    let image = image.model().unwrap();
+    let (mut memory, mut scratch) = (vec![0; image.state_words()], vec![0; image.scratch_words()]);
+    let mut state = State::new(&image, &mut memory).unwrap();
+    let mut y = vec![0.0; input.len()];
+    image.run_f32(&mut state, &mut scratch, &input, &mut y).unwrap();
+    let (of_input, of_output) =
+        (f64::from(image.inputs().next().unwrap().scale), f64::from(image.outputs().next().unwrap().scale));
+    let mut worst = 0.0_f64;
+    for (&x, &y) in input.iter().zip(&y) {
+        let (x, y) = (f64::from(x), f64::from(y));
+        let relative = (y / x.sqrt() - 1.0).abs();
+        // Half a step of the input; half a step for each value of the table and for the result; lines of a sixteenth.
+        let bound = 0.5 * of_input / x * 0.51 + of_output / x.sqrt() + 1.0 / (32.0 * 256.0);
+        assert!(relative <= bound, "{x}: {relative:e}, bound {bound:e}");
+        worst = worst.max(relative);
+    }
+    println!("sqrt: relative error at most {:.2} % from 1/1,000 of the range up", 100.0 * worst);
+}

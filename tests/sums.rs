@@ -160,7 +160,7 @@ fn the_packer_enlarges_scales_and_writes_no_row_that_is_refused() {
             let is_bias = name.ends_with("bias");
             tensor.data.iter_mut().for_each(|value| *value = if is_bias { bias } else { value.signum() });
         }
-        let ranges = Ranges::from_noise(&model).unwrap();
+        let ranges = Ranges::without_data(&model).unwrap();
         let all = Numeric::INTEGER.into_iter().flat_map(|numeric| Layout::ALL.map(|layout| (numeric, layout)));
         for (numeric, layout) in all.filter(|&(numeric, layout)| layout.is_of(numeric)) {
             let image = AlignedBytes::new(&pack_with(&model, numeric, &ranges, layout).unwrap());

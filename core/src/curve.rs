@@ -98,6 +98,11 @@ pub const TABLE_LEN: usize = 2 * HALF_STEPS as usize + 1;
 /// Largest left shift of a table's step.
 pub const MAX_TABLE_SHIFT: i32 = 14;
 
+/// Number of intervals of each octave of a table over octaves, as a power of two.
+pub const OCTAVE_BITS: u32 = 4;
+/// Number of octaves of such a table: those of the positive i32.
+pub const OCTAVES: usize = 31;
+
 /// An activation as an integer node applies it.
 #[derive(Clone, Copy, Debug)]
 pub enum Curve<'a> {
@@ -116,6 +121,12 @@ pub enum Curve<'a> {
         /// A step of the table is 2^`shift` units of the sum.
         shift: u32,
     },
+    /// Linear interpolation between tabulated values, 2^[`OCTAVE_BITS`] intervals in each octave of the sum: the relative
+    /// precision is the same near zero as far from it. A sum of 0 or less has the value of 1.
+    Octaves {
+        /// `[TABLE_LEN]`, of which the first `OCTAVES << OCTAVE_BITS`, and one more, are used.
+        values: &'a [i16],
+    },
 }
 
 impl<'a> Curve<'a> {
@@ -128,6 +139,11 @@ impl<'a> Curve<'a> {
             Activation::Tanh => Some(Self::Tanh),
             _ => None,
         }
+    }
+
+    /// Whether the table of an activation is over octaves: the activation is steep near zero.
+    pub const fn is_over_octaves(activation: Activation) -> bool {
+        matches!(activation, Activation::Sqrt)
     }
 
     /// Whether the output has the unit of the input.
@@ -155,6 +171,7 @@ impl<'a> Curve<'a> {
                 tanh(x, bits)
             }
             Self::Table { values, shift } => table(values, x, shift),
+            Self::Octaves { values } => octaves(values, x),
         }
     }
 }
@@ -184,6 +201,23 @@ fn table(values: &[i16], x: i32, shift: u32) -> i32 {
         _ => 0,
     }
 }
+/// Interpolates linearly in a table over octaves. The last interval of an octave ends where the next octave begins.
+fn octaves(values: &[i16], x: i32) -> i32 {
+    let x = x.max(1).unsigned_abs();
+    let octave = x.ilog2();
+    // The leading one is bit 31, the interval the 4 bits below it, and the part of the interval the next 15.
+    let bits = x << (31 - octave) << 1;
+    let (interval, part) = (bits >> (32 - OCTAVE_BITS), (bits << OCTAVE_BITS) >> 17);
+    let index = octave << OCTAVE_BITS | interval;
+    match values.get(index as usize..) {
+        Some(&[from, to, ..]) => {
+            let (from, to) = (i32::from(from), i32::from(to));
+            from + (((to - from).wrapping_mul(part.cast_signed()).wrapping_add(1 << 14)) >> 15)
+        }
+        _ => 0,
+    }
+}
+
 /// The activations of a cell's gates and candidate.
 pub(crate) trait Curves {
     /// Whether they are sigmoid and tanh of sums with [`PREACT_BITS`] fraction bits, for which there are kernels.

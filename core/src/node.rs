@@ -248,6 +248,9 @@ impl<'a> Node<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
             let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();
+            if Curve::is_over_octaves(self.activation(index)) {
+                return Curve::Octaves { values };
+            }
             return Curve::Table { values, shift };
         }
         Curve::of(self.activation(index)).unwrap_or(Curve::Identity)

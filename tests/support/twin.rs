@@ -506,6 +506,15 @@ impl TwinNode {
             (Activation::Relu, None) => x.max(0),
             (Activation::Sigmoid, None) => sigmoid(x, bits),
             (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
+            (Activation::Sqrt, Some(values)) => {
+                let x = x.max(1);
+                let octave = i64::from(x.ilog2());
+                // In 2^-19 of an octave, rounded down.
+                let place = ((x - (1 << octave)) << 19) >> octave;
+                let (index, part) = ((16 * octave + (place >> 15)) as usize, place % (1 << 15));
+                let (from, to) = (values[index], values[index + 1]);
+                from + (((to - from) * part + (1 << 14)) >> 15)
+            }
             (_, values) => {
                 let (shift, values) =
                     (self.number(&format!("{table}_shift")), values.expect("the activation has a table"));

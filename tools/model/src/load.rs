@@ -108,7 +108,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
 pub fn packed(path: &Path, model: &Canonical, numeric: Numeric) -> Result<ImageBuffer, LoadError> {
     let ranges = if numeric.needs_ranges() {
         let failed = |source| LoadError::Ranges { path: path.to_owned(), source: Box::new(source) };
-        Ranges::from_noise(model).map_err(failed)?
+        Ranges::without_data(model).map_err(failed)?
     } else {
         Ranges::default()
     };

@@ -101,7 +101,12 @@ pub struct ModelArgs {
 
 impl ModelArgs {
     pub fn load(&self) -> Result<ImageBuffer, Failure> {
-        Ok(load::image(&self.file, &self.arch.settings(), self.numeric)?)
+        let image = load::image(&self.file, &self.arch.settings(), self.numeric)?;
+        if self.numeric.is_some_and(Numeric::needs_ranges) && !load::is_image(&self.file)? {
+            let file = self.file.display();
+            eprintln!("warning: {file}: the ranges of its integers are a guess: measure them with pack --calibrate");
+        }
+        Ok(image)
     }
 }
 

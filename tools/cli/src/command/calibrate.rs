@@ -10,7 +10,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{DataError, is_audio, read_audio_at, read_index_files};
 use tidegate_model::load;
-use tidegate_model::quantize::{Decisions, Goal, RangeRule, RangeRules, Ranges, RangesError, Seen, choose, noise};
+use tidegate_model::quantize::{Decisions, Goal, RangeRule, RangeRules, Ranges, RangesError, Seen, StandIn, choose};
 use tidegate_model::runner::{clip_features, fit};
 use tidegate_tools::progress::{bar, counter};
 
@@ -88,10 +88,10 @@ impl Calibration {
         Ok(Self { sequences, what, data: Some(data.to_owned()) })
     }
 
-    /// Generates seeded noise.
-    pub fn noise(model: &Canonical, file: &Path) -> Result<Self, Failure> {
-        let sequences = noise(model).map_err(|error| Failure::of(file, error))?;
-        Ok(Self { sequences, what: "noise".to_owned(), data: None })
+    /// Takes what stands in for data.
+    pub fn stand_in(model: &Canonical, file: &Path) -> Result<Self, Failure> {
+        let sequences = StandIn::sequences(model).map_err(|error| Failure::of(file, error))?;
+        Ok(Self { sequences, what: StandIn::of(model).to_string(), data: None })
     }
 
     /// Runs a model on the sequences and collects its values.

@@ -8,7 +8,7 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::quantize::{Goal, Ranges, Report, wide_layers};
+use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, wide_layers};
 
 use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
@@ -34,7 +34,8 @@ pub struct Args {
     /// Number format of weights, activations and states [default: i8x16, or i8 for an integer model]
     #[arg(long, value_parser = numeric())]
     numeric: Option<Numeric>,
-    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file [default: noise]
+    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file. `noise`: values from -1 to 1
+    /// [default: sounds that tidegate carries, for a model with a front end]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
     /// Rule for integer ranges: `auto` (all calibration values, with a margin where rounding permits it), `minmax` (exactly
@@ -152,8 +153,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         files.push(prepare(file, |file| file.write_all(content.as_bytes()))?);
     }
     files.into_iter().try_for_each(Pending::keep)?;
-    if measured && args.calibrate.is_none() {
-        eprintln!("warning: the ranges are from noise: give real input with --calibrate");
+    if let (Some(report), None) = (&report, &args.calibrate) {
+        eprintln!("note: calibrated on {}: with --calibrate, on input of your own", report.source);
     }
     print_notes(&loaded, out)?;
     if let Some(report) = report {
@@ -186,8 +187,15 @@ impl Args {
     }
 }
 
+/// The value of `--calibrate` that stands for no data.
+const NOISE: &str = "noise";
+/// Why a model without a front end is not packed without data.
+const WITHOUT_DATA: &str = "nothing says which values its input has, and integers need their range: give real input with \
+    --calibrate, or --calibrate noise for values from -1 to 1";
+
 /// A report as text and as JSON.
 struct ReportTexts {
+    source: String,
     text: String,
     warnings: Vec<String>,
     json: serde_json::Value,
@@ -202,8 +210,13 @@ fn integers(
 ) -> Result<(ImageBuffer, ReportTexts), Failure> {
     let goal = args.goal(model, numeric)?;
     let calibration = match &args.calibrate {
-        Some(data) => Calibration::read(data, model, &args.model)?,
-        None => Calibration::noise(model, &args.model)?,
+        Some(data) if data.as_os_str() != NOISE => Calibration::read(data, model, &args.model)?,
+        None if StandIn::of(model) == StandIn::Noise => {
+            // If the model has no integer form at all, data would not help.
+            load::packed_with(&args.model, model, numeric, &Ranges::default(), layout)?;
+            return Err(Failure::of(&args.model, WITHOUT_DATA));
+        }
+        _ => Calibration::stand_in(model, &args.model)?,
     };
     let seen = calibration.seen(model, &args.model)?;
     let rules = rules(&args.range, &seen)?;
@@ -221,7 +234,7 @@ fn integers(
         );
         return Err(Failure::of(&args.model, reason));
     }
-    if let Some(wanted) = goal.at_least.filter(|wanted| ratio < *wanted) {
+    if let Some(wanted) = goal.at_least.filter(|wanted| ratio.is_nan() || ratio < *wanted) {
         let reason = format!(
             "the output reaches {ratio:.1} dB, less than the {wanted} dB of --at-least: ask for less, or try --numeric f16"
         );
@@ -235,5 +248,6 @@ fn integers(
     let (rules, comparison, decisions) = (&rules, &comparison, decisions.as_ref());
     let report = Report { source, seen: &seen, ranges: &ranges, rules, comparison, decisions };
     let (text, warnings, json) = (report.text(), report.warnings(), report.json());
-    Ok((image, ReportTexts { text, warnings, json }))
+    let source = calibration.what;
+    Ok((image, ReportTexts { source, text, warnings, json }))
 }

@@ -29,14 +29,17 @@ fn features(seed: f32) -> Tensor {
 }
 
 #[test]
-fn pack_uses_integers_by_default_and_warns_of_noise() {
+fn without_data_a_keyword_spotter_is_calibrated_on_carried_sounds() {
     let here = Workplace::new();
     let done = here.run(&["pack", &gru_pb(), "-o", "g.tgi"]);
     let stderr = String::from_utf8(done.stderr).unwrap();
     assert!(done.status.success(), "{stderr}");
-    assert_eq!(stderr, "warning: the ranges are from noise: give real input with --calibrate\n");
+    assert_eq!(
+        stderr,
+        "note: calibrated on the sounds that tidegate carries: with --calibrate, on input of your own\n"
+    );
     let told = String::from_utf8(done.stdout).unwrap();
-    assert!(told.contains("ranges from noise") && told.ends_with(" bytes, i8x16\n"), "{told}");
+    assert!(told.contains("the sounds that tidegate carries") && told.ends_with(" bytes, i8x16\n"), "{told}");
     let image = here.json(&["inspect", "g.tgi", "--json"]);
     assert_eq!(image["numeric"], "i8x16");
     // Nodes of an integer image have numbers instead of parameters.
@@ -44,7 +47,28 @@ fn pack_uses_integers_by_default_and_warns_of_noise() {
     // A model that is only packed in memory is f32 by default.
     assert_eq!(here.json(&["inspect", &gru_pb(), "--json"])["numeric"], "f32");
     assert_eq!(here.json(&["bench", &gru_pb(), "--steps", "2", "--json"])["numeric"], "f32");
-    assert_eq!(here.json(&["inspect", &gru_pb(), "--numeric", "i8x16", "--json"])["numeric"], "i8x16");
+    let done = here.run(&["inspect", &gru_pb(), "--numeric", "i8x16", "--json"]);
+    let guess = String::from_utf8(done.stderr).unwrap();
+    assert!(guess.contains("GRU_S.pb: the ranges of its integers are a guess"), "{guess}");
+    assert_eq!(serde_json::from_slice::<Value>(&done.stdout).unwrap()["numeric"], "i8x16");
+}
+
+/// Nothing says which values a model without a front end reads, unless they are indices.
+#[test]
+fn without_data_a_model_of_features_is_refused() {
+    let here = Workplace::new();
+    let weights = rnnoise("weights.rnn");
+    let pack = ["pack", &weights, "-o", "r.tgi"];
+    here.refuse(&pack, "weights.rnn", &["--calibrate", "--calibrate noise for values from -1 to 1"]);
+    here.run(&[&pack[..], &["--calibrate", "noise"]].concat());
+    assert!(here.path("r.tgi").exists());
+    // The word is no file.
+    here.write("noise", "1,2");
+    here.refuse(&[&pack[..], &["--calibrate", "./noise"]].concat(), "noise", &[]);
+}
+
+fn rnnoise(file: &str) -> String {
+    format!("{}/../../tests/rnnoise/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
@@ -163,7 +187,7 @@ fn noise_is_long_enough_for_the_longest_window() {
     let here = Workplace::new();
     let model = Canonical { architecture: serde_json::from_value(architecture).unwrap(), tensors: [].into() };
     model.save(&here.path("w.safetensors")).unwrap();
-    let done = here.run(&["pack", "w.safetensors", "-o", "w.tgi", "--report", "w.json"]);
+    let done = here.run(&["pack", "w.safetensors", "-o", "w.tgi", "--calibrate", "noise", "--report", "w.json"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let report: Value = serde_json::from_slice(&here.read("w.json")).unwrap();
     let layers = report["layers"].as_array().unwrap();
@@ -266,34 +290,12 @@ fn integers_are_verified_layer_by_layer_and_over_time() {
     here.refuse(&[&verify[..], &["--index", "clips.csv", "--plot", "l.tgi"]].concat(), "l.tgi", &["is also an input"]);
 }
 
-/// The GRUs of RNNoise have ReLU candidates, and 16 bits do not hold their states well.
+/// A unit that halves and one that adds up share the input: 16 bits for the greater one leave few to the smaller, which the
+/// output shows alone.
 #[test]
 fn a_poor_image_is_warned_of_and_refused_if_strict() {
     let here = Workplace::new();
-    let rnnoise = |file: &str| format!("{}/../../tests/rnnoise/{file}", env!("CARGO_MANIFEST_DIR"));
-    let features = rnnoise("features.safetensors");
-    let read = tidegate_model::data::read_tensors(std::path::Path::new(&features)).unwrap();
-    let (_, tensor) = read.into_iter().next().unwrap();
-    write_tensors(&here.path("x.npy"), &[(UNNAMED.to_owned(), tensor)].into()).unwrap();
-    let weights = rnnoise("weights.rnn");
-    let pack = ["pack", &weights, "-o", "r.tgi", "--calibrate", "x.npy"];
-    let done = here.run(&[&pack[..], &["--report", "r.json"]].concat());
-    assert!(done.status.success());
-    let warning = String::from_utf8(done.stderr).unwrap();
-    assert!(warning.contains(" dB from that of f32") && warning.contains("denoise_gru"), "{warning}");
-    let text = String::from_utf8(done.stdout).unwrap();
-    assert!(text.lines().any(|line| line.starts_with("output ") && line.contains(" dB")), "{text}");
-    let report: Value = serde_json::from_slice(&fs::read(here.path("r.json")).unwrap()).unwrap();
-    assert_eq!(
-        (report["weakest"].as_str(), report["warnings"].as_array().map(Vec::len)),
-        (Some("denoise_gru"), Some(1))
-    );
-    fs::remove_file(here.path("r.tgi")).unwrap();
-    let strict = here.run(&[&pack[..], &["--strict"]].concat());
-    assert_eq!(strict.status.code(), Some(1));
-    assert!(!here.path("r.tgi").exists());
-}
-
+    POOR
 /// The shipped keyword spotters deserve no warning.
 #[test]
 fn a_good_image_gives_no_warning() {

@@ -30,7 +30,7 @@ const SHARE_OF_OUTPUT: f64 = 1e-6;
 pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f32 {
     let nodes = &model.architecture.nodes;
     // The scale of a bounded output does not depend on its range. The rounding errors of a state add up over time.
-    if nodes.iter().any(|node| node.name == name && (is_fixed(node) || has_state(node))) {
+    if nodes.iter().any(|node| node.name == name && (is_fixed(node) || has_state(node))) || is_steep(name, model) {
         return most;
     }
     let readers: Option<Vec<Reader<'_>>> = nodes
@@ -102,6 +102,16 @@ impl<'a> Reader<'a> {
     fn squared_weights(&self) -> f64 {
         self.rows.iter().flat_map(|row| *row).map(|&weight| f64::from(weight).powi(2)).sum()
     }
+}
+
+/// Whether a value is the argument or the result of an activation that is steep near zero. Its small values count too, and a
+/// margin would take bits from them.
+pub fn is_steep(name: &str, model: &Canonical) -> bool {
+    let mut nodes = model.architecture.nodes.iter().filter(|node| {
+        let count = CellKind::from_name(&node.cell).map_or(0, |kind| kind.spec().activations.len());
+        (0..count).any(|index| Curve::is_over_octaves(activation(node, index)))
+    });
+    nodes.any(|node| node.name == name || node.inputs.iter().any(|input| input == name))
 }
 
 /// Whether the scale of a node's output is that of a bounded activation.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
 use tidegate::{Layout, Numeric};
 
-use super::auto::is_fixed;
+use super::auto::{is_fixed, is_steep};
 use super::lstm::UNIT_MARGIN;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::backend::Engine;
@@ -273,7 +273,9 @@ impl Search<'_> {
     /// The values and states of each node, and the inputs, whose ranges may change; without bounded outputs.
     fn open_values(&self) -> Vec<Vec<String>> {
         let Architecture { inputs, nodes, front_end, .. } = &self.trials.model.architecture;
-        let is_open = |name: &&str| self.is_auto(name) && self.ranges.of(name) > 0.0;
+        let is_open = |name: &&str| {
+            self.is_auto(name) && self.ranges.of(name) > 0.0 && !is_steep(name, self.trials.model)
+        };
         let of_node = |node: &Node| -> Vec<String> {
             let states = format!("{}.", node.name);
             let is_own = |name: &&str| (*name == node.name && !is_fixed(node)) || name.starts_with(&states);

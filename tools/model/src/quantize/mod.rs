@@ -17,7 +17,6 @@ mod kept;
 mod lstm;
 mod matrix;
 mod node;
-mod noise;
 mod operand;
 mod probe;
 mod ranges;
@@ -25,16 +24,17 @@ mod report;
 mod rows;
 mod scales;
 mod seen;
+mod stand_in;
 mod terms;
 
 pub use choose::{Goal, choose, wide_layers};
 pub use kept::{Kept, KeptWeight};
 pub use node::QuantizedNode;
-pub use noise::noise;
 pub use ranges::{Elements, Ranges};
 pub use report::{Decisions, Report};
 pub use scales::Scales;
 pub use seen::{RangeRule, RangeRules, RangesError, Seen};
+pub use stand_in::StandIn;
 
 /// Why a model has no integer form.
 #[derive(Debug, thiserror::Error)]

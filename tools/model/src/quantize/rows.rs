@@ -84,10 +84,10 @@ impl Part<'_> {
         let most = magnitudes().fold(0.0, f64::max);
         let least = magnitudes().filter(|&weight| weight > most * 1e-4).fold(most, f64::min);
         let is_exact = |step: f64| {
-            most / step <= MOST_WEIGHT + 0.5
+            most / step <= MOST_WEIGHT + 1.0 + 1e-3
                 && magnitudes().all(|weight| (weight / step - (weight / step).round()).abs() <= 1e-3)
         };
-        let powers = (0..8).map(|half| (most / MOST_WEIGHT).log2().ceil().exp2() * f64::from(1 << half));
+        let powers = (0..8).map(|half| (most / (MOST_WEIGHT + 1.0)).log2().ceil().exp2() * f64::from(1 << half));
         let steps = (1..=4).map(|share| least / f64::from(share)).chain(powers);
         (most > 0.0)
             .then(|| steps.filter(|&step| is_exact(step)).fold(0.0, f64::max))
@@ -243,7 +243,7 @@ pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
         (false, true) => vec![room.floor()],
         (false, false) => vec![room.ceil()],
     };
-    let exact = [coarse, fine].map(|part| part.exact_unit().filter(|_| is_observed));
+    let exact = [coarse, fine].map(|part| part.exact_unit());
     let scales = shifts.into_iter().flat_map(|shift| {
         let exact = [exact[0], exact[1].map(|exact| exact * shift.exp2())];
         let exact = exact.into_iter().flatten().filter(|&exact| exact >= unit);

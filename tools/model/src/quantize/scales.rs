@@ -15,6 +15,8 @@ use tidegate::{
 
 use super::candidate::{self, weighed_bits};
 use super::lstm::LstmBits;
+use super::matrix::matrix;
+use super::rows::{Operand, Part};
 use super::terms::{Q15, activation, from_range, has, magnitude, most, output, param, quantization, reads};
 use super::{QuantizeError, Ranges};
 use crate::canonical::{self, Canonical, Node};
@@ -65,7 +67,10 @@ impl Scales {
 
     /// The scale of a node's output; those of its inputs are known.
     fn output(&self, node: &Node, model: &Canonical, ranges: &Ranges) -> f64 {
-        let measured = || from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, self));
+        let measured = || {
+            let scale = from_range(ranges.of(&node.name)).max(least_scale(node, model, ranges, self));
+            on_one_grid(node, model, self.input(node), scale)
+        };
         match output(node) {
             None | Some(OutputScale::Measured) => measured(),
             Some(OutputScale::Q15) => Q15,
@@ -144,6 +149,18 @@ impl Scales {
     }
 }
 
+/// The least scale of a recurrent output, at least `scale`, with which the products of both matrices are multiples of one step,
+/// if the weights of each were quantized before to steps of their own. All weights are then kept exactly.
+fn on_one_grid(node: &Node, model: &Canonical, input: f64, scale: f64) -> f64 {
+    let step = |name| {
+        let (tensor, _) = matrix(name, node, model)?;
+        Part { weights: &tensor.data, scale: 1.0, operand: &Operand::NONE }.exact_unit()
+    };
+    let (Some(of_input), Some(of_output)) = (step("input_weights"), step("recurrent_weights")) else { return scale };
+    let power = (of_input * input / (of_output * scale)).log2().floor();
+    of_input * input / (of_output * power.exp2())
+}
+
 /// Whether an embedding reads this value as an index, directly or through nodes that only move it.
 fn is_index(model: &Canonical, name: &str) -> bool {
     let mut indices = vec![name];
@@ -206,10 +223,15 @@ fn most_scale(weight: f64) -> f64 {
     127.0 / 4.0 / weight
 }
 
-/// The greatest possible magnitude of a candidate, the rows of this gate, over an input of this range. The candidate has
-/// the scale of the output, although the output shows only a part of it.
+/// The range of a candidate, the rows of this gate: the observed one or, if the calibration could not show it, the greatest
+/// possible one over an input of this range. The candidate has the scale of the output, although the output shows only a
+/// part of it.
 fn most_candidate(node: &Node, gate: Gate, model: &Canonical, ranges: &Ranges, read: f64) -> f64 {
     let carried = f64::from(ranges.of(&node.name));
+    let observed = ranges.of(&candidate::name(node));
+    if observed > 0.0 {
+        return from_range(observed) * f64::from(MAX);
+    }
     let gates = CellKind::from_name(&node.cell).map_or::<&[Gate], _>(&[], |kind| kind.spec().gates);
     let at = gates.iter().position(|of| *of == gate).unwrap_or(0);
     let reaches = |name: &str, of: f64| -> Vec<f64> {

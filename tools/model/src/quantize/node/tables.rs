@@ -2,8 +2,8 @@
 
 use tidegate::internals::{
     activation::Activation,
-    cell::{CURVE, OTHER, Presence, Role, Storage, TensorSpec, Unit},
-    curve::{BITS, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS, TABLE_LEN},
+    cell::{CURVE, Numbers, OTHER, Presence, Role, Storage, TensorSpec, Unit},
+    curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, OCTAVE_BITS, OCTAVES, PREACT_BITS, TABLE_LEN},
     quant::{MAX, RESCALED_BITS},
 };
 
@@ -18,12 +18,14 @@ use crate::quantize::terms::{Q15, TABLE_REACH_BITS, activation, has, magnitude};
 const MOST_BITS: i32 = *BITS.end();
 /// Maximum input range of a table for sums without fraction bits, as a power of two.
 const MOST_REACH: i32 = MAX_TABLE_SHIFT + HALF_TABLE_BITS;
+/// The same of a table over octaves.
+const MOST_OCTAVES: i32 = OCTAVES as i32 - 1;
 
 impl Quantizer<'_> {
     /// Number of fraction bits of the sums, at most `most`, with which every table covers its input range.
     pub(super) fn table_bits(&self, most: i32) -> i32 {
         let of_sums = self.tables().filter(|&(_, index, _)| !self.is_shown(index));
-        of_sums.map(|(_, _, reach)| MOST_REACH - reach).fold(most, i32::min)
+        of_sums.map(|(_, index, reach)| self.most_reach(index) - reach).fold(most, i32::min)
     }
 
     /// Sets the step width of every table, for sums with `bits` fraction bits.
@@ -39,11 +41,17 @@ impl Quantizer<'_> {
     pub(super) fn too_far(&self) -> Option<String> {
         let beyond = |(_, index, reach): (&str, usize, i32)| {
             // Without normalization, the input of the LSTM's output activation has the maximum number of fraction bits.
-            let most = MOST_REACH - if self.is_shown(index) && !has(self.node, "output_norm") { SHOWN_BITS } else { 0 };
+            let shown = if self.is_shown(index) && !has(self.node, "output_norm") { SHOWN_BITS } else { 0 };
+            let most = self.most_reach(index) - shown;
             let of = activation(self.node, index);
             (reach > most).then(|| format!(" whose {of} has inputs above 2^{most}, where its table ends"))
         };
         self.tables().find_map(beyond)
+    }
+
+    /// The maximum input range of the table of activation `index`, for sums without fraction bits, as a power of two.
+    fn most_reach(&self, index: usize) -> i32 {
+        if Curve::is_over_octaves(activation(self.node, index)) { MOST_OCTAVES } else { MOST_REACH }
     }
 
     /// Every table: its name, the index of its activation, and its input range as a power of two.
@@ -70,7 +78,7 @@ impl Quantizer<'_> {
         // The table of a growing activation covers at least the observed range.
         if candidate::grows(of) {
             let range = self.seen(index);
-            while most <= MOST_REACH && magnitude(of, 2.0_f32.powi(most)) < range {
+            while most <= self.most_reach(index) && magnitude(of, 2.0_f32.powi(most)) < range {
                 most += 1;
             }
         }
@@ -123,6 +131,10 @@ impl Quantizer<'_> {
 
     /// Sets as many fraction bits as the range of the input permits, and a table that covers this range.
     pub(super) fn set_activation(&mut self) {
+        if Curve::is_over_octaves(activation(self.node, 0)) {
+            // The argument is the input with more bits, whatever its unit.
+            return self.set("multiplier", multiplier(1.0));
+        }
         let reach = (self.input * f64::from(MAX)).log2().ceil() as i32;
         let bits = (MAX_TABLE_SHIFT + HALF_TABLE_BITS - reach).clamp(LEAST_BITS, MOST_BITS);
         self.set("preact_bits", bits);
@@ -142,8 +154,19 @@ impl Quantizer<'_> {
         let bits = if self.is_shown(index) { self.shown_bits() } else { self.get("preact_bits") };
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
+        let argument = |at: usize| {
+            if !Curve::is_over_octaves(of) {
+                return (at as f64 - (TABLE_LEN / 2) as f64) * step;
+            }
+            let (octave, interval) = (at >> OCTAVE_BITS, at % (1 << OCTAVE_BITS));
+            let unit = match self.rules.numbers {
+                Numbers::Applied => self.input / f64::from(1 << RESCALED_BITS),
+                _ => f64::from(-bits).exp2(),
+            };
+            unit * (octave as f64).exp2() * (1.0 + interval as f64 / f64::from(1 << OCTAVE_BITS))
+        };
         let value = |at: usize| {
-            let x = (at as f64 - (TABLE_LEN / 2) as f64) * step;
+            let x = argument(at);
             (f64::from(of.apply(x as f32)) / after).round().clamp(-most, most) as i16
         };
         let filled = TABLE_LEN.next_multiple_of(2) - TABLE_LEN;

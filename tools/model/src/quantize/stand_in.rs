@@ -1,0 +1,154 @@
+//! What stands in for calibration data: carried sounds, row indices, or noise.
+
+use std::fmt;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use tidegate::internals::cell::{CellKind, Reads};
+use tidegate::{Numeric, front_end::Mfcc};
+
+use super::Ranges;
+use super::seen::RangesError;
+use super::terms::reads;
+use crate::canonical::{self, Canonical, Node, Port, Schedule};
+use crate::pack::PackError;
+use crate::runner::{clip_features, fit};
+
+const SEED: u64 = 0;
+/// Spoken words, one after the other, each padded to a second.
+static SPEECH: &[u8] = include_bytes!("../../sounds/speech.flac");
+/// Sample rate of [`SPEECH`] in Hz, and the number of samples of a word.
+const SPEECH_RATE: u32 = 16_000;
+/// Shifts of the samples of the words: as recorded, and an eighth of it.
+const LEVELS: [u32; 2] = [0, 3];
+/// Seconds of noise at each loudness.
+const SECONDS: usize = 1;
+/// Number of amplitudes of noise; each is half the previous one, starting at full scale.
+const LOUDNESSES: u32 = 12;
+/// Number of sequences for a model without a front end, and the minimum number of their steps.
+const SEQUENCES: (usize, usize) = (8, 100);
+/// Maximum number of steps, for windows of any length.
+const MOST_STEPS: usize = 1 << 14;
+
+/// What stands in for calibration data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandIn {
+    /// Spoken words and noise, at several levels, through the model's front end.
+    Sounds,
+    /// Random indices of the rows of embedding tables: any input of such a model is among them.
+    Indices,
+    /// Uniform noise between -1 and 1. What a model really reads may have another range.
+    Noise,
+}
+
+impl fmt::Display for StandIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sounds => "the sounds that tidegate carries",
+            Self::Indices => "random indices",
+            Self::Noise => "noise",
+        })
+    }
+}
+
+impl StandIn {
+    /// What stands in for the calibration data of a model.
+    pub fn of(model: &Canonical) -> Self {
+        let Canonical { architecture, .. } = model;
+        if architecture.front_end.is_some() {
+            return Self::Sounds;
+        }
+        let is_index = |input: &Port| table_rows(&architecture.nodes, input).is_some();
+        if architecture.inputs.iter().all(is_index) { Self::Indices } else { Self::Noise }
+    }
+
+    /// Calibration sequences, each `[steps, size]` for each input.
+    ///
+    /// # Errors
+    /// If the front end cannot run.
+    pub fn sequences(model: &Canonical) -> Result<Vec<Vec<Vec<f32>>>, RangesError> {
+        match &model.architecture.front_end {
+            Some(front_end) => sounds(front_end, model.architecture.schedule),
+            None => Ok(noise(model)),
+        }
+    }
+}
+
+impl Ranges {
+    /// Observes a model that runs over what [stands in](StandIn) for calibration data. The errors are those of
+    /// [`measure`](Self::measure).
+    pub fn without_data(model: &Canonical) -> Result<Self, RangesError> {
+        let sequences = StandIn::sequences(model)?;
+        let sequences: Vec<Vec<&[f32]>> =
+            sequences.iter().map(|inputs| inputs.iter().map(Vec::as_slice).collect()).collect();
+        Self::measure(model, sequences.iter().map(Vec::as_slice))
+    }
+}
+
+/// The features of words and noise. If the schedule is endless, all sounds are one stream.
+fn sounds(front_end: &canonical::Mfcc, schedule: Schedule) -> Result<Vec<Vec<Vec<f32>>>, RangesError> {
+    let section = front_end.section(Numeric::I8x16).map_err(PackError::from)?;
+    let mfcc = Mfcc::parse(&section).map_err(|error| RangesError::Image(error.into()))?;
+    let rate = front_end.sample_rate;
+    let words = words(rate);
+    let quieter = |by: u32| words.iter().map(move |word| word.iter().map(|sample| sample >> by).collect());
+    let mut noise = ChaCha8Rng::seed_from_u64(SEED);
+    let mut noise = |halvings: u32| -> Vec<i16> {
+        (0..SECONDS * rate as usize).map(|_| (noise.next_u32() >> 16) as u16 as i16 >> halvings).collect()
+    };
+    let sounds: Vec<Vec<i16>> = LEVELS.into_iter().flat_map(quieter).chain((0..LOUDNESSES).map(&mut noise)).collect();
+    let features = |sound: &[i16]| Ok(vec![clip_features(&mfcc, sound)?]);
+    match schedule {
+        Schedule::Endless => Ok(vec![features(&sounds.concat())?]),
+        Schedule::Windows { frames, .. } => sounds.iter().map(|sound| features(&fit(&mfcc, sound, frames)?)).collect(),
+    }
+}
+
+/// The words at a sample rate, interpolated linearly.
+fn words(rate: u32) -> Vec<Vec<i16>> {
+    let mut reader = claxon::FlacReader::new(SPEECH).expect("the carried sounds are FLAC");
+    let speech: Vec<i16> = reader.samples().map(|sample| sample.expect("the carried sounds are whole") as i16).collect();
+    let step = f64::from(SPEECH_RATE) / f64::from(rate.max(1));
+    let at = |word: &[i16], k: usize| {
+        let place = k as f64 * step;
+        let [from, to] = [0, 1].map(|next| f64::from(word.get(place as usize + next).copied().unwrap_or(0)));
+        (from + (to - from) * place.fract()) as i16
+    };
+    let resampled = |word: &[i16]| (0..rate as usize).map(|k| at(word, k)).collect();
+    speech.chunks(SPEECH_RATE as usize).map(resampled).collect()
+}
+
+/// Number of steps after which every window has been full once, if each node reads the previous one.
+fn steps_of_windows(nodes: &[Node]) -> usize {
+    let windows = nodes.iter().filter(|node| node.cell == CellKind::Window.spec().name);
+    let extent = |node: &Node, name: &str| node.extents.get(name).copied().unwrap_or(1);
+    let (steps, _) = windows.fold((1_usize, 1_usize), |(steps, stride), node| {
+        let waited = stride.saturating_mul(extent(node, "length").saturating_sub(1));
+        (steps.saturating_add(waited), stride.saturating_mul(extent(node, "hop")))
+    });
+    steps
+}
+
+/// Number of rows of the embedding table that reads this input; `None` if the input is not an index.
+fn table_rows(nodes: &[Node], input: &Port) -> Option<usize> {
+    let reader = |node: &&Node| reads(node) == Reads::Index && node.inputs.contains(&input.name);
+    nodes.iter().find(reader)?.extents.get("vocabulary").copied()
+}
+
+/// Uniform noise between -1 and 1, or row indices for an embedding.
+fn noise(model: &Canonical) -> Vec<Vec<Vec<f32>>> {
+    let architecture = &model.architecture;
+    let mut noise = ChaCha8Rng::seed_from_u64(SEED);
+    let tables: Vec<Option<usize>> =
+        architecture.inputs.iter().map(|input| table_rows(&architecture.nodes, input)).collect();
+    let (count, least) = SEQUENCES;
+    let steps = steps_of_windows(&architecture.nodes).clamp(least, MOST_STEPS);
+    let mut number = |table: Option<usize>| match table {
+        Some(rows) => (noise.next_u32() as usize % rows.max(1)) as f32,
+        None => noise.next_u32() as f32 / (u32::MAX / 2) as f32 - 1.0,
+    };
+    let mut input = |(port, table): (&Port, &Option<usize>)| -> Vec<f32> {
+        (0..steps * port.size).map(|_| number(*table)).collect()
+    };
+    (0..count).map(|_| architecture.inputs.iter().zip(&tables).map(&mut input).collect()).collect()
+}
