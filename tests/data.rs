@@ -227,3 +227,17 @@ fn no_mutation_of_any_format_panics_or_exhausts_memory() {
     }
     assert!(peak_bytes() - before < 1 << 29, "{} bytes more", peak_bytes() - before);
 }
+
+/// The sounds that the packer carries are the clips of `assets`, each padded to a second.
+#[test]
+fn the_carried_sounds_are_the_shipped_clips() {
+    let clips = read_index(&shipped("index.csv")).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/model/sounds/speech.flac");
+    let carried = read_audio_at(&file, 16_000).unwrap().samples;
+    assert_eq!(carried.len(), 16_000 * clips.len());
+    for (clip, carried) in clips.iter().zip(carried.chunks(16_000)) {
+        let mut samples = read_audio_at(&clip.path, 16_000).unwrap().samples;
+        samples.resize(16_000, 0);
+        assert_eq!(samples, carried, "{}", clip.path.display());
+    }
+}

@@ -254,7 +254,8 @@ fn rnnoise_holds_on_the_other_half_of_its_recording() {
     let model = load::canonical(&beside("weights.rnn"), &Settings::default()).unwrap().model;
     let snr = across_halves(&model, &only(&beside("features.safetensors")));
     println!("RNNoise: {snr:.1} dB");
-    assert!(snr >= 24.0, "{snr}");
+    // The bar is 24 dB; docs/rnnoise.md states this.
+    assert!(snr >= 45.0, "{snr}");
 }
 
 /// A root near zero keeps its relative precision. What is left is the step of 16 bits: half a step of the input, which the root

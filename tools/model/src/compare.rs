@@ -137,7 +137,7 @@ impl Units {
             };
             let bits = node.number(integer.numbers.iter().position(|number| number.name == CELL_BITS)?);
             let shifts = integer.tensors.iter().position(|tensor| tensor.name == CELL_SHIFTS);
-            let shifts = shifts.map_or::<&[u8], _>(&[], |index| node.tensor(index));
+            let shifts = shifts.map_or::<&[u8], _>(&[], |index| node.tensor_bytes_at(index));
             let shifts = shifts.chunks_exact(2).map(|shift| i16::from_le_bytes([shift[0], shift[1]]));
             let scales = shifts.chain(std::iter::repeat(0)).map(|shift| (-(bits + i32::from(shift)) as f32).exp2());
             Some((name.to_owned(), scales.take(node.hidden_size).collect()))

@@ -8,7 +8,9 @@ use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, wide_layers};
+use tidegate_model::compare::Comparison;
+use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, is_poor, weakest, wide_layers};
+use tidegate_tools::report::page;
 
 use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
@@ -22,7 +24,7 @@ use super::{Failure, Outcome, check_outputs, grouped, print_notes};
 #[command(after_help = "Examples:
   tidegate pack assets/hello_edge/GRU_S.pb -o gru_s.tgi
   tidegate pack gru_s.safetensors -o gru_s.tgi --calibrate clips.csv --evaluate others.csv
-  tidegate pack gru_s.safetensors -o gru_s.tgi --range gru.hidden:mse --report gru_s.json
+  tidegate pack gru_s.safetensors -o gru_s.tgi --range gru.hidden:mse --report gru_s.html
   tidegate pack keywords_int8.tflite -o keywords.tgi --for cortex-m4
   tidegate pack gru_s.safetensors -o gru_s.tgi --numeric f16 --schedule 25/6 --threshold 0.9")]
 pub struct Args {
@@ -55,7 +57,8 @@ pub struct Args {
     /// Labeled index to compare the accuracy of integers and f32 on
     #[arg(long, value_name = "CLIPS.csv")]
     evaluate: Option<PathBuf>,
-    /// File to write ranges, saturation and signal-to-noise ratios of every layer to, as JSON (.json) or text
+    /// File to write ranges, saturation and signal-to-noise ratios of every layer to: JSON (.json), a page with pictures
+    /// (.html) or text
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Fail instead of warning: the output is less than 30 dB from that of f32, or more than 1 % of the decisions change
@@ -148,8 +151,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     // No file appears before all are written.
     let mut files = vec![prepare(&args.output, |file| file.write_all(image.bytes()))?];
     if let (Some(file), Some(report)) = (&args.report, &report) {
-        let as_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let content = if as_json { format!("{:#}\n", report.json) } else { report.text.clone() };
+        let has = |wanted: &str| file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted));
+        let content = match (has("json"), has("html")) {
+            (true, _) => format!("{:#}\n", report.json),
+            (_, true) => report.html.clone(),
+            _ => report.text.clone(),
+        };
         files.push(prepare(file, |file| file.write_all(content.as_bytes()))?);
     }
     files.into_iter().try_for_each(Pending::keep)?;
@@ -193,10 +200,11 @@ const NOISE: &str = "noise";
 const WITHOUT_DATA: &str = "nothing says which values its input has, and integers need their range: give real input with \
     --calibrate, or --calibrate noise for values from -1 to 1";
 
-/// A report as text and as JSON.
+/// A report in every form.
 struct ReportTexts {
     source: String,
     text: String,
+    html: String,
     warnings: Vec<String>,
     json: serde_json::Value,
 }
@@ -244,10 +252,50 @@ fn integers(
         Some(index) => Some(decisions(index, &integer, &reference, &args.model)?),
         None => None,
     };
-    let source = calibration.what.as_str();
-    let (rules, comparison, decisions) = (&rules, &comparison, decisions.as_ref());
-    let report = Report { source, seen: &seen, ranges: &ranges, rules, comparison, decisions };
+    let wider_gains = wider_gains(args, model, numeric, &calibration, &ranges, &comparison)?;
+    let described = format!(
+        "{}: {} bytes, {}, {}",
+        args.output.display(),
+        grouped(bytes),
+        numeric.name(),
+        layout.name()
+    );
+    let date = time::OffsetDateTime::now_utc().date().to_string();
+    let report = Report {
+        heading: [&args.model.display().to_string(), &described, &date],
+        source: &calibration.what,
+        numeric,
+        seen: &seen,
+        ranges: &ranges,
+        rules: &rules,
+        comparison: &comparison,
+        decisions: decisions.as_ref(),
+        wider_gains,
+    };
     let (text, warnings, json) = (report.text(), report.warnings(), report.json());
-    let source = calibration.what;
-    Ok((image, ReportTexts { source, text, warnings, json }))
+    let html = page(&report, &integer, bytes);
+    Ok((image, ReportTexts { source: calibration.what.clone(), text, html, warnings, json }))
+}
+
+/// For a poor image, the decibels that the output gains if the weakest layer has weights of 16 bits; `None` if it cannot
+/// have them.
+fn wider_gains(
+    args: &Args,
+    model: &Canonical,
+    numeric: Numeric,
+    calibration: &Calibration,
+    ranges: &Ranges,
+    comparison: &Comparison,
+) -> Result<Option<f64>, Failure> {
+    let Some(weakest) = weakest(comparison).filter(|_| is_poor(&comparison.output)) else { return Ok(None) };
+    let name = weakest.value.name.as_str();
+    if numeric != Numeric::I8x16 || !wide_layers(model).any(|layer| layer == name) {
+        return Ok(None);
+    }
+    let mut wider = ranges.clone();
+    wider.add_wide([name.to_owned()]);
+    let image = load::packed_with(&args.model, model, numeric, &wider, Layout::Portable)?;
+    let float = load::packed(&args.model, model, Numeric::F32)?;
+    let wide = calibration.compare(&image.model()?, &float.model()?, &args.model)?;
+    Ok(Some(wide.output.snr_db() - comparison.output.snr_db()))
 }

@@ -2,6 +2,7 @@
 //! `f32`, and the number of clips that both classify correctly.
 
 use serde_json::{Value, json};
+use tidegate::Numeric;
 
 use super::{RangeRules, Ranges, Seen};
 use crate::compare::{Comparison, Difference};
@@ -12,6 +13,32 @@ const LEAST_SNR_DB: f64 = 30.0;
 const MOST_CHANGED: f64 = 0.01;
 /// Share of saturated values above which saturation counts as the cause of an error.
 const MOST_SATURATED: f64 = 0.001;
+/// Decibels that weights of 16 bits must gain for those of 8 bits to be the cause of an error.
+const LEAST_GAIN: f64 = 3.0;
+
+/// Whether an output is farther from that of `f32` than a good image's.
+pub fn is_poor(output: &Difference) -> bool {
+    output.noise > 0.0 && !(output.snr_db() >= LEAST_SNR_DB)
+}
+
+/// A value of the report's table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// `input`, `layer`, `state` or `candidate`.
+    pub kind: &'static str,
+    /// Name of the value.
+    pub name: String,
+    /// Signal-to-noise ratio against `f32`.
+    pub ratio: String,
+    /// Greatest absolute error.
+    pub worst: String,
+    /// Range of the integers.
+    pub range: f32,
+    /// The rule that gave the range.
+    pub rule: String,
+    /// Share of values at an end of the range or, for a candidate, beyond it in `f32`.
+    pub saturated: f64,
+}
 
 /// Labeled clips that both the `f32` and the integer model classified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +58,12 @@ pub struct Decisions {
 /// The quantization report.
 #[derive(Debug)]
 pub struct Report<'a> {
+    /// The model's file, the image and the date, for the reader.
+    pub heading: [&'a str; 3],
     /// Source of the ranges, for the reader.
     pub source: &'a str,
+    /// The numeric of the image.
+    pub numeric: Numeric,
     /// The observed magnitudes.
     pub seen: &'a Seen,
     /// The ranges that follow from them.
@@ -43,80 +74,146 @@ pub struct Report<'a> {
     pub comparison: &'a Comparison,
     /// Decisions on a labeled index.
     pub decisions: Option<&'a Decisions>,
+    /// Decibels that the output gains if the [weakest](weakest) layer has weights of 16 bits; `None` if this was not tried.
+    pub wider_gains: Option<f64>,
+}
+
+/// What costs the output most of its precision.
+#[derive(Clone, Copy, Debug)]
+pub struct Weakest<'a> {
+    /// `input` or `layer`.
+    pub kind: &'static str,
+    /// The value.
+    pub value: &'a Difference,
+}
+
+/// The input or the layer that adds most noise in proportion to its signal; `None` if nothing adds any.
+pub fn weakest(comparison: &Comparison) -> Option<Weakest<'_>> {
+    let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
+    let inputs = comparison.inputs.iter().map(|value| (noise(value), Weakest { kind: "input", value }));
+    let mut before = comparison.inputs.iter().map(noise).fold(0.0, f64::max);
+    let layers = comparison.layers.iter().map(|value| {
+        let added = noise(value) - before;
+        before = noise(value);
+        (added, Weakest { kind: "layer", value })
+    });
+    let all = inputs.chain(layers).filter(|(added, _)| *added > 0.0);
+    all.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, weakest)| weakest)
 }
 
 impl Report<'_> {
-    /// One line for each value: inputs, layers, cell states, candidates that are not visible in any value, and the output;
-    /// then the decisions and the verdict.
+    /// A heading, a table with one line for each value, and the verdict.
     pub fn text(&self) -> String {
-        let mut text = format!("ranges from {}; integers against f32 over the same:\n", self.source);
-        text += &format!("  {:<6} {:<24} {:<36} {}\n", "value", "name", "range", "saturated, signal-to-noise ratio");
-        let Comparison { inputs, layers, states, output, .. } = self.comparison;
-        let range = |name: &str| format!("range {:.4} by {}", self.ranges.of(name), self.rules.of(name));
-        for (what, values) in [("input", inputs), ("layer", layers), ("state", states)] {
-            for value in values {
-                let (name, outcome) = (&value.name, outcome(value));
-                text += &format!("  {what:<6} {name:<24} {:<36} {outcome}\n", range(name));
-            }
+        let [model, image, date] = self.heading;
+        let steps = self.comparison.steps;
+        let mut text = format!(
+            "model        {model}\nimage        {image}\ndate         {date}\ncalibration  {}: {steps} steps, over which \
+             integers are compared with f32\n\n",
+            self.source
+        );
+        let rows = self.rows();
+        let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max(4);
+        text += &format!(
+            "{:<9}  {:<width$}  {:>9}  {:>11}  {:>12}  {:<16}  {:>10}\n",
+            "kind", "name", "SNR", "worst error", "range", "rule", "saturated"
+        );
+        for Row { kind, name, ratio, worst, range, rule, saturated } in rows {
+            let saturated = format!("{:.4} %", 100.0 * saturated);
+            text += &format!(
+                "{kind:<9}  {name:<width$}  {ratio:>9}  {worst:>11}  {range:>12.4}  {rule:<16}  {saturated:>10}\n"
+            );
         }
-        for name in self.seen.candidates() {
-            let range = range(name);
-            let (values, beyond) = self.seen.beyond(name, self.ranges.of(name));
-            let share = 100.0 * beyond as f64 / values.max(1) as f64;
-            text += &format!("  inside {name:<24} {range:<36} {share:.4} % beyond it in f32\n");
-        }
-        if let Some(decisions) = self.decisions {
-            text += &decisions.text();
-        }
-        let weakest = self.weakest().map_or_else(String::new, |weakest| {
-            format!("; most of the error is from {} ({})", weakest.name, weakest.ratio())
-        });
-        text += &format!("output {}{weakest}\n", output.ratio());
+        text += "\n";
+        text += &self.verdict();
         text
     }
 
-    /// The layer that adds most noise in proportion to its signal.
-    fn weakest(&self) -> Option<&Difference> {
-        let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
-        let mut before = self.comparison.inputs.iter().map(noise).fold(0.0, f64::max);
-        let mut most: Option<(f64, &Difference)> = None;
-        for layer in &self.comparison.layers {
-            let added = noise(layer) - before;
-            if added > most.map_or(0.0, |(most, _)| most) {
-                most = Some((added, layer));
-            }
-            before = noise(layer);
+    /// The rows of the table: inputs, layers, cell states, and candidates that are not visible in any value.
+    pub fn rows(&self) -> Vec<Row> {
+        let Comparison { inputs, layers, states, .. } = self.comparison;
+        let (range, rule) = (|name: &str| self.ranges.of(name), |name: &str| self.rules.of(name).to_string());
+        let row = |kind, value: &Difference| Row {
+            kind,
+            name: value.name.clone(),
+            ratio: value.ratio(),
+            worst: format!("{:.2e}", value.max_abs_error),
+            range: range(&value.name),
+            rule: rule(&value.name),
+            saturated: value.saturation(),
+        };
+        let values = [("input", inputs), ("layer", layers), ("state", states)];
+        let rows = values.into_iter().flat_map(|(kind, values)| values.iter().map(move |value| row(kind, value)));
+        let candidates = self.seen.candidates().map(|name| {
+            let (values, beyond) = self.seen.beyond(name, range(name));
+            let saturated = beyond as f64 / values.max(1) as f64;
+            let (ratio, worst) = ("-".to_owned(), "-".to_owned());
+            Row { kind: "candidate", name: name.to_owned(), ratio, worst, range: range(name), rule: rule(name), saturated }
+        });
+        rows.chain(candidates).collect()
+    }
+
+    /// The decisions, if there are any, and the ratio at the output with what costs most of it: a line each.
+    pub fn verdict(&self) -> String {
+        let decisions = self.decisions.map(Decisions::text).unwrap_or_default();
+        let why = self.weakest().map_or_else(String::new, |why| format!("; {why}"));
+        format!("{decisions}output {}{why}\n", self.comparison.output.ratio())
+    }
+
+    /// Whether the output is farther from that of `f32` than a good image's.
+    fn is_poor(&self) -> bool {
+        is_poor(&self.comparison.output)
+    }
+
+    /// `weakest: layer gru, 17.9 dB`, and for a poor image why, and what to do.
+    fn weakest(&self) -> Option<String> {
+        let weakest = weakest(self.comparison)?;
+        let Weakest { kind, value } = weakest;
+        let named = format!("weakest: {kind} {}, {}", value.name, value.ratio());
+        Some(if self.is_poor() { format!("{named}, because {}", self.cause(weakest)) } else { named })
+    }
+
+    /// Why a value is imprecise, and a remedy.
+    fn cause(&self, Weakest { kind, value }: Weakest<'_>) -> String {
+        let name = &value.name;
+        let of_value = format!("{name}.");
+        let states = self.comparison.states.iter().filter(|state| state.name.starts_with(&of_value));
+        let saturated = states.chain([value]).map(Difference::saturation).fold(0.0, f64::max);
+        if saturated > MOST_SATURATED {
+            let share = 100.0 * saturated;
+            return format!("{share:.2} % of its values saturate; try calibration data like those of the device");
         }
-        most.map(|(_, layer)| layer)
+        let range = self.ranges.of(name);
+        match self.wider_gains {
+            _ if kind == "input" => {
+                format!("its 16 bits reach to {range}, far beyond most of its values; try features of one magnitude")
+            }
+            Some(gain) if gain >= LEAST_GAIN => {
+                format!("its weights have too few bits; try --keep {name}=16 or --at-least {LEAST_SNR_DB}dB")
+            }
+            Some(_) => format!("its 16 bits reach to {range}, far beyond most of its values; try --numeric f16"),
+            None if self.numeric == Numeric::I4x16 => "its weights have 4 bits; try --numeric i8x16".to_owned(),
+            None => "its weights and values have too few bits; try --numeric f16".to_owned(),
+        }
     }
 
     /// Warnings about the quality of the image. Each names the layer at fault and a remedy. Empty for a good image.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let output = &self.comparison.output;
-        if output.noise > 0.0 && !(output.snr_db() >= LEAST_SNR_DB) {
-            let weakest = self.weakest().map_or_else(String::new, |layer| {
-                let states = self.comparison.states.iter().filter(|state| state.name.starts_with(&layer.name));
-                let saturated = states.chain([layer]).map(Difference::saturation).fold(0.0, f64::max);
-                let (why, remedy) = if saturated > MOST_SATURATED {
-                    let share = 100.0 * saturated;
-                    (
-                        format!("{share:.2} % of its values saturate"),
-                        "calibrate with data like that of the device".to_owned(),
-                    )
-                } else {
-                    ("its weights are rounded".to_owned(), format!("try --keep {}=16 or --at-least 30dB", layer.name))
-                };
-                format!("; most of the error is from the layer {:?}, because {why}: {remedy}", layer.name)
-            });
-            warnings.push(format!("the output is only {} from that of f32{weakest}", output.ratio()));
+        if self.is_poor() {
+            let why = self.weakest().map_or_else(String::new, |why| format!("; {why}"));
+            let ratio = self.comparison.output.ratio();
+            warnings.push(format!("the output is only {ratio} from that of f32{why}"));
         }
         if let Some(Decisions { clips, same, what, .. }) = self.decisions
             && (clips - same) as f64 > MOST_CHANGED * *clips as f64
         {
             let changed = clips - same;
+            let weakest = weakest(self.comparison).map_or_else(String::new, |Weakest { kind, value }| {
+                format!("; weakest: {kind} {}, {}", value.name, value.ratio())
+            });
             warnings.push(format!(
-                "{changed} of {clips} decisions of {what} differ from those of f32: try --at-least 40dB or more calibration data"
+                "{changed} of {clips} decisions of {what} differ from those of f32{weakest}; try --at-least 40dB or more \
+                 calibration data"
             ));
         }
         warnings
@@ -146,10 +243,13 @@ impl Report<'_> {
         let decisions = self.decisions.map(|Decisions { clips, float_correct, correct, same, what }| {
             json!({ "clips": clips, "f32_correct": float_correct, "correct": correct, "same": same, "of": what })
         });
+        let [model, image, date] = self.heading;
+        let weakest = weakest(self.comparison).map(|weakest| weakest.value.name.as_str());
         json!({
+            "model": model, "image": image, "date": date, "verdict": self.verdict(),
             "ranges_from": self.source, "steps": steps, "inputs": all(inputs), "layers": all(layers),
             "states": all(states), "candidates": candidates, "output": errors(output), "decisions": decisions,
-            "weakest": self.weakest().map(|weakest| weakest.name.as_str()), "warnings": self.warnings(),
+            "weakest": weakest, "warnings": self.warnings(),
         })
     }
 }
@@ -158,15 +258,11 @@ impl Decisions {
     /// The decisions as one line of text.
     pub fn text(&self) -> String {
         let Self { clips, float_correct, correct, same, what } = self;
-        format!("  {correct} of {clips} clips right, {float_correct} in f32; {same} decided the same ({what})\n")
+        format!("decisions as in f32: {same} of {clips}; {correct} are right, {float_correct} in f32 ({what})\n")
     }
 }
 
 /// JSON has no infinity: equal values have the ratio null.
 fn errors(difference: &Difference) -> Value {
     json!({ "max_abs_error": difference.max_abs_error, "snr_db": difference.snr_db() })
-}
-
-fn outcome(difference: &Difference) -> String {
-    format!("{:.4} % at an end, {}", 100.0 * difference.saturation(), difference.ratio())
 }

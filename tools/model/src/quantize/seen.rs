@@ -231,6 +231,17 @@ impl Seen {
         self.values.get(name).map_or((0, 0), |magnitudes| (magnitudes.count, magnitudes.beyond(range)))
     }
 
+    /// The magnitudes of a value or state by octaves: exponents of 2, in order, and counts. Zeros are not counted.
+    pub fn octaves(&self, name: &str) -> BTreeMap<i32, u64> {
+        let mut octaves = BTreeMap::new();
+        for &(bin, count) in self.values.get(name).into_iter().flat_map(|magnitudes| &magnitudes.bins) {
+            if bin > 0 {
+                *octaves.entry(i32::from(bin >> 7) - 127).or_default() += count;
+            }
+        }
+        octaves
+    }
+
     /// The ranges of a model's values that follow from the rules.
     pub fn ranges(&self, rules: &RangeRules, model: &Canonical) -> Ranges {
         let range = |(name, magnitudes): (&String, &Magnitudes)| {
