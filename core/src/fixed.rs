@@ -54,6 +54,13 @@ impl Multiplier {
     /// The greatest exponent of the power of two.
     pub const MOST_SHIFT: i32 = 30;
 
+    /// Scales `x`. Rounds once, halves up.
+    pub const fn once(self, x: i32) -> i32 {
+        // From 1 to 62.
+        let shift = ((Self::MOST_SHIFT + 1).wrapping_sub(self.shift) & 63).unsigned_abs();
+        (((x as i64) * (self.factor as i64) + (1 << shift.wrapping_sub(1))) >> shift) as i32
+    }
+
     /// Scales `x`. Rounds twice: after the product and after the division by a power of two.
     pub const fn of(self, x: i32) -> i32 {
         let (left, right) = if self.shift > 0 { (self.shift, 0) } else { (0, -self.shift) };
@@ -174,6 +181,14 @@ mod tests {
         }
         assert_eq!(Multiplier { factor: 1 << 30, shift: 1 }.of(-77), -77);
         assert_eq!(Multiplier { factor: 1 << 30, shift: -1 }.of(6), 2);
+        for (factor, shift) in [(1 << 30, 1), (1_500_000_001, -4), (2_147_483_647, -31), (1_100_000_007, 30)] {
+            for x in [0, 1, -1, 77, -77, 12_345_678, -12_345_678, 1 << 30] {
+                let exact = f64::from(x) * f64::from(factor) * f64::from(shift - 31).exp2();
+                if exact.abs() < 1e9 {
+                    assert_eq!(f64::from(Multiplier { factor, shift }.once(x)), (exact + 0.5).floor(), "{x} {factor} {shift}");
+                }
+            }
+        }
     }
 
     /// The tolerance is small enough to detect a wrong constant, bit or power.

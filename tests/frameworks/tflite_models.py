@@ -1,4 +1,4 @@
-"""Writes TFLite models and records the outputs of TFLite's interpreter.
+"""Writes TFLite models and records the outputs of LiteRT's interpreter.
 
     pip install -r tests/frameworks/tflite.requirements.txt
     python tests/frameworks/tflite_models.py write                     the files in tests/frameworks/tflite
@@ -12,7 +12,8 @@ converter makes from Keras LSTMs and convolutions, with weights, inputs and cali
 other networks and runs each through `tidegate run`: integers must be bit-identical, and floats within 1e-5, relative to
 the largest value if that exceeds 1.
 
-The interpreter runs the reference kernels (`BUILTIN_REF`), without delegates.
+The interpreter runs the reference kernels (`BUILTIN_REF`), without delegates. Since LiteRT 1.4, `FULLY_CONNECTED` rounds
+once; before, it rounded twice. `integer_dense` has enough values to tell.
 """
 
 import argparse
@@ -27,6 +28,7 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from safetensors.numpy import load_file, save_file
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tflite")
@@ -54,6 +56,7 @@ SAMPLE = [
     ("integer_conv_28x20", dict(integer=True, head="whole", conv="behind", steps=28, units=20)),
     ("integer_conv_49x80", dict(integer=True, head="last", conv="before", steps=49, features=80)),
     ("float_conv_alone", dict(integer=False, head="whole", conv="alone")),
+    ("integer_dense", dict(integer=True, head="whole", conv="none", steps=4, features=16, classes=300, sequences=12)),
 ]
 
 
@@ -91,7 +94,7 @@ def network(rng, head, steps, features, units, classes, layers=1, conv=False, re
         x = keras.layers.Reshape((steps, features, 1))(x)
         x = keras.layers.Conv2D(4, (3, 2), strides=(2, 1), padding="same", activation="relu")(x)
         x = keras.layers.Reshape((x.shape[1], x.shape[2] * x.shape[3]))(x)
-    for layer in range(0 if conv == "alone" else layers):
+    for layer in range(0 if conv in ("alone", "none") else layers):
         x = keras.layers.LSTM(units, return_sequences=layer + 1 < layers or head != "last")(x)
     if conv == "behind":
         x = convolved(rng, x, groups)
@@ -109,10 +112,10 @@ def network(rng, head, steps, features, units, classes, layers=1, conv=False, re
     return model
 
 
-def converted(rng, integer, head, float_ports=False, half=False, steps=None, features=None, units=None, **more):
+def converted(rng, integer, head, float_ports=False, half=False, steps=None, sequences=SEQUENCES, **more):
     steps = steps or int(rng.integers(2, 9))
     shape = dict(features=int(rng.integers(2, 20)), units=int(rng.integers(2, 25)), classes=int(rng.integers(2, 6)))
-    shape.update({name: size for name, size in (("features", features), ("units", units)) if size})
+    shape.update({name: more.pop(name) for name in list(shape) if name in more})
     model = network(rng, head, steps, relu=bool(rng.integers(2)), **shape, **more)
     scale, middle = rng.uniform(0.2, 4), rng.uniform(-1, 1)
     draw = lambda count: rng.normal(middle, scale, (count, steps, shape["features"])).astype("f4")
@@ -127,13 +130,11 @@ def converted(rng, integer, head, float_ports=False, half=False, steps=None, fea
         converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
         if not float_ports:
             converter.inference_input_type = converter.inference_output_type = tf.int8
-    return converter.convert(), draw(SEQUENCES)
+    return converter.convert(), draw(sequences)
 
 
 def interpreter(content):
-    made = tf.lite.Interpreter(
-        model_content=content, experimental_op_resolver_type=tf.lite.experimental.OpResolverType.BUILTIN_REF
-    )
+    made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     made.allocate_tensors()
     return made
 
@@ -218,7 +219,7 @@ def check(seed, count, tidegate, only):
         content, made, inputs, given = case(rng, options)
         target = made.get_output_details()[0]
         # Without an LSTM there are no steps.
-        got = run(tidegate, content, made, inputs, given.shape[1], options.get("conv") == "alone")
+        got = run(tidegate, content, made, inputs, given.shape[1], options.get("conv") in ("alone", "none"))
         values += given.size
         if target["dtype"] == np.int8:
             scale, zero_point = target["quantization"]

@@ -11,6 +11,7 @@ use crate::cell::i8::{Limits, limit, requantized};
 use crate::cell::patch::integer::at_positions;
 use crate::cell::patch::{LAST, POSITIONS};
 use crate::cell::prelude::*;
+use crate::fixed::Multiplier;
 use crate::quant::start;
 
 const TENSORS: &[&str] = &["weights", "rows"];
@@ -40,7 +41,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
         let rows = rows.iter().skip(first / 4).take((others + y.len()).div_ceil(4));
         let mut y = y.iter_mut();
         for (rows, block) in rows.zip(blocks.skip(first / 4)) {
-            let values = requantized(rows, K::dot(start(rows), block, seen));
+            let values = requantized(rows, K::dot(start(rows), block, seen), Multiplier::of);
             for (value, y) in values.into_iter().skip(others).zip(y.by_ref()) {
                 *y = limits.hold(value);
             }

@@ -4,11 +4,14 @@
 //! y = clip((start + W x) · factor · 2^(shift - 31))        start, factor and shift of each row
 //! ```
 //!
+//! The product is rounded once, as LiteRT does since version 1.4. Earlier interpreters rounded twice.
+//!
 //! The limits of the clip are those of 8 bits or those of the activation: for ReLU the least value is 0.
 
 use crate::cell::dense::{COLS, GROUPS};
 use crate::cell::i8::{Limits, limit, requantized};
 use crate::cell::prelude::*;
+use crate::fixed::Multiplier;
 use crate::quant::start;
 
 const TENSORS: &[&str] = &["weights", "rows"];
@@ -35,7 +38,7 @@ pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {
     let rows = node.rows(ROWS, node.output_size);
     let Some(blocks) = node.weights::<K>(WEIGHTS, node.input_size) else { return };
     for ((rows, block), y) in rows.iter().zip(blocks).zip(y.chunks_mut(4)) {
-        for (value, y) in requantized(rows, K::dot(start(rows), block, x)).into_iter().zip(y) {
+        for (value, y) in requantized(rows, K::dot(start(rows), block, x), Multiplier::once).into_iter().zip(y) {
             *y = limits.hold(value);
         }
     }
