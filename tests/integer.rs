@@ -60,7 +60,9 @@ fn a_table_over_octaves_keeps_its_relative_error() {
     let values: Vec<i16> = (0..TABLE_LEN)
         .map(|at| root((1.0 + (at % 16) as f64 / 16.0) * ((at / 16) as f64).exp2()).round().min(32767.0) as i16)
         .collect();
-    let curve = Curve::Octaves { values: &values };
+    let mut values = values;
+    values[TABLE_LEN - 1] = 7;
+    let curve = Curve::Octaves { values: &values, is_odd: false };
     let mut rng = Rng::new(6);
     let others = (0..1 << 20).map(|_| ((rng.bits() >> 33) as i32 & 0x3fff_ffff) >> rng.below(7));
     for x in (1..1 << 24).chain(others) {
@@ -69,8 +71,10 @@ fn a_table_over_octaves_keeps_its_relative_error() {
         assert!((f64::from(got) - exact).abs() <= bound, "{x}: {got} is not {exact}");
         assert!(got <= curve.apply(x + 1, 0), "{x} gives more than {}", x + 1);
     }
-    let least = curve.apply(1, 0);
-    assert!([0, -1, i32::MIN].iter().all(|&x| curve.apply(x, 0) == least));
+    assert!([0, -1, i32::MIN].iter().all(|&x| curve.apply(x, 0) == 7));
+    let odd = Curve::Octaves { values: &values, is_odd: true };
+    assert!([1, 77, 12_345_678, i32::MAX].iter().all(|&x| odd.apply(-x, 0) == -odd.apply(x, 0)));
+    assert_eq!(odd.apply(i32::MIN, 0), -odd.apply(i32::MAX, 0));
 }
 
 /// The reciprocal square root of layer normalization, over all mantissas.

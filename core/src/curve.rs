@@ -122,10 +122,13 @@ pub enum Curve<'a> {
         shift: u32,
     },
     /// Linear interpolation between tabulated values, 2^[`OCTAVE_BITS`] intervals in each octave of the sum: the relative
-    /// precision is the same near zero as far from it. A sum of 0 or less has the value of 1.
+    /// precision is the same near zero as far from it.
     Octaves {
-        /// `[TABLE_LEN]`, of which the first `OCTAVES << OCTAVE_BITS`, and one more, are used.
+        /// `[TABLE_LEN]`: the first `OCTAVES << OCTAVE_BITS`, and one more, are those of positive sums. The last is that of
+        /// 0 and, if the activation is not odd, of all negative sums.
         values: &'a [i16],
+        /// Whether f(-x) = -f(x).
+        is_odd: bool,
     },
 }
 
@@ -141,9 +144,14 @@ impl<'a> Curve<'a> {
         }
     }
 
-    /// Whether the table of an activation is over octaves: the activation is steep near zero.
-    pub const fn is_over_octaves(activation: Activation) -> bool {
-        matches!(activation, Activation::Sqrt)
+    /// Whether the table of an activation is over octaves, because the activation is steep near zero or changes far from it,
+    /// and whether the activation is odd. `None` if the table has steps of one width.
+    pub const fn over_octaves(activation: Activation) -> Option<bool> {
+        match activation {
+            Activation::Sqrt => Some(false),
+            Activation::Softsign => Some(true),
+            _ => None,
+        }
     }
 
     /// Whether the output has the unit of the input.
@@ -171,7 +179,8 @@ impl<'a> Curve<'a> {
                 tanh(x, bits)
             }
             Self::Table { values, shift } => table(values, x, shift),
-            Self::Octaves { values } => octaves(values, x),
+            Self::Octaves { values, is_odd: true } if x < 0 => -octaves(values, x.saturating_neg()),
+            Self::Octaves { values, .. } => octaves(values, x),
         }
     }
 }
@@ -203,7 +212,10 @@ fn table(values: &[i16], x: i32, shift: u32) -> i32 {
 }
 /// Interpolates linearly in a table over octaves. The last interval of an octave ends where the next octave begins.
 fn octaves(values: &[i16], x: i32) -> i32 {
-    let x = x.max(1).unsigned_abs();
+    if x <= 0 {
+        return values.last().map_or(0, |&value| value.into());
+    }
+    let x = x.unsigned_abs();
     let octave = x.ilog2();
     // The leading one is bit 31, the interval the 4 bits below it, and the part of the interval the next 15.
     let bits = x << (31 - octave) << 1;

@@ -248,8 +248,8 @@ impl<'a> Node<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
             let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();
-            if Curve::is_over_octaves(self.activation(index)) {
-                return Curve::Octaves { values };
+            if let Some(is_odd) = Curve::over_octaves(self.activation(index)) {
+                return Curve::Octaves { values, is_odd };
             }
             return Curve::Table { values, shift };
         }

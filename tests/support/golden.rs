@@ -104,12 +104,22 @@ impl Case {
         from_case(&self.metadata, &self.tensors).unwrap_or_else(|error| panic!("{error}")).model
     }
 
+    /// The case's model; `None` if the importer does not know the case.
+    pub fn try_model(&self) -> Option<Canonical> {
+        from_case(&self.metadata, &self.tensors).ok().map(|conversion| conversion.model)
+    }
+
     /// The sequences of the batch, `[time][features]`, of a case with one input.
     pub fn sequences(&self) -> Vec<Rows> {
         let layout = self.metadata.get("layout").map_or("", String::as_str);
         let axes = Axes::parse(layout, "input").unwrap_or_else(|| panic!("layout {layout:?}"));
         let input = &self.model().architecture.inputs[0].name;
         axes.sequences(self.get(input)).unwrap_or_else(|| panic!("{input:?} lacks batch or time"))
+    }
+
+    /// Whether the case has this tensor.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
     }
 
     /// A tensor of the case.

@@ -506,8 +506,9 @@ impl TwinNode {
             (Activation::Relu, None) => x.max(0),
             (Activation::Sigmoid, None) => sigmoid(x, bits),
             (Activation::Tanh, None) => tanh_half(x << (6 - bits).max(0), bits.max(6) - 1),
-            (Activation::Sqrt, Some(values)) => {
-                let x = x.max(1);
+            (Activation::Softsign, Some(_)) if x < 0 => -self.curve(name, of, -x, bits),
+            (Activation::Sqrt | Activation::Softsign, Some(values)) if x <= 0 => values[512],
+            (Activation::Sqrt | Activation::Softsign, Some(values)) => {
                 let octave = i64::from(x.ilog2());
                 // In 2^-19 of an octave, rounded down.
                 let place = ((x - (1 << octave)) << 19) >> octave;

@@ -18,6 +18,9 @@ pub struct Quantization {
     /// The options (a bit mask) with which the argument of an activation is a sum of rows and nothing else, so that the
     /// weights bound it. `None` if other terms are always added.
     pub summed: Option<u32>,
+    /// The options (a bit mask) that a node may have if its sums keep 32 bits up to the activation, so that more fraction
+    /// bits do not limit their range. `None` if sums are always limited to 16 bits.
+    pub wide_sums: Option<u32>,
     /// The numbers that only this kind has.
     pub numbers: Numbers,
     /// Params that may not exceed a limit in integers.
@@ -33,6 +36,7 @@ impl Quantization {
         activations: &[],
         candidate: None,
         summed: None,
+        wide_sums: None,
         numbers: Numbers::Common,
         limits: &[],
     };

@@ -101,6 +101,7 @@ const QUANTIZATION: Quantization = Quantization {
     // A bias of -1e9 closes the update gate; the reset gate is unchanged.
     candidate: Some(Candidate { activation: Some(1), alone: &[Alone::Bias(Gate::Update, -1e9)] }),
     summed: Some(1 << RESET_AFTER | 1 << MASKED),
+    wide_sums: Some(1 << MASKED),
     ..Quantization::MOVE
 };
 

@@ -267,6 +267,7 @@ const QUANTIZATION: Quantization = Quantization {
         ],
     }),
     summed: Some(1 << MASKED | 1 << PROJECTION | 1 << COUPLED),
+    wide_sums: Some(1 << MASKED | 1 << PROJECTION | 1 << COUPLED),
     numbers: Numbers::Memory,
     ..Quantization::MOVE
 };

@@ -5,6 +5,7 @@
 //! weights to 8 bits adds to the same sums.
 
 use tidegate::internals::{
+    activation::Activation,
     cell::{CellKind, OutputScale},
     curve::Curve,
     quant::MAX,
@@ -109,7 +110,7 @@ impl<'a> Reader<'a> {
 pub fn is_steep(name: &str, model: &Canonical) -> bool {
     let mut nodes = model.architecture.nodes.iter().filter(|node| {
         let count = CellKind::from_name(&node.cell).map_or(0, |kind| kind.spec().activations.len());
-        (0..count).any(|index| Curve::is_over_octaves(activation(node, index)))
+        (0..count).any(|index| activation(node, index) == Activation::Sqrt)
     });
     nodes.any(|node| node.name == name || node.inputs.iter().any(|input| input == name))
 }

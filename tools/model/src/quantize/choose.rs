@@ -8,6 +8,7 @@ use tidegate::{Layout, Numeric};
 
 use super::auto::{is_fixed, is_steep};
 use super::lstm::UNIT_MARGIN;
+use super::terms::quantization;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::backend::Engine;
 use crate::buffer::ImageBuffer;
@@ -29,6 +30,10 @@ const MARGINS: [Margin; 4] = [
 ];
 /// A value that is clipped costs more than one that is rounded coarsely, so the least margin may cost most.
 const LEAST_MARGIN: Margin = Margin { factor: 2.0, cost: 2.0, enough: 52.0 };
+/// Decibels at the output from which on finer sums and other grids are not tried.
+const ENOUGH_DB: f64 = 52.0;
+/// Factors of the grids of weights that are tried.
+const GRIDS: [f32; 3] = [1.04, 1.09, 1.15];
 /// The ratio of outputs without noise.
 const MOST_SNR_DB: f64 = 200.0;
 /// Number of steps of the calibration that trials use.
@@ -150,6 +155,8 @@ pub fn choose(
     search.unit_scales();
     search.margins();
     search.narrower_inputs();
+    search.fine_sums();
+    search.grids();
     search.wider_weights();
     Ok(search.ranges)
 }
@@ -239,6 +246,30 @@ impl Search<'_> {
                 changed.set(&input.name, whole * 2.0_f32.powi(-power));
                 if !self.attempt(changed, self.best.snr_db + LEAST_GAIN) {
                     break;
+                }
+            }
+        }
+    }
+
+    /// Gives more fraction bits to sums that stay small.
+    fn fine_sums(&mut self) {
+        for node in &self.trials.model.architecture.nodes {
+            if self.best.snr_db < ENOUGH_DB && quantization(node).is_some_and(|rules| rules.wide_sums.is_some()) {
+                let mut changed = self.ranges.clone();
+                changed.add_fine_sums([node.name.clone()]);
+                self.attempt(changed, self.best.snr_db + LEAST_GAIN);
+            }
+        }
+    }
+
+    /// Makes the grids of weights a little coarser, which rounds every weight in another way.
+    fn grids(&mut self) {
+        for name in wide_layers(self.trials.model) {
+            for factor in GRIDS {
+                if self.best.snr_db < ENOUGH_DB {
+                    let mut changed = self.ranges.clone();
+                    changed.set_grid(name, factor);
+                    self.attempt(changed, self.best.snr_db + LEAST_GAIN);
                 }
             }
         }

@@ -15,6 +15,8 @@ pub struct Ranges {
     covariances: Arc<BTreeMap<String, Covariance>>,
     wide: BTreeSet<String>,
     unit_scales: BTreeSet<String>,
+    fine_sums: BTreeSet<String>,
+    grids: BTreeMap<String, f32>,
     is_nearest: bool,
 }
 
@@ -74,6 +76,26 @@ impl Ranges {
     /// Gives each unit of the LSTMs of these names a scale of its cell state.
     pub fn add_unit_scales(&mut self, nodes: impl IntoIterator<Item = String>) {
         self.unit_scales.extend(nodes);
+    }
+
+    /// Gives the sums of the nodes of these names as many fraction bits as their activations take.
+    pub fn add_fine_sums(&mut self, nodes: impl IntoIterator<Item = String>) {
+        self.fine_sums.extend(nodes);
+    }
+
+    /// Whether the sums of a node have as many fraction bits as its activations take.
+    pub fn has_fine_sums(&self, node: &str) -> bool {
+        self.fine_sums.contains(node)
+    }
+
+    /// Makes the grid of a node's weights coarser by a factor.
+    pub fn set_grid(&mut self, node: &str, factor: f32) {
+        self.grids.insert(node.to_owned(), factor);
+    }
+
+    /// The factor of the grid of a node's weights.
+    pub fn grid(&self, node: &str) -> f32 {
+        self.grids.get(node).copied().unwrap_or(1.0)
     }
 
     /// Whether each unit of an LSTM has a scale of its own.

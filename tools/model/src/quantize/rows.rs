@@ -226,14 +226,16 @@ pub struct Target {
     pub to: f64,
     /// The numeric of the weights.
     pub numeric: Numeric,
+    /// The factor by which the grid of the weights is coarser than the finest that holds them.
+    pub grid: f64,
 }
 
 /// Quantizes a row; of the two parts, `parts[first]` has the finer sum. Takes the scales with the least loss among those
 /// that fit. `None` if no multiplier is large enough, so that the result must be coarser.
 pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     let (fine, coarse) = (parts[first], parts[1 - first]);
-    let least = fine.least_unit();
-    let unit = coarse.least_unit().max(target.negligible()).max(least);
+    let least = fine.least_unit() * target.grid;
+    let unit = (coarse.least_unit() * target.grid).max(target.negligible()).max(least);
     // The scales of the two sums differ by a power of two, so the finer or the coarser part loses up to one bit. Where
     // nothing is known of the values, either part may lose up to half a bit.
     let room = if least > 0.0 { (unit / least).log2().clamp(0.0, MOST_SHIFT) } else { 0.0 };
@@ -418,7 +420,7 @@ mod tests {
     use super::*;
 
     fn target(to: f64) -> Target {
-        Target { bias: 0.0, to, numeric: Numeric::I8x16 }
+        Target { bias: 0.0, to, numeric: Numeric::I8x16, grid: 1.0 }
     }
 
     #[test]
@@ -430,7 +432,7 @@ mod tests {
             Part { weights: &recurrent, scale: 1.0 / 32768.0, operand: &operands.1 },
         );
         let (x, h, to) = ([1000.0, -2000.0, 500.0], [30000.0, 20000.0], 1.0 / 4096.0);
-        let row = row([parts.0, parts.1], 1, Target { bias: 0.75, to, numeric: Numeric::I8x16 }).unwrap();
+        let row = row([parts.0, parts.1], 1, Target { bias: 0.75, to, numeric: Numeric::I8x16, grid: 1.0 }).unwrap();
         assert!(row.sum.shift > 0 && row.fits(1));
         let sum = |weights: &[i8], x: &[f64]| weights.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() as i64;
         let total = ((i64::from(row.sum.start) + sum(&row.weights[1], &h)) >> row.sum.shift) + sum(&row.weights[0], &x);

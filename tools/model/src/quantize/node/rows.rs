@@ -129,7 +129,8 @@ impl Quantizer<'_> {
                 )
             }
         });
-        (Target { bias: bias.into(), to: self.unit(unit), numeric: self.numeric }, operands)
+        let grid = self.ranges.grid(&self.node.name).into();
+        (Target { bias: bias.into(), to: self.unit(unit), numeric: self.numeric, grid }, operands)
     }
 
     /// Whether the errors of a tensor's rows are weighed by the observed values.

@@ -51,7 +51,7 @@ impl Quantizer<'_> {
 
     /// The maximum input range of the table of activation `index`, for sums without fraction bits, as a power of two.
     fn most_reach(&self, index: usize) -> i32 {
-        if Curve::is_over_octaves(activation(self.node, index)) { MOST_OCTAVES } else { MOST_REACH }
+        if Curve::over_octaves(activation(self.node, index)).is_some() { MOST_OCTAVES } else { MOST_REACH }
     }
 
     /// Every table: its name, the index of its activation, and its input range as a power of two.
@@ -131,7 +131,7 @@ impl Quantizer<'_> {
 
     /// Sets as many fraction bits as the range of the input permits, and a table that covers this range.
     pub(super) fn set_activation(&mut self) {
-        if Curve::is_over_octaves(activation(self.node, 0)) {
+        if Curve::over_octaves(activation(self.node, 0)).is_some() {
             // The argument is the input with more bits, whatever its unit.
             return self.set("multiplier", multiplier(1.0));
         }
@@ -155,8 +155,11 @@ impl Quantizer<'_> {
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let argument = |at: usize| {
-            if !Curve::is_over_octaves(of) {
+            if Curve::over_octaves(of).is_none() {
                 return (at as f64 - (TABLE_LEN / 2) as f64) * step;
+            }
+            if at + 1 == TABLE_LEN {
+                return 0.0;
             }
             let (octave, interval) = (at >> OCTAVE_BITS, at % (1 << OCTAVE_BITS));
             let unit = match self.rules.numbers {
