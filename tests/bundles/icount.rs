@@ -16,14 +16,17 @@ use tidegate_tests::random::{Draw, Rng, Variant, chain};
 use crate::Bundle;
 
 /// Name in the table, cell and options.
-const CELLS: [(&str, CellKind, &[&str]); 6] = [
+const CELLS: [(&str, CellKind, &[&str]); 7] = [
     ("lstm", CellKind::Lstm, &[]),
     ("gru", CellKind::Gru, &[]),
     ("gru_reset_after", CellKind::Gru, &["reset_after"]),
     ("elman", CellKind::Elman, &[]),
     ("fast_grnn", CellKind::FastGrnn, &[]),
     ("min_gru", CellKind::MinGru, &[]),
+    (WIDE, CellKind::Lstm, &[]),
 ];
+/// An LSTM whose weights have 16 bits in `i8x16`, in that numeric alone.
+const WIDE: &str = "lstm_16_bit";
 const SIZES: [usize; 4] = [16, 32, 64, 128];
 /// Steps for each measurement. A tick of the timer is 40 instructions, or 5 instructions per step.
 const STEPS: u32 = 8;
@@ -47,8 +50,11 @@ pub fn networks() -> Vec<Network> {
             let draw = Draw { weights: 2.0, biases: true };
             let model = chain(&mut rng, size, &[(Variant::new(kind, options), size)], draw);
             let inputs = rng.numbers(100 * size, 1.0);
-            let ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("a drawn model runs");
-            let in_bytes = (kind == CellKind::Lstm).then(|| in_bytes(model.clone()));
+            let mut ranges = Ranges::measure(&model, [[inputs.as_slice()].as_slice()]).expect("a drawn model runs");
+            if cell == WIDE {
+                ranges.add_wide(model.architecture.nodes.iter().map(|node| node.name.clone()));
+            }
+            let in_bytes = (kind == CellKind::Lstm && cell != WIDE).then(|| in_bytes(model.clone()));
             Network { cell, size, model, ranges, in_bytes }
         })
         .collect()
@@ -62,6 +68,9 @@ pub fn write(folder: &Path, networks: &[Network], layouts: &[Layout]) -> io::Res
         let of_floats = Numeric::FLOAT.into_iter().chain(Numeric::INTEGER);
         let bytes = network.in_bytes.iter().map(|model| (Numeric::I8, model));
         for (numeric, model) in of_floats.map(|numeric| (numeric, &network.model)).chain(bytes) {
+            if network.cell == WIDE && numeric != Numeric::I8x16 {
+                continue;
+            }
             for &layout in layouts.iter().filter(|layout| layout.is_of(numeric)) {
                 let image = match pack_with(model, numeric, &network.ranges, layout) {
                     Ok(image) => ImageBuffer::new(&image),
