@@ -96,7 +96,8 @@ fn cell(kind: &str, name: &str, from: &str, input: usize, units: usize) -> Node 
     node(name, kind, from, [input, units, units], &[])
 }
 
-/// Weights of 16 bits, and scales of the units of an LSTM. The rows of both matrices are then split.
+/// Weights of twice the bits, where the rows of both matrices are split; scales of the units of an LSTM; finer sums and coarser
+/// grids.
 #[test]
 fn wide_weights_and_scales_of_units_match_their_twins() {
     let mut rng = Rng::new(7);
@@ -119,14 +120,37 @@ fn wide_weights_and_scales_of_units_match_their_twins() {
             node.params = params.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
             let model = drawn(&mut rng, vec![node], DRAW);
             let seen = rng.numbers(60 * features, 3.0);
-            for (wide, scaled) in [(true, false), (false, true), (true, true)] {
+            for (wide, scaled, fine) in
+                [(true, false, false), (false, true, false), (true, true, false), (false, false, true)]
+            {
                 let mut ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
                 ranges.add_wide(wide.then(|| "n".to_owned()));
                 ranges.add_unit_scales(scaled.then(|| "n".to_owned()));
-                let what = format!("{kind} {options:?} of {units}, wide {wide}, scaled {scaled}");
+                ranges.add_fine_sums(fine.then(|| "n".to_owned()));
+                ranges.set_grid("n", if fine { 1.1 } else { 1.0 });
+                let what = format!("{kind} {options:?} of {units}, wide {wide}, scaled {scaled}, fine {fine}");
                 hold_with(&what, &mut rng, &model, &ranges, if wide { 45.0 } else { 25.0 }, &seen);
             }
         }
+    }
+}
+
+#[test]
+fn tables_over_octaves_match_their_twins() {
+    let mut rng = Rng::new(17);
+    let lstm = ["cell_activation", "output_activation"];
+    let mut softsign = cell("lstm", "n", "in", 5, 7);
+    softsign.activations = lstm.iter().map(|name| ((*name).to_owned(), "softsign".to_owned())).collect();
+    for (what, node) in [
+        ("root", activated(cell("activation", "n", "in", 5, 5), "sqrt")),
+        ("dense with roots", activated(dense("n", "in", 5, 7), "sqrt")),
+        ("dense with softsign", activated(dense("n", "in", 5, 7), "softsign")),
+        ("LSTM with softsign", softsign),
+    ] {
+        let model = drawn(&mut rng, vec![node], DRAW);
+        let seen = rng.numbers(60 * 5, 30.0);
+        let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
+        hold_with(what, &mut rng, &model, &ranges, 30.0, &seen);
     }
 }
 

@@ -209,7 +209,10 @@ impl Score {
             println!("{short:.1} dB short: {text}");
         }
         let (counted, short, refused) = (self.counted, self.short.len(), self.refused.values().sum::<usize>());
-        println!("{counted} networks contract, {short} are short of the rule, {refused} are refused: {:?}", self.refused);
+        println!(
+            "{counted} networks contract, {short} are short of the rule, {refused} are refused: {:?}",
+            self.refused
+        );
         assert!(short * 20 <= counted, "{short} of {counted}");
         assert!(self.short.iter().all(|(short, _)| *short <= WORST_DB), "{:?}", self.short[0]);
         assert!(refused * 100 <= counted, "{refused} of {counted}");

@@ -185,7 +185,11 @@ mod tests {
             for x in [0, 1, -1, 77, -77, 12_345_678, -12_345_678, 1 << 30] {
                 let exact = f64::from(x) * f64::from(factor) * f64::from(shift - 31).exp2();
                 if exact.abs() < 1e9 {
-                    assert_eq!(f64::from(Multiplier { factor, shift }.once(x)), (exact + 0.5).floor(), "{x} {factor} {shift}");
+                    assert_eq!(
+                        f64::from(Multiplier { factor, shift }.once(x)),
+                        (exact + 0.5).floor(),
+                        "{x} {factor} {shift}"
+                    );
                 }
             }
         }

@@ -31,11 +31,7 @@ pub(super) fn multiplier(node: &Node<'_>, index: usize) -> Multiplier {
 
 /// Requantizes the sums of a block with the factors and powers of two of its rows. `by` rounds once or twice.
 #[inline(always)]
-pub(super) fn requantized(
-    rows: &RowBlock,
-    [a, b, c, d]: [i32; 4],
-    by: impl Fn(Multiplier, i32) -> i32,
-) -> [i32; 4] {
+pub(super) fn requantized(rows: &RowBlock, [a, b, c, d]: [i32; 4], by: impl Fn(Multiplier, i32) -> i32) -> [i32; 4] {
     let &[.., e, f, g, h, shifts] = rows;
     let [s, t, u, v] = shifts.to_le_bytes();
     let of = |sum: i32, factor: i32, shift: u8| by(Multiplier { factor, shift: shift.cast_signed().into() }, sum);

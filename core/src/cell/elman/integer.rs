@@ -42,7 +42,8 @@ pub(super) const SPEC: IntegerSpec = IntegerSpec {
 }
 .with_tensors_named(TENSORS);
 
-const QUANTIZATION: Quantization = Quantization { summed: Some(1 << MASKED), wide_sums: Some(1 << MASKED), ..Quantization::LAYER };
+const QUANTIZATION: Quantization =
+    Quantization { summed: Some(1 << MASKED), wide_sums: Some(1 << MASKED), ..Quantization::LAYER };
 
 /// One step. `x` is `[input]`, `state` (h) and `y` are `[hidden]`.
 pub(crate) fn step<K: Kernel>(node: &Node<'_>, io: Io<'_, i16>) {

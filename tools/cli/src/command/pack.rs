@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tidegate::{Layout, Numeric};
 use tidegate_model::canonical::Canonical;
+use tidegate_model::compare::Comparison;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::compare::Comparison;
 use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, is_poor, weakest, wide_layers};
 use tidegate_tools::report::page;
 
@@ -45,13 +45,13 @@ pub struct Args {
     /// NAME:RULE sets the rule of one value or state; repeatable [default: auto]
     #[arg(long, value_name = "[NAME:]RULE", value_parser = parse_range)]
     range: Vec<RangeArg>,
-    /// Bits of the weights of a layer, 8 or 16; repeatable
+    /// Bits of the weights of a layer: 8 or 16 in i8x16, 4 or 8 in i4x16; repeatable
     #[arg(long, value_name = "LAYER=BITS", value_parser = parse_keep)]
     keep: Vec<(String, u8)>,
-    /// Signal-to-noise ratio at the output, such as 35dB: layers get weights of 16 bits until it is reached
+    /// Signal-to-noise ratio at the output, such as 35dB: layers get weights of twice the bits until it is reached
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     at_least: Option<f64>,
-    /// Size of the image, such as 100KiB: layers get weights of 16 bits while the image fits
+    /// Size of the image, such as 100KiB: layers get weights of twice the bits while the image fits
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     budget: Option<usize>,
     /// Labeled index to compare the accuracy of integers and f32 on
@@ -73,12 +73,9 @@ pub struct Args {
 
 /// `lstm=16`.
 fn parse_keep(text: &str) -> Result<(String, u8), String> {
-    let (layer, bits) = text.rsplit_once('=').ok_or("write LAYER=8 or LAYER=16")?;
-    match bits {
-        "8" => Ok((layer.to_owned(), 8)),
-        "16" => Ok((layer.to_owned(), 16)),
-        _ => Err("weights have 8 or 16 bits".to_owned()),
-    }
+    let (layer, bits) = text.rsplit_once('=').ok_or("write LAYER=BITS, such as lstm=16")?;
+    let bits = bits.parse().ok().filter(|bits| [4, 8, 16].contains(bits));
+    Ok((layer.to_owned(), bits.ok_or("weights have 4, 8 or 16 bits")?))
 }
 
 /// `35dB` or `35`.
@@ -173,23 +170,27 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 impl Args {
-    /// The goal for the image; each layer of `--keep` must be able to have weights of 16 bits.
+    /// The goal for the image; each layer of `--keep` must be able to have weights of twice the bits.
     fn goal(&self, model: &Canonical, numeric: Numeric) -> Result<Goal, Failure> {
-        let given = [
-            ("--keep", !self.keep.is_empty()),
-            ("--at-least", self.at_least.is_some()),
-            ("--budget", self.budget.is_some()),
-        ];
-        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given && numeric != Numeric::I8x16) {
-            return Err(Failure::new(format!("{option}: is only for i8x16, not for {}", numeric.name())));
-        }
+        let usual = if numeric == Numeric::I4x16 { 4 } else { 8 };
         let layers: Vec<&str> = wide_layers(model).collect();
-        if let Some((layer, _)) = self.keep.iter().find(|(layer, _)| !layers.contains(&layer.as_str())) {
-            let layers = layers.join(", ");
-            return Err(Failure::new(format!("--keep: {layer:?} cannot have weights of 16 bits; these can: {layers}")));
+        for (layer, bits) in &self.keep {
+            if !layers.contains(&layer.as_str()) {
+                let layers = layers.join(", ");
+                return Err(Failure::new(format!(
+                    "--keep: {layer:?} cannot have weights of other bits; these can: {layers}"
+                )));
+            }
+            if *bits != usual && *bits != 2 * usual {
+                let name = numeric.name();
+                return Err(Failure::new(format!(
+                    "--keep: {layer}={bits}: in {name} weights have {usual} or {} bits",
+                    2 * usual
+                )));
+            }
         }
         let with = |wanted| self.keep.iter().filter(move |(_, bits)| *bits == wanted).map(|(layer, _)| layer.clone());
-        let (wide, narrow) = (with(16).collect(), with(8).collect());
+        let (wide, narrow) = (with(2 * usual).collect(), with(usual).collect());
         Ok(Goal { wide, narrow, at_least: self.at_least, budget: self.budget })
     }
 }
@@ -253,16 +254,12 @@ fn integers(
         None => None,
     };
     let wider_gains = wider_gains(args, model, numeric, &calibration, &ranges, &comparison)?;
-    let described = format!(
-        "{}: {} bytes, {}, {}",
-        args.output.display(),
-        grouped(bytes),
-        numeric.name(),
-        layout.name()
-    );
+    let described =
+        format!("{}: {} bytes, {}, {}", args.output.display(), grouped(bytes), numeric.name(), layout.name());
     let date = time::OffsetDateTime::now_utc().date().to_string();
     let report = Report {
         heading: [&args.model.display().to_string(), &described, &date],
+        model,
         source: &calibration.what,
         numeric,
         seen: &seen,
@@ -277,8 +274,8 @@ fn integers(
     Ok((image, ReportTexts { source: calibration.what.clone(), text, html, warnings, json }))
 }
 
-/// For a poor image, the decibels that the output gains if the weakest layer has weights of 16 bits; `None` if it cannot
-/// have them.
+/// For a poor image, the decibels that the output gains if the weakest layer has weights of twice the bits; `None` if it
+/// cannot have them.
 fn wider_gains(
     args: &Args,
     model: &Canonical,
@@ -287,9 +284,9 @@ fn wider_gains(
     ranges: &Ranges,
     comparison: &Comparison,
 ) -> Result<Option<f64>, Failure> {
-    let Some(weakest) = weakest(comparison).filter(|_| is_poor(&comparison.output)) else { return Ok(None) };
+    let Some(weakest) = weakest(comparison, model).filter(|_| is_poor(&comparison.output)) else { return Ok(None) };
     let name = weakest.value.name.as_str();
-    if numeric != Numeric::I8x16 || !wide_layers(model).any(|layer| layer == name) {
+    if !wide_layers(model).any(|layer| layer == name) {
         return Ok(None);
     }
     let mut wider = ranges.clone();

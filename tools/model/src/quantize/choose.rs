@@ -44,13 +44,13 @@ const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
 /// Goal for the quality and the size of an image.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
-    /// Layers whose weights have 16 bits.
+    /// Layers whose weights have twice the bits of the numeric's.
     pub wide: BTreeSet<String>,
-    /// Layers whose weights keep 8 bits.
+    /// Layers whose weights have the numeric's bits.
     pub narrow: BTreeSet<String>,
-    /// Decibels at the output. Layers get weights of 16 bits until it is reached.
+    /// Decibels at the output. Layers get weights of twice the bits until it is reached.
     pub at_least: Option<f64>,
-    /// Bytes of the image. Layers get weights of 16 bits, those that gain most first, while they fit.
+    /// Bytes of the image. Layers get weights of twice the bits, those that gain most first, while they fit.
     pub budget: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ fn outputs(image: &[u8], sequences: &[Vec<&[f32]>]) -> Result<Vec<Vec<Vec<f32>>>
 }
 
 /// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for
-/// values outside the calibration, narrower ranges of inputs, and weights of 16 bits where the goal asks for them. Values
+/// values outside the calibration, narrower ranges of inputs, and weights of twice the bits where the goal asks for them. Values
 /// with a rule other than [`RangeRule::Auto`] keep their range. `tried` is called after each trial.
 ///
 /// # Errors
@@ -275,7 +275,7 @@ impl Search<'_> {
         }
     }
 
-    /// Gives weights of 16 bits to the layers that gain most for each byte, until the goal is reached.
+    /// Gives weights of twice the bits to the layers that gain most for each byte, until the goal is reached.
     fn wider_weights(&mut self) {
         let Goal { wide: _, narrow, at_least, budget } = self.goal;
         if at_least.is_none() && budget.is_none() {
@@ -304,9 +304,8 @@ impl Search<'_> {
     /// The values and states of each node, and the inputs, whose ranges may change; without bounded outputs.
     fn open_values(&self) -> Vec<Vec<String>> {
         let Architecture { inputs, nodes, front_end, .. } = &self.trials.model.architecture;
-        let is_open = |name: &&str| {
-            self.is_auto(name) && self.ranges.of(name) > 0.0 && !is_steep(name, self.trials.model)
-        };
+        let is_open =
+            |name: &&str| self.is_auto(name) && self.ranges.of(name) > 0.0 && !is_steep(name, self.trials.model);
         let of_node = |node: &Node| -> Vec<String> {
             let states = format!("{}.", node.name);
             let is_own = |name: &&str| (*name == node.name && !is_fixed(node)) || name.starts_with(&states);
@@ -325,7 +324,7 @@ fn peak(ranges: &Ranges, name: &str) -> f32 {
     peaks.fold(0.0_f32, |most, peak| most.max(*peak))
 }
 
-/// The names of the layers that can have weights of 16 bits.
+/// The names of the layers that can have weights of twice the bits.
 pub fn wide_layers(model: &Canonical) -> impl Iterator<Item = &str> {
     model.architecture.nodes.iter().filter(|node| takes(node, WIDE)).map(|node| node.name.as_str())
 }

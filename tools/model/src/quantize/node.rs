@@ -208,7 +208,11 @@ impl Quantizer<'_> {
         // Normalized values are more precise than a sum over 8-bit weights, and stay small.
         let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
         let may_be_fine = self.rules.wide_sums.is_some_and(|known| self.node.option_bits(self.spec) & !known == 0);
-        let most = if normalized || (may_be_fine && self.ranges.has_fine_sums(&self.node.name)) { *BITS.end() } else { PREACT_BITS as i32 };
+        let most = if normalized || (may_be_fine && self.ranges.has_fine_sums(&self.node.name)) {
+            *BITS.end()
+        } else {
+            PREACT_BITS as i32
+        };
         let bits = self.table_bits(most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;

@@ -68,7 +68,7 @@ impl Ranges {
         self.ranges.insert(name.to_owned(), range);
     }
 
-    /// Gives weights of 16 bits to the nodes of these names.
+    /// Gives weights of twice the bits to the nodes of these names.
     pub fn add_wide(&mut self, nodes: impl IntoIterator<Item = String>) {
         self.wide.extend(nodes);
     }
@@ -103,7 +103,7 @@ impl Ranges {
         self.unit_scales.contains(node)
     }
 
-    /// Whether a node has weights of 16 bits in `i8x16`.
+    /// Whether a node has weights of twice the bits.
     pub fn is_wide(&self, node: &str) -> bool {
         self.wide.contains(node)
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tidegate::Numeric;
 
 use super::{RangeRules, Ranges, Seen};
+use crate::canonical::Canonical;
 use crate::compare::{Comparison, Difference};
 
 /// Signal-to-noise ratio at the output below which a report warns.
@@ -60,6 +61,8 @@ pub struct Decisions {
 pub struct Report<'a> {
     /// The model's file, the image and the date, for the reader.
     pub heading: [&'a str; 3],
+    /// The model.
+    pub model: &'a Canonical,
     /// Source of the ranges, for the reader.
     pub source: &'a str,
     /// The numeric of the image.
@@ -74,7 +77,8 @@ pub struct Report<'a> {
     pub comparison: &'a Comparison,
     /// Decisions on a labeled index.
     pub decisions: Option<&'a Decisions>,
-    /// Decibels that the output gains if the [weakest](weakest) layer has weights of 16 bits; `None` if this was not tried.
+    /// Decibels that the output gains if the [weakest](weakest) layer has weights of twice the bits; `None` if this was not
+    /// tried.
     pub wider_gains: Option<f64>,
 }
 
@@ -87,13 +91,18 @@ pub struct Weakest<'a> {
     pub value: &'a Difference,
 }
 
-/// The input or the layer that adds most noise in proportion to its signal; `None` if nothing adds any.
-pub fn weakest(comparison: &Comparison) -> Option<Weakest<'_>> {
+/// The input, or the layer with weights, that adds most noise in proportion to its signal; `None` if none of them adds any.
+/// Layers without weights only pass on the noise of others.
+pub fn weakest<'a>(comparison: &'a Comparison, model: &Canonical) -> Option<Weakest<'a>> {
+    let has_weights = |layer: &str| {
+        let of_layer = format!("{layer}.");
+        model.tensors.keys().any(|name| name.starts_with(&of_layer))
+    };
     let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
     let inputs = comparison.inputs.iter().map(|value| (noise(value), Weakest { kind: "input", value }));
     let mut before = comparison.inputs.iter().map(noise).fold(0.0, f64::max);
     let layers = comparison.layers.iter().map(|value| {
-        let added = noise(value) - before;
+        let added = if has_weights(&value.name) { noise(value) - before } else { 0.0 };
         before = noise(value);
         (added, Weakest { kind: "layer", value })
     });
@@ -147,7 +156,15 @@ impl Report<'_> {
             let (values, beyond) = self.seen.beyond(name, range(name));
             let saturated = beyond as f64 / values.max(1) as f64;
             let (ratio, worst) = ("-".to_owned(), "-".to_owned());
-            Row { kind: "candidate", name: name.to_owned(), ratio, worst, range: range(name), rule: rule(name), saturated }
+            Row {
+                kind: "candidate",
+                name: name.to_owned(),
+                ratio,
+                worst,
+                range: range(name),
+                rule: rule(name),
+                saturated,
+            }
         });
         rows.chain(candidates).collect()
     }
@@ -166,7 +183,7 @@ impl Report<'_> {
 
     /// `weakest: layer gru, 17.9 dB`, and for a poor image why, and what to do.
     fn weakest(&self) -> Option<String> {
-        let weakest = weakest(self.comparison)?;
+        let weakest = weakest(self.comparison, self.model)?;
         let Weakest { kind, value } = weakest;
         let named = format!("weakest: {kind} {}, {}", value.name, value.ratio());
         Some(if self.is_poor() { format!("{named}, because {}", self.cause(weakest)) } else { named })
@@ -188,7 +205,8 @@ impl Report<'_> {
                 format!("its 16 bits reach to {range}, far beyond most of its values; try features of one magnitude")
             }
             Some(gain) if gain >= LEAST_GAIN => {
-                format!("its weights have too few bits; try --keep {name}=16 or --at-least {LEAST_SNR_DB}dB")
+                let bits = if self.numeric == Numeric::I4x16 { 8 } else { 16 };
+                format!("its weights have too few bits; try --keep {name}={bits} or --at-least {LEAST_SNR_DB}dB")
             }
             Some(_) => format!("its 16 bits reach to {range}, far beyond most of its values; try --numeric f16"),
             None if self.numeric == Numeric::I4x16 => "its weights have 4 bits; try --numeric i8x16".to_owned(),
@@ -208,7 +226,7 @@ impl Report<'_> {
             && (clips - same) as f64 > MOST_CHANGED * *clips as f64
         {
             let changed = clips - same;
-            let weakest = weakest(self.comparison).map_or_else(String::new, |Weakest { kind, value }| {
+            let weakest = weakest(self.comparison, self.model).map_or_else(String::new, |Weakest { kind, value }| {
                 format!("; weakest: {kind} {}, {}", value.name, value.ratio())
             });
             warnings.push(format!(
@@ -244,7 +262,7 @@ impl Report<'_> {
             json!({ "clips": clips, "f32_correct": float_correct, "correct": correct, "same": same, "of": what })
         });
         let [model, image, date] = self.heading;
-        let weakest = weakest(self.comparison).map(|weakest| weakest.value.name.as_str());
+        let weakest = weakest(self.comparison, self.model).map(|weakest| weakest.value.name.as_str());
         json!({
             "model": model, "image": image, "date": date, "verdict": self.verdict(),
             "ranges_from": self.source, "steps": steps, "inputs": all(inputs), "layers": all(layers),

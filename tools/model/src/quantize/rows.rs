@@ -14,7 +14,7 @@ const MOST_WEIGHT: f64 = 127.0;
 const MOST_SHIFT: f64 = 31.0;
 /// Number of scales that are tried for a row of `i4x16` in each octave around that of `i8x16`.
 const TRIED_UNITS: i32 = 12;
-/// Bits of the fine plane of weights of 16 bits beyond the coarse one.
+/// Greatest shift between the two planes of weights.
 const FINE_BITS: i32 = 8;
 /// The factor by which a scale grows until no sum wraps.
 const COARSER: f64 = 1.0625;
@@ -164,12 +164,14 @@ fn factor((group, variances): (&[f32], &[f64]), step: f64) -> (i8, f64) {
 /// A quantized row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Weights, in the order of the parts. With 16 bits, these are the coarse planes.
+    /// Weights, in the order of the parts. Of [`wide`] weights these are the coarse planes.
     pub weights: [Vec<i8>; 2],
-    /// The fine planes of weights of 16 bits, in the order of the parts; otherwise empty.
+    /// The fine planes of [`wide`] weights, in the order of the parts; otherwise empty.
     pub fine: [Vec<i8>; 2],
     /// Factor of each group of weights, in `i4x16`.
     pub factors: [Vec<i8>; 2],
+    /// The same for the fine planes.
+    pub fine_factors: [Vec<i8>; 2],
     /// The constants of the sum.
     pub sum: Sum,
     /// The constants of the sum over the second part, if each part has its own sum.
@@ -321,10 +323,11 @@ fn with_units(parts: [Part<'_>; 2], first: usize, [unit, shift]: [f64; 2], targe
     let mean = (0..2).map(|part| parts[part].mean_error(&weights[part], units[part])).sum::<f64>();
     let sum = Sum::new(target.bias + mean, [unit, shift], target.to)?;
     let steps = [0, 1].map(|part| units[part] / parts[part].scale);
-    Some(Row { weights, fine: [Vec::new(), Vec::new()], factors, sum, second: None, steps, unit, loss })
+    let none = || [Vec::new(), Vec::new()];
+    Some(Row { weights, fine: none(), factors, fine_factors: none(), sum, second: None, steps, unit, loss })
 }
 
-/// Quantizes a row to weights of 16 bits; each part has a sum of its own. `None` if no multiplier is large enough.
+/// Quantizes a row to [`wide`] weights; each part has a sum of its own. `None` if no multiplier is large enough.
 pub fn wide_pair(parts: [Part<'_>; 2], target: Target) -> Option<Row> {
     let [one, two] = [wide(parts[0], target)?, wide(parts[1], Target { bias: 0.0, ..target })?];
     let both = |[a, _]: [Vec<i8>; 2], [b, _]: [Vec<i8>; 2]| [a, b];
@@ -332,6 +335,7 @@ pub fn wide_pair(parts: [Part<'_>; 2], target: Target) -> Option<Row> {
         weights: both(one.weights, two.weights),
         fine: both(one.fine, two.fine),
         factors: both(one.factors, two.factors),
+        fine_factors: both(one.fine_factors, two.fine_factors),
         sum: one.sum,
         second: Some(two.sum),
         steps: [one.steps[0], two.steps[0]],
@@ -340,33 +344,38 @@ pub fn wide_pair(parts: [Part<'_>; 2], target: Target) -> Option<Row> {
     })
 }
 
-/// Quantizes a row over one part to weights of 16 bits in two planes of 8 bits.
+/// Quantizes a row over one part to weights in two planes: twice the bits of the numeric's weights. `None` if no multiplier
+/// is large enough.
 pub fn wide(part: Part<'_>, target: Target) -> Option<Row> {
+    let numeric = target.numeric;
     let mut unit = part.least_unit().max(target.negligible());
     loop {
-        let (weights, _) = part.quantized(unit, Numeric::I8x16);
-        for shift in (1..=FINE_BITS).rev().map(f64::from) {
+        let (weights, factors) = part.quantized(unit, numeric);
+        // What the coarse plane leaves.
+        let rest: Vec<f32> = part.errors(&weights, unit).map(|error| (error / part.scale) as f32).collect();
+        let rest = Part { weights: &rest, ..part };
+        let rows = (1..=FINE_BITS).map(f64::from).filter_map(|shift| {
             let fine_unit = unit / shift.exp2();
-            let errors = || part.errors(&weights, unit);
-            let fine: Vec<i8> = errors().map(|error| byte(error, fine_unit) as i8).collect();
-            let left: Vec<f64> =
-                errors().zip(&fine).map(|(error, &fine)| error - f64::from(fine) * fine_unit).collect();
-            let mean: f64 = left.iter().zip(&part.operand.mean).map(|(error, mean)| error * mean).sum();
-            let sum = Sum::new(target.bias + mean, [unit, shift], target.to)?;
-            if sum.fits(&fine, &weights) {
-                let loss = left.iter().zip(&part.operand.variance).map(|(error, variance)| error * error * variance);
-                return Some(Row {
-                    loss: loss.sum(),
-                    weights: [weights, Vec::new()],
-                    fine: [fine, Vec::new()],
-                    factors: [Vec::new(), Vec::new()],
-                    sum,
-                    second: None,
-                    steps: [unit / part.scale, 1.0],
-                    unit,
-                });
-            }
+            let (fine, fine_factors) = rest.quantized(fine_unit, numeric);
+            let sum = Sum::new(target.bias + rest.mean_error(&fine, fine_unit), [unit, shift], target.to)?;
+            let loss = rest.loss(&fine, fine_unit);
+            Some(Row {
+                loss,
+                weights: [weights.clone(), Vec::new()],
+                fine: [fine, Vec::new()],
+                factors: [factors.clone(), Vec::new()],
+                fine_factors: [fine_factors, Vec::new()],
+                sum,
+                second: None,
+                steps: [unit / part.scale, 1.0],
+                unit,
+            })
+        });
+        let fitting = rows.filter(|row| row.sum.fits(&row.fine[0], &row.weights[0]));
+        if let Some(row) = fitting.min_by(|a, b| a.loss.total_cmp(&b.loss)) {
+            return Some(row);
         }
+        Sum::new(target.bias, [unit, 0.0], target.to)?;
         unit *= COARSER;
     }
 }

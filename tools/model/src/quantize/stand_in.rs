@@ -107,7 +107,8 @@ fn sounds(front_end: &canonical::Mfcc, schedule: Schedule) -> Result<Vec<Vec<Vec
 /// The words at a sample rate, interpolated linearly.
 fn words(rate: u32) -> Vec<Vec<i16>> {
     let mut reader = claxon::FlacReader::new(SPEECH).expect("the carried sounds are FLAC");
-    let speech: Vec<i16> = reader.samples().map(|sample| sample.expect("the carried sounds are whole") as i16).collect();
+    let speech: Vec<i16> =
+        reader.samples().map(|sample| sample.expect("the carried sounds are whole") as i16).collect();
     let step = f64::from(SPEECH_RATE) / f64::from(rate.max(1));
     let at = |word: &[i16], k: usize| {
         let place = k as f64 * step;

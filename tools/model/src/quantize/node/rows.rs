@@ -20,6 +20,9 @@ use crate::quantize::terms::{activation, has};
 /// The rows of a tensor with [`Storage::Rows`], and the index of their finer part.
 pub type TensorRows = Option<(Vec<Row>, usize)>;
 
+/// The weights of a part of a row in one plane, and the factors of their groups.
+type Plane = fn(&Row, usize) -> (&[i8], &[i8]);
+
 /// A matrix that the rows of a tensor multiply.
 struct Matrix {
     weights: Vec<f32>,
@@ -33,10 +36,10 @@ struct Matrix {
 }
 
 impl Quantizer<'_> {
-    /// Quantizes all rows, and sets the index of the finer part of each tensor. With weights of 16 bits, each of two matrices
+    /// Quantizes all rows, and sets the index of the finer part of each tensor. With weights in two planes, each of two matrices
     /// has sums of its own.
     pub(super) fn set_rows(&mut self) {
-        if self.ranges.is_wide(&self.node.name) && self.takes(WIDE) && self.numeric == Numeric::I8x16 {
+        if self.ranges.is_wide(&self.node.name) && self.takes(WIDE) {
             self.options |= 1 << WIDE;
         }
         self.rows = self.integer.tensors.iter().map(|tensor| self.rows(tensor)).collect();
@@ -117,7 +120,8 @@ impl Quantizer<'_> {
     fn row_of(&self, matrices: &[Option<Matrix>; 2], to: &[Unit], index: usize, bias: f32) -> (Target, [Operand; 2]) {
         let unit = &to[index % to.len()];
         let is_bounded = self.is_bounded(unit);
-        let is_weighed = self.is_weighed_for(to, matrices[1].is_some());
+        // Weights in two planes are precise enough without, and nothing compensates where an observation misleads.
+        let is_weighed = self.is_weighed_for(to, matrices[1].is_some()) && !is_wide(self.options);
         let operands = [0, 1].map(|part| match &matrices[part] {
             None => Operand::NONE,
             Some(matrix) => {
@@ -168,30 +172,22 @@ impl Quantizer<'_> {
         let (rows, part) = rows_of(self.integer, &self.rows, index)?;
         let cols = rows.first()?.weights[part].len();
         let bytes = self.layout.block_bytes(self.numeric, cols)?;
-        let plane = |weights: fn(&Row, usize) -> &[i8]| {
-            rows.chunks(4).flat_map(move |rows| self.block(rows, part, weights, (cols, bytes)))
-        };
-        let coarse = plane(|row, part| &row.weights[part]);
-        let fine = is_wide(self.options).then(|| plane(|row, part| &row.fine[part]));
+        let plane = |of: Plane| rows.chunks(4).flat_map(move |rows| self.block(rows, part, of, (cols, bytes)));
+        let coarse = plane(|row, part| (&row.weights[part], &row.factors[part]));
+        let fine = is_wide(self.options).then(|| plane(|row, part| (&row.fine[part], &row.fine_factors[part])));
         Some(coarse.chain(fine.into_iter().flatten()).collect())
     }
 
-    /// A block of four rows; the last one may hold fewer. `weights` selects the plane of a row.
-    fn block(
-        &self,
-        rows: &[Row],
-        part: usize,
-        weights: fn(&Row, usize) -> &[i8],
-        (cols, bytes): (usize, usize),
-    ) -> Vec<u8> {
+    /// A block of four rows; the last one may hold fewer. `of` selects the plane of a row.
+    fn block(&self, rows: &[Row], part: usize, of: Plane, (cols, bytes): (usize, usize)) -> Vec<u8> {
         let (numeric, layout, nibbles) = (self.numeric, self.layout, self.numeric == Numeric::I4x16);
         let mut block = vec![0; bytes];
         for (at, col) in
             (0..4).flat_map(|at| (0..cols.next_multiple_of(layout.columns(numeric))).map(move |col| (at, col)))
         {
-            let row = rows.get(at);
-            let factor = row.and_then(|row| row.factors[part].get(col / GROUP)).copied().unwrap_or(1);
-            let weight = row.and_then(|row| weights(row, part).get(col)).copied().unwrap_or(0);
+            let row = rows.get(at).map(|row| of(row, part));
+            let factor = row.and_then(|(_, factors)| factors.get(col / GROUP)).copied().unwrap_or(1);
+            let weight = row.and_then(|(weights, _)| weights.get(col)).copied().unwrap_or(0);
             let place = layout.place(numeric, at, col);
             if nibbles {
                 block[factors_at(bytes, col / GROUP) + at] = factor.cast_unsigned();
