@@ -97,6 +97,8 @@ const HALF_STEPS: i32 = 256;
 pub const TABLE_LEN: usize = 2 * HALF_STEPS as usize + 1;
 /// Largest left shift of a table's step.
 pub const MAX_TABLE_SHIFT: i32 = 14;
+/// The shift that stands for a table over octaves.
+pub const OVER_OCTAVES: i32 = 15;
 
 /// Number of intervals of each octave of a table over octaves, as a power of two.
 pub const OCTAVE_BITS: u32 = 4;
@@ -144,14 +146,9 @@ impl<'a> Curve<'a> {
         }
     }
 
-    /// Whether the table of an activation is over octaves, because the activation is steep near zero or changes far from it,
-    /// and whether the activation is odd. `None` if the table has steps of one width.
-    pub const fn over_octaves(activation: Activation) -> Option<bool> {
-        match activation {
-            Activation::Sqrt => Some(false),
-            Activation::Softsign => Some(true),
-            _ => None,
-        }
+    /// Whether an activation needs a table over octaves, because it is steep near zero or changes far from it.
+    pub const fn needs_octaves(activation: Activation) -> bool {
+        matches!(activation, Activation::Sqrt | Activation::Softsign)
     }
 
     /// Whether the output has the unit of the input.

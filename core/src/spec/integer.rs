@@ -1,7 +1,7 @@
 //! The integer form of a cell kind, as data: its options, whole numbers and tensors, and the unit of every integer.
 
 use super::{Dim, Quantization, Rule, TensorSpec};
-use crate::curve::{BITS, LEAST_BITS, MAX_TABLE_SHIFT, PREACT_BITS};
+use crate::curve::{BITS, LEAST_BITS, OVER_OCTAVES, PREACT_BITS};
 
 /// The storage of the elements of a tensor of an image, and in the integer numerics their units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +174,6 @@ impl NumberSpec {
 
     /// The width of the steps of a tabulated activation.
     pub const fn table_shift(name: &'static str) -> Self {
-        Self::up_to(name, MAX_TABLE_SHIFT)
+        Self::up_to(name, OVER_OCTAVES)
     }
 }

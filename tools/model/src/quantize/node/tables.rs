@@ -3,7 +3,7 @@
 use tidegate::internals::{
     activation::Activation,
     cell::{CURVE, Numbers, OTHER, Presence, Role, Storage, TensorSpec, Unit},
-    curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, OCTAVE_BITS, OCTAVES, PREACT_BITS, TABLE_LEN},
+    curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, OCTAVE_BITS, OCTAVES, OVER_OCTAVES, PREACT_BITS, TABLE_LEN},
     quant::{MAX, RESCALED_BITS},
 };
 
@@ -33,7 +33,9 @@ impl Quantizer<'_> {
         let every = self.integer.tensors.iter().filter(|of| of.storage == Storage::Curve);
         for (table, index) in every.map(|table| (table.name, index_of(table))) {
             let bits = if self.is_shown(index) { self.shown_bits() } else { bits };
-            self.set(&table_shift(table), self.reach(index) + bits - HALF_TABLE_BITS);
+            let shift = self.reach(index) + bits - HALF_TABLE_BITS;
+            let is_over_octaves = Curve::needs_octaves(activation(self.node, index));
+            self.set(&table_shift(table), if is_over_octaves { OVER_OCTAVES } else { shift.min(MAX_TABLE_SHIFT) });
         }
     }
 
@@ -51,7 +53,7 @@ impl Quantizer<'_> {
 
     /// The maximum input range of the table of activation `index`, for sums without fraction bits, as a power of two.
     fn most_reach(&self, index: usize) -> i32 {
-        if Curve::over_octaves(activation(self.node, index)).is_some() { MOST_OCTAVES } else { MOST_REACH }
+        if Curve::needs_octaves(activation(self.node, index)) { MOST_OCTAVES } else { MOST_REACH }
     }
 
     /// Every table: its name, the index of its activation, and its input range as a power of two.
@@ -131,8 +133,9 @@ impl Quantizer<'_> {
 
     /// Sets as many fraction bits as the range of the input permits, and a table that covers this range.
     pub(super) fn set_activation(&mut self) {
-        if Curve::over_octaves(activation(self.node, 0)).is_some() {
+        if Curve::needs_octaves(activation(self.node, 0)) {
             // The argument is the input with more bits, whatever its unit.
+            self.set("table_shift", OVER_OCTAVES);
             return self.set("multiplier", multiplier(1.0));
         }
         let reach = (self.input * f64::from(MAX)).log2().ceil() as i32;
@@ -141,7 +144,7 @@ impl Quantizer<'_> {
         if bits != PREACT_BITS as i32 {
             self.options |= 1 << OTHER;
         }
-        self.set("table_shift", reach + bits - HALF_TABLE_BITS);
+        self.set("table_shift", (reach + bits - HALF_TABLE_BITS).min(MAX_TABLE_SHIFT));
         // A rescaled value has 8 more fraction bits than its scale.
         self.set("multiplier", multiplier(self.input * f64::from(bits - RESCALED_BITS as i32).exp2()));
     }
@@ -155,7 +158,7 @@ impl Quantizer<'_> {
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let argument = |at: usize| {
-            if Curve::over_octaves(of).is_none() {
+            if !Curve::needs_octaves(of) {
                 return (at as f64 - (TABLE_LEN / 2) as f64) * step;
             }
             if at + 1 == TABLE_LEN {
