@@ -9,6 +9,7 @@ use tidegate_model::load::ImageBuffer;
 use tidegate_model::runner;
 
 use crate::spotter;
+use tidegate_tests::tolerance::worst;
 
 #[path = "../firmware-examples/build/vad.rs"]
 mod vad;
@@ -165,7 +166,7 @@ fn firmware_and_host_detect_speech_with_the_same_bits() {
             .lines()
             .filter_map(|line| line.strip_prefix(label))
             .map(|bits| f32::from_bits(u32::from_str_radix(bits.trim(), 16).unwrap()));
-        of.fold(0.0_f32, f32::max)
+        worst(of)
     };
     println!(
         "{} chunks; silence up to {}, speech up to {}",

@@ -14,6 +14,7 @@ use tidegate_model::format::{Options, import_with};
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::{Ranges, RangesError};
 use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::tolerance::worst;
 
 /// Largest allowed difference from the framework's output.
 const TOLERANCE: f32 = 1e-5;
@@ -56,7 +57,7 @@ fn models_of_frameworks_compute_the_outputs_of_the_frameworks() {
             }
         }
         let failed = results.iter().filter(|result| result.is_err()).count();
-        let most = results.iter().flatten().fold(0.0, |most: f32, &error| most.max(error));
+        let most = worst(results.iter().flatten().copied());
         println!("{}: {} passed, {failed} failed, {most:e} off at most", folder.display(), cases.len() - failed);
         if failed > 0 || cases.len() < 20 {
             bad.push(format!("{}: {failed} of {} failed", folder.display(), cases.len()));

@@ -9,6 +9,7 @@ use tidegate::{
 };
 use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet};
 use tidegate_tests::random::Rng;
+use tidegate_tests::tolerance::worst;
 use tidegate_tests::{data, oracle};
 
 fn section(settings: &MfccSettings) -> Vec<u8> {
@@ -66,7 +67,7 @@ fn features_match_those_of_tensorflow() {
                 let signal = flac(&data.join("speech_commands_v2").join(files[row]));
                 let got = features(&settings, &signal, &[signal.len()]);
                 assert_eq!(got.len(), frames);
-                got.concat().iter().zip(expected).map(|(got, expected)| (got - expected).abs()).fold(0.0, f32::max)
+                worst(got.concat().iter().zip(expected).map(|(got, expected)| (got - expected).abs()))
             })
             .collect();
         errors.sort_by(f32::total_cmp);

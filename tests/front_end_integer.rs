@@ -9,6 +9,7 @@ use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack;
 use tidegate_tests::front_end::{HELLO_EDGE, PRECISE, SMALL, damaged, frames, loud_and_quiet};
 use tidegate_tests::random::Rng;
+use tidegate_tests::tolerance::worse;
 use tidegate_tests::twin_front_end::Twin;
 use tidegate_tests::{data, images, oracle};
 
@@ -109,7 +110,7 @@ impl Errors {
         let error = f64::from(found) - expected / scale;
         self.signal += (expected / scale).powi(2);
         self.noise += error * error;
-        self.worst = self.worst.max(error.abs());
+        self.worst = worse(self.worst, error.abs());
         self.count += 1;
     }
 

@@ -13,6 +13,7 @@ use tidegate_model::load::{self, ImageBuffer, Settings};
 use tidegate_model::runner::{features, fit, run, score_stream};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
 use tidegate_tests::data::{self, in_parallel};
+use tidegate_tests::tolerance;
 
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
 const CLIPS: usize = 1680;
@@ -99,13 +100,13 @@ fn outcome(model: &Model<'_>, features: &[f32]) -> (Vec<f32>, Vec<f32>) {
     (last(logits), last(&sequence.outputs[0]))
 }
 
-/// The greatest difference; NaN counts as infinitely large.
+/// The greatest difference.
 fn worst<'a>(pairs: impl Iterator<Item = (&'a [f32], &'a [f32])>) -> f32 {
     let differences = pairs.flat_map(|(got, expected)| {
         assert_eq!(got.len(), expected.len());
         got.iter().zip(expected).map(|(got, expected)| (got - expected).abs())
     });
-    differences.fold(0.0, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) })
+    tolerance::worst(differences)
 }
 
 #[test]

@@ -15,6 +15,7 @@ use tidegate_model::runner::{features, fit, run, score_stream, stream_features};
 use tidegate_model::score::{ClipLen, StreamPlan, StreamScore, best};
 use tidegate_tests::data::in_parallel;
 use tidegate_tests::exact::Exact;
+use tidegate_tests::tolerance::worst;
 
 /// The models whose cells all have an integer form.
 const MODELS: [&str; 4] = ["Basic_LSTM_S", "LSTM_S", "GRU_S", "CRNN_S"];
@@ -191,7 +192,7 @@ fn with_rounded_weights(model: &Canonical) -> Canonical {
     for tensor in model.tensors.values_mut().filter(|tensor| tensor.shape.len() > 1) {
         let cols = tensor.shape.last().copied().unwrap_or(1);
         for row in tensor.data.chunks_mut(cols) {
-            let step = row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / 127.0;
+            let step = worst(row.iter().map(|weight| weight.abs())) / 127.0;
             row.iter_mut().filter(|_| step > 0.0).for_each(|weight| *weight = (*weight / step).round() * step);
         }
     }
@@ -368,7 +369,7 @@ fn no_rounding_is_biased_over_an_hour_of_one_state() {
     });
     let tests = done.iter().map(|(errors, _)| errors.len()).sum();
     for ((name, _), (errors, planted)) in ENDLESS.iter().zip(done) {
-        let most = |of: &dyn Fn(&Errors) -> f64| errors.iter().map(of).fold(0.0, f64::max);
+        let most = |of: &dyn Fn(&Errors) -> f64| worst(errors.iter().map(of));
         let shown = planted.iter().filter(|planted| planted.mean().abs() > planted.most(tests)).count();
         println!(
             "{name}: the mean error of a step is {:.4} of a unit at most, roundings without a bias allow {:.4} to {:.4}; rounding \

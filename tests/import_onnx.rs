@@ -24,6 +24,7 @@ use tidegate_tests::fuzz_import::import_onnx;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::{self, ALONE, damaged, sample};
 use tidegate_tests::memory::{peak_bytes, ran_alone};
+use tidegate_tests::tolerance::{self, worse, worst};
 
 type Tensors = BTreeMap<String, Tensor>;
 
@@ -59,11 +60,11 @@ fn off(model: &Path, inputs: &Tensors, expected: &Tensors, tolerance: f32) -> f3
     for (output, expected) in expected {
         let got = &outputs[output];
         assert_eq!(got.shape, expected.shape, "{name}: {output}");
-        let scale = expected.data.iter().fold(1.0_f32, |most, value| most.max(value.abs()));
+        let scale = worse(1.0, tolerance::worst(expected.data.iter().map(|value| value.abs())));
         for (a, b) in got.data.iter().zip(&expected.data) {
             let part = (a - b).abs() / (tolerance * scale);
             assert!(!part.is_nan(), "{name}: {output}");
-            worst = worst.max(part);
+            worst = worse(worst, part);
         }
     }
     worst
@@ -84,7 +85,7 @@ fn every_case_computes_the_outputs_that_onnx_states() {
         let (inputs, outputs) = (read_tensors(&beside("in")).unwrap(), read_tensors(&beside("out")).unwrap());
         let part = off(&path, &inputs, &outputs, metadata(&beside("out"))["tolerance"].parse().unwrap());
         assert!(part <= 1.0, "{}: {part} of the tolerance", path.display());
-        worst = worst.max(part);
+        worst = worse(worst, part);
         nodes += usize::from(path.file_name().unwrap().to_string_lossy().starts_with("node_"));
     }
     println!("{} cases, {nodes} of them node tests of ONNX; at most {worst:.3} of the tolerance", cases().len());
@@ -135,7 +136,7 @@ fn silero_matches_onnx_runtime() {
     let outputs = interface.run(&Engine::from(&image.model()), &inputs).unwrap();
     assert_eq!(outputs["output"].shape, [chunks, 1, 1]);
     let off = outputs["output"].data.iter().zip(&expected.data).map(|(p, expected)| (p - expected).abs());
-    let worst = off.fold(0.0_f32, f32::max);
+    let worst = worst(off);
     println!("{chunks} chunks, at most {worst:e} off; an image of {} bytes", image.get().len());
     assert!(chunks == 1875 && worst <= 1e-4, "{worst:e}");
 }

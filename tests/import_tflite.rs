@@ -19,6 +19,7 @@ use tidegate_tests::fuzz_import::import_tflite;
 use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::import::{self, ALONE, damaged, sample};
 use tidegate_tests::memory::{peak_bytes, ran_alone};
+use tidegate_tests::tolerance::{worse, worst};
 
 const PIXELS: usize = 28 * 28;
 const CLASSES: usize = 10;
@@ -128,9 +129,9 @@ fn all_digits_are_within_1e_5_of_the_interpreter_in_floats() {
         }
         assert!(has_output, "digit {digit}");
         let far = output.iter().zip(&expected[digit * CLASSES..]).map(|(a, b)| (a - b).abs());
-        far.fold(0.0, f32::max)
+        worst(far)
     });
-    let worst = far.into_iter().fold(0.0, f32::max);
+    let worst = worst(far);
     println!("worst error over all digits: {worst:.2e}");
     assert!(worst <= 1e-5, "{worst:e}");
 }
@@ -200,22 +201,19 @@ fn integers_match_the_interpreter_step_by_step_as_a_sequence_and_in_every_layout
 
 #[test]
 fn floats_are_within_1e_5_of_the_interpreter() {
-    let mut worst = 0.0_f32;
+    let mut most = 0.0_f32;
     for name in cases(false) {
         let image = image(&name, Numeric::F32);
         let model = image.model();
         for (input, expected) in recorded(&name) {
             let given = runner::run(Engine::from(&model), &[&input], None).unwrap().outputs.remove(0);
             let given = &given[given.len() - expected.len()..];
-            let off = given.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            assert!(
-                off <= 1e-5 * expected.iter().fold(1.0, |most: f32, value| most.max(value.abs())),
-                "{name}: {off:e}"
-            );
-            worst = worst.max(off);
+            let off = worst(given.iter().zip(&expected).map(|(a, b)| (a - b).abs()));
+            assert!(off <= 1e-5 * worse(1.0, worst(expected.iter().map(|value| value.abs()))), "{name}: {off:e}");
+            most = worse(most, off);
         }
     }
-    println!("worst error of {} models: {worst:.2e}", cases(false).len());
+    println!("worst error of {} models: {most:.2e}", cases(false).len());
 }
 
 /// The real values of the integers differ from the interpreter's output by no more than their roundings.
@@ -227,7 +225,7 @@ fn integer_models_run_as_the_floats_that_they_represent() {
     let input: Vec<f32> = (0..PIXELS).map(|k| ((k * 37) % 255) as f32 / 255.0).collect();
     let of = |model: &Model<'_>| runner::run(Engine::from(model), &[&input], None).unwrap().outputs.remove(0);
     let (integers, floats) = (of(&model), of(&reference.model()));
-    let far = integers.iter().zip(&floats).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let far = worst(integers.iter().zip(&floats).map(|(a, b)| (a - b).abs()));
     assert!(far < 0.1, "{far}: {integers:?} {floats:?}");
 }
 

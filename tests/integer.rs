@@ -17,6 +17,7 @@ use tidegate_model::quantize::Ranges;
 use tidegate_tests::golden::Case;
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Fit, Rng, Variant, chain};
+use tidegate_tests::tolerance::{worse, worst};
 use tidegate_tests::twin::Twin;
 
 const ONE: f64 = 32768.0;
@@ -34,7 +35,7 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
             let got = [sigmoid(x, bits.unsigned_abs()), tanh(x, bits.unsigned_abs())];
             let exact = [ONE / (1.0 + (-exact).exp()), ONE * exact.tanh()];
             for k in 0..2 {
-                worst[k] = worst[k].max((f64::from(got[k]) - exact[k]).abs());
+                worst[k] = worse(worst[k], (f64::from(got[k]) - exact[k]).abs());
                 assert!(got[k] >= before[k], "{bits} bits: {x} gives less than {}", x - 1);
                 before[k] = got[k];
             }
@@ -84,7 +85,7 @@ fn inverse_roots_keep_their_stated_error_over_every_mantissa() {
     for m in 1 << 22..1 << 24 {
         let got = inverse_root_of_mantissa(m);
         assert!(got < 1 << 30);
-        worst = worst.max((f64::from(got) / 41.0_f64.exp2() * f64::from(m).sqrt() - 1.0).abs());
+        worst = worse(worst, (f64::from(got) / 41.0_f64.exp2() * f64::from(m).sqrt() - 1.0).abs());
     }
     println!("within 2^{:.2}", worst.log2());
     assert!(worst <= ROOT_MAX_ERROR);
@@ -117,7 +118,7 @@ fn normalized_values_are_within_a_derived_bound_of_f64() {
                 let bound = (1.0 + y.abs() / 2.0) * n.sqrt() / 13.5_f64.exp2()
                     + y.abs() / 21.0_f64.exp2()
                     + 18.0_f64.exp2().recip();
-                worst = worst.max((got - y).abs() / bound);
+                worst = worse(worst, (got - y).abs() / bound);
                 assert!((got - y).abs() <= bound, "{got} is not {y}: {len} values, {epsilon:?}");
                 tried += 1;
             }
@@ -435,7 +436,7 @@ fn a_min_lstm_whose_gates_are_tiny_or_saturated_stays_near_f64() {
         let exact = oracle.run(&mut vec![Bounded::exact(0.0); oracle.state_len()], &x);
         let (got, _) = run(&image, &rounded);
         let error = |(&got, exact): (&i16, &Bounded)| (f64::from(got) - exact.value / f64::from(to)).abs();
-        let worst = got.iter().zip(&exact).map(error).fold(0.0, f64::max);
+        let worst = worst(got.iter().zip(&exact).map(error));
         println!("gates of {biases:?}: within {worst:.1} of {to}");
         assert!(worst <= 5.0, "gates of {biases:?}: {worst}");
     }

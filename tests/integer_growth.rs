@@ -11,6 +11,7 @@ use tidegate_model::pack::{pack, pack_with};
 use tidegate_model::quantize::{RangeRule, RangeRules, Ranges, Seen};
 use tidegate_tests::network::{drawn, node, unrolled, with};
 use tidegate_tests::random::{Draw, Rng};
+use tidegate_tests::tolerance::worse;
 use tidegate_tests::twin::Twin;
 
 const UNITS: usize = 8;
@@ -171,7 +172,7 @@ fn the_observed_range_of_a_candidate_is_that_of_the_computed_values() {
             }
             for row in rows {
                 for (h, before) in row.iter().zip(&mut before) {
-                    most = most.max(((h - 0.5 * *before) / 0.25).abs());
+                    most = worse(most, ((h - 0.5 * *before) / 0.25).abs());
                     *before = *h;
                 }
             }

@@ -17,6 +17,7 @@ use tidegate_model::quantize::{Goal, RangeRules, Seen, choose};
 use tidegate_tests::golden::Case;
 use tidegate_tests::oracle::{Bounded, Oracle};
 use tidegate_tests::random::{Draw, Rng, Variant, chain};
+use tidegate_tests::tolerance::worst;
 
 /// Number of networks.
 const NETWORKS: u64 = 1000;
@@ -129,7 +130,7 @@ fn contracts(rng: &mut Rng, model: &Canonical, input: &[f32]) -> bool {
         let [one, other] = [&mut state, &mut other].map(|state| oracle.run(state, input));
         let far = one.iter().zip(&other).map(|(one, other)| (one.value - other.value).abs());
         let far: Vec<f64> = far.collect();
-        let most = |far: &[f64]| far.iter().copied().fold(0.0, f64::max);
+        let most = |far: &[f64]| worst(far.iter().copied());
         let end = far.len().saturating_sub(size);
         most(&far[end..]) <= 0.1 * most(&far[..end])
     })
@@ -140,7 +141,7 @@ fn rounded(model: &Canonical) -> Canonical {
     let mut model = model.clone();
     for tensor in model.tensors.values_mut().filter(|tensor| tensor.shape.len() == 2) {
         for row in tensor.data.chunks_mut(tensor.shape[1]) {
-            let step = row.iter().fold(0.0_f32, |most, weight| most.max(weight.abs())) / 127.0;
+            let step = worst(row.iter().map(|weight| weight.abs())) / 127.0;
             if step > 0.0 {
                 row.iter_mut().for_each(|weight| *weight = (*weight / step).round() * step);
             }

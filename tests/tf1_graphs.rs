@@ -9,6 +9,7 @@ use tidegate_model::canonical::{Canonical, Tensor};
 use tidegate_model::data::read_tensors;
 use tidegate_model::format::{Options, import_with};
 use tidegate_tests::images::AlignedBytes;
+use tidegate_tests::tolerance;
 
 /// Largest allowed difference from TensorFlow's output.
 const BOUND: f32 = 1e-5;
@@ -44,7 +45,7 @@ fn worst(model: &Canonical, case: &BTreeMap<String, Tensor>) -> Result<f32, Stri
         return Err(format!("{} outputs, TensorFlow has {:?}", counted.len(), expected.shape));
     }
     let differences = counted.iter().zip(&expected.data).map(|(got, expected)| (got - expected).abs());
-    Ok(differences.fold(0.0, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) }))
+    Ok(tolerance::worst(differences))
 }
 
 #[test]

@@ -19,6 +19,7 @@ use tidegate_model::format::Description;
 use tidegate_model::load::packed;
 use tidegate_model::runner::run;
 use tidegate_model::score::best;
+use tidegate_tests::tolerance::worst;
 
 const FEATURES: usize = 3;
 const CLASSES: usize = 4;
@@ -88,9 +89,8 @@ fn recorded(folder: &str, count: usize) -> Vec<Case> {
 /// zero.
 fn distance(found: &[f32], needed: &[f32]) -> f32 {
     assert_eq!(found.len(), needed.len());
-    let largest = needed.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-    let apart = found.iter().zip(needed).map(|(a, b)| (a - b).abs());
-    apart.fold(0.0, |most: f32, apart| if apart > most || apart.is_nan() { apart } else { most }) / largest.max(1e-3)
+    let largest = worst(needed.iter().map(|value| value.abs()));
+    worst(found.iter().zip(needed).map(|(a, b)| (a - b).abs())) / largest.max(1e-3)
 }
 
 #[test]

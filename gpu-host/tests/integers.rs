@@ -14,6 +14,7 @@ use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::{Kept, KeptWeight, Ranges};
 use tidegate_model::runner::run;
+use tidegate_tests::tolerance::worst;
 
 const STEPS: usize = 40;
 const NUMERICS: [Numeric; 2] = [Numeric::I8x16, Numeric::I4x16];
@@ -70,7 +71,7 @@ fn last(model: &Canonical, numeric: Numeric, ranges: &Ranges) -> Vec<f32> {
 }
 
 fn distance(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()))
+    worst(a.iter().zip(b).map(|(a, b)| (a - b).abs()))
 }
 
 /// In f32, the rounded weights give the image's results up to the 16 bits of values; the original weights do not.
@@ -107,7 +108,7 @@ fn weights_move_by_half_a_step_or_saturate() {
             for (tensor, before) in matrices {
                 let cols = before.shape[1];
                 for (kept, before) in kept.weights[tensor].chunks(cols).zip(before.data.chunks(cols)) {
-                    let greatest = before.iter().fold(0.0_f32, |most, weight| most.max(weight.abs()));
+                    let greatest = worst(before.iter().map(|weight| weight.abs()));
                     for (kept, before) in kept.chunks(group.min(cols)).zip(before.chunks(group.min(cols))) {
                         in_steps(kept, before, greatest);
                     }
@@ -125,7 +126,7 @@ fn in_steps(kept: &[KeptWeight], before: &[f32], greatest: f32) {
     numbers.sort_by(f32::total_cmp);
     let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 1e-3 * greatest);
     let gap = gaps.fold(greatest / 4.0, f32::min);
-    let most = numbers.iter().fold(0.0_f32, |most, number| most.max(number.abs()));
+    let most = worst(numbers.iter().map(|number| number.abs()));
     for (kept, before) in kept.iter().zip(before) {
         let moved = (kept.value - before).abs();
         let cut = kept.value.abs() < before.abs() && kept.value.abs() >= 0.8 * most && moved > 0.0;

@@ -13,6 +13,7 @@ use tidegate_model::data::read_tensors;
 
 use crate::lesson::{self, Lesson};
 use crate::machine::{CUDA, CUDNN, Machine, NAME, Said};
+use tidegate_tests::tolerance::worst;
 
 /// A machine with a driver, cuDNN and NCCL.
 fn with_nccl() -> Machine {
@@ -37,7 +38,7 @@ fn trained(
 fn farthest(a: &BTreeMap<String, Tensor>, b: &BTreeMap<String, Tensor>) -> f32 {
     assert!(a.keys().eq(b.keys()));
     let pairs = a.values().zip(b.values()).flat_map(|(a, b)| a.data.iter().zip(&b.data));
-    pairs.fold(0.0, |most, (a, b)| most.max((a - b).abs()))
+    worst(pairs.map(|(a, b)| (a - b).abs()))
 }
 
 /// A device runs whole batches and the CPU runs their parts, so only the order of sums differs.

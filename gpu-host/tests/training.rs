@@ -15,6 +15,7 @@ use tidegate_model::quantize::Ranges;
 use tidegate_model::runner::{classify, run, run_part};
 
 use crate::lesson::{FEATURES, Lesson, STEPS, json, sequences};
+use tidegate_tests::tolerance::worst;
 
 /// The written model makes the decisions that the reported accuracy counts.
 #[test]
@@ -276,8 +277,7 @@ fn training_matches_pytorch() {
     let [initial, needed] = [initial, needed].map(|path| read_tensors(&path).unwrap());
     let found = read_tensors(&lesson.path("trained.safetensors")).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), needed.keys().collect::<Vec<_>>());
-    let apart =
-        |a: &Tensor, b: &Tensor| a.data.iter().zip(&b.data).fold(0.0_f32, |most, (a, b)| most.max((a - b).abs()));
+    let apart = |a: &Tensor, b: &Tensor| worst(a.data.iter().zip(&b.data).map(|(a, b)| (a - b).abs()));
     for (name, needed) in &needed {
         let (off, moved) = (apart(&found[name], needed), apart(&initial[name], needed));
         assert!(off <= 1e-4 * moved, "{name} is {off:e} off after it has moved by {moved:e}");

@@ -1,7 +1,11 @@
 //! Everything recorded in the repository: docs, examples, fuzz corpora and the output of the firmware.
 
+#[path = "../bars.rs"]
+mod bars;
 #[path = "../docs.rs"]
 mod docs;
+#[path = "../errors_not_numbers.rs"]
+mod errors_not_numbers;
 #[path = "../examples.rs"]
 mod examples;
 #[path = "../firmware_clock.rs"]

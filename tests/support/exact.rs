@@ -4,6 +4,7 @@
 //! Every value carries the maximum distance of the integer value, given that each rounding is off by
 //! at most half a unit. Independent roundings add up as the root of their squares.
 
+use crate::tolerance::worst;
 use tidegate::internals::{
     cell::{CellKind, lstm::PEEPHOLE},
     curve::{sigmoid, tanh},
@@ -64,7 +65,7 @@ fn dot(weights: &[i32], x: &[i16]) -> i32 {
 fn at(curve: fn(i32, u32) -> i32, sum: f64, off: f64, bits: u32) -> Near {
     let whole = sum.floor();
     let integers: [f64; 4] = [-1, 0, 1, 2].map(|more| f64::from(curve(whole as i32 + more, bits)));
-    let steepest = integers.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f64::max);
+    let steepest = worst(integers.windows(2).map(|pair| (pair[1] - pair[0]).abs()));
     Near { value: integers[1] + (integers[2] - integers[1]) * (sum - whole), far: steepest * off }
 }
 

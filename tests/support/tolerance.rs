@@ -38,6 +38,32 @@ impl fmt::Display for Miss {
     }
 }
 
+/// The greater of two errors.
+///
+/// # Panics
+/// If one of them is not a number: `f32::max` would drop it, and the test would pass.
+#[track_caller]
+pub fn worse<T: PartialOrd>(a: T, b: T) -> T {
+    match a.partial_cmp(&b) {
+        Some(std::cmp::Ordering::Less) => b,
+        Some(_) => a,
+        None => panic!("an error is not a number"),
+    }
+}
+
+/// The greatest of some errors, at least 0.
+///
+/// # Panics
+/// If one of them is not a number.
+#[track_caller]
+pub fn worst<T: PartialOrd + Default>(errors: impl IntoIterator<Item = T>) -> T {
+    let mut most = T::default();
+    for error in errors {
+        most = worse(most, error);
+    }
+    most
+}
+
 /// Whether a value is within `bound` of the expected value.
 pub fn is_within(got: f64, expected: f64, bound: f64) -> bool {
     // Equal infinities have no difference. Every comparison with NaN is false.

@@ -12,7 +12,7 @@ use super::sequence::{Axes, Rows};
 use super::way::{Exact, Steps, Stepwise, Way, at_once};
 use super::{Case, Stop, failed, unsupported};
 use crate::backend::{self, Backend};
-use crate::tolerance::{each_within, same_bits};
+use crate::tolerance::{each_within, same_bits, worse, worst};
 
 /// A case with its model, resolved before the first step.
 pub struct Run<'r> {
@@ -345,7 +345,7 @@ impl<'r> Run<'r> {
     }
 
     fn within(&self, name: &str, whole: &Tensor, got: &[f32], expected: &[f32]) -> Result<f64, Stop> {
-        let scale = whole.data.iter().fold(1.0_f64, |scale, &value| scale.max(f64::from(value).abs()));
+        let scale = worse(1.0, worst(whole.data.iter().map(|&value| f64::from(value).abs())));
         let expected: Vec<f64> = expected.iter().copied().map(f64::from).collect();
         let bounds = vec![self.case.tolerance * scale; expected.len()];
         each_within(got, &expected, &bounds).map_err(|miss| failed(format!("{name}: {miss}")))

@@ -2,6 +2,7 @@
 //! vocabulary. If the computed x may select another index, the bound covers the rows of all possible indices.
 
 use super::{Bounded, Cell};
+use crate::tolerance::worst;
 
 pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     let &[x] = x else { panic!("an embedding reads one index, not {} features", x.len()) };
@@ -11,7 +12,7 @@ pub fn step(cell: &Cell<'_>, x: &[Bounded], _: &mut [Bounded]) -> Vec<Bounded> {
     let column = |k: usize| {
         let value = element(index(x.value), k);
         let possible = index(x.value - x.error)..=index(x.value + x.error);
-        let error = possible.map(|row| (element(row, k) - value).abs()).fold(0.0, f64::max);
+        let error = worst(possible.map(|row| (element(row, k) - value).abs()));
         Bounded::new(value, error)
     };
     (0..cell.output_size()).map(column).collect()

@@ -5,6 +5,7 @@
 
 use super::sums::dot;
 use super::{Bounded, Cell};
+use crate::tolerance::worst;
 
 pub fn state_len(cell: &Cell<'_>) -> usize {
     2 * cell.hidden_size()
@@ -79,5 +80,5 @@ fn openness(cell: &Cell<'_>, phi: Bounded, k: usize) -> Bounded {
     let reached =
         branches.iter().filter(|(start, end, _)| phi.value + phi.error >= *start && phi.value - phi.error < *end);
     let off = reached.map(|(_, _, branch)| (branch.value - taken.value).abs() + branch.error);
-    Bounded { error: off.fold(0.0, f64::max), ..taken }.within(0.0, f64::from(leak).max(1.0))
+    Bounded { error: worst(off), ..taken }.within(0.0, f64::from(leak).max(1.0))
 }

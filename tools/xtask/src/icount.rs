@@ -249,16 +249,6 @@ fn compare(found: &[Figure], record: &Record) -> Result<(), Failure> {
     ))
 }
 
-/// Upper bounds of issue 6 for an LSTM with as many inputs as units: core, numeric, layout, and instructions per step of
-/// 16, 32, 64 and 128 units.
-const BOUNDS: [(&str, &str, &str, [u64; 4]); 5] = [
-    ("m0plus", "i8x16", "cortex-m0", [20_000, 62_000, 200_000, 720_000]),
-    ("m3", "i8x16", "portable", [12_000, 33_000, 105_000, 370_000]),
-    ("m4", "i8x16", "cortex-m4", [6_000, 15_500, 51_000, 180_000]),
-    ("m55", "i8x16", "cortex-m55", [3_800, 7_200, 17_000, 45_000]),
-    ("m4f", "f32", "portable", [9_500, 33_000, 125_000, 480_000]),
-];
-
 /// A readable table: a line for each layer on each core, a column for each size.
 fn table(figures: &[Figure]) -> String {
     let mut rows: BTreeMap<[&str; 4], Vec<&Figure>> = BTreeMap::new();
@@ -277,26 +267,7 @@ fn table(figures: &[Figure]) -> String {
         }
         text += "\n";
     }
-    text += "\nBounds: an LSTM of 16, 32, 64, 128 units; a GRU at most 0.8 of the LSTM\n";
-    for (core, numeric, layout, bounds) in BOUNDS {
-        let row = |cell: &'static str| rows.get(&[core, numeric, layout, cell]).map_or(&[][..], Vec::as_slice);
-        let found: Vec<u64> = row("lstm").iter().map(|figure| figure.instructions_per_step).collect();
-        let lstm =
-            found.iter().zip(bounds).map(|(found, bound)| verdict(&format!("{found} of {bound}"), *found <= bound));
-        text += &format!("{core:7} {numeric:6} lstm {}\n", lstm.collect::<Vec<_>>().join(", "));
-        for cell in ["gru", "gru_reset_after"] {
-            let gru = row(cell).iter().zip(&found).map(|(gru, &lstm)| {
-                let part = gru.instructions_per_step as f64 / lstm as f64;
-                verdict(&format!("{part:.3}"), part <= 0.8)
-            });
-            text += &format!("{core:7} {numeric:6} {cell} {}\n", gru.collect::<Vec<_>>().join(", "));
-        }
-    }
     text
-}
-
-fn verdict(what: &str, met: bool) -> String {
-    format!("{what} {}", if met { "met" } else { "NOT met" })
 }
 
 #[cfg(test)]

@@ -36,8 +36,9 @@ fn run(here: &Workplace, args: &[&str]) -> Tensor {
 
 fn near(given: &[f32], expected: &[f32]) {
     assert_eq!(given.len(), expected.len());
-    let off = given.iter().zip(expected).fold(0.0, |most: f32, (a, b)| most.max((a - b).abs()));
-    assert!(off <= 1e-5, "{off:e} off");
+    for (a, b) in given.iter().zip(expected) {
+        assert!((a - b).abs() <= 1e-5, "{a} is not {b}");
+    }
 }
 
 #[test]

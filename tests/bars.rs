@@ -1,0 +1,127 @@
+//! The bars that instructions and sizes must hold, over the records that `cargo xtask icount` and `size` compare with.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Core, numeric, layout, cell and units.
+type Key = (String, String, String, String, u64);
+
+/// Sizes of the recorded layers.
+const SIZES: [u64; 4] = [16, 32, 64, 128];
+
+/// Instructions of a step of an LSTM with as many inputs as units, at most: core, numeric, layout, and a bar for each size.
+const LSTM: [(&str, &str, &str, [u64; 4]); 5] = [
+    ("m0plus", "i8x16", "cortex-m0", [20_000, 62_000, 200_000, 720_000]),
+    ("m3", "i8x16", "portable", [12_000, 33_000, 105_000, 370_000]),
+    ("m4", "i8x16", "cortex-m4", [6_000, 15_500, 51_000, 180_000]),
+    ("m55", "i8x16", "cortex-m55", [3_800, 7_200, 17_000, 45_000]),
+    ("m4f", "f32", "portable", [9_500, 33_000, 125_000, 480_000]),
+];
+/// Instructions of a GRU, as a share of those of an LSTM.
+const GRU_OF_LSTM: f64 = 0.8;
+/// The same for a GRU of 16 units on a Cortex-M55, where the sums are too short for the rest of a step: docs/integers.md
+/// derives why 0.8 cannot be reached.
+const SHORT_GRU_ON_M55: f64 = 0.95;
+/// Instructions in `i4x16`, as a share of those in `i8x16`, on a Cortex-M4.
+const NIBBLES_OF_BYTES: f64 = 1.3;
+/// The same for GRUs of 16 units: each of their sums is 16 columns long, half a group, and has factors of its own.
+const NIBBLES_OF_SHORT_GRUS: f64 = 1.4;
+/// Instructions of an LSTM with weights of 16 bits, as a share of those with 8 bits: two planes.
+const WIDE_OF_NARROW: f64 = 2.5;
+/// Code and tables of the integer LSTM on a Cortex-M4 in bytes, with engine, states and ports.
+const INTEGER_LSTM_BYTES: u64 = 5 * 1024;
+
+fn record(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-examples/expected").join(name);
+    serde_json::from_slice(&fs::read(&path).unwrap()).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn instructions(record: &Value) -> BTreeMap<Key, u64> {
+    let text = |figure: &Value, name: &str| figure[name].as_str().expect("the field is text").to_owned();
+    let number = |figure: &Value, name: &str| figure[name].as_u64().expect("the field is a number");
+    let of = |figure: &Value| {
+        let [core, numeric, layout, cell] = ["core", "numeric", "layout", "cell"].map(|name| text(figure, name));
+        ((core, numeric, layout, cell, number(figure, "hidden")), number(figure, "instructions_per_step"))
+    };
+    record["figures"].as_array().expect("there are figures").iter().map(of).collect()
+}
+
+/// What is beyond its bar.
+fn beyond(all: &BTreeMap<Key, u64>) -> Vec<String> {
+    let of = |core: &str, numeric: &str, layout: &str, cell: &str, units: u64| -> u64 {
+        let key = (core.to_owned(), numeric.to_owned(), layout.to_owned(), cell.to_owned(), units);
+        *all.get(&key).unwrap_or_else(|| panic!("{key:?} is not recorded"))
+    };
+    let mut beyond = Vec::new();
+    let mut hold = |what: String, found: f64, bar: f64| {
+        if !(found <= bar) {
+            beyond.push(format!("{what}: {found} is more than {bar}"));
+        }
+    };
+    for (core, numeric, layout, bars) in LSTM {
+        for (units, bar) in SIZES.into_iter().zip(bars) {
+            let lstm = of(core, numeric, layout, "lstm", units) as f64;
+            hold(format!("LSTM of {units} on {core}"), lstm, bar as f64);
+            for cell in ["gru", "gru_reset_after"] {
+                let bar = if core == "m55" && units == 16 { SHORT_GRU_ON_M55 } else { GRU_OF_LSTM };
+                let part = of(core, numeric, layout, cell, units) as f64 / lstm;
+                hold(format!("{cell} of {units} beside an LSTM on {core}"), part, bar);
+            }
+        }
+    }
+    for units in SIZES {
+        for cell in ["lstm", "gru", "gru_reset_after"] {
+            let bar = if cell != "lstm" && units == 16 { NIBBLES_OF_SHORT_GRUS } else { NIBBLES_OF_BYTES };
+            let [nibbles, bytes] = ["i4x16", "i8x16"].map(|numeric| of("m4", numeric, "cortex-m4", cell, units) as f64);
+            hold(format!("{cell} of {units} in i4x16 on m4"), nibbles / bytes, bar);
+        }
+        for (core, layout) in [("m0plus", "cortex-m0"), ("m4", "cortex-m4"), ("m55", "cortex-m55")] {
+            let [wide, narrow] = ["lstm_16_bit", "lstm"].map(|cell| of(core, "i8x16", layout, cell, units) as f64);
+            hold(format!("LSTM of {units} with weights of 16 bits on {core}"), wide / narrow, WIDE_OF_NARROW);
+        }
+    }
+    beyond
+}
+
+#[test]
+fn recorded_instructions_hold_their_bars() {
+    let beyond = beyond(&instructions(&record("icount.json")));
+    assert!(beyond.is_empty(), "{}", beyond.join("\n"));
+}
+
+/// A record above its bar is found, whichever it is.
+#[test]
+fn a_record_above_its_bar_is_found() {
+    let recorded = instructions(&record("icount.json"));
+    for (core, numeric, layout, bars) in LSTM {
+        for (units, bar) in SIZES.into_iter().zip(bars) {
+            let key = (core.to_owned(), numeric.to_owned(), layout.to_owned(), "lstm".to_owned(), units);
+            let mut planted = recorded.clone();
+            planted.insert(key, bar + 1);
+            let found = beyond(&planted);
+            assert!(found.iter().any(|line| line.starts_with(&format!("LSTM of {units} on {core}: "))), "{found:?}");
+        }
+    }
+    for cell in ["gru", "lstm_16_bit"] {
+        let mut planted = recorded.clone();
+        let key = ("m4".to_owned(), "i8x16".to_owned(), "cortex-m4".to_owned(), cell.to_owned(), 64);
+        planted.entry(key).and_modify(|instructions| *instructions *= 3);
+        assert!(!beyond(&planted).is_empty(), "{cell}");
+    }
+}
+
+#[test]
+fn the_integer_lstm_holds_its_size() {
+    let sizes = record("size.json");
+    let bytes = |firmware: &str| {
+        let is_it = |size: &&Value| size["firmware"] == firmware && size["machine"] == "mps2-an386";
+        let size = sizes.as_array().expect("there are sizes").iter().find(is_it).expect("it was measured");
+        ["text_bytes", "rodata_bytes"].map(|part| size[part].as_u64().expect("bytes")).iter().sum::<u64>()
+    };
+    // Without the start-up code and the printing, which the program without a model has too.
+    let lstm = bytes("hello_integer") - bytes("bare");
+    assert!(lstm > 0 && lstm <= INTEGER_LSTM_BYTES, "{lstm}");
+}
