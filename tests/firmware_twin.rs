@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use tidegate::{Layout, Model, Numeric, Schedule, State, StepError};
 use tidegate_model::load::ImageBuffer;
+use tidegate_model::pack::pack;
 use tidegate_model::runner;
 
 use crate::spotter;
 use tidegate_tests::tolerance::worst;
 
+#[path = "../firmware-examples/build/hello.rs"]
+mod hello;
 #[path = "../firmware-examples/build/vad.rs"]
 mod vad;
 
@@ -139,6 +142,53 @@ fn firmware_and_host_print_the_same_bits() {
         );
         assert_eq!((clips, clip_words, all), (12, 144, 12 * decisions));
         assert!(decisions > 0);
+        assert_eq!(firmware, host, "{program}: the firmware on the left, the host on the right");
+    }
+}
+
+/// The inputs of `hello_step` and `hello_any`, and of `hello_integer`; `hello_gru` steps over the first two.
+const INPUTS: [[f32; 4]; 4] = [[1.0, 0.0, 0.0, -1.0], [0.0, 2.0, 0.5, 0.0], [0.25, 0.0, -4.0, 0.0], [0.0; 4]];
+const INTEGERS: [[i16; 4]; 4] = [[8192, 0, 0, -8192], [0, 16384, 4096, 0], [2048, 0, -32767, 0], [0; 4]];
+
+/// The lines that a small program prints for these outputs.
+fn steps(outputs: impl Iterator<Item = Vec<u32>>) -> String {
+    let step = |words: Vec<u32>| words.iter().fold("step".to_owned(), |line, word| format!("{line} {word:08x}")) + "\n";
+    outputs.map(step).collect()
+}
+
+/// The outputs of an integer image over `inputs`.
+fn integers(image: &[u8], inputs: &[[i16; 4]]) -> String {
+    let image = ImageBuffer::new(image);
+    let model = image.model().unwrap();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).unwrap();
+    steps(inputs.iter().map(|input| {
+        let mut output = vec![0; model.output_size()];
+        assert!(model.step_i16(&mut state, &mut scratch, input, &mut output).unwrap().has_output());
+        output.iter().map(|&value| i32::from(value).cast_unsigned()).collect()
+    }))
+}
+
+#[test]
+fn the_small_programs_print_what_the_host_computes() {
+    let image = ImageBuffer::new(&pack(&hello::hello(), Numeric::F32).unwrap());
+    let model = image.model().unwrap();
+    let (mut memory, mut scratch) = (vec![0; model.state_words()], vec![0; model.scratch_words()]);
+    let mut state = State::new(&model, &mut memory).unwrap();
+    let floats = steps(INPUTS.iter().map(|input| {
+        let mut output = vec![0.0; model.output_size()];
+        assert!(model.step_f32(&mut state, &mut scratch, input, &mut output).unwrap().has_output());
+        output.iter().map(|value| value.to_bits()).collect()
+    }));
+    let in_integers = |model| hello::in_integers(model, Layout::Portable).unwrap();
+    for (program, host) in [
+        ("hello_step", floats.clone()),
+        ("hello_any", floats),
+        ("hello_integer", integers(&in_integers(hello::hello()), &INTEGERS)),
+        ("hello_gru", integers(&in_integers(hello::hello_gru()), &INTEGERS[..2])),
+    ] {
+        let record = repository(&format!("firmware-examples/expected/{program}.run"));
+        let firmware = std::fs::read_to_string(&record).unwrap_or_else(|error| panic!("{}: {error}", record.display()));
         assert_eq!(firmware, host, "{program}: the firmware on the left, the host on the right");
     }
 }
