@@ -440,7 +440,6 @@ fn slopes_stay_within_the_lipschitz_constant_and_come_near_it() {
             let errors = 2.0 * (absolute + relative * from.abs().max(to.abs()));
             assert!((to - from).abs() <= lipschitz * STEP + errors, "{activation} from {x}: {from} to {to}");
             let slope = (to - from).abs() / STEP;
-            assert!(!slope.is_nan());
             if slope > steepest {
                 steepest = slope;
             }
