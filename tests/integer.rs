@@ -6,7 +6,7 @@ use std::path::Path;
 use tidegate::internals::{
     activation::Activation,
     cell::{CellKind, IntegerSpec},
-    curve::{BITS, Curve, SIGMOID_MAX_ERROR, TABLE_LEN, TANH_MAX_ERROR, sigmoid, tanh},
+    curve::{BITS, Curve, ODD_OCTAVES, OVER_OCTAVES, SIGMOID_MAX_ERROR, TABLE_LEN, TANH_MAX_ERROR, sigmoid, tanh},
     integer_norm::{Epsilon, FRACTION_BITS, Moments, ROOT_MAX_ERROR, inverse_root_of_mantissa},
 };
 use tidegate::{Layout, Model, Numeric, State, StepError};
@@ -63,7 +63,7 @@ fn a_table_over_octaves_keeps_its_relative_error() {
         .collect();
     let mut values = values;
     values[TABLE_LEN - 1] = 7;
-    let curve = Curve::Octaves { values: &values, is_odd: false };
+    let curve = Curve::Table { values: &values, shift: OVER_OCTAVES };
     let mut rng = Rng::new(6);
     let others = (0..1 << 20).map(|_| ((rng.bits() >> 33) as i32 & 0x3fff_ffff) >> rng.below(7));
     for x in (1..1 << 24).chain(others) {
@@ -73,7 +73,7 @@ fn a_table_over_octaves_keeps_its_relative_error() {
         assert!(got <= curve.apply(x + 1, 0), "{x} gives more than {}", x + 1);
     }
     assert!([0, -1, i32::MIN].iter().all(|&x| curve.apply(x, 0) == 7));
-    let odd = Curve::Octaves { values: &values, is_odd: true };
+    let odd = Curve::Table { values: &values, shift: ODD_OCTAVES };
     assert!([1, 77, 12_345_678, i32::MAX].iter().all(|&x| odd.apply(-x, 0) == -odd.apply(x, 0)));
     assert_eq!(odd.apply(i32::MIN, 0), -odd.apply(i32::MAX, 0));
 }

@@ -97,8 +97,12 @@ const HALF_STEPS: i32 = 256;
 pub const TABLE_LEN: usize = 2 * HALF_STEPS as usize + 1;
 /// Largest left shift of a table's step.
 pub const MAX_TABLE_SHIFT: i32 = 14;
-/// The shift that stands for a table over octaves.
-pub const OVER_OCTAVES: i32 = 15;
+/// The shift that stands for a table over octaves: 2^[`OCTAVE_BITS`] intervals in each octave of the sum, so that the relative
+/// precision is the same near zero as far from it. The first `OCTAVES << OCTAVE_BITS` values, and one more, are those of
+/// positive sums. The last is that of 0 and of all negative sums.
+pub const OVER_OCTAVES: u32 = 15;
+/// The same for an odd activation: f(-x) = -f(x).
+pub const ODD_OCTAVES: u32 = 16;
 
 /// Number of intervals of each octave of a table over octaves, as a power of two.
 pub const OCTAVE_BITS: u32 = 4;
@@ -116,21 +120,12 @@ pub enum Curve<'a> {
     Sigmoid,
     /// [`tanh`]
     Tanh,
-    /// Linear interpolation between tabulated values, constant beyond the table.
+    /// Linear interpolation between tabulated values, constant beyond the table; or [over octaves](OVER_OCTAVES).
     Table {
         /// `[TABLE_LEN]`
         values: &'a [i16],
-        /// A step of the table is 2^`shift` units of the sum.
+        /// A step of the table is 2^`shift` units of the sum. Or [`OVER_OCTAVES`] or [`ODD_OCTAVES`].
         shift: u32,
-    },
-    /// Linear interpolation between tabulated values, 2^[`OCTAVE_BITS`] intervals in each octave of the sum: the relative
-    /// precision is the same near zero as far from it.
-    Octaves {
-        /// `[TABLE_LEN]`: the first `OCTAVES << OCTAVE_BITS`, and one more, are those of positive sums. The last is that of
-        /// 0 and, if the activation is not odd, of all negative sums.
-        values: &'a [i16],
-        /// Whether f(-x) = -f(x).
-        is_odd: bool,
     },
 }
 
@@ -176,8 +171,6 @@ impl<'a> Curve<'a> {
                 tanh(x, bits)
             }
             Self::Table { values, shift } => table(values, x, shift),
-            Self::Octaves { values, is_odd: true } if x < 0 => -octaves(values, x.saturating_neg()),
-            Self::Octaves { values, .. } => octaves(values, x),
         }
     }
 }
@@ -194,7 +187,9 @@ fn finer(x: i32, bits: u32) -> (i32, u32) {
 
 /// Interpolates linearly in a table; constant beyond it.
 fn table(values: &[i16], x: i32, shift: u32) -> i32 {
-    let shift = shift & 15;
+    if shift >= OVER_OCTAVES {
+        return octaves(values, shift == ODD_OCTAVES, x);
+    }
     let end = HALF_STEPS << shift;
     // Between 0 and 512 steps.
     let from_start = x.clamp(-end, end - 1).wrapping_add(end);
@@ -207,24 +202,30 @@ fn table(values: &[i16], x: i32, shift: u32) -> i32 {
         _ => 0,
     }
 }
+
 /// Interpolates linearly in a table over octaves. The last interval of an octave ends where the next octave begins.
-fn octaves(values: &[i16], x: i32) -> i32 {
-    if x <= 0 {
+///
+/// A call, so that the loops of cells with other activations stay small.
+#[cold]
+#[inline(never)]
+fn octaves(values: &[i16], is_odd: bool, x: i32) -> i32 {
+    if x == 0 || (x < 0 && !is_odd) {
         return values.last().map_or(0, |&value| value.into());
     }
-    let x = x.unsigned_abs();
+    let (is_negative, x) = (x < 0, x.saturating_abs().unsigned_abs());
     let octave = x.ilog2();
     // The leading one is bit 31, the interval the 4 bits below it, and the part of the interval the next 15.
     let bits = x << (31 - octave) << 1;
     let (interval, part) = (bits >> (32 - OCTAVE_BITS), (bits << OCTAVE_BITS) >> 17);
     let index = octave << OCTAVE_BITS | interval;
-    match values.get(index as usize..) {
+    let value = match values.get(index as usize..) {
         Some(&[from, to, ..]) => {
             let (from, to) = (i32::from(from), i32::from(to));
             from + (((to - from).wrapping_mul(part.cast_signed()).wrapping_add(1 << 14)) >> 15)
         }
         _ => 0,
-    }
+    };
+    if is_negative { -value } else { value }
 }
 
 /// The activations of a cell's gates and candidate.

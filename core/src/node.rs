@@ -14,7 +14,7 @@ pub(crate) use run::run;
 use core::ops::Range;
 
 use crate::activation::Activation;
-use crate::curve::{Curve, OVER_OCTAVES, TABLE_LEN};
+use crate::curve::{Curve, ODD_OCTAVES, OVER_OCTAVES, TABLE_LEN};
 use crate::image::field::{activation, node as field, slot, unroll};
 use crate::image::read::{f32_at, slice, u16_at, u32_at};
 use crate::image::{ImageError, Layout, Numeric, SectionKind};
@@ -248,10 +248,8 @@ impl<'a> Node<'a> {
         if self.has(CURVE + index as u32) {
             let shift = self.number(shift).unsigned_abs();
             let values = self.whole(table).get(..TABLE_LEN).unwrap_or_default();
-            if shift == OVER_OCTAVES.unsigned_abs() {
-                return Curve::Octaves { values, is_odd: !matches!(self.activation(index), Activation::Sqrt) };
-            }
-            return Curve::Table { values, shift };
+            let is_odd = shift == OVER_OCTAVES && !matches!(self.activation(index), Activation::Sqrt);
+            return Curve::Table { values, shift: if is_odd { ODD_OCTAVES } else { shift } };
         }
         Curve::of(self.activation(index)).unwrap_or(Curve::Identity)
     }

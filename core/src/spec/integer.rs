@@ -174,6 +174,6 @@ impl NumberSpec {
 
     /// The width of the steps of a tabulated activation.
     pub const fn table_shift(name: &'static str) -> Self {
-        Self::up_to(name, OVER_OCTAVES)
+        Self::up_to(name, OVER_OCTAVES as i32)
     }
 }

@@ -35,7 +35,10 @@ impl Quantizer<'_> {
             let bits = if self.is_shown(index) { self.shown_bits() } else { bits };
             let shift = self.reach(index) + bits - HALF_TABLE_BITS;
             let is_over_octaves = Curve::needs_octaves(activation(self.node, index));
-            self.set(&table_shift(table), if is_over_octaves { OVER_OCTAVES } else { shift.min(MAX_TABLE_SHIFT) });
+            self.set(
+                &table_shift(table),
+                if is_over_octaves { OVER_OCTAVES as i32 } else { shift.min(MAX_TABLE_SHIFT) },
+            );
         }
     }
 
@@ -135,7 +138,7 @@ impl Quantizer<'_> {
     pub(super) fn set_activation(&mut self) {
         if Curve::needs_octaves(activation(self.node, 0)) {
             // The argument is the input with more bits, whatever its unit.
-            self.set("table_shift", OVER_OCTAVES);
+            self.set("table_shift", OVER_OCTAVES as i32);
             return self.set("multiplier", multiplier(1.0));
         }
         let reach = (self.input * f64::from(MAX)).log2().ceil() as i32;
