@@ -1,11 +1,15 @@
 //! Integer networks of every layer that moves or merges values: bit-identical to the twin in every layout, and as near
 //! to f32 as 16-bit values allow.
 
-use tidegate::{Layout, Model, Numeric, State};
+use tidegate::internals::cell::CellKind;
+use tidegate::internals::curve::{OVER_OCTAVES, TABLE_LEN};
+use tidegate::{Layout, Model, Numeric, SectionKind, State};
 use tidegate_model::canonical::{Canonical, Node};
 use tidegate_model::load::ImageBuffer;
 use tidegate_model::pack::pack_with;
 use tidegate_model::quantize::Ranges;
+use tidegate_tests::fields::{payload_of, put32, slot_of, tensor_of, u32_at};
+use tidegate_tests::images::AlignedBytes;
 use tidegate_tests::network::{activated, drawn, node, reading, unrolled, with};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::twin::Twin;
@@ -152,6 +156,29 @@ fn tables_over_octaves_match_their_twins() {
         let ranges = Ranges::measure(&model, [[seen.as_slice()].as_slice()]).unwrap();
         hold_with(what, &mut rng, &model, &ranges, 30.0, &seen);
     }
+}
+
+/// An image with a table of even steps of `sqrt`, as packers wrote it before tables over octaves, runs as it did.
+#[test]
+fn a_table_of_even_steps_is_read_as_one() {
+    let model = drawn(&mut Rng::new(1), vec![activated(cell("activation", "n", "in", 1, 1), "sqrt")], DRAW);
+    let ranges = Ranges::measure(&model, [[[4.0].as_slice()].as_slice()]).unwrap();
+    let mut bytes = pack_with(&model, Numeric::I8x16, &ranges, Layout::Portable).unwrap();
+    let numbers = CellKind::Activation.integer_spec().unwrap().numbers;
+    let shift = numbers.iter().position(|number| number.name == "table_shift").unwrap();
+    // The numbers come before the slots.
+    let at = slot_of(&bytes, 0) - 4 * (numbers.len() - shift);
+    assert_eq!(u32_at(&bytes, at), OVER_OCTAVES);
+    put32(&mut bytes, at, 14);
+    // 0 below zero, then 100 a step.
+    let table = payload_of(&bytes, SectionKind::Weights) + u32_at(&bytes, tensor_of(&bytes, 0, 0)) as usize;
+    for (step, value) in bytes[table..].chunks_exact_mut(2).take(TABLE_LEN).enumerate() {
+        value.copy_from_slice(&((step as i16 - 256).max(0) * 100).to_le_bytes());
+    }
+    let image = AlignedBytes::new(&bytes);
+    let model = Model::parse_structure(image.image()).unwrap();
+    // The argument is the input with 8 fraction bits more, and a step of the table 2^14.
+    assert_eq!(run(&model, &[64, 6400, -6400]), [100, 10_000, 0]);
 }
 
 #[test]

@@ -200,9 +200,7 @@ impl Score {
             self.short.push((short, format!("{got:.1} dB, rounded rows {measure:.1} dB, {name}")));
         }
     }
-}
 
-impl Score {
     /// 95 % of the networks hold the rule, none is far below it, and at most 1 % are refused.
     fn hold(mut self) {
         self.short.sort_by(|a, b| b.0.total_cmp(&a.0));

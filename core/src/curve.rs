@@ -141,11 +141,6 @@ impl<'a> Curve<'a> {
         }
     }
 
-    /// Whether an activation needs a table over octaves, because it is steep near zero or changes far from it.
-    pub const fn needs_octaves(activation: Activation) -> bool {
-        matches!(activation, Activation::Sqrt | Activation::Softsign)
-    }
-
     /// Whether the output has the unit of the input.
     pub const fn keeps_unit(self) -> bool {
         matches!(self, Self::Identity | Self::Relu)

@@ -12,7 +12,7 @@ converter makes from Keras LSTMs and convolutions, with weights, inputs and cali
 other networks and runs each through `tidegate run`: integers must be bit-identical, and floats within 1e-5, relative to
 the largest value if that exceeds 1.
 
-The interpreter runs the reference kernels (`BUILTIN_REF`), without delegates. Since LiteRT 1.4, `FULLY_CONNECTED` rounds
+The interpreter runs the reference kernels (`BUILTIN_REF`), without delegates. Since LiteRT 1.3, `FULLY_CONNECTED` rounds
 once; before, it rounded twice. `integer_dense` has enough values to tell.
 """
 

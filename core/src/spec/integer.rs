@@ -172,7 +172,7 @@ impl NumberSpec {
         Self::up_to(name, 1)
     }
 
-    /// The width of the steps of a tabulated activation.
+    /// The width of the steps of a tabulated activation as a power of two, or [`OVER_OCTAVES`].
     pub const fn table_shift(name: &'static str) -> Self {
         Self::up_to(name, OVER_OCTAVES as i32)
     }

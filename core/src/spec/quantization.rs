@@ -46,6 +46,7 @@ impl Quantization {
         output: &[(0, OutputScale::Activation(0))],
         activations: &[Role::Output],
         summed: Some(0),
+        wide_sums: Some(0),
         ..Self::MOVE
     };
 

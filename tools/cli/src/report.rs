@@ -3,7 +3,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tidegate::Model;
-use tidegate_model::quantize::{Report, Row};
+use tidegate_model::quantize::{LEAST_SNR_DB, Report, Row};
 
 /// Signal-to-noise ratio of a full bar, in dB.
 const FULL_BAR: f64 = 90.0;
@@ -48,7 +48,7 @@ pub fn page(report: &Report<'_>, image: &Model<'_>, bytes: usize) -> String {
                     dt { "calibration" } dd { (report.source) ", " (report.comparison.steps) " steps" }
                 }
                 pre { (report.verdict()) }
-                @for warning in report.warnings() { pre.warning { "warning: " (warning) } }
+                @if !report.warnings().is_empty() { pre.warning { "`pack` warns of this image; with --strict it fails." } }
                 h2 { "Integers against f32" }
                 table {
                     tr {
@@ -74,13 +74,12 @@ pub fn page(report: &Report<'_>, image: &Model<'_>, bytes: usize) -> String {
 }
 
 fn table_row(report: &Report<'_>, row: &Row) -> Markup {
-    let ratio = row.ratio.strip_suffix(" dB").and_then(|ratio| ratio.parse::<f64>().ok());
-    let is_poor = ratio.is_some_and(|ratio| ratio < 30.0);
+    let is_poor = row.snr_db.is_some_and(|ratio| ratio < LEAST_SNR_DB);
     html! {
         tr {
             td { (row.kind) } td { (row.name) } td.number { (row.ratio) }
             td {
-                @if let Some(ratio) = ratio {
+                @if let Some(ratio) = row.snr_db {
                     div.track.poor[is_poor] { div style=(format!("width:{:.0}%", (ratio / FULL_BAR * 100.0).clamp(0.0, 100.0))) {} }
                 }
             }
@@ -94,12 +93,16 @@ fn table_row(report: &Report<'_>, row: &Row) -> Markup {
 /// The magnitudes of a value by octaves, from one that is lost below a step to one beyond the range.
 fn histogram(report: &Report<'_>, row: &Row) -> Markup {
     let octaves = report.seen.octaves(&row.name);
-    let range = f64::from(row.range);
+    let range = f64::from(report.ranges.of(&row.name));
     if octaves.is_empty() || !(range > 0.0) {
         return html! {};
     }
     // The end of the octave that holds the range.
     let end = range.log2().floor() as i32 + 1;
+    let is_on_grid = |octave: i32| {
+        let [from, to] = [octave - 1, octave].map(|octave| f64::from(end + octave).exp2());
+        to > range / f64::from(1 << BITS) && from <= range
+    };
     let count = |octave: i32| -> u64 {
         let at = end + octave;
         // The lowest and the highest bar hold everything beyond.
@@ -118,8 +121,8 @@ fn histogram(report: &Report<'_>, row: &Row) -> Markup {
                 @let size = (*count as f64 / most).sqrt() * f64::from(height - 1) + 1.0;
                 rect x=(place * width) y=(format!("{:.1}", f64::from(height) - size)) width=(width - 1)
                     height=(format!("{size:.1}"))
-                    fill=(if (1 - BITS..=0).contains(octave) { COLORS[0] } else { COLORS[1] }) {
-                    title { "up to 2^" (end + octave) ": " (count) }
+                    fill=(if is_on_grid(*octave) { COLORS[0] } else { COLORS[1] }) {
+                    title { "2^" (end + octave - 1) " to 2^" (end + octave) ": " (count) }
                 }
             }
         }
@@ -139,16 +142,23 @@ fn flash(image: &Model<'_>, bytes: usize) -> Vec<(String, usize)> {
     parts
 }
 
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
 /// A bar with a part for each use of a memory.
 fn memory(name: &str, parts: &[(String, usize)]) -> Markup {
     let all: usize = parts.iter().map(|(_, bytes)| bytes).sum();
     html! {
-        p { (name) ": " (all) " bytes" }
+        p { (name) ": " (grouped(all)) " bytes" }
         div.map {
             @for ((part, bytes), color) in parts.iter().zip(COLORS.iter().cycle()) {
                 @let share = 100.0 * *bytes as f64 / all.max(1) as f64;
                 div style=(format!("width:{share:.2}%;background:{color}")) title=(format!("{part}: {bytes} bytes")) {
-                    (part) " " (bytes)
+                    (part) " " (grouped(*bytes))
                 }
             }
         }

@@ -44,7 +44,7 @@ impl Difference {
 
     /// Signal-to-noise ratio; infinite if all values are equal.
     pub fn snr_db(&self) -> f64 {
-        10.0 * (self.signal / self.noise).log10()
+        if self.noise == 0.0 { f64::INFINITY } else { 10.0 * (self.signal / self.noise).log10() }
     }
 
     /// Share of saturated elements, 0 to 1.

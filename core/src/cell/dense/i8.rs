@@ -4,7 +4,7 @@
 //! y = clip((start + W x) · factor · 2^(shift - 31))        start, factor and shift of each row
 //! ```
 //!
-//! The product is rounded once, as LiteRT does since version 1.4. Earlier interpreters rounded twice.
+//! The product is rounded once, as LiteRT does since version 1.3. Earlier interpreters rounded twice.
 //!
 //! The limits of the clip are those of 8 bits or those of the activation: for ReLU the least value is 0.
 

@@ -1,4 +1,4 @@
-//! Calibration of an integer image: input data or noise, the ranges from it, and the accuracy of the image.
+//! Calibration of an integer image: input data or what stands in for them, the ranges from it, and the accuracy of the image.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,11 +15,12 @@ use tidegate_model::quantize::{RangeRules, Seen};
 use tidegate_model::runner::{classify, features};
 use tidegate_model::score::{Event, Piece, StreamScore, best, score};
 use tidegate_tools::plot::TruthSpan;
+use tidegate_tools::report::grouped;
 
 use super::calibrate::Calibration;
 use super::listen::run_stream;
 use super::sound::{front_end_of, joined, labels_of};
-use super::{Failure, Outcome, grouped, layers};
+use super::{Failure, Outcome, layers};
 
 /// Shows import, pack, verify, listen and firmware with a shipped model and sounds
 ///

@@ -11,10 +11,11 @@ use tidegate_model::c_header;
 use tidegate_model::canonical;
 use tidegate_model::data::one_line;
 use tidegate_model::output::{Pending, prepare};
+use tidegate_tools::report::grouped;
 
 use super::args::ModelArgs;
 use super::sound::schedule_text;
-use super::{Outcome, check_outputs, grouped};
+use super::{Outcome, check_outputs};
 
 /// Shows layers, flash, RAM, multiply-accumulates, labels and front end of a model
 #[derive(clap::Args)]

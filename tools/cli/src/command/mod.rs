@@ -114,10 +114,3 @@ fn layers(model: &Canonical) -> String {
 fn row_text(row: &[f32]) -> String {
     row.iter().map(|value| format!("{value:9.6}")).collect::<Vec<_>>().join(" ")
 }
-
-/// 1234567 as `1,234,567`.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
-    groups.join(",")
-}

@@ -9,12 +9,12 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
-use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, is_poor, weakest, wide_layers};
-use tidegate_tools::report::page;
+use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, is_poor, weakest, weight_bits, wide_layers};
+use tidegate_tools::report::{grouped, page};
 
 use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
-use super::{Failure, Outcome, check_outputs, grouped, print_notes};
+use super::{Failure, Outcome, check_outputs, print_notes};
 
 /// Packs a model into a flash image
 ///
@@ -36,7 +36,8 @@ pub struct Args {
     /// Number format of weights, activations and states [default: i8x16, or i8 for an integer model]
     #[arg(long, value_parser = numeric())]
     numeric: Option<Numeric>,
-    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file. `noise`: values from -1 to 1
+    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file. `noise`: values from -1 to 1,
+    /// for features
     /// [default: sounds that tidegate carries, for a model with a front end]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
@@ -48,10 +49,10 @@ pub struct Args {
     /// Bits of the weights of a layer: 8 or 16 in i8x16, 4 or 8 in i4x16; repeatable
     #[arg(long, value_name = "LAYER=BITS", value_parser = parse_keep)]
     keep: Vec<(String, u8)>,
-    /// Signal-to-noise ratio at the output, such as 35dB: layers get weights of twice the bits until it is reached
+    /// Signal-to-noise ratio at the output, such as 35dB: layers get weights with twice as many bits until it is reached
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     at_least: Option<f64>,
-    /// Size of the image, such as 100KiB: layers get weights of twice the bits while the image fits
+    /// Size of the image, such as 100KiB: layers get weights with twice as many bits while the image fits
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     budget: Option<usize>,
     /// Labeled index to compare the accuracy of integers and f32 on
@@ -158,7 +159,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     files.into_iter().try_for_each(Pending::keep)?;
     if let (Some(report), None) = (&report, &args.calibrate) {
-        eprintln!("note: calibrated on {}: with --calibrate, on input of your own", report.source);
+        eprintln!("note: calibrated on {}; use --calibrate to give your own input", report.source);
     }
     print_notes(&loaded, out)?;
     if let Some(report) = report {
@@ -170,16 +171,18 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 impl Args {
-    /// The goal for the image; each layer of `--keep` must be able to have weights of twice the bits.
+    /// The goal for the image; each layer of `--keep` must be able to have weights with twice as many bits.
     fn goal(&self, model: &Canonical, numeric: Numeric) -> Result<Goal, Failure> {
-        let usual = if numeric == Numeric::I4x16 { 4 } else { 8 };
+        let usual = weight_bits(numeric);
         let layers: Vec<&str> = wide_layers(model).collect();
         for (layer, bits) in &self.keep {
             if !layers.contains(&layer.as_str()) {
-                let layers = layers.join(", ");
-                return Err(Failure::new(format!(
-                    "--keep: {layer:?} cannot have weights of other bits; these can: {layers}"
-                )));
+                let others = if layers.is_empty() {
+                    "no layer can".to_owned()
+                } else {
+                    format!("these can: {}", layers.join(", "))
+                };
+                return Err(Failure::new(format!("--keep: {layer:?} cannot have weights of another width; {others}")));
             }
             if *bits != usual && *bits != 2 * usual {
                 let name = numeric.name();
@@ -201,6 +204,10 @@ const NOISE: &str = "noise";
 const WITHOUT_DATA: &str = "nothing says which values its input has, and integers need their range: give real input with \
     --calibrate, or --calibrate noise for values from -1 to 1";
 
+/// Why noise is not given to a model for which there is something better.
+const NOT_NOISE: &str = "--calibrate noise is for features whose values nothing shows: leave it out, and the model is \
+    calibrated on sounds or indices that tidegate has";
+
 /// A report in every form.
 struct ReportTexts {
     source: String,
@@ -220,6 +227,7 @@ fn integers(
     let goal = args.goal(model, numeric)?;
     let calibration = match &args.calibrate {
         Some(data) if data.as_os_str() != NOISE => Calibration::read(data, model, &args.model)?,
+        Some(_) if StandIn::of(model) != StandIn::Noise => return Err(Failure::of(&args.model, NOT_NOISE)),
         None if StandIn::of(model) == StandIn::Noise => {
             // If the model has no integer form at all, data would not help.
             load::packed_with(&args.model, model, numeric, &Ranges::default(), layout)?;
@@ -236,16 +244,15 @@ fn integers(
     let comparison = calibration.compare(&integer, &reference, &args.model)?;
     let (ratio, bytes) = (comparison.output.snr_db(), image.bytes().len());
     if let Some(most) = goal.budget.filter(|most| bytes > *most) {
-        let reason = format!(
-            "the image takes {} bytes, more than the {} of --budget: raise it, or try --numeric i4x16",
-            grouped(bytes),
-            grouped(most)
-        );
+        let other = if numeric == Numeric::I4x16 { "" } else { ", or try --numeric i4x16" };
+        let (bytes, most) = (grouped(bytes), grouped(most));
+        let reason = format!("the image takes {bytes} bytes, more than the {most} of --budget: raise it{other}");
         return Err(Failure::of(&args.model, reason));
     }
     if let Some(wanted) = goal.at_least.filter(|wanted| ratio.is_nan() || ratio < *wanted) {
+        let other = if numeric == Numeric::I4x16 { "i8x16" } else { "f16" };
         let reason = format!(
-            "the output reaches {ratio:.1} dB, less than the {wanted} dB of --at-least: ask for less, or try --numeric f16"
+            "the output reaches {ratio:.1} dB, less than the {wanted} dB of --at-least: ask for less, or try --numeric {other}"
         );
         return Err(Failure::of(&args.model, reason));
     }
@@ -274,7 +281,7 @@ fn integers(
     Ok((image, ReportTexts { source: calibration.what.clone(), text, html, warnings, json }))
 }
 
-/// For a poor image, the decibels that the output gains if the weakest layer has weights of twice the bits; `None` if it
+/// For a poor image, the decibels that the output gains if the weakest layer has weights with twice as many bits; `None` if it
 /// cannot have them.
 fn wider_gains(
     args: &Args,
@@ -291,7 +298,8 @@ fn wider_gains(
     }
     let mut wider = ranges.clone();
     wider.add_wide([name.to_owned()]);
-    let image = load::packed_with(&args.model, model, numeric, &wider, Layout::Portable)?;
+    // A diagnosis that fails is no reason to give no image.
+    let Ok(image) = load::packed_with(&args.model, model, numeric, &wider, Layout::Portable) else { return Ok(None) };
     let float = load::packed(&args.model, model, Numeric::F32)?;
     let wide = calibration.compare(&image.model()?, &float.model()?, &args.model)?;
     Ok(Some(wide.output.snr_db() - comparison.output.snr_db()))

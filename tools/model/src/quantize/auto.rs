@@ -46,7 +46,7 @@ pub fn range(name: &str, most: f32, elements: &Elements, model: &Canonical) -> f
     let by_readers = (!readers.is_empty()).then_some(SHARE * weights / squares);
     let by_output = is_output.then(|| SHARE_OF_OUTPUT * mean_square(&elements.distributions));
     let Some(limit) = by_readers.into_iter().chain(by_output).reduce(f64::min) else { return most };
-    let mut range = most * MOST_MARGIN;
+    let mut range = (most * MOST_MARGIN).min(f32::MAX);
     while range > most && squared_rounding(range) > limit {
         range /= 2.0;
     }

@@ -8,7 +8,7 @@ use tidegate::{Layout, Numeric};
 
 use super::auto::{is_fixed, is_steep};
 use super::lstm::UNIT_MARGIN;
-use super::terms::quantization;
+use super::terms::may_have_fine_sums;
 use super::{RangeRule, RangeRules, Ranges, RangesError};
 use crate::backend::Engine;
 use crate::buffer::ImageBuffer;
@@ -44,13 +44,13 @@ const NARROWER: std::ops::RangeInclusive<i32> = 1..=5;
 /// Goal for the quality and the size of an image.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
-    /// Layers whose weights have twice the bits of the numeric's.
+    /// Layers whose weights have twice as many bits as the numeric's.
     pub wide: BTreeSet<String>,
     /// Layers whose weights have the numeric's bits.
     pub narrow: BTreeSet<String>,
-    /// Decibels at the output. Layers get weights of twice the bits until it is reached.
+    /// Decibels at the output. Layers get weights with twice as many bits until it is reached.
     pub at_least: Option<f64>,
-    /// Bytes of the image. Layers get weights of twice the bits, those that gain most first, while they fit.
+    /// Bytes of the image. Layers get weights with twice as many bits, those that gain most first, while they fit.
     pub budget: Option<usize>,
 }
 
@@ -131,7 +131,7 @@ fn outputs(image: &[u8], sequences: &[Vec<&[f32]>]) -> Result<Vec<Vec<Vec<f32>>>
 }
 
 /// Improves ranges by what calibration data show: rounding of weights, scales of the cell state for each unit, margins for
-/// values outside the calibration, narrower ranges of inputs, and weights of twice the bits where the goal asks for them. Values
+/// values outside the calibration, narrower ranges of inputs, and weights with twice as many bits where the goal asks for them. Values
 /// with a rule other than [`RangeRule::Auto`] keep their range. `tried` is called after each trial.
 ///
 /// # Errors
@@ -254,7 +254,7 @@ impl Search<'_> {
     /// Gives more fraction bits to sums that stay small.
     fn fine_sums(&mut self) {
         for node in &self.trials.model.architecture.nodes {
-            if self.best.snr_db < ENOUGH_DB && quantization(node).is_some_and(|rules| rules.wide_sums.is_some()) {
+            if self.best.snr_db < ENOUGH_DB && may_have_fine_sums(node) {
                 let mut changed = self.ranges.clone();
                 changed.add_fine_sums([node.name.clone()]);
                 self.attempt(changed, self.best.snr_db + LEAST_GAIN);
@@ -275,7 +275,7 @@ impl Search<'_> {
         }
     }
 
-    /// Gives weights of twice the bits to the layers that gain most for each byte, until the goal is reached.
+    /// Gives weights with twice as many bits to the layers that gain most for each byte, until the goal is reached.
     fn wider_weights(&mut self) {
         let Goal { wide: _, narrow, at_least, budget } = self.goal;
         if at_least.is_none() && budget.is_none() {
@@ -324,7 +324,7 @@ fn peak(ranges: &Ranges, name: &str) -> f32 {
     peaks.fold(0.0_f32, |most, peak| most.max(*peak))
 }
 
-/// The names of the layers that can have weights of twice the bits.
+/// The names of the layers that can have weights with twice as many bits.
 pub fn wide_layers(model: &Canonical) -> impl Iterator<Item = &str> {
     model.architecture.nodes.iter().filter(|node| takes(node, WIDE)).map(|node| node.name.as_str())
 }

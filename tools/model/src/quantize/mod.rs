@@ -31,7 +31,7 @@ pub use choose::{Goal, choose, wide_layers};
 pub use kept::{Kept, KeptWeight};
 pub use node::QuantizedNode;
 pub use ranges::{Elements, Ranges};
-pub use report::{Decisions, Report, Row, Weakest, is_poor, weakest};
+pub use report::{Decisions, LEAST_SNR_DB, Report, Row, Weakest, is_poor, weakest, weight_bits};
 pub use scales::Scales;
 pub use seen::{RangeRule, RangeRules, RangesError, Seen};
 pub use stand_in::StandIn;

@@ -18,7 +18,7 @@ use tidegate::{Layout, Numeric};
 
 use super::candidate::{self, weighed_bits};
 use super::lstm::{LstmBits, UNIT_MARGIN, candidate_reach, epsilon, sum_bits};
-use super::terms::{Q15, activation, fraction_bits, has, most, param, quantization};
+use super::terms::{Q15, activation, fraction_bits, has, may_have_fine_sums, most, param, quantization};
 use super::{QuantizeError, Ranges, Scales};
 use crate::canonical::{Canonical, Node, image_rows};
 
@@ -207,12 +207,10 @@ impl Quantizer<'_> {
     fn set_numbers(&mut self, coarser: i32) {
         // Normalized values are more precise than a sum over 8-bit weights, and stay small.
         let normalized = ["gate_norm", "joint_norm", "output_norm"].iter().any(|norm| has(self.node, norm));
-        let may_be_fine = self.rules.wide_sums.is_some_and(|known| self.node.option_bits(self.spec) & !known == 0);
-        let most = if normalized || (may_be_fine && self.ranges.has_fine_sums(&self.node.name)) {
-            *BITS.end()
-        } else {
-            PREACT_BITS as i32
-        };
+        // A table over octaves is for small arguments too.
+        let wants_fine = self.ranges.has_fine_sums(&self.node.name) || self.has_octaves();
+        let most =
+            if normalized || (may_have_fine_sums(self.node) && wants_fine) { *BITS.end() } else { PREACT_BITS as i32 };
         let bits = self.table_bits(most - coarser).max(LEAST_BITS);
         for index in 0..self.integer.numbers.len() {
             self.numbers[index] = self.integer.numbers[index].least;

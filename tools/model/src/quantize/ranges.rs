@@ -68,7 +68,7 @@ impl Ranges {
         self.ranges.insert(name.to_owned(), range);
     }
 
-    /// Gives weights of twice the bits to the nodes of these names.
+    /// Gives weights with twice as many bits to the nodes of these names.
     pub fn add_wide(&mut self, nodes: impl IntoIterator<Item = String>) {
         self.wide.extend(nodes);
     }
@@ -103,7 +103,7 @@ impl Ranges {
         self.unit_scales.contains(node)
     }
 
-    /// Whether a node has weights of twice the bits.
+    /// Whether a node has weights with twice as many bits.
     pub fn is_wide(&self, node: &str) -> bool {
         self.wide.contains(node)
     }

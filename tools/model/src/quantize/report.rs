@@ -8,14 +8,21 @@ use super::{RangeRules, Ranges, Seen};
 use crate::canonical::Canonical;
 use crate::compare::{Comparison, Difference};
 
-/// Signal-to-noise ratio at the output below which a report warns.
-const LEAST_SNR_DB: f64 = 30.0;
+/// Signal-to-noise ratio below which a report warns of an output.
+pub const LEAST_SNR_DB: f64 = 30.0;
+/// Signal-to-noise ratio at the output with which few decisions change.
+const WANTED_SNR_DB: f64 = 40.0;
 /// Share of changed decisions above which a report warns.
 const MOST_CHANGED: f64 = 0.01;
 /// Share of saturated values above which saturation counts as the cause of an error.
 const MOST_SATURATED: f64 = 0.001;
-/// Decibels that weights of 16 bits must gain for those of 8 bits to be the cause of an error.
+/// Decibels that weights with twice as many bits must gain for the weights to be the cause of an error.
 const LEAST_GAIN: f64 = 3.0;
+
+/// Number of bits of the weights of an integer numeric.
+pub fn weight_bits(numeric: Numeric) -> u8 {
+    if numeric == Numeric::I4x16 { 4 } else { 8 }
+}
 
 /// Whether an output is farther from that of `f32` than a good image's.
 pub fn is_poor(output: &Difference) -> bool {
@@ -31,10 +38,12 @@ pub struct Row {
     pub name: String,
     /// Signal-to-noise ratio against `f32`.
     pub ratio: String,
+    /// The same in dB; `None` if it is not finite.
+    pub snr_db: Option<f64>,
     /// Greatest absolute error.
     pub worst: String,
-    /// Range of the integers.
-    pub range: f32,
+    /// Range that the rule has given the value. The integers of a bounded output reach to 1.
+    pub range: String,
     /// The rule that gave the range.
     pub rule: String,
     /// Share of values at an end of the range or, for a candidate, beyond it in `f32`.
@@ -77,7 +86,7 @@ pub struct Report<'a> {
     pub comparison: &'a Comparison,
     /// Decisions on a labeled index.
     pub decisions: Option<&'a Decisions>,
-    /// Decibels that the output gains if the [weakest](weakest) layer has weights of twice the bits; `None` if this was not
+    /// Decibels that the output gains if the [weakest](weakest) layer has weights with twice as many bits; `None` if this was not
     /// tried.
     pub wider_gains: Option<f64>,
 }
@@ -98,15 +107,19 @@ pub fn weakest<'a>(comparison: &'a Comparison, model: &Canonical) -> Option<Weak
         let of_layer = format!("{layer}.");
         model.tensors.keys().any(|name| name.starts_with(&of_layer))
     };
+    let Comparison { inputs, layers, .. } = comparison;
     let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
-    let inputs = comparison.inputs.iter().map(|value| (noise(value), Weakest { kind: "input", value }));
-    let mut before = comparison.inputs.iter().map(noise).fold(0.0, f64::max);
-    let layers = comparison.layers.iter().map(|value| {
-        let added = if has_weights(&value.name) { noise(value) - before } else { 0.0 };
-        before = noise(value);
-        (added, Weakest { kind: "layer", value })
-    });
-    let all = inputs.chain(layers).filter(|(added, _)| *added > 0.0);
+    // What a layer reads, through layers that the comparison does not know.
+    let before = |layer: &str| {
+        let nodes = &model.architecture.nodes;
+        let read = nodes.iter().filter(|node| node.name == layer).flat_map(|node| &node.inputs);
+        let known = read.filter_map(|name| inputs.iter().chain(layers).find(|value| value.name == *name));
+        known.map(noise).fold(0.0, f64::max)
+    };
+    let of_inputs = inputs.iter().map(|value| (noise(value), Weakest { kind: "input", value }));
+    let of_layers = layers.iter().filter(|value| has_weights(&value.name));
+    let of_layers = of_layers.map(|value| (noise(value) - before(&value.name), Weakest { kind: "layer", value }));
+    let all = of_inputs.chain(of_layers).filter(|(added, _)| *added > 0.0);
     all.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, weakest)| weakest)
 }
 
@@ -126,10 +139,10 @@ impl Report<'_> {
             "{:<9}  {:<width$}  {:>9}  {:>11}  {:>12}  {:<16}  {:>10}\n",
             "kind", "name", "SNR", "worst error", "range", "rule", "saturated"
         );
-        for Row { kind, name, ratio, worst, range, rule, saturated } in rows {
+        for Row { kind, name, ratio, worst, range, rule, saturated, .. } in rows {
             let saturated = format!("{:.4} %", 100.0 * saturated);
             text += &format!(
-                "{kind:<9}  {name:<width$}  {ratio:>9}  {worst:>11}  {range:>12.4}  {rule:<16}  {saturated:>10}\n"
+                "{kind:<9}  {name:<width$}  {ratio:>9}  {worst:>11}  {range:>12}  {rule:<16}  {saturated:>10}\n"
             );
         }
         text += "\n";
@@ -140,11 +153,12 @@ impl Report<'_> {
     /// The rows of the table: inputs, layers, cell states, and candidates that are not visible in any value.
     pub fn rows(&self) -> Vec<Row> {
         let Comparison { inputs, layers, states, .. } = self.comparison;
-        let (range, rule) = (|name: &str| self.ranges.of(name), |name: &str| self.rules.of(name).to_string());
+        let (range, rule) = (|name: &str| self.shown_range(name), |name: &str| self.rules.of(name).to_string());
         let row = |kind, value: &Difference| Row {
             kind,
             name: value.name.clone(),
             ratio: value.ratio(),
+            snr_db: Some(value.snr_db()).filter(|ratio| ratio.is_finite()),
             worst: format!("{:.2e}", value.max_abs_error),
             range: range(&value.name),
             rule: rule(&value.name),
@@ -153,18 +167,11 @@ impl Report<'_> {
         let values = [("input", inputs), ("layer", layers), ("state", states)];
         let rows = values.into_iter().flat_map(|(kind, values)| values.iter().map(move |value| row(kind, value)));
         let candidates = self.seen.candidates().map(|name| {
-            let (values, beyond) = self.seen.beyond(name, range(name));
+            let (values, beyond) = self.seen.beyond(name, self.ranges.of(name));
             let saturated = beyond as f64 / values.max(1) as f64;
             let (ratio, worst) = ("-".to_owned(), "-".to_owned());
-            Row {
-                kind: "candidate",
-                name: name.to_owned(),
-                ratio,
-                worst,
-                range: range(name),
-                rule: rule(name),
-                saturated,
-            }
+            let (name, range, rule) = (name.to_owned(), range(name), rule(name));
+            Row { kind: "candidate", name, ratio, snr_db: None, worst, range, rule, saturated }
         });
         rows.chain(candidates).collect()
     }
@@ -172,7 +179,8 @@ impl Report<'_> {
     /// The decisions, if there are any, and the ratio at the output with what costs most of it: a line each.
     pub fn verdict(&self) -> String {
         let decisions = self.decisions.map(Decisions::text).unwrap_or_default();
-        let why = self.weakest().map_or_else(String::new, |why| format!("; {why}"));
+        let differs = self.comparison.output.noise > 0.0;
+        let why = self.weakest().filter(|_| differs).map_or_else(String::new, |why| format!("; {why}"));
         format!("{decisions}output {}{why}\n", self.comparison.output.ratio())
     }
 
@@ -197,21 +205,34 @@ impl Report<'_> {
         let saturated = states.chain([value]).map(Difference::saturation).fold(0.0, f64::max);
         if saturated > MOST_SATURATED {
             let share = 100.0 * saturated;
-            return format!("{share:.2} % of its values saturate; try calibration data like those of the device");
+            return format!("{share:.2} % of its values saturate; try calibration data like the device's");
         }
-        let range = self.ranges.of(name);
-        match self.wider_gains {
+        let reach = self.shown_range(name);
+        match (self.numeric, self.wider_gains) {
             _ if kind == "input" => {
-                format!("its 16 bits reach to {range}, far beyond most of its values; try features of one magnitude")
+                format!(
+                    "its 16 bits reach to {reach}, far beyond what the output follows; try features of one magnitude"
+                )
             }
-            Some(gain) if gain >= LEAST_GAIN => {
-                let bits = if self.numeric == Numeric::I4x16 { 8 } else { 16 };
+            (numeric, Some(gain)) if gain >= LEAST_GAIN => {
+                let bits = 2 * weight_bits(numeric);
                 format!("its weights have too few bits; try --keep {name}={bits} or --at-least {LEAST_SNR_DB}dB")
             }
-            Some(_) => format!("its 16 bits reach to {range}, far beyond most of its values; try --numeric f16"),
-            None if self.numeric == Numeric::I4x16 => "its weights have 4 bits; try --numeric i8x16".to_owned(),
-            None => "its weights and values have too few bits; try --numeric f16".to_owned(),
+            (Numeric::I4x16, _) => {
+                format!("its weights have 4 bits; try --at-least {LEAST_SNR_DB}dB or --numeric i8x16")
+            }
+            (_, Some(_)) => {
+                "16 bits are too few for its values or for what it reads; try inputs of one magnitude or --numeric f16"
+                    .to_owned()
+            }
+            (_, None) => "its weights and values have too few bits; try --numeric f16".to_owned(),
         }
+    }
+
+    /// A range as text.
+    fn shown_range(&self, name: &str) -> String {
+        let range = self.ranges.of(name);
+        if range == 0.0 || (1e-3..1e6).contains(&range) { format!("{range:.4}") } else { format!("{range:.3e}") }
     }
 
     /// Warnings about the quality of the image. Each names the layer at fault and a remedy. Empty for a good image.
@@ -229,9 +250,13 @@ impl Report<'_> {
             let weakest = weakest(self.comparison, self.model).map_or_else(String::new, |Weakest { kind, value }| {
                 format!("; weakest: {kind} {}, {}", value.name, value.ratio())
             });
+            let remedy = if self.comparison.output.snr_db() < WANTED_SNR_DB {
+                format!("--at-least {WANTED_SNR_DB}dB or more calibration data")
+            } else {
+                "more calibration data".to_owned()
+            };
             warnings.push(format!(
-                "{changed} of {clips} decisions of {what} differ from those of f32{weakest}; try --at-least 40dB or more \
-                 calibration data"
+                "{changed} of {clips} decisions of {what} differ from those of f32{weakest}; try {remedy}"
             ));
         }
         warnings

@@ -10,6 +10,8 @@ use super::covariance::Factor;
 
 /// Greatest integer weight.
 const MOST_WEIGHT: f64 = 127.0;
+/// The grid of weights up to 128, as a share of the least that holds them: their greatest is clipped.
+const LEAST_CLIPPED: f64 = MOST_WEIGHT / (MOST_WEIGHT + 1.0) - 1e-6;
 /// Greatest right shift of a sum.
 const MOST_SHIFT: f64 = 31.0;
 /// Number of scales that are tried for a row of `i4x16` in each octave around that of `i8x16`.
@@ -250,7 +252,8 @@ pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     let exact = [coarse, fine].map(|part| part.exact_unit());
     let scales = shifts.into_iter().flat_map(|shift| {
         let exact = [exact[0], exact[1].map(|exact| exact * shift.exp2())];
-        let exact = exact.into_iter().flatten().filter(|&exact| exact >= unit);
+        // The least weight of 8 bits, -128, is clipped to -127.
+        let exact = exact.into_iter().flatten().filter(|&exact| exact >= unit * LEAST_CLIPPED);
         [unit.max(least * shift.exp2())].into_iter().chain(exact).map(move |unit| [unit, shift])
     });
     let rows = scales.filter_map(|scales| fitting(parts, first, scales, target));
@@ -375,6 +378,7 @@ pub fn wide(part: Part<'_>, target: Target) -> Option<Row> {
         if let Some(row) = fitting.min_by(|a, b| a.loss.total_cmp(&b.loss)) {
             return Some(row);
         }
+        // Ends where even one step is too coarse for the result.
         Sum::new(target.bias, [unit, 0.0], target.to)?;
         unit *= COARSER;
     }
@@ -382,7 +386,7 @@ pub fn wide(part: Part<'_>, target: Target) -> Option<Row> {
 
 impl Row {
     /// This row with the same scales and weights that compensate each other's errors; the row itself if that does not
-    /// fit, or if its weights have 16 bits. `first` is the finer part. `covers` says which parts the factor includes.
+    /// fit, or if it has [`wide`] weights. `first` is the finer part. `covers` says which parts the factor includes.
     pub fn compensated(
         self,
         parts: [Part<'_>; 2],

@@ -35,7 +35,8 @@ impl Scales {
         let mut scales = Self(BTreeMap::new());
         let mut sizes = BTreeMap::new();
         for input in &model.architecture.inputs {
-            let scale = if is_index(&model, &input.name) { 1.0 } else { from_range(ranges.of(&input.name)) };
+            let scale =
+                if index_rows(&model, &input.name).is_some() { 1.0 } else { from_range(ranges.of(&input.name)) };
             scales.0.insert(input.name.clone(), scale);
             sizes.insert(input.name.clone(), input.size);
         }
@@ -158,11 +159,14 @@ fn on_one_grid(node: &Node, model: &Canonical, input: f64, scale: f64) -> f64 {
     };
     let (Some(of_input), Some(of_output)) = (step("input_weights"), step("recurrent_weights")) else { return scale };
     let power = (of_input * input / (of_output * scale)).log2().floor();
-    of_input * input / (of_output * power.exp2())
+    let common = of_input * input / (of_output * power.exp2());
+    // With low rank, the recurrent matrix does not read the output.
+    if has(node, "low_rank") || common > most_scale(most(node, model, "recurrent_weights")) { scale } else { common }
 }
 
-/// Whether an embedding reads this value as an index, directly or through nodes that only move it.
-fn is_index(model: &Canonical, name: &str) -> bool {
+/// The number of rows of the embedding that reads this value as an index, directly or through nodes that only move it; `None`
+/// if none does.
+pub fn index_rows(model: &Canonical, name: &str) -> Option<usize> {
     let mut indices = vec![name];
     let moves = |node: &&Node| match output(node) {
         Some(OutputScale::Input) => true,
@@ -175,7 +179,8 @@ fn is_index(model: &Canonical, name: &str) -> bool {
         }
     }
     let mut readers = model.architecture.nodes.iter().filter(|node| reads(node) == Reads::Index);
-    readers.any(|node| node.inputs.iter().any(|input| indices.contains(&input.as_str())))
+    let reader = readers.find(|node| node.inputs.iter().any(|input| indices.contains(&input.as_str())))?;
+    Some(reader.extents.get("vocabulary").copied().unwrap_or(1))
 }
 
 /// Whether a node may read values with different scales: a merge that reads one value for each part.

@@ -4,18 +4,18 @@ use std::fmt;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tidegate::internals::cell::{CellKind, Reads};
+use tidegate::internals::cell::CellKind;
 use tidegate::{Numeric, front_end::Mfcc};
 
 use super::Ranges;
+use super::scales::index_rows;
 use super::seen::RangesError;
-use super::terms::reads;
-use crate::canonical::{self, Canonical, Node, Port, Schedule};
+use crate::canonical::{self, Architecture, Canonical, Node, Port, Schedule};
 use crate::pack::PackError;
 use crate::runner::{clip_features, fit};
 
 const SEED: u64 = 0;
-/// Spoken words, one after the other, each padded to a second.
+/// Spoken words and background noise, one after the other, each padded to a second.
 static SPEECH: &[u8] = include_bytes!("../../sounds/speech.flac");
 /// Sample rate of [`SPEECH`] in Hz, and the number of samples of a word.
 const SPEECH_RATE: u32 = 16_000;
@@ -33,9 +33,9 @@ const MOST_STEPS: usize = 1 << 14;
 /// What stands in for calibration data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandIn {
-    /// Spoken words and noise, at several levels, through the model's front end.
+    /// Spoken words, background noise and white noise, at several levels, through the model's front end.
     Sounds,
-    /// Random indices of the rows of embedding tables: any input of such a model is among them.
+    /// The indices of all rows of embedding tables, up to 131,072 of them.
     Indices,
     /// Uniform noise between -1 and 1. What a model really reads may have another range.
     Noise,
@@ -45,7 +45,7 @@ impl fmt::Display for StandIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sounds => "the sounds that tidegate carries",
-            Self::Indices => "random indices",
+            Self::Indices => "all indices",
             Self::Noise => "noise",
         })
     }
@@ -58,7 +58,7 @@ impl StandIn {
         if architecture.front_end.is_some() {
             return Self::Sounds;
         }
-        let is_index = |input: &Port| table_rows(&architecture.nodes, input).is_some();
+        let is_index = |input: &Port| index_rows(model, &input.name).is_some();
         if architecture.inputs.iter().all(is_index) { Self::Indices } else { Self::Noise }
     }
 
@@ -130,26 +130,25 @@ fn steps_of_windows(nodes: &[Node]) -> usize {
     steps
 }
 
-/// Number of rows of the embedding table that reads this input; `None` if the input is not an index.
-fn table_rows(nodes: &[Node], input: &Port) -> Option<usize> {
-    let reader = |node: &&Node| reads(node) == Reads::Index && node.inputs.contains(&input.name);
-    nodes.iter().find(reader)?.extents.get("vocabulary").copied()
-}
-
-/// Uniform noise between -1 and 1, or row indices for an embedding.
+/// Uniform noise between -1 and 1, or the row indices of an embedding: each in turn, then random ones.
 fn noise(model: &Canonical) -> Vec<Vec<Vec<f32>>> {
-    let architecture = &model.architecture;
+    let Architecture { inputs, nodes, .. } = &model.architecture;
     let mut noise = ChaCha8Rng::seed_from_u64(SEED);
-    let tables: Vec<Option<usize>> =
-        architecture.inputs.iter().map(|input| table_rows(&architecture.nodes, input)).collect();
+    let tables: Vec<Option<usize>> = inputs.iter().map(|input| index_rows(model, &input.name)).collect();
     let (count, least) = SEQUENCES;
-    let steps = steps_of_windows(&architecture.nodes).clamp(least, MOST_STEPS);
-    let mut number = |table: Option<usize>| match table {
-        Some(rows) => (noise.next_u32() as usize % rows.max(1)) as f32,
-        None => noise.next_u32() as f32 / (u32::MAX / 2) as f32 - 1.0,
+    let rows = tables.iter().flatten().max().map_or(0, |rows| rows.div_ceil(count));
+    let steps = steps_of_windows(nodes).max(rows).clamp(least, MOST_STEPS);
+    let mut next = vec![0; inputs.len()];
+    let mut input = |at: usize| -> Vec<f32> {
+        let number = |_| match tables[at] {
+            Some(rows) => {
+                let index = next[at];
+                next[at] += 1;
+                (if index < rows { index } else { noise.next_u32() as usize % rows.max(1) }) as f32
+            }
+            None => noise.next_u32() as f32 / (u32::MAX / 2) as f32 - 1.0,
+        };
+        (0..steps * inputs[at].size).map(number).collect()
     };
-    let mut input = |(port, table): (&Port, &Option<usize>)| -> Vec<f32> {
-        (0..steps * port.size).map(|_| number(*table)).collect()
-    };
-    (0..count).map(|_| architecture.inputs.iter().zip(&tables).map(&mut input).collect()).collect()
+    (0..count).map(|_| (0..inputs.len()).map(&mut input).collect()).collect()
 }

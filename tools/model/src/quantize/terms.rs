@@ -31,6 +31,12 @@ pub fn output(node: &Node) -> Option<OutputScale> {
     rules.iter().find(|(with, _)| *with == 0 || options & with != 0).map(|(_, scale)| *scale)
 }
 
+/// Whether the sums of a node may have more fraction bits without a limit to their range.
+pub fn may_have_fine_sums(node: &Node) -> bool {
+    let options = CellKind::from_name(&node.cell).map_or(0, |kind| node.option_bits(kind.spec()));
+    quantization(node).and_then(|rules| rules.wide_sums).is_some_and(|known| options & !known == 0)
+}
+
 /// A parameter of a node; 0 if it is not set.
 pub fn param(node: &Node, name: &str) -> f64 {
     node.params.get(name).map_or(0.0, |&param| param.into())

@@ -3,7 +3,7 @@
 use tidegate::internals::{
     activation::Activation,
     cell::{CURVE, Numbers, OTHER, Presence, Role, Storage, TensorSpec, Unit},
-    curve::{BITS, Curve, LEAST_BITS, MAX_TABLE_SHIFT, OCTAVE_BITS, OCTAVES, OVER_OCTAVES, PREACT_BITS, TABLE_LEN},
+    curve::{BITS, LEAST_BITS, MAX_TABLE_SHIFT, OCTAVE_BITS, OCTAVES, OVER_OCTAVES, PREACT_BITS, TABLE_LEN},
     quant::{MAX, RESCALED_BITS},
 };
 
@@ -25,7 +25,7 @@ impl Quantizer<'_> {
     /// Number of fraction bits of the sums, at most `most`, with which every table covers its input range.
     pub(super) fn table_bits(&self, most: i32) -> i32 {
         let of_sums = self.tables().filter(|&(_, index, _)| !self.is_shown(index));
-        of_sums.map(|(_, index, reach)| self.most_reach(index) - reach).fold(most, i32::min)
+        of_sums.map(|(_, index, reach)| self.farthest(index) - reach).fold(most, i32::min)
     }
 
     /// Sets the step width of every table, for sums with `bits` fraction bits.
@@ -34,7 +34,7 @@ impl Quantizer<'_> {
         for (table, index) in every.map(|table| (table.name, index_of(table))) {
             let bits = if self.is_shown(index) { self.shown_bits() } else { bits };
             let shift = self.reach(index) + bits - HALF_TABLE_BITS;
-            let is_over_octaves = Curve::needs_octaves(activation(self.node, index));
+            let is_over_octaves = needs_octaves(activation(self.node, index));
             self.set(
                 &table_shift(table),
                 if is_over_octaves { OVER_OCTAVES as i32 } else { shift.min(MAX_TABLE_SHIFT) },
@@ -47,7 +47,7 @@ impl Quantizer<'_> {
         let beyond = |(_, index, reach): (&str, usize, i32)| {
             // Without normalization, the input of the LSTM's output activation has the maximum number of fraction bits.
             let shown = if self.is_shown(index) && !has(self.node, "output_norm") { SHOWN_BITS } else { 0 };
-            let most = self.most_reach(index) - shown;
+            let most = self.farthest(index) - shown;
             let of = activation(self.node, index);
             (reach > most).then(|| format!(" whose {of} has inputs above 2^{most}, where its table ends"))
         };
@@ -55,8 +55,13 @@ impl Quantizer<'_> {
     }
 
     /// The maximum input range of the table of activation `index`, for sums without fraction bits, as a power of two.
-    fn most_reach(&self, index: usize) -> i32 {
-        if Curve::needs_octaves(activation(self.node, index)) { MOST_OCTAVES } else { MOST_REACH }
+    fn farthest(&self, index: usize) -> i32 {
+        if needs_octaves(activation(self.node, index)) { MOST_OCTAVES } else { MOST_REACH }
+    }
+
+    /// Whether a table of the node's sums is over octaves.
+    pub(super) fn has_octaves(&self) -> bool {
+        self.tables().any(|(_, index, _)| !self.is_shown(index) && needs_octaves(activation(self.node, index)))
     }
 
     /// Every table: its name, the index of its activation, and its input range as a power of two.
@@ -83,7 +88,7 @@ impl Quantizer<'_> {
         // The table of a growing activation covers at least the observed range.
         if candidate::grows(of) {
             let range = self.seen(index);
-            while most <= self.most_reach(index) && magnitude(of, 2.0_f32.powi(most)) < range {
+            while most <= self.farthest(index) && magnitude(of, 2.0_f32.powi(most)) < range {
                 most += 1;
             }
         }
@@ -136,7 +141,7 @@ impl Quantizer<'_> {
 
     /// Sets as many fraction bits as the range of the input permits, and a table that covers this range.
     pub(super) fn set_activation(&mut self) {
-        if Curve::needs_octaves(activation(self.node, 0)) {
+        if needs_octaves(activation(self.node, 0)) {
             // The argument is the input with more bits, whatever its unit.
             self.set("table_shift", OVER_OCTAVES as i32);
             return self.set("multiplier", multiplier(1.0));
@@ -161,7 +166,7 @@ impl Quantizer<'_> {
         let step = f64::from(self.get(&table_shift(tensor.name)) - bits).exp2();
         let most = f64::from(MAX);
         let argument = |at: usize| {
-            if !Curve::needs_octaves(of) {
+            if !needs_octaves(of) {
                 return (at as f64 - (TABLE_LEN / 2) as f64) * step;
             }
             if at + 1 == TABLE_LEN {
@@ -195,6 +200,11 @@ impl Quantizer<'_> {
             Some(Role::Output | Role::Candidate | Role::Applied | Role::Limits) | None => self.output,
         }
     }
+}
+
+/// Whether an activation needs a table over octaves, because it is steep near zero or changes far from it.
+fn needs_octaves(activation: Activation) -> bool {
+    matches!(activation, Activation::Sqrt | Activation::Softsign)
 }
 
 /// The index of a table's activation.
