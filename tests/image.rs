@@ -256,6 +256,14 @@ fn a_wrong_payload_is_refused_with_its_first_wrong_byte() {
 
     let kind = SectionKind::Labels;
     assert_eq!(with8(at(kind, 3), 0xFF), bad(kind, 3));
+    // Control characters, and characters that change the direction of text.
+    for unseen in ["\u{1b}", "\u{7f}", "\u{85}", "\u{61c}", "\u{200e}", "\u{202e}", "\u{2066}", "\u{2069}"] {
+        let labels = |bytes: &mut Vec<u8>| {
+            let start = payload_of(bytes, SectionKind::Labels) + 1;
+            bytes[start..start + unseen.len()].copy_from_slice(unseen.as_bytes());
+        };
+        assert_eq!(after(labels), bad(kind, 1), "{unseen:?}");
+    }
     let len = "_silence_\nja\nnein\n".len();
     assert_eq!(with8(at(kind, len - 1), b'!'), bad(kind, len));
     let kind = SectionKind::Names;

@@ -270,14 +270,14 @@ const fn checked_bytes(node: &Node<'_>) -> u64 {
     total
 }
 
-/// Checks that a section is UTF-8 text in which a line feed ends every line, without other ASCII control characters,
-/// because names are printed to terminals.
+/// Checks that a section is UTF-8 text in which a line feed ends every line, without other control characters and without
+/// characters that change the direction of text, because names are printed to terminals.
 const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageError> {
     let Some(payload) = image.section(kind) else { return Ok(()) };
     let ended = matches!(payload, [.., b'\n']);
     let mut rest = payload;
     while let [byte, others @ ..] = rest {
-        if *byte != b'\n' && (*byte < b' ' || *byte == 0x7F) {
+        if *byte != b'\n' && begins_unseen(rest) {
             return Err(ImageError::BadSection { kind, offset: payload.len() - rest.len() });
         }
         rest = others;
@@ -287,4 +287,16 @@ const fn check_lines(image: &Image<'_>, kind: SectionKind) -> Result<(), ImageEr
         Ok(_) => Err(ImageError::BadSection { kind, offset: payload.len() }),
         Err(error) => Err(ImageError::BadSection { kind, offset: error.valid_up_to() }),
     }
+}
+
+/// Whether UTF-8 text begins with a control character or with one that changes the direction of text.
+const fn begins_unseen(text: &[u8]) -> bool {
+    matches!(
+        text,
+        [0..b' ' | 0x7F, ..]
+            | [0xC2, 0x80..=0x9F, ..]
+            | [0xD8, 0x9C, ..]
+            | [0xE2, 0x80, 0x8E | 0x8F | 0xAA..=0xAE, ..]
+            | [0xE2, 0x81, 0xA6..=0xA9, ..]
+    )
 }

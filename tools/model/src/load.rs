@@ -11,7 +11,7 @@ use tidegate::{ImageError, Layout, Numeric};
 
 pub use crate::buffer::ImageBuffer;
 use crate::canonical::{Canonical, Detector, Mfcc, Schedule};
-use crate::data::{DataError, read_tensors};
+use crate::data::{DataError, read_bytes, read_tensors};
 use crate::error::ImportError;
 use crate::format::checkpoint::index_of;
 use crate::format::{self, Imported, Options};
@@ -88,7 +88,7 @@ pub fn image(path: &Path, settings: &Settings, numeric: Option<Numeric>) -> Resu
             let holds = "is a flash image, which holds its architecture";
             return setting(path, format!("{holds}: leave --arch, --window, --shape and --bind out"));
         }
-        let bytes = fs::read(path).map_err(|error| DataError::io(path, "read", error))?;
+        let bytes = read_bytes(path)?;
         let buffer = ImageBuffer::new(&bytes);
         let model = buffer.model().map_err(|source| LoadError::Image { path: path.to_owned(), source })?;
         if numeric.is_some_and(|numeric| numeric != model.numeric()) {
@@ -233,7 +233,7 @@ fn apply_labels(path: &Path, settings: &Settings, model: &mut Canonical) -> Resu
         None if architecture.labels.is_empty() && beside.is_file() => beside,
         None => return Ok(None),
     };
-    let text = fs::read_to_string(&file).map_err(|error| DataError::io(&file, "read", error))?;
+    let text = String::from_utf8(read_bytes(&file)?).map_err(|_| DataError::new(&file, "is not UTF-8 text"))?;
     let labels: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
     let classes = architecture.outputs.first().map_or(0, |output| output.size);
     if labels.len() != classes {
@@ -262,7 +262,7 @@ pub fn read_front_end(file: &Path) -> Result<(Mfcc, u32), LoadError> {
         let known = Mfcc::NAMES.join(", ");
         return setting(file, format!("is no file, and no front end has this name; known: {known}"));
     }
-    let text = fs::read(file).map_err(|error| DataError::io(file, "read", error))?;
+    let text = read_bytes(file)?;
     let front_end: Mfcc = serde_json::from_slice(&text).or_else(|error| {
         setting(file, format!("is not a front end: {error}; `tidegate inspect MODEL --json` shows one"))
     })?;

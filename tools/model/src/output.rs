@@ -33,7 +33,8 @@ impl Pending {
         match self.target {
             Target::Device(_) => Ok(()),
             Target::File(file, target) => {
-                file.persist(target).map_err(|e| DataError::io(&self.path, "written", e.error)).map(drop)
+                file.persist(&target).map_err(|e| DataError::io(&self.path, "written", e.error))?;
+                sync_folder(&target).map_err(|e| DataError::io(&self.path, "written", e))
             }
         }
     }
@@ -104,6 +105,20 @@ pub fn prepare_file<E: From<DataError>>(
         }
     }
     Ok(pending)
+}
+
+/// Makes the name of a file last: after a power cut, the folder still has it.
+fn sync_folder(file: &Path) -> io::Result<()> {
+    // Other systems have no handles of folders.
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match fs::File::open(folder)?.sync_all() {
+        // Some file systems cannot sync folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
 }
 
 fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {

@@ -216,6 +216,26 @@ fn a_window_of_days_is_refused() {
     );
 }
 
+/// The file has no blocks on disk, only a length.
+#[test]
+fn an_image_of_half_a_gigabyte_is_not_read() {
+    let here = Workplace::new();
+    here.succeed(&["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32"]);
+    fs::File::options().write(true).open(here.path("g.tgi")).unwrap().set_len((512 << 20) + 1).unwrap();
+    here.refuse(&["inspect", "g.tgi"], "g.tgi", &["is longer than 512 MiB"]);
+}
+
+#[test]
+fn labels_that_change_the_direction_of_text_are_refused() {
+    let here = Workplace::new();
+    let labels = |first: &str| format!("{first}\n{}", "x\n".repeat(11));
+    for first in ["a\u{7}b", "a\u{85}b", "a\u{202e}b", "\u{2066}a"] {
+        here.write("labels.txt", labels(first));
+        let pack = ["pack", &gru_pb(), "-o", "g.tgi", "--numeric", "f32", "--labels", "labels.txt"];
+        here.refuse(&pack, &gru_pb(), &["no control or direction characters"]);
+    }
+}
+
 /// Root may write to every ordinary folder, so the test uses folders of kernel file systems.
 #[test]
 fn outputs_that_cannot_be_written_leave_nothing() {

@@ -11,6 +11,7 @@ use tidegate::internals::{
 use tidegate::{DetectorSettings, front_end::MfccSettings};
 
 use super::{Architecture, Canonical, Mfcc, Node, Port, Schedule, Tensor};
+use crate::data::is_unseen;
 use crate::error::{ModelError, Shape};
 
 /// Maximum number of features, units and frames, as in an image.
@@ -106,8 +107,8 @@ fn check_count(what: &str, count: usize, most: usize) -> Result<(), ModelError> 
 }
 
 fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-        return Err(format!("a name must have 1 to {MAX_NAME_BYTES} bytes and no control characters"));
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(is_unseen) {
+        return Err(format!("a name must have 1 to {MAX_NAME_BYTES} bytes and no control or direction characters"));
     }
     Ok(())
 }

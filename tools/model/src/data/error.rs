@@ -49,7 +49,14 @@ impl Display for DataError {
     }
 }
 
-/// Replaces every control character in `text`, since names from a file are printed to terminals and SVG.
+/// Whether a character controls how a text is shown: a control character, or one that changes the direction of the text.
+pub fn is_unseen(c: char) -> bool {
+    const DIRECTION: [std::ops::RangeInclusive<char>; 4] =
+        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    c.is_control() || DIRECTION.iter().any(|range| range.contains(&c))
+}
+
+/// Replaces every [unseen](is_unseen) character in `text`, since names from a file are printed to terminals and SVG.
 pub fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_unseen(c) { '\u{fffd}' } else { c }).collect()
 }

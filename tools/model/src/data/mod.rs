@@ -25,7 +25,7 @@ use std::{
 
 pub use audio::{Audio, read_audio, read_audio_at};
 pub use error::DataError;
-pub use error::one_line;
+pub use error::{is_unseen, one_line};
 pub use index::{Clip, read_index, read_index_files, read_index_splits};
 
 use crate::{
