@@ -22,17 +22,13 @@ const LSTM: [(&str, &str, &str, [u64; 4]); 5] = [
 ];
 /// Instructions of a GRU, as a share of those of an LSTM.
 const GRU_OF_LSTM: f64 = 0.8;
-/// The same for a GRU of 16 units on a Cortex-M55, where the sums are too short for the rest of a step: docs/integers.md
-/// derives why 0.8 cannot be reached.
+/// The same for a GRU of 16 units on a Cortex-M55, which misses that bar: the recorded ratio, rounded up, so that it does
+/// not grow. docs/integers.md derives why 0.8 cannot be reached.
 const SHORT_GRU_ON_M55: f64 = 0.95;
 /// Instructions in `i4x16`, as a share of those in `i8x16`, on a Cortex-M4.
 const NIBBLES_OF_BYTES: f64 = 1.3;
-/// The same for GRUs of 16 units: each of their sums is 16 columns long, half a group, and has factors of its own.
+/// The same for GRUs of 16 units, which miss that bar: the recorded ratios, rounded up, so that they do not grow.
 const NIBBLES_OF_SHORT_GRUS: f64 = 1.4;
-/// Instructions of an LSTM with weights of 16 bits, as a share of those with 8 bits: two planes.
-const WIDE_OF_NARROW: f64 = 2.5;
-/// The same on a Cortex-M55, which sums the rows of both matrices together only with weights of 8 bits.
-const WIDE_OF_NARROW_ON_M55: f64 = 4.0;
 /// Code and tables of the integer LSTM on a Cortex-M4 in bytes, with engine, states and ports.
 const INTEGER_LSTM_BYTES: u64 = 5 * 1024;
 
@@ -51,7 +47,7 @@ fn instructions(record: &Value) -> BTreeMap<Key, u64> {
     record["figures"].as_array().expect("there are figures").iter().map(of).collect()
 }
 
-/// What is beyond its bar.
+/// The figures that are beyond their bars.
 fn beyond(all: &BTreeMap<Key, u64>) -> Vec<String> {
     let of = |core: &str, numeric: &str, layout: &str, cell: &str, units: u64| -> u64 {
         let key = (core.to_owned(), numeric.to_owned(), layout.to_owned(), cell.to_owned(), units);
@@ -80,11 +76,6 @@ fn beyond(all: &BTreeMap<Key, u64>) -> Vec<String> {
             let [nibbles, bytes] = ["i4x16", "i8x16"].map(|numeric| of("m4", numeric, "cortex-m4", cell, units) as f64);
             hold(format!("{cell} of {units} in i4x16 on m4"), nibbles / bytes, bar);
         }
-        for (core, layout) in [("m0plus", "cortex-m0"), ("m4", "cortex-m4"), ("m55", "cortex-m55")] {
-            let [wide, narrow] = ["lstm_16_bit", "lstm"].map(|cell| of(core, "i8x16", layout, cell, units) as f64);
-            let bar = if core == "m55" { WIDE_OF_NARROW_ON_M55 } else { WIDE_OF_NARROW };
-            hold(format!("LSTM of {units} with weights of 16 bits on {core}"), wide / narrow, bar);
-        }
     }
     beyond
 }
@@ -108,11 +99,11 @@ fn a_record_above_its_bar_is_found() {
             assert!(found.iter().any(|line| line.starts_with(&format!("LSTM of {units} on {core}: "))), "{found:?}");
         }
     }
-    for cell in ["gru", "lstm_16_bit"] {
+    for (numeric, cell) in [("i8x16", "gru"), ("i8x16", "gru_reset_after"), ("i4x16", "lstm"), ("i4x16", "gru")] {
         let mut planted = recorded.clone();
-        let key = ("m4".to_owned(), "i8x16".to_owned(), "cortex-m4".to_owned(), cell.to_owned(), 64);
+        let key = ("m4".to_owned(), numeric.to_owned(), "cortex-m4".to_owned(), cell.to_owned(), 64);
         planted.entry(key).and_modify(|instructions| *instructions *= 3);
-        assert!(!beyond(&planted).is_empty(), "{cell}");
+        assert!(!beyond(&planted).is_empty(), "{numeric} {cell}");
     }
 }
 

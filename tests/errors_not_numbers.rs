@@ -1,4 +1,4 @@
-//! No test drops an error that is not a number. `f32::max` does: the greatest of NaN and 0 is 0, and the test passes.
+//! No test takes the greatest error with `f32::max`, which drops NaN: the greatest of NaN and 0 is 0, and the test passes.
 //! Tests take the greatest error with `tolerance::worst` and `tolerance::worse`.
 
 use std::fs;

@@ -58,10 +58,9 @@ fn sigmoid_and_tanh_keep_their_stated_errors_over_every_input() {
 fn a_table_over_octaves_keeps_its_relative_error() {
     let unit = 30_000.0 / f64::from(1 << 30).sqrt();
     let root = |x: f64| x.sqrt() * unit;
-    let values: Vec<i16> = (0..TABLE_LEN)
+    let mut values: Vec<i16> = (0..TABLE_LEN)
         .map(|at| root((1.0 + (at % 16) as f64 / 16.0) * ((at / 16) as f64).exp2()).round().min(32767.0) as i16)
         .collect();
-    let mut values = values;
     values[TABLE_LEN - 1] = 7;
     let curve = Curve::Table { values: &values, shift: OVER_OCTAVES };
     let mut rng = Rng::new(6);

@@ -1,6 +1,7 @@
 //! Integer images of networks that the packer was not tuned on: calibrated on one half of an input, and compared with f32
 //! on the other half.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tidegate::internals::cell::{CellKind, UNIT_SCALES, WIDE};
@@ -9,7 +10,7 @@ use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::data::{read_audio_at, read_tensors};
 use tidegate_model::load::{self, ImageBuffer, Settings};
-use tidegate_model::quantize::{Goal, RangeRules, Seen, choose};
+use tidegate_model::quantize::{Goal, Kept, KeptWeight, RangeRules, Seen, StandIn, choose};
 use tidegate_tests::network::{activated, drawn, network, node, reading, with};
 use tidegate_tests::random::{Draw, Rng};
 use tidegate_tests::tolerance::worse;
@@ -288,4 +289,47 @@ fn a_root_is_precise_near_zero() {
         worst = worse(worst, relative);
     }
     println!("sqrt: relative error at most {:.2} % from 1/1,000 of the range up", 100.0 * worst);
+}
+
+/// Weights of RNNoise keep the values of their file. In a row with -128 / 256, which 8 bits do not hold, another grid may have
+/// the smaller error; otherwise it becomes -127 / 256.
+#[test]
+fn weights_that_were_quantized_before_are_kept() {
+    let beside = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("rnnoise").join(name);
+    let model = load::canonical(&beside("weights.rnn"), &Settings::default()).unwrap().model;
+    let features = only(&beside("features.safetensors"));
+    let ranges = Seen::measure(&model, [&[features.as_slice()][..]]).unwrap().ranges(&RangeRules::default(), &model);
+    let kept = Kept::new(&model, &ranges, Numeric::I8x16).unwrap();
+    // The rows, by node and index, in which a matrix has the least weight, and those that have changed.
+    let (mut with_least, mut changed, mut count) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for (name, weights) in &kept.weights {
+        let (tensor, node) = (&model.tensors[name], name.split('.').next().unwrap());
+        let rows = tensor.data.chunks(tensor.shape[1]).zip(weights.chunks(tensor.shape[1]));
+        for (row, (before, kept)) in rows.enumerate() {
+            count += before.len();
+            if before.contains(&-0.5) {
+                with_least.insert((node, row));
+            }
+            let is_kept =
+                |(kept, before): (&KeptWeight, &f32)| (kept.value - before.max(-127.0 / 256.0)).abs() <= f32::EPSILON;
+            if !kept.iter().zip(before).all(is_kept) {
+                changed.insert((node, row));
+            }
+        }
+    }
+    println!("{} rows of {count} weights have changed", changed.len());
+    assert!(count > 80_000 && changed.is_subset(&with_least), "{changed:?}");
+}
+
+/// Without data, an embedding is calibrated on all its rows, also behind a node that only moves the index.
+#[test]
+fn an_embedding_without_data_reads_every_row() {
+    let rows = 5000;
+    let indices = node("indices", "identity", "in", [1, 1, 1], &[]);
+    let table = node("table", "embedding", "indices", [1, 2, 2], &[("vocabulary", rows)]);
+    let model = drawn(&mut Rng::new(2), vec![indices, table], Draw { weights: 1.0, biases: false });
+    assert_eq!(StandIn::of(&model), StandIn::Indices);
+    let sequences = StandIn::sequences(&model).unwrap();
+    let read: BTreeSet<usize> = sequences.iter().flat_map(|inputs| &inputs[0]).map(|&index| index as usize).collect();
+    assert!(read.into_iter().eq(0..rows));
 }

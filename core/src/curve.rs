@@ -209,7 +209,7 @@ fn octaves(values: &[i16], is_odd: bool, x: i32) -> i32 {
     }
     let (is_negative, x) = (x < 0, x.saturating_abs().unsigned_abs());
     let octave = x.ilog2();
-    // The leading one is bit 31, the interval the 4 bits below it, and the part of the interval the next 15.
+    // The bits below the leading one: 4 of the interval, then 15 of the part of the interval.
     let bits = x << (31 - octave) << 1;
     let (interval, part) = (bits >> (32 - OCTAVE_BITS), (bits << OCTAVE_BITS) >> 17);
     let index = octave << OCTAVE_BITS | interval;

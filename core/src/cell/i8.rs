@@ -1,6 +1,6 @@
-//! The cells of the numeric `i8`, which compute the same bits as the integer reference kernels of LiteRT 2.3. Values are TFLite's minus
-//! their zero points, from -255 to 255. Therefore no sum needs a zero point, and cells that only move values are shared
-//! with the other integer numerics.
+//! The cells of the numeric `i8`, which compute the same bits as the integer reference kernels of LiteRT 2.3. Values are
+//! TFLite's minus their zero points, from -255 to 255. Therefore no sum needs a zero point, and cells that only move
+//! values are shared with the other integer numerics.
 
 use super::prelude::*;
 use crate::fixed::Multiplier;

@@ -126,7 +126,7 @@ impl IntegerSpec {
 
 /// The option of an integer LSTM whose units have scales of the cell state of their own.
 pub const UNIT_SCALES: u32 = 20;
-/// The option of an integer node with weights of twice the bits. Each matrix has two planes of weights with the same operand:
+/// The option of an integer node whose weights have twice as many bits. Each matrix has two planes with the same operand:
 /// first the coarse plane, then the fine plane, whose sums are shifted right before they are added. A row over two
 /// matrices is the sum of two rows, each over one matrix with a multiplier of its own: the tensor holds the blocks of the
 /// rows over the input, then those over the state.

@@ -5,7 +5,7 @@ use std::path::Path;
 use tidegate_gpu_measure::record::{Difference, Made, Recording, Task, on_cpu, read, tasks, write};
 
 fn largest(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |most, value| if value.abs() <= most { most } else { value.abs() })
+    values.iter().fold(0.0, |most, value| if value.abs() > most || value.is_nan() { value.abs() } else { most })
 }
 
 /// The first part of the results that differs too much from the CPU's.

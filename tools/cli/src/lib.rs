@@ -3,3 +3,10 @@
 pub mod plot;
 pub mod progress;
 pub mod report;
+
+/// 1234567 as `1,234,567`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}

@@ -5,6 +5,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tidegate::Model;
 use tidegate_model::quantize::{LEAST_SNR_DB, Report, Row};
 
+use crate::grouped;
+
 /// Signal-to-noise ratio of a full bar, in dB.
 const FULL_BAR: f64 = 90.0;
 /// Octaves of a histogram below and above the range of 16 bits.
@@ -140,13 +142,6 @@ fn flash(image: &Model<'_>, bytes: usize) -> Vec<(String, usize)> {
     let layers: usize = parts.iter().map(|(_, bytes)| bytes).sum();
     parts.push(("everything else".to_owned(), bytes.saturating_sub(layers)));
     parts
-}
-
-/// 1234567 as `1,234,567`.
-pub fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
-    groups.join(",")
 }
 
 /// A bar with a part for each use of a memory.

@@ -107,7 +107,7 @@ pub fn prepare_file<E: From<DataError>>(
     Ok(pending)
 }
 
-/// Makes the name of a file last: after a power cut, the folder still has it.
+/// Syncs the folder of a file, so that the file's name survives a power cut.
 fn sync_folder(file: &Path) -> io::Result<()> {
     // Other systems have no handles of folders.
     if !cfg!(unix) {

@@ -1,4 +1,4 @@
-//! Calibration of an integer image: input data or what stands in for them, the ranges from it, and the accuracy of the image.
+//! Calibration of an integer image: input data or a substitute, the ranges from it, and the accuracy of the image.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ impl Calibration {
         Ok(Self { sequences, what, data: Some(data.to_owned()) })
     }
 
-    /// Takes what stands in for data.
+    /// Takes the substitute for data.
     pub fn stand_in(model: &Canonical, file: &Path) -> Result<Self, Failure> {
         let sequences = StandIn::sequences(model).map_err(|error| Failure::of(file, error))?;
         Ok(Self { sequences, what: StandIn::of(model).to_string(), data: None })

@@ -14,8 +14,8 @@ use tidegate_model::output::write_atomically;
 use tidegate_model::quantize::{RangeRules, Seen};
 use tidegate_model::runner::{classify, features};
 use tidegate_model::score::{Event, Piece, StreamScore, best, score};
+use tidegate_tools::grouped;
 use tidegate_tools::plot::TruthSpan;
-use tidegate_tools::report::grouped;
 
 use super::calibrate::Calibration;
 use super::listen::run_stream;

@@ -11,7 +11,7 @@ use tidegate_model::c_header;
 use tidegate_model::canonical;
 use tidegate_model::data::one_line;
 use tidegate_model::output::{Pending, prepare};
-use tidegate_tools::report::grouped;
+use tidegate_tools::grouped;
 
 use super::args::ModelArgs;
 use super::sound::schedule_text;

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use tidegate::{Layout, Numeric};
+use tidegate::{Layout, Model, Numeric};
 use tidegate_model::canonical::Canonical;
 use tidegate_model::compare::Comparison;
 use tidegate_model::load::{self, ImageBuffer};
 use tidegate_model::output::{Pending, prepare};
 use tidegate_model::quantize::{Goal, Ranges, Report, StandIn, is_poor, weakest, weight_bits, wide_layers};
-use tidegate_tools::report::{grouped, page};
+use tidegate_tools::grouped;
+use tidegate_tools::report::page;
 
 use super::args::{SettingArgs, numeric};
 use super::calibrate::{Calibration, RangeArg, decisions, parse_range, rules};
@@ -36,9 +37,8 @@ pub struct Args {
     /// Number format of weights, activations and states [default: i8x16, or i8 for an integer model]
     #[arg(long, value_parser = numeric())]
     numeric: Option<Numeric>,
-    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file. `noise`: values from -1 to 1,
-    /// for features
-    /// [default: sounds that tidegate carries, for a model with a front end]
+    /// Calibration data for integer ranges: an index CSV, a folder of clips, or an input file; `noise` stands for features
+    /// from -1 to 1 [default: the sounds that tidegate carries, for a model with a front end]
     #[arg(long, value_name = "DATA")]
     calibrate: Option<PathBuf>,
     /// Rule for integer ranges: `auto` (all calibration values, with a margin where rounding permits it), `minmax` (exactly
@@ -260,7 +260,7 @@ fn integers(
         Some(index) => Some(decisions(index, &integer, &reference, &args.model)?),
         None => None,
     };
-    let wider_gains = wider_gains(args, model, numeric, &calibration, &ranges, &comparison)?;
+    let wider_gains = wider_gains(args, (model, &reference), numeric, &calibration, &ranges, &comparison)?;
     let described =
         format!("{}: {} bytes, {}, {}", args.output.display(), grouped(bytes), numeric.name(), layout.name());
     let date = time::OffsetDateTime::now_utc().date().to_string();
@@ -281,11 +281,11 @@ fn integers(
     Ok((image, ReportTexts { source: calibration.what.clone(), text, html, warnings, json }))
 }
 
-/// For a poor image, the decibels that the output gains if the weakest layer has weights with twice as many bits; `None` if it
-/// cannot have them.
+/// For a poor image, the decibels that the output gains if the weakest layer has weights with twice as many bits; `None` if
+/// it cannot have them.
 fn wider_gains(
     args: &Args,
-    model: &Canonical,
+    (model, reference): (&Canonical, &Model<'_>),
     numeric: Numeric,
     calibration: &Calibration,
     ranges: &Ranges,
@@ -300,7 +300,6 @@ fn wider_gains(
     wider.add_wide([name.to_owned()]);
     // A diagnosis that fails is no reason to give no image.
     let Ok(image) = load::packed_with(&args.model, model, numeric, &wider, Layout::Portable) else { return Ok(None) };
-    let float = load::packed(&args.model, model, Numeric::F32)?;
-    let wide = calibration.compare(&image.model()?, &float.model()?, &args.model)?;
+    let wide = calibration.compare(&image.model()?, reference, &args.model)?;
     Ok(Some(wide.output.snr_db() - comparison.output.snr_db()))
 }

@@ -91,7 +91,7 @@ pub struct Report<'a> {
     pub wider_gains: Option<f64>,
 }
 
-/// What costs the output most of its precision.
+/// The value that costs the output most of its precision.
 #[derive(Clone, Copy, Debug)]
 pub struct Weakest<'a> {
     /// `input` or `layer`.
@@ -109,7 +109,7 @@ pub fn weakest<'a>(comparison: &'a Comparison, model: &Canonical) -> Option<Weak
     };
     let Comparison { inputs, layers, .. } = comparison;
     let noise = |of: &Difference| if of.noise > 0.0 { of.noise / of.signal } else { 0.0 };
-    // What a layer reads, through layers that the comparison does not know.
+    // The greatest noise of the values that a layer reads.
     let before = |layer: &str| {
         let nodes = &model.architecture.nodes;
         let read = nodes.iter().filter(|node| node.name == layer).flat_map(|node| &node.inputs);
@@ -207,25 +207,19 @@ impl Report<'_> {
             let share = 100.0 * saturated;
             return format!("{share:.2} % of its values saturate; try calibration data like the device's");
         }
-        let reach = self.shown_range(name);
         match (self.numeric, self.wider_gains) {
-            _ if kind == "input" => {
-                format!(
-                    "its 16 bits reach to {reach}, far beyond what the output follows; try features of one magnitude"
-                )
-            }
             (numeric, Some(gain)) if gain >= LEAST_GAIN => {
                 let bits = 2 * weight_bits(numeric);
                 format!("its weights have too few bits; try --keep {name}={bits} or --at-least {LEAST_SNR_DB}dB")
             }
-            (Numeric::I4x16, _) => {
+            (Numeric::I4x16, _) if kind == "layer" => {
                 format!("its weights have 4 bits; try --at-least {LEAST_SNR_DB}dB or --numeric i8x16")
             }
-            (_, Some(_)) => {
+            (_, None) if kind == "layer" => "its weights and values have too few bits; try --numeric f16".to_owned(),
+            _ => {
                 "16 bits are too few for its values or for what it reads; try inputs of one magnitude or --numeric f16"
                     .to_owned()
             }
-            (_, None) => "its weights and values have too few bits; try --numeric f16".to_owned(),
         }
     }
 

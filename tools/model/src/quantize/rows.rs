@@ -244,12 +244,19 @@ pub fn row(parts: [Part<'_>; 2], first: usize, target: Target) -> Option<Row> {
     // nothing is known of the values, either part may lose up to half a bit.
     let room = if least > 0.0 { (unit / least).log2().clamp(0.0, MOST_SHIFT) } else { 0.0 };
     let is_observed = parts.iter().any(|part| part.operand.is_observed);
-    let shifts = match (is_observed, room.fract() <= 0.5) {
+    let mut shifts = match (is_observed, room.fract() <= 0.5) {
         (true, _) => vec![room.floor(), room.ceil()],
         (false, true) => vec![room.floor()],
         (false, false) => vec![room.ceil()],
     };
     let exact = [coarse, fine].map(|part| part.exact_unit());
+    // The shift with which both parts are exact.
+    if let [Some(coarse), Some(fine)] = exact {
+        let shift = (coarse / fine).log2();
+        if (shift - shift.round()).abs() < 1e-6 && (0.0..=MOST_SHIFT).contains(&shift.round()) {
+            shifts.push(shift.round());
+        }
+    }
     let scales = shifts.into_iter().flat_map(|shift| {
         let exact = [exact[0], exact[1].map(|exact| exact * shift.exp2())];
         // The least weight of 8 bits, -128, is clipped to -127.
@@ -354,7 +361,7 @@ pub fn wide(part: Part<'_>, target: Target) -> Option<Row> {
     let mut unit = part.least_unit().max(target.negligible());
     loop {
         let (weights, factors) = part.quantized(unit, numeric);
-        // What the coarse plane leaves.
+        // The rest that the coarse plane leaves.
         let rest: Vec<f32> = part.errors(&weights, unit).map(|error| (error / part.scale) as f32).collect();
         let rest = Part { weights: &rest, ..part };
         let rows = (1..=FINE_BITS).map(f64::from).filter_map(|shift| {

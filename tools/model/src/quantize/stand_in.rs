@@ -1,4 +1,4 @@
-//! What stands in for calibration data: carried sounds, row indices, or noise.
+//! Substitutes for calibration data: carried sounds, row indices, or noise.
 
 use std::fmt;
 
@@ -30,12 +30,12 @@ const SEQUENCES: (usize, usize) = (8, 100);
 /// Maximum number of steps, for windows of any length.
 const MOST_STEPS: usize = 1 << 14;
 
-/// What stands in for calibration data.
+/// A substitute for calibration data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StandIn {
     /// Spoken words, background noise and white noise, at several levels, through the model's front end.
     Sounds,
-    /// The indices of all rows of embedding tables, up to 131,072 of them.
+    /// The indices of all rows of embedding tables, as far as the longest sequences hold them.
     Indices,
     /// Uniform noise between -1 and 1. What a model really reads may have another range.
     Noise,
@@ -52,7 +52,7 @@ impl fmt::Display for StandIn {
 }
 
 impl StandIn {
-    /// What stands in for the calibration data of a model.
+    /// The substitute for the calibration data of a model.
     pub fn of(model: &Canonical) -> Self {
         let Canonical { architecture, .. } = model;
         if architecture.front_end.is_some() {
@@ -75,7 +75,7 @@ impl StandIn {
 }
 
 impl Ranges {
-    /// Observes a model that runs over what [stands in](StandIn) for calibration data. The errors are those of
+    /// Observes a model that runs over the [substitute](StandIn) for its calibration data. The errors are those of
     /// [`measure`](Self::measure).
     pub fn without_data(model: &Canonical) -> Result<Self, RangesError> {
         let sequences = StandIn::sequences(model)?;

@@ -36,8 +36,8 @@ struct Matrix {
 }
 
 impl Quantizer<'_> {
-    /// Quantizes all rows, and sets the index of the finer part of each tensor. With weights in two planes, each of two matrices
-    /// has sums of its own.
+    /// Quantizes all rows, and sets the index of the finer part of each tensor. With weights in two planes, each of two
+    /// matrices has sums of its own.
     pub(super) fn set_rows(&mut self) {
         if self.ranges.is_wide(&self.node.name) && self.takes(WIDE) {
             self.options |= 1 << WIDE;
@@ -120,7 +120,8 @@ impl Quantizer<'_> {
     fn row_of(&self, matrices: &[Option<Matrix>; 2], to: &[Unit], index: usize, bias: f32) -> (Target, [Operand; 2]) {
         let unit = &to[index % to.len()];
         let is_bounded = self.is_bounded(unit);
-        // Weights in two planes are precise enough without, and nothing compensates where an observation misleads.
+        // Weights in two planes are precise enough without weighing. They are not compensated, so an observation that
+        // misleads would cost precision.
         let is_weighed = self.is_weighed_for(to, matrices[1].is_some()) && !is_wide(self.options);
         let operands = [0, 1].map(|part| match &matrices[part] {
             None => Operand::NONE,
