@@ -55,7 +55,7 @@ fn bytes() -> impl Iterator<Item = (String, Vec<u8>)> {
 
 /// Names and images of the seeds: every float numeric, and every integer numeric in every layout for models that have
 /// an integer form.
-fn seeds() -> Vec<(String, Vec<u8>)> {
+pub fn seeds() -> Vec<(String, Vec<u8>)> {
     let models = small_models();
     let float = models.iter().flat_map(|(name, model)| {
         Numeric::FLOAT
@@ -110,12 +110,14 @@ fn the_seeds_are_identical_to_the_packers_output() {
 fn the_corpus_of_image_parse_passes() {
     let [images, _] = corpora();
     assert!(images.replay(|data| image_parse(data) == Outcome::Ran) >= images.seeds.len(), "a seed is refused");
+    images.mutate(image_parse);
 }
 
 #[test]
 fn the_corpus_of_parse_then_step_passes() {
     let [_, flagged] = corpora();
     assert!(flagged.replay(|data| parse_then_step(data) == Outcome::Ran) >= flagged.seeds.len(), "a seed is refused");
+    flagged.mutate(parse_then_step);
 }
 
 /// Runs nodes that random bytes choose, many of each kind.

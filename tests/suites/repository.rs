@@ -18,6 +18,8 @@ mod firmware_microbit;
 mod firmware_twin;
 #[path = "../fuzz_corpus.rs"]
 mod fuzz_corpus;
+#[path = "../fuzz_streams.rs"]
+mod fuzz_streams;
 #[allow(dead_code, reason = "the build script of the firmware uses the rest")]
 #[path = "../../firmware-examples/build/spotter.rs"]
 mod spotter;

@@ -1,6 +1,12 @@
 //! Bodies of the fuzz targets: pure functions that must neither panic nor run long for any bytes. The targets in
 //! `tests/fuzz` include this file, and `fuzz_corpus.rs` replays their corpora on stable Rust.
 
+#[path = "fuzz_c.rs"]
+pub mod c;
+#[path = "fuzz_fused.rs"]
+pub mod fused;
+#[path = "fuzz_integer.rs"]
+pub mod integer;
 #[path = "fuzz_node.rs"]
 mod node;
 
@@ -58,6 +64,17 @@ pub fn image_parse(data: &[u8]) -> Outcome {
 /// A byte of flags, then an image. It is either refused, or it steps on finite and non-finite input and its state is
 /// saved and restored.
 pub fn parse_then_step(data: &[u8]) -> Outcome {
+    with_model(data, |model, data| {
+        step(model, data);
+        sequences(model, data);
+        hear(model, data);
+        Outcome::Ran
+    })
+}
+
+/// Runs `work` on the model that a byte of flags and an image stand for, and on the bytes after the flags, unless the
+/// image is refused or the model is too large to run here.
+fn with_model(data: &[u8], run: impl FnOnce(&Model<'_>, &[u8]) -> Outcome) -> Outcome {
     let Some((&flags, data)) = data.split_first().filter(|(_, data)| !data.is_empty()) else { return Outcome::Refused };
     let built = if flags & flag::NODE != 0 { Some(node::image(data)) } else { None };
     let data = match &built {
@@ -82,19 +99,17 @@ pub fn parse_then_step(data: &[u8]) -> Outcome {
     }
     let Ok(bytes) = ImageBytes::new(bytes) else { panic!("the copy is aligned") };
     let Ok(model) = Model::parse(bytes) else { return Outcome::Refused };
+    if is_large(&model) { Outcome::TooLarge } else { run(&model, data) }
+}
+
+/// Whether a step takes more memory or work than a target has time for.
+fn is_large(model: &Model<'_>) -> bool {
     let work = model.nodes().fold(0_usize, |sum, node| sum.saturating_add(work(&node)));
-    if model.state_words() > MAX_WORDS
+    model.state_words() > MAX_WORDS
         || model.scratch_words() > MAX_WORDS
         || model.schedule().states() > MAX_STATES
         || work > MAX_WORK
         || model.inputs().chain(model.outputs()).map(|port| port.size).sum::<usize>() > MAX_WORDS
-    {
-        return Outcome::TooLarge;
-    }
-    step(&model, data);
-    sequences(&model, data);
-    hear(&model, data);
-    Outcome::Ran
 }
 
 /// Upper bound of a node's work in a step: its multiply-accumulates, counted for every unrolled row and every pass over
@@ -287,12 +302,12 @@ fn by_steps(
 }
 
 /// Part `index` of each buffer when it is cut into `parts`.
-fn slices(buffers: &[Vec<f32>], index: usize, parts: usize) -> Vec<&[f32]> {
-    let of = |buffer: &Vec<f32>| buffer.len() / parts;
+fn slices<T>(buffers: &[Vec<T>], index: usize, parts: usize) -> Vec<&[T]> {
+    let of = |buffer: &Vec<T>| buffer.len() / parts;
     buffers.iter().map(|buffer| &buffer[index * of(buffer)..][..of(buffer)]).collect()
 }
 
-fn slices_mut(buffers: &mut [Vec<f32>]) -> Vec<&mut [f32]> {
+fn slices_mut<T>(buffers: &mut [Vec<T>]) -> Vec<&mut [T]> {
     buffers.iter_mut().map(Vec::as_mut_slice).collect()
 }
 

@@ -44,6 +44,7 @@ pub mod exact;
 pub mod fields;
 pub mod front_end;
 pub mod fuzz;
+pub mod fuzz_data;
 pub mod fuzz_import;
 pub mod fuzz_keras;
 pub mod golden;

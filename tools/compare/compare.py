@@ -20,8 +20,9 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="run one small case of each kind for some seconds, without bars")
     parser.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="run only cases whose names start with a PREFIX, as in stream-lstm w1")
     parser.add_argument("--rtneural", type=Path, metavar="DIR", help="source folder of RTNeural with its submodules [default: skip RTNeural]")
+    parser.add_argument("--onednn", type=Path, metavar="DIR", help="installed oneDNN (include and lib) [default: the newest package]")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="core that all drivers are pinned to")
-    parser.add_argument("--seconds", type=float, default=10, help="time per case; extended until each driver has 3 quiet turns")
+    parser.add_argument("--seconds", type=float, default=10, help="time per case; extended until each driver has 20 quiet turns")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file to write all figures to")
     parser.add_argument("--record", action="store_true", help="write results/DATE-CPU.md and .json beside this file")
     return parser.parse_args()
@@ -45,7 +46,8 @@ def main():
     cases = [case for case in every if case.name.startswith(tuple(given.only))]
     if not cases:
         raise SystemExit(f"no case starts with that prefix; the cases are {', '.join(case.name for case in every)}")
-    command, tidegate = install.drivers(given.work.resolve(), cases, given.rtneural and given.rtneural.resolve())
+    command, tidegate = install.drivers(given.work.resolve(), cases, given.rtneural and given.rtneural.resolve(),
+                                         given.onednn and given.onednn.resolve())
     library = next((given.work.resolve() / "venv").glob("lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"))
     seconds, turn = (0.2, 0.005) if given.quick else (given.seconds, 0.05)
     git = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
@@ -64,6 +66,7 @@ def main():
         want = network.outputs()
         record["results"][case.name] = measure.case(case, folder, want, command, library, given.core, seconds, turn, probe)
     record["bars"] = report.bars(cases, record["results"])
+    turns = report.turns(record["results"])
     page, figures = report.markdown(record, cases), json.dumps(record, indent=1) + "\n"
     print(page)
     if given.json:
@@ -71,7 +74,7 @@ def main():
     if given.record:
         (HERE / "results").mkdir(exist_ok=True)
         cpu = "-".join(record["machine"]["cpu"].replace("(R)", "").lower().split()) + f"-{record['machine']['model']}"
-        for suffix, text in ((".md", page), (".json", figures)):
+        for suffix, text in ((".md", page), (".json", figures), ("-turns.csv", turns)):
             (HERE / "results" / f"{record['date']}-{cpu}{suffix}").write_text(text)
     # Only wrong results and failed drivers count as a failure, not slow times.
     runs = [figures for results in record["results"].values() for figures in results.values()]

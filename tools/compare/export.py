@@ -36,12 +36,13 @@ def write(network, folder, tidegate):
     onnx.checker.check_model(model)
     onnx.save(model, folder / "model.onnx")
     if any(run == "onnxruntime int8" for run in case.runs):
-        # ONNX Runtime's quantizer: one scale per weight tensor, activations scaled at run time.
+        # ONNX Runtime's quantizer: one scale for a weight tensor or for each of its rows, activations scaled at run time.
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         # Its warning recommends a preprocessing step that would split the LSTM into small operators.
         logging.disable(logging.WARNING)
-        quantize_dynamic(folder / "model.onnx", folder / "model-int8.onnx", weight_type=QuantType.QInt8)
+        for name, per_channel in (("model-int8", False), ("model-int8-rows", True)):
+            quantize_dynamic(folder / "model.onnx", folder / f"{name}.onnx", weight_type=QuantType.QInt8, per_channel=per_channel)
     (folder / "model.safetensors").write_bytes(canonical(network))
     for numeric in sorted({run.split()[1].split("-")[0] for run in case.runs if run.startswith("tidegate")}):
         command = [tidegate, "pack", folder / "model.safetensors", "-o", folder / f"model-{numeric}.tgi", "--numeric", numeric]

@@ -9,6 +9,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 # With AVX-512 if the machine has it; by default GCC prefers vectors of 256 bits.
 CPP = ["-std=c++17", "-O3", "-march=native", "-mprefer-vector-width=512", "-DNDEBUG"]
+# RTNeural's README recommends to measure XSIMD too, which may be faster for small networks. Its vectors are aligned to
+# their own size.
+ALIGNMENT = 64 if "avx512f" in Path("/proc/cpuinfo").read_text() else 32
+BACKENDS = {
+    "eigen": ["-DRTNEURAL_USE_EIGEN=1", "-DRTNEURAL_DEFAULT_ALIGNMENT=32", "-DEIGEN_STACK_ALLOCATION_LIMIT=0"],
+    "xsimd": ["-DRTNEURAL_USE_XSIMD=1", f"-DRTNEURAL_DEFAULT_ALIGNMENT={ALIGNMENT}"],
+}
 
 
 def run(*command, **more):
@@ -28,21 +35,31 @@ def environment(work):
     return python
 
 
-def drivers(work, cases, rtneural):
+def described(rtneural, compiler, backend):
+    """The commit of RTNeural, its backend, and how its driver is compiled."""
+    asked = lambda *command: subprocess.run(list(map(str, command)), capture_output=True, text=True).stdout.splitlines()
+    commit = asked("git", "-C", rtneural, "rev-parse", "--short", "HEAD") or ["of an unknown commit"]
+    version = asked(compiler, "--version") or [compiler]
+    return f"RTNeural {commit[0]}, sizes known at compile time, {backend}, {version[0]}, {' '.join(CPP)}"
+
+
+def drivers(work, cases, rtneural, onednn):
     """Builds all drivers. Returns a function from case and run to the command, or None for a missing driver."""
     venv, target = work / "venv", work / "target"
     cargo_environment = os.environ | {"CARGO_TARGET_DIR": str(target)}
     for manifest, what in ((HERE / "drivers" / "Cargo.toml", ["--workspace"]), (ROOT / "Cargo.toml", ["--bin", "tidegate"])):
         run("cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", manifest, *what, env=cargo_environment)
-    built, lib = target / "release", venv / "lib"
+    onednn = onednn or venv
+    built, lib = target / "release", onednn / "lib"
     compiler = os.environ.get("CXX", "c++")
-    run(compiler, *CPP, f"-I{venv / 'include'}", HERE / "drivers" / "onednn.cpp", f"-L{lib}", "-ldnnl", f"-Wl,-rpath,{lib}",
+    run(compiler, *CPP, f"-I{onednn / 'include'}", HERE / "drivers" / "onednn.cpp", f"-L{lib}", "-ldnnl", f"-Wl,-rpath,{lib}",
         "-o", work / "onednn")
     for case in cases:
-        if rtneural and "rtneural" in case.runs:
-            flags = [f"-DCELL_{case.cell.upper()}", f"-DSIZE={case.hidden}", "-DRTNEURAL_USE_EIGEN=1",
-                     "-DRTNEURAL_DEFAULT_ALIGNMENT=32", "-DEIGEN_STACK_ALLOCATION_LIMIT=0", f"-I{rtneural}", f"-I{rtneural / 'modules' / 'Eigen'}"]
-            run(compiler, *CPP, *flags, HERE / "drivers" / "rtneural.cpp", "-o", work / f"rtneural-{case.cell}-{case.hidden}")
+        for backend in BACKENDS if rtneural and "rtneural" in case.runs else ():
+            flags = [f"-DCELL_{case.cell.upper()}", f"-DSIZE={case.hidden}", *BACKENDS[backend], f"-I{rtneural}",
+                     *(f"-I{rtneural / 'modules' / folder}" for folder in ("Eigen", "xsimd/include")),
+                     f'-DDESCRIPTION="{described(rtneural, compiler, backend)}"']
+            run(compiler, *CPP, *flags, HERE / "drivers" / "rtneural.cpp", "-o", work / f"rtneural-{backend}-{case.cell}-{case.hidden}")
 
     def command(case, what):
         name, _, variant = what.partition(" ")
@@ -52,7 +69,7 @@ def drivers(work, cases, rtneural):
             "onnxruntime": [built / "compare-onnxruntime"],
             "openvino": [venv / "bin" / "python", HERE / "drivers" / "openvino_driver.py"],
             "onednn": [work / "onednn"],
-            "rtneural": [work / f"rtneural-{case.cell}-{case.hidden}"] if rtneural else None,
+            "rtneural": [work / f"rtneural-{variant or 'eigen'}-{case.cell}-{case.hidden}"] if rtneural else None,
         }[name]
         return program and [*map(str, program)], variant or "f32"
 

@@ -18,8 +18,8 @@ from workloads import TOLERANCE
 QUIET = 1.25
 WAITED = 0.02
 # Minimum number of quiet turns for each driver, and the factor by which a case may exceed its time to get them.
-LEAST_TURNS = 3
-PATIENCE = 6
+LEAST_TURNS = 20
+PATIENCE = 12
 
 
 # The available cores, read before this process is pinned.
@@ -138,11 +138,12 @@ def case(case, folder, want, command, library, core, seconds, turn_seconds, prob
     for run, (driver, calls) in live.items():
         driver.close()
         turns = results[run].pop("turns")
-        quiet = quiet_times(turns, probe)
-        times = quiet if len(quiet) >= LEAST_TURNS else [took for took, _, _ in turns]
-        quarters = statistics.quantiles(times, n=4)
-        results[run] |= {"median_ns": statistics.median(times), "least_ns": min(times), "quartiles_ns": [quarters[0], quarters[2]],
-                         "turns": len(turns), "quiet_turns": len(quiet), "calls_a_turn": calls}
+        quiet, every = quiet_times(turns, probe), [took for took, _, _ in turns]
+        times = quiet or every
+        quarters = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+        results[run] |= {"median_ns": statistics.median(times), "median_of_all_ns": statistics.median(every), "least_ns": min(times),
+                         "quartiles_ns": [quarters[0], quarters[2]], "turns": len(turns), "quiet_turns": len(quiet),
+                         "calls_a_turn": calls, "raw": [(took, probe.is_quiet(probed), waited) for took, probed, waited in turns]}
     return results
 
 
@@ -153,7 +154,7 @@ def quiet_times(turns, probe):
 def goes_on(results, order, probe, elapsed, seconds):
     """Whether to run another turn: until the time is over, or longer if a driver has too few quiet turns."""
     turns = [results[run]["turns"] for run in order]
-    if elapsed < seconds or min(map(len, turns)) < LEAST_TURNS:
+    if elapsed < seconds or min(map(len, turns)) < 3:
         return True
     return elapsed < PATIENCE * seconds and min(len(quiet_times(of_one, probe)) for of_one in turns) < LEAST_TURNS
 

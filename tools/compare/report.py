@@ -1,27 +1,10 @@
 """Formats the results and judges the bars."""
 
 from measure import LEAST_TURNS
-from workloads import BARS, ELSEWHERE, LOADING_SECONDS, NORMED_TO_PLAIN, SIZES
+from workloads import BARS, LOADING_SECONDS, NORMED_TO_PLAIN
 
-COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8x16", "rtneural", "onnxruntime", "openvino",
-           "onednn", "tract", "onednn int8", "onnxruntime int8")
-
-
-def stand_in(case, results):
-    """Estimates RTNeural if it has not run: its time on another machine, scaled by the ratio of a peer between the machines.
-
-    The GRU is scaled by LSTM times too, because the peers' GRU times on that machine are unknown. The faster estimate counts.
-    """
-    if not case.stream or "skipped" not in results[case.name].get("rtneural", {}) or case.hidden not in SIZES:
-        return None
-    index, best = SIZES.index(case.hidden), None
-    for peer in ("tract", "onnxruntime"):
-        here = results.get(f"stream-lstm-{case.hidden}", {}).get(peer, {}).get("median_ns")
-        if here:
-            estimate = ELSEWHERE[f"rtneural {case.cell}"][index] * here / ELSEWHERE[peer][index]
-            if best is None or estimate < best["median_ns"]:
-                best = {"median_ns": estimate, "estimated": f"from {peer}", "right": True}
-    return best
+COLUMNS = ("tidegate f32", "tidegate f32-2threads", "tidegate f16", "tidegate i8x16", "rtneural", "rtneural xsimd", "onnxruntime",
+           "openvino", "onednn", "tract", "onednn int8", "onnxruntime int8", "onnxruntime int8-rows")
 
 
 def bars(cases, results):
@@ -33,19 +16,33 @@ def bars(cases, results):
     ours = lambda name: _usable(results.get(name, {}).get("tidegate f32", {}))
     plain, normed = ours("w2"), ours("w2-normed")
     if plain and normed:
-        ratio = normed["median_ns"] / plain["median_ns"]
-        rows.append(_row("W2n", "w2-normed", "tidegate f32", "our plain W2", ratio, f"at most {NORMED_TO_PLAIN}x its time",
-                         ratio <= NORMED_TO_PLAIN))
+        ratios = _ratios(normed, plain)
+        row = _row("W2n", "w2-normed", "tidegate f32", "our plain W2", ratios, f"at most {NORMED_TO_PLAIN}x its time")
+        rows.append(row | {"verdict": _verdict([ratio <= NORMED_TO_PLAIN for ratio in ratios], (plain, normed))})
     if normed:
         once = (normed["load_ns"] + normed["first_ns"] - normed["median_ns"]) / 1e9
-        rows.append(_row("W2n", "w2-normed", "tidegate f32", "nothing to build", once,
-                         f"loading and first call at most {LOADING_SECONDS:.3f} s beyond a call", once <= LOADING_SECONDS))
+        row = _row("W2n", "w2-normed", "tidegate f32", "nothing to build", (once, once),
+                   f"loading and first call at most {LOADING_SECONDS:.3f} s beyond a call")
+        rows.append(row | {"verdict": "met" if once <= LOADING_SECONDS else "NOT met"})
     return rows
 
 
-def _row(row, case, ours, against, ratio, bar, met):
-    return {"row": row, "case": case, "ours": ours, "against": against, "ratio": ratio, "bar": bar,
-            "verdict": "met" if met else "NOT met"}
+def _row(row, case, ours, against, ratios, bar):
+    return {"row": row, "case": case, "ours": ours, "against": against, "ratio": ratios[0], "ratio_of_all": ratios[1], "bar": bar}
+
+
+def _ratios(one, other):
+    """The ratio of the medians of quiet turns, and of all turns."""
+    return tuple(one[median] / other[median] for median in ("median_ns", "median_of_all_ns"))
+
+
+def _verdict(met, figures):
+    """A bar is undecided if few turns were quiet, or if quiet turns and all turns disagree about it."""
+    if len(set(met)) > 1:
+        return "undecided: quiet turns and all turns disagree"
+    if any(of["quiet_turns"] < LEAST_TURNS for of in figures):
+        return f"undecided: fewer than {LEAST_TURNS} quiet turns ({'met' if met[0] else 'NOT met'} by them)"
+    return "met" if met[0] else "NOT met"
 
 
 def _usable(figures):
@@ -55,26 +52,19 @@ def _usable(figures):
 def _judge(bar, case, results):
     found = results[bar.case]
     ours = _usable(found.get(bar.ours, {}))
-    others = {}
-    for name in bar.against:
-        figures = _usable(found.get(name, {})) or (stand_in(case, results) if name == "rtneural" else None)
-        if figures:
-            others[name] = figures
+    others = {name: figures for name in bar.against if (figures := _usable(found.get(name, {})))}
     missing = [name for name in bar.against if name not in others]
     wanted = f"at least {bar.factor}x" + (", smaller error" if bar.more_exact else "")
     if not ours or not others:
         reason = f"{bar.ours} did not run" if not ours else f"none of {', '.join(bar.against)} ran"
-        row = _row(bar.row, bar.case, bar.ours, ", ".join(bar.against), None, wanted, False)
-        return row | {"verdict": f"SKIP: {reason}"}
-    name = min(others, key=lambda other: others[other]["median_ns"])
-    ratio = others[name]["median_ns"] / ours["median_ns"]
-    met = ratio >= bar.factor
-    if bar.more_exact:
-        met = met and all(ours["max_error"] < other["max_error"] for other in others.values())
-    label = f"{name} (estimated {others[name]['estimated']})" if "estimated" in others[name] else name
-    if missing:
-        label += f"; without {', '.join(missing)}"
-    return _row(bar.row, bar.case, bar.ours, label, ratio, wanted, met)
+        return _row(bar.row, bar.case, bar.ours, ", ".join(bar.against), (None, None), wanted) | {"verdict": f"SKIP: {reason}"}
+    # The fastest of all that ran, by the quiet turns and by all turns.
+    fastest = [min(others, key=lambda other: others[other][median]) for median in ("median_ns", "median_of_all_ns")]
+    ratios = tuple(others[name][median] / ours[median] for name, median in zip(fastest, ("median_ns", "median_of_all_ns")))
+    exact = not bar.more_exact or all(ours["max_error"] < other["max_error"] for other in others.values())
+    verdict = _verdict([ratio >= bar.factor and exact for ratio in ratios], (ours, others[fastest[0]]))
+    label = fastest[0] + (f"; without {', '.join(missing)}" if missing else "")
+    return _row(bar.row, bar.case, bar.ours, label, ratios, wanted) | {"verdict": verdict}
 
 
 def _time(ns):
@@ -91,10 +81,10 @@ def _cell(case, name, results):
     if "failed" in figures:
         return "FAILED"
     if "skipped" in figures:
-        estimate = stand_in(case, results)
-        return f"SKIP (≈ {_time(estimate['median_ns'])})" if estimate else "SKIP"
+        return "SKIP"
     error = figures["max_error"]
-    text = f"{_time(figures['median_ns'])} ({'not finite' if error is None else f'{error:.0e}'})"
+    every = "" if figures["quiet_turns"] == figures["turns"] else f", all turns {_time(figures['median_of_all_ns'])}"
+    text = f"{_time(figures['median_ns'])} ({'not finite' if error is None else f'{error:.0e}'}{every})"
     return text if figures["right"] else f"WRONG {text}"
 
 
@@ -104,7 +94,17 @@ def _quiet(results):
     quiet, turns = (sum(figures[name] for figures in runs) for name in ("quiet_turns", "turns"))
     loud = sum(figures["quiet_turns"] < LEAST_TURNS for figures in runs)
     text = f"{quiet} of {turns} turns were quiet and counted"
-    return text + (f"; {loud} of {len(runs)} cells had too few, so all of their turns count, and their figures are meaningless." if loud else ".")
+    return text + (f"; {loud} of {len(runs)} cells have fewer than {LEAST_TURNS}, so that their bars are undecided." if loud else ".")
+
+
+def turns(results):
+    """Every turn as CSV, taken out of the results."""
+    lines = ["case,run,turn,ns_a_call,quiet,waited"]
+    for case, runs in results.items():
+        for run, figures in runs.items():
+            for turn, (took, quiet, waited) in enumerate(figures.pop("raw", ())):
+                lines.append(f"{case},{run},{turn},{took:.1f},{int(quiet)},{waited:.4f}")
+    return "\n".join(lines) + "\n"
 
 
 def markdown(record, cases):
@@ -123,13 +123,12 @@ def markdown(record, cases):
     for case in cases:
         cells = [_cell(case, name, results) for name in columns]
         lines.append(f"| {case.row} | {case.name} | " + " | ".join(cells) + " |")
-    lines += ["", "| | workload | ours | against | ratio | bar | |", "|---" * 7 + "|"]
+    lines += ["", "| | workload | ours | against | ratio | of all turns | bar | |", "|---" * 8 + "|"]
     for bar in record["bars"]:
-        ratio = "" if bar["ratio"] is None else f"{bar['ratio']:.2f}"
-        lines.append(f"| {bar['row']} | {bar['case']} | {bar['ours']} | {bar['against']} | {ratio} | {bar['bar']} | {bar['verdict']} |")
-    met = sum(bar["verdict"] == "met" for bar in record["bars"])
-    skipped = sum(bar["verdict"].startswith("SKIP") for bar in record["bars"])
-    lines += ["", f"{met} of {len(record['bars'])} bars met, {skipped} skipped.", ""]
+        ratios = ("" if bar[of] is None else f"{bar[of]:.2f}" for of in ("ratio", "ratio_of_all"))
+        lines.append(f"| {bar['row']} | {bar['case']} | {bar['ours']} | {bar['against']} | {' | '.join(ratios)} | {bar['bar']} | {bar['verdict']} |")
+    count = lambda start: sum(bar["verdict"].startswith(start) for bar in record["bars"])
+    lines += ["", f"{count('met')} of {len(record['bars'])} bars met, {count('undecided')} undecided, {count('SKIP')} skipped.", ""]
     names = {}
     for case in cases:
         for run, figures in results[case.name].items():
@@ -139,7 +138,5 @@ def markdown(record, cases):
                 names[run] = f"SKIP: {figures['skipped']}"
             else:
                 names.setdefault(run, figures["description"])
-    if any("SKIP (≈" in line for line in lines):
-        lines.append("≈: not measured. Times of another machine, scaled by the ratio of tract or ONNX Runtime between the machines, whichever is faster.")
     lines += ["", *(f"- {run}: {description}" for run, description in sorted(names.items())), ""]
     return "\n".join(lines)

@@ -45,7 +45,8 @@ class Bar:
 
 
 OURS = ("tidegate f32", "tidegate f16", "tidegate i8x16")
-STREAM_PEERS = ("onnxruntime", "tract", "rtneural")
+RTNEURAL = ("rtneural", "rtneural xsimd")
+STREAM_PEERS = ("onnxruntime", "tract", *RTNEURAL)
 SIZES = (16, 32, 64, 128, 256, 512)
 ROW_OF = {16: "S1", 32: "S1", 64: "S2", 128: "S2", 256: "S3", 512: "S3"}
 
@@ -57,7 +58,8 @@ def _streams(cell):
 
 
 _W2 = Case("w2", "W2", input=256, hidden=126, batch=64, time=1000)
-_INT8 = ("tidegate i8x16", "onednn int8", "onnxruntime int8")
+_INT8_PEERS = ("onednn int8", "onnxruntime int8", "onnxruntime int8-rows")
+_INT8 = ("tidegate i8x16", *_INT8_PEERS)
 
 CASES = (
     *_streams("lstm"),
@@ -90,7 +92,7 @@ QUICK = (
 
 
 def _stream_bars():
-    against = {"S1": ("rtneural",), "S2": ("rtneural", "tract", "onnxruntime"), "S3": ("rtneural", "onnxruntime")}
+    against = {"S1": RTNEURAL, "S2": (*RTNEURAL, "tract", "onnxruntime"), "S3": (*RTNEURAL, "onnxruntime")}
     f32 = {16: 1.5, 32: 1.1, 64: 1.0, 128: 1.0, 256: 1.2, 512: 1.0}
     f16, i8x16 = {"S2": 1.5, "S3": 1.7}, {"S2": 2.0, "S3": 3.0}
     for cell in ("lstm", "gru"):
@@ -114,9 +116,9 @@ BARS = (
     # The bars against plain W2 and for loading are in `report.py`.
     Bar("W3", "w3", "tidegate f32", ("onednn", "openvino"), 1.2),
     Bar("W6", "w6", "tidegate f32", ("onnxruntime",), 1.2),
-    Bar("W7", "w7-64", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 4.0, more_exact=True),
-    Bar("W7", "w7-128", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 3.0, more_exact=True),
-    Bar("W7", "w7-256", "tidegate i8x16", ("onednn int8", "onnxruntime int8"), 2.0, more_exact=True),
+    Bar("W7", "w7-64", "tidegate i8x16", _INT8_PEERS, 4.0, more_exact=True),
+    Bar("W7", "w7-128", "tidegate i8x16", _INT8_PEERS, 3.0, more_exact=True),
+    Bar("W7", "w7-256", "tidegate i8x16", _INT8_PEERS, 2.0, more_exact=True),
 )
 
 # Bars of W2 with layer normalization and masks: maximum time relative to our plain W2, and maximum time of loading and the
@@ -126,12 +128,3 @@ LOADING_SECONDS = 0.050
 
 # Maximum difference from the reference in f64. Beyond it a result is wrong, and its time is not compared.
 TOLERANCE = {"f32": 1e-4, "f16": 5e-3, "i8x16": 2e-2, "int8": 2e-1}
-
-# Microseconds per step on another machine (Cascade Lake, 2.5 GHz, AVX-512), by size. They replace RTNeural if it is not
-# installed, scaled by the times of the other two on this machine.
-ELSEWHERE = {
-    "rtneural lstm": (0.163, 0.471, 1.75, 6.5, 90.4, 378),
-    "rtneural gru": (0.143, 0.371, 1.38, 4.7, 60.5, 274),
-    "tract": (4.5, 5.6, 7.7, 12.7, 99, 397),
-    "onnxruntime": (9.5, 10.1, 10.7, 19.1, 102, 377),
-}

@@ -1,4 +1,4 @@
-// RTNeural with sizes known at compile time: CELL_LSTM or CELL_GRU, and SIZE for inputs and units.
+// RTNeural with sizes known at compile time: CELL_LSTM or CELL_GRU, and SIZE for inputs and units. DESCRIPTION is for the report.
 
 #include <RTNeural/RTNeural.h>
 
@@ -82,7 +82,7 @@ public:
         return all;
     }
 
-    std::string description() const override { return "RTNeural, compile-time, Eigen"; }
+    std::string description() const override { return DESCRIPTION; }
 
 private:
     RTNeural::ModelT<float, SIZE, SIZE, Cell> model_;

@@ -7,7 +7,7 @@
 use crate::firmware::{self, cargo_in_workspace};
 use crate::install::{self, BROWSER};
 use crate::shell::{cargo, root, run as run_command, step};
-use crate::{Failure, boards, c, circles, package, public};
+use crate::{Failure, boards, c, circles, dependencies, package, public};
 
 /// Stops at the first failure.
 pub fn run() -> Result<(), Failure> {
@@ -20,8 +20,16 @@ pub fn run() -> Result<(), Failure> {
         run_command(&format!("format of {folder}"), cargo(folder, &["fmt", "--all", "--check"]))?;
     }
     step("no circles of files", circles::check)?;
+    step("licences, sources and duplicates of dependencies", dependencies::check)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--release", "--locked", "--", "-D", "warnings"];
     run_command("clippy", cargo(".", &clippy))?;
+    // In the build folder of the workspace, whose dependencies it shares. A lint needs no libFuzzer, which takes a minute to
+    // compile: any file passes for it.
+    let fuzz = ["clippy", "--release", "--locked", "--bins", "--", "-D", "warnings"];
+    let mut fuzz = cargo("tests/fuzz", &fuzz);
+    fuzz.env("CARGO_TARGET_DIR", firmware::workspace_target_dir());
+    fuzz.env("CUSTOM_LIBFUZZER_PATH", root().join("tests/fuzz/Cargo.toml"));
+    run_command("clippy of the fuzz targets", fuzz)?;
     // One machine for each architecture and memory map. The kernels of every core are linted with the library for C.
     for machine in firmware::MACHINES.iter().filter(|machine| ["m4", "m55", "rv32"].contains(&machine.core)) {
         let (target, kernels) = (machine.target, machine.kernels);

@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::shell::{cargo, root};
 
 const ARM64: &str = "aarch64-unknown-linux-gnu";
-const HOST: &str = "x86_64-unknown-linux-gnu";
+pub const HOST: &str = "x86_64-unknown-linux-gnu";
+const HOST_32: &str = "i686-unknown-linux-gnu";
 
 /// Settings of the NEON tests. Full optimization would take longer than it saves. With debug assertions the tests use
 /// samples of their inputs, because under QEMU all inputs take minutes.
@@ -31,18 +32,23 @@ pub fn neon() -> [Command; 2] {
     [test(&["tidegate-fused", "--lib"]), test(&["tidegate-tests", "--test", "fused"])]
 }
 
-/// The crate's own tests under Miri: plain Rust, and the part of AVX2 that Miri supports.
-pub fn miri() -> Command {
-    let mut command =
-        nightly(&["miri", "test", "--locked", "--package", "tidegate-fused", "--lib", "--test", "streams"]);
-    command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("RUSTFLAGS", "-Ctarget-feature=+avx2,+fma");
-    command
+/// The tests under Miri of the crate for hosts: plain Rust, and the part of AVX2 that Miri supports. And of `tidegate`,
+/// with addresses of 32 and of 64 bits.
+pub fn miri() -> [Command; 3] {
+    let miri = |arguments: &[&str]| {
+        let mut command = nightly(".", &["miri", "test", "--locked", "--package"]);
+        command.args(arguments).env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        command
+    };
+    let mut fused = miri(&["tidegate-fused", "--lib", "--test", "streams"]);
+    fused.env("RUSTFLAGS", "-Ctarget-feature=+avx2,+fma");
+    [fused, miri(&["tidegate", "--lib", "--target", HOST_32]), miri(&["tidegate", "--lib", "--target", HOST])]
 }
 
 /// A thousand streams over one model on two threads under the thread sanitizer, for a number of seconds.
 pub fn races(seconds: u32) -> Command {
     let test = ["test", "--release", "--locked", "--package", "tidegate-fused", "--test", "streams"];
-    let mut command = nightly(&test);
+    let mut command = nightly(".", &test);
     // The standard library needs the sanitizer too. With a target, build scripts are built without it.
     command.args(["-Zbuild-std", "--target", HOST]);
     command.args(["--config", "profile.release.debug=false", "--config", "profile.release.opt-level=1"]);
@@ -50,18 +56,8 @@ pub fn races(seconds: u32) -> Command {
     command
 }
 
-/// The command that installs the missing tools for [`miri`] and [`races`], or `None` if nothing is missing.
-pub fn lacks_nightly() -> Option<String> {
-    let has = |component: &str| {
-        let list = Command::new("rustup").args(["component", "list", "--installed", "--toolchain", "nightly"]).output();
-        list.is_ok_and(|list| String::from_utf8_lossy(&list.stdout).lines().any(|line| line.starts_with(component)))
-    };
-    let there = cfg!(all(target_arch = "x86_64", target_os = "linux")) && has("miri") && has("rust-src");
-    (!there).then(|| "rustup toolchain install nightly --component miri,rust-src (on x86-64 Linux)".to_owned())
-}
-
-/// Cargo of the nightly toolchain.
-fn nightly(arguments: &[&str]) -> Command {
+/// Cargo of the nightly toolchain, in a folder of the repository.
+pub fn nightly(folder: &str, arguments: &[&str]) -> Command {
     let of_cargo = cargo(".", &[]);
     let mut command = Command::new("rustup");
     for (name, value) in of_cargo.get_envs() {
@@ -72,6 +68,6 @@ fn nightly(arguments: &[&str]) -> Command {
     }
     // The toolchain that runs xtask sets these variables.
     command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTDOC").env_remove("RUSTUP_TOOLCHAIN");
-    command.current_dir(root()).args(["run", "nightly", "cargo"]).args(arguments);
+    command.current_dir(root().join(folder)).args(["run", "nightly", "cargo"]).args(arguments);
     command
 }

@@ -30,6 +30,26 @@ pub fn arm64() -> Result<(), Failure> {
     add_targets(&["aarch64-unknown-linux-gnu"])
 }
 
+/// Adds the components of the nightly toolchain that Miri, the sanitizers and the fuzz targets need.
+pub fn nightly() -> Result<(), Failure> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Err("Miri, the sanitizers and the fuzz targets run on x86-64 Linux".to_owned());
+    }
+    let mut list = Command::new("rustup");
+    list.args(["component", "list", "--installed", "--toolchain", "nightly"]);
+    let installed = list.output().map_err(|error| format!("cannot start rustup: {error}"))?;
+    let installed = String::from_utf8_lossy(&installed.stdout).into_owned();
+    let has = |component: &&&str| installed.lines().any(|line| line.starts_with(**component));
+    let missing: Vec<&str> = NIGHTLY.iter().filter(|component| !has(component)).copied().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    // Unlike `toolchain install`, this keeps a toolchain that is there.
+    rustup.args(["component", "add", "--toolchain", "nightly"]).args(&missing);
+    shell::run(&format!("installing {} of the nightly toolchain", missing.join(", ")), rustup)
+}
+
 fn add_targets(targets: &[&str]) -> Result<(), Failure> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot = Command::new(rustc)
@@ -49,6 +69,8 @@ fn add_targets(targets: &[&str]) -> Result<(), Failure> {
     shell::run(&format!("installing the Rust targets {}", missing.join(", ")), rustup)
 }
 
+/// Components of the nightly toolchain.
+const NIGHTLY: [&str; 2] = ["miri", "rust-src"];
 /// Each program and its Debian package.
 const QEMU: [(&str, &str); 2] = [("qemu-system-arm", "qemu-system-arm"), ("qemu-system-riscv32", "qemu-system-misc")];
 /// Programs and packages for AArch64 Linux.

@@ -4,7 +4,9 @@ mod boards;
 mod c;
 mod check;
 mod circles;
+mod dependencies;
 mod firmware;
+mod fuzz;
 mod hosts;
 mod icount;
 mod install;
@@ -14,6 +16,7 @@ mod qemu;
 mod record;
 mod shell;
 mod size;
+mod soak;
 mod symbols;
 mod test;
 mod timing;
@@ -41,7 +44,8 @@ Examples:
   cargo xtask test                        all tests; the last line is the total
   cargo xtask qemu --overwrite-expected   after a change of the firmware's output; git diff shows it
   cargo xtask size --json                 flash, RAM and stack of every firmware
-  cargo xtask icount                      instructions per step on every core, and their upper bounds";
+  cargo xtask icount                      instructions per step on every core, and their upper bounds
+  cargo xtask fuzz c_api --seconds 600    ten minutes of one fuzz target";
 
 #[derive(Subcommand)]
 enum Task {
@@ -51,12 +55,27 @@ enum Task {
     Circles,
     /// Pack the published crates and compile the packages
     Package,
+    /// Check the licences, sources and duplicates of all dependencies against deny.toml
+    Deny,
+    /// Print the bill of materials of a package in CycloneDX
+    Sbom {
+        /// The package
+        #[arg(long, default_value = "tidegate-tools")]
+        package: String,
+    },
     /// List the public items of `tidegate` and compare them with core/public-items.txt
     Public(Record),
-    /// Run every test: workspace, documentation, firmware under QEMU, its symbols and sizes
+    /// Run every test: workspace, documentation, host kernels, fuzz targets, firmware under QEMU, its symbols and sizes
     Test,
     /// Test the host kernels with NEON under QEMU, Miri and the thread sanitizer
     Hosts,
+    /// Run fuzz targets from the seeds that `cargo xtask test` writes
+    Fuzz(Targets),
+    /// Run for hours what `test` runs for a moment, and record it in tests/soak.json: fuzz targets and `hosts`
+    Soak {
+        /// Only these fuzz targets; everything without names
+        targets: Vec<String>,
+    },
     /// Run the firmware under QEMU and compare its output with firmware-examples/expected
     Qemu(Record),
     /// Count the instructions of a step on every core, model its cycles, and compare with
@@ -66,6 +85,15 @@ enum Task {
     C,
     /// Measure flash, RAM and stack of the firmware, and compare with firmware-examples/expected/size.json
     Size(Figures),
+}
+
+#[derive(Args)]
+struct Targets {
+    /// Time for each target
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Names of targets; all without names
+    targets: Vec<String>,
 }
 
 #[derive(Args)]
@@ -92,9 +120,13 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Circles => circles::check(),
         Task::Package => package::check(),
+        Task::Deny => dependencies::check(),
+        Task::Sbom { package } => dependencies::bill(&package),
         Task::Public(record) => public::run(record.overwrite_expected),
         Task::Test => test::run(),
-        Task::Hosts => test::hosts(),
+        Task::Hosts => test::hosts(60).map(drop),
+        Task::Fuzz(Targets { seconds, targets }) => fuzz::some(targets, seconds),
+        Task::Soak { targets } => soak::run(targets),
         Task::Qemu(record) => qemu::run(record.overwrite_expected),
         Task::Icount(Figures { json, record }) => icount::run(json, record.overwrite_expected),
         Task::C => c::run(),

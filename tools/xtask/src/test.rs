@@ -9,6 +9,10 @@ use crate::{Failure, boards, c, firmware, hosts, icount, install, qemu, size, sy
 /// Time limit of the demo, which takes about two minutes with the builds of the firmware.
 const DEMO_LIMIT: Duration = Duration::from_secs(900);
 
+/// Seconds of mutations for each fuzz target, and of the thread sanitizer. `cargo xtask soak` takes hours.
+const MUTATION_SECONDS: &str = "8";
+const RACE_SECONDS: u32 = 10;
+
 /// The words after SKIP that are no failure in CI: it has neither a GPU nor gigabytes for cuDNN, some tests are of machines
 /// without a tool that this one has, and containers often lack IPv6.
 const MAY_LACK: [&str; 4] = ["no GPU", "TIDEGATE_CUDNN does not name", "this machine has", "no IPv6"];
@@ -19,10 +23,13 @@ pub fn run() -> Result<(), Failure> {
     let mut total = Total::default();
     // The output of tests that pass says what they skip.
     let shown = ["--no-fail-fast", "--", "--show-output"];
-    total.cargo_test("tests of the workspace", &[&firmware::WORKSPACE_TESTS[..], &shown].concat())?;
+    let mut tests = cargo(".", &[&firmware::WORKSPACE_TESTS[..], &shown].concat());
+    tests.env("TIDEGATE_MUTATION_SECONDS", MUTATION_SECONDS);
+    total.cargo_tests("tests of the workspace", tests)?;
     // In the debug profile the activations are sampled. With this library, testing all inputs takes minutes.
     let micromath = ["test", "--package", "tidegate", "--locked", "--no-default-features", "--features", "micromath"];
     total.cargo_test("tests of the core with micromath", &micromath)?;
+    total.hosts(RACE_SECONDS)?;
     let ready = total.check("firmware builds, QEMU is there", || {
         install::qemu()?;
         firmware::build()?;
@@ -81,25 +88,13 @@ pub fn run() -> Result<(), Failure> {
     total.end()
 }
 
-/// Tests of the host kernels that need other tools: NEON under QEMU, Miri, the thread sanitizer.
-pub fn hosts() -> Result<(), Failure> {
+/// Tests of the host kernels that need other tools: NEON under QEMU, Miri, the thread sanitizer. Returns how many have
+/// passed.
+pub fn hosts(race_seconds: u32) -> Result<u64, Failure> {
     let mut total = Total::default();
-    match install::arm64() {
-        Ok(()) => {
-            for tests in hosts::neon() {
-                total.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
-            }
-        }
-        Err(failure) => total.lacks("NEON under QEMU", &failure),
-    }
-    match hosts::lacks_nightly() {
-        None => {
-            total.cargo_tests("tests of tidegate-fused under Miri", hosts::miri())?;
-            total.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(60))?;
-        }
-        Some(how) => eprintln!("SKIP Miri and the thread sanitizer: {how}"),
-    }
-    total.end()
+    total.hosts(race_seconds)?;
+    total.end()?;
+    Ok(total.passed)
 }
 
 /// The demo of the README, with the program that the tests have built. `cargo run` would compile it again, because its
@@ -156,6 +151,28 @@ impl Output {
 }
 
 impl Total {
+    /// See [`hosts`].
+    fn hosts(&mut self, race_seconds: u32) -> Result<(), Failure> {
+        match install::arm64() {
+            Ok(()) => {
+                for tests in hosts::neon() {
+                    self.cargo_tests("tests of tidegate-fused for AArch64 under QEMU", tests)?;
+                }
+            }
+            Err(failure) => self.lacks("NEON under QEMU", &failure),
+        }
+        match install::nightly() {
+            Ok(()) => {
+                for tests in hosts::miri() {
+                    self.cargo_tests("tests under Miri", tests)?;
+                }
+                self.cargo_tests("streams of tidegate-fused under the thread sanitizer", hosts::races(race_seconds))?;
+            }
+            Err(failure) => self.lacks("Miri and the thread sanitizer", &failure),
+        }
+        Ok(())
+    }
+
     /// [`cargo_tests`](Self::cargo_tests) in the repository.
     fn cargo_test(&mut self, what: &str, arguments: &[&str]) -> Result<(), Failure> {
         self.cargo_tests(what, cargo(".", arguments))
@@ -204,6 +221,7 @@ impl Total {
             self.failed += 1;
             self.failures.push(format!("{what}: {failure}"));
         } else {
+            self.skipped += 1;
             eprintln!("SKIP {what}: {failure}");
         }
     }

@@ -103,7 +103,11 @@ fn main() -> Result<()> {
     let output = case.number("output")?;
     let x = case.floats("x.f32")?;
     let masks = if case.number("masked")? == 1 { Some(case.floats("mask.f32")?) } else { None };
-    let model = case.path(if variant == "int8" { "model-int8.onnx" } else { "model.onnx" });
+    let model = case.path(match variant.as_str() {
+        "int8" => "model-int8.onnx",
+        "int8-rows" => "model-int8-rows.onnx",
+        _ => "model.onnx",
+    });
     let library = std::env::var("ONNXRUNTIME_LIB").context("ONNXRUNTIME_LIB is not set")?;
     serve(|| {
         let api = Api::load(&library)?;

@@ -1,0 +1,157 @@
+//! The fuzz targets of `tests/fuzz`: building them with libFuzzer and the address sanitizer, and running each for a
+//! while from the seeds that the tests write to `target/fuzz`.
+//!
+//! The settings are those of cargo-fuzz, which CI would have to compile first.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::firmware::workspace_target_dir;
+use crate::hosts::{self, HOST};
+use crate::shell::{about, root, run as run_command};
+use crate::{Failure, install};
+
+/// Maximum memory of a target in MiB, and maximum time for one input in seconds.
+const MEMORY_MIB: u32 = 2048;
+const INPUT_SECONDS: u32 = 10;
+/// Maximum length of an input in bytes.
+const MAX_LEN: u32 = 1 << 16;
+
+/// What a target has run.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct Ran {
+    /// Number of inputs.
+    pub executions: u64,
+    /// Time of one core.
+    pub seconds: u64,
+}
+
+/// When a target stops.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    pub seconds: u64,
+    /// Number of inputs; 0 for no limit.
+    pub executions: u64,
+}
+
+/// The names of all targets.
+pub fn targets() -> Result<Vec<String>, Failure> {
+    let folder = root().join("tests/fuzz/fuzz_targets");
+    let mut names = Vec::new();
+    for file in fs::read_dir(&folder).map_err(about(&folder))? {
+        let path = file.map_err(about(&folder))?.path();
+        names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Builds all targets and runs some, or all if none is named.
+pub fn some(names: Vec<String>, seconds: u64) -> Result<(), Failure> {
+    install::nightly()?;
+    let names = if names.is_empty() { targets()? } else { names };
+    build()?;
+    run(&names, Limit { seconds, executions: 0 }).map(drop)
+}
+
+/// Builds all targets.
+pub fn build() -> Result<(), Failure> {
+    let coverage = [
+        "-Cpasses=sancov-module",
+        "-Cllvm-args=-sanitizer-coverage-level=4",
+        "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+        "-Cllvm-args=-sanitizer-coverage-pc-table",
+        "-Cllvm-args=-sanitizer-coverage-trace-compares",
+        "-Clink-dead-code",
+        "-Ccodegen-units=1",
+        "-Cdebug-assertions",
+        "-Zsanitizer=address",
+        "--cfg=fuzzing",
+    ];
+    // With a target, build scripts and macros are built without the sanitizer.
+    let mut build = hosts::nightly("tests/fuzz", &["build", "--release", "--locked", "--bins", "--target", HOST]);
+    build.env("RUSTFLAGS", coverage.join(" "));
+    run_command("fuzz targets with the address sanitizer", build)
+}
+
+/// Runs every target of `names`, as many at a time as there are cores. Returns what each has run.
+pub fn run(names: &[String], limit: Limit) -> Result<BTreeMap<String, Ran>, Failure> {
+    let (next, done) = (Mutex::new(names.iter()), Mutex::new(BTreeMap::new()));
+    let failures = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(name) = next.lock().expect("no thread panics").next() {
+            match run_one(name, limit) {
+                Ok(ran) => {
+                    eprintln!("    {name}: {} inputs in {} s", ran.executions, ran.seconds);
+                    done.lock().expect("no thread panics").insert(name.clone(), ran);
+                }
+                Err(failure) => failures.lock().expect("no thread panics").push(failure),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let failures = failures.into_inner().expect("no thread panics");
+    if failures.is_empty() { Ok(done.into_inner().expect("no thread panics")) } else { Err(failures.join("\n")) }
+}
+
+/// The folder of a target's inputs: the seeds, or the inputs that it finds.
+fn inputs(of: &str, target: &str) -> Result<PathBuf, Failure> {
+    let folder = workspace_target_dir().join(of).join(target);
+    fs::create_dir_all(&folder).map_err(about(&folder))?;
+    Ok(folder)
+}
+
+fn run_one(target: &str, limit: Limit) -> Result<Ran, Failure> {
+    let (seeds, found, failing) =
+        (inputs("fuzz", target)?, inputs("fuzz-found", target)?, inputs("fuzz-failed", target)?);
+    let program = root().join("tests/fuzz/target").join(HOST).join("release").join(target);
+    let log_path = failing.join("log");
+    let log = fs::File::create(&log_path).map_err(about(&log_path))?;
+    let mut command = Command::new(&program);
+    command.args([&found, &seeds]).arg("-seed=1").arg("-print_final_stats=1");
+    command.arg(format!("-max_total_time={}", limit.seconds)).arg(format!("-max_len={MAX_LEN}"));
+    command.arg(format!("-rss_limit_mb={MEMORY_MIB}")).arg(format!("-timeout={INPUT_SECONDS}"));
+    command.arg(format!("-artifact_prefix={}/", failing.display()));
+    if limit.executions > 0 {
+        command.arg(format!("-runs={}", limit.executions));
+    }
+    // A target must not hold a terminal or print what a reader of it prints.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let start = Instant::now();
+    let status = command.status().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    let text = fs::read_to_string(&log_path).unwrap_or_default();
+    if !status.success() {
+        let lines: Vec<&str> = text.lines().collect();
+        let end = lines[lines.len().saturating_sub(30)..].join("\n");
+        return Err(format!("the fuzz target {target} failed; its input is in {}:\n{end}", failing.display()));
+    }
+    let executions = executions(&text).ok_or_else(|| format!("{}: there is no count of inputs", log_path.display()))?;
+    Ok(Ran { executions, seconds: start.elapsed().max(Duration::from_secs(1)).as_secs() })
+}
+
+/// `stat::number_of_executed_units: 12345`
+fn executions(log: &str) -> Option<u64> {
+    log.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executions;
+
+    #[test]
+    fn the_count_of_inputs_is_read() {
+        assert_eq!(executions("Done\nstat::number_of_executed_units: 321\nstat::peak_rss_mb: 40\n"), Some(321));
+        assert_eq!(executions("==12== ERROR: libFuzzer: deadly signal\n"), None);
+    }
+}

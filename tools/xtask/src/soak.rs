@@ -1,0 +1,77 @@
+//! What takes hours: the fuzz targets for millions of inputs each, Miri, the thread sanitizer and NEON. Each result is
+//! recorded in `tests/soak.json` with its commit and date, and `tests/bars.rs` holds the record to its bars.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fuzz::{self, Limit, Ran};
+use crate::shell::{output_within, read, root};
+use crate::{Failure, record, test};
+
+/// Inputs and seconds after which a target stops, whichever comes first: two million inputs are the least, and targets
+/// that are fast run more.
+const FUZZ: Limit = Limit { seconds: 1200, executions: 10_000_000 };
+/// Seconds of the thread sanitizer.
+const RACE_SECONDS: u32 = 600;
+
+/// `tests/soak.json`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Record {
+    /// By name of the target.
+    fuzz: BTreeMap<String, Outcome>,
+    /// The tests of `cargo xtask hosts` that have passed.
+    hosts: Option<Outcome>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Outcome {
+    commit: String,
+    date: String,
+    #[serde(flatten)]
+    ran: Ran,
+}
+
+/// Runs the named fuzz targets, or everything if there are none.
+pub fn run(targets: Vec<String>) -> Result<(), Failure> {
+    if !printed("git", &["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
+        return Err("a record names its commit: commit the changes first".to_owned());
+    }
+    let (commit, date) = (printed("git", &["rev-parse", "HEAD"])?, printed("date", &["-u", "+%F"])?);
+    let result = |ran| Outcome { commit: commit.clone(), date: date.clone(), ran };
+    let path = root().join("tests/soak.json");
+    let mut record: Record = if path.is_file() {
+        serde_json::from_str(&read(&path)?).map_err(|error| error.to_string())?
+    } else {
+        Record::default()
+    };
+    let is_everything = targets.is_empty();
+    let targets = if is_everything { fuzz::targets()? } else { targets };
+    fuzz::build()?;
+    for (target, ran) in fuzz::run(&targets, FUZZ)? {
+        record.fuzz.insert(target, result(ran));
+    }
+    write(&path, &record)?;
+    if is_everything {
+        let start = Instant::now();
+        let executions = test::hosts(RACE_SECONDS)?;
+        record.hosts = Some(result(Ran { executions, seconds: start.elapsed().as_secs() }));
+        write(&path, &record)?;
+    }
+    Ok(())
+}
+
+/// What a command prints, without the end of its line.
+fn printed(program: &str, arguments: &[&str]) -> Result<String, Failure> {
+    let mut command = Command::new(program);
+    command.current_dir(root()).args(arguments);
+    output_within(command, Duration::from_secs(60)).map(|text| text.trim().to_owned())
+}
+
+fn write(path: &Path, record: &Record) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(record).map_err(|error| error.to_string())?;
+    record::write(path, &format!("{text}\n"))
+}
