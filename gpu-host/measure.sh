@@ -15,11 +15,13 @@ here=$(dirname "$0")
 wheels=$(python3 -c '
 import glob, sys
 print(":".join(folder for path in sys.path for folder in sorted(glob.glob(path + "/nvidia/*/lib"))))')
-export LD_LIBRARY_PATH="$wheels${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" PYTHONUNBUFFERED=1
+TIDEGATE_CUDA_PATH="$wheels${TIDEGATE_CUDA_PATH:+:$TIDEGATE_CUDA_PATH}"
 # The loader does not search these folders by itself.
 for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
-    [ -e "$folder/libcuda.so.1" ] && LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$folder"
+    [ -e "$folder/libcuda.so.1" ] && TIDEGATE_CUDA_PATH="$TIDEGATE_CUDA_PATH:$folder"
 done
+# The loader also needs them for the libraries that cuDNN loads.
+export TIDEGATE_CUDA_PATH LD_LIBRARY_PATH="$TIDEGATE_CUDA_PATH" PYTHONUNBUFFERED=1
 mkdir -p "$out"
 failed=0
 part() {

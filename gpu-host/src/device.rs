@@ -41,7 +41,7 @@ impl Device {
     /// If the driver, the GPU or cuDNN is missing.
     pub fn number(number: usize) -> Result<Self, GpuError> {
         // `cudarc` panics without a driver.
-        open(Needed::Driver, Needed::Driver.files())?;
+        open(Needed::Driver)?;
         let cudnn = Cudnn::load()?;
         let count = usize::try_from(CudaContext::device_count().map_err(failed("cuDeviceGetCount"))?).unwrap_or(0);
         if number >= count {

@@ -21,11 +21,15 @@
 //! (`aten/src/ATen/native/cudnn/RNN.cpp`).
 //!
 //! Only cuDNN itself confirms three facts: a projection follows the recurrent matrices of its pseudo-layer, a first
-//! layer without input weights keeps its biases, and nothing is padded. cuDNN 9.28 reports them even without a device
-//! (a test in `sys/tests.rs`, for which `TIDEGATE_CUDNN` names the library). If a report differs from the description,
-//! the report is used. A report whose parts are not exactly those of the stack is refused.
+//! layer without input weights keeps its biases, and nothing is padded. cuDNN reports them even without a device; the
+//! reports of two versions are in `layout/recorded.txt`, and a test compares them with the description. If a report
+//! differs from the description at run time, the report is used. A report whose parts are not exactly those of the
+//! stack is refused.
 
 use crate::rnn::{Bias, Rnn};
+
+#[cfg(test)]
+pub(crate) mod record;
 
 /// A matrix or bias, as cuDNN numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

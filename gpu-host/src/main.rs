@@ -68,6 +68,10 @@ struct Args {
     /// Precision of matrix products on a GPU
     #[arg(long, value_name = "f32|tf32|bf16", default_value = "f32", value_parser = math)]
     math: Math,
+    /// File with the secret that all processes of a training share, at least 16 bytes [default: the variable
+    /// TIDEGATE_SECRET; neither is needed if all processes are on one machine]
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// Print one JSON value to standard output
     #[arg(long)]
     json: bool,
@@ -101,7 +105,7 @@ fn run(args: &Args) -> Result<(), TrainError> {
     let plot = args.plot.clone().unwrap_or_else(|| args.out.with_extension("svg"));
     let checkpoint = args.checkpoint.clone().unwrap_or_else(|| args.out.with_extension("checkpoint"));
     apart(args, &plot, &checkpoint)?;
-    let place = Place::from_env()?;
+    let place = Place::from_env(args.secret_file.as_deref())?;
     // States are rounded to integers between steps, which only the CPU path does.
     let on_cpu = args.device == Wanted::Auto && args.settings.quantize_aware.is_some();
     let wanted = if on_cpu { Wanted::Cpu } else { args.device };
@@ -164,6 +168,7 @@ fn apart(args: &Args, plot: &Path, checkpoint: &Path) -> Result<(), DataError> {
         Some(&args.settings.arch),
         args.settings.init.as_ref(),
         args.settings.front_end.as_ref(),
+        args.secret_file.as_ref(),
     ];
     let inputs = inputs.into_iter().flatten().map(PathBuf::as_path);
     let tensors = [args.state_dict.as_deref(), args.settings.features.as_deref()];

@@ -1,7 +1,7 @@
 //! Status codes of cuDNN and the errors of everything that runs on a GPU.
 
 use crate::layout::LayoutError;
-pub use crate::library::{LibraryMissing, Needed, SymbolMissing};
+pub use crate::library::{LibraryError, Needed, SymbolMissing};
 use crate::rnn::RnnError;
 use crate::weights::WeightsError;
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for Status {
 #[non_exhaustive]
 pub enum GpuError {
     #[error(transparent)]
-    LibraryMissing(#[from] LibraryMissing),
+    Library(#[from] LibraryError),
     #[error(transparent)]
     SymbolMissing(#[from] SymbolMissing),
     #[error("{library} has version {found}: cuDNN 9 is required")]

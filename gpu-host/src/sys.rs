@@ -132,12 +132,10 @@ pub struct Cudnn(Arc<(Functions, Library)>);
 impl Cudnn {
     /// Loads cuDNN and all functions that this crate calls.
     pub fn load() -> Result<Self> {
-        Self::load_from(Needed::Cudnn.files())
+        Self::of(open(Needed::Cudnn)?)
     }
 
-    /// Loads cuDNN from the first of these files that can be loaded.
-    fn load_from(files: Vec<String>) -> Result<Self> {
-        let (library, file) = open(Needed::Cudnn, files)?;
+    fn of((library, file): (Library, String)) -> Result<Self> {
         // SAFETY: the types are those of cuDNN 9's headers. The functions are stored with their library, and neither
         // leaves this type.
         let functions = unsafe { Functions::load(&library, &file) }?;

@@ -1,7 +1,7 @@
 //! Programs that load the stand-in (`gpu-host/stand-in`) in place of CUDA's driver, cuDNN and NCCL.
 
 use std::os::unix::fs::symlink;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
@@ -10,7 +10,7 @@ pub const CUDNN: [&str; 2] = ["libcudnn.so", "libcudnn.so.9"];
 /// The device's name as the stand-in reports it.
 pub const NAME: &str = "cuDNN 9.99.0 on a stand-in without a GPU";
 
-/// A folder for `LD_LIBRARY_PATH`, in which the loader finds the stand-in under these names before any other library.
+/// A folder in which the loader finds the stand-in under these names before any other library.
 pub struct Machine(pub TempDir);
 
 impl Machine {
@@ -23,6 +23,12 @@ impl Machine {
             symlink(&library, folder.path().join(name)).unwrap();
         }
         Self(folder)
+    }
+
+    /// Makes a program load the stand-in. `cudarc` loads the driver by its name, which the loader looks for in
+    /// `LD_LIBRARY_PATH`; the trainer accepts folders there that `TIDEGATE_CUDA_PATH` names too.
+    pub fn load_in<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("LD_LIBRARY_PATH", self.0.path()).env("TIDEGATE_CUDA_PATH", self.0.path())
     }
 
     /// A machine with a driver and cuDNN, but no NCCL.

@@ -19,13 +19,14 @@ fn start(lesson: &Lesson, size: usize, out: &str, more: &[&[&str]]) -> Vec<Child
     (0..size).map(process).collect()
 }
 
-/// Sets the variables that torchrun sets.
-fn place(command: &mut Command, rank: usize, size: usize, port: u16) {
+/// Sets the variables that torchrun sets. A secret of the environment would be used.
+pub fn place(command: &mut Command, rank: usize, size: usize, port: u16) {
     let numbers = [("RANK", rank), ("LOCAL_RANK", rank), ("WORLD_SIZE", size), ("MASTER_PORT", port.into())];
     command.envs(numbers.map(|(name, number)| (name, number.to_string()))).env("MASTER_ADDR", "127.0.0.1");
+    command.env_remove("TIDEGATE_SECRET");
 }
 
-fn ended(processes: Vec<Child>) -> Vec<Output> {
+pub fn ended(processes: Vec<Child>) -> Vec<Output> {
     processes.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
 }
 
@@ -98,4 +99,30 @@ fn processes_with_other_settings_are_refused() {
     command.env("WORLD_SIZE", "2");
     let error = String::from_utf8(command.output().unwrap().stderr).unwrap();
     assert!(error.starts_with("tidegate-gpu: RANK is \"\""), "{error}");
+}
+
+/// A secret that is given must be the same for all; without one, processes of several machines are refused.
+#[test]
+fn a_process_without_the_secret_is_not_a_rank() {
+    let lesson = Lesson::new(4);
+    std::fs::write(lesson.path("secret"), "the secret of this training\n").unwrap();
+    let more = ["--epochs", "1", "--batch", "64", "--secret-file", "secret"];
+    for output in ended(start(&lesson, 2, "two.safetensors", &[&more])) {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut processes = start(&lesson, 2, "other.safetensors", &[&more, &["--epochs", "1", "--batch", "64"]]);
+    let mut first = processes.remove(0);
+    std::thread::sleep(Duration::from_secs(2));
+    // Rank 1 looks for the secret of one machine, which rank 0 does not write. Both wait.
+    for process in processes.iter_mut().chain([&mut first]) {
+        assert!(process.try_wait().unwrap().is_none());
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    let mut command = lesson.command("refused.safetensors", &["--epochs", "1", "--batch", "64"]);
+    place(&mut command, 0, 2, 29_500);
+    let output = command.env("MASTER_ADDR", "0.0.0.0").output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && error.lines().count() == 1, "{error}");
+    assert!(error.starts_with("tidegate-gpu: other machines can connect to 0.0.0.0, so all ranks need"), "{error}");
 }

@@ -30,7 +30,7 @@ fn trained(
     let more =
         [&["--epochs", "4", "--batch", "64", "--noise", "0.2", "--state-dict", "state.safetensors"], more].concat();
     let mut command = lesson.command("out.safetensors", &more);
-    let done = command.env("LD_LIBRARY_PATH", machine.0.path()).envs(environment.iter().copied()).output().unwrap();
+    let done = machine.load_in(&mut command).envs(environment.iter().copied()).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     read_tensors(&lesson.path("state.safetensors")).unwrap()
 }
@@ -76,7 +76,7 @@ fn a_training_in_bf16_learns() {
         let more = ["--epochs", "30", "--lr", "0.01", "--json", "--device", "cuda", "--math"];
         let accuracy = |math: &str| {
             let mut command = lesson.command("out.safetensors", &[&more[..], &[math]].concat());
-            command.env("LD_LIBRARY_PATH", machine.0.path()).env("TIDEGATE_STAND_IN_LAYOUT", layout);
+            machine.load_in(&mut command).env("TIDEGATE_STAND_IN_LAYOUT", layout);
             lesson::json(&command.output().unwrap())["accuracy"].as_f64().unwrap()
         };
         assert!(accuracy("f32") > 0.9 && accuracy("bf16") > 0.9, "{layout}");
@@ -91,7 +91,7 @@ fn the_device_is_chosen_automatically() {
     let (machine, lesson) = (Machine::with_cudnn(), Lesson::new(4));
     let said = |more: &[&str], environment: &[(&str, &str)]| {
         let mut command = lesson.command("out.safetensors", &[&["--epochs", "1"], more].concat());
-        let done = command.env("LD_LIBRARY_PATH", machine.0.path()).envs(environment.iter().copied()).output().unwrap();
+        let done = machine.load_in(&mut command).envs(environment.iter().copied()).output().unwrap();
         Said::of(&done)
     };
     assert_eq!(said(&["--device", "auto"], &[]).out[0], format!("training on {NAME}"));
@@ -126,7 +126,8 @@ fn in_two_processes(machines: [&Machine; 2], lesson: &Lesson, environment: &[(&s
         let number = rank.to_string();
         let place = [("WORLD_SIZE", "2"), ("RANK", &number), ("LOCAL_RANK", &number), ("MASTER_PORT", &port)];
         command.envs(place).env("MASTER_ADDR", "127.0.0.1").env("TIDEGATE_STAND_IN_DEVICES", "2");
-        command.env("LD_LIBRARY_PATH", machines[rank].0.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env_remove("TIDEGATE_SECRET");
+        machines[rank].load_in(&mut command).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(environment.iter().copied().filter(|_| rank == 1)).spawn().unwrap()
     };
     [0, 1].map(process).map(|process| Said::of(&process.wait_with_output().unwrap()))
@@ -165,7 +166,7 @@ fn waiting_for_a_missing_rank_has_a_time_limit() {
         let machine = with_nccl();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", SELF]).env(SELF, "1").env("TIDEGATE_STAND_IN_DEVICES", "2");
-        command.env("LD_LIBRARY_PATH", machine.0.path()).env("TMPDIR", machine.0.path());
+        machine.load_in(&mut command).env("TMPDIR", machine.0.path());
         let done = command.output().unwrap();
         let out = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success() && out.contains("1 passed"), "{out}");
@@ -205,4 +206,49 @@ fn a_process_without_nccl_ends_the_training() {
     assert!(other.error[0].contains("install NCCL 2.14"), "{:?}", other.error);
     assert!(first.error[0].starts_with("tidegate-gpu: lost rank 1"), "{:?}", first.error);
     assert_eq!((first.code, first.error.len(), other.code, other.error.len()), (Some(1), 1, Some(1), 1));
+}
+
+/// The stand-in in a folder that only `LD_LIBRARY_PATH` names, or in the current folder, is not loaded.
+#[test]
+fn no_library_is_loaded_from_an_unnamed_or_the_current_folder() {
+    let (machine, lesson) = (with_nccl(), Lesson::new(4));
+    for name in CUDA.iter().chain(&CUDNN) {
+        std::fs::copy(machine.0.path().join(name), lesson.path(name)).unwrap();
+    }
+    let folder = machine.0.path().to_str().unwrap();
+    let said = |device: &str, searched: &str, named: &str| {
+        let mut command = lesson.command("out.safetensors", &["--epochs", "1", "--device", device]);
+        // The loader prints the libraries that it initializes.
+        let loads = lesson.path("loads");
+        std::fs::create_dir_all(&loads).unwrap();
+        command.env("LD_DEBUG", "files").env("LD_DEBUG_OUTPUT", loads.join("log"));
+        command.env("LD_LIBRARY_PATH", searched).env("TIDEGATE_CUDA_PATH", named);
+        let said = Said::of(&command.output().unwrap());
+        let logs = loads.read_dir().unwrap().map(|log| std::fs::read_to_string(log.unwrap().path()).unwrap());
+        let logs: String = logs.collect();
+        std::fs::remove_dir_all(&loads).unwrap();
+        let initialized = |name: &str| logs.lines().any(|line| line.contains("calling init: ") && line.contains(name));
+        assert!(initialized("libc.so.6"), "the loader prints what it initializes");
+        (said, ["libcuda", "libcudnn"].iter().any(|name| initialized(name)))
+    };
+    let (right, loaded) = said("cuda", folder, folder);
+    assert_eq!((right.code, loaded), (Some(0), true), "{:?}", right.error);
+    std::fs::remove_file(lesson.path("out.safetensors")).unwrap();
+    let unnamed = [folder.to_owned(), format!("/usr/lib:{folder}"), ":/usr/lib".to_owned(), ".".to_owned()];
+    for searched in &unnamed {
+        let (refused, loaded) = said("cuda", searched, "");
+        assert_eq!((refused.code, refused.error.len(), loaded), (Some(1), 1, false), "{:?}", refused.error);
+        assert!(refused.error[0].contains("LD_LIBRARY_PATH makes the loader look for CUDA in"), "{}", refused.error[0]);
+        let (on_cpu, loaded) = said("auto", searched, "");
+        assert_eq!((on_cpu.code, loaded), (Some(0), false));
+        assert!(on_cpu.out[0].starts_with("training on the CPU: LD_LIBRARY_PATH"), "{}", on_cpu.out[0]);
+    }
+    for (searched, named) in [("", "."), (folder, "lib"), ("", "")] {
+        let (refused, loaded) = said("cuda", searched, named);
+        if refused.code == Some(0) {
+            println!("SKIP this machine has cuDNN");
+            continue;
+        }
+        assert_eq!((refused.code, refused.error.len(), loaded), (Some(1), 1, false), "{:?}", refused.error);
+    }
 }

@@ -11,4 +11,5 @@ mod processes;
 mod recipes;
 #[cfg(all(feature = "cudnn", target_os = "linux"))]
 mod stand_in;
+mod strangers;
 mod training;

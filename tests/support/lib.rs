@@ -52,6 +52,7 @@ pub mod graphs;
 pub mod hdf5;
 pub mod images;
 pub mod import;
+pub mod measured;
 pub mod memory;
 pub mod network;
 pub mod oracle;

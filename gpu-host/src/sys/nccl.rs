@@ -69,7 +69,7 @@ pub struct Library {
 
 impl Library {
     pub fn load() -> Result<Self> {
-        let (library, file) = open(Needed::Nccl, Needed::Nccl.files())?;
+        let (library, file) = open(Needed::Nccl)?;
         // SAFETY: the types are those of NCCL 2.14's header. The library is never closed.
         let functions = unsafe { Functions::load(&library, &file) }?;
         Ok(Self { functions, _library: ManuallyDrop::new(library) })

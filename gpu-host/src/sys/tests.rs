@@ -2,79 +2,74 @@
 
 use super::descriptors::place;
 use super::*;
-use crate::layout::{Kind, Layout, Region};
-use crate::rnn::{Bias, Cell, Direction, InputMode, Math, Rnn, Settings};
+use crate::layout::record::{VERSION, name, stacks, text};
+use crate::layout::{Kind, Region};
+use crate::library::{LibraryError, open_first};
+use crate::rnn::{Math, Rnn};
 
 #[test]
 fn a_missing_cudnn_is_an_error() {
-    let error = Cudnn::load_from(vec!["libtidegate_none.so".to_owned()]).unwrap_err();
-    assert!(matches!(&error, GpuError::LibraryMissing(missing) if missing.files == ["libtidegate_none.so"]));
+    let error = open_first(Needed::Cudnn, vec!["libtidegate_none.so".to_owned()]).unwrap_err();
+    assert!(matches!(&error, LibraryError::Missing { files, .. } if *files == ["libtidegate_none.so"]));
     match Cudnn::load() {
         Ok(cudnn) => assert!(cudnn.version() >= 90_000, "{cudnn:?}"),
         Err(error) => println!("SKIP no GPU: {error}"),
     }
 }
 
-/// Every cell, one to three layers, one and both directions, and all ways to read an input; LSTMs with a projection or
-/// a clip.
-fn stacks() -> Vec<Rnn> {
-    let inputs = [
-        (3, InputMode::Linear, None, None),
-        (5, InputMode::Skip, None, None),
-        (5, InputMode::Linear, Some(3), None),
-        (5, InputMode::Linear, None, Some(0.3)),
-    ];
-    let mut stacks = Vec::new();
-    for cell in Cell::ALL {
-        for layers in 1..=3 {
-            for direction in [Direction::Unidirectional, Direction::Bidirectional] {
-                for (input_size, input_mode, projected_size, cell_clip) in inputs {
-                    for bias in [Bias::None, Bias::Input, Bias::Recurrent, Bias::Both] {
-                        let settings = Settings::new(cell, input_size, 5);
-                        let options =
-                            Settings { layers, projected_size, direction, input_mode, bias, cell_clip, ..settings };
-                        // Only LSTMs have a projection or a clip.
-                        stacks.extend(Rnn::new(options));
-                    }
-                }
-            }
-        }
-    }
-    stacks
-}
-
-/// Checks a real cuDNN without a device: it has every function, creates descriptors and reports the described layout.
-/// cuDNN 9.28 does not read the handle that it takes for the layout, so a block of zeros suffices.
+/// Asks a real cuDNN, without a device, for the layout of every stack: it has every function, creates descriptors and
+/// gives the recorded answers. It does not read the handle that it takes for this, so a block of zeros suffices.
+///
+/// `TIDEGATE_CUDNN` names the library. With `TIDEGATE_OVERWRITE_DOCS` its answers are recorded.
 #[test]
-fn cudnn_reports_the_described_layout_without_a_device() {
+fn cudnn_reports_the_recorded_layouts_without_a_device() {
     let Some(file) = std::env::var_os("TIDEGATE_CUDNN") else {
-        println!("SKIP TIDEGATE_CUDNN does not name a libcudnn.so.9");
+        println!("SKIP TIDEGATE_CUDNN does not name a libcudnn.so.9; the recorded answers are checked instead");
         return;
     };
-    let cudnn = Cudnn::load_from(vec![file.into_string().unwrap()]).unwrap();
+    let cudnn = Cudnn::of(open_first(Needed::Cudnn, vec![file.into_string().unwrap()]).unwrap()).unwrap();
     let mut block = vec![0_u64; 1 << 16];
     let handle: cudnnHandle_t = block.as_mut_ptr().cast();
+    let all: Vec<_> =
+        Math::ALL.into_iter().flat_map(|math| Algorithm::ALL.map(|algorithm| (math, algorithm))).collect();
     let mut count = 0;
-    for rnn in stacks() {
-        for (math, algorithm) in
-            [Math::F32, Math::Tf32, Math::Bf16].into_iter().flat_map(|m| Algorithm::ALL.map(|a| (m, a)))
-        {
-            let descriptor = match RnnDescriptor::new((&cudnn, handle), &rnn, math, algorithm) {
-                // Only the standard algorithm runs every stack.
-                Err(GpuError::Cudnn { status, .. }) if status.is_unsupported() && algorithm != Algorithm::Standard => {
-                    continue;
-                }
-                found => found.unwrap(),
-            };
-            assert_eq!(descriptor.layout(handle).unwrap(), Layout::described(&rnn), "{rnn:?}");
-            count += 1;
-        }
-    }
+    let mut answers = |rnn: &Rnn| {
+        let answer = |&(math, algorithm)| match RnnDescriptor::new((&cudnn, handle), rnn, math, algorithm) {
+            // Every device has the standard algorithm in f32. Of no device, cuDNN does not know what it has besides.
+            Err(GpuError::Cudnn { status, .. })
+                if status.is_unsupported() && (math, algorithm) != (Math::F32, Algorithm::Standard) =>
+            {
+                None
+            }
+            Err(error) => panic!("{}, {math:?}, {algorithm:?}: {error}", name(rnn)),
+            Ok(descriptor) => Some(text(&descriptor.layout(handle).unwrap())),
+        };
+        let mut answers: Vec<String> = all.iter().filter_map(answer).collect();
+        count += answers.len();
+        answers.dedup();
+        assert_eq!(answers.len(), 1, "{rnn:?}: {answers:?}");
+        format!("{}: {}\n", name(rnn), answers[0])
+    };
+    let found: String = stacks().iter().map(&mut answers).collect();
     let data = RnnData::new((&cudnn, Element::F32), 6, 3, &[6, 4, 1]).unwrap();
     assert_eq!(data.len, 6 * 3 * 3);
     let refused = RnnData::new((&cudnn, Element::F32), 6, 3, &[6, 0]).err().unwrap();
     assert!(matches!(refused, GpuError::Length { found: 0, longest: 6 }));
-    println!("{cudnn:?}: {count} layouts as described");
+    let answered = format!("{VERSION}{}: {count}\n", cudnn.version());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/layout/recorded.txt");
+    let mut recorded = std::fs::read_to_string(path).unwrap();
+    if std::env::var_os("TIDEGATE_OVERWRITE_DOCS").is_some() {
+        let start = recorded.find(VERSION).unwrap_or(recorded.len());
+        let (head, rest) = recorded.split_at(start);
+        // Versions whose answers were the same.
+        let others = rest.split_inclusive('\n').filter(|line| line.starts_with(VERSION) && rest.ends_with(&found));
+        let mut versions: Vec<&str> = others.filter(|line| **line != answered).chain([&answered[..]]).collect();
+        versions.sort_unstable();
+        recorded = [head, &versions.concat(), &found].concat();
+        std::fs::write(path, &recorded).unwrap();
+    }
+    assert!(recorded.ends_with(&found), "{cudnn:?} gives other answers than {path}: {found}");
+    assert!(recorded.contains(&answered), "{path} lacks {answered}");
 }
 
 #[test]

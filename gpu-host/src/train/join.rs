@@ -1,158 +1,272 @@
-//! How the processes of a training connect: all others connect to rank 0 and send a greeting, which it answers. A peer
-//! with another greeting or answer is another program.
+//! How the processes of a training connect: all others connect to rank 0 and prove that they have its secret. Rank 0
+//! ignores everybody else, and waits for nobody: it reads from all connections in turn, without blocking.
+//!
+//! ```text
+//! rank 0      nonce
+//! other rank  nonce, greeting, tag     the greeting: rank, number of ranks, digest of what is trained
+//! rank 0      verdict, tag
+//! ```
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::place::{Place, SILENCE, WorldError, lost};
+use sha2::{Digest, Sha256};
+
+use super::channel::{Channel, Nonce, Side, read_by};
+use super::place::{Place, SILENCE, WorldError};
+use super::secret::{Secret, SecretFile, random};
 
 /// Time limit for all processes to connect. Some start later or read their data more slowly.
 pub(super) const JOIN: Duration = Duration::from_secs(600);
-/// Time limit for a greeting, so that a stranger does not block rank 0.
+/// Time limit for a greeting, and for the answer of rank 0, which may be busy with others.
 const HELLO: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(50);
-const MAGIC: [u8; 8] = *b"tidegate";
-/// First bytes of the answer. They differ from a greeting's, as a process may connect to itself by accident.
-const ANSWER: [u8; 8] = *b"etagedit";
+const ANSWER: Duration = Duration::from_secs(30);
+/// Pause after a turn without new connections, and between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(10);
+const ATTEMPT: Duration = Duration::from_millis(200);
+/// Number of connections that rank 0 waits for at a time. Another one replaces the oldest.
+const PENDING: usize = 256;
+/// Number of connections accepted in a turn: fewer, so that each has several turns to send its greeting.
+const ACCEPTED: usize = 16;
+/// Shortest time between two reports of ignored connections.
+const REPORT: Duration = Duration::from_secs(10);
 
-/// Verdict of rank 0, sent after [`ANSWER`].
+/// Verdict of rank 0.
 const OTHER: u8 = 0;
 const WELCOME: u8 = 1;
 const TAKEN: u8 = 2;
 
-type Hello = [u8; 20];
+/// Rank and number of ranks, and the SHA-256 of what is trained.
+type Greeting = [u8; 40];
+/// Bytes that another rank sends first: its nonce, the greeting and a tag.
+const FIRST: usize = 32 + 40 + 32;
 
 impl Place {
     /// Connects to the other processes within `limit`; they must have the same `fingerprint`. Rank 0 gets all others in
-    /// order of their ranks, all others get rank 0.
-    pub(super) fn meet(&self, fingerprint: &str, limit: Duration) -> Result<Vec<TcpStream>, WorldError> {
-        let hello = self.hello(fingerprint);
-        match (self.size, self.rank) {
-            (1, _) => Ok(Vec::new()),
-            (_, 0) => self.listen(&hello, limit),
-            _ => Ok(vec![self.connect(&hello, limit)?]),
+    /// order of their ranks, all others get rank 0. On one machine, a secret for the training is written beside its
+    /// `checkpoint` if none is given.
+    pub(super) fn meet(
+        &self,
+        fingerprint: &str,
+        checkpoint: &Path,
+        limit: Duration,
+    ) -> Result<Vec<Channel>, WorldError> {
+        if self.size == 1 {
+            return Ok(Vec::new());
         }
+        let greeting = self.greeting(fingerprint);
+        let found = (self.address.as_str(), self.port).to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+        let on_one_machine = !found.is_empty() && found.iter().all(|at| at.ip().is_loopback());
+        if self.secret.is_none() && !on_one_machine {
+            return Err(WorldError::NoSecret { address: self.address.clone() });
+        }
+        let path = SecretFile::path(checkpoint);
+        if self.rank > 0 {
+            let secret = || self.secret.clone().map_or_else(|| SecretFile::read(&path), Ok);
+            return Ok(vec![self.connect(&greeting, secret, limit)?]);
+        }
+        // The file is deleted at the end of this function.
+        let (_file, secret) = match &self.secret {
+            Some(secret) => (None, secret.clone()),
+            None => SecretFile::write(path).map(|(file, secret)| (Some(file), secret))?,
+        };
+        self.listen(&found, &greeting, &secret, limit)
     }
 
-    fn hello(&self, fingerprint: &str) -> Hello {
-        let mut hello = [0; 20];
-        let numbers = [self.rank as u32, self.size as u32, crc32c::crc32c(fingerprint.as_bytes())];
-        hello[..8].copy_from_slice(&MAGIC);
-        for (to, number) in hello[8..].as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
-            *to = number.to_le_bytes();
-        }
-        hello
+    fn greeting(&self, fingerprint: &str) -> Greeting {
+        let mut greeting = [0; 40];
+        greeting[..4].copy_from_slice(&(self.rank as u32).to_le_bytes());
+        greeting[4..8].copy_from_slice(&(self.size as u32).to_le_bytes());
+        greeting[8..].copy_from_slice(&Sha256::digest(fingerprint));
+        greeting
     }
 
-    /// Addresses for rank 0 to listen on; the first one that works is used. They are the given address if it is a
-    /// loopback address, otherwise all addresses of the machine. (The name of a machine often resolves to a loopback
-    /// address on the machine itself, and to another one elsewhere.)
-    fn listens_at(&self) -> Vec<SocketAddr> {
-        let found = (self.address.as_str(), self.port).to_socket_addrs();
-        let found: Vec<SocketAddr> = found.map(Iterator::collect).unwrap_or_default();
-        let own = self.address == "localhost" || self.address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-        if own && !found.is_empty() {
-            return found;
-        }
-        let v6 = found.iter().any(SocketAddr::is_ipv6).then_some(Ipv6Addr::UNSPECIFIED.into());
-        let all = v6.into_iter().chain([Ipv4Addr::UNSPECIFIED.into()]);
-        all.map(|ip| SocketAddr::new(ip, self.port)).collect()
-    }
-
-    /// Rank 0: accepts all others and returns them in order.
-    fn listen(&self, hello: &Hello, limit: Duration) -> Result<Vec<TcpStream>, WorldError> {
-        let places = self.listens_at();
-        let failed = |source| WorldError::Listen { at: places[0], source };
-        let listener = TcpListener::bind(&places[..]).map_err(failed)?;
+    /// Rank 0: accepts all others at the first of these addresses that works, and returns them in order.
+    fn listen(
+        &self,
+        at: &[SocketAddr],
+        own: &Greeting,
+        secret: &Secret,
+        limit: Duration,
+    ) -> Result<Vec<Channel>, WorldError> {
+        let at_name = || format!("{}:{}", self.address, self.port);
+        let failed = |source| WorldError::Listen { at: at_name(), source };
+        let listener = TcpListener::bind(at).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let mut peers: Vec<Option<TcpStream>> = (1..self.size).map(|_| None).collect();
+        let mut pending = VecDeque::new();
+        let mut peers: Vec<Option<Channel>> = (1..self.size).map(|_| None).collect();
+        let mut ignored = Ignored::default();
         let started = Instant::now();
         while let Some(missing) = peers.iter().position(Option::is_none) {
             if started.elapsed() > limit {
-                return Err(WorldError::Absent { missing: missing + 1, seconds: limit.as_secs() });
+                return Err(WorldError::Absent { missing: missing + 1, at: at_name(), seconds: limit.as_secs() });
             }
-            match listener.accept() {
-                Ok((stream, _)) => welcome(stream, hello, &mut peers)?,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
-                Err(error) => return Err(failed(error)),
+            // An error is that of a connection that has already ended, or that there is none.
+            let new: Vec<TcpStream> = (0..ACCEPTED).map_while(|_| Some(listener.accept().ok()?.0)).collect();
+            let is_quiet = new.is_empty();
+            for stream in new {
+                if pending.len() == PENDING {
+                    pending.pop_front();
+                    ignored.count += 1;
+                }
+                match Pending::new(stream) {
+                    Ok(new) => pending.push_back(new),
+                    Err(_) => ignored.count += 1,
+                }
+            }
+            for _ in 0..pending.len() {
+                let Some(mut one) = pending.pop_front() else { break };
+                match one.advance() {
+                    Ok(false) => pending.push_back(one),
+                    Ok(true) => match one.greeting(secret) {
+                        Ok((channel, greeting)) => welcome(channel, &greeting, own, &mut peers)?,
+                        Err(_) => ignored.count += 1,
+                    },
+                    Err(_) => ignored.count += 1,
+                }
+            }
+            ignored.report();
+            if is_quiet {
+                std::thread::sleep(PAUSE);
             }
         }
         Ok(peers.into_iter().flatten().collect())
     }
 
     /// All others: connects to rank 0.
-    fn connect(&self, hello: &Hello, limit: Duration) -> Result<TcpStream, WorldError> {
+    fn connect(
+        &self,
+        greeting: &Greeting,
+        secret: impl Fn() -> io::Result<Secret>,
+        limit: Duration,
+    ) -> Result<Channel, WorldError> {
         let until = Instant::now() + limit;
         loop {
-            let source = match self.ask(hello, until) {
-                Ok((stream, WELCOME)) => return Ok(stream),
-                Ok((_, OTHER)) => return Err(WorldError::Different { rank: 0 }),
+            let source = match secret().and_then(|secret| self.ask(greeting, &secret, until)) {
+                Ok((channel, WELCOME)) => return Ok(channel),
                 Ok((_, TAKEN)) => return Err(WorldError::Taken { rank: self.rank }),
-                Ok(_) => io::Error::new(io::ErrorKind::InvalidData, "another program answered"),
+                Ok(_) => return Err(WorldError::Different { rank: 0 }),
                 Err(source) => source,
             };
             if Instant::now() > until {
                 return Err(WorldError::Join { address: self.address.clone(), port: self.port, source });
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(ATTEMPT);
         }
     }
 
     /// Sends a greeting and returns the verdict of rank 0.
-    fn ask(&self, hello: &Hello, until: Instant) -> io::Result<(TcpStream, u8)> {
-        let mut stream = talking(TcpStream::connect((self.address.as_str(), self.port))?)?;
-        stream.write_all(hello)?;
-        let mut answer = [0; 9];
-        read_by(&stream, &mut answer, until)?;
-        stream.set_read_timeout(Some(SILENCE))?;
-        let [magic @ .., verdict] = answer;
-        Ok((stream, if magic == ANSWER { verdict } else { u8::MAX }))
+    fn ask(&self, greeting: &Greeting, secret: &Secret, until: Instant) -> io::Result<(Channel, u8)> {
+        let until = until.min(Instant::now() + ANSWER);
+        let stream = TcpStream::connect((self.address.as_str(), self.port))?;
+        let (mut first, own) = ([0; 32], random()?);
+        read_by(&stream, &mut first, until)?;
+        let mut channel = Channel::new(talking(stream)?, secret, Side::Other, [&first, &own]);
+        let tag = channel.tag(greeting);
+        channel.stream.write_all(&[&own[..], greeting, &tag].concat())?;
+        let mut verdict = [0];
+        channel.receive_by(&mut verdict, until)?;
+        channel.stream.set_read_timeout(Some(SILENCE))?;
+        Ok((channel, verdict[0]))
     }
 }
 
-/// Rank 0: answers one connection.
-fn welcome(mut stream: TcpStream, own: &Hello, peers: &mut [Option<TcpStream>]) -> Result<(), WorldError> {
-    // Ignore a peer that sends another greeting or none: it is another program.
-    let Some((rank, same)) = greeted(&stream, own) else { return Ok(()) };
-    let place = peers.get_mut(rank.wrapping_sub(1)).filter(|_| same);
+/// A connection to rank 0 whose greeting has not arrived yet.
+struct Pending {
+    stream: TcpStream,
+    nonce: Nonce,
+    received: Vec<u8>,
+    since: Instant,
+}
+
+impl Pending {
+    /// Sends the nonce, which fits into the buffer of a new connection.
+    fn new(mut stream: TcpStream) -> io::Result<Self> {
+        let nonce = random()?;
+        stream.set_nonblocking(true)?;
+        stream.write_all(&nonce)?;
+        Ok(Self { stream, nonce, received: Vec::with_capacity(FIRST), since: Instant::now() })
+    }
+
+    /// Reads what has arrived. Returns whether it is all that is needed.
+    ///
+    /// # Errors
+    /// If the connection has ended, or takes too long.
+    fn advance(&mut self) -> io::Result<bool> {
+        let mut bytes = [0; FIRST];
+        let missing = FIRST - self.received.len();
+        match self.stream.read(&mut bytes[..missing]) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                self.received.extend(&bytes[..read]);
+                Ok(read == missing)
+            }
+            Err(error) if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Err(error),
+            Err(_) if self.since.elapsed() > HELLO => Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Checks what has arrived.
+    ///
+    /// # Errors
+    /// If it does not come from a process with the secret.
+    fn greeting(self, secret: &Secret) -> io::Result<(Channel, Greeting)> {
+        let Self { stream, nonce, received, .. } = self;
+        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        let (other, rest) = received.split_first_chunk().ok_or_else(short)?;
+        let (greeting, rest) = rest.split_first_chunk().ok_or_else(short)?;
+        let tag = rest.first_chunk().ok_or_else(short)?;
+        stream.set_nonblocking(false)?;
+        let mut channel = Channel::new(talking(stream)?, secret, Side::First, [&nonce, other]);
+        channel.check(greeting, tag)?;
+        Ok((channel, *greeting))
+    }
+}
+
+/// Counts connections that did not send a greeting with the secret.
+#[derive(Default)]
+struct Ignored {
+    count: u64,
+    reported: u64,
+    last: Option<Instant>,
+}
+
+impl Ignored {
+    /// Prints the count if it has changed, but not too often.
+    fn report(&mut self) {
+        if self.count == self.reported || self.last.is_some_and(|last| last.elapsed() < REPORT) {
+            return;
+        }
+        let (count, new) = (self.count, self.count - self.reported);
+        eprintln!("tidegate-gpu: ignored {new} connections without the secret of this training, {count} in all");
+        (self.reported, self.last) = (count, Some(Instant::now()));
+    }
+}
+
+/// Rank 0: answers a process that has the secret.
+fn welcome(
+    mut channel: Channel,
+    greeting: &Greeting,
+    own: &Greeting,
+    peers: &mut [Option<Channel>],
+) -> Result<(), WorldError> {
+    let rank = u32::from_le_bytes([greeting[0], greeting[1], greeting[2], greeting[3]]) as usize;
+    let place = peers.get_mut(rank.wrapping_sub(1)).filter(|_| greeting[4..] == own[4..]);
     let verdict = match &place {
-        Some(Some(before)) if !is_gone(before) => TAKEN,
+        Some(Some(before)) if !is_gone(&before.stream) => TAKEN,
         Some(_) => WELCOME,
         None => OTHER,
     };
-    let told = stream.write_all(&[&ANSWER[..], &[verdict]].concat());
+    let told = channel.send(&[verdict]).is_ok();
     match place {
         None => return Err(WorldError::Different { rank }),
-        Some(place) if verdict == WELCOME => *place = Some(told.and_then(|()| talking(stream)).map_err(lost(rank))?),
+        // A process that was not told connects again.
+        Some(place) if verdict == WELCOME && told => *place = Some(channel),
         Some(_) => {}
-    }
-    Ok(())
-}
-
-/// Reads a greeting. Returns the rank of the peer, and whether it trains the same.
-fn greeted(stream: &TcpStream, own: &Hello) -> Option<(usize, bool)> {
-    let mut hello = [0; 20];
-    stream.set_nonblocking(false).ok()?;
-    read_by(stream, &mut hello, Instant::now() + HELLO).ok()?;
-    let rank = u32::from_le_bytes(*hello[8..].first_chunk()?);
-    (hello[..8] == MAGIC).then_some((rank as usize, hello[12..] == own[12..]))
-}
-
-/// Fills `bytes` before the deadline, even if they arrive slowly.
-fn read_by(mut stream: &TcpStream, mut bytes: &mut [u8], until: Instant) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(bytes) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => bytes = &mut bytes[read..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
     }
     Ok(())
 }
@@ -172,135 +286,4 @@ fn talking(stream: TcpStream) -> io::Result<TcpStream> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn free() -> u16 {
-        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-    }
-
-    fn place(rank: usize, address: &str, port: u16) -> Place {
-        Place { rank, size: 2, local_rank: 0, address: address.to_owned(), port }
-    }
-
-    /// Runs rank 0 beside `other`.
-    fn beside<T: Send>(
-        port: u16,
-        limit: Duration,
-        other: impl FnOnce() -> T + Send,
-    ) -> (Result<Vec<TcpStream>, WorldError>, Duration, T) {
-        std::thread::scope(|scope| {
-            let other = scope.spawn(other);
-            let started = Instant::now();
-            let first = place(0, "127.0.0.1", port).meet("same", limit);
-            (first, started.elapsed(), other.join().unwrap())
-        })
-    }
-
-    #[test]
-    fn processes_connect_at_any_address_of_the_machine() {
-        for address in ["127.0.0.1", "127.0.1.1", "localhost", "::1", "0.0.0.0"] {
-            if cfg!(not(target_os = "linux")) && address == "127.0.1.1" {
-                continue;
-            }
-            if address == "::1" && TcpListener::bind("[::1]:0").is_err() {
-                println!("SKIP no IPv6");
-                continue;
-            }
-            let port = free();
-            let join = |rank| place(rank, address, port).meet("same", Duration::from_secs(20)).map(drop);
-            std::thread::scope(|scope| {
-                let other = scope.spawn(|| join(1));
-                join(0).unwrap();
-                other.join().unwrap().unwrap();
-            });
-        }
-        let at = |address: &str| place(0, address, 1).listens_at().iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(at("127.0.1.1"), ["127.0.1.1:1"]);
-        assert_eq!(at("192.0.2.1"), ["0.0.0.0:1"]);
-        assert_eq!(at("2001:db8::1"), ["[::]:1", "0.0.0.0:1"]);
-    }
-
-    /// Repeated connections do not extend the time limit.
-    #[test]
-    fn strangers_do_not_delay_rank_0() {
-        let port = free();
-        let strangers = || {
-            let started = Instant::now();
-            while started.elapsed() < Duration::from_secs(5) {
-                drop(TcpStream::connect(("127.0.0.1", port)));
-            }
-        };
-        let (first, took, ()) = beside(port, Duration::from_millis(300), strangers);
-        assert!(first.err().unwrap().to_string().starts_with("rank 1 has not connected after 0 s"));
-        assert!(took < Duration::from_secs(4), "{took:?}");
-    }
-
-    #[test]
-    fn a_greeting_that_arrives_too_slowly_is_refused() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut slow = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (stream, _) = listener.accept().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                // Until the connection is closed.
-                while slow.write_all(&[0]).is_ok() {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-            });
-            let started = Instant::now();
-            let read = read_by(&stream, &mut [0; 1000], started + Duration::from_millis(200));
-            assert!(read.is_err() && started.elapsed() < Duration::from_secs(2));
-            drop(stream);
-        });
-    }
-
-    /// Neither a stranger's bytes nor its own greeting count as an answer.
-    #[test]
-    fn another_program_at_the_port_is_not_rank_0() {
-        let limit = Duration::from_millis(300);
-        for words in [&b"SSH-2.0-OpenSSH_9.6\r\n"[..], &place(1, "", 1).hello("same"), &[1], &[0]] {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let port = listener.local_addr().unwrap().port();
-            let found = std::thread::scope(|scope| {
-                let other = scope.spawn(move || place(1, "127.0.0.1", port).meet("same", limit));
-                listener.accept().unwrap().0.write_all(words).unwrap();
-                other.join().unwrap()
-            });
-            let error = found.err().unwrap().to_string();
-            assert!(error.starts_with("rank 0 does not answer at 127.0.0.1"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_second_process_of_the_same_rank_is_refused() {
-        let port = free();
-        let three = |rank| Place { size: 3, ..place(rank, "127.0.0.1", port) };
-        std::thread::scope(|scope| {
-            let join = |rank| move || three(rank).meet("same", Duration::from_secs(20));
-            let first = scope.spawn(join(0));
-            let one = join(1)().unwrap();
-            let error = join(1)().err().unwrap().to_string();
-            assert_eq!(error, "another process is already rank 1: give each process its own RANK");
-            // The place of a process that is gone is free again.
-            drop(one);
-            let (one, two) = (join(1)().unwrap(), join(2)().unwrap());
-            first.join().unwrap().unwrap();
-            drop((one, two));
-        });
-    }
-
-    #[test]
-    fn a_process_that_trains_something_else_is_named() {
-        let port = free();
-        let other = Place { rank: 5, size: 9, ..place(1, "127.0.0.1", port) };
-        for (other, fingerprint) in [(place(1, "127.0.0.1", port), "other"), (other, "same")] {
-            let rank = other.rank;
-            let limit = Duration::from_secs(20);
-            let (first, _, error) = beside(port, limit, move || other.meet(fingerprint, limit).err());
-            let [first, other] = [first.err(), error].map(|error| error.unwrap().to_string());
-            assert!(first.starts_with(&format!("rank {rank} has other settings")), "{first}");
-            assert!(other.starts_with("rank 0 has other settings"), "{other}");
-        }
-    }
-}
+mod tests;

@@ -4,12 +4,14 @@
 mod adam;
 mod augment;
 mod aware;
+mod channel;
 mod data;
 mod epoch;
 mod join;
 mod machine;
 mod place;
 mod resume;
+mod secret;
 mod settings;
 mod ts;
 mod world;
@@ -186,7 +188,7 @@ pub fn train(settings: &Settings, checkpoint: &Path, machine: &mut Machine, plac
         params: initial.clone(),
         ..Progress::default()
     };
-    let mut world = place.join(&format!("{fingerprint} {}", machine.kind()))?;
+    let mut world = place.join(&format!("{fingerprint} {}", machine.kind()), checkpoint)?;
     #[cfg(feature = "cudnn")]
     machine.join(&mut world)?;
     let kept = if place.is_first() { Progress::read(checkpoint)? } else { Vec::new() };

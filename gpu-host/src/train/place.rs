@@ -2,23 +2,41 @@
 //! `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`; and the errors of training together.
 
 use std::io;
-use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use super::secret::{Secret, VARIABLE};
 
 /// Time limit for a reply; no step takes this long.
 pub(super) const SILENCE: Duration = Duration::from_secs(600);
+
 /// Why processes cannot train together.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the error texts explain the variants and their fields")]
 pub enum WorldError {
     #[error("{name} is {found:?}, but must be {needed}: start the training with torchrun, or set the variable")]
     Variable { name: &'static str, found: String, needed: &'static str },
-    #[error("rank 0 cannot listen on {at}: {source}; set MASTER_PORT to a free port")]
-    Listen { at: SocketAddr, source: io::Error },
-    #[error("rank 0 does not answer at {address}:{port}: {source}; check MASTER_ADDR and MASTER_PORT")]
+    #[error(
+        "other machines can connect to {address}, so all ranks need the same secret: \
+         set TIDEGATE_SECRET or give --secret-file FILE (`openssl rand -hex 32 > FILE` makes one)"
+    )]
+    NoSecret { address: String },
+    #[error("the secret in {from} has {found} bytes, but must have 16 to 4096: make one with `openssl rand -hex 32`")]
+    SecretLength { from: String, found: usize },
+    #[error("{}: cannot be {what}: {source}", path.display())]
+    SecretFile { path: PathBuf, what: &'static str, source: io::Error },
+    #[error(
+        "rank 0 cannot listen at {at}: {source}; \
+         MASTER_ADDR must be an address of its machine, and MASTER_PORT a free port"
+    )]
+    Listen { at: String, source: io::Error },
+    #[error("rank 0 does not answer at {address}:{port}: {source}; check MASTER_ADDR, MASTER_PORT and the secret")]
     Join { address: String, port: u16, source: io::Error },
-    #[error("rank {missing} has not connected after {seconds} s: start as many processes as WORLD_SIZE says")]
-    Absent { missing: usize, seconds: u64 },
+    #[error(
+        "rank {missing} has not connected to {at} after {seconds} s: \
+         start as many processes as WORLD_SIZE says, with an address in MASTER_ADDR that they reach"
+    )]
+    Absent { missing: usize, at: String, seconds: u64 },
     #[error(
         "rank {rank} has other settings, data, weights or devices: \
          start all ranks with the same command on the same files"
@@ -45,24 +63,26 @@ pub struct Place {
     pub(super) local_rank: usize,
     pub(super) address: String,
     pub(super) port: u16,
+    pub(super) secret: Option<Secret>,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Self { rank: 0, size: 1, local_rank: 0, address: String::new(), port: 0 }
+        Self { rank: 0, size: 1, local_rank: 0, address: String::new(), port: 0, secret: None }
     }
 }
 
 impl Place {
-    /// Reads the environment. Without `WORLD_SIZE` this is the only process.
+    /// Reads the environment. Without `WORLD_SIZE` this is the only process. Otherwise the secret of the training is
+    /// read from `secret_file` or `TIDEGATE_SECRET`; neither is needed if all processes are on one machine.
     ///
     /// # Errors
-    /// If a variable is missing or out of range.
-    pub fn from_env() -> Result<Self, WorldError> {
-        Self::parse(|name| std::env::var(name).ok())
+    /// If a variable is missing or out of range, or the secret cannot be read or is too short.
+    pub fn from_env(secret_file: Option<&Path>) -> Result<Self, WorldError> {
+        Self::parse(secret_file, |name| std::env::var(name).ok())
     }
 
-    fn parse(variable: impl Fn(&str) -> Option<String>) -> Result<Self, WorldError> {
+    fn parse(secret_file: Option<&Path>, variable: impl Fn(&str) -> Option<String>) -> Result<Self, WorldError> {
         let wrong = |name, needed| WorldError::Variable { name, found: variable(name).unwrap_or_default(), needed };
         let number = |name: &'static str, needed, least: usize, most: usize| {
             let found = variable(name).and_then(|text| text.trim().parse().ok());
@@ -85,7 +105,8 @@ impl Place {
         let port = number("MASTER_PORT", "a port from 1 to 65534", 1, 65_534)? as u16;
         // torchrun itself listens on MASTER_PORT in this case.
         let taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|text| text == "True");
-        Ok(Self { rank, size, local_rank, address, port: port + u16::from(taken) })
+        let secret = Secret::of(secret_file, variable(VARIABLE))?;
+        Ok(Self { rank, size, local_rank, address, port: port + u16::from(taken), secret })
     }
 
     /// Whether this is rank 0, which writes the files.
@@ -118,7 +139,9 @@ mod tests {
     use super::*;
 
     fn place(variables: &[(&str, &str)]) -> Result<Place, WorldError> {
-        Place::parse(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        Place::parse(None, |name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]

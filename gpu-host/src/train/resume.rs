@@ -1,5 +1,6 @@
 //! The state of an unfinished training, in a file that is written atomically: after a loss of power, training resumes
-//! from the end of the last epoch and reaches the same weights.
+//! from the end of the last epoch and reaches the same weights. The file is in the format safetensors, followed by the
+//! SHA-256 of these bytes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tidegate_model::data::{DataError, read_bytes};
 use tidegate_model::output::write_atomically;
 
@@ -67,7 +69,7 @@ impl Progress {
         }
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
         let file = safetensors::serialize(views, Some(metadata)).map_err(|error| invalid(&error))?;
-        write_atomically(path, |out| out.write_all(&file))
+        write_atomically(path, |out| out.write_all(&file).and_then(|()| out.write_all(&Sha256::digest(&file))))
     }
 
     /// Reads the bytes of a checkpoint; empty if the file does not exist.
@@ -85,6 +87,8 @@ impl Progress {
             return Ok(None);
         }
         let damaged = |what: &dyn std::fmt::Display| damaged(path, what);
+        let whole = bytes.split_last_chunk::<32>().filter(|(bytes, sum)| Sha256::digest(bytes)[..] == sum[..]);
+        let (bytes, _) = whole.ok_or_else(|| damaged(&"it was cut or changed, or an older version wrote it"))?;
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
         let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(KEY));
         let text = text.ok_or_else(|| damaged(&"it has no training state"))?;
@@ -122,4 +126,47 @@ impl Progress {
 
 fn damaged(path: &Path, what: &dyn std::fmt::Display) -> DataError {
     DataError::new(path, format!("is not a valid checkpoint ({what}): delete it to start over"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Progress {
+        let adam = Adam { first: vec![0.5, 1.5], second: vec![0.25, 4.0], steps: 6 };
+        Progress {
+            params: vec![1.0, -2.0],
+            best: vec![3.0, 4.0],
+            adam,
+            epochs: 2,
+            best_epoch: 1,
+            steps: vec![[0.5, 0.25]; 6],
+            held_out: vec![[0.5, 0.75]; 2],
+            seconds: 1.25,
+        }
+    }
+
+    /// Every length and every changed bit.
+    #[test]
+    fn a_cut_or_changed_checkpoint_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.checkpoint");
+        progress().save(&path, "settings").unwrap();
+        let bytes = Progress::read(&path).unwrap();
+        let parse = |bytes: &[u8]| Progress::parse(bytes, &path, "settings", 2);
+        assert_eq!(parse(&bytes).unwrap(), Some(progress()));
+        let refused = |bytes: &[u8]| {
+            let error = parse(bytes).unwrap_err().to_string();
+            error.contains("is not a valid checkpoint") && error.ends_with("delete it to start over")
+        };
+        for len in 1..bytes.len() {
+            assert!(refused(&bytes[..len]), "the first {len} bytes");
+        }
+        for bit in 0..8 * bytes.len() {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(refused(&changed), "bit {bit}");
+        }
+        assert!(refused(&[&bytes[..], &[0]].concat()));
+    }
 }

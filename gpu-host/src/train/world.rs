@@ -1,22 +1,24 @@
 //! Several processes that train one network. Each computes its part of every batch; gradients are summed, and all
 //! processes take the same step.
 //!
-//! All processes connect to rank 0 over TCP, which is fast enough for CPUs; GPUs sum through NCCL. There is no
-//! authentication and no encryption: the network must be trusted.
+//! All processes connect to rank 0 over TCP, which is fast enough for CPUs; GPUs sum through NCCL. Every message is
+//! authenticated ([`Channel`]), and none is encrypted.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io;
+use std::path::Path;
 
+use super::channel::Channel;
 use super::join::JOIN;
 use super::place::{Place, WorldError, lost};
 
-/// Largest size of shared bytes, which exceeds any checkpoint.
-const MOST: u64 = 1 << 34;
+/// Largest size of shared bytes: that of any file that is read.
+const MOST: u64 = 512 << 20;
 
 impl Place {
-    /// Connects to the other processes, which must have the same `fingerprint`.
-    pub(super) fn join(&self, fingerprint: &str) -> Result<World, WorldError> {
-        Ok(World { rank: self.rank, size: self.size, peers: self.meet(fingerprint, JOIN)? })
+    /// Connects to the other processes, which must have the same `fingerprint`. On one machine, the secret of the
+    /// training is beside its `checkpoint`.
+    pub(super) fn join(&self, fingerprint: &str, checkpoint: &Path) -> Result<World, WorldError> {
+        Ok(World { rank: self.rank, size: self.size, peers: self.meet(fingerprint, checkpoint, JOIN)? })
     }
 }
 
@@ -25,7 +27,7 @@ pub(super) struct World {
     pub(super) rank: usize,
     pub(super) size: usize,
     /// Rank 0 has all others, the others have only rank 0.
-    peers: Vec<TcpStream>,
+    peers: Vec<Channel>,
 }
 
 impl World {
@@ -81,8 +83,8 @@ impl World {
             bytes.as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, &value)| *to = write(value));
         };
         if self.rank == 0 {
-            for (peer, stream) in self.peers.iter_mut().enumerate() {
-                stream.read_exact(&mut bytes).map_err(lost(peer + 1))?;
+            for (peer, channel) in self.peers.iter_mut().enumerate() {
+                channel.receive(&mut bytes).map_err(lost(peer + 1))?;
                 let theirs = bytes.as_chunks().0.iter().map(|&bytes| read(bytes));
                 values.iter_mut().zip(theirs).for_each(|(value, theirs)| *value += theirs);
             }
@@ -90,8 +92,8 @@ impl World {
             return self.broadcast(&bytes);
         }
         own(values, &mut bytes);
-        for stream in &mut self.peers {
-            stream.write_all(&bytes).and_then(|()| stream.read_exact(&mut bytes)).map_err(lost(0))?;
+        for channel in &mut self.peers {
+            channel.send(&bytes).and_then(|()| channel.receive(&mut bytes)).map_err(lost(0))?;
         }
         values.iter_mut().zip(bytes.as_chunks().0).for_each(|(value, &bytes)| *value = read(bytes));
         Ok(())
@@ -105,21 +107,20 @@ impl World {
             return Ok(bytes);
         }
         let mut shared = Vec::new();
-        for stream in &mut self.peers {
+        for channel in &mut self.peers {
             let mut length = [0; 8];
-            let read = stream.read_exact(&mut length).and_then(|()| {
-                let length = u64::from_le_bytes(length);
-                let all = stream.take(length.min(MOST)).read_to_end(&mut shared)? as u64 == length;
-                if all { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+            let read = channel.receive(&mut length).and_then(|()| match u64::from_le_bytes(length) {
+                length @ ..=MOST => channel.receive_long(length),
+                _ => Err(io::ErrorKind::FileTooLarge.into()),
             });
-            read.map_err(lost(0))?;
+            shared = read.map_err(lost(0))?;
         }
         Ok(shared)
     }
 
     fn broadcast(&mut self, bytes: &[u8]) -> Result<(), WorldError> {
-        for (peer, stream) in self.peers.iter_mut().enumerate() {
-            stream.write_all(bytes).map_err(lost(peer + 1))?;
+        for (peer, channel) in self.peers.iter_mut().enumerate() {
+            channel.send(bytes).map_err(lost(peer + 1))?;
         }
         Ok(())
     }
@@ -130,15 +131,18 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
+    use super::super::secret::Secret;
     use super::*;
 
     /// Runs `work` in `size` processes on a free port, as threads.
     fn together<T: Send>(size: usize, work: impl Fn(World) -> T + Sync) -> Vec<T> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let place = |rank| Place { rank, size, local_rank: 0, address: "127.0.0.1".into(), port };
-        let work = &work;
+        let secret = Some(Secret::test("secret"));
+        let place =
+            |rank| Place { rank, size, local_rank: 0, address: "127.0.0.1".into(), port, secret: secret.clone() };
+        let (work, place) = (&work, &place);
         std::thread::scope(|scope| {
-            let run = |rank: usize| scope.spawn(move || work(place(rank).join("same").unwrap()));
+            let run = |rank: usize| scope.spawn(move || work(place(rank).join("same", Path::new("")).unwrap()));
             let threads: Vec<_> = (0..size).map(run).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
@@ -168,15 +172,14 @@ mod tests {
     #[test]
     fn gradients_are_sent_as_f32() {
         let work = |mut world: World| {
-            world.peers[0].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            world.peers[0].stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             let mut sums = [[1.5_f32, 1e-30], [2.0, 1.0]][world.rank];
             if world.rank == 0 {
                 world.add_up(&mut sums).unwrap();
             } else {
-                let bytes = sums.map(f32::to_le_bytes);
-                world.peers[0].write_all(bytes.as_flattened()).unwrap();
+                world.peers[0].send(sums.map(f32::to_le_bytes).as_flattened()).unwrap();
                 let mut bytes = [[0; 4]; 2];
-                world.peers[0].read_exact(bytes.as_flattened_mut()).unwrap();
+                world.peers[0].receive(bytes.as_flattened_mut()).unwrap();
                 sums = bytes.map(f32::from_le_bytes);
             }
             sums
@@ -207,7 +210,7 @@ mod tests {
         let ended = std::sync::Barrier::new(2);
         let wait = |mut world: World| {
             let limit = Some(Duration::from_millis(50));
-            world.peers.iter().for_each(|peer| peer.set_read_timeout(limit).unwrap());
+            world.peers.iter().for_each(|peer| peer.stream.set_read_timeout(limit).unwrap());
             let error = (world.rank == 0).then(|| world.sum([1.0]).unwrap_err().to_string());
             ended.wait();
             error
